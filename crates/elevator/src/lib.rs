@@ -1,0 +1,32 @@
+//! The words that everyone in Dwell shares, the contract that a scheduler keeps, and the queue that hosts one.
+//!
+//! - [`Time`], [`Span`], [`Sector`], [`Sectors`], [`Request`], [`Process`]: the words.
+//! - [`Scheduler`] and [`WorkConserving`]: the contract. Events in, decisions out, no clock.
+//! - [`Queue`](queue::Queue): merging, plugging, request limits, tags, flushes, hot switching. The modelled machine and the
+//!   block device are two hosts of the same queue.
+//! - [`Checker`](check::Checker): holds any host and any scheduler to the contract, from the queue's events alone.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod queue;
+mod reason;
+mod request;
+mod scheduler;
+mod sector;
+mod time;
+mod tunable;
+
+pub use reason::{HoldReason, Reason};
+pub use request::{
+    CauseSet, Direction, Flags, Op, Outcome, Priority, PriorityClass, Process, Request, RequestId,
+};
+pub use scheduler::{
+    Candidate, Decision, Device, Growth, Hold, LastDispatched, Leave, Positioning, Scheduler, Side, View,
+    Wake, WorkConserving,
+};
+pub use sector::{SECTOR_BYTES, Sector, Sectors};
+pub use time::{Span, Time};
+pub use tunable::{Tunable, TuneError, Value};

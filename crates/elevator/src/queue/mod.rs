@@ -1,0 +1,5 @@
+//! The queue that hosts a scheduler.
+
+mod requests;
+
+pub use requests::Requests;

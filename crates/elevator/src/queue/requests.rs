@@ -1,0 +1,73 @@
+//! The slab that owns every request from its insertion to its end.
+
+use alloc::vec::Vec;
+use core::ops::Index;
+
+use crate::request::{Request, RequestId};
+
+/// Every live request, queued or dispatched, by id.
+#[derive(Default)]
+pub struct Requests {
+    slots: Vec<Option<Request>>,
+    free: Vec<RequestId>,
+    serials: u64,
+}
+
+impl Requests {
+    /// The request of that name, if it lives.
+    #[must_use]
+    pub fn get(&self, id: RequestId) -> Option<&Request> {
+        self.slots.get(id.index())?.as_ref()
+    }
+
+    /// How many live.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether none lives.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds a request, giving it its id and serial number.
+    pub fn add(&mut self, mut request: Request) -> RequestId {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            RequestId(self.slots.len() as u32 - 1)
+        });
+        request.id = id;
+        request.serial = self.serials;
+        self.serials += 1;
+        self.slots[id.index()] = Some(request);
+        id
+    }
+
+    /// The live request of that name, to change.
+    ///
+    /// # Panics
+    /// If it does not live.
+    pub fn get_mut(&mut self, id: RequestId) -> &mut Request {
+        self.slots[id.index()].as_mut().expect("a live request")
+    }
+
+    /// Ends a request; its id may be used again.
+    ///
+    /// # Panics
+    /// If it does not live.
+    pub fn remove(&mut self, id: RequestId) -> Request {
+        let request = self.slots[id.index()].take().expect("a live request");
+        self.free.push(id);
+        request
+    }
+}
+
+impl Index<RequestId> for Requests {
+    type Output = Request;
+
+    fn index(&self, id: RequestId) -> &Request {
+        self.slots[id.index()].as_ref().expect("a live request")
+    }
+}

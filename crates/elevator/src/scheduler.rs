@@ -1,0 +1,227 @@
+//! The contract a scheduler keeps.
+//!
+//! A scheduler is a state machine. It has no clock, no thread, no file and no randomness of its own: events come
+//! in with the time at which they happened, decisions come out.
+
+use crate::reason::{HoldReason, Reason};
+use crate::request::{Outcome, Process, Request, RequestId};
+use crate::sector::Sector;
+use crate::time::{Span, Time};
+use crate::tunable::{Tunable, TuneError, Value};
+
+/// A policy: decides which queued request the device gets next, or that it shall wait.
+///
+/// For every request the host calls [`insert`](Self::insert) once, [`merged`](Self::merged) any number of times
+/// while it is queued, and [`completed`](Self::completed) once after [`next`](Self::next) has returned it. A
+/// request that another one absorbed ends there and is named in that call. `now` never runs backwards.
+pub trait Scheduler {
+    /// A request entered the queue.
+    fn insert(&mut self, now: Time, request: &Request);
+
+    /// A queued request grew. `request` is what it is now; `growth` says what it was and what it swallowed.
+    fn merged(&mut self, now: Time, request: &Request, growth: Growth<'_>);
+
+    /// The device has a free slot: what now?
+    ///
+    /// A request returned in [`Decision::Dispatch`] is gone from the scheduler. The answer `Hold` or `Idle` is stale
+    /// after any event and at the `Hold`'s `until`; the host then asks again.
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision;
+
+    /// The device is done with a request which this scheduler dispatched. One that a predecessor dispatched before a
+    /// switch is not reported.
+    fn completed(&mut self, now: Time, request: &Request, outcome: Outcome);
+
+    /// A process ended.
+    fn exited(&mut self, _now: Time, _process: Process) {}
+
+    /// Whether this submitter may add one more request, where the request limit would decide otherwise.
+    fn may_queue(&self, _now: Time, _process: Option<Process>, _sync: bool) -> Leave {
+        Leave::ByLimit
+    }
+
+    /// Whether `request` (queued) may grow by `addition`, on that side of it. Both have the same direction.
+    fn may_merge(&self, _request: &Request, _addition: &Request, _side: Side) -> bool {
+        true
+    }
+
+    /// What can be tuned, with defaults, ranges and sources.
+    fn tunables(&self) -> &'static [Tunable] {
+        &[]
+    }
+
+    /// The present value of a tunable.
+    fn tunable(&self, _name: &str) -> Option<Value> {
+        None
+    }
+
+    /// Sets a tunable, effective from the next event on.
+    ///
+    /// # Errors
+    /// If there is no such tunable, or the value is of another kind or out of range.
+    fn tune(&mut self, name: &str, _value: Value) -> Result<(), TuneError> {
+        Err(TuneError::unknown(name))
+    }
+}
+
+/// A policy that never lets the device wait while it has a request that may go: what the stream framework wraps.
+pub trait WorkConserving {
+    /// As [`Scheduler::insert`].
+    fn insert(&mut self, now: Time, request: &Request);
+
+    /// As [`Scheduler::merged`].
+    fn merged(&mut self, now: Time, request: &Request, growth: Growth<'_>);
+
+    /// What it would send now. Asking changes nothing: asked twice, it answers the same. `None` with requests queued
+    /// says that all of them must wait for a completion (a lower class behind a higher one in flight).
+    fn candidate(&mut self, now: Time, view: &View<'_>) -> Option<Candidate>;
+
+    /// Its latest candidate was sent. Or another queued request was, over its head, if the ids differ.
+    fn take(&mut self, now: Time, request: &Request);
+
+    /// As [`Scheduler::completed`].
+    fn completed(&mut self, _now: Time, _request: &Request, _outcome: Outcome) {}
+
+    /// As [`Scheduler::may_merge`].
+    fn may_merge(&self, _request: &Request, _addition: &Request, _side: Side) -> bool {
+        true
+    }
+
+    /// As [`Scheduler::tunables`].
+    fn tunables(&self) -> &'static [Tunable] {
+        &[]
+    }
+
+    /// As [`Scheduler::tunable`].
+    fn tunable(&self, _name: &str) -> Option<Value> {
+        None
+    }
+
+    /// As [`Scheduler::tune`].
+    ///
+    /// # Errors
+    /// As there.
+    fn tune(&mut self, name: &str, _value: Value) -> Result<(), TuneError> {
+        Err(TuneError::unknown(name))
+    }
+}
+
+/// What a work-conserving policy would send now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Candidate {
+    /// The request.
+    pub id: RequestId,
+    /// It has waited too long: nobody should make it wait for something better.
+    pub urgent: bool,
+    /// Why this one.
+    pub reason: Reason,
+}
+
+/// What to do with a free slot of the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Decision {
+    /// Send this request.
+    Dispatch {
+        /// Which.
+        id: RequestId,
+        /// Why this one.
+        reason: Reason,
+    },
+    /// Something is queued and shall wait.
+    Hold(Hold),
+    /// Nothing is queued.
+    Idle,
+}
+
+/// A deliberate wait: why, until when at most, and what ends it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hold {
+    /// When to ask again at the latest. `None` only with [`Wake::Completion`] and [`Wake::Told`].
+    pub until: Option<Time>,
+    /// What is waited for. Every event ends the wait; this says which one it is meant for.
+    pub wake: Wake,
+    /// Why.
+    pub reason: HoldReason,
+}
+
+/// What ends a deliberate wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wake {
+    /// A better request arrives, or the time is up.
+    Timer,
+    /// A request in flight completes.
+    Completion,
+    /// A word from outside: an array's coordinator, a split policy's host.
+    Told,
+}
+
+/// How a request grew.
+#[derive(Clone, Copy, Debug)]
+pub struct Growth<'a> {
+    /// Its first sector before.
+    pub was_start: Sector,
+    /// Its length before, in sectors.
+    pub was_sectors: crate::sector::Sectors,
+    /// The queued request that it swallowed, if it was not a new submission that it grew by. Its id ends with this call.
+    pub absorbed: Option<&'a Request>,
+}
+
+/// Leave to queue a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leave {
+    /// Even beyond the limit.
+    Must,
+    /// As the limit says.
+    ByLimit,
+    /// Not now, even below the limit.
+    No,
+}
+
+/// The side of a request at which another may join.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// Before its first sector.
+    Front,
+    /// Behind its last sector.
+    Back,
+}
+
+/// What a scheduler may look at when it decides.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    /// Every queued and every dispatched request.
+    pub requests: &'a crate::queue::Requests,
+    /// The device.
+    pub device: Device<'a>,
+}
+
+/// The device as a scheduler sees it.
+#[derive(Clone, Copy)]
+pub struct Device<'a> {
+    /// How many requests it takes at once.
+    pub depth: u32,
+    /// How many it has now.
+    pub in_flight: u32,
+    /// The most recently dispatched request, the best guess at where the head will be when the next one is served.
+    pub last_dispatched: Option<LastDispatched>,
+    /// Who can tell how long it takes to get somewhere, where there is such an oracle.
+    pub positioning: Option<&'a dyn Positioning>,
+}
+
+/// What is remembered of the most recently dispatched request, after it has completed too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LastDispatched {
+    /// Its serial number.
+    pub serial: u64,
+    /// Its first sector.
+    pub start: Sector,
+    /// The sector behind its last.
+    pub end: Sector,
+    /// When it was dispatched.
+    pub at: Time,
+}
+
+/// An oracle of positioning times: a drive's own model.
+pub trait Positioning {
+    /// From now until the first sector passes under the head, if the device began at once.
+    fn positioning_time(&self, now: Time, request: &Request) -> Span;
+}

@@ -1,0 +1,278 @@
+//! Tunables as data: names, ranges, defaults and sources in one table per scheduler, so that help, errors,
+//! parsing and live control come from the same place.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt;
+
+use crate::time::Span;
+
+/// A tunable's value.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Value {
+    /// A length of time.
+    Span(Span),
+    /// A number of things.
+    Count(u64),
+    /// A distance or an amount in 512-byte sectors.
+    Sectors(u64),
+    /// Hundredths: 150 is a factor of 1.5.
+    Percent(u64),
+    /// On or off.
+    Flag(bool),
+}
+
+impl Value {
+    /// Reads `text` as a value of the same kind as `self`: `124ms`, `8`, `8192`, `50%` or `1.5`, `on`.
+    ///
+    /// # Errors
+    /// Says what form was expected.
+    pub fn parse_like(self, text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        match self {
+            Self::Span(_) => parse_span(text).map(Self::Span),
+            Self::Count(_) => parse_number(text, "a whole number").map(Self::Count),
+            Self::Sectors(_) => parse_number(text, "a whole number of 512-byte sectors").map(Self::Sectors),
+            Self::Percent(_) => parse_percent(text).map(Self::Percent),
+            Self::Flag(_) => match text {
+                "1" | "on" | "true" | "yes" => Ok(Self::Flag(true)),
+                "0" | "off" | "false" | "no" => Ok(Self::Flag(false)),
+                _ => Err(format!("expected on or off, found '{text}'")),
+            },
+        }
+    }
+
+    fn rank(self) -> u64 {
+        match self {
+            Self::Span(span) => span.as_nanos(),
+            Self::Count(n) | Self::Sectors(n) | Self::Percent(n) => n,
+            Self::Flag(on) => u64::from(on),
+        }
+    }
+
+    fn same_kind(self, other: Self) -> bool {
+        core::mem::discriminant(&self) == core::mem::discriminant(&other)
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Span(span) => write!(f, "{span}"),
+            Self::Count(n) => write!(f, "{n}"),
+            Self::Sectors(n) => write!(f, "{n} sectors"),
+            Self::Percent(n) => write!(f, "{n}%"),
+            Self::Flag(on) => f.write_str(if *on { "on" } else { "off" }),
+        }
+    }
+}
+
+fn parse_number(text: &str, expected: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("expected {expected}, found '{text}'"))
+}
+
+/// A decimal number scaled by `unit`, exact to the unit's digits, without floating point.
+fn scaled(number: &str, unit: u64) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let mut value = whole.parse::<u64>().ok()?.checked_mul(unit)?;
+    let mut place = unit;
+    for digit in fraction.chars() {
+        place /= 10;
+        value = value.checked_add(u64::from(digit.to_digit(10)?).checked_mul(place)?)?;
+    }
+    Some(value)
+}
+
+fn parse_span(text: &str) -> Result<Span, String> {
+    let error = || format!("expected a length of time with its unit (124ms, 2us, 5s), found '{text}'");
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let unit = match unit.trim() {
+        "ns" => 1,
+        "us" | "µs" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "" if number.bytes().all(|b| b == b'0') && !number.is_empty() => 1,
+        _ => return Err(error()),
+    };
+    scaled(number, unit).map(Span::from_nanos).ok_or_else(error)
+}
+
+fn parse_percent(text: &str) -> Result<u64, String> {
+    let error = || format!("expected a percentage (50%) or a factor (1.5), found '{text}'");
+    match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse().map_err(|_| error()),
+        None => scaled(text, 100).ok_or_else(error),
+    }
+}
+
+/// One tunable of a scheduler.
+#[derive(Clone, Copy, Debug)]
+pub struct Tunable {
+    /// Its published name.
+    pub name: &'static str,
+    /// What it does and what moving it does.
+    pub doc: &'static str,
+    /// Its default, which also says what kind of value it takes.
+    pub default: Value,
+    /// Least value allowed.
+    pub min: Value,
+    /// Greatest value allowed.
+    pub max: Value,
+}
+
+impl Tunable {
+    /// Whether `value` is of this tunable's kind and within its range.
+    ///
+    /// # Errors
+    /// Says which.
+    pub fn check(&self, value: Value) -> Result<(), TuneError> {
+        if !value.same_kind(self.default) {
+            return Err(TuneError {
+                name: self.name.to_string(),
+                problem: format!("takes a value like {}, not {value}", self.default),
+            });
+        }
+        if value.rank() < self.min.rank() || value.rank() > self.max.rank() {
+            let problem = format!("must be from {} to {}, not {value}", self.min, self.max);
+            return Err(TuneError { name: self.name.to_string(), problem });
+        }
+        Ok(())
+    }
+}
+
+/// A tunable could not be set.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TuneError {
+    /// The tunable that was named.
+    pub name: String,
+    /// What is wrong.
+    pub problem: String,
+}
+
+impl TuneError {
+    /// No tunable has that name.
+    #[must_use]
+    pub fn unknown(name: &str) -> Self {
+        Self { name: name.to_string(), problem: "is not a tunable of this scheduler".to_string() }
+    }
+}
+
+impl fmt::Display for TuneError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tunable '{}' {}", self.name, self.problem)
+    }
+}
+
+impl core::error::Error for TuneError {}
+
+/// Declares a scheduler's tunables: a struct of typed fields with `Default`, and the table behind
+/// [`Scheduler::tunables`](crate::Scheduler::tunables).
+///
+/// ```
+/// use elevator::{tunables, Span};
+/// tunables! {
+///     /// What can be tuned in an example.
+///     pub struct Example {
+///         /// How long a read may wait.
+///         read_expire: Span = Span::from_millis(500), Span::ZERO, Span::from_secs(60);
+///         /// Requests in a batch.
+///         fifo_batch: Count = 16, 1, 1024;
+///     }
+/// }
+/// assert_eq!(Example::default().fifo_batch, 16);
+/// assert_eq!(Example::TABLE[0].name, "read_expire");
+/// ```
+#[macro_export]
+macro_rules! tunables {
+    ($(#[$meta:meta])* pub struct $name:ident {
+        $($(#[doc = $doc:literal])+ $field:ident : $kind:ident = $default:expr, $min:expr, $max:expr;)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Debug)]
+        pub struct $name {
+            $($(#[doc = $doc])+ pub $field: $crate::tunables!(@type $kind),)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+
+        impl $name {
+            /// The tunables as data.
+            pub const TABLE: &'static [$crate::Tunable] = &[$($crate::Tunable {
+                name: stringify!($field),
+                doc: concat!($($doc),+),
+                default: $crate::Value::$kind($default),
+                min: $crate::Value::$kind($min),
+                max: $crate::Value::$kind($max),
+            },)*];
+
+            /// The value of the tunable with that name.
+            #[must_use]
+            pub fn get(&self, name: &str) -> Option<$crate::Value> {
+                match name {
+                    $(stringify!($field) => Some($crate::Value::$kind(self.$field)),)*
+                    _ => None,
+                }
+            }
+
+            /// Sets the tunable with that name.
+            ///
+            /// # Errors
+            /// If there is none, or the value is of another kind or out of range.
+            pub fn set(&mut self, name: &str, value: $crate::Value) -> Result<(), $crate::TuneError> {
+                let tunable = Self::TABLE.iter().find(|t| t.name == name).ok_or_else(|| $crate::TuneError::unknown(name))?;
+                tunable.check(value)?;
+                match (name, value) {
+                    $((stringify!($field), $crate::Value::$kind(value)) => self.$field = value,)*
+                    _ => return Err($crate::TuneError::unknown(name)),
+                }
+                Ok(())
+            }
+        }
+    };
+    (@type Span) => { $crate::Span };
+    (@type Count) => { u64 };
+    (@type Sectors) => { u64 };
+    (@type Percent) => { u64 };
+    (@type Flag) => { bool };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_with_their_units() {
+        let span = Value::Span(Span::ZERO);
+        assert_eq!(span.parse_like("124ms"), Ok(Value::Span(Span::from_millis(124))));
+        assert_eq!(span.parse_like("0.5 s"), Ok(Value::Span(Span::from_millis(500))));
+        assert_eq!(span.parse_like("0"), Ok(Value::Span(Span::ZERO)));
+        assert!(span.parse_like("124").is_err());
+        assert!(span.parse_like("99999999999999999999s").is_err());
+        assert_eq!(Value::Percent(0).parse_like("1.5"), Ok(Value::Percent(150)));
+        assert_eq!(Value::Percent(0).parse_like("50%"), Ok(Value::Percent(50)));
+        assert_eq!(Value::Flag(true).parse_like("off"), Ok(Value::Flag(false)));
+    }
+
+    tunables! {
+        /// For the test.
+        pub struct Example {
+            /// A number.
+            fifo_batch: Count = 16, 1, 1024;
+        }
+    }
+
+    #[test]
+    fn a_tunable_out_of_range_or_of_another_kind_is_refused() {
+        let mut example = Example::default();
+        assert!(example.set("fifo_batch", Value::Count(0)).is_err());
+        assert!(example.set("fifo_batch", Value::Flag(true)).is_err());
+        assert!(example.set("fifo_batches", Value::Count(2)).is_err());
+        example.set("fifo_batch", Value::Count(2)).unwrap();
+        assert_eq!(example.get("fifo_batch"), Some(Value::Count(2)));
+    }
+}
