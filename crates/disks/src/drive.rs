@@ -1,0 +1,79 @@
+//! What every modelled device answers to.
+
+use elevator::{Op, Outcome, Positioning, Sector, Sectors, Span, Time};
+
+/// The host's name for a command in the device: one of `0..depth`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Tag(pub u32);
+
+/// A command for a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Command {
+    /// The host's name for it, free for another command once this one has completed.
+    pub tag: Tag,
+    /// What to do.
+    pub op: Op,
+    /// First sector.
+    pub start: Sector,
+    /// Length; zero only for a flush.
+    pub sectors: Sectors,
+    /// Complete a write only when it is on the medium.
+    pub fua: bool,
+}
+
+/// A command that a device has finished.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// The command.
+    pub tag: Tag,
+    /// When it completed, never later than the time asked about.
+    pub at: Time,
+    /// Done or failed (a command beyond the device's end fails).
+    pub outcome: Outcome,
+    /// Where its time went.
+    pub service: Service,
+}
+
+/// Where a command's time in the device went. The parts that overlap (a transfer over the bus while the medium is
+/// read) are counted once, as what the completion waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Service {
+    /// When the device turned to it; before that it waited in the device's own queue.
+    pub started: Time,
+    /// Electronics: command overheads, bus transfers that nothing hides.
+    pub overhead: Span,
+    /// Moving the arm, settling, switching heads.
+    pub seek: Span,
+    /// Waiting for the first sector to come round.
+    pub rotation: Span,
+    /// Reading or writing the medium, head and cylinder switches on the way included.
+    pub transfer: Span,
+    /// Answered by the device's buffer: nothing moved for it.
+    pub from_buffer: bool,
+}
+
+/// A modelled device in virtual time.
+///
+/// The host submits at most [`depth`](Self::depth) commands, asks [`next_event`](Self::next_event) when something may
+/// happen, and collects what has completed with [`poll`](Self::poll). Times passed in never run backwards. The same
+/// calls give the same answers, on every machine.
+pub trait Drive {
+    /// Its size in sectors.
+    fn capacity(&self) -> Sector;
+
+    /// How many commands it takes at once; at least 1.
+    fn depth(&self) -> u32;
+
+    /// Hands over a command. Its tag must be free and the depth not exceeded.
+    fn submit(&mut self, now: Time, command: Command);
+
+    /// When [`poll`](Self::poll) may next have something to give, if nothing else is submitted. Stale after any
+    /// other call.
+    fn next_event(&self) -> Option<Time>;
+
+    /// The next command completed at `now` or before, in order of completion.
+    fn poll(&mut self, now: Time) -> Option<Completion>;
+
+    /// The oracle that tells positioning times, where the device has a position.
+    fn positioning(&self) -> Option<&dyn Positioning>;
+}
