@@ -11,6 +11,8 @@
 
 extern crate alloc;
 
+pub mod check;
+pub mod model;
 pub mod queue;
 mod reason;
 mod request;
@@ -24,8 +26,8 @@ pub use request::{
     CauseSet, Direction, Flags, Op, Outcome, Priority, PriorityClass, Process, Request, RequestId,
 };
 pub use scheduler::{
-    Candidate, Decision, Device, Growth, Hold, LastDispatched, Leave, Positioning, Scheduler, Side, View,
-    Wake, WorkConserving,
+    Candidate, Decision, Device, Growth, Hold, LastDispatched, Leave, Load, Positioning, Scheduler, Side,
+    View, Wake, WorkConserving,
 };
 pub use sector::{SECTOR_BYTES, Sector, Sectors};
 pub use time::{Span, Time};

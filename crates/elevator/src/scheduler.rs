@@ -44,6 +44,11 @@ pub trait Scheduler {
         true
     }
 
+    /// The longest that a request can stay in here under such a load, where the policy promises one.
+    fn longest_wait(&self, _load: Load) -> Option<Span> {
+        None
+    }
+
     /// What can be tuned, with defaults, ranges and sources.
     fn tunables(&self) -> &'static [Tunable] {
         &[]
@@ -84,6 +89,11 @@ pub trait WorkConserving {
     /// As [`Scheduler::may_merge`].
     fn may_merge(&self, _request: &Request, _addition: &Request, _side: Side) -> bool {
         true
+    }
+
+    /// As [`Scheduler::longest_wait`].
+    fn longest_wait(&self, _load: Load) -> Option<Span> {
+        None
     }
 
     /// As [`Scheduler::tunables`].
@@ -152,6 +162,16 @@ pub enum Wake {
     Completion,
     /// A word from outside: an array's coordinator, a split policy's host.
     Told,
+}
+
+/// A bound on what a scheduler is given to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Load {
+    /// Most requests that are ever queued or in flight at once.
+    pub requests: u32,
+    /// The longest that the device takes for one request, once it has turned to it. It serves them one by one in the
+    /// order in which it got them.
+    pub service: Span,
 }
 
 /// How a request grew.

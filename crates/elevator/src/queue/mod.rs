@@ -1,5 +1,453 @@
-//! The queue that hosts a scheduler.
+//! The queue that hosts a scheduler: between whoever submits and a device with a number of tags.
+//!
+//! A host calls [`Queue::submit`] when somebody asks for something, [`Queue::next`] when the device may take something, and
+//! [`Queue::complete`] when the device is done with it; after each of these it drains [`Queue::notice`]. `next` is asked
+//! again after every call and at the time that its last [`Step::Wait`] named. There is no clock, lock or thread in
+//! here: one owner, events in, decisions out.
+//!
+//! | file | what |
+//! |---|---|
+//! | `requests`, `parts` | the slabs: requests as schedulers see them, submissions as hosts know them |
+//! | `submit` | the way in: merged, admitted, or asleep |
+//! | `merge` | which requests may grow, and by what |
+//! | `limits` | who may add a request, who sleeps |
+//! | `flush` | durability: flushes past the scheduler, forced unit access |
+//! | `order` | barriers that drain, and the switch of schedulers |
+//! | `event` | what observers hear |
 
+mod event;
+mod flush;
+mod limits;
+mod merge;
+mod options;
+mod order;
+mod parts;
 mod requests;
+mod submit;
 
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+pub use event::{Event, Observer, SwitchReport};
+pub use options::{Barriers, Cache, Identity, Limits, Options, Plugging};
+pub use order::SwitchMode;
+pub use parts::Submission;
 pub use requests::Requests;
+
+use self::flush::{Flushes, Then};
+use self::limits::Admission;
+use self::merge::MergeIndex;
+use self::order::Order;
+use self::parts::{Chain, PartId, Parts};
+use crate::reason::{HoldReason, Reason};
+use crate::request::{Flags, Op, Outcome, Priority, Process, Request, RequestId};
+use crate::scheduler::{Decision, Device, Hold, LastDispatched, Positioning, Scheduler, View, Wake};
+use crate::sector::{Sector, Sectors};
+use crate::time::Time;
+
+/// A host's name for a submission, from [`Queue::submit`] to [`Notice::Finished`]. The queue only hands it back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Token(pub u64);
+
+/// What became of a submission at first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Accepted {
+    /// It is queued, or finished already; its submitter may go on.
+    Queued,
+    /// The queue keeps it, but its submitter must sleep until [`Notice::Woken`].
+    Asleep,
+}
+
+/// What a host must hear of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// A submission is finished; its token is free.
+    Finished(Finished),
+    /// There was room: the submitter of this one may go on. (The submission itself is not finished.)
+    Woken(Token),
+}
+
+/// A finished submission.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Finished {
+    /// The host's name for it.
+    pub token: Token,
+    /// Done or failed.
+    pub outcome: Outcome,
+    /// When it was submitted.
+    pub submitted: Time,
+    /// When the request that carried it went to the device; the time of the flush for one that needed no other.
+    pub dispatched: Time,
+}
+
+/// A request on its way to the device. Whoever holds it must end it with [`Queue::complete`].
+#[derive(PartialEq, Eq, Debug)]
+#[must_use = "a dispatched request must be completed"]
+pub struct Ticket {
+    request: Request,
+}
+
+impl Ticket {
+    /// What the device is to do.
+    #[must_use]
+    pub const fn request(&self) -> &Request {
+        &self.request
+    }
+}
+
+/// What a free tag is to be used for.
+#[derive(PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Step {
+    /// Send this.
+    Dispatch(Ticket),
+    /// Nothing before something happens, or the time in the hold comes.
+    Wait(Hold),
+    /// Every tag is in use.
+    Full,
+    /// Nothing is queued.
+    Idle,
+}
+
+/// Where a request is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// In the plug; the scheduler has not heard of it.
+    Plugged,
+    /// In the scheduler.
+    Queued,
+    /// In the device, or about to go there again.
+    Dispatched,
+}
+
+/// What the queue keeps of a request beside what schedulers see.
+#[derive(Clone, Copy)]
+struct Meta {
+    state: State,
+    chain: Chain,
+    dispatched: Time,
+    /// The scheduler that dispatched it, and that is told of its completion if it is still there.
+    generation: Option<u32>,
+}
+
+/// A queue and the scheduler that it hosts.
+pub struct Queue<O: Observer = ()> {
+    options: Options,
+    scheduler: Box<dyn Scheduler>,
+    generation: u32,
+    requests: Requests,
+    meta: Vec<Meta>,
+    parts: Parts,
+    merges: MergeIndex,
+    admission: Admission,
+    flushes: Flushes,
+    order: Order,
+    /// Requests gathered in the plug of [`Plugging::Task`].
+    plug: Vec<RequestId>,
+    plugged: bool,
+    /// While [`Plugging::Queue`] holds dispatching back: when it stops.
+    plugged_until: Option<Time>,
+    given_back: VecDeque<RequestId>,
+    queued: u32,
+    in_flight: u32,
+    last_dispatched: Option<LastDispatched>,
+    last_hold: Option<Hold>,
+    notices: VecDeque<Notice>,
+    observer: O,
+}
+
+impl Queue {
+    /// A queue that nobody observes.
+    #[must_use]
+    pub fn new(options: Options, scheduler: Box<dyn Scheduler>) -> Self {
+        Self::observed(options, scheduler, ())
+    }
+}
+
+impl<O: Observer> Queue<O> {
+    /// A queue whose every event `observer` hears.
+    pub fn observed(options: Options, scheduler: Box<dyn Scheduler>, observer: O) -> Self {
+        Self {
+            options,
+            scheduler,
+            generation: 0,
+            requests: Requests::default(),
+            meta: Vec::new(),
+            parts: Parts::default(),
+            merges: MergeIndex::default(),
+            admission: Admission::new(options.limits),
+            flushes: Flushes::default(),
+            order: Order::default(),
+            plug: Vec::new(),
+            plugged: false,
+            plugged_until: None,
+            given_back: VecDeque::new(),
+            queued: 0,
+            in_flight: 0,
+            last_dispatched: None,
+            last_hold: None,
+            notices: VecDeque::new(),
+            observer,
+        }
+    }
+
+    /// Its settings.
+    #[must_use]
+    pub const fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Whoever observes it.
+    pub const fn observer(&mut self) -> &mut O {
+        &mut self.observer
+    }
+
+    /// The scheduler that it hosts, to look at.
+    #[must_use]
+    pub fn scheduler(&self) -> &dyn Scheduler {
+        &*self.scheduler
+    }
+
+    /// The scheduler that it hosts, to tune.
+    pub fn scheduler_mut(&mut self) -> &mut dyn Scheduler {
+        &mut *self.scheduler
+    }
+
+    /// Submissions not yet finished.
+    #[must_use]
+    pub fn unfinished(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Requests in the scheduler.
+    #[must_use]
+    pub const fn queued(&self) -> u32 {
+        self.queued
+    }
+
+    /// Requests in the device.
+    #[must_use]
+    pub const fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// The next thing that the host must hear of.
+    pub fn notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+
+    /// Somebody asks for something.
+    pub fn submit(&mut self, now: Time, mut submission: Submission) -> Accepted {
+        submission.process = self.shown(submission.process);
+        let Submission { token, op, start, sectors, flags, .. } = submission;
+        self.observer.event(now, &Event::Submitted { token, op, start, sectors, flags });
+        let part = self.parts.add(submission, now);
+        if self.order.holds_back(part) {
+            return Accepted::Queued;
+        }
+        let accepted = self.accept(now, part);
+        if self.order.is_draining() {
+            self.settle(now);
+        }
+        accepted
+    }
+
+    /// More submissions follow at once: gather them. Only for [`Plugging::Task`].
+    pub fn plug(&mut self) {
+        self.plugged = matches!(self.options.plugging, Plugging::Task { .. });
+    }
+
+    /// What was gathered goes to the scheduler; a queue that plugged itself is unplugged (somebody waits).
+    pub fn unplug(&mut self, now: Time) {
+        self.plugged = false;
+        self.plugged_until = None;
+        let mut plug = core::mem::take(&mut self.plug);
+        for id in plug.drain(..) {
+            self.insert(now, id);
+        }
+        self.plug = plug;
+    }
+
+    /// The device may have a free tag: what now? `positioning` is the device's oracle, if it has one.
+    pub fn next(&mut self, now: Time, positioning: Option<&dyn Positioning>) -> Step {
+        if self.in_flight >= self.options.depth {
+            return Step::Full;
+        }
+        if let Some(id) = self.given_back.pop_front() {
+            return Step::Dispatch(self.dispatch(now, id, Reason::GivenBack));
+        }
+        if self.flushes.wanted() {
+            return Step::Dispatch(self.dispatch_flush(now));
+        }
+        if let Some(until) = self.plugged_until {
+            if now < until {
+                return self
+                    .wait(now, Hold { until: Some(until), wake: Wake::Timer, reason: HoldReason::Plugged });
+            }
+            self.plugged_until = None;
+        }
+        self.ask(now, positioning)
+    }
+
+    fn ask(&mut self, now: Time, positioning: Option<&dyn Positioning>) -> Step {
+        let device = Device {
+            depth: self.options.depth,
+            in_flight: self.in_flight,
+            last_dispatched: self.last_dispatched,
+            positioning,
+        };
+        match self.scheduler.next(now, &View { requests: &self.requests, device }) {
+            Decision::Dispatch { id, reason } => {
+                assert_eq!(
+                    self.meta[id.index()].state,
+                    State::Queued,
+                    "a scheduler returned {id:?}, which it does not have"
+                );
+                self.queued -= 1;
+                self.merges.remove(&self.requests[id]);
+                self.meta[id.index()].generation = Some(self.generation);
+                Step::Dispatch(self.dispatch(now, id, reason))
+            }
+            Decision::Hold(hold) => self.wait(now, hold),
+            Decision::Idle => {
+                self.observer.event(now, &Event::Idle { queued: self.queued });
+                Step::Idle
+            }
+        }
+    }
+
+    fn wait(&mut self, now: Time, hold: Hold) -> Step {
+        if self.last_hold != Some(hold) {
+            self.last_hold = Some(hold);
+            let (queued, in_flight) = (self.queued, self.in_flight);
+            self.observer.event(now, &Event::Held { hold, queued, in_flight });
+        }
+        Step::Wait(hold)
+    }
+
+    fn dispatch(&mut self, now: Time, id: RequestId, reason: Reason) -> Ticket {
+        let request = self.requests[id];
+        let meta = &mut self.meta[id.index()];
+        meta.state = State::Dispatched;
+        meta.dispatched = now;
+        self.in_flight += 1;
+        self.last_hold = None;
+        if request.op != Op::Flush {
+            self.last_dispatched = Some(LastDispatched {
+                serial: request.serial,
+                start: request.start,
+                end: request.end(),
+                at: now,
+            });
+        }
+        let (queued, in_flight) = (self.queued, self.in_flight);
+        self.observer.event(now, &Event::Dispatched { request: &request, reason, queued, in_flight });
+        Ticket { request }
+    }
+
+    fn dispatch_flush(&mut self, now: Time) -> Ticket {
+        self.flushes.started();
+        let id = self.add(Request {
+            id: RequestId(u32::MAX),
+            serial: 0,
+            op: Op::Flush,
+            start: Sector(0),
+            sectors: Sectors::ZERO,
+            flags: Flags { sync: true, ..Flags::default() },
+            priority: Priority::default(),
+            process: None,
+            causes: None,
+            arrived: now,
+        });
+        self.dispatch(now, id, Reason::Flush)
+    }
+
+    /// The device is done with a request.
+    pub fn complete(&mut self, now: Time, ticket: Ticket, outcome: Outcome) {
+        let Ticket { request } = ticket;
+        let meta = self.meta[request.id.index()];
+        self.in_flight -= 1;
+        self.observer
+            .event(now, &Event::Completed { request: &request, outcome, dispatched: meta.dispatched });
+        if meta.generation == Some(self.generation) {
+            self.scheduler.completed(now, &request, outcome);
+        }
+        match (request.op, outcome) {
+            (Op::Flush, _) => self.flushed(now, request.id, meta, outcome),
+            (_, Outcome::GivenBack) => {
+                self.meta[request.id.index()].generation = None;
+                self.given_back.push_back(request.id);
+            }
+            _ => self.finish_request(now, &request, meta, outcome),
+        }
+        self.settle(now);
+    }
+
+    fn flushed(&mut self, now: Time, id: RequestId, meta: Meta, outcome: Outcome) {
+        self.requests.remove(id);
+        if outcome == Outcome::GivenBack {
+            self.flushes.given_back();
+            return;
+        }
+        while let Some((part, then)) = self.flushes.next_covered() {
+            match (outcome, then) {
+                (Outcome::Done, Then::Data) => {
+                    let _ = self.enqueue(now, part);
+                }
+                _ => self.finish(now, part, outcome, meta.dispatched),
+            }
+        }
+    }
+
+    fn finish_request(&mut self, now: Time, request: &Request, meta: Meta, outcome: Outcome) {
+        let flush_behind = self.options.cache == Cache::WriteBack { fua: false }
+            && request.flags.fua
+            && outcome == Outcome::Done;
+        let mut chain = meta.chain;
+        if flush_behind {
+            // Forced unit access is never merged: the chain is one part.
+            if let Some(part) = self.parts.first(chain) {
+                self.flushes.wait(part, Then::Finish);
+            }
+        } else {
+            while let Some(part) = self.parts.take_first(&mut chain) {
+                let Submission { token, .. } = part.submission;
+                self.observer.event(now, &Event::Finished(token, outcome));
+                let (submitted, dispatched) = (part.submitted, meta.dispatched);
+                self.notices.push_back(Notice::Finished(Finished { token, outcome, submitted, dispatched }));
+            }
+        }
+        self.requests.remove(request.id);
+        self.admission.free(request.direction());
+    }
+
+    fn finish(&mut self, now: Time, part: PartId, outcome: Outcome, dispatched: Time) {
+        let part = self.parts.remove(part);
+        let token = part.submission.token;
+        self.observer.event(now, &Event::Finished(token, outcome));
+        self.notices.push_back(Notice::Finished(Finished {
+            token,
+            outcome,
+            submitted: part.submitted,
+            dispatched,
+        }));
+    }
+
+    /// A process ended.
+    pub fn exited(&mut self, now: Time, process: Process) {
+        if self.options.identity == Identity::Shown {
+            self.observer.event(now, &Event::Exited(process));
+            self.scheduler.exited(now, process);
+        }
+    }
+
+    fn shown(&self, process: Option<Process>) -> Option<Process> {
+        match self.options.identity {
+            Identity::Shown => process,
+            Identity::Hidden => None,
+            Identity::Same => Some(Process::single(1)),
+        }
+    }
+}

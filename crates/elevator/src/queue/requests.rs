@@ -32,6 +32,11 @@ impl Requests {
         self.len() == 0
     }
 
+    /// All of them, in no meaningful order.
+    pub fn iter(&self) -> impl Iterator<Item = &Request> {
+        self.slots.iter().flatten()
+    }
+
     /// Adds a request, giving it its id and serial number.
     pub fn add(&mut self, mut request: Request) -> RequestId {
         let id = self.free.pop().unwrap_or_else(|| {

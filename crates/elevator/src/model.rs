@@ -1,0 +1,337 @@
+//! One model of operations that drives any scheduler: submit, merge, complete, fail, give back, exit, switch, and time
+//! passing, all drawn from one seed, with a [`Checker`] listening.
+//!
+//! Whoever writes a scheduler calls [`run`] in a test with a few million operations. A failure prints its seed, and
+//! the same seed repeats it.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
+
+use crate::check::Checker;
+use crate::queue::{Accepted, Notice, Options, Queue, Step, Submission, SwitchMode, Ticket, Token};
+use crate::request::{Flags, Op, Outcome, Priority, PriorityClass, Process};
+use crate::scheduler::{Load, Scheduler};
+use crate::sector::{Sector, Sectors};
+use crate::time::{Span, Time};
+
+/// How a model runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Everything is drawn from it.
+    pub seed: u64,
+    /// Operations before the queue is drained.
+    pub operations: u64,
+    /// The queue.
+    pub options: Options,
+    /// Most unfinished submissions at once; a submission beyond that waits for one to finish.
+    pub most: u32,
+    /// Longest service time of the modelled device; the shortest is a tenth.
+    pub service: Span,
+    /// Whether the device fails requests and gives some back.
+    pub faults: bool,
+    /// Whether the scheduler is switched for another now and then.
+    pub switches: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            operations: 100_000,
+            options: Options::default(),
+            most: 64,
+            service: Span::from_millis(10),
+            faults: true,
+            switches: false,
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// A number that depends on every event: equal seeds give equal digests.
+    pub digest: u64,
+    /// The longest that a request stayed in the scheduler.
+    pub longest_wait: Span,
+    /// Submissions finished.
+    pub finished: u64,
+    /// Virtual time that passed.
+    pub elapsed: Span,
+}
+
+/// Runs `config.operations` operations against schedulers that `make` builds (called once, and at every switch with
+/// the number of the switch).
+///
+/// # Errors
+/// The checker's findings, with the seed.
+pub fn run(config: &Config, make: &mut dyn FnMut(u64) -> Box<dyn Scheduler>) -> Result<Report, String> {
+    let mut model = Model::new(config, make);
+    for _ in 0..config.operations {
+        model.operate();
+        model.pump();
+    }
+    model.drain();
+    model.report()
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014): small, and the same everywhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// A generator that draws the same numbers for the same seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number.
+    #[expect(clippy::should_implement_trait, reason = "an endless generator, not an iterator")]
+    pub const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`; 0 for `n` of 0.
+    pub const fn below(&mut self, n: u64) -> u64 {
+        ((self.next() as u128 * n as u128) >> 64) as u64
+    }
+
+    /// True once in `n` times.
+    pub const fn once_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// Processes that submit.
+const PROCESSES: usize = 8;
+/// Sectors of the modelled device: 64 GiB.
+const CAPACITY: u64 = 1 << 27;
+
+struct Model<'a> {
+    config: &'a Config,
+    make: &'a mut dyn FnMut(u64) -> Box<dyn Scheduler>,
+    random: Random,
+    queue: Queue<Checker>,
+    now: Time,
+    /// What the device has, in the order in which it will be done.
+    device: VecDeque<(Time, Ticket)>,
+    /// When the queue wants to be asked again.
+    wake: Option<Time>,
+    /// Where each process reads on.
+    positions: [u64; PROCESSES],
+    tokens: u64,
+    finished: u64,
+    switches: u64,
+}
+
+impl<'a> Model<'a> {
+    fn new(config: &'a Config, make: &'a mut dyn FnMut(u64) -> Box<dyn Scheduler>) -> Self {
+        let scheduler = make(0);
+        let mut checker = Checker::new(&config.options);
+        if !config.switches && !config.faults {
+            checker
+                .set_bound(scheduler.longest_wait(Load { requests: config.most, service: config.service }));
+        }
+        let mut random = Random::new(config.seed);
+        let positions = core::array::from_fn(|_| random.below(CAPACITY));
+        Self {
+            config,
+            make,
+            random,
+            queue: Queue::observed(config.options, scheduler, checker),
+            now: Time::ZERO,
+            device: VecDeque::new(),
+            wake: None,
+            positions,
+            tokens: 0,
+            finished: 0,
+            switches: 0,
+        }
+    }
+
+    fn operate(&mut self) {
+        match self.random.below(100) {
+            0..60 => self.submit(),
+            60..64 => self.burst(),
+            64..98 => self.pass(),
+            98 => self.exit(),
+            _ => self.switch(),
+        }
+    }
+
+    fn submit(&mut self) {
+        if self.queue.unfinished() >= self.config.most as usize {
+            return self.pass();
+        }
+        let submission = self.draw();
+        let accepted = self.queue.submit(self.now, submission);
+        debug_assert!(matches!(accepted, Accepted::Queued | Accepted::Asleep));
+    }
+
+    /// A few submissions behind a plug.
+    fn burst(&mut self) {
+        self.queue.plug();
+        for _ in 0..self.random.below(12) {
+            if self.queue.unfinished() < self.config.most as usize {
+                let submission = self.draw();
+                let _ = self.queue.submit(self.now, submission);
+            }
+        }
+        self.queue.unplug(self.now);
+    }
+
+    fn draw(&mut self) -> Submission {
+        let process = self.random.below(PROCESSES as u64);
+        let token = Token(self.tokens);
+        self.tokens += 1;
+        if self.random.once_in(200) {
+            return Submission::new(token, Op::Flush, Sector(0), Sectors::ZERO);
+        }
+        let op = match self.random.below(20) {
+            0..12 => Op::Read,
+            12..19 => Op::Write,
+            _ => Op::Discard,
+        };
+        let (start, sectors) = self.place(process as usize);
+        let mut submission = Submission::new(token, op, start, sectors);
+        submission.flags = self.flags(op);
+        submission.process =
+            (!self.random.once_in(16)).then(|| Process::thread(process as u32 + 1, process as u32 / 2 + 1));
+        submission.priority = self.priority(process);
+        submission
+    }
+
+    /// Mostly where the process left off, sometimes just before (front merges), sometimes elsewhere.
+    fn place(&mut self, process: usize) -> (Sector, Sectors) {
+        let sectors = 8 << self.random.below(5);
+        let at = self.positions[process];
+        let start = match self.random.below(10) {
+            0..6 => at,
+            6 => at.saturating_sub(3 * sectors),
+            7 => at.saturating_sub(sectors),
+            8 => at.saturating_add(self.random.below(4096)),
+            _ => self.random.below(CAPACITY),
+        }
+        .min(CAPACITY - sectors);
+        self.positions[process] = start + sectors;
+        (Sector(start), Sectors(sectors as u32))
+    }
+
+    fn flags(&mut self, op: Op) -> Flags {
+        let write = op == Op::Write;
+        Flags {
+            sync: write && self.random.once_in(3),
+            meta: self.random.once_in(20),
+            ahead: op == Op::Read && self.random.once_in(5),
+            fua: write && self.random.once_in(50),
+            preflush: write && self.random.once_in(50),
+        }
+    }
+
+    fn priority(&mut self, process: u64) -> Priority {
+        let class = match process {
+            6 if self.random.once_in(4) => PriorityClass::RealTime,
+            7 => PriorityClass::Idle,
+            _ => PriorityClass::BestEffort,
+        };
+        Priority { class, level: (process % 8) as u8 }
+    }
+
+    fn exit(&mut self) {
+        let process = self.random.below(PROCESSES as u64) as u32;
+        self.queue.exited(self.now, Process::thread(process + 1, process / 2 + 1));
+    }
+
+    fn switch(&mut self) {
+        if self.config.switches && self.random.once_in(8) {
+            self.switches += 1;
+            let scheduler = (self.make)(self.switches);
+            let mode = if self.random.once_in(2) { SwitchMode::Transfer } else { SwitchMode::Drain };
+            let _ = self.queue.switch(self.now, scheduler, mode);
+        }
+    }
+
+    /// Time passes, never past something that a prompt host would have done.
+    fn pass(&mut self) {
+        let scale = [1_000, 100_000, 5_000_000, 50_000_000][self.random.below(4) as usize];
+        let until = self.now + Span::from_nanos(self.random.below(scale));
+        while let Some(at) = self.next_event().filter(|&at| at <= until) {
+            self.now = self.now.max(at);
+            self.complete_due();
+            self.pump();
+        }
+        self.now = until;
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        let done = self.device.front().map(|(at, _)| *at);
+        [done, self.wake].into_iter().flatten().min()
+    }
+
+    fn complete_due(&mut self) {
+        while self.device.front().is_some_and(|(at, _)| *at <= self.now) {
+            let Some((_, ticket)) = self.device.pop_front() else { break };
+            let outcome = match self.random.below(200) {
+                0 if self.config.faults => Outcome::Failed,
+                1 if self.config.faults => Outcome::GivenBack,
+                _ => Outcome::Done,
+            };
+            self.queue.complete(self.now, ticket, outcome);
+        }
+    }
+
+    fn pump(&mut self) {
+        self.wake = None;
+        loop {
+            match self.queue.next(self.now, None) {
+                Step::Dispatch(ticket) => self.serve(ticket),
+                Step::Wait(hold) => {
+                    self.wake = hold.until;
+                    break;
+                }
+                Step::Full | Step::Idle => break,
+            }
+        }
+        while let Some(notice) = self.queue.notice() {
+            if matches!(notice, Notice::Finished(_)) {
+                self.finished += 1;
+            }
+        }
+    }
+
+    fn serve(&mut self, ticket: Ticket) {
+        let longest = self.config.service.as_nanos();
+        let service = Span::from_nanos(longest / 10 + self.random.below(longest - longest / 10));
+        let free = self.device.back().map_or(self.now, |(at, _)| *at);
+        self.device.push_back((free.max(self.now) + service, ticket));
+    }
+
+    /// Lets everything finish. A scheduler that keeps something for good is found out: nothing is left to wait for.
+    fn drain(&mut self) {
+        self.queue.unplug(self.now);
+        self.pump();
+        while let Some(at) = self.next_event() {
+            self.now = self.now.max(at);
+            self.complete_due();
+            self.pump();
+        }
+    }
+
+    fn report(mut self) -> Result<Report, String> {
+        let (seed, finished, elapsed) = (self.config.seed, self.finished, self.now.since(Time::ZERO));
+        let checker = self.queue.observer();
+        checker.finish();
+        if checker.count() > 0 {
+            let found = checker.violations().join("\n  ");
+            return Err(format!("seed {seed}: {} violations\n  {found}", checker.count()));
+        }
+        Ok(Report { digest: checker.digest(), longest_wait: checker.longest_wait(), finished, elapsed })
+    }
+}

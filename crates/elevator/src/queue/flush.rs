@@ -1,0 +1,59 @@
+//! Flushes: which submissions wait for one, and when the device gets one.
+//!
+//! As in Linux since 2.6.37, a flush goes to the device past the scheduler, one at a time; those that arrive while one
+//! runs share the next one, since a running flush need not cover what completed after it began.
+
+use alloc::vec::Vec;
+use core::mem;
+
+use super::parts::PartId;
+
+/// What becomes of a submission once the flush that it waits for is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Then {
+    /// It is finished.
+    Finish,
+    /// Its data goes to the scheduler (a flush before a write).
+    Data,
+}
+
+/// The flush machine.
+#[derive(Default)]
+pub(super) struct Flushes {
+    waiting: Vec<(PartId, Then)>,
+    running: Vec<(PartId, Then)>,
+    in_flight: bool,
+}
+
+impl Flushes {
+    pub(super) fn wait(&mut self, part: PartId, then: Then) {
+        self.waiting.push((part, then));
+    }
+
+    /// Whether the device should be sent one now.
+    pub(super) fn wanted(&self) -> bool {
+        !self.in_flight && !self.waiting.is_empty()
+    }
+
+    /// One was sent; it covers everybody who waits.
+    pub(super) fn started(&mut self) {
+        self.in_flight = true;
+        mem::swap(&mut self.waiting, &mut self.running);
+    }
+
+    /// The running one came back unserved: its waiters wait for the next.
+    pub(super) fn given_back(&mut self) {
+        self.in_flight = false;
+        self.waiting.append(&mut self.running);
+    }
+
+    /// The running one ended; calls for each that it covered.
+    pub(super) fn next_covered(&mut self) -> Option<(PartId, Then)> {
+        self.in_flight = false;
+        self.running.pop()
+    }
+
+    pub(super) fn is_quiet(&self) -> bool {
+        !self.in_flight && self.waiting.is_empty()
+    }
+}

@@ -1,0 +1,111 @@
+//! Request limits: who may add a request, who sleeps, who was woken and may add a few.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::options::Limits;
+use super::parts::PartId;
+use crate::request::{Direction, Process};
+use crate::scheduler::Leave;
+use crate::time::Time;
+
+/// One direction's account.
+#[derive(Default)]
+struct Side {
+    /// Requests allocated: plugged, queued, dispatched.
+    allocated: u32,
+    /// Submissions whose submitters sleep, first come first.
+    sleepers: VecDeque<PartId>,
+}
+
+/// A submitter that was woken: it may add a few more without sleeping again.
+struct Batcher {
+    process: Process,
+    left: u32,
+    until: Time,
+}
+
+/// Both directions' accounts.
+pub(super) struct Admission {
+    limits: Limits,
+    sides: [Side; 2],
+    batchers: Vec<Batcher>,
+}
+
+impl Admission {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { limits, sides: Default::default(), batchers: Vec::new() }
+    }
+
+    /// Whether one more may be allocated now, for a submitter that is not asleep.
+    pub(super) fn admits(
+        &mut self,
+        now: Time,
+        direction: Direction,
+        process: Option<Process>,
+        leave: Leave,
+    ) -> bool {
+        let side = &self.sides[direction as usize];
+        if side.allocated == 0 {
+            return true;
+        }
+        if side.allocated >= self.limits.hard() {
+            return false;
+        }
+        match leave {
+            Leave::Must => true,
+            Leave::No => false,
+            Leave::ByLimit if side.allocated < self.limits.nr_requests && side.sleepers.is_empty() => true,
+            Leave::ByLimit => self.batching(now, process),
+        }
+    }
+
+    fn batching(&mut self, now: Time, process: Option<Process>) -> bool {
+        let Some(process) = process else { return false };
+        self.batchers.retain(|b| b.until >= now && b.left > 0);
+        match self.batchers.iter_mut().find(|b| b.process == process) {
+            Some(batcher) => {
+                batcher.left -= 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    pub(super) fn sleep(&mut self, direction: Direction, part: PartId) {
+        self.sides[direction as usize].sleepers.push_back(part);
+    }
+
+    pub(super) fn first_sleeper(&self, direction: Direction) -> Option<PartId> {
+        self.sides[direction as usize].sleepers.front().copied()
+    }
+
+    /// Whether the first sleeper may go on.
+    pub(super) fn may_wake(&self, direction: Direction, leave: Leave) -> bool {
+        let side = &self.sides[direction as usize];
+        side.allocated == 0
+            || match leave {
+                Leave::Must => side.allocated < self.limits.hard(),
+                Leave::No => false,
+                Leave::ByLimit => side.allocated < self.limits.nr_requests,
+            }
+    }
+
+    /// The first sleeper goes on, and may add a few more.
+    pub(super) fn wake(&mut self, now: Time, direction: Direction, process: Option<Process>) {
+        self.sides[direction as usize].sleepers.pop_front();
+        if let (Some(process), true) = (process, self.limits.batch_requests > 0) {
+            self.batchers.retain(|b| b.process != process);
+            let until = now + self.limits.batch_time;
+            self.batchers.push(Batcher { process, left: self.limits.batch_requests, until });
+        }
+    }
+
+    pub(super) fn allocate(&mut self, direction: Direction) {
+        self.sides[direction as usize].allocated += 1;
+    }
+
+    pub(super) fn free(&mut self, direction: Direction) {
+        self.sides[direction as usize].allocated -= 1;
+    }
+}

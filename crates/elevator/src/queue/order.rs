@@ -1,0 +1,149 @@
+//! What everything else waits for: a draining barrier, or a switch of schedulers that drains.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::parts::PartId;
+use super::{Event, Observer, Queue, State, SwitchReport};
+use crate::request::RequestId;
+use crate::scheduler::Scheduler;
+use crate::time::{Span, Time};
+
+/// How a switch of schedulers treats what is queued.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SwitchMode {
+    /// The new scheduler takes over the queued requests at once.
+    Transfer,
+    /// The queue is drained first and new submissions wait meanwhile, as Linux does it.
+    Drain,
+}
+
+/// What the queue is being drained for.
+enum Barrier {
+    /// An ordered submission, not yet started.
+    Waiting(PartId),
+    /// An ordered submission on its way.
+    Running,
+    /// Another scheduler, since then.
+    Switch(Box<dyn Scheduler>, Time),
+}
+
+/// The barrier, if there is one, and everything submitted behind it.
+#[derive(Default)]
+pub(super) struct Order {
+    barrier: Option<Barrier>,
+    behind: VecDeque<PartId>,
+}
+
+impl Order {
+    pub(super) const fn is_draining(&self) -> bool {
+        self.barrier.is_some()
+    }
+
+    /// Keeps `part` back if there is a barrier before it.
+    pub(super) fn holds_back(&mut self, part: PartId) -> bool {
+        if self.barrier.is_some() {
+            self.behind.push_back(part);
+        }
+        self.barrier.is_some()
+    }
+}
+
+impl<O: Observer> Queue<O> {
+    /// Another scheduler takes over. With [`SwitchMode::Transfer`] it is done when this returns, and reported; with
+    /// [`SwitchMode::Drain`] it is reported to the observer once the queue has drained.
+    pub fn switch(
+        &mut self,
+        now: Time,
+        scheduler: Box<dyn Scheduler>,
+        mode: SwitchMode,
+    ) -> Option<SwitchReport> {
+        self.unplug(now);
+        match mode {
+            SwitchMode::Transfer => Some(self.take_over(now, scheduler, now)),
+            SwitchMode::Drain => {
+                if let Some(Barrier::Switch(waiting, _)) = &mut self.order.barrier {
+                    *waiting = scheduler;
+                } else if self.order.barrier.is_none() {
+                    self.order.barrier = Some(Barrier::Switch(scheduler, now));
+                    self.settle(now);
+                } else {
+                    // A barrier is being drained for already, so there is nothing better to wait for.
+                    return Some(self.take_over(now, scheduler, now));
+                }
+                None
+            }
+        }
+    }
+
+    fn take_over(&mut self, now: Time, scheduler: Box<dyn Scheduler>, ordered: Time) -> SwitchReport {
+        self.scheduler = scheduler;
+        self.generation += 1;
+        self.last_hold = None;
+        let ids = self.queued_in_order();
+        let moved = ids.len() as u32;
+        let report = SwitchReport { moved, in_flight: self.in_flight, drained_for: now.since(ordered) };
+        self.observer.event(now, &Event::Switched(report));
+        for id in ids {
+            self.scheduler.insert(now, &self.requests[id]);
+        }
+        report
+    }
+
+    fn queued_in_order(&self) -> Vec<RequestId> {
+        let mut ids: Vec<RequestId> = self
+            .requests
+            .iter()
+            .filter(|request| self.meta[request.id.index()].state == State::Queued)
+            .map(|request| request.id)
+            .collect();
+        ids.sort_unstable_by_key(|&id| self.requests[id].serial);
+        ids
+    }
+
+    pub(super) fn begin_barrier(&mut self, now: Time, part: PartId) {
+        self.unplug(now);
+        self.order.barrier = Some(Barrier::Waiting(part));
+    }
+
+    /// Brings everything forward that something else's end allows.
+    pub(super) fn settle(&mut self, now: Time) {
+        self.wake_sleepers(now);
+        while self.drained() {
+            match self.order.barrier.take() {
+                None => break,
+                Some(Barrier::Waiting(part)) => {
+                    self.order.barrier = Some(Barrier::Running);
+                    let _ = self.start(now, part);
+                }
+                Some(Barrier::Running) => self.release(now),
+                Some(Barrier::Switch(scheduler, ordered)) => {
+                    self.take_over(now, scheduler, ordered);
+                    self.release(now);
+                }
+            }
+        }
+    }
+
+    fn drained(&self) -> bool {
+        self.requests.is_empty() && self.flushes.is_quiet()
+    }
+
+    /// Lets go on what was submitted behind the barrier, up to the next one.
+    fn release(&mut self, now: Time) {
+        while self.order.barrier.is_none() {
+            let Some(part) = self.order.behind.pop_front() else { break };
+            let _ = self.accept(now, part);
+        }
+    }
+
+    /// How long a barrier has held submissions back, for hosts that show it.
+    #[must_use]
+    pub fn draining_for(&self, now: Time) -> Option<Span> {
+        match &self.order.barrier {
+            Some(Barrier::Switch(_, since)) => Some(now.since(*since)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The parts of requests: each is one submission, and a request carries a chain of them in sector order.
+
+use alloc::vec::Vec;
+
+use super::Token;
+use crate::request::{Flags, Op, Priority, Process};
+use crate::sector::{Sector, Sectors};
+use crate::time::Time;
+use crate::{CauseSet, Request, RequestId};
+
+/// What a host asks the queue to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Submission {
+    /// The host's name for it, until it is finished.
+    pub token: Token,
+    /// What to do.
+    pub op: Op,
+    /// First sector.
+    pub start: Sector,
+    /// Length; zero only for a flush.
+    pub sectors: Sectors,
+    /// What the submitter says of it.
+    pub flags: Flags,
+    /// The submitter's priority.
+    pub priority: Priority,
+    /// The submitter, if the host knows it.
+    pub process: Option<Process>,
+    /// On whose behalf, if the host knows that.
+    pub causes: Option<CauseSet>,
+}
+
+impl Submission {
+    /// A read or write by a process of ordinary priority.
+    #[must_use]
+    pub fn new(token: Token, op: Op, start: Sector, sectors: Sectors) -> Self {
+        Self {
+            token,
+            op,
+            start,
+            sectors,
+            flags: Flags::default(),
+            priority: Priority::default(),
+            process: None,
+            causes: None,
+        }
+    }
+
+    /// The request that carries this submission alone.
+    pub(super) fn as_request(&self, now: Time) -> Request {
+        Request {
+            id: RequestId(u32::MAX),
+            serial: 0,
+            op: self.op,
+            start: self.start,
+            sectors: self.sectors,
+            flags: self.flags,
+            priority: self.priority,
+            process: self.process,
+            causes: self.causes,
+            arrived: now,
+        }
+    }
+}
+
+/// A part's place in the slab.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct PartId(u32);
+
+impl PartId {
+    /// No part.
+    pub(super) const NONE: Self = Self(u32::MAX);
+}
+
+/// A submission on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub(super) submission: Submission,
+    pub(super) submitted: Time,
+    next: PartId,
+}
+
+/// Every accepted, unfinished submission.
+#[derive(Default)]
+pub(super) struct Parts {
+    slots: Vec<Part>,
+    free: Vec<PartId>,
+}
+
+/// The parts of one request, first sector first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chain {
+    first: PartId,
+    last: PartId,
+    /// Memory segments of all of them.
+    pub(super) segments: u32,
+}
+
+impl Chain {
+    pub(super) const EMPTY: Self = Self { first: PartId::NONE, last: PartId::NONE, segments: 0 };
+}
+
+impl Parts {
+    pub(super) fn add(&mut self, submission: Submission, submitted: Time) -> PartId {
+        let part = Part { submission, submitted, next: PartId::NONE };
+        if let Some(id) = self.free.pop() {
+            self.slots[id.0 as usize] = part;
+            return id;
+        }
+        self.slots.push(part);
+        PartId(self.slots.len() as u32 - 1)
+    }
+
+    pub(super) fn get(&self, id: PartId) -> &Part {
+        &self.slots[id.0 as usize]
+    }
+
+    pub(super) fn chain(&self, id: PartId) -> Chain {
+        Chain { first: id, last: id, segments: segments(self.get(id).submission.sectors) }
+    }
+
+    /// The chain of `front` followed by `back`.
+    pub(super) fn join(&mut self, front: Chain, back: Chain) -> Chain {
+        self.slots[front.last.0 as usize].next = back.first;
+        Chain { first: front.first, last: back.last, segments: front.segments + back.segments }
+    }
+
+    /// Takes the first part off a chain and frees it.
+    pub(super) fn take_first(&mut self, chain: &mut Chain) -> Option<Part> {
+        if chain.first == PartId::NONE {
+            return None;
+        }
+        let part = self.remove(chain.first);
+        chain.first = part.next;
+        Some(part)
+    }
+
+    /// The first part of a chain, left where it is.
+    pub(super) fn first(&self, chain: Chain) -> Option<PartId> {
+        (chain.first != PartId::NONE).then_some(chain.first)
+    }
+
+    pub(super) fn remove(&mut self, id: PartId) -> Part {
+        self.free.push(id);
+        self.slots[id.0 as usize]
+    }
+
+    /// How many submissions are unfinished.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
+
+/// Memory segments that a part needs: one for each 64 KiB begun.
+pub(super) fn segments(sectors: Sectors) -> u32 {
+    sectors.0.div_ceil(128).max(1)
+}

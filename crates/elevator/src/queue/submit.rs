@@ -1,0 +1,201 @@
+//! The way in: a submission starts, is merged into a queued request or becomes one, or its submitter sleeps.
+
+use super::flush::Then;
+use super::merge::alike;
+use super::parts::{Chain, PartId, Submission};
+use super::{Accepted, Barriers, Cache, Event, Meta, Notice, Observer, Plugging, Queue, State};
+use crate::request::{Direction, Op, Outcome, Request, RequestId};
+use crate::scheduler::{Growth, Side};
+use crate::time::Time;
+
+impl<O: Observer> Queue<O> {
+    /// Takes a submission that nothing holds back.
+    pub(super) fn accept(&mut self, now: Time, part: PartId) -> Accepted {
+        let submission = self.parts.get(part).submission;
+        if self.options.barriers == Barriers::Drain && is_ordered(&submission) {
+            self.begin_barrier(now, part);
+            return Accepted::Queued;
+        }
+        self.start(now, part)
+    }
+
+    /// Starts a submission on its first leg: a flush, or the scheduler.
+    pub(super) fn start(&mut self, now: Time, part: PartId) -> Accepted {
+        let submission = self.parts.get(part).submission;
+        let cached = self.options.cache != Cache::WriteThrough;
+        match submission.op {
+            Op::Flush if cached => self.flushes.wait(part, Then::Finish),
+            Op::Flush => self.finish(now, part, Outcome::Done, now),
+            _ if submission.flags.preflush && cached => self.flushes.wait(part, Then::Data),
+            _ => return self.enqueue(now, part),
+        }
+        Accepted::Queued
+    }
+
+    /// Data on its way to the scheduler: merged, admitted, or asleep.
+    pub(super) fn enqueue(&mut self, now: Time, part: PartId) -> Accepted {
+        let request = self.parts.get(part).submission.as_request(now);
+        if self.try_merge(now, &request, part) {
+            return Accepted::Queued;
+        }
+        let leave = self.scheduler.may_queue(now, request.process, request.is_sync());
+        if self.admission.admits(now, request.direction(), request.process, leave) {
+            self.admit(now, request, part);
+            return Accepted::Queued;
+        }
+        self.admission.sleep(request.direction(), part);
+        self.observer.event(now, &Event::Slept(self.parts.get(part).submission.token));
+        Accepted::Asleep
+    }
+
+    fn admit(&mut self, now: Time, request: Request, part: PartId) {
+        self.admission.allocate(request.direction());
+        let id = self.add(request);
+        self.meta[id.index()].chain = self.parts.chain(part);
+        self.observer.event(now, &Event::Carried(self.parts.get(part).submission.token, &self.requests[id]));
+        self.merges.add(&self.requests[id]);
+        if !self.plugged {
+            self.insert(now, id);
+            return;
+        }
+        self.plug.push(id);
+        if matches!(self.options.plugging, Plugging::Task { most } if self.plug.len() >= most as usize) {
+            self.unplug(now);
+            self.plugged = true;
+        }
+    }
+
+    pub(super) fn add(&mut self, request: Request) -> RequestId {
+        let id = self.requests.add(request);
+        let meta =
+            Meta { state: State::Plugged, chain: Chain::EMPTY, dispatched: Time::ZERO, generation: None };
+        if id.index() == self.meta.len() {
+            self.meta.push(meta);
+        } else {
+            self.meta[id.index()] = meta;
+        }
+        id
+    }
+
+    pub(super) fn insert(&mut self, now: Time, id: RequestId) {
+        self.plug_itself(now);
+        self.meta[id.index()].state = State::Queued;
+        self.queued += 1;
+        let request = &self.requests[id];
+        self.observer.event(now, &Event::Inserted(request));
+        self.scheduler.insert(now, request);
+    }
+
+    /// [`Plugging::Queue`]: plugs an empty queue, unplugs a full enough one.
+    fn plug_itself(&mut self, now: Time) {
+        if let Plugging::Queue { threshold, delay } = self.options.plugging {
+            if self.queued == 0 && self.in_flight == 0 {
+                self.plugged_until = Some(now + delay);
+            }
+            if self.queued + 1 >= threshold {
+                self.plugged_until = None;
+            }
+        }
+    }
+
+    /// Joins `addition`, carried by `part`, to a queued request if one is adjacent and may grow.
+    fn try_merge(&mut self, now: Time, addition: &Request, part: PartId) -> bool {
+        let chain = self.parts.chain(part);
+        for side in [Side::Back, Side::Front] {
+            if let Some(id) = self.merges.neighbour(addition, side)
+                && self.may_grow(id, addition, chain, side)
+            {
+                let token = self.parts.get(part).submission.token;
+                self.grow(now, id, addition, chain, side, None);
+                self.observer.event(now, &Event::Merged(token, &self.requests[id], side));
+                self.absorb_neighbour(now, id, side);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn may_grow(&self, id: RequestId, addition: &Request, chain: Chain, side: Side) -> bool {
+        let request = &self.requests[id];
+        let meta = &self.meta[id.index()];
+        self.options.merges
+            && alike(request, addition)
+            && request.sectors.0.saturating_add(addition.sectors.0) <= self.options.max_sectors.0
+            && meta.chain.segments + chain.segments <= self.options.max_segments
+            && (meta.state == State::Plugged || self.scheduler.may_merge(request, addition, side))
+    }
+
+    fn grow(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        addition: &Request,
+        chain: Chain,
+        side: Side,
+        absorbed: Option<&Request>,
+    ) {
+        let was = self.requests[id];
+        self.merges.remove(&was);
+        let meta = &mut self.meta[id.index()];
+        let request = self.requests.get_mut(id);
+        request.sectors += addition.sectors;
+        request.arrived = was.arrived.min(addition.arrived);
+        meta.chain = match side {
+            Side::Back => self.parts.join(meta.chain, chain),
+            Side::Front => {
+                request.start = addition.start;
+                self.parts.join(chain, meta.chain)
+            }
+        };
+        let request = *request;
+        self.merges.add(&request);
+        if self.meta[id.index()].state == State::Queued {
+            let growth = Growth { was_start: was.start, was_sectors: was.sectors, absorbed };
+            self.scheduler.merged(now, &request, growth);
+        }
+    }
+
+    /// A request that grew may now touch the next one: then they become one.
+    fn absorb_neighbour(&mut self, now: Time, id: RequestId, side: Side) {
+        let request = self.requests[id];
+        let Some(other) = self.merges.beyond(&request, side) else { return };
+        let (neighbour, meta) = (self.requests[other], self.meta[other.index()]);
+        let same_state = self.meta[id.index()].state == meta.state;
+        if other == id || !same_state || !self.may_grow(id, &neighbour, meta.chain, side) {
+            return;
+        }
+        self.merges.remove(&neighbour);
+        self.grow(now, id, &neighbour, meta.chain, side, Some(&neighbour));
+        self.observer.event(now, &Event::Absorbed(&self.requests[id], &neighbour));
+        match meta.state {
+            State::Queued => self.queued -= 1,
+            _ => self.plug.retain(|&plugged| plugged != other),
+        }
+        self.requests.remove(other);
+        self.admission.free(neighbour.direction());
+        self.wake_sleepers(now);
+    }
+
+    /// Room may have come free: sleepers go on, first come first.
+    pub(super) fn wake_sleepers(&mut self, now: Time) {
+        for direction in Direction::BOTH {
+            while let Some(part) = self.admission.first_sleeper(direction) {
+                let request = self.parts.get(part).submission.as_request(now);
+                let leave = self.scheduler.may_queue(now, request.process, request.is_sync());
+                if !self.admission.may_wake(direction, leave) {
+                    break;
+                }
+                self.admission.wake(now, direction, request.process);
+                self.notices.push_back(Notice::Woken(self.parts.get(part).submission.token));
+                if !self.try_merge(now, &request, part) {
+                    self.admit(now, request, part);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a submission asks for more than to be served.
+fn is_ordered(submission: &Submission) -> bool {
+    submission.op == Op::Flush || submission.flags.preflush || submission.flags.fua
+}

@@ -1,0 +1,121 @@
+//! The model of operations on the simplest scheduler, in every setting of the queue; and that it finds broken ones.
+
+mod common;
+
+use common::Fifo;
+use elevator::model::{Config, run};
+use elevator::queue::{Barriers, Cache, Identity, Limits, Options, Plugging};
+use elevator::{Decision, Growth, Outcome, Reason, Request, RequestId, Scheduler, Span, Time, View};
+
+fn settings() -> Vec<Options> {
+    let small = Limits { nr_requests: 4, batch_requests: 2, batch_time: Span::from_millis(20) };
+    let itself = Plugging::Queue { threshold: 4, delay: Span::from_millis(3) };
+    vec![
+        Options { depth: 1, ..Options::default() },
+        Options { depth: 31, ..Options::default() },
+        Options {
+            depth: 4,
+            limits: small,
+            plugging: itself,
+            identity: Identity::Hidden,
+            ..Options::default()
+        },
+        Options {
+            depth: 2,
+            barriers: Barriers::Drain,
+            cache: Cache::WriteBack { fua: false },
+            ..Options::default()
+        },
+        Options {
+            depth: 2,
+            limits: small,
+            cache: Cache::WriteThrough,
+            identity: Identity::Same,
+            ..Options::default()
+        },
+    ]
+}
+
+#[test]
+fn every_setting_keeps_the_contract() {
+    for (n, options) in settings().into_iter().enumerate() {
+        for (faults, switches) in [(false, false), (true, false), (true, true)] {
+            let config = Config { seed: n as u64, options, faults, switches, ..Config::default() };
+            let first =
+                run(&config, &mut |_| Box::<Fifo>::default()).unwrap_or_else(|e| panic!("{options:?}: {e}"));
+            assert!(first.finished > 10_000, "{first:?}");
+            let second = run(&config, &mut |_| Box::<Fifo>::default()).unwrap();
+            assert_eq!(first.digest, second.digest, "same seed, same events");
+        }
+    }
+}
+
+/// A scheduler with one fault.
+struct Faulty {
+    fifo: Fifo,
+    fault: Fault,
+    count: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// Forgets every thousandth request.
+    Forgets,
+    /// Says idle every thousandth time although it is not.
+    Lazy,
+    /// Holds without end.
+    HoldsForever,
+    /// Serves the youngest first, so that the oldest waits without bound.
+    Starves,
+}
+
+impl Scheduler for Faulty {
+    fn insert(&mut self, now: Time, request: &Request) {
+        self.count += 1;
+        if !matches!(self.fault, Fault::Forgets) || self.count % 1000 != 0 {
+            self.fifo.insert(now, request);
+        }
+    }
+
+    fn merged(&mut self, now: Time, request: &Request, growth: Growth<'_>) {
+        self.fifo.merged(now, request, growth);
+    }
+
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        self.count += 1;
+        match self.fault {
+            Fault::Lazy if self.count % 1000 == 0 => Decision::Idle,
+            Fault::HoldsForever if self.count % 1000 == 0 => Decision::Hold(elevator::Hold {
+                until: None,
+                wake: elevator::Wake::Timer,
+                reason: elevator::HoldReason::AwaitChild,
+            }),
+            Fault::Starves => last(view).map_or(Decision::Idle, |id| {
+                self.fifo.next(now, view);
+                Decision::Dispatch { id, reason: Reason::FirstCome }
+            }),
+            _ => self.fifo.next(now, view),
+        }
+    }
+
+    fn completed(&mut self, _now: Time, _request: &Request, _outcome: Outcome) {}
+
+    fn longest_wait(&self, load: elevator::Load) -> Option<Span> {
+        self.fifo.longest_wait(load)
+    }
+}
+
+/// The youngest live request; with a depth of one and nothing in flight all of them are queued.
+fn last(view: &View<'_>) -> Option<RequestId> {
+    view.requests.iter().max_by_key(|request| request.serial).map(|request| request.id)
+}
+
+#[test]
+fn a_broken_scheduler_is_found_out() {
+    let options = Options { depth: 1, plugging: Plugging::None, ..Options::default() };
+    let config = Config { options, faults: false, operations: 20_000, ..Config::default() };
+    for fault in [Fault::Forgets, Fault::Lazy, Fault::HoldsForever, Fault::Starves] {
+        let found = run(&config, &mut |_| Box::new(Faulty { fifo: Fifo::default(), fault, count: 0 }));
+        assert!(found.is_err(), "{fault:?} was not found out");
+    }
+}
