@@ -72,7 +72,7 @@ enum Fault {
 impl Scheduler for Faulty {
     fn insert(&mut self, now: Time, request: &Request) {
         self.count += 1;
-        if !matches!(self.fault, Fault::Forgets) || self.count % 1000 != 0 {
+        if !matches!(self.fault, Fault::Forgets) || !self.count.is_multiple_of(1000) {
             self.fifo.insert(now, request);
         }
     }
@@ -84,8 +84,8 @@ impl Scheduler for Faulty {
     fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
         self.count += 1;
         match self.fault {
-            Fault::Lazy if self.count % 1000 == 0 => Decision::Idle,
-            Fault::HoldsForever if self.count % 1000 == 0 => Decision::Hold(elevator::Hold {
+            Fault::Lazy if self.count.is_multiple_of(1000) => Decision::Idle,
+            Fault::HoldsForever if self.count.is_multiple_of(1000) => Decision::Hold(elevator::Hold {
                 until: None,
                 wake: elevator::Wake::Timer,
                 reason: elevator::HoldReason::AwaitChild,
