@@ -1,1 +1,19 @@
-//! To be.
+//! A modelled computer in virtual time: processes above, the queue of `elevator` in the middle, a modelled drive below.
+//!
+//! [`Machine`] runs any number of [`Program`]s against one device and tells what they would have seen, in
+//! [`Measured`]. Nothing here reads a clock: the same programs, scheduler and drive give the same numbers.
+
+mod block;
+mod engine;
+mod limit;
+mod measure;
+mod program;
+mod timeline;
+mod waits;
+
+pub use block::Block;
+pub use engine::{Failure, Machine, Setup, Stop};
+pub use limit::{Limit, Witness, fairness};
+pub use measure::{Latency, Measured, ProcessMeasured, Waits};
+pub use program::{Await, Io, Meeting, Next, Program, Who};
+pub use timeline::{Point, Recorder, Timeline, Wait};

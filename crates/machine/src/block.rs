@@ -1,0 +1,125 @@
+//! The block layer and the device under it, as one thing with one clock.
+
+use disks::{Command, Drive, Tag};
+use elevator::queue::{Accepted, Notice, Observer, Options, Queue, Step, Submission, Ticket};
+use elevator::{Op, Scheduler, Time};
+
+use crate::measure::Meter;
+
+/// Who listens to the queue: the meter always, and whoever else was asked for.
+pub(crate) struct Listeners {
+    pub(crate) meter: Meter,
+    pub(crate) others: Option<Box<dyn Observer>>,
+}
+
+impl Observer for Listeners {
+    fn event(&mut self, now: Time, event: &elevator::queue::Event<'_>) {
+        self.meter.event(now, event);
+        if let Some(others) = &mut self.others {
+            others.event(now, event);
+        }
+    }
+}
+
+/// A queue in front of a modelled drive.
+pub struct Block {
+    queue: Queue<Listeners>,
+    drive: Box<dyn Drive>,
+    /// What is in the drive, by tag.
+    tickets: Vec<Option<Ticket>>,
+    free: Vec<Tag>,
+    /// When the queue wants to be asked again.
+    wake: Option<Time>,
+}
+
+impl Block {
+    /// `others` hears every event of the queue.
+    pub(crate) fn new(
+        options: Options,
+        scheduler: Box<dyn Scheduler>,
+        drive: Box<dyn Drive>,
+        others: Option<Box<dyn Observer>>,
+    ) -> Self {
+        let depth = options.depth.min(drive.depth()).max(1);
+        let listeners = Listeners { meter: Meter::default(), others };
+        Self {
+            queue: Queue::observed(Options { depth, ..options }, scheduler, listeners),
+            drive,
+            tickets: (0..depth).map(|_| None).collect(),
+            free: (0..depth).rev().map(Tag).collect(),
+            wake: None,
+        }
+    }
+
+    /// The drive.
+    #[must_use]
+    pub fn drive(&self) -> &dyn Drive {
+        &*self.drive
+    }
+
+    pub(crate) const fn queue(&mut self) -> &mut Queue<Listeners> {
+        &mut self.queue
+    }
+
+    pub(crate) fn meter(&mut self) -> &mut Meter {
+        &mut self.queue.observer().meter
+    }
+
+    pub(crate) fn submit(&mut self, now: Time, submission: Submission) -> Accepted {
+        self.queue.submit(now, submission)
+    }
+
+    pub(crate) fn notice(&mut self) -> Option<Notice> {
+        self.queue.notice()
+    }
+
+    /// When something happens here by itself.
+    pub(crate) fn next_event(&self) -> Option<Time> {
+        match (self.drive.next_event(), self.wake) {
+            (Some(drive), Some(wake)) => Some(drive.min(wake)),
+            (drive, wake) => drive.or(wake),
+        }
+    }
+
+    /// Takes from the drive what it has finished.
+    pub(crate) fn collect(&mut self, now: Time) {
+        while let Some(completion) = self.drive.poll(now) {
+            let Tag(tag) = completion.tag;
+            let Some(ticket) = self.tickets[tag as usize].take() else { continue };
+            self.free.push(completion.tag);
+            self.queue.observer().meter.served(ticket.request(), &completion);
+            self.queue.complete(now, ticket, completion.outcome);
+        }
+    }
+
+    /// Gives the drive what the scheduler lets go.
+    pub(crate) fn pump(&mut self, now: Time) {
+        self.wake = None;
+        while let Some(&tag) = self.free.last() {
+            match self.queue.next(now, self.drive.positioning()) {
+                Step::Dispatch(ticket) => {
+                    self.free.pop();
+                    self.send(now, tag, ticket);
+                }
+                Step::Wait(hold) => {
+                    self.wake = hold.until;
+                    break;
+                }
+                Step::Full | Step::Idle => break,
+            }
+        }
+    }
+
+    fn send(&mut self, now: Time, tag: Tag, ticket: Ticket) {
+        let request = ticket.request();
+        let command = Command {
+            tag,
+            op: request.op,
+            start: request.start,
+            sectors: request.sectors,
+            fua: request.flags.fua && request.op == Op::Write,
+        };
+        self.drive.submit(now, command);
+        self.tickets[tag.0 as usize] = Some(ticket);
+    }
+}

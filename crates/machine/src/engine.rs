@@ -1,0 +1,399 @@
+//! The machine: processes that run in virtual time, one event after the other.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use disks::Drive;
+use elevator::queue::{Accepted, Notice, Observer, Options, Plugging, Submission, Token};
+use elevator::{Scheduler, Sector, Span, Time};
+
+use crate::block::Block;
+use crate::limit::{Limit, Witness};
+use crate::measure::{Book, Measured};
+use crate::program::{Await, Io, Meeting, Next, Program, Who};
+
+/// What a machine is made of.
+pub struct Setup {
+    /// The queue. Its depth is cut to the drive's.
+    pub options: Options,
+    /// The scheduler in the queue.
+    pub scheduler: Box<dyn Scheduler>,
+    /// The device.
+    pub drive: Box<dyn Drive>,
+    /// Whoever else listens to the queue: a checker, a decision log, a timeline.
+    pub observer: Option<Box<dyn Observer>>,
+}
+
+/// When to stop, beside everybody having ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Stop {
+    /// Virtual time at which to stop.
+    pub at: Time,
+    /// Asked between events: stop early if it says so (Ctrl-C). What was measured until then stands.
+    pub asked: fn() -> bool,
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self { at: Time::MAX, asked: || false }
+    }
+}
+
+/// Why a machine could not go on.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Failure {
+    /// Nothing can happen any more although somebody waits.
+    #[error(
+        "{waiting} of the processes wait for each other or for something that never comes; first of them: {first}"
+    )]
+    Deadlock {
+        /// How many.
+        waiting: usize,
+        /// The name of one.
+        first: String,
+    },
+}
+
+/// What a process waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Blocked {
+    /// Nothing: it is about to run, or sleeps until an event in the heap.
+    No,
+    /// Room in the queue for its submission.
+    Asleep,
+    /// Completions.
+    On(Await),
+    /// The others.
+    Meeting,
+    /// Its children.
+    Children,
+    /// It has ended.
+    Ended,
+}
+
+/// One process.
+struct Running {
+    who: Who,
+    program: Box<dyn Program>,
+    parent: Option<usize>,
+    children: u32,
+    blocked: Blocked,
+    submitted: u64,
+    /// Numbers of its unfinished submissions.
+    outstanding: Vec<u64>,
+}
+
+impl Running {
+    fn is_satisfied(&self, what: Await) -> bool {
+        match what {
+            Await::All => self.outstanding.is_empty(),
+            Await::Io(n) => n < self.submitted && !self.outstanding.contains(&n),
+            Await::Fewer(most) => self.outstanding.len() < most.max(1) as usize,
+        }
+    }
+}
+
+/// A submission on its way.
+#[derive(Clone, Copy)]
+struct Outstanding {
+    process: usize,
+    number: u64,
+    io: Io,
+}
+
+/// Processes, a queue and a drive, in virtual time.
+pub struct Machine {
+    block: Block,
+    now: Time,
+    processes: Vec<Running>,
+    /// When sleeping processes go on; the sequence number keeps ties in order.
+    alarms: BinaryHeap<Reverse<(Time, u64, usize)>>,
+    alarm_numbers: u64,
+    meetings: BTreeMap<u32, Vec<usize>>,
+    outstanding: Vec<Outstanding>,
+    free_tokens: Vec<u64>,
+    runnable: Vec<usize>,
+    book: Book,
+    witness: Option<Witness>,
+}
+
+impl Machine {
+    /// A machine with no processes yet.
+    #[must_use]
+    pub fn new(setup: Setup) -> Self {
+        let Setup { options, scheduler, drive, observer } = setup;
+        Self {
+            block: Block::new(options, scheduler, drive, observer),
+            now: Time::ZERO,
+            processes: Vec::new(),
+            alarms: BinaryHeap::new(),
+            alarm_numbers: 0,
+            meetings: BTreeMap::new(),
+            outstanding: Vec::new(),
+            free_tokens: Vec::new(),
+            runnable: Vec::new(),
+            book: Book::default(),
+            witness: None,
+        }
+    }
+
+    /// Also writes down what each process asked for and how long it thought, for the physical limit.
+    pub fn witness(&mut self) {
+        self.witness = Some(Witness::default());
+    }
+
+    /// Starts a process.
+    pub fn start(&mut self, who: Who, program: Box<dyn Program>) {
+        self.spawn(None, who, program);
+    }
+
+    fn spawn(&mut self, parent: Option<usize>, who: Who, program: Box<dyn Program>) {
+        let index = self.processes.len();
+        self.book.started(index, &who.name, self.now);
+        self.processes.push(Running {
+            who,
+            program,
+            parent,
+            children: 0,
+            blocked: Blocked::No,
+            submitted: 0,
+            outstanding: Vec::new(),
+        });
+        self.runnable.push(index);
+    }
+
+    /// Runs until every process has ended and everything is finished, or until told to stop.
+    ///
+    /// # Errors
+    /// [`Failure::Deadlock`] if processes wait for what cannot come.
+    pub fn run(&mut self, stop: Stop) -> Result<(), Failure> {
+        self.settle();
+        let mut events = 0u32;
+        while let Some(at) = self.next_event() {
+            events = events.wrapping_add(1);
+            if at > stop.at || (events.is_multiple_of(4096) && (stop.asked)()) {
+                return Ok(());
+            }
+            self.now = self.now.max(at);
+            self.wake_sleepers();
+            self.block.collect(self.now);
+            self.settle();
+        }
+        self.stuck()
+    }
+
+    fn stuck(&self) -> Result<(), Failure> {
+        let mut waiting = self.processes.iter().filter(|p| p.blocked != Blocked::Ended).peekable();
+        match waiting.peek() {
+            None => Ok(()),
+            Some(first) => Err(Failure::Deadlock { first: first.who.name.clone(), waiting: waiting.count() }),
+        }
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        let alarm = self.alarms.peek().map(|Reverse((at, ..))| *at);
+        match (alarm, self.block.next_event()) {
+            (Some(alarm), Some(block)) => Some(alarm.min(block)),
+            (alarm, block) => alarm.or(block),
+        }
+    }
+
+    fn wake_sleepers(&mut self) {
+        while let Some(&Reverse((at, _, process))) = self.alarms.peek() {
+            if at > self.now {
+                break;
+            }
+            self.alarms.pop();
+            self.runnable.push(process);
+        }
+    }
+
+    /// Runs whoever can run, feeds the device, and hears what it finished, until nothing more happens at this instant.
+    fn settle(&mut self) {
+        loop {
+            self.hear();
+            while !self.runnable.is_empty() {
+                let mut runnable = std::mem::take(&mut self.runnable);
+                for &process in &runnable {
+                    self.go_on(process);
+                }
+                runnable.clear();
+                if self.runnable.is_empty() {
+                    self.runnable = runnable;
+                }
+                self.hear();
+            }
+            self.block.pump(self.now);
+            self.hear();
+            if self.runnable.is_empty() {
+                break;
+            }
+        }
+    }
+
+    fn hear(&mut self) {
+        while let Some(notice) = self.block.notice() {
+            match notice {
+                Notice::Woken(token) => {
+                    let process = self.outstanding[token.0 as usize].process;
+                    if self.processes[process].blocked == Blocked::Asleep {
+                        self.runnable.push(process);
+                    }
+                }
+                Notice::Finished(finished) => {
+                    let Outstanding { process, number, io } = self.outstanding[finished.token.0 as usize];
+                    self.free_tokens.push(finished.token.0);
+                    self.book.finished(process, &io, &finished, self.now);
+                    let running = &mut self.processes[process];
+                    running.outstanding.retain(|&n| n != number);
+                    if let Blocked::On(what) = running.blocked
+                        && running.is_satisfied(what)
+                    {
+                        running.blocked = Blocked::No;
+                        self.runnable.push(process);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Runs a process until it has to wait.
+    fn go_on(&mut self, process: usize) {
+        self.processes[process].blocked = Blocked::No;
+        self.block.queue().plug();
+        loop {
+            let next = self.processes[process].program.next(self.now);
+            if !self.step(process, next) {
+                break;
+            }
+        }
+        let waits = matches!(self.processes[process].blocked, Blocked::On(_) | Blocked::Asleep);
+        if waits || !matches!(self.block.queue().options().plugging, Plugging::Queue { .. }) {
+            self.block.queue().unplug(self.now);
+        }
+    }
+
+    /// Does one step; whether the process can go on at once.
+    fn step(&mut self, process: usize, next: Next) -> bool {
+        match next {
+            Next::Submit(io) => return self.submit(process, io),
+            Next::Await(what) => {
+                if let Some(witness) = &mut self.witness {
+                    witness.awaited(process);
+                }
+                if self.processes[process].is_satisfied(what) {
+                    return true;
+                }
+                self.processes[process].blocked = Blocked::On(what);
+            }
+            Next::Think(span) => {
+                if let Some(witness) = &mut self.witness {
+                    witness.thought(process, span);
+                }
+                self.alarm(process, self.now + span);
+            }
+            Next::Until(at) if at <= self.now => return true,
+            Next::Until(at) => {
+                if let Some(witness) = &mut self.witness {
+                    witness.slept_until(process, at);
+                }
+                self.alarm(process, at);
+            }
+            Next::Meet(meeting) => return self.meet(process, meeting),
+            Next::Spawn(who, program) => {
+                self.processes[process].children += 1;
+                self.spawn(Some(process), who, program);
+                return true;
+            }
+            Next::AwaitChildren if self.processes[process].children == 0 => return true,
+            Next::AwaitChildren => self.processes[process].blocked = Blocked::Children,
+            Next::Exit => self.exit(process),
+        }
+        false
+    }
+
+    fn alarm(&mut self, process: usize, at: Time) {
+        self.alarm_numbers += 1;
+        self.alarms.push(Reverse((at, self.alarm_numbers, process)));
+    }
+
+    fn submit(&mut self, process: usize, io: Io) -> bool {
+        let running = &mut self.processes[process];
+        let number = running.submitted;
+        running.submitted += 1;
+        running.outstanding.push(number);
+        let outstanding = Outstanding { process, number, io };
+        let token = self.free_tokens.pop().unwrap_or(self.outstanding.len() as u64);
+        match self.outstanding.get_mut(token as usize) {
+            Some(slot) => *slot = outstanding,
+            None => self.outstanding.push(outstanding),
+        }
+        if let Some(witness) = &mut self.witness {
+            witness.asked(process, &io, running.outstanding.len() > 1);
+        }
+        let submission = Submission {
+            token: Token(token),
+            op: io.op,
+            start: io.start,
+            sectors: io.sectors,
+            flags: io.flags,
+            priority: running.who.priority,
+            process: running.who.process,
+            causes: None,
+        };
+        match self.block.submit(self.now, submission) {
+            Accepted::Queued => true,
+            Accepted::Asleep => {
+                self.processes[process].blocked = Blocked::Asleep;
+                false
+            }
+        }
+    }
+
+    fn meet(&mut self, process: usize, meeting: Meeting) -> bool {
+        let present = self.meetings.entry(meeting.name).or_default();
+        if present.len() + 1 < meeting.members as usize {
+            present.push(process);
+            self.processes[process].blocked = Blocked::Meeting;
+            return false;
+        }
+        self.runnable.append(present);
+        true
+    }
+
+    fn exit(&mut self, process: usize) {
+        let running = &mut self.processes[process];
+        running.blocked = Blocked::Ended;
+        self.book.ended(process, self.now);
+        if let Some(who) = running.who.process {
+            self.block.queue().exited(self.now, who);
+        }
+        if let Some(parent) = self.processes[process].parent {
+            let parent_running = &mut self.processes[parent];
+            parent_running.children -= 1;
+            if parent_running.children == 0 && parent_running.blocked == Blocked::Children {
+                self.runnable.push(parent);
+            }
+        }
+    }
+
+    /// What was measured so far.
+    pub fn measured(&mut self) -> Measured {
+        let now = self.now;
+        self.book.report(now, self.block.meter())
+    }
+
+    /// (latency in nanoseconds, share of requests at or below it), of reads and of writes.
+    #[must_use]
+    pub fn distributions(&self) -> [Vec<(u64, f64)>; 2] {
+        self.book.distributions()
+    }
+
+    /// The physical limit of what was run, if [`witness`](Self::witness) was asked for: see [`Witness::limit`]. Its
+    /// processes are the lines of [`Measured`]; those that share a line are added up.
+    pub fn limit(&mut self, cost: &mut dyn FnMut(Option<Sector>, &Io) -> Span) -> Option<Limit> {
+        let limit = self.witness.take()?.limit(cost);
+        let processes_ns = self.book.by_line(&limit.processes_ns);
+        Some(Limit { processes_ns, ..limit })
+    }
+}

@@ -1,0 +1,173 @@
+//! The physical limit: the same requests with perfect locality.
+//!
+//! Every process is served in its own sequence as if it were alone: the time that its data takes to pass under the
+//! head, and for each jump that it makes itself the least seek of that distance, with no rotation lost. What it submits
+//! without waiting in between may be served in any order, so it counts sorted. The device then can be no faster than
+//! the sum over all processes, and no process can end before its own thinking and service are over. A scheduler comes
+//! near this limit; it can pass it only where the drive's buffer answers something that never comes from the medium.
+
+use elevator::{Op, Sector, Span, Time};
+use serde::Serialize;
+
+use crate::measure::Measured;
+use crate::program::Io;
+
+/// What each process asked for and how long it thought, written down during a run.
+#[derive(Clone, Debug, Default)]
+pub struct Witness {
+    processes: Vec<Asked>,
+}
+
+/// One process's requests.
+#[derive(Clone, Debug, Default)]
+struct Asked {
+    /// Requests, in order; a batch may be served in any order.
+    ios: Vec<Io>,
+    /// Where each batch ends in `ios`.
+    batches: Vec<usize>,
+    thought: Span,
+    latest: Time,
+    overlapped: bool,
+}
+
+/// The least time that a workload takes on a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Limit {
+    /// For everything.
+    pub elapsed_ns: u64,
+    /// Of the device's time: positioning and transfer.
+    pub service_ns: u64,
+    /// For each process alone, in order of start.
+    pub processes_ns: Vec<u64>,
+    /// Jumps that processes make themselves.
+    pub seeks: u64,
+}
+
+impl Witness {
+    fn of(&mut self, process: usize) -> &mut Asked {
+        if self.processes.len() <= process {
+            self.processes.resize_with(process + 1, Asked::default);
+        }
+        &mut self.processes[process]
+    }
+
+    pub(crate) fn asked(&mut self, process: usize, io: &Io, others_unfinished: bool) {
+        let asked = self.of(process);
+        asked.overlapped |= others_unfinished;
+        asked.ios.push(*io);
+    }
+
+    pub(crate) fn awaited(&mut self, process: usize) {
+        let asked = self.of(process);
+        if asked.batches.last() != Some(&asked.ios.len()) {
+            asked.batches.push(asked.ios.len());
+        }
+    }
+
+    pub(crate) fn thought(&mut self, process: usize, span: Span) {
+        self.of(process).thought += span;
+    }
+
+    pub(crate) fn slept_until(&mut self, process: usize, at: Time) {
+        let asked = self.of(process);
+        asked.latest = asked.latest.max(at);
+    }
+
+    /// The limit on a device that takes `cost(head, io)` at least for `io`, with the head where the process's previous
+    /// request ended (`None` for its first one).
+    #[must_use]
+    pub fn limit(mut self, cost: &mut dyn FnMut(Option<Sector>, &Io) -> Span) -> Limit {
+        let mut limit = Limit::default();
+        let mut service = Span::ZERO;
+        for asked in &mut self.processes {
+            let own = asked.service(cost, &mut limit.seeks);
+            service += own;
+            let alone = if asked.overlapped { own.max(asked.thought) } else { own + asked.thought };
+            limit.processes_ns.push(alone.as_nanos().max(asked.latest.as_nanos()));
+        }
+        limit.service_ns = service.as_nanos();
+        limit.elapsed_ns = limit.processes_ns.iter().copied().fold(limit.service_ns, u64::max);
+        limit
+    }
+}
+
+impl Asked {
+    fn service(&mut self, cost: &mut dyn FnMut(Option<Sector>, &Io) -> Span, seeks: &mut u64) -> Span {
+        let (mut from, mut head, mut total) = (0, None, Span::ZERO);
+        self.batches.push(self.ios.len());
+        for &to in &self.batches {
+            let batch = &mut self.ios[from..to];
+            batch.sort_by_key(|io| io.start);
+            for io in batch.iter().filter(|io| matches!(io.op, Op::Read | Op::Write)) {
+                *seeks += u64::from(head.is_some_and(|head| head != io.start));
+                total += cost(head, io);
+                head = Some(io.start + io.sectors);
+            }
+            from = to;
+        }
+        total
+    }
+}
+
+/// Jain's index of fairness over how fast each process got on, compared with how fast it would have been alone at the
+/// physical limit: 1 if all were slowed down alike, 1/n if one had everything.
+#[must_use]
+pub fn fairness(measured: &Measured, alone_ns: &[u64]) -> f64 {
+    let progress: Vec<f64> = measured
+        .processes
+        .iter()
+        .zip(alone_ns)
+        .filter(|(process, alone)| process.elapsed_ns > 0 && **alone > 0)
+        .map(|(process, &alone)| alone as f64 / process.elapsed_ns as f64)
+        .collect();
+    let sum: f64 = progress.iter().sum();
+    let squares: f64 = progress.iter().map(|x| x * x).sum();
+    if squares == 0.0 { 1.0 } else { sum * sum / (progress.len() as f64 * squares) }
+}
+
+#[cfg(test)]
+mod tests {
+    use elevator::Sectors;
+
+    use super::*;
+
+    fn cost(head: Option<Sector>, io: &Io) -> Span {
+        let jump = if head == Some(io.start) { 0 } else { 1000 };
+        Span::from_nanos(jump + u64::from(io.sectors.0))
+    }
+
+    fn read(start: u64) -> Io {
+        Io::read(Sector(start), Sectors(8))
+    }
+
+    #[test]
+    fn a_process_that_waits_is_served_in_its_own_order() {
+        let mut witness = Witness::default();
+        for start in [16, 0, 8] {
+            witness.asked(0, &read(start), false);
+            witness.awaited(0);
+        }
+        witness.thought(0, Span::from_nanos(5000));
+        let limit = witness.limit(&mut cost);
+        assert_eq!((limit.service_ns, limit.seeks), (2 * 1000 + 24, 1));
+        assert_eq!(limit.elapsed_ns, 2024 + 5000);
+    }
+
+    #[test]
+    fn what_goes_out_together_counts_sorted() {
+        let mut witness = Witness::default();
+        for start in [16, 0, 8] {
+            witness.asked(0, &read(start), true);
+        }
+        assert_eq!(witness.limit(&mut cost).service_ns, 1024);
+    }
+
+    #[test]
+    fn fairness_is_one_when_all_are_slowed_alike() {
+        let process = |elapsed_ns| crate::ProcessMeasured { elapsed_ns, ..Default::default() };
+        let measured = Measured { processes: vec![process(100), process(200)], ..Default::default() };
+        assert!((fairness(&measured, &[10, 20]) - 1.0).abs() < 1e-9);
+        assert!((fairness(&measured, &[100, 0]) - 1.0).abs() < 1e-9, "who asked for nothing does not count");
+        assert!(fairness(&measured, &[100, 2]) < 0.52);
+    }
+}

@@ -1,0 +1,309 @@
+//! What is measured: latencies as submitters saw them, and what the device did meanwhile.
+
+use std::collections::BTreeMap;
+
+use disks::Completion;
+use elevator::queue::{Event, Finished, Observer};
+use elevator::{Direction, Op, Outcome, Request, Sector, Span, Time};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::program::Io;
+use crate::waits::WaitClock;
+
+/// What a run measured. Times and sizes are those of the modelled machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Measured {
+    /// From the start to the last completion, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Bytes read and written.
+    pub bytes: u64,
+    /// Submissions finished.
+    pub requests: u64,
+    /// Of those, how many the device failed.
+    pub failed: u64,
+    /// Requests that went to the device after merging.
+    pub dispatched: u64,
+    /// From submission to completion, of everything but flushes.
+    pub latency: Latency,
+    /// The same of reads.
+    pub reads: Latency,
+    /// The same of writes and discards.
+    pub writes: Latency,
+    /// How far the head travelled, in sectors of address space, over what was served from the medium.
+    pub head_travel_sectors: u64,
+    /// Times that it had to go to a place that did not follow the last one.
+    pub seeks: u64,
+    /// Time that the device sat idle in a deliberate wait, with something queued.
+    pub waits: Waits,
+    /// By process (or group of processes with one name), in order of first start.
+    pub processes: Vec<ProcessMeasured>,
+}
+
+impl Measured {
+    /// Bytes a second over the whole run, in 10^6 bytes a second.
+    #[must_use]
+    pub fn megabytes_per_second(&self) -> f64 {
+        per_second(self.bytes, self.elapsed_ns) / 1e6
+    }
+}
+
+fn per_second(amount: u64, ns: u64) -> f64 {
+    if ns == 0 { 0.0 } else { amount as f64 * 1e9 / ns as f64 }
+}
+
+/// A distribution of latencies, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Latency {
+    /// How many.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub mean_ns: u64,
+    /// Median, to three digits.
+    pub p50_ns: u64,
+    /// 99th percentile, to three digits.
+    pub p99_ns: u64,
+    /// The longest, exactly.
+    pub max_ns: u64,
+}
+
+/// Deliberate waits of the device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Waits {
+    /// How many.
+    pub count: u64,
+    /// All of them, in nanoseconds.
+    pub total_ns: u64,
+    /// By reason.
+    pub by_reason: BTreeMap<&'static str, u64>,
+}
+
+/// What one process (or group of processes with one name) saw.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ProcessMeasured {
+    /// Its name.
+    pub name: String,
+    /// From its start to its end, or to its last completion if that came later, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Bytes read and written.
+    pub bytes: u64,
+    /// Latency of all its requests.
+    pub latency: Latency,
+    /// Of its reads.
+    pub reads: Latency,
+    /// Of its writes.
+    pub writes: Latency,
+}
+
+/// Collects latencies: an exact sum and maximum beside a histogram.
+#[derive(Clone)]
+pub(crate) struct Latencies {
+    histogram: Histogram<u64>,
+    sum: u128,
+    max: u64,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        let histogram = Histogram::new(3).expect("three digits are allowed");
+        Self { histogram, sum: 0, max: 0 }
+    }
+}
+
+impl Latencies {
+    pub(crate) fn record(&mut self, span: Span) {
+        let ns = span.as_nanos();
+        self.histogram.saturating_record(ns);
+        self.sum += u128::from(ns);
+        self.max = self.max.max(ns);
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.histogram.add(&other.histogram).expect("histograms that grow by themselves");
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+    }
+
+    pub(crate) fn summary(&self) -> Latency {
+        let count = self.histogram.len();
+        Latency {
+            count,
+            mean_ns: self.sum.checked_div(u128::from(count)).unwrap_or(0) as u64,
+            p50_ns: self.histogram.value_at_quantile(0.5).min(self.max),
+            p99_ns: self.histogram.value_at_quantile(0.99).min(self.max),
+            max_ns: self.max,
+        }
+    }
+
+    /// (latency, share of requests at or below it) for pictures.
+    pub(crate) fn distribution(&self) -> Vec<(u64, f64)> {
+        let count = self.histogram.len().max(1) as f64;
+        let mut below = 0u64;
+        self.histogram
+            .iter_recorded()
+            .map(|step| {
+                below += step.count_since_last_iteration();
+                (step.value_iterated_to().min(self.max), below as f64 / count)
+            })
+            .collect()
+    }
+}
+
+/// One line of the results being filled.
+struct Line {
+    name: String,
+    started: Time,
+    last: Time,
+    bytes: u64,
+    by_direction: [Latencies; 2],
+}
+
+/// What submitters saw.
+#[derive(Default)]
+pub(crate) struct Book {
+    lines: Vec<Line>,
+    by_name: BTreeMap<String, usize>,
+    /// The line of each process.
+    line_of: Vec<usize>,
+    last: Time,
+    requests: u64,
+    failed: u64,
+}
+
+impl Book {
+    pub(crate) fn started(&mut self, process: usize, name: &str, now: Time) {
+        debug_assert_eq!(process, self.line_of.len(), "processes are numbered in order");
+        let line = match self.by_name.get(name) {
+            Some(&line) => line,
+            None => {
+                self.lines.push(Line {
+                    name: name.to_owned(),
+                    started: now,
+                    last: now,
+                    bytes: 0,
+                    by_direction: [Latencies::default(), Latencies::default()],
+                });
+                self.by_name.insert(name.to_owned(), self.lines.len() - 1);
+                self.lines.len() - 1
+            }
+        };
+        self.line_of.push(line);
+    }
+
+    pub(crate) fn ended(&mut self, process: usize, now: Time) {
+        let line = &mut self.lines[self.line_of[process]];
+        line.last = line.last.max(now);
+    }
+
+    pub(crate) fn finished(&mut self, process: usize, io: &Io, finished: &Finished, now: Time) {
+        let line = &mut self.lines[self.line_of[process]];
+        line.last = line.last.max(now);
+        self.last = self.last.max(now);
+        self.requests += 1;
+        self.failed += u64::from(finished.outcome == Outcome::Failed);
+        if io.op == Op::Flush {
+            return;
+        }
+        line.bytes += if io.op == Op::Discard { 0 } else { io.sectors.bytes() };
+        line.by_direction[io.op.direction() as usize].record(now.since(finished.submitted));
+    }
+
+    pub(crate) fn report(&self, now: Time, meter: &Meter) -> Measured {
+        let mut totals = [Latencies::default(), Latencies::default()];
+        for line in &self.lines {
+            for direction in Direction::BOTH {
+                totals[direction as usize].add(&line.by_direction[direction as usize]);
+            }
+        }
+        let [reads, writes] = &totals;
+        let mut all = reads.clone();
+        all.add(writes);
+        let end = if self.requests == 0 { now } else { self.last };
+        Measured {
+            elapsed_ns: end.as_nanos(),
+            bytes: self.lines.iter().map(|line| line.bytes).sum(),
+            requests: self.requests,
+            failed: self.failed,
+            dispatched: meter.dispatched,
+            latency: all.summary(),
+            reads: reads.summary(),
+            writes: writes.summary(),
+            head_travel_sectors: meter.head_travel,
+            seeks: meter.seeks,
+            waits: meter.waits.clone(),
+            processes: self.lines.iter().map(Line::report).collect(),
+        }
+    }
+
+    /// Adds up what is known by process to what is known by line.
+    pub(crate) fn by_line(&self, by_process: &[u64]) -> Vec<u64> {
+        let mut lines = vec![0; self.lines.len()];
+        for (&line, &amount) in self.line_of.iter().zip(by_process) {
+            lines[line] += amount;
+        }
+        lines
+    }
+
+    /// The distributions of reads and of writes, for pictures.
+    pub(crate) fn distributions(&self) -> [Vec<(u64, f64)>; 2] {
+        Direction::BOTH.map(|direction| {
+            let mut total = Latencies::default();
+            for line in &self.lines {
+                total.add(&line.by_direction[direction as usize]);
+            }
+            total.distribution()
+        })
+    }
+}
+
+impl Line {
+    fn report(&self) -> ProcessMeasured {
+        let [reads, writes] = &self.by_direction;
+        let mut all = reads.clone();
+        all.add(writes);
+        ProcessMeasured {
+            name: self.name.clone(),
+            elapsed_ns: self.last.since(self.started).as_nanos(),
+            bytes: self.bytes,
+            latency: all.summary(),
+            reads: reads.summary(),
+            writes: writes.summary(),
+        }
+    }
+}
+
+/// What the device did.
+#[derive(Default)]
+pub(crate) struct Meter {
+    dispatched: u64,
+    head: Option<Sector>,
+    head_travel: u64,
+    seeks: u64,
+    waits: Waits,
+    wait_clock: WaitClock,
+}
+
+impl Meter {
+    /// The device finished something.
+    pub(crate) fn served(&mut self, request: &Request, completion: &Completion) {
+        if completion.service.from_buffer || matches!(request.op, Op::Flush | Op::Discard) {
+            return;
+        }
+        let travel = self.head.map_or(0, |head| head.distance(request.start));
+        self.head_travel += travel;
+        self.seeks += u64::from(travel > 0);
+        self.head = Some(request.end());
+    }
+}
+
+impl Observer for Meter {
+    fn event(&mut self, now: Time, event: &Event<'_>) {
+        self.dispatched += u64::from(matches!(event, Event::Dispatched { .. }));
+        if let Some(waited) = self.wait_clock.event(now, event) {
+            let ns = waited.to.since(waited.from).as_nanos();
+            self.waits.count += 1;
+            self.waits.total_ns += ns;
+            *self.waits.by_reason.entry(waited.reason.as_str()).or_default() += ns;
+        }
+    }
+}
