@@ -1,1 +1,13 @@
-//! To be.
+//! What a modelled computer's processes do.
+//!
+//! A [`Workload`] is a set of processes that can be started any number of times, once for every scheduler that it is to
+//! be run under. The stream and the cooperative paper's own benchmarks are built in ([`builtin`]); recordings become
+//! closed loops in [`replay`]; [`fio`] reads job files.
+
+pub mod builtin;
+pub mod fio;
+mod script;
+mod workload;
+
+pub use script::script;
+pub use workload::{Settings, SettingsError, Workload};

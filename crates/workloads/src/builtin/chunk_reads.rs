@@ -1,0 +1,141 @@
+//! chunk-reads: `find . -type f -exec cat '{}' ';'`, the cooperative paper's defeat of anticipation.
+//!
+//! "every file read by different process": the disk sees short-lived processes that ask for nearby blocks, none of which
+//! lives long enough to be known. One `find` starts a `cat` for each file and waits for it. Beside any number of such
+//! instances, on disjoint regions of the disk, a process may stream through one big file ("Streaming & Chunk Reads").
+//!
+//! The paper reads a Linux source tree without describing it; file sizes here are drawn from a distribution like that of
+//! a tree of 2004 (half below 5 KB, mean about 12 KB), and lie one behind the other with small gaps, as ext3 lays out a
+//! directory that was unpacked in one go. Starting a process takes `fork`, about what fork, exec and the dynamic linker
+//! cost a Pentium 4.
+
+use elevator::model::Random;
+use elevator::{Sector, Sectors, Span, tunables};
+use machine::{Await, Io, Next, Program, Who};
+
+use super::{GIB, KIB};
+use crate::script::script;
+use crate::workload::{Settings, SettingsError, Workload, apply};
+
+tunables! {
+    /// Settings of [`ChunkReads`].
+    pub struct ChunkReadsSettings {
+        /// Trees that are read at the same time, each by its own `find`.
+        instances: Count = 2, 1, 1000;
+        /// Files in a tree.
+        files: Count = 3000, 1, 1_000_000;
+        /// Time to start a process.
+        fork: Span = Span::from_millis(1), Span::ZERO, Span::from_secs(1);
+        /// Bytes of the read requests that a `cat` makes; its file's last one is shorter.
+        request_bytes: Count = 32 * KIB, 512, 1024 * KIB;
+        /// Bytes from one tree to the next.
+        apart_bytes: Count = 5 * GIB, 512, 64 * 1024 * GIB;
+        /// Processes that stream through a big file beside it, 64 KB at a time, until the trees are read.
+        streams: Count = 0, 0, 16;
+        /// Seed of the file sizes.
+        seed: Count = 1, 0, u64::MAX;
+    }
+}
+
+/// The benchmark with its settings.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ChunkReads(pub ChunkReadsSettings);
+
+/// Numbers of the processes that live through the run; those of the short-lived follow.
+const FIRST_CHILD: u32 = 1 << 20;
+/// Bytes of a streamed file: more than is read before any tree is through.
+const STREAM_BYTES: u64 = GIB;
+const STREAM_REQUEST: u64 = 64 * KIB;
+
+impl ChunkReads {
+    /// What can be set.
+    pub const TABLE: &'static [elevator::Tunable] = ChunkReadsSettings::TABLE;
+
+    /// From settings on the command line.
+    ///
+    /// # Errors
+    /// If one is unknown or out of range.
+    pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
+        let mut own = ChunkReadsSettings::default();
+        apply("chunk-reads", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;
+        Ok(Self(own))
+    }
+
+    /// The files of a tree: (first sector, length).
+    fn files(&self, instance: u64) -> Vec<(Sector, Sectors)> {
+        let mut random = Random::new(self.0.seed ^ instance.wrapping_mul(0x9e37_79b9));
+        let mut at = instance * self.0.apart_bytes / 512;
+        (0..self.0.files)
+            .map(|_| {
+                let blocks = file_blocks(&mut random);
+                let file = (Sector(at), Sectors(8 * blocks as u32));
+                at += 8 * (blocks + random.below(3));
+                file
+            })
+            .collect()
+    }
+
+    fn find(&self, instance: u64) -> Box<dyn Program> {
+        let ChunkReadsSettings { fork, request_bytes, files, .. } = self.0;
+        let first_child = FIRST_CHILD + (instance * files) as u32;
+        let name = format!("cats-{}", instance + 1);
+        script(self.files(instance).into_iter().enumerate().flat_map(move |(n, (start, sectors))| {
+            let who = Who::process(first_child + n as u32, name.clone());
+            [Next::Think(fork), Next::Spawn(who, cat(start, sectors, request_bytes)), Next::AwaitChildren]
+        }))
+    }
+
+    fn stream(&self, n: u64) -> Box<dyn Program> {
+        let first = (self.0.instances + n) * self.0.apart_bytes / 512;
+        let requests = STREAM_BYTES / STREAM_REQUEST;
+        let sectors = Sectors::from_bytes(STREAM_REQUEST);
+        script((0..requests).flat_map(move |i| {
+            let start = Sector(first + i * u64::from(sectors.0));
+            [Next::Submit(Io::read(start, sectors)), Next::Await(Await::All)]
+        }))
+    }
+}
+
+/// One short-lived process: reads a file from start to end.
+fn cat(start: Sector, sectors: Sectors, request_bytes: u64) -> Box<dyn Program> {
+    let step = Sectors::from_bytes(request_bytes).0;
+    script((0..sectors.0.div_ceil(step)).flat_map(move |i| {
+        let length = step.min(sectors.0 - i * step);
+        [Next::Submit(Io::read(start + Sectors(i * step), Sectors(length))), Next::Await(Await::All)]
+    }))
+}
+
+/// Blocks of 4 KB in a file: a power of two up to 32, each with 0.55 the chance of the one before, less up to half.
+fn file_blocks(random: &mut Random) -> u64 {
+    let mut blocks = 1;
+    while blocks < 32 && random.below(100) < 55 {
+        blocks *= 2;
+    }
+    blocks / 2 + 1 + random.below(blocks / 2 + 1)
+}
+
+impl Workload for ChunkReads {
+    fn describe(&self) -> String {
+        let ChunkReadsSettings { instances, files, fork, streams, .. } = self.0;
+        format!(
+            "chunk-reads: {instances} trees of {files} files, a process per file (started in {fork}), {streams} streaming readers beside"
+        )
+    }
+
+    fn end(&self) -> Sector {
+        let tree = self.0.files * 64 * 8 + (self.0.instances - 1) * self.0.apart_bytes / 512;
+        let streams = match self.0.streams {
+            0 => 0,
+            n => ((self.0.instances + n - 1) * self.0.apart_bytes + STREAM_BYTES) / 512,
+        };
+        Sector(tree.max(streams))
+    }
+
+    fn processes(&self) -> Vec<(Who, Box<dyn Program>)> {
+        let finds = (0..self.0.instances)
+            .map(|n| (Who::process(n as u32 + 1, format!("find-{}", n + 1)), self.find(n)));
+        let streams = (0..self.0.streams)
+            .map(|n| (Who::process(1000 + n as u32, format!("stream-{}", n + 1)), self.stream(n)));
+        finds.chain(streams).collect()
+    }
+}

@@ -1,0 +1,67 @@
+//! Benchmarks of the papers, at the level of requests.
+
+mod chunk_reads;
+mod multi_threads;
+mod par_read;
+
+use crate::workload::{Settings, SettingsError, Workload};
+
+pub use chunk_reads::ChunkReads;
+pub use multi_threads::MultiThreads;
+pub use par_read::ParRead;
+
+use elevator::Tunable;
+
+/// A built-in workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Builtin {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it does and where it is from.
+    pub doc: &'static str,
+    /// What can be set.
+    pub settings: &'static [Tunable],
+    build: fn(&Settings) -> Result<Box<dyn Workload>, SettingsError>,
+}
+
+impl Builtin {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self {
+            name: "par-read",
+            doc: "processes that each read a file of their own from start to end, far apart (stream paper, section 3.3)",
+            settings: ParRead::TABLE,
+            build: |settings| ParRead::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
+        },
+        Self {
+            name: "multi-threads",
+            doc: "pairs of threads that read the first 4 KB of each 16 KB of a file and meet every five requests (stream paper, section 3.4)",
+            settings: MultiThreads::TABLE,
+            build: |settings| MultiThreads::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
+        },
+        Self {
+            name: "chunk-reads",
+            doc: "small files of a tree, each read by a process of its own, beside others that do the same (cooperative paper)",
+            settings: ChunkReads::TABLE,
+            build: |settings| ChunkReads::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
+        },
+    ];
+
+    /// The built-in workload of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        Self::ALL.iter().find(|builtin| builtin.name == name)
+    }
+
+    /// Builds it.
+    ///
+    /// # Errors
+    /// If a setting is unknown or out of range.
+    pub fn build(&self, settings: &Settings) -> Result<Box<dyn Workload>, SettingsError> {
+        (self.build)(settings)
+    }
+}
+
+/// Bytes in a KiB and up, as settings count them.
+const KIB: u64 = 1 << 10;
+const GIB: u64 = 1 << 30;

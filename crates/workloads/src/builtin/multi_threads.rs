@@ -1,0 +1,101 @@
+//! multi-threads: the stream paper's microbenchmark for threads that wait for each other.
+//!
+//! "there are four processes, each forking two threads. Each thread reads a 40MB file in a strided pattern, reading the
+//! first 4KB of data of every 16KB segment from the beginning to the end of the file. The distance between the two files
+//! accessed by one process is 100MB, and the distance of files read by adjacent processes is 50GB. Two threads of a
+//! process synchronizes after each makes every five requests." (section 3.4)
+
+use elevator::{Priority, Process, Sector, Sectors, tunables};
+use machine::{Await, Io, Meeting, Next, Program, Who};
+
+use super::{GIB, KIB};
+use crate::script::script;
+use crate::workload::{Settings, SettingsError, Workload, apply};
+
+const MIB: u64 = 1 << 20;
+
+tunables! {
+    /// Settings of [`MultiThreads`].
+    pub struct MultiThreadsSettings {
+        /// Processes of two threads.
+        processes: Count = 4, 1, 1024;
+        /// Bytes of each thread's file.
+        file_bytes: Count = 40 * MIB, 16 * KIB, 64 * GIB;
+        /// Bytes of a request, read at the start of each segment.
+        request_bytes: Count = 4 * KIB, 512, 1024 * KIB;
+        /// Bytes of a segment.
+        segment_bytes: Count = 16 * KIB, 512, 1024 * MIB;
+        /// Requests after which the two threads wait for each other.
+        meet_every: Count = 5, 1, 1_000_000;
+        /// Bytes between the two files of a process.
+        pair_bytes: Count = 100 * MIB, 512, 1024 * GIB;
+        /// Bytes between the files of adjacent processes.
+        apart_bytes: Count = 50 * GIB, 512, 64 * 1024 * GIB;
+    }
+}
+
+/// The benchmark with its settings.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MultiThreads(pub MultiThreadsSettings);
+
+impl MultiThreads {
+    /// What can be set.
+    pub const TABLE: &'static [elevator::Tunable] = MultiThreadsSettings::TABLE;
+
+    /// From settings on the command line.
+    ///
+    /// # Errors
+    /// If one is unknown or out of range.
+    pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
+        let mut own = MultiThreadsSettings::default();
+        apply("multi-threads", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;
+        Ok(Self(own))
+    }
+
+    fn thread(&self, process: u64, thread: u64) -> Box<dyn Program> {
+        let own = self.0;
+        let first = (process * own.apart_bytes + thread * own.pair_bytes) / 512;
+        let sectors = Sectors::from_bytes(own.request_bytes);
+        let meeting = Meeting { name: process as u32, members: 2 };
+        script((0..own.file_bytes / own.segment_bytes).flat_map(move |i| {
+            let start = Sector(first + i * own.segment_bytes / 512);
+            let meet = ((i + 1) % own.meet_every == 0).then_some(Next::Meet(meeting));
+            [Some(Next::Submit(Io::read(start, sectors))), Some(Next::Await(Await::All)), meet]
+                .into_iter()
+                .flatten()
+        }))
+    }
+}
+
+impl Workload for MultiThreads {
+    fn describe(&self) -> String {
+        let MultiThreadsSettings { processes, file_bytes, request_bytes, segment_bytes, meet_every, .. } =
+            self.0;
+        format!(
+            "multi-threads: {processes} processes of two threads, {request_bytes} of every {segment_bytes} bytes of {} MiB each, meeting every {meet_every} requests",
+            file_bytes >> 20,
+        )
+    }
+
+    fn end(&self) -> Sector {
+        Sector(
+            ((self.0.processes - 1) * self.0.apart_bytes + self.0.pair_bytes + self.0.file_bytes)
+                .div_ceil(512),
+        )
+    }
+
+    fn processes(&self) -> Vec<(Who, Box<dyn Program>)> {
+        let threads = (0..self.0.processes).flat_map(|process| [(process, 0), (process, 1)]);
+        threads
+            .map(|(process, thread)| {
+                let group = 2 * process as u32 + 1;
+                let who = Who {
+                    process: Some(Process::thread(group + thread as u32, group)),
+                    priority: Priority::default(),
+                    name: format!("process-{}/{}", process + 1, thread + 1),
+                };
+                (who, self.thread(process, thread))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,416 @@
+//! What a job does, from its options and the global ones.
+
+use std::collections::BTreeMap;
+
+use elevator::{Priority, PriorityClass, Sector, Sectors, Span};
+
+use super::parse::{JobFileError, Section, Setting, size, span};
+
+/// The order in which a job goes over its region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pattern {
+    /// One block behind the other.
+    Sequential,
+    /// Blocks drawn at random, with repetition (fio's `norandommap`).
+    Random,
+}
+
+/// A job, one for each of `numjobs`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Job {
+    /// Its name; clones carry a number.
+    pub name: String,
+    /// Sequential or random.
+    pub pattern: Pattern,
+    /// Percentage of reads; 100 for readers, 0 for writers.
+    pub reads_percent: u64,
+    /// Whether it discards instead of writing.
+    pub trims: bool,
+    /// Block size.
+    pub block: Sectors,
+    /// Where its region begins.
+    pub offset: Sector,
+    /// Length of its region in bytes.
+    pub region_bytes: u64,
+    /// Bytes that it transfers before it ends.
+    pub io_bytes: u64,
+    /// Requests kept in flight; 1 for synchronous engines.
+    pub iodepth: u32,
+    /// Think time after each `thinktime_blocks` requests.
+    pub think: Span,
+    /// Requests between think times.
+    pub think_every: u64,
+    /// When it ends at the latest, since its start.
+    pub runtime: Option<Span>,
+    /// Whether it begins again until `runtime`.
+    pub time_based: bool,
+    /// When it starts.
+    pub start_delay: Span,
+    /// Writes between flushes; 0 for none.
+    pub fsync: u64,
+    /// Its I/O priority.
+    pub priority: Priority,
+    /// Least time between its requests (`rate_iops`).
+    pub pace: Span,
+    /// Seed of its random offsets.
+    pub seed: u64,
+}
+
+impl Job {
+    pub(super) fn describe(&self) -> String {
+        let pattern = match self.pattern {
+            Pattern::Sequential => "sequential",
+            Pattern::Random => "random",
+        };
+        format!(
+            "{} ({pattern}, {}% reads, {} bytes, depth {})",
+            self.name,
+            self.reads_percent,
+            self.block.bytes(),
+            self.iodepth
+        )
+    }
+
+    /// The sector behind its region.
+    pub(super) fn end(&self) -> Sector {
+        Sector(self.offset.0 + self.region_bytes.div_ceil(512))
+    }
+}
+
+/// Options that make no difference to the requests that a job makes, or only to how fio reports.
+const NO_DIFFERENCE: &[&str] = &[
+    "group_reporting",
+    "thread",
+    "directory",
+    "name",
+    "description",
+    "norandommap",
+    "randrepeat",
+    "invalidate",
+    "create_on_open",
+    "create_serialize",
+    "overwrite",
+    "fallocate",
+    "unlink",
+    "refill_buffers",
+    "exitall",
+    "disable_lat",
+    "disable_clat",
+    "disable_slat",
+    "lat_percentiles",
+    "clat_percentiles",
+    "percentile_list",
+    "log_avg_msec",
+    "write_bw_log",
+    "write_lat_log",
+    "write_iops_log",
+    "buffer_compress_percentage",
+    "gtod_reduce",
+    "cpus_allowed",
+    "nrfiles",
+    "allow_file_create",
+    "file_service_type",
+    "ramp_time",
+    "fadvise_hint",
+    "nice",
+    "kb_base",
+    "unit_base",
+    "zero_buffers",
+    "scramble_buffers",
+    "random_generator",
+    "end_fsync",
+    "sync_file_range",
+    "hipri",
+    "registerfiles",
+    "fixedbufs",
+    "sqthread_poll",
+    "iodepth_batch",
+    "iodepth_batch_complete",
+    "iodepth_batch_submit",
+    "iodepth_batch_complete_min",
+    "iodepth_low",
+    "status-interval",
+    "eta",
+];
+
+pub(super) fn jobs(
+    file: &str,
+    sections: &[Section],
+    notes: &mut Vec<String>,
+) -> Result<Vec<Job>, JobFileError> {
+    let mut globals: Vec<Setting> = Vec::new();
+    let mut jobs = Vec::new();
+    let mut files = Files::default();
+    for section in sections {
+        if section.name == "global" {
+            globals.extend(section.settings.iter().cloned());
+            continue;
+        }
+        let settings: Vec<&Setting> = globals.iter().chain(&section.settings).collect();
+        let mut draft = Draft::read(file, section, &settings, notes)?;
+        files.place(&mut draft);
+        jobs.extend(draft.clones(jobs.len() as u64));
+    }
+    if jobs.is_empty() {
+        let problem = "has no job: a section beside [global] is needed".to_owned();
+        return Err(JobFileError { file: file.to_owned(), line: 1, problem });
+    }
+    Ok(jobs)
+}
+
+/// Where files lie: those with a name are shared, the others belong to one job; one behind the other.
+#[derive(Default)]
+struct Files {
+    named: BTreeMap<String, u64>,
+    end: u64,
+}
+
+impl Files {
+    fn place(&mut self, draft: &mut Draft) {
+        let base = match &draft.filename {
+            Some(name) => *self.named.entry(name.clone()).or_insert(self.end),
+            None => self.end,
+        };
+        draft.job.offset = Sector(base + draft.job.offset.0);
+        let clones = (draft.numjobs - 1) * draft.offset_increment / 512;
+        self.end = self.end.max(draft.job.end().0 + clones);
+    }
+}
+
+/// A job before it is cloned.
+struct Draft {
+    job: Job,
+    numjobs: u64,
+    offset_increment: u64,
+    direct: bool,
+    engine_is_sync: bool,
+    size: Option<u64>,
+    io_size: Option<u64>,
+    reads: Option<u64>,
+    filename: Option<String>,
+}
+
+impl Draft {
+    fn new(name: &str) -> Self {
+        let job = Job {
+            name: name.to_owned(),
+            pattern: Pattern::Sequential,
+            reads_percent: 100,
+            trims: false,
+            block: Sectors(8),
+            offset: Sector(0),
+            region_bytes: 0,
+            io_bytes: 0,
+            iodepth: 1,
+            think: Span::ZERO,
+            think_every: 1,
+            runtime: None,
+            time_based: false,
+            start_delay: Span::ZERO,
+            fsync: 0,
+            priority: Priority::default(),
+            pace: Span::ZERO,
+            seed: 1,
+        };
+        Self {
+            job,
+            numjobs: 1,
+            offset_increment: 0,
+            direct: false,
+            engine_is_sync: true,
+            size: None,
+            io_size: None,
+            reads: None,
+            filename: None,
+        }
+    }
+
+    fn read(
+        file: &str,
+        section: &Section,
+        settings: &[&Setting],
+        notes: &mut Vec<String>,
+    ) -> Result<Self, JobFileError> {
+        let mut draft = Self::new(&section.name);
+        for setting in settings {
+            let error = |problem| JobFileError { file: file.to_owned(), line: setting.line, problem };
+            if NO_DIFFERENCE.contains(&setting.name.as_str()) {
+                note(notes, format!("{file}:{}: '{}' makes no difference here", setting.line, setting.name));
+                continue;
+            }
+            let value = setting.value.as_deref().unwrap_or("1");
+            draft
+                .set(&setting.name, value)
+                .map_err(|problem| error(format!("option '{}={value}': {problem}", setting.name)))?;
+        }
+        if !draft.direct {
+            note(
+                notes,
+                format!(
+                    "{file}:{}: [{}] is buffered (no direct=1); at the level of requests it runs as if direct",
+                    section.line, section.name
+                ),
+            );
+        }
+        let error = |problem| JobFileError { file: file.to_owned(), line: section.line, problem };
+        draft.complete().map_err(|problem| error(format!("[{}] {problem}", section.name)))?;
+        Ok(draft)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let job = &mut self.job;
+        match name {
+            "filename" => self.filename = Some(value.to_owned()),
+            "rw" | "readwrite" => return self.set_pattern(value),
+            "bs" | "blocksize" => job.block = Sectors::from_bytes(block(value)?),
+            "size" | "filesize" => self.size = Some(bytes(value)?),
+            "io_size" | "io_limit" => self.io_size = Some(bytes(value)?),
+            "offset" => job.offset = Sector(bytes(value)? / 512),
+            "offset_increment" => self.offset_increment = bytes(value)?,
+            "numjobs" => self.numjobs = number(value, 1, 4096)?,
+            "iodepth" => job.iodepth = number(value, 1, 4096)? as u32,
+            "ioengine" => self.engine_is_sync = engine_is_sync(value)?,
+            "direct" => self.direct = value != "0",
+            "buffered" => self.direct = value == "0",
+            "thinktime" => job.think = time(value, 1_000)?,
+            "thinktime_blocks" => job.think_every = number(value, 1, u64::MAX)?,
+            "rwmixread" => self.reads = Some(number(value, 0, 100)?),
+            "rwmixwrite" => self.reads = Some(100 - number(value, 0, 100)?),
+            "runtime" | "timeout" => job.runtime = Some(time(value, 1_000_000_000)?),
+            "time_based" => job.time_based = value != "0",
+            "startdelay" => job.start_delay = time(value, 1_000_000_000)?,
+            "fsync" | "fdatasync" => job.fsync = number(value, 0, u64::MAX)?,
+            "prio" => job.priority.level = number(value, 0, 7)? as u8,
+            "prioclass" => job.priority.class = class(value)?,
+            "rate_iops" => job.pace = Span::from_nanos(1_000_000_000 / number(value, 1, 1_000_000_000)?),
+            "randseed" => job.seed = number(value, 0, u64::MAX)?,
+            "number_ios" => return Err("is not honoured; set io_size instead".to_owned()),
+            "stonewall" | "wait_for" => {
+                return Err("jobs that wait for others are not honoured; split the file".to_owned());
+            }
+            _ => {
+                return Err(
+                    "is not honoured at the level of requests, and may matter; remove it if it does not"
+                        .to_owned(),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn set_pattern(&mut self, value: &str) -> Result<(), String> {
+        let (pattern, reads, trims) = match value {
+            "read" => (Pattern::Sequential, 100, false),
+            "write" => (Pattern::Sequential, 0, false),
+            "trim" => (Pattern::Sequential, 0, true),
+            "randread" => (Pattern::Random, 100, false),
+            "randwrite" => (Pattern::Random, 0, false),
+            "randtrim" => (Pattern::Random, 0, true),
+            "rw" | "readwrite" => (Pattern::Sequential, 50, false),
+            "randrw" => (Pattern::Random, 50, false),
+            _ => {
+                return Err(
+                    "expected read, write, trim, randread, randwrite, randtrim, rw or randrw".to_owned()
+                );
+            }
+        };
+        (self.job.pattern, self.job.reads_percent, self.job.trims) = (pattern, reads, trims);
+        Ok(())
+    }
+
+    /// Works out what depends on several options.
+    fn complete(&mut self) -> Result<(), String> {
+        let job = &mut self.job;
+        if job.reads_percent == 50 {
+            job.reads_percent = self.reads.unwrap_or(50);
+        }
+        if self.engine_is_sync {
+            job.iodepth = 1;
+        }
+        let region = self.size.ok_or("needs a size: there is no file here whose size could be taken")?;
+        job.region_bytes = region;
+        job.io_bytes = self.io_size.unwrap_or(region);
+        if region < job.block.bytes() {
+            return Err(format!("its size of {region} bytes holds no block of {} bytes", job.block.bytes()));
+        }
+        if job.time_based && job.runtime.is_none() {
+            return Err("is time_based and has no runtime".to_owned());
+        }
+        if self.offset_increment == 0 && self.numjobs > 1 && job.pattern == Pattern::Sequential {
+            // fio's clones each have a file of their own; here they lie one behind the other.
+            self.offset_increment = region;
+        }
+        Ok(())
+    }
+
+    fn clones(self, first: u64) -> impl Iterator<Item = Job> {
+        (0..self.numjobs).map(move |n| {
+            let mut job = self.job.clone();
+            job.offset = Sector(job.offset.0 + n * self.offset_increment / 512);
+            job.seed = job.seed.wrapping_add((first + n).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            if self.numjobs > 1 {
+                job.name = format!("{}-{}", job.name, n + 1);
+            }
+            job
+        })
+    }
+}
+
+fn note(notes: &mut Vec<String>, text: String) {
+    if !notes.contains(&text) {
+        notes.push(text);
+    }
+}
+
+fn bytes(value: &str) -> Result<u64, String> {
+    if value.ends_with('%') {
+        return Err("a percentage needs a device or file to be a part of; give bytes".to_owned());
+    }
+    size(value).ok_or_else(|| "expected a size such as 4k or 1g".to_owned())
+}
+
+fn block(value: &str) -> Result<u64, String> {
+    let bytes = bytes(value).map_err(|e| {
+        if value.contains([',', '-']) {
+            "one block size for all is honoured, no ranges or splits".to_owned()
+        } else {
+            e
+        }
+    })?;
+    if bytes == 0 || !bytes.is_multiple_of(512) || bytes > 1 << 30 {
+        return Err("must be a multiple of 512 bytes, at most 1 GiB".to_owned());
+    }
+    Ok(bytes)
+}
+
+fn time(value: &str, unit: u64) -> Result<Span, String> {
+    span(value, unit).map(Span::from_nanos).ok_or_else(|| "expected a time such as 200us or 10s".to_owned())
+}
+
+fn number(value: &str, min: u64, max: u64) -> Result<u64, String> {
+    value
+        .parse()
+        .ok()
+        .filter(|n| (min..=max).contains(n))
+        .ok_or_else(|| format!("expected a number from {min} to {max}"))
+}
+
+fn engine_is_sync(value: &str) -> Result<bool, String> {
+    match value {
+        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Ok(true),
+        "libaio" | "io_uring" | "posixaio" | "io_uring_cmd" => Ok(false),
+        _ => {
+            Err("engines honoured: sync, psync, vsync, pvsync, pvsync2, libaio, io_uring, posixaio"
+                .to_owned())
+        }
+    }
+}
+
+fn class(value: &str) -> Result<PriorityClass, String> {
+    match value {
+        "0" | "2" => Ok(PriorityClass::BestEffort),
+        "1" => Ok(PriorityClass::RealTime),
+        "3" => Ok(PriorityClass::Idle),
+        _ => Err("expected 1 (real time), 2 (best effort) or 3 (idle)".to_owned()),
+    }
+}

@@ -1,0 +1,120 @@
+//! A job file's lines: sections, options, comments.
+
+/// A job file could not be honoured.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{file}:{line}: {problem}")]
+pub struct JobFileError {
+    /// The file.
+    pub file: String,
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The option and what is wrong with it.
+    pub problem: String,
+}
+
+/// An option as it stands: `name` or `name=value`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Setting {
+    pub(super) name: String,
+    pub(super) value: Option<String>,
+    pub(super) line: usize,
+}
+
+/// A section: `[global]` or a job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Section {
+    pub(super) name: String,
+    pub(super) line: usize,
+    pub(super) settings: Vec<Setting>,
+}
+
+pub(super) fn sections(file: &str, text: &str) -> Result<Vec<Section>, JobFileError> {
+    let mut sections: Vec<Section> = Vec::new();
+    for (index, raw) in text.lines().enumerate() {
+        let line = index + 1;
+        let content = raw.trim();
+        let error = |problem: &str| JobFileError { file: file.to_owned(), line, problem: problem.to_owned() };
+        if content.is_empty() || content.starts_with([';', '#']) {
+            continue;
+        }
+        if let Some(rest) = content.strip_prefix('[') {
+            let name = rest.strip_suffix(']').ok_or_else(|| error("a section's name must end with ']'"))?;
+            sections.push(Section { name: name.trim().to_owned(), line, settings: Vec::new() });
+            continue;
+        }
+        let section =
+            sections.last_mut().ok_or_else(|| error("an option stands before the first [section]"))?;
+        section.settings.push(setting(content, line));
+    }
+    Ok(sections)
+}
+
+fn setting(content: &str, line: usize) -> Setting {
+    match content.split_once('=') {
+        Some((name, value)) => {
+            Setting { name: name.trim().to_lowercase(), value: Some(value.trim().to_owned()), line }
+        }
+        None => Setting { name: content.to_lowercase(), value: None, line },
+    }
+}
+
+/// A size in bytes, as fio writes it: `4k`, `1g`, `512`, `4KiB`. fio's k is 1024 unless `kb_base=1000`.
+pub(super) fn size(text: &str) -> Option<u64> {
+    let text = text.trim().to_lowercase();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim_end_matches("ib").trim_end_matches('b') {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// A length of time in nanoseconds; a bare number counts `unit` nanoseconds each.
+pub(super) fn span(text: &str, unit: u64) -> Option<u64> {
+    let text = text.trim().to_lowercase();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits);
+    let unit = match suffix {
+        "" => unit,
+        "ns" => 1,
+        "us" | "usec" => 1_000,
+        "ms" | "msec" => 1_000_000,
+        "s" => 1_000_000_000,
+        "m" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times_as_fio_writes_them() {
+        assert_eq!(size("4k"), Some(4096));
+        assert_eq!(size("1GiB"), Some(1 << 30));
+        assert_eq!(size("512"), Some(512));
+        assert_eq!(size("4q"), None);
+        assert_eq!(size("99999999999t"), None);
+        assert_eq!(span("200", 1_000), Some(200_000));
+        assert_eq!(span("2s", 1_000), Some(2_000_000_000));
+        assert_eq!(span("x", 1), None);
+    }
+
+    #[test]
+    fn lines_are_sections_options_and_comments() {
+        let sections = sections("f", "; c\n[global]\ndirect=1\n# c\n[a b]\nstonewall\n").unwrap();
+        assert_eq!(sections.len(), 2);
+        assert_eq!(sections[1].name, "a b");
+        assert_eq!(sections[1].settings[0], Setting { name: "stonewall".into(), value: None, line: 6 });
+        assert_eq!(super::sections("f", "x=1").unwrap_err().line, 1);
+        assert_eq!(super::sections("f", "\n[a").unwrap_err().line, 2);
+    }
+}

@@ -1,0 +1,55 @@
+//! A set of processes, and the settings that shape it.
+
+use elevator::{Sector, Tunable, TuneError, Value};
+use machine::{Machine, Program, Who};
+
+/// Processes that can be started again and again.
+pub trait Workload {
+    /// What it is, in a line, with its settings.
+    fn describe(&self) -> String;
+
+    /// The sector behind the last one that it touches, so that a drive too small for it can be refused.
+    fn end(&self) -> Sector;
+
+    /// Its processes, fresh, in order of start.
+    fn processes(&self) -> Vec<(Who, Box<dyn Program>)>;
+
+    /// Starts them on a machine.
+    fn start(&self, machine: &mut Machine) {
+        for (who, program) in self.processes() {
+            machine.start(who, program);
+        }
+    }
+}
+
+/// Settings as they come from a command line: `think=200us, processes=8`.
+pub type Settings = Vec<(String, String)>;
+
+/// A workload's settings could not be understood.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("workload {workload}: {problem}")]
+pub struct SettingsError {
+    /// The workload.
+    pub workload: String,
+    /// What is wrong, and what there is.
+    pub problem: String,
+}
+
+/// Applies settings to a table of tunables.
+pub(crate) fn apply(
+    workload: &str,
+    table: &'static [Tunable],
+    settings: &Settings,
+    set: &mut dyn FnMut(&str, Value) -> Result<(), TuneError>,
+) -> Result<(), SettingsError> {
+    let error = |problem| SettingsError { workload: workload.to_owned(), problem };
+    for (name, text) in settings {
+        let Some(tunable) = table.iter().find(|tunable| tunable.name == name) else {
+            let names: Vec<&str> = table.iter().map(|tunable| tunable.name).collect();
+            return Err(error(format!("has no setting '{name}'; it has {}", names.join(", "))));
+        };
+        let value = tunable.default.parse_like(text).map_err(|e| error(format!("setting '{name}': {e}")))?;
+        set(name, value).map_err(|e| error(e.to_string()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! Job files: what is honoured, what is refused and where.
+
+use elevator::{Op, Sector, Time};
+use machine::Next;
+use workloads::Workload;
+use workloads::fio::JobFile;
+
+const READERS: &str = "\
+[global]
+direct=1
+ioengine=psync
+bs=4k
+size=64k
+; four readers, far apart
+[reader]
+rw=read
+numjobs=2
+offset_increment=1g
+thinktime=200
+group_reporting
+";
+
+#[test]
+fn a_plain_job_file_becomes_processes() {
+    let file = JobFile::parse("readers.fio", READERS).unwrap();
+    assert_eq!(file.jobs().len(), 2);
+    assert_eq!(file.jobs()[1].offset, Sector(1 << 21));
+    assert_eq!(file.end(), Sector((1 << 21) + 128));
+    assert!(
+        file.notes[0].contains("readers.fio:12") && file.notes[0].contains("group_reporting"),
+        "{:?}",
+        file.notes
+    );
+    let mut processes = file.processes();
+    let program = &mut processes[0].1;
+    let (mut starts, mut thinks) = (Vec::new(), 0);
+    loop {
+        match program.next(Time::ZERO) {
+            Next::Submit(io) => {
+                assert_eq!((io.op, io.sectors.0), (Op::Read, 8));
+                starts.push(io.start.0);
+            }
+            Next::Think(span) if span.as_nanos() == 200_000 => thinks += 1,
+            Next::Exit => break,
+            _ => {}
+        }
+    }
+    assert_eq!(starts, (0..16).map(|n| n * 8).collect::<Vec<_>>());
+    assert_eq!(thinks, 16);
+}
+
+#[test]
+fn jobs_without_a_common_file_lie_one_behind_the_other() {
+    let text = "[global]\nsize=1m\n[a]\nfilename=x\n[b]\n[c]\nfilename=x\noffset=4k\n";
+    let file = JobFile::parse("f", text).unwrap();
+    let offsets: Vec<u64> = file.jobs().iter().map(|job| job.offset.0).collect();
+    assert_eq!(offsets, [0, 2048, 8]);
+}
+
+#[test]
+fn what_cannot_be_honoured_is_refused_where_it_stands() {
+    for (text, line, word) in [
+        ("[a]\nrw=read\nbs=3\nsize=1m\n", 3, "512"),
+        ("[a]\nrw=backwards\nsize=1m\n", 2, "randread"),
+        ("[a]\nrw=read\n", 1, "size"),
+        ("[a]\nsize=4k\nbs=8k\n", 1, "holds no block"),
+        ("[a]\nsize=1m\nverify=crc32c\n", 3, "not honoured"),
+        ("[a]\nsize=1m\ntime_based\n", 1, "runtime"),
+        ("[a]\nsize=50%\n", 2, "percentage"),
+        ("[a]\nsize=1m\niodepth=0\n", 3, "from 1"),
+        ("[a]\nsize=1m\nioengine=rbd\n", 3, "psync"),
+        ("[global]\nsize=1m\n", 1, "no job"),
+    ] {
+        let error = JobFile::parse("x.fio", text).unwrap_err();
+        assert_eq!(error.line, line, "{error}");
+        assert!(error.to_string().contains(word), "{error}");
+    }
+}
+
+#[test]
+fn arbitrary_text_is_refused_or_read_but_never_a_panic() {
+    let mut random = elevator::model::Random::new(7);
+    for _ in 0..20_000 {
+        let mut text = READERS.as_bytes().to_vec();
+        for _ in 0..1 + random.below(6) {
+            let at = random.below(text.len() as u64) as usize;
+            match random.below(3) {
+                0 => text[at] = random.below(256) as u8,
+                1 => text.truncate(at),
+                _ => text.insert(at, random.below(256) as u8),
+            }
+            if text.is_empty() {
+                break;
+            }
+        }
+        let _ = JobFile::parse("fuzzed", &String::from_utf8_lossy(&text));
+    }
+}
