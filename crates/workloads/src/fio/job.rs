@@ -73,7 +73,7 @@ impl Job {
 
     /// The sector behind its region.
     pub(super) fn end(&self) -> Sector {
-        Sector(self.offset.0 + self.region_bytes.div_ceil(512))
+        Sector(self.offset.0.saturating_add(self.region_bytes.div_ceil(512)))
     }
 }
 
@@ -171,9 +171,9 @@ impl Files {
             Some(name) => *self.named.entry(name.clone()).or_insert(self.end),
             None => self.end,
         };
-        draft.job.offset = Sector(base + draft.job.offset.0);
-        let clones = (draft.numjobs - 1) * draft.offset_increment / 512;
-        self.end = self.end.max(draft.job.end().0 + clones);
+        draft.job.offset = Sector(base.saturating_add(draft.job.offset.0));
+        let clones = (draft.numjobs - 1).saturating_mul(draft.offset_increment / 512);
+        self.end = self.end.max(draft.job.end().0.saturating_add(clones));
     }
 }
 
@@ -346,7 +346,7 @@ impl Draft {
     fn clones(self, first: u64) -> impl Iterator<Item = Job> {
         (0..self.numjobs).map(move |n| {
             let mut job = self.job.clone();
-            job.offset = Sector(job.offset.0 + n * self.offset_increment / 512);
+            job.offset = Sector(job.offset.0.saturating_add(n.saturating_mul(self.offset_increment / 512)));
             job.seed = job.seed.wrapping_add((first + n).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             if self.numjobs > 1 {
                 job.name = format!("{}-{}", job.name, n + 1);
