@@ -18,6 +18,7 @@ mod reason;
 mod request;
 mod scheduler;
 mod sector;
+pub mod service_time;
 mod time;
 mod tunable;
 
