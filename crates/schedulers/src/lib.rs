@@ -1,1 +1,30 @@
-//! To be.
+//! One file per I/O scheduling policy, and what they share.
+//!
+//! A policy is found by its name with [`Spec::parse`] and made with [`Spec::build`]; [`registry::all`] lists them with
+//! their tunables and sources. The parts that policies are made of are public, since a policy of one's own needs them
+//! too: [`SortedIndex`](sorted::SortedIndex), [`Fifo`](fifo::Fifo), [`PerRequest`](per_request::PerRequest),
+//! [`Bare`](work_conserving::Bare).
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+#[macro_use]
+mod tuned;
+
+pub mod fifo;
+pub mod noop;
+pub mod per_request;
+pub mod registry;
+pub mod sorted;
+pub mod spec;
+pub mod work_conserving;
+
+#[cfg(test)]
+mod testing;
+
+pub use registry::{Environment, Listing};
+pub use spec::{Spec, SpecError};

@@ -1,0 +1,46 @@
+//! What a policy remembers about each request, in an array indexed by the request's id.
+
+use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
+
+use elevator::RequestId;
+
+/// One value per request. Ids are dense and reused, so the array stays as long as the most requests there ever were.
+#[derive(Clone, Debug, Default)]
+pub struct PerRequest<T> {
+    values: Vec<T>,
+}
+
+impl<T: Clone + Default> PerRequest<T> {
+    /// Nothing remembered yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { values: Vec::new() }
+    }
+
+    /// Remembers `value` for a request, over whatever an earlier bearer of its id left.
+    pub fn set(&mut self, id: RequestId, value: T) {
+        if id.index() >= self.values.len() {
+            self.values.resize((id.index() + 1).next_power_of_two(), T::default());
+        }
+        self.values[id.index()] = value;
+    }
+}
+
+/// # Panics
+/// If neither this id nor a greater one was ever set.
+impl<T> Index<RequestId> for PerRequest<T> {
+    type Output = T;
+
+    fn index(&self, id: RequestId) -> &T {
+        &self.values[id.index()]
+    }
+}
+
+/// # Panics
+/// If neither this id nor a greater one was ever set.
+impl<T> IndexMut<RequestId> for PerRequest<T> {
+    fn index_mut(&mut self, id: RequestId) -> &mut T {
+        &mut self.values[id.index()]
+    }
+}

@@ -1,0 +1,154 @@
+//! Every policy of this crate as data: names, versions, sources, tunables, and how one is made. Help, documentation and
+//! error messages come from here.
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use core::fmt;
+
+use elevator::service_time::ServiceCurve;
+use elevator::{Scheduler, Tunable, WorkConserving};
+
+/// What a policy is told of where it will run, when it is made.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    /// How long the device takes from one place to another: a measurement, or what its model says.
+    pub service_times: ServiceCurve,
+    /// Whether the device has a head to move. Some policies never idle where there is none.
+    pub rotational: bool,
+    /// The queue's request limit (`nr_requests`), from which some policies derive limits of their own.
+    pub nr_requests: u32,
+}
+
+impl Default for Environment {
+    /// A desktop drive behind a stock queue.
+    fn default() -> Self {
+        Self { service_times: ServiceCurve::default(), rotational: true, nr_requests: 256 }
+    }
+}
+
+/// A policy, ready to be hosted; hosts may live in other threads.
+pub type BoxedScheduler = Box<dyn Scheduler + Send>;
+
+/// A work-conserving policy, ready to be wrapped.
+pub type BoxedWorkConserving = Box<dyn WorkConserving + Send>;
+
+/// How a policy is made.
+#[derive(Clone, Copy)]
+pub enum Make {
+    /// One that decides about waiting itself.
+    Scheduler(fn(&Environment) -> BoxedScheduler),
+    /// One that never waits, and that others may wrap.
+    WorkConserving(fn(&Environment) -> BoxedWorkConserving),
+    /// One that wraps a work-conserving policy.
+    Wrapper(fn(&Environment, BoxedWorkConserving) -> BoxedScheduler),
+}
+
+/// One policy in one version.
+pub struct Listing {
+    /// Its name without version.
+    pub name: &'static str,
+    /// The version of the system that it follows; empty where there is only one form.
+    pub version: &'static str,
+    /// Whether the plain name means this version.
+    pub plain: bool,
+    /// What it does, in one line.
+    pub about: &'static str,
+    /// Where its rules come from.
+    pub source: &'static str,
+    /// What can be tuned.
+    pub tunables: &'static [Tunable],
+    /// How it is made.
+    pub make: Make,
+}
+
+impl Listing {
+    /// The name that means this version and no other: `deadline-2.6.32`, `noop`.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        if self.version.is_empty() { self.name.to_string() } else { [self.name, self.version].join("-") }
+    }
+
+    /// Whether `name` means this version.
+    #[must_use]
+    pub fn answers_to(&self, name: &str) -> bool {
+        (self.plain && name == self.name) || name == self.full_name()
+    }
+
+    /// Whether a wrapper may be put around it.
+    #[must_use]
+    pub const fn is_work_conserving(&self) -> bool {
+        matches!(self.make, Make::WorkConserving(_))
+    }
+
+    /// Whether it is put around another policy.
+    #[must_use]
+    pub const fn is_wrapper(&self) -> bool {
+        matches!(self.make, Make::Wrapper(_))
+    }
+
+    /// Its tunable of that name.
+    #[must_use]
+    pub fn tunable(&self, name: &str) -> Option<&'static Tunable> {
+        self.tunables.iter().find(|tunable| tunable.name == name)
+    }
+}
+
+impl fmt::Debug for Listing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.full_name())
+    }
+}
+
+impl PartialEq for Listing {
+    fn eq(&self, other: &Self) -> bool {
+        (self.name, self.version) == (other.name, other.version)
+    }
+}
+
+/// Each policy file's versions, in the order in which help shows them.
+const FILES: &[&[Listing]] = &[crate::noop::LISTINGS];
+
+/// What a wrapper wraps when it is named without one.
+pub const WRAPPED_BY_DEFAULT: &str = "deadline";
+
+/// Every policy in every version.
+pub fn all() -> impl Iterator<Item = &'static Listing> {
+    FILES.iter().copied().flatten()
+}
+
+/// The policy that `name` means: a full name, or a plain one for its stated default version.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Listing> {
+    all().find(|listing| listing.answers_to(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_means_one_policy() {
+        for listing in all() {
+            assert_eq!(find(&listing.full_name()), Some(listing));
+            let plain = all().filter(|other| other.name == listing.name && other.plain).count();
+            assert_eq!(plain, 1, "'{}' must mean exactly one version", listing.name);
+            assert!(!listing.about.is_empty() && !listing.source.is_empty(), "{listing:?}");
+        }
+    }
+
+    #[test]
+    fn every_policy_is_made_with_the_defaults_that_its_table_states() {
+        for listing in all() {
+            let scheduler = crate::Spec::of(listing).build(&Environment::default()).unwrap();
+            for tunable in listing.tunables {
+                assert_eq!(
+                    scheduler.tunable(tunable.name),
+                    Some(tunable.default),
+                    "{listing:?} {}",
+                    tunable.name
+                );
+                tunable.check(tunable.default).unwrap();
+            }
+        }
+    }
+}

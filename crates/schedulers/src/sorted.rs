@@ -1,0 +1,373 @@
+//! Requests in sector order.
+//!
+//! A two-level array: chunks of at most [`CHUNK`] entries, and an array of each chunk's least key by which a chunk is
+//! found. Every operation is two binary searches in contiguous memory and at most one short move, which at the sizes
+//! of an I/O queue beats a tree with a node per request.
+//!
+//! Two neighbouring chunks together always hold more than [`MERGE`] entries, so the number of chunks is bounded by the
+//! number of entries; memory for that many is set aside when the number of entries reaches a new power of two, and
+//! nothing is allocated otherwise.
+
+use alloc::vec::Vec;
+
+use elevator::{Request, RequestId, Sector};
+
+/// Entries in a chunk: moving half a chunk (1 KiB) costs about as much as searching the chunks.
+const CHUNK: usize = 64;
+
+/// Two neighbours that together hold no more than this become one. Well below [`CHUNK`], so that a queue whose length
+/// swings does not split and merge by turns.
+const MERGE: usize = CHUNK / 2;
+
+/// Where a request stands in the order: by first sector, and among equals by age.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Key(u128);
+
+impl Key {
+    /// The key of a request.
+    #[must_use]
+    pub fn of(request: &Request) -> Self {
+        Self::at(request.start, request.serial)
+    }
+
+    /// The key of the request with that first sector and serial number.
+    #[must_use]
+    pub const fn at(start: Sector, serial: u64) -> Self {
+        Self((start.0 as u128) << 64 | serial as u128)
+    }
+
+    /// The first sector.
+    #[must_use]
+    pub const fn sector(self) -> Sector {
+        Sector((self.0 >> 64) as u64)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    key: Key,
+    id: RequestId,
+}
+
+type Chunk = Vec<Entry>;
+
+/// Requests ordered by first sector, then by age. The same first sector may occur any number of times.
+#[derive(Clone, Debug, Default)]
+pub struct SortedIndex {
+    /// In order; none is empty.
+    chunks: Vec<Chunk>,
+    /// The least key of each chunk.
+    least: Vec<Key>,
+    spare: Vec<Chunk>,
+    len: usize,
+    /// Memory is set aside for this many entries.
+    prepared: usize,
+}
+
+/// An entry's place: chunk, and place in the chunk.
+type Place = (usize, usize);
+
+impl SortedIndex {
+    /// An empty index.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { chunks: Vec::new(), least: Vec::new(), spare: Vec::new(), len: 0, prepared: 0 }
+    }
+
+    /// How many requests are in it.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether none is.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds a request that is not in it.
+    pub fn insert(&mut self, request: &Request) {
+        self.prepare(self.len + 1);
+        let entry = Entry { key: Key::of(request), id: request.id };
+        if self.chunks.is_empty() {
+            self.open_chunk(0, entry.key);
+        }
+        let (chunk, place) = self.room_for(entry.key);
+        self.chunks[chunk].insert(place, entry);
+        self.least[chunk] = self.chunks[chunk][0].key;
+        self.len += 1;
+    }
+
+    /// Takes out a request that is as it was when it was added; whether it was there.
+    pub fn remove(&mut self, request: &Request) -> bool {
+        self.remove_key(Key::of(request))
+    }
+
+    /// Takes out the request that was added with this key; whether it was there.
+    pub fn remove_key(&mut self, key: Key) -> bool {
+        let (chunk, place) = self.place(key);
+        let Some(found) = self.chunks.get(chunk).and_then(|entries| entries.get(place)) else { return false };
+        if found.key != key {
+            return false;
+        }
+        self.chunks[chunk].remove(place);
+        self.len -= 1;
+        self.tidy(chunk);
+        true
+    }
+
+    /// The request with the lowest first sector.
+    #[must_use]
+    pub fn first(&self) -> Option<RequestId> {
+        Some(self.chunks.first()?.first()?.id)
+    }
+
+    /// The request with the highest first sector.
+    #[must_use]
+    pub fn last(&self) -> Option<RequestId> {
+        Some(self.chunks.last()?.last()?.id)
+    }
+
+    /// The next request whose first sector is `sector` or behind it.
+    #[must_use]
+    pub fn at_or_after(&self, sector: Sector) -> Option<RequestId> {
+        self.from(Key::at(sector, 0)).map(|entry| entry.id)
+    }
+
+    /// The last request whose first sector is before `sector`.
+    #[must_use]
+    pub fn before(&self, sector: Sector) -> Option<RequestId> {
+        self.below(Key::at(sector, 0)).map(|entry| entry.id)
+    }
+
+    /// The request that follows `request` in the order, whether or not `request` is in it.
+    #[must_use]
+    pub fn successor(&self, request: &Request) -> Option<RequestId> {
+        self.from(Key(Key::of(request).0.saturating_add(1))).map(|entry| entry.id)
+    }
+
+    /// The request that `request` follows in the order, whether or not `request` is in it.
+    #[must_use]
+    pub fn predecessor(&self, request: &Request) -> Option<RequestId> {
+        self.below(Key::of(request)).map(|entry| entry.id)
+    }
+
+    /// The nearest before `sector` and the nearest at or behind it, with their first sectors.
+    #[must_use]
+    pub fn around(&self, sector: Sector) -> [Option<(Sector, RequestId)>; 2] {
+        let place = self.place(Key::at(sector, 0));
+        [self.entry_before(place), self.entry_from(place)].map(|e| e.map(|e| (e.key.sector(), e.id)))
+    }
+
+    /// All, in order.
+    pub fn iter(&self) -> impl Iterator<Item = RequestId> + '_ {
+        self.chunks.iter().flatten().map(|entry| entry.id)
+    }
+
+    fn from(&self, key: Key) -> Option<Entry> {
+        self.entry_from(self.place(key))
+    }
+
+    fn below(&self, key: Key) -> Option<Entry> {
+        self.entry_before(self.place(key))
+    }
+
+    /// The place of the first entry of `key` or more; it may be one behind the end of a chunk.
+    fn place(&self, key: Key) -> Place {
+        let chunk = self.least.partition_point(|&least| least <= key).saturating_sub(1);
+        let place = self.chunks.get(chunk).map_or(0, |entries| entries.partition_point(|e| e.key < key));
+        (chunk, place)
+    }
+
+    fn entry_from(&self, (chunk, place): Place) -> Option<Entry> {
+        let entries = self.chunks.get(chunk)?;
+        entries.get(place).or_else(|| self.chunks.get(chunk + 1)?.first()).copied()
+    }
+
+    fn entry_before(&self, (chunk, place): Place) -> Option<Entry> {
+        match place.checked_sub(1) {
+            Some(previous) => self.chunks[chunk].get(previous).copied(),
+            None => self.chunks.get(chunk.checked_sub(1)?)?.last().copied(),
+        }
+    }
+
+    /// A place for a new key in a chunk that has room.
+    fn room_for(&mut self, key: Key) -> Place {
+        let (chunk, place) = self.place(key);
+        if self.chunks[chunk].len() < CHUNK {
+            return (chunk, place);
+        }
+        let behind_all = chunk + 1 == self.chunks.len() && place == CHUNK;
+        // Ascending arrivals fill their chunks; halving would leave all of them half empty.
+        let keep = if behind_all { CHUNK } else { CHUNK / 2 };
+        self.open_chunk(chunk + 1, key);
+        let (left, right) = self.chunks.split_at_mut(chunk + 1);
+        right[0].extend(left[chunk].drain(keep..));
+        if let Some(first) = self.chunks[chunk + 1].first() {
+            self.least[chunk + 1] = first.key;
+        }
+        if place > keep || behind_all { (chunk + 1, place - keep) } else { (chunk, place) }
+    }
+
+    fn open_chunk(&mut self, at: usize, least: Key) {
+        let chunk = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK));
+        self.chunks.insert(at, chunk);
+        self.least.insert(at, least);
+    }
+
+    fn close_chunk(&mut self, at: usize) {
+        let chunk = self.chunks.remove(at);
+        self.least.remove(at);
+        self.spare.push(chunk);
+    }
+
+    /// Restores order after an entry was taken from `chunk`: none is empty, no two neighbours are sparse.
+    fn tidy(&mut self, chunk: usize) {
+        match self.chunks[chunk].first() {
+            None => self.close_chunk(chunk),
+            Some(first) => {
+                self.least[chunk] = first.key;
+                if !self.merge_with_next(chunk) && chunk > 0 {
+                    self.merge_with_next(chunk - 1);
+                }
+            }
+        }
+    }
+
+    fn merge_with_next(&mut self, chunk: usize) -> bool {
+        let Some(next) = self.chunks.get(chunk + 1) else { return false };
+        if self.chunks[chunk].len() + next.len() > MERGE {
+            return false;
+        }
+        let (left, right) = self.chunks.split_at_mut(chunk + 1);
+        left[chunk].append(&mut right[0]);
+        self.close_chunk(chunk + 1);
+        true
+    }
+
+    /// Sets memory aside for `len` entries, however they come to lie.
+    fn prepare(&mut self, len: usize) {
+        if len <= self.prepared {
+            return;
+        }
+        self.prepared = len.next_power_of_two();
+        let chunks = 2 * self.prepared.div_ceil(MERGE) + 2;
+        self.chunks.reserve(chunks - self.chunks.len());
+        self.least.reserve(chunks - self.least.len());
+        self.spare.reserve(chunks - self.spare.len());
+        while self.chunks.len() + self.spare.len() < chunks.min(self.prepared + 1) {
+            self.spare.push(Vec::with_capacity(CHUNK));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Random, request};
+    use alloc::collections::BTreeMap;
+
+    fn key(r: &Request) -> (u64, u64) {
+        (r.start.0, r.serial)
+    }
+
+    struct Pair {
+        index: SortedIndex,
+        oracle: BTreeMap<(u64, u64), Request>,
+        serial: u64,
+    }
+
+    impl Pair {
+        fn add(&mut self, sector: u64) {
+            self.serial += 1;
+            let r = Request { serial: self.serial, id: RequestId(self.serial as u32), ..request(sector, 8) };
+            self.index.insert(&r);
+            self.oracle.insert(key(&r), r);
+        }
+
+        fn remove_one(&mut self, random: &mut Random, sectors: u64) {
+            let from = (random.below(sectors), 0);
+            let found = self.oracle.range(from..).next().or_else(|| self.oracle.iter().next());
+            let Some((&k, r)) = found else { return };
+            assert!(self.index.remove(r));
+            assert!(!self.index.remove(r), "removed once only");
+            self.oracle.remove(&k);
+        }
+
+        fn check_at(&self, sector: u64) {
+            let after = self.oracle.range((sector, 0)..).next().map(|(_, r)| r);
+            let before = self.oracle.range(..(sector, 0)).next_back().map(|(_, r)| r);
+            assert_eq!(self.index.at_or_after(Sector(sector)), after.map(|r| r.id));
+            assert_eq!(self.index.before(Sector(sector)), before.map(|r| r.id));
+            assert_eq!(
+                self.index.around(Sector(sector)),
+                [before, after].map(|r| r.map(|r| (r.start, r.id)))
+            );
+            assert_eq!(self.index.len(), self.oracle.len());
+            assert_eq!(self.index.first(), self.oracle.values().next().map(|r| r.id));
+            assert_eq!(self.index.last(), self.oracle.values().next_back().map(|r| r.id));
+            if let Some(r) = after {
+                let next = self.oracle.range((r.start.0, r.serial + 1)..).next().map(|(_, r)| r.id);
+                assert_eq!(self.index.successor(r), next);
+                assert_eq!(self.index.predecessor(r), before_key(&self.oracle, key(r)));
+            }
+        }
+
+        fn check_shape(&self) {
+            assert!(self.index.iter().eq(self.oracle.values().map(|r| r.id)));
+            for pair in self.index.chunks.windows(2) {
+                assert!(pair[0].len() + pair[1].len() > MERGE, "sparse neighbours");
+            }
+            for (chunk, &least) in self.index.chunks.iter().zip(&self.index.least) {
+                assert_eq!(chunk[0].key, least);
+                assert!(chunk.len() <= CHUNK && chunk.capacity() == CHUNK);
+            }
+            assert!(
+                self.index.chunks.len() + self.index.spare.len()
+                    <= 2 * self.index.prepared.div_ceil(MERGE) + 2
+            );
+        }
+    }
+
+    fn before_key(oracle: &BTreeMap<(u64, u64), Request>, key: (u64, u64)) -> Option<RequestId> {
+        oracle.range(..key).next_back().map(|(_, r)| r.id)
+    }
+
+    /// Few sectors make many duplicates; sizes swing between empty and two thousand.
+    #[test]
+    fn behaves_like_an_ordered_map() {
+        for (seed, sectors) in [(1, 7), (2, 300), (3, 1 << 40)] {
+            let mut random = Random::new(seed);
+            let mut pair = Pair { index: SortedIndex::new(), oracle: BTreeMap::new(), serial: 0 };
+            for step in 0..60_000_u64 {
+                let growing = step / 4_000 % 2 == 0;
+                if random.below(10) < if growing { 7 } else { 3 } {
+                    pair.add(random.below(sectors));
+                } else {
+                    pair.remove_one(&mut random, sectors);
+                }
+                pair.check_at(random.below(sectors));
+                if step % 512 == 0 {
+                    pair.check_shape();
+                }
+            }
+            while !pair.oracle.is_empty() {
+                pair.remove_one(&mut random, sectors);
+            }
+            pair.check_at(0);
+            assert!(pair.index.chunks.is_empty());
+        }
+    }
+
+    #[test]
+    fn ascending_and_descending_arrivals_keep_their_order() {
+        for descending in [false, true] {
+            let mut pair = Pair { index: SortedIndex::new(), oracle: BTreeMap::new(), serial: 0 };
+            for i in 0..5_000 {
+                pair.add(if descending { 100_000 - i } else { i });
+            }
+            pair.check_shape();
+        }
+    }
+}

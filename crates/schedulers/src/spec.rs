@@ -1,0 +1,364 @@
+//! Policies by name: `cfq-2.6.32`, `stream(deadline-2.6.9{fifo_batch=8}){stream_time_slice=50ms}`.
+//!
+//! ```text
+//! spec     = name [ "(" spec ")" ] [ "{" setting { "," setting } "}" ]
+//! setting  = tunable "=" value
+//! ```
+//! Blanks are allowed anywhere between these. A plain name means its default version; a wrapper without an inside wraps
+//! [`WRAPPED_BY_DEFAULT`]. What is printed is always the full name.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+use elevator::{Tunable, Value};
+
+use crate::registry::{
+    self, BoxedScheduler, BoxedWorkConserving, Environment, Listing, Make, WRAPPED_BY_DEFAULT,
+};
+use crate::work_conserving::Bare;
+
+/// A policy with the settings that differ from its defaults: what [`Spec::build`] makes any number of.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    listing: &'static Listing,
+    inside: Option<Box<Spec>>,
+    settings: Vec<(&'static Tunable, Value)>,
+}
+
+/// What is wrong with a name, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SpecError {
+    /// The text.
+    pub text: String,
+    /// The byte in it at which the trouble begins.
+    pub position: usize,
+    /// The trouble.
+    pub problem: String,
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, at character {} of '{}'", self.problem, self.column(), self.text)
+    }
+}
+
+impl SpecError {
+    /// The character, counted from 1, at which the trouble begins.
+    #[must_use]
+    pub fn column(&self) -> usize {
+        self.text.get(..self.position).map_or(self.position, |before| before.chars().count()) + 1
+    }
+}
+
+impl core::error::Error for SpecError {}
+
+impl Spec {
+    /// Reads a name with its settings.
+    ///
+    /// # Errors
+    /// Says what is wrong and where, with the nearest known name where one is unknown.
+    pub fn parse(text: &str) -> Result<Self, SpecError> {
+        let mut reader = Reader { text, position: 0 };
+        let spec = reader.spec()?;
+        match reader.peek() {
+            None => Ok(spec),
+            Some(extra) => Err(reader.error(format!("'{extra}' is left over behind the end of the name"))),
+        }
+    }
+
+    /// A policy with its defaults; a wrapper around [`WRAPPED_BY_DEFAULT`].
+    ///
+    /// # Panics
+    /// Never with this crate's own registry.
+    #[must_use]
+    pub fn of(listing: &'static Listing) -> Self {
+        let inside = listing.is_wrapper().then(|| {
+            let wrapped =
+                registry::find(WRAPPED_BY_DEFAULT).expect("the registry knows what it wraps by default");
+            Box::new(Self::of(wrapped))
+        });
+        Self { listing, inside, settings: Vec::new() }
+    }
+
+    /// The policy.
+    #[must_use]
+    pub const fn listing(&self) -> &'static Listing {
+        self.listing
+    }
+
+    /// What it wraps.
+    #[must_use]
+    pub fn inside(&self) -> Option<&Self> {
+        self.inside.as_deref()
+    }
+
+    /// The full name without settings: `stream(deadline-2.6.32)`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match &self.inside {
+            None => self.listing.full_name(),
+            Some(inside) => format!("{}({})", self.listing.full_name(), inside.name()),
+        }
+    }
+
+    /// The same with one more setting, of the wrapper or, if the wrapper has none of that name, of what it wraps.
+    ///
+    /// # Errors
+    /// If neither has a tunable of that name, or the value is of another kind or out of range.
+    pub fn with_tunable(mut self, name: &str, value: &str) -> Result<Self, SpecError> {
+        let fault = |problem| SpecError { text: format!("{name}={value}"), position: 0, problem };
+        self.set(name, value).map_err(fault)?;
+        Ok(self)
+    }
+
+    fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
+        match (self.listing.tunable(name), &mut self.inside) {
+            (Some(tunable), _) => {
+                let value = read_value(tunable, text)?;
+                self.settings.retain(|(known, _)| known.name != name);
+                self.settings.push((tunable, value));
+                Ok(())
+            }
+            (None, Some(inside)) if inside.listing.tunable(name).is_some() => inside.set(name, text),
+            (None, _) => Err(self.unknown_tunable(name)),
+        }
+    }
+
+    fn unknown_tunable(&self, name: &str) -> String {
+        let names: Vec<&str> = self.listing.tunables.iter().map(|tunable| tunable.name).collect();
+        let known = match names.as_slice() {
+            [] => "it has none".to_string(),
+            _ => suggest(name, &names),
+        };
+        format!("'{}' has no tunable '{name}'; {known}", self.listing.full_name())
+    }
+
+    /// Makes the policy.
+    ///
+    /// # Errors
+    /// If the policy refuses a setting that its table allows.
+    pub fn build(&self, environment: &Environment) -> Result<BoxedScheduler, SpecError> {
+        let mut made: BoxedScheduler = match self.listing.make {
+            Make::Scheduler(make) => make(environment),
+            Make::WorkConserving(_) => Box::new(Bare::new(self.build_work_conserving(environment)?)),
+            Make::Wrapper(make) => {
+                let inside =
+                    self.inside.as_ref().ok_or_else(|| self.fault("it wraps nothing".to_string()))?;
+                make(environment, inside.build_work_conserving(environment)?)
+            }
+        };
+        if !self.listing.is_work_conserving() {
+            for (tunable, value) in &self.settings {
+                made.tune(tunable.name, *value).map_err(|error| self.fault(error.to_string()))?;
+            }
+        }
+        Ok(made)
+    }
+
+    fn build_work_conserving(&self, environment: &Environment) -> Result<BoxedWorkConserving, SpecError> {
+        let Make::WorkConserving(make) = self.listing.make else {
+            return Err(self.fault(not_work_conserving(self.listing)));
+        };
+        let mut made = make(environment);
+        for (tunable, value) in &self.settings {
+            made.tune(tunable.name, *value).map_err(|error| self.fault(error.to_string()))?;
+        }
+        Ok(made)
+    }
+
+    fn fault(&self, problem: String) -> SpecError {
+        SpecError { text: self.to_string(), position: 0, problem }
+    }
+}
+
+/// The full name with every setting, in a form that [`Spec::parse`] reads.
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.listing.full_name())?;
+        if let Some(inside) = &self.inside {
+            write!(f, "({inside})")?;
+        }
+        for (i, (tunable, value)) in self.settings.iter().enumerate() {
+            let before = if i == 0 { "{" } else { ", " };
+            write!(f, "{before}{}={}", tunable.name, Compact(*value))?;
+        }
+        f.write_str(if self.settings.is_empty() { "" } else { "}" })
+    }
+}
+
+/// A value as a name carries it: without blanks, and without a unit where none may be written.
+struct Compact(Value);
+
+impl fmt::Display for Compact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Value::Span(span) => f.write_str(&span.to_string().replace(' ', "")),
+            Value::Sectors(n) => write!(f, "{n}"),
+            other => write!(f, "{other}"),
+        }
+    }
+}
+
+fn read_value(tunable: &Tunable, text: &str) -> Result<Value, String> {
+    let value =
+        tunable.default.parse_like(text).map_err(|problem| format!("'{}': {problem}", tunable.name))?;
+    tunable.check(value).map_err(|error| error.to_string())?;
+    Ok(value)
+}
+
+fn not_work_conserving(listing: &Listing) -> String {
+    let names: Vec<String> =
+        registry::all().filter(|l| l.is_work_conserving()).map(Listing::full_name).collect();
+    format!(
+        "'{}' decides about waiting itself and cannot be wrapped; {} can",
+        listing.full_name(),
+        names.join(", ")
+    )
+}
+
+/// A position in the text of a name.
+struct Reader<'a> {
+    text: &'a str,
+    position: usize,
+}
+
+/// How deep names may be nested: a wrapper in a wrapper is an error anyway, so this only bounds the recursion.
+const DEEPEST: usize = 8;
+
+impl<'a> Reader<'a> {
+    fn error(&self, problem: String) -> SpecError {
+        self.error_at(self.position, problem)
+    }
+
+    fn error_at(&self, position: usize, problem: String) -> SpecError {
+        SpecError { text: self.text.to_string(), position, problem }
+    }
+
+    /// The next character that is not blank.
+    fn peek(&mut self) -> Option<char> {
+        let rest = &self.text[self.position..];
+        self.position += rest.len() - rest.trim_start().len();
+        self.text[self.position..].chars().next()
+    }
+
+    fn take(&mut self, wanted: char) -> bool {
+        let found = self.peek() == Some(wanted);
+        if found {
+            self.position += wanted.len_utf8();
+        }
+        found
+    }
+
+    fn expect(&mut self, wanted: char) -> Result<(), SpecError> {
+        if self.take(wanted) {
+            return Ok(());
+        }
+        let found = self.peek().map_or("the end".to_string(), |c| format!("'{c}'"));
+        Err(self.error(format!("expected '{wanted}', found {found}")))
+    }
+
+    /// Everything up to one of `ends`, without blanks around it, and where it begins.
+    fn word(&mut self, ends: &[char]) -> (usize, &'a str) {
+        self.peek();
+        let start = self.position;
+        let rest = &self.text[start..];
+        let word = &rest[..rest.find(ends).unwrap_or(rest.len())];
+        self.position += word.len();
+        (start, word.trim_end())
+    }
+
+    fn spec(&mut self) -> Result<Spec, SpecError> {
+        self.nested(0)
+    }
+
+    fn nested(&mut self, depth: usize) -> Result<Spec, SpecError> {
+        if depth > DEEPEST {
+            return Err(self.error("nested too deeply".to_string()));
+        }
+        let (start, name) = self.word(&['(', ')', '{', '}', ',', '=']);
+        if name.is_empty() {
+            return Err(self.error("expected the name of a scheduler".to_string()));
+        }
+        let listing = registry::find(name).ok_or_else(|| self.error_at(start, unknown_scheduler(name)))?;
+        let mut spec = Spec { listing, inside: None, settings: Vec::new() };
+        if self.peek() == Some('(') {
+            spec.inside = Some(Box::new(self.inside(listing, depth)?));
+        } else if listing.is_wrapper() {
+            spec.inside = Spec::of(listing).inside;
+        }
+        if self.take('{') {
+            self.settings(&mut spec)?;
+        }
+        Ok(spec)
+    }
+
+    fn inside(&mut self, wrapper: &Listing, depth: usize) -> Result<Spec, SpecError> {
+        if !wrapper.is_wrapper() {
+            return Err(self.error(format!("'{}' wraps no other scheduler", wrapper.full_name())));
+        }
+        self.expect('(')?;
+        self.peek();
+        let start = self.position;
+        let inside = self.nested(depth + 1)?;
+        if !inside.listing.is_work_conserving() {
+            return Err(self.error_at(start, not_work_conserving(inside.listing)));
+        }
+        self.expect(')')?;
+        Ok(inside)
+    }
+
+    fn settings(&mut self, spec: &mut Spec) -> Result<(), SpecError> {
+        while !self.take('}') {
+            let (start, name) = self.word(&['(', ')', '{', '}', ',', '=']);
+            let tunable =
+                spec.listing.tunable(name).ok_or_else(|| self.error_at(start, spec.unknown_tunable(name)))?;
+            self.expect('=')?;
+            let (start, text) = self.word(&[',', '}']);
+            let value = read_value(tunable, text).map_err(|problem| self.error_at(start, problem))?;
+            if spec.settings.iter().any(|(known, _)| known.name == name) {
+                return Err(self.error_at(start, format!("'{name}' is set twice")));
+            }
+            spec.settings.push((tunable, value));
+            if self.peek() != Some('}') {
+                self.expect(',')?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unknown_scheduler(name: &str) -> String {
+    let full: Vec<String> = registry::all().map(Listing::full_name).collect();
+    let mut names: Vec<&str> = registry::all().filter(|l| l.plain).map(|l| l.name).collect();
+    names.extend(full.iter().map(String::as_str));
+    format!("no scheduler is called '{name}'; {}", suggest(name, &names))
+}
+
+/// "did you mean …?", or all of them where none is near.
+fn suggest(name: &str, names: &[&str]) -> String {
+    let nearest = names.iter().map(|known| (edits(name, known), *known)).min();
+    match nearest {
+        Some((distance, known)) if distance <= 2.max(name.chars().count() / 3) => {
+            format!("did you mean '{known}'?")
+        }
+        _ => format!("known are {}", names.join(", ")),
+    }
+}
+
+/// How many letters must be put in, left out or exchanged to make `b` of `a` (Levenshtein).
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, letter) in a.chars().enumerate() {
+        let mut diagonal = core::mem::replace(&mut row[0], i + 1);
+        for (j, other) in b.iter().enumerate() {
+            let exchanged = diagonal + usize::from(letter != *other);
+            diagonal = row[j + 1];
+            row[j + 1] = exchanged.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}

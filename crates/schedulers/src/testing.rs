@@ -1,0 +1,155 @@
+//! What the tests of this crate share: made-up requests, a seeded generator, and a table of operations that reads like
+//! a decision table.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use elevator::queue::Requests;
+use elevator::{
+    Decision, Device, Flags, Growth, HoldReason, LastDispatched, Op, Outcome, Positioning, Priority, Process,
+    Reason, Request, RequestId, Scheduler, Sector, Sectors, Span, Time, View,
+};
+
+pub(crate) use elevator::model::Random;
+
+/// A read of `sectors` at `start`, by nobody in particular.
+pub(crate) fn request(start: u64, sectors: u32) -> Request {
+    Request {
+        id: RequestId(0),
+        serial: 0,
+        op: Op::Read,
+        start: Sector(start),
+        sectors: Sectors(sectors),
+        flags: Flags::default(),
+        priority: Priority::default(),
+        process: None,
+        causes: None,
+        arrived: Time::ZERO,
+    }
+}
+
+/// The point `ms` milliseconds after the origin.
+pub(crate) fn at_ms(ms: u64) -> Time {
+    Time::ZERO + Span::from_millis(ms)
+}
+
+/// A scheduler with its requests and its clock, one call a line.
+pub(crate) struct Table {
+    pub(crate) requests: Requests,
+    pub(crate) scheduler: Box<dyn Scheduler>,
+    pub(crate) now: Time,
+    pub(crate) depth: u32,
+    pub(crate) positioning: Option<Box<dyn Positioning>>,
+    in_flight: Vec<RequestId>,
+    last_dispatched: Option<LastDispatched>,
+}
+
+impl Table {
+    pub(crate) fn new(scheduler: impl Scheduler + 'static) -> Self {
+        Self {
+            requests: Requests::default(),
+            scheduler: Box::new(scheduler),
+            now: Time::ZERO,
+            depth: 1,
+            positioning: None,
+            in_flight: Vec::new(),
+            last_dispatched: None,
+        }
+    }
+
+    /// Moves the clock.
+    pub(crate) fn at(&mut self, ms: u64) -> &mut Self {
+        self.now = at_ms(ms);
+        self
+    }
+
+    /// A request enters the queue; its arrival is now.
+    pub(crate) fn insert(&mut self, request: Request) -> RequestId {
+        let id = self.requests.add(Request { arrived: self.now, ..request });
+        self.scheduler.insert(self.now, &self.requests[id]);
+        id
+    }
+
+    /// A read of 8 sectors at `start`.
+    pub(crate) fn read(&mut self, start: u64) -> RequestId {
+        self.insert(request(start, 8))
+    }
+
+    /// A read of 8 sectors at `start`, by a process.
+    pub(crate) fn read_by(&mut self, process: u32, start: u64) -> RequestId {
+        self.insert(Request { process: Some(Process::single(process)), ..request(start, 8) })
+    }
+
+    /// An asynchronous write of 8 sectors at `start`.
+    pub(crate) fn write(&mut self, start: u64) -> RequestId {
+        self.insert(Request { op: Op::Write, ..request(start, 8) })
+    }
+
+    /// The queued request `id` swallows the queued request `other`, which lies right behind or right before it.
+    pub(crate) fn absorb(&mut self, id: RequestId, other: RequestId) {
+        let absorbed = self.requests.remove(other);
+        let was = self.requests[id];
+        let grown = self.requests.get_mut(id);
+        grown.start = was.start.min(absorbed.start);
+        grown.sectors += absorbed.sectors;
+        grown.arrived = was.arrived.min(absorbed.arrived);
+        let growth = Growth { was_start: was.start, was_sectors: was.sectors, absorbed: Some(&absorbed) };
+        self.scheduler.merged(self.now, &self.requests[id], growth);
+    }
+
+    /// The device has a free slot.
+    pub(crate) fn next(&mut self) -> Decision {
+        let view = View {
+            requests: &self.requests,
+            device: Device {
+                depth: self.depth,
+                in_flight: self.in_flight.len() as u32,
+                last_dispatched: self.last_dispatched,
+                positioning: self.positioning.as_deref(),
+            },
+        };
+        let decision = self.scheduler.next(self.now, &view);
+        if let Decision::Dispatch { id, .. } = decision {
+            let r = self.requests[id];
+            self.in_flight.push(id);
+            self.last_dispatched =
+                Some(LastDispatched { serial: r.serial, start: r.start, end: r.end(), at: self.now });
+        }
+        decision
+    }
+
+    /// A dispatched request completes.
+    pub(crate) fn complete(&mut self, id: RequestId) {
+        self.in_flight.retain(|&other| other != id);
+        let request = self.requests.remove(id);
+        self.scheduler.completed(self.now, &request, Outcome::Done);
+    }
+
+    /// Expects a dispatch of `id`, because of `reason`; it stays in the device.
+    #[track_caller]
+    pub(crate) fn sends(&mut self, id: RequestId, reason: Reason) {
+        assert_eq!(self.next(), Decision::Dispatch { id, reason }, "at {}", self.now);
+    }
+
+    /// Expects a dispatch of `id`, because of `reason`, and completes it at once.
+    #[track_caller]
+    pub(crate) fn serves(&mut self, id: RequestId, reason: Reason) {
+        self.sends(id, reason);
+        self.complete(id);
+    }
+
+    /// Expects a deliberate wait, because of `reason`, until `until` at the latest.
+    #[track_caller]
+    pub(crate) fn holds(&mut self, reason: HoldReason, until: Option<Time>) {
+        match self.next() {
+            Decision::Hold(hold) => assert_eq!((hold.reason, hold.until), (reason, until), "at {}", self.now),
+            other => panic!("expected to wait ({reason}) at {}, got {other:?}", self.now),
+        }
+    }
+
+    /// Expects that nothing is queued.
+    #[track_caller]
+    pub(crate) fn idles(&mut self) {
+        assert_eq!(self.next(), Decision::Idle, "at {}", self.now);
+    }
+}

@@ -1,0 +1,74 @@
+//! A work-conserving policy as it is, without anything around it.
+
+use elevator::{
+    Decision, Growth, Hold, HoldReason, Load, Outcome, Request, Scheduler, Side, Span, Time, Tunable,
+    TuneError, Value, View, Wake,
+};
+
+use crate::registry::BoxedWorkConserving;
+
+/// Hosts a work-conserving policy: its candidate is sent whenever the device has a free slot.
+pub struct Bare {
+    policy: BoxedWorkConserving,
+    queued: u32,
+}
+
+impl Bare {
+    /// The policy, with nothing queued.
+    #[must_use]
+    pub fn new(policy: BoxedWorkConserving) -> Self {
+        Self { policy, queued: 0 }
+    }
+}
+
+/// What is said of a policy that has requests, but none that may go before one in flight has completed.
+pub(crate) const CLASS_WAITS: Decision =
+    Decision::Hold(Hold { until: None, wake: Wake::Completion, reason: HoldReason::ClassWaits });
+
+impl Scheduler for Bare {
+    fn insert(&mut self, now: Time, request: &Request) {
+        self.queued += 1;
+        self.policy.insert(now, request);
+    }
+
+    fn merged(&mut self, now: Time, request: &Request, growth: Growth<'_>) {
+        self.queued -= u32::from(growth.absorbed.is_some());
+        self.policy.merged(now, request, growth);
+    }
+
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        match self.policy.candidate(now, view) {
+            Some(candidate) => {
+                self.queued -= 1;
+                self.policy.take(now, &view.requests[candidate.id]);
+                Decision::Dispatch { id: candidate.id, reason: candidate.reason }
+            }
+            None if self.queued == 0 => Decision::Idle,
+            None => CLASS_WAITS,
+        }
+    }
+
+    fn completed(&mut self, now: Time, request: &Request, outcome: Outcome) {
+        self.policy.completed(now, request, outcome);
+    }
+
+    fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
+        self.policy.may_merge(request, addition, side)
+    }
+
+    fn longest_wait(&self, load: Load) -> Option<Span> {
+        self.policy.longest_wait(load)
+    }
+
+    fn tunables(&self) -> &'static [Tunable] {
+        self.policy.tunables()
+    }
+
+    fn tunable(&self, name: &str) -> Option<Value> {
+        self.policy.tunable(name)
+    }
+
+    fn tune(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
+        self.policy.tune(name, value)
+    }
+}
