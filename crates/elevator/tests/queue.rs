@@ -222,3 +222,16 @@ fn a_switch_that_drains_holds_new_submissions_until_it_is_done() {
     assert_eq!(host.queue.draining_for(host.now), None);
     assert_eq!(host.serve_all(), [(Op::Read, 100, 8)]);
 }
+
+#[test]
+fn a_ticket_tells_what_it_carries_in_sector_order() {
+    let mut host = Host::new(plain());
+    for (token, start) in [(1, 16), (2, 0), (3, 8), (4, 24)] {
+        let _ = host.submit(token, Op::Write, start, 8);
+    }
+    let ticket = host.dispatch();
+    let carried: Vec<(u64, u64)> =
+        host.queue.submissions(&ticket).map(|part| (part.token.0, part.start.0)).collect();
+    assert_eq!(carried, [(2, 0), (3, 8), (1, 16), (4, 24)]);
+    host.queue.complete(host.now, ticket, Outcome::Done);
+}

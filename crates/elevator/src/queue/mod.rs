@@ -364,6 +364,11 @@ impl<O: Observer> Queue<O> {
         self.dispatch(now, id, Reason::Flush)
     }
 
+    /// What a dispatched request carries: its submissions, first sector first. None for a flush, which may cover many.
+    pub fn submissions(&self, ticket: &Ticket) -> impl Iterator<Item = &Submission> {
+        self.parts.submissions(self.meta[ticket.request.id.index()].chain)
+    }
+
     /// The device is done with a request.
     pub fn complete(&mut self, now: Time, ticket: Ticket, outcome: Outcome) {
         let Ticket { request } = ticket;

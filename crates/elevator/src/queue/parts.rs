@@ -134,6 +134,19 @@ impl Parts {
         Some(part)
     }
 
+    /// What a chain carries, first sector first.
+    pub(super) fn submissions(&self, chain: Chain) -> impl Iterator<Item = &Submission> {
+        let mut next = chain.first;
+        core::iter::from_fn(move || {
+            if next == PartId::NONE {
+                return None;
+            }
+            let part = self.get(next);
+            next = part.next;
+            Some(&part.submission)
+        })
+    }
+
     /// The first part of a chain, left where it is.
     pub(super) fn first(&self, chain: Chain) -> Option<PartId> {
         (chain.first != PartId::NONE).then_some(chain.first)
