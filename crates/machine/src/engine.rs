@@ -115,6 +115,7 @@ pub struct Machine {
     runnable: Vec<usize>,
     book: Book,
     witness: Option<Witness>,
+    cut: bool,
 }
 
 impl Machine {
@@ -134,6 +135,7 @@ impl Machine {
             runnable: Vec::new(),
             book: Book::default(),
             witness: None,
+            cut: false,
         }
     }
 
@@ -172,6 +174,7 @@ impl Machine {
         while let Some(at) = self.next_event() {
             events = events.wrapping_add(1);
             if at > stop.at || (events.is_multiple_of(4096) && (stop.asked)()) {
+                self.cut = true;
                 return Ok(());
             }
             self.now = self.now.max(at);
@@ -381,6 +384,12 @@ impl Machine {
     pub fn measured(&mut self) -> Measured {
         let now = self.now;
         self.book.report(now, self.block.meter())
+    }
+
+    /// Whether the last run was stopped early.
+    #[must_use]
+    pub const fn is_cut(&self) -> bool {
+        self.cut
     }
 
     /// (latency in nanoseconds, share of requests at or below it), of reads and of writes.

@@ -6,6 +6,7 @@
 
 pub mod builtin;
 pub mod fio;
+pub mod replay;
 mod script;
 mod workload;
 

@@ -4,7 +4,7 @@ use elevator::{Sector, Tunable, TuneError, Value};
 use machine::{Machine, Program, Who};
 
 /// Processes that can be started again and again.
-pub trait Workload {
+pub trait Workload: Sync {
     /// What it is, in a line, with its settings.
     fn describe(&self) -> String;
 

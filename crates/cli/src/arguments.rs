@@ -1,0 +1,188 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::compare::Format;
+
+/// I/O scheduling for Linux block devices: try a choice before it is made.
+#[derive(Parser, Debug)]
+#[command(name = "dwell", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "Examples:
+  dwell compare recordings/two-greps-and-a-copy.ftrace.gz --report out.html
+  dwell compare par-read --drive wd5000aaks --scheduler noop --scheduler 'stream(deadline)'
+
+Exit codes: 0 ok, 1 failed, 2 usage, 3 threshold missed, 4 kernel feature missing, 5 permission, 6 bad input, 130 interrupted")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Run one workload under many schedulers, on a modelled drive, and say what each made of it
+    Compare(CompareArguments),
+    /// List, show and validate modelled drives
+    Drives(DrivesArguments),
+    /// List schedulers, or show one with its tunables
+    Schedulers(SchedulersArguments),
+    /// Look into recordings, or convert them
+    Trace(TraceArguments),
+}
+
+/// What to compare, on what, and how to say it.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell compare io.ftrace.gz                         every scheduler, on a WD5000AAKS
+  dwell compare job.fio --scheduler deadline --scheduler 'stream(deadline){stream_time_slice=50ms}'
+  dwell compare 'par-read{think=200us}' --identity hidden --drive 'wd5000aaks{depth=1}'
+  dwell compare io.ftrace.gz --scheduler cfq --explain decisions.txt")]
+pub(crate) struct CompareArguments {
+    /// A recording, a fio job file (*.fio), or a built-in workload (par-read, multi-threads, chunk-reads) with settings in braces
+    pub(crate) workload: String,
+    /// The drive: built in, or a file (.toml, .diskspecs); see 'dwell drives'
+    #[arg(long, default_value = "wd5000aaks", env = "DWELL_DRIVE")]
+    pub(crate) drive: String,
+    /// A scheduler, with tunables in braces; may be given several times. Default: all of them
+    #[arg(long = "scheduler", short = 's', value_name = "NAME")]
+    pub(crate) schedulers: Vec<String>,
+    /// What schedulers are told of the issuing processes
+    #[arg(long, value_enum, default_value_t = Identity::Shown)]
+    pub(crate) identity: Identity,
+    /// Requests that the drive is given at once; at most its own depth
+    #[arg(long, value_name = "N")]
+    pub(crate) depth: Option<u32>,
+    /// Request limit of each direction
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    pub(crate) nr_requests: u32,
+    /// Replay a recording by its time stamps instead of in closed loops
+    #[arg(long)]
+    pub(crate) open: bool,
+    /// Which device of a recording that holds several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Option<String>,
+    /// Unit of a recording's time stamps (s, ms, us, 100ns, ns), where it cannot be told
+    #[arg(long, value_name = "UNIT")]
+    pub(crate) unit: Option<String>,
+    /// Stop each run after so much virtual time, e.g. 30s
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at_most: Option<String>,
+    /// Write a report: one HTML file that opens offline
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Write every decision with its reason to a file ('-' for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) explain: Option<PathBuf>,
+    /// How decisions are written
+    #[arg(long, value_enum, default_value_t = Format::Text, requires = "explain")]
+    pub(crate) explain_format: Format,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print what each process saw, under each scheduler
+    #[arg(long)]
+    pub(crate) processes: bool,
+    /// No progress, no notes
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// What schedulers are told of the issuing processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Identity {
+    /// Whatever the recording knows
+    Shown,
+    /// Nothing, as behind a VM, an NBD server or a stacked device
+    Hidden,
+    /// One and the same for everybody, as the stream paper hid them
+    Same,
+}
+
+/// Modelled drives.
+#[derive(Args, Debug)]
+pub(crate) struct DrivesArguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<DrivesCommand>,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum DrivesCommand {
+    /// List the built-in drives
+    List,
+    /// Show a drive: what it is and where each number is from
+    Show {
+        /// Built in, or a file (.toml, .diskspecs)
+        drive: String,
+    },
+    /// Run a physical drive's measured trace and print the demerit
+    Validate {
+        /// The drive's description
+        drive: String,
+        /// The trace: R|W class block blocks service_us gap_us
+        trace: PathBuf,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Schedulers.
+#[derive(Args, Debug)]
+pub(crate) struct SchedulersArguments {
+    /// Show this one with its tunables
+    pub(crate) name: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Recordings.
+#[derive(Args, Debug)]
+pub(crate) struct TraceArguments {
+    #[command(subcommand)]
+    pub(crate) command: TraceCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum TraceCommand {
+    /// What a recording holds
+    Info {
+        /// The recording
+        file: PathBuf,
+        #[command(flatten)]
+        reading: Reading,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a recording in another format
+    Convert {
+        /// The recording
+        from: PathBuf,
+        /// The file to write ('-' for standard output)
+        to: PathBuf,
+        /// fio, blkparse or disksim
+        #[arg(long, value_name = "FORMAT")]
+        to_format: String,
+        #[command(flatten)]
+        reading: Reading,
+    },
+}
+
+/// How to read a recording.
+#[derive(Args, Debug, Clone, Default)]
+pub(crate) struct Reading {
+    /// Its format, if it should not be detected
+    #[arg(long, value_name = "NAME")]
+    pub(crate) format: Option<String>,
+    /// Which device, if it holds several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Option<String>,
+    /// Unit of its time stamps (s, ms, us, 100ns, ns)
+    #[arg(long, value_name = "UNIT")]
+    pub(crate) unit: Option<String>,
+    /// Refuse a recording with lines that must be left out
+    #[arg(long)]
+    pub(crate) strict: bool,
+}

@@ -1,0 +1,104 @@
+//! `--explain`: every decision with its reason, as text or as JSON lines.
+
+use std::io::Write;
+
+use elevator::queue::{Event, Observer};
+use elevator::{Outcome, Request, Time};
+use serde_json::json;
+
+/// How decisions are written down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// One line of words each.
+    Text,
+    /// One JSON object a line.
+    Jsonl,
+}
+
+/// Writes a queue's decisions down.
+pub(crate) struct Explainer<W> {
+    scheduler: String,
+    format: Format,
+    out: W,
+}
+
+impl<W: Write> Explainer<W> {
+    pub(crate) fn new(scheduler: String, format: Format, out: W) -> Self {
+        Self { scheduler, format, out }
+    }
+
+    fn text(&mut self, now: Time, event: &Event<'_>) -> std::io::Result<()> {
+        let out = &mut self.out;
+        let at = now.as_secs_f64();
+        match *event {
+            Event::Dispatched { request, reason, queued, in_flight } => writeln!(
+                out,
+                "{at:14.6} dispatch {} -- {reason} ({queued} left queued, {in_flight} in the device)",
+                describe(request)
+            ),
+            Event::Held { hold, queued, .. } => {
+                let until = hold.until.map_or("something happens".to_owned(), |until| format!("{:.6}", until.as_secs_f64()));
+                writeln!(out, "{at:14.6} hold     until {until} -- {} ({queued} queued)", hold.reason)
+            }
+            Event::Completed { request, outcome, dispatched } => {
+                let took = now.since(dispatched).as_millis_f64();
+                let outcome = match outcome {
+                    Outcome::Done => "",
+                    Outcome::Failed => ", failed",
+                    Outcome::GivenBack => ", given back",
+                };
+                writeln!(out, "{at:14.6} complete {} after {took:.3} ms{outcome}", describe(request))
+            }
+            Event::Absorbed(request, other) => {
+                writeln!(out, "{at:14.6} merge    #{} into {}", other.serial, describe(request))
+            }
+            Event::Inserted(request) => writeln!(out, "{at:14.6} insert   {}", describe(request)),
+            _ => Ok(()),
+        }
+    }
+
+    fn json(&mut self, now: Time, event: &Event<'_>) -> std::io::Result<()> {
+        let value = match *event {
+            Event::Dispatched { request, reason, queued, in_flight } => {
+                json!({"event": "dispatch", "request": fields(request), "reason": reason.as_str(), "queued": queued, "in_flight": in_flight})
+            }
+            Event::Held { hold, queued, in_flight } => json!({
+                "event": "hold", "until_ns": hold.until.map(Time::as_nanos), "reason": hold.reason.as_str(),
+                "queued": queued, "in_flight": in_flight,
+            }),
+            Event::Completed { request, outcome, dispatched } => json!({
+                "event": "complete", "request": fields(request), "outcome": format!("{outcome:?}").to_lowercase(),
+                "dispatched_ns": dispatched.as_nanos(),
+            }),
+            Event::Absorbed(request, other) => {
+                json!({"event": "merge", "request": fields(request), "absorbed": other.serial})
+            }
+            Event::Inserted(request) => json!({"event": "insert", "request": fields(request)}),
+            _ => return Ok(()),
+        };
+        let line = json!({"scheduler": self.scheduler, "at_ns": now.as_nanos(), "what": value});
+        writeln!(self.out, "{line}")
+    }
+}
+
+fn describe(request: &Request) -> String {
+    let process = request.process.map_or("unknown".to_owned(), |process| process.task.to_string());
+    format!("#{} {} {}+{} by {process}", request.serial, request.op, request.start, request.sectors)
+}
+
+fn fields(request: &Request) -> serde_json::Value {
+    json!({
+        "serial": request.serial, "op": request.op.to_string(), "sector": request.start.0,
+        "sectors": request.sectors.0, "task": request.process.map(|process| process.task),
+    })
+}
+
+impl<W: Write> Observer for Explainer<W> {
+    fn event(&mut self, now: Time, event: &Event<'_>) {
+        // A buffer in memory takes everything; there is nobody to tell otherwise.
+        let _ = match self.format {
+            Format::Text => self.text(now, event),
+            Format::Jsonl => self.json(now, event),
+        };
+    }
+}

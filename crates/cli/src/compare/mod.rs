@@ -1,0 +1,198 @@
+//! `dwell compare`.
+
+mod explain;
+mod report;
+mod run;
+mod table;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+
+use elevator::queue::{Identity, Limits, Options};
+use elevator::{Span, Value};
+use indicatif::{ProgressBar, ProgressStyle};
+use schedulers::{Spec, registry};
+use serde_json::json;
+
+pub(crate) use explain::Format;
+pub(crate) use run::{Plan, Run, run as run_plan};
+
+use crate::arguments::{self, CompareArguments, Reading};
+use crate::device::Device;
+use crate::error::Error;
+use crate::{interrupt, workload};
+
+/// Requests that a picture holds.
+const PICTURE: usize = 20_000;
+
+/// A comparison, beside its runs.
+pub(crate) struct Comparison {
+    /// The workload, in a line.
+    pub(crate) workload: String,
+    /// The drive, in a line.
+    pub(crate) drive: String,
+    /// The queue, in a line.
+    pub(crate) queue: String,
+    /// What the reader must know.
+    pub(crate) said: Vec<String>,
+    /// Names of the tasks.
+    pub(crate) names: BTreeMap<u32, String>,
+}
+
+impl Comparison {
+    /// Everything that stands above the results.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let mut notes = vec![format!("drive: {}", self.drive), format!("queue: {}", self.queue)];
+        notes.extend(self.said.iter().cloned());
+        notes
+    }
+}
+
+pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Error> {
+    let device = Device::open(&arguments.drive)?;
+    let reading = Reading { device: arguments.device.clone(), unit: arguments.unit.clone(), ..Reading::default() };
+    let workload = workload::open(&arguments.workload, &reading, arguments.open, device.capacity())?;
+    let specs = specs(&arguments.schedulers)?;
+    let options = options(arguments, &device);
+    let comparison = Comparison {
+        workload: workload.workload.describe(),
+        drive: device.describe(),
+        queue: describe(&options),
+        said: workload.said,
+        names: workload.names,
+    };
+    say(arguments, &comparison);
+    let plan = Plan {
+        workload: &*workload.workload,
+        device: &device,
+        schedulers: &specs,
+        options,
+        at_most: at_most(arguments.at_most.as_deref())?,
+        picture: if arguments.report.is_some() { PICTURE } else { 0 },
+        explain: arguments.explain.is_some().then_some(arguments.explain_format),
+    };
+    let runs = with_progress(arguments, &plan)?;
+    print(arguments, &comparison, &runs)?;
+    if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+fn specs(names: &[String]) -> Result<Vec<Spec>, Error> {
+    if names.is_empty() {
+        return Ok(registry::all().map(Spec::of).collect());
+    }
+    names.iter().map(|name| Spec::parse(name).map_err(|error| Error::Usage(error.to_string()))).collect()
+}
+
+fn options(arguments: &CompareArguments, device: &Device) -> Options {
+    let depth = arguments.depth.unwrap_or_else(|| device.depth()).clamp(1, device.depth());
+    let identity = match arguments.identity {
+        arguments::Identity::Shown => Identity::Shown,
+        arguments::Identity::Hidden => Identity::Hidden,
+        arguments::Identity::Same => Identity::Same,
+    };
+    let limits = Limits { nr_requests: arguments.nr_requests.max(1), ..Limits::default() };
+    Options { depth, identity, limits, ..Options::default() }
+}
+
+fn describe(options: &Options) -> String {
+    let identity = match options.identity {
+        Identity::Shown => "processes shown",
+        Identity::Hidden => "processes hidden",
+        Identity::Same => "everybody one process",
+    };
+    format!(
+        "depth {}, {} requests a direction, merges up to {} KiB, {identity}",
+        options.depth,
+        options.limits.nr_requests,
+        options.max_sectors.bytes() >> 10
+    )
+}
+
+fn at_most(text: Option<&str>) -> Result<Option<Span>, Error> {
+    let Some(text) = text else { return Ok(None) };
+    match Value::Span(Span::ZERO).parse_like(text) {
+        Ok(Value::Span(span)) => Ok(Some(span)),
+        Ok(_) => Ok(None),
+        Err(problem) => Err(Error::Usage(format!("--at-most: {problem}"))),
+    }
+}
+
+/// What was understood, before anything runs.
+fn say(arguments: &CompareArguments, comparison: &Comparison) {
+    if arguments.quiet {
+        return;
+    }
+    eprintln!("{}", comparison.workload);
+    for note in comparison.notes() {
+        eprintln!("{note}");
+    }
+}
+
+fn with_progress(arguments: &CompareArguments, plan: &Plan<'_>) -> Result<Vec<Run>, Error> {
+    let shown = !arguments.quiet && std::io::stderr().is_terminal();
+    let bar = if shown { ProgressBar::new(plan.schedulers.len() as u64) } else { ProgressBar::hidden() };
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} (about {eta} left)") {
+        bar.set_style(style);
+    }
+    let runs = run_plan(plan, &|run| {
+        bar.set_message(run.scheduler.clone());
+        bar.inc(1);
+    });
+    bar.finish_and_clear();
+    runs.map_err(Error::Failed)
+}
+
+fn print(arguments: &CompareArguments, comparison: &Comparison, runs: &[Run]) -> Result<(), Error> {
+    let mut ranked: Vec<&Run> = runs.iter().collect();
+    ranked.sort_by(|a, b| b.measured.megabytes_per_second().total_cmp(&a.measured.megabytes_per_second()));
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        let object = json!({
+            "schema_version": 1, "dwell": env!("CARGO_PKG_VERSION"), "workload": comparison.workload,
+            "drive": comparison.drive, "queue": comparison.queue, "notes": comparison.said,
+            "limit": runs.first().map(|run| &run.limit), "runs": runs,
+        });
+        writeln!(out, "{object}")?;
+    } else {
+        writeln!(out, "{}", table::table(&ranked))?;
+        if arguments.processes {
+            for run in &ranked {
+                writeln!(out, "\n{}", table::processes(run, 32))?;
+            }
+        }
+    }
+    for run in runs {
+        if let Some(failure) = &run.failure {
+            eprintln!("{}: {failure}", run.scheduler);
+        }
+    }
+    if let Some(path) = &arguments.report {
+        std::fs::write(path, report::html(comparison, &ranked)).map_err(|e| Error::file(path.display(), &e))?;
+        if !arguments.quiet {
+            eprintln!("report: {}", path.display());
+        }
+    }
+    match &arguments.explain {
+        Some(path) => explain_to(path, runs, &mut out),
+        None => Ok(()),
+    }
+}
+
+fn explain_to(path: &Path, runs: &[Run], out: &mut dyn Write) -> Result<(), Error> {
+    let mut file;
+    let out: &mut dyn Write = if path == Path::new("-") {
+        out
+    } else {
+        file = File::create(path).map_err(|e| Error::file(path.display(), &e))?;
+        &mut file
+    };
+    for run in runs {
+        if runs.len() > 1 && !run.explanation.starts_with(b"{") {
+            writeln!(out, "# {}", run.scheduler)?;
+        }
+        out.write_all(&run.explanation)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! What can go wrong, and the exit code that says which kind it was.
+
+use std::process::ExitCode;
+
+/// Ended by Ctrl-C, with partial results.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// An error that ends the program. Each prints as one line that says what, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Something failed that should not.
+    #[error("{0}")]
+    Failed(String),
+    /// The command line asks for what does not exist.
+    #[error("{0}")]
+    Usage(String),
+    /// A threshold that the user set was missed.
+    #[error("{0}")]
+    Missed(String),
+    /// A file is not what it should be.
+    #[error("{0}")]
+    Input(String),
+    /// Not allowed here.
+    #[error("{0}")]
+    Permission(String),
+    /// The kernel lacks something.
+    #[error("{0}")]
+    Kernel(String),
+    /// Interrupted; what was measured until then has been printed.
+    #[error("interrupted: the results above are partial")]
+    Interrupted,
+    /// The reader of our output went away: not an error worth words.
+    #[error("")]
+    Pipe,
+}
+
+impl Error {
+    /// 1 failed, 2 usage, 3 threshold missed, 4 kernel feature missing, 5 permission, 6 bad input, 130 interrupted.
+    #[must_use]
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Failed(_) => 1,
+            Self::Usage(_) => 2,
+            Self::Missed(_) => 3,
+            Self::Kernel(_) => 4,
+            Self::Permission(_) => 5,
+            Self::Input(_) => 6,
+            Self::Interrupted => INTERRUPTED,
+            Self::Pipe => 0,
+        })
+    }
+
+    /// A file could not be read or written.
+    pub(crate) fn file(path: impl std::fmt::Display, error: &std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::PermissionDenied => Self::Permission(format!("{path}: {error}")),
+            _ => Self::Input(format!("{path}: {error}")),
+        }
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::Pipe,
+            _ => Self::Failed(format!("writing output: {error}")),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Numbers for people: always with their unit.
+
+/// A time in nanoseconds, to three digits: `1.23 ms`.
+pub(crate) fn time(ns: u64) -> String {
+    let ns = ns as f64;
+    match ns {
+        _ if ns < 1e3 => format!("{ns:.0} ns"),
+        _ if ns < 1e6 => digits(ns / 1e3, "us"),
+        _ if ns < 1e9 => digits(ns / 1e6, "ms"),
+        _ => digits(ns / 1e9, "s"),
+    }
+}
+
+/// Bytes, in powers of ten: `1.23 GB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    let bytes = bytes as f64;
+    match bytes {
+        _ if bytes < 1e3 => format!("{bytes:.0} B"),
+        _ if bytes < 1e6 => digits(bytes / 1e3, "kB"),
+        _ if bytes < 1e9 => digits(bytes / 1e6, "MB"),
+        _ if bytes < 1e12 => digits(bytes / 1e9, "GB"),
+        _ => digits(bytes / 1e12, "TB"),
+    }
+}
+
+/// Three digits and a unit.
+fn digits(value: f64, unit: &str) -> String {
+    match value {
+        _ if value < 10.0 => format!("{value:.2} {unit}"),
+        _ if value < 100.0 => format!("{value:.1} {unit}"),
+        _ => format!("{value:.0} {unit}"),
+    }
+}
+
+/// Three digits of a plain number.
+pub(crate) fn number(value: f64) -> String {
+    digits(value, "").trim_end().to_owned()
+}
+
+/// A share in percent.
+pub(crate) fn percent(share: f64) -> String {
+    if share < 0.0995 { format!("{:.1}%", share * 100.0) } else { format!("{:.0}%", share * 100.0) }
+}
+
+/// The known names nearest to `name`, for "did you mean".
+pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= candidate.len().max(name.len()) / 2)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits_and_a_unit() {
+        assert_eq!(time(999), "999 ns");
+        assert_eq!(time(1_234_567), "1.23 ms");
+        assert_eq!(time(123_400_000_000), "123 s");
+        assert_eq!(bytes(4_294_967_296), "4.29 GB");
+        assert_eq!(percent(0.031), "3.1%");
+        assert_eq!(percent(0.955), "96%");
+    }
+
+    #[test]
+    fn a_misspelt_name_finds_its_neighbour() {
+        assert_eq!(nearest("deadlin", ["noop", "deadline", "cfq"]), Some("deadline"));
+        assert_eq!(nearest("zzzzzz", ["noop", "deadline"]), None);
+    }
+}

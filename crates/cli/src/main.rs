@@ -1,0 +1,5 @@
+//! The program `dwell`.
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}
