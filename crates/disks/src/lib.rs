@@ -4,5 +4,7 @@
 //! in and asks when to come back.
 
 mod drive;
+pub mod parameters;
 
 pub use drive::{Command, Completion, Drive, Service, Tag};
+pub use parameters::RotatingParameters;

@@ -1,0 +1,544 @@
+//! What describes a rotating drive: plain data, in the units of data sheets and of DiskSim's parameter files.
+//!
+//! Times are milliseconds in `f64` (fields end in `_ms`), as every published parameter set gives them; the drive
+//! turns them into whole picoseconds once, when it is built. Amounts of data are counts of 512-byte sectors.
+//! The fields keep the meaning that the DiskSim 4.0 reference manual (CMU-PDL-08-101) gives them; a drive that is not
+//! described by such a file starts from [`RotatingParameters::plain`].
+
+/// A rotating drive, completely.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RotatingParameters {
+    /// What it is called.
+    pub name: String,
+    /// Where its sectors are.
+    pub layout: LayoutParameters,
+    /// How arm, heads and platters move.
+    pub mechanics: MechanicsParameters,
+    /// The memory between medium and bus.
+    pub buffer: BufferParameters,
+    /// What its electronics take.
+    pub overheads: OverheadParameters,
+    /// How data crosses the bus.
+    pub bus: BusParameters,
+    /// The queue inside the drive.
+    pub queue: QueueParameters,
+    /// Whether to repeat DiskSim or the drive where the two are known to differ.
+    pub fidelity: Fidelity,
+}
+
+/// Where a model has a choice between what DiskSim computes and what drives are measured to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Fidelity {
+    /// Every answer as DiskSim 4.0 gives it, known errors included.
+    DiskSim,
+    /// As drives behave; each difference from DiskSim is stated where it is made.
+    #[default]
+    Drive,
+}
+
+/// Sectors on tracks on cylinders.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LayoutParameters {
+    /// Recorded surfaces, one head each; at least 1.
+    pub surfaces: u32,
+    /// Cylinders; at least 1.
+    pub cylinders: u32,
+    /// How consecutive sectors go from track to track.
+    pub mapping: Mapping,
+    /// Where spare sectors are kept.
+    pub sparing: Sparing,
+    /// Cylinders that share spares, for [`Sparing::SectorsPerRange`]; at least 1.
+    pub range_cylinders: u32,
+    /// The zones, in order of cylinders and of sectors. Gaps between them hold no data.
+    pub zones: Vec<ZoneParameters>,
+}
+
+/// How consecutive sectors go from track to track.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Mapping {
+    /// All heads of a cylinder in order, then the next cylinder from head 0 (DiskSim's 0).
+    #[default]
+    Cylinder,
+    /// Heads down on odd cylinders counted from the zone's first, so that no cylinder switch is a head switch (1).
+    SerpentineByZone,
+    /// Heads down on odd cylinders of the drive (2).
+    Serpentine,
+}
+
+/// Where spare sectors are kept and what a slipped sector uses up. The numbers are DiskSim's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Sparing {
+    /// No spares (0).
+    #[default]
+    None,
+    /// Whole tracks at the end of a zone (1); slips and defects count tracks.
+    Tracks,
+    /// At the end of each cylinder (2).
+    SectorsPerCylinder,
+    /// At the end of each track (3).
+    SectorsPerTrack,
+    /// At the end of each cylinder, slips not taken from them (4).
+    SectorsPerCylinderSlipToEnd,
+    /// At the front of each cylinder (5).
+    SectorsPerCylinderAtFront,
+    /// At the front of each cylinder, slips not taken from them (6).
+    SectorsPerCylinderAtFrontSlipToEnd,
+    /// At the end of the drive (7).
+    SectorsAtEnd,
+    /// At the end of each range of cylinders (8).
+    SectorsPerRange,
+    /// At the end of each zone (9).
+    SectorsPerZone,
+    /// At the end of each zone, slips not taken from them (10).
+    SectorsPerZoneSlipToEnd,
+}
+
+/// A band of cylinders with equally many sectors on every track.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ZoneParameters {
+    /// First cylinder.
+    pub first_cylinder: u32,
+    /// Last cylinder, included.
+    pub last_cylinder: u32,
+    /// Physical sectors on a track; at least 1.
+    pub sectors_per_track: u32,
+    /// Angle of the zone's first sector, in revolutions, 0 to 1.
+    pub offset: Angle,
+    /// How much later each next track of a cylinder begins.
+    pub track_skew: Angle,
+    /// How much later the next cylinder begins.
+    pub cylinder_skew: Angle,
+    /// Sectors at the zone's front which the drive keeps for itself.
+    pub reserved_sectors: u32,
+    /// Spares per track, cylinder, range or zone, as the sparing scheme says; tracks for [`Sparing::Tracks`].
+    pub spares: u32,
+    /// Defective places skipped when sectors were numbered, counted in sectors (or tracks) from the zone's start.
+    pub slips: Vec<u32>,
+    /// Defective places found later, and where their data went, counted likewise.
+    pub remaps: Vec<Remap>,
+}
+
+/// An angle on the platter.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Angle {
+    /// Whole sectors of the zone.
+    Sectors(u32),
+    /// A fraction of a revolution, 0 to 1.
+    Revolutions(f64),
+}
+
+impl Default for Angle {
+    fn default() -> Self {
+        Self::Sectors(0)
+    }
+}
+
+/// A defect and its replacement, counted in sectors (or tracks) from the zone's start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Remap {
+    /// The defective place.
+    pub from: u32,
+    /// Where its data is.
+    pub to: u32,
+}
+
+/// How arm, heads and platters move.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MechanicsParameters {
+    /// What is modelled of an access.
+    pub access: AccessTime,
+    /// Time to move the arm, by distance.
+    pub seek: SeekCurve,
+    /// Added to a write's seek or head switch, to settle precisely; some published drives have it negative.
+    pub write_settle_ms: f64,
+    /// Time to activate another head; runs beside a seek.
+    pub head_switch_ms: f64,
+    /// Revolutions per minute, above 0.
+    pub revolutions_per_minute: f64,
+}
+
+/// What is modelled of an access.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum AccessTime {
+    /// Seek and rotation.
+    #[default]
+    SeekAndRotation,
+    /// Seek, and half a revolution for each access.
+    AverageRotation,
+    /// A constant for each access, in milliseconds.
+    Constant(f64),
+}
+
+/// Time to move the arm, by distance in cylinders. Distance 0 takes none.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SeekCurve {
+    /// The same for any distance.
+    Constant {
+        /// That time.
+        ms: f64,
+    },
+    /// Straight lines through single-cylinder, average (a third of the cylinders) and full-stroke time.
+    Linear {
+        /// One cylinder.
+        single_ms: f64,
+        /// A third of the cylinders.
+        average_ms: f64,
+        /// All cylinders.
+        full_ms: f64,
+    },
+    /// Lee and Katz's curve `a*sqrt(d-1) + b*(d-1) + c` through the same three points.
+    ThreePoint {
+        /// One cylinder.
+        single_ms: f64,
+        /// Averaged over random seeks.
+        average_ms: f64,
+        /// All cylinders.
+        full_ms: f64,
+    },
+    /// Ruemmler and Wilkes: a square root below `division` cylinders, a line from there.
+    Hpl(HplSeek),
+    /// The same with measured times for the first ten distances.
+    HplWithFirstTen {
+        /// Beyond ten cylinders.
+        hpl: HplSeek,
+        /// For 1 to 10 cylinders.
+        first_ten_ms: [f64; 10],
+    },
+    /// Measured points, distances rising; straight lines between and beyond.
+    Measured(Vec<SeekPoint>),
+}
+
+/// Ruemmler and Wilkes's seek equation.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct HplSeek {
+    /// Distance from which the line holds.
+    pub division: u32,
+    /// Constant of the square root part.
+    pub root_constant_ms: f64,
+    /// Factor of the square root.
+    pub root_factor_ms: f64,
+    /// Constant of the line.
+    pub line_constant_ms: f64,
+    /// Factor of the line.
+    pub line_factor_ms: f64,
+    /// One cylinder, if it is not on the curve.
+    pub single_ms: Option<f64>,
+}
+
+/// A measured seek.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SeekPoint {
+    /// Cylinders moved.
+    pub distance: u32,
+    /// Time taken.
+    pub ms: f64,
+}
+
+/// The memory between medium and bus.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BufferParameters {
+    /// Segments, each holding one run of sectors.
+    pub segments: u32,
+    /// How many of them may hold written data at a time; 1 to `segments`.
+    pub write_segments: u32,
+    /// Sectors in a segment.
+    pub segment_sectors: u32,
+    /// One segment is set aside for writes, and only it.
+    pub separate_write_segment: bool,
+    /// What survives a request in the buffer.
+    pub caching: Caching,
+    /// How far the drive reads on after a read.
+    pub read_ahead: ReadAhead,
+    /// Sectors read ahead before any other request is looked at.
+    pub read_ahead_min: u32,
+    /// Sectors read ahead at most.
+    pub read_ahead_max: u32,
+    /// Whether read-ahead may push out what it follows.
+    pub keep_requested: KeepRequested,
+    /// A read wholly from the buffer makes an idle drive read ahead.
+    pub read_ahead_on_hit: bool,
+    /// Sectors before the wanted ones that pass under the head are kept too.
+    pub read_free_sectors: bool,
+    /// Reading begins with whichever wanted sector comes first.
+    pub immediate_read: bool,
+    /// Writing begins with whichever sector comes first.
+    pub immediate_write: bool,
+    /// Which writes complete when they are in the buffer.
+    pub fast_write: FastWrite,
+    /// Sequential writes may share a segment.
+    pub combine_writes: bool,
+    /// Reads may be answered from written data.
+    pub read_hits_on_writes: bool,
+    /// A read whose first sector is being read ahead counts as a partial hit.
+    pub almost_read_hits: bool,
+    /// Reading ahead stops within a sector when something else waits, not at the sector's end.
+    pub stop_in_sector: bool,
+    /// A write into the buffer ends reading ahead.
+    pub write_hit_stops_read_ahead: bool,
+    /// A sector needs room in the segment when its reading begins, not when it ends.
+    pub read_into_segment: bool,
+    /// A partial hit's sectors go over the bus at once, whatever the watermark.
+    pub transfer_partial_hit: bool,
+    /// A write waits for the bus again when no more than this part (0 to 1) of the room is still to be written.
+    pub write_watermark: f64,
+    /// A read waits for the bus until this part (0 to 1) of it is in the buffer.
+    pub read_watermark: f64,
+    /// The watermarks are parts of the request, not of the segment.
+    pub watermark_of_request: bool,
+}
+
+/// What survives a request in the buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Caching {
+    /// Nothing: it only matches speeds (DiskSim's 0).
+    None,
+    /// Whatever was last in each segment (1).
+    #[default]
+    All,
+    /// As `All`, but read data only while it is read ahead (2).
+    AheadOnly,
+}
+
+/// How far the drive reads on after a read. DiskSim's `Buffer continuous read`, 0 to 4.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReadAhead {
+    /// Not at all (0).
+    None,
+    /// To the end of the track (1).
+    Track,
+    /// To the end of the cylinder (2).
+    Cylinder,
+    /// Until the segment is full (3).
+    #[default]
+    Segment,
+    /// To the end of the next track, once a read of the track before was seen (4).
+    TrackAhead,
+}
+
+/// Whether read-ahead may push out the sectors that were asked for. DiskSim's `Read-ahead over requested`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum KeepRequested {
+    /// It may once they were sent (1).
+    #[default]
+    PushOut,
+    /// They stay (0).
+    Keep,
+    /// The whole segment stays (-1).
+    KeepAll,
+}
+
+/// Which writes complete when they are in the buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FastWrite {
+    /// None; each waits for the medium (0).
+    None,
+    /// Those that extend the last one (1).
+    Sequential,
+    /// All that find room (2).
+    #[default]
+    All,
+}
+
+/// What the electronics take, in milliseconds, after a read and after a write where those differ.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct OverheadParameters {
+    /// Before everything else, each request.
+    pub request_ms: f64,
+    /// Factor on all of the following.
+    pub scale: f64,
+    /// A read from the buffer.
+    pub read_hit: AfterReadOrWrite,
+    /// A read from the medium.
+    pub read_miss: AfterReadOrWrite,
+    /// A write that completes in the buffer.
+    pub write_hit: AfterReadOrWrite,
+    /// A write that completes on the medium.
+    pub write_miss: AfterReadOrWrite,
+    /// Completing a read.
+    pub read_completion_ms: f64,
+    /// Completing a write.
+    pub write_completion_ms: f64,
+    /// Preparing to move data over the bus.
+    pub data_preparation_ms: f64,
+    /// First reselection of the host.
+    pub first_reselect_ms: f64,
+    /// Further ones.
+    pub other_reselect_ms: f64,
+    /// Leaving the bus, for a read.
+    pub read_disconnect: AfterReadOrWrite,
+    /// Leaving the bus, for a write.
+    pub write_disconnect_ms: f64,
+    /// A write leaves the bus a second time before its data moves, and what that takes.
+    pub extra_disconnect: Option<ExtraDisconnect>,
+    /// The arm never moves in less than this after a command.
+    pub minimum_seek_delay_ms: f64,
+}
+
+/// A time that depends on what the request before was.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct AfterReadOrWrite {
+    /// After a read.
+    pub after_read_ms: f64,
+    /// After a write.
+    pub after_write_ms: f64,
+}
+
+/// DiskSim's "Extra write disconnect": HP drives of the 1990s left the bus twice in a write.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct ExtraDisconnect {
+    /// Command overhead instead of the usual one.
+    pub command_ms: f64,
+    /// The first disconnection.
+    pub disconnect_ms: f64,
+    /// Between the two.
+    pub between_ms: f64,
+    /// The second disconnection.
+    pub second_disconnect_ms: f64,
+    /// How much later the seek begins.
+    pub seek_delta_ms: f64,
+}
+
+/// How data crosses the bus.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct BusParameters {
+    /// One sector.
+    pub sector_ms: f64,
+    /// The bus is kept from a read's first sector to its last.
+    pub hold_for_read: bool,
+    /// The bus is kept from a write's first sector to its last.
+    pub hold_for_write: bool,
+    /// The bus is kept from command to completion.
+    pub never_disconnect: bool,
+    /// When the arm may move towards the next request.
+    pub preseek: Preseek,
+    /// A write leaves the bus when its data is in while the arm still moves.
+    pub disconnect_write_in_seek: bool,
+    /// Reads wholly in the buffer go over the bus beside the active request.
+    pub sneak_full_hits: bool,
+    /// Reads partly in the buffer likewise.
+    pub sneak_partial_hits: bool,
+    /// Waiting reads are looked through for hits while the bus is idle.
+    pub sneak_intermediate_hits: bool,
+    /// Waiting writes send their data while the bus is idle.
+    pub prebuffer_writes: bool,
+}
+
+/// When the arm may move towards the next request. DiskSim's `Preseeking level`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Preseek {
+    /// Once the host has the completion (0).
+    #[default]
+    None,
+    /// Once the completion is on its way (1).
+    AtCompletion,
+    /// Once the medium is done with (2).
+    AfterMedium,
+}
+
+/// The queue inside the drive.
+#[derive(Clone, PartialEq, Debug)]
+pub struct QueueParameters {
+    /// Commands it takes at once, 1 to 32.
+    pub depth: u32,
+    /// How it chooses among them.
+    pub order: QueueOrder,
+}
+
+/// How the drive chooses among its commands.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum QueueOrder {
+    /// As they came.
+    #[default]
+    Fcfs,
+    /// Elevator, both ways, by sector.
+    Look,
+    /// Elevator, upwards only, by sector.
+    CLook,
+    /// Nearest sector first.
+    Sstf,
+    /// Shortest positioning time first, less `ageing` times the time waited.
+    PositioningTime {
+        /// 0 is pure SPTF; 0.005 to 0.02 bounds waiting at little cost (Jacobson and Wilkes, 1991).
+        ageing: f64,
+    },
+}
+
+impl RotatingParameters {
+    /// A drive of one head and one zone with nothing special: a start for a description of one's own.
+    #[must_use]
+    pub fn plain(name: &str, sectors_per_track: u32, cylinders: u32, surfaces: u32, rpm: f64) -> Self {
+        Self {
+            name: name.to_owned(),
+            layout: LayoutParameters::plain(sectors_per_track, cylinders, surfaces),
+            mechanics: MechanicsParameters {
+                access: AccessTime::SeekAndRotation,
+                seek: SeekCurve::Constant { ms: 0.0 },
+                write_settle_ms: 0.0,
+                head_switch_ms: 0.0,
+                revolutions_per_minute: rpm,
+            },
+            buffer: BufferParameters::default(),
+            overheads: OverheadParameters { scale: 1.0, ..Default::default() },
+            bus: BusParameters::default(),
+            queue: QueueParameters::default(),
+            fidelity: Fidelity::Drive,
+        }
+    }
+}
+
+impl LayoutParameters {
+    fn plain(sectors_per_track: u32, cylinders: u32, surfaces: u32) -> Self {
+        let zone = ZoneParameters {
+            last_cylinder: cylinders.saturating_sub(1),
+            sectors_per_track,
+            ..Default::default()
+        };
+        Self {
+            surfaces,
+            cylinders,
+            mapping: Mapping::default(),
+            sparing: Sparing::default(),
+            range_cylinders: 1,
+            zones: vec![zone],
+        }
+    }
+}
+
+/// One segment for everything, read-ahead until it is full, all writes fast.
+impl Default for BufferParameters {
+    fn default() -> Self {
+        Self {
+            segments: 1,
+            write_segments: 1,
+            segment_sectors: 512,
+            separate_write_segment: false,
+            caching: Caching::All,
+            read_ahead: ReadAhead::Segment,
+            read_ahead_min: 0,
+            read_ahead_max: 512,
+            keep_requested: KeepRequested::PushOut,
+            read_ahead_on_hit: true,
+            read_free_sectors: false,
+            immediate_read: false,
+            immediate_write: false,
+            fast_write: FastWrite::All,
+            combine_writes: true,
+            read_hits_on_writes: true,
+            almost_read_hits: false,
+            stop_in_sector: false,
+            write_hit_stops_read_ahead: true,
+            read_into_segment: true,
+            transfer_partial_hit: true,
+            write_watermark: 0.0,
+            read_watermark: 0.0,
+            watermark_of_request: true,
+        }
+    }
+}
+
+/// One command at a time.
+impl Default for QueueParameters {
+    fn default() -> Self {
+        Self { depth: 1, order: QueueOrder::Fcfs }
+    }
+}
