@@ -4,7 +4,11 @@
 //! in and asks when to come back.
 
 mod drive;
+mod layout;
+mod mechanics;
 pub mod parameters;
 
 pub use drive::{Command, Completion, Drive, Service, Tag};
+pub use layout::LayoutError;
+pub use mechanics::MechanicsError;
 pub use parameters::RotatingParameters;

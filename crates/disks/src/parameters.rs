@@ -292,11 +292,9 @@ pub struct BufferParameters {
 pub enum Caching {
     /// Nothing: it only matches speeds (DiskSim's 0).
     None,
-    /// Whatever was last in each segment (1).
+    /// Whatever was last in each segment (1; DiskSim treats 2 the same).
     #[default]
     All,
-    /// As `All`, but read data only while it is read ahead (2).
-    AheadOnly,
 }
 
 /// How far the drive reads on after a read. DiskSim's `Buffer continuous read`, 0 to 4.

@@ -1,0 +1,374 @@
+//! Where sectors are: sector number to cylinder, head and angle.
+//!
+//! *Theory of operation.* Slips and spares are resolved once, when the layout is built, into a table with one entry a
+//! track that holds data: its first sector and where it begins. A sector is found by a search over the zones, a
+//! division that guesses the track, and a step or two in the table. Only a track with slips in its middle, and a
+//! sector whose data was moved, need a second search.
+//!
+//! Angles are 32-bit fractions of a revolution. The width of a sector is rounded down to such a unit, and what is left
+//! over is made good each time an angle passes zero: the arithmetic of DiskSim's `layout_g1`, which this repeats to
+//! the last bit, since 1 unit in each of some hundred additions would show.
+//!
+//! *Sources.* DiskSim 4.0 reference manual, "Disk layout"; behaviour of its diskmodel library.
+
+mod slips;
+mod zone;
+
+use zone::Zone;
+
+use crate::parameters::{Angle, LayoutParameters, Mapping, Sparing, ZoneParameters};
+
+/// A fraction of a revolution in units of 2^-32.
+pub(crate) type Turn = u32;
+
+/// A drive's layout.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    zones: Vec<Band>,
+    /// The first sector of each track, and at the end the capacity.
+    firsts: Vec<u64>,
+    tracks: Vec<Track>,
+    /// Sectors that were moved, in order, and to where.
+    remapped: Vec<(u64, Spot)>,
+    capacity: u64,
+}
+
+/// What is the same for all tracks of a zone.
+#[derive(Clone, Debug)]
+struct Band {
+    zone: Zone,
+    first_sector: u64,
+    first_track: u32,
+    tracks: u32,
+    per_track: u32,
+    /// A sector's width.
+    width: Turn,
+    /// What is left of a revolution after all sectors.
+    rest: Turn,
+}
+
+/// A track that holds data.
+#[derive(Clone, Copy, Debug)]
+struct Track {
+    cylinder: u32,
+    /// Angle of its physical sector 0.
+    angle: Turn,
+    head: u16,
+    zone: u16,
+    /// Physical sector of its first sector of data.
+    offset: u16,
+    /// Has slips in its middle.
+    broken: bool,
+    /// Place of its physical sector 0 in the zone.
+    place: u64,
+}
+
+/// A physical sector.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Spot {
+    /// Cylinder.
+    pub(crate) cylinder: u32,
+    /// Head.
+    pub(crate) head: u16,
+    /// Zone.
+    pub(crate) zone: u16,
+    /// Where it begins.
+    pub(crate) angle: Turn,
+    /// Its number on the track.
+    pub(crate) sector: u32,
+}
+
+/// A sector's place and the sectors that follow it on its track.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stretch {
+    /// The sector's own place.
+    pub(crate) spot: Spot,
+    /// First sector of the track.
+    pub(crate) first: u64,
+    /// The sector behind the last that can be reached without leaving the track.
+    pub(crate) end: u64,
+    /// The sector behind the track's last.
+    pub(crate) track_end: u64,
+}
+
+/// Why a layout is impossible.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// No surfaces, cylinders, zones or range.
+    #[error("a drive needs at least one surface, one zone and one cylinder in a range")]
+    Empty,
+    /// A zone ends before it begins, overlaps the one before, or lies beyond the last cylinder.
+    #[error("zone {0}: its cylinders are out of order or beyond the last")]
+    Cylinders(usize),
+    /// A zone has no sectors on a track, or more than 65535.
+    #[error("zone {0}: sectors per track must be 1 to 65535")]
+    SectorsPerTrack(usize),
+    /// Reserved and spare sectors leave nothing.
+    #[error("zone {0}: reserved and spare sectors leave no room for data")]
+    NoRoom(usize),
+    /// A slip or remap lies beyond the zone.
+    #[error("zone {0}: a slip or remap lies beyond its end")]
+    Beyond(usize),
+    /// More tracks or zones than the model holds.
+    #[error("too many tracks or zones for the model (100 million tracks, 65535 zones)")]
+    TooLarge,
+}
+
+const TRACKS_MAX: u64 = 100_000_000;
+
+impl Layout {
+    pub(crate) fn new(p: &LayoutParameters) -> Result<Self, LayoutError> {
+        check(p)?;
+        let empty = Vec::new;
+        let mut layout = Self {
+            zones: empty(),
+            firsts: Vec::new(),
+            tracks: Vec::new(),
+            remapped: Vec::new(),
+            capacity: 0,
+        };
+        for (i, zone) in p.zones.iter().enumerate() {
+            layout.add_zone(p, zone, i)?;
+        }
+        layout.firsts.push(layout.capacity);
+        if layout.capacity == 0 {
+            return Err(LayoutError::Empty);
+        }
+        layout.remapped.sort_unstable_by_key(|&(sector, _)| sector);
+        Ok(layout)
+    }
+
+    fn add_zone(&mut self, p: &LayoutParameters, z: &ZoneParameters, i: usize) -> Result<(), LayoutError> {
+        let zone = Zone::new(p, z).ok_or(LayoutError::NoRoom(i))?;
+        let limit =
+            u64::from(z.last_cylinder - z.first_cylinder + 1) * u64::from(p.surfaces) * zone.per_track;
+        if zone.remapped().iter().any(|&(from, to)| from.max(to) >= limit) {
+            return Err(LayoutError::Beyond(i));
+        }
+        let width = ((1_u64 << 32) / zone.per_track).min(u64::from(Turn::MAX)) as Turn;
+        let rest = ((1_u64 << 32) % zone.per_track) as Turn;
+        let first_track = self.tracks.len() as u32;
+        let band = Band {
+            first_sector: self.capacity,
+            first_track,
+            tracks: 0,
+            per_track: z.sectors_per_track,
+            width,
+            rest,
+            zone,
+        };
+        let number = self.zones.len() as u16;
+        self.add_tracks(p, z, &band, number);
+        self.add_remapped(p, z, &band, number);
+        self.capacity += band.zone.capacity;
+        self.zones.push(Band { tracks: self.tracks.len() as u32 - first_track, ..band });
+        Ok(())
+    }
+
+    fn add_tracks(&mut self, p: &LayoutParameters, z: &ZoneParameters, band: &Band, number: u16) {
+        let tracks = u64::from(z.last_cylinder - z.first_cylinder + 1) * u64::from(p.surfaces);
+        for index in 0..tracks {
+            let place = index * band.zone.per_track;
+            let (first, end) = (band.zone.rank(place), band.zone.rank(place + band.zone.per_track));
+            if first == end {
+                continue;
+            }
+            let at = Skews { p, z, band }.track(index);
+            let (from, last) = (band.zone.place(first), band.zone.place(end - 1));
+            self.firsts.push(band.first_sector + first);
+            self.tracks.push(Track {
+                offset: (from - place) as u16,
+                broken: last - from != end - 1 - first,
+                zone: number,
+                place,
+                ..at
+            });
+        }
+    }
+
+    fn add_remapped(&mut self, p: &LayoutParameters, z: &ZoneParameters, band: &Band, number: u16) {
+        for (from, to) in band.zone.remapped() {
+            let rank = band.zone.rank(from);
+            if rank >= band.zone.capacity || band.zone.place(rank) != from {
+                continue;
+            }
+            let track = Skews { p, z, band }.track(to / band.zone.per_track);
+            let sector = (to % band.zone.per_track) as u32;
+            let spot = band.spot(&Track { zone: number, ..track }, sector);
+            self.remapped.push((band.first_sector + rank, spot));
+        }
+    }
+
+    /// How many sectors of data there are.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// A sector's place and what follows it on its track. `sector` must be less than the capacity.
+    pub(crate) fn stretch(&self, sector: u64) -> Stretch {
+        let index = self.track_of(sector);
+        let track = &self.tracks[index];
+        let (first, track_end) = (self.firsts[index], self.firsts[index + 1]);
+        let band = &self.zones[usize::from(track.zone)];
+        let on_track = if track.broken {
+            (band.zone.place(sector - band.first_sector) - track.place) as u32
+        } else {
+            u32::from(track.offset) + (sector - first) as u32
+        };
+        let plain = Stretch { spot: band.spot(track, on_track), first, end: track_end, track_end };
+        if self.remapped.is_empty() { plain } else { self.regard_remapped(sector, plain) }
+    }
+
+    /// A moved sector is reached by itself; one before it ends the stretch.
+    fn regard_remapped(&self, sector: u64, plain: Stretch) -> Stretch {
+        let next = self.remapped.partition_point(|&(moved, _)| moved < sector);
+        match self.remapped.get(next) {
+            Some(&(moved, spot)) if moved == sector => Stretch { spot, end: sector + 1, ..plain },
+            Some(&(moved, _)) => Stretch { end: plain.end.min(moved), ..plain },
+            None => plain,
+        }
+    }
+
+    /// The track's first sector and the sector behind its last.
+    pub(crate) fn track(&self, sector: u64) -> (u64, u64) {
+        let index = self.track_of(sector);
+        (self.firsts[index], self.firsts[index + 1])
+    }
+
+    /// Sectors on the track of this sector, those without data included.
+    pub(crate) fn per_track(&self, sector: u64) -> u32 {
+        self.zones[usize::from(self.tracks[self.track_of(sector)].zone)].per_track
+    }
+
+    /// Width of a sector in a zone.
+    pub(crate) fn width(&self, zone: u16) -> Turn {
+        self.zones[usize::from(zone)].width
+    }
+
+    /// How many zones there are.
+    pub(crate) fn zones(&self) -> usize {
+        self.zones.len()
+    }
+
+    fn track_of(&self, sector: u64) -> usize {
+        let zone = self.zones.partition_point(|band| band.first_sector <= sector).saturating_sub(1);
+        let band = &self.zones[zone];
+        let (low, tracks) = (band.first_track as usize, u64::from(band.tracks));
+        let guess = (sector - band.first_sector) * tracks / band.zone.capacity.max(1);
+        let mut index = low + guess.min(tracks.saturating_sub(1)) as usize;
+        // Slips and spares shift the guess by a track or two; a zone that bunches them gets the search.
+        for _ in 0..4 {
+            if self.firsts[index] > sector {
+                index -= 1;
+            } else if self.firsts[index + 1] <= sector {
+                index += 1;
+            } else {
+                return index;
+            }
+        }
+        self.firsts.partition_point(|&first| first <= sector).saturating_sub(1).min(self.tracks.len() - 1)
+    }
+}
+
+impl Band {
+    fn spot(&self, track: &Track, sector: u32) -> Spot {
+        Spot {
+            cylinder: track.cylinder,
+            head: track.head,
+            zone: track.zone,
+            angle: advance(track.angle, u64::from(sector), self.width, self.rest),
+            sector,
+        }
+    }
+}
+
+/// `start + times * step`, with `rest` added for each time that passes zero.
+fn advance(start: Turn, times: u64, step: Turn, rest: Turn) -> Turn {
+    let sum = u64::from(start) + times * u64::from(step);
+    (sum as Turn).wrapping_add(((sum >> 32) as Turn).wrapping_mul(rest))
+}
+
+/// What decides where a zone's tracks begin.
+struct Skews<'a> {
+    p: &'a LayoutParameters,
+    z: &'a ZoneParameters,
+    band: &'a Band,
+}
+
+impl Skews<'_> {
+    /// The `index`-th track of the zone in order of sectors.
+    fn track(&self, index: u64) -> Track {
+        let surfaces = u64::from(self.p.surfaces);
+        let (row, surface) = (index / surfaces, index % surfaces);
+        let cylinder = self.z.first_cylinder + row as u32;
+        let down = match self.p.mapping {
+            Mapping::Cylinder => false,
+            Mapping::SerpentineByZone => row % 2 == 1,
+            Mapping::Serpentine => cylinder % 2 == 1,
+        };
+        let head = if down { surfaces - 1 - surface } else { surface };
+        let angle = self.angle(row, surface, head);
+        Track { cylinder, angle, head: head as u16, zone: 0, offset: 0, broken: false, place: 0 }
+    }
+
+    fn angle(&self, row: u64, surface: u64, head: u64) -> Turn {
+        let Self { p, z, band } = self;
+        let switches = surface + (u64::from(p.surfaces) - 1) * row;
+        let angle = self.turn(z.offset);
+        let angle = advance(angle, switches, self.turn(z.track_skew), band.rest);
+        let angle = advance(angle, row, self.turn(z.cylinder_skew), band.rest);
+        advance(angle, self.slips_pushed(row, head), band.width, band.rest)
+    }
+
+    /// With spares in each cylinder or track, a slip pushes the skew of all tracks behind it.
+    fn slips_pushed(&self, row: u64, head: u64) -> u64 {
+        let tracks = match self.p.sparing {
+            Sparing::SectorsPerTrack => row * u64::from(self.p.surfaces) + head,
+            Sparing::SectorsPerCylinder
+            | Sparing::SectorsPerCylinderSlipToEnd
+            | Sparing::SectorsPerCylinderAtFront
+            | Sparing::SectorsPerCylinderAtFrontSlipToEnd => row * u64::from(self.p.surfaces),
+            _ => return 0,
+        };
+        self.band.zone.slips_before(tracks * self.band.zone.per_track)
+    }
+
+    fn turn(&self, angle: Angle) -> Turn {
+        match angle {
+            Angle::Sectors(n) => n.wrapping_mul(self.band.width),
+            // A cast from a float saturates, and NaN becomes 0.
+            Angle::Revolutions(r) => ((r - r.floor()) * (1_u64 << 32) as f64) as Turn,
+        }
+    }
+}
+
+fn check(p: &LayoutParameters) -> Result<(), LayoutError> {
+    if p.surfaces == 0 || p.zones.is_empty() || p.range_cylinders == 0 {
+        return Err(LayoutError::Empty);
+    }
+    let too_many = u64::from(p.cylinders) * u64::from(p.surfaces) > TRACKS_MAX;
+    if too_many || p.zones.len() > usize::from(u16::MAX) || p.surfaces > u32::from(u16::MAX) {
+        return Err(LayoutError::TooLarge);
+    }
+    let mut next = 0;
+    for (i, zone) in p.zones.iter().enumerate() {
+        check_zone(p, zone, i, next)?;
+        next = zone.last_cylinder + 1;
+    }
+    Ok(())
+}
+
+fn check_zone(p: &LayoutParameters, zone: &ZoneParameters, i: usize, next: u32) -> Result<(), LayoutError> {
+    let ordered = next <= zone.first_cylinder && zone.first_cylinder <= zone.last_cylinder;
+    if !ordered || zone.last_cylinder >= p.cylinders {
+        return Err(LayoutError::Cylinders(i));
+    }
+    if zone.sectors_per_track == 0 || zone.sectors_per_track > u32::from(u16::MAX) {
+        return Err(LayoutError::SectorsPerTrack(i));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! How long arm, heads and platters take.
+//!
+//! Times are whole picoseconds, angles 32-bit fractions of a revolution, and the two conversions round as DiskSim's
+//! `mech_g1` does: an angle to a time in steps of 2^-20 of a revolution, a time to an angle in steps of 2^-24, both
+//! down. Each conversion loses up to a third of a nanosecond at 10,000 rpm, and a drive that turns for 20 minutes makes
+//! enough of them to drift by tens of microseconds: to be within a microsecond of DiskSim means to lose the same.
+//!
+//! *Sources.* Ruemmler and Wilkes, "An introduction to disk drive modeling", 1994 (seek equation); Lee and Katz, "An
+//! analytic performance model of disk arrays", 1993 (three-point curve); DiskSim 4.0 reference manual.
+
+use crate::layout::Turn;
+use crate::parameters::{AccessTime, HplSeek, MechanicsParameters, SeekCurve, SeekPoint};
+
+/// Picoseconds, as a point in time since the drive's origin or as a length.
+pub(crate) type Picos = u64;
+
+/// Milliseconds to picoseconds, never negative; what is no number becomes 0.
+pub(crate) fn picos(ms: f64) -> Picos {
+    (ms * 1e9) as Picos
+}
+
+/// A drive's moving parts.
+#[derive(Clone, Debug)]
+pub(crate) struct Mechanics {
+    access: AccessTime,
+    /// By distance in cylinders.
+    seeks: Vec<Picos>,
+    /// May be negative.
+    write_settle: i64,
+    head_switch: Picos,
+    period: Picos,
+}
+
+/// Why mechanics are impossible.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MechanicsError {
+    /// The platters must turn.
+    #[error("revolutions per minute must lie between 1 and 1,000,000")]
+    Rotation,
+    /// A measured curve needs points with rising distances.
+    #[error("a measured seek curve needs at least one point, and its distances must rise")]
+    SeekCurve,
+    /// A time is negative, not a number, or beyond an hour.
+    #[error("a time in the mechanics is negative, not a number, or longer than an hour")]
+    Time,
+}
+
+const HOUR_MS: f64 = 3_600_000.0;
+
+impl Mechanics {
+    pub(crate) fn new(p: &MechanicsParameters, cylinders: u32) -> Result<Self, MechanicsError> {
+        if !(1.0..=1e6).contains(&p.revolutions_per_minute) {
+            return Err(MechanicsError::Rotation);
+        }
+        let sound = |ms: f64| (0.0..=HOUR_MS).contains(&ms);
+        if !sound(p.head_switch_ms) || !sound(p.write_settle_ms.abs()) {
+            return Err(MechanicsError::Time);
+        }
+        if let AccessTime::Constant(ms) = p.access
+            && !sound(ms)
+        {
+            return Err(MechanicsError::Time);
+        }
+        Ok(Self {
+            access: p.access,
+            seeks: seek_table(&p.seek, cylinders)?,
+            write_settle: (p.write_settle_ms * 1e9) as i64,
+            head_switch: picos(p.head_switch_ms),
+            period: picos(1000.0 / (p.revolutions_per_minute / 60.0)),
+        })
+    }
+
+    /// One revolution.
+    pub(crate) fn period(&self) -> Picos {
+        self.period
+    }
+
+    /// From one track to another: the arm and the head switch beside it, then, for a write, settling.
+    pub(crate) fn seek(&self, cylinders: u32, other_head: bool, write: bool) -> Picos {
+        if let AccessTime::Constant(ms) = self.access {
+            return picos(ms);
+        }
+        let arm = self.seeks[(cylinders as usize).min(self.seeks.len() - 1)];
+        let switch = if other_head { self.head_switch } else { 0 };
+        let moved = arm.max(switch);
+        if moved != 0 && write { moved.saturating_add_signed(self.write_settle) } else { moved }
+    }
+
+    /// How long until `to` is where `from` is now.
+    pub(crate) fn latency(&self, from: Turn, to: Turn) -> Picos {
+        match self.access {
+            AccessTime::SeekAndRotation => self.time_of(to.wrapping_sub(from)),
+            AccessTime::AverageRotation => self.period >> 1,
+            AccessTime::Constant(_) => 0,
+        }
+    }
+
+    /// The time to turn by an angle.
+    pub(crate) fn time_of(&self, angle: Turn) -> Picos {
+        ((u64::from(angle) >> 12) * self.period) >> 20
+    }
+
+    /// The angle turned in a time.
+    pub(crate) fn turned(&self, time: Picos) -> Turn {
+        let rest = time % self.period;
+        (((rest << 24) / self.period) << 8) as Turn
+    }
+}
+
+fn seek_table(curve: &SeekCurve, cylinders: u32) -> Result<Vec<Picos>, MechanicsError> {
+    let last = cylinders.max(2) - 1;
+    let table: Vec<f64> = match curve {
+        SeekCurve::Measured(points) => return measured(points, last),
+        SeekCurve::Hpl(hpl) => return Ok(hpl_table(hpl, None, last)),
+        SeekCurve::HplWithFirstTen { hpl, first_ten_ms } => {
+            return Ok(hpl_table(hpl, Some(first_ten_ms), last));
+        }
+        SeekCurve::Constant { ms } => vec![*ms; last as usize],
+        SeekCurve::Linear { single_ms, average_ms, full_ms } => {
+            (1..=last).map(|d| linear(d, last, *single_ms, *average_ms, *full_ms)).collect()
+        }
+        SeekCurve::ThreePoint { single_ms, average_ms, full_ms } => {
+            three_point(last, *single_ms, *average_ms, *full_ms)
+        }
+    };
+    if table.iter().any(|ms| !(0.0..=HOUR_MS).contains(ms)) {
+        return Err(MechanicsError::Time);
+    }
+    Ok(core::iter::once(0).chain(table.into_iter().map(picos)).collect())
+}
+
+/// Measured points; between two of them, and beyond the last, the straight line through them.
+fn measured(points: &[SeekPoint], last: u32) -> Result<Vec<Picos>, MechanicsError> {
+    let rising = points.windows(2).all(|w| w[0].distance < w[1].distance);
+    if points.is_empty() || !rising || points[0].distance == 0 {
+        return Err(MechanicsError::SeekCurve);
+    }
+    if points.iter().any(|p| !(0.0..=HOUR_MS).contains(&p.ms)) {
+        return Err(MechanicsError::Time);
+    }
+    let mut table = vec![0];
+    let mut next = 0;
+    for d in 1..=last {
+        while next + 1 < points.len() && points[next].distance < d {
+            next += 1;
+        }
+        table.push(on_line(points, next, d));
+    }
+    Ok(table)
+}
+
+/// At distance `d` on the line that ends in point `next`. Whole picoseconds rounded towards the first point, as
+/// DiskSim has it; before the first point the line begins at no distance and no time.
+fn on_line(points: &[SeekPoint], next: usize, d: u32) -> Picos {
+    let end = points[next];
+    if end.distance == d {
+        return picos(end.ms);
+    }
+    let start = if next == 0 { SeekPoint { distance: 0, ms: 0.0 } } else { points[next - 1] };
+    let (low, high) = (picos(start.ms) as i128, picos(end.ms) as i128);
+    let (run, length) = (i128::from(d - start.distance), i128::from(end.distance - start.distance));
+    (low + run * (high - low) / length).max(0) as Picos
+}
+
+fn hpl_table(hpl: &HplSeek, first_ten: Option<&[f64; 10]>, last: u32) -> Vec<Picos> {
+    let time = |d: u32| match (first_ten, hpl.single_ms) {
+        (Some(ten), _) if d <= 10 => picos(ten[d as usize - 1]),
+        (None, Some(single)) if d == 1 => picos(single),
+        _ => hpl_time(hpl, d),
+    };
+    core::iter::once(0).chain((1..=last).map(time)).collect()
+}
+
+fn hpl_time(hpl: &HplSeek, d: u32) -> Picos {
+    if d < hpl.division {
+        // The root as a whole number of 2^-16, as DiskSim has it.
+        let root = (u64::from(d) << 32).isqrt();
+        let product = (u128::from(root) * u128::from(picos(hpl.root_factor_ms))) >> 16;
+        return product as Picos + picos(hpl.root_constant_ms);
+    }
+    let line = u128::from(picos(hpl.line_factor_ms)) * u128::from(d);
+    line as Picos + picos(hpl.line_constant_ms)
+}
+
+/// Straight lines through one cylinder, a third of all, and all.
+fn linear(d: u32, last: u32, single: f64, average: f64, full: f64) -> f64 {
+    let (d, last) = (f64::from(d), f64::from(last));
+    let third = (last / 3.0).max(1.0);
+    if d <= third {
+        let share = if third > 1.0 { (d - 1.0) / (third - 1.0) } else { 0.0 };
+        single + share * (average - single)
+    } else {
+        average + (d - third) / (last - third) * (full - average)
+    }
+}
+
+/// Lee and Katz: `a*sqrt(d-1) + b*(d-1) + c`, its average over random seeks being `average`. Where that would bend
+/// the wrong way (a coefficient below 0) the straight lines are used, as in DiskSim 2.
+fn three_point(last: u32, single: f64, average: f64, full: f64) -> Vec<f64> {
+    let cylinders = f64::from(last) + 1.0;
+    let root = (-10.0 * single + 15.0 * average - 5.0 * full) / (3.0 * cylinders.sqrt());
+    let line = (7.0 * single - 15.0 * average + 8.0 * full) / (3.0 * cylinders);
+    if root < 0.0 || line < 0.0 {
+        return (1..=last).map(|d| linear(d, last, single, average, full)).collect();
+    }
+    let time = |d: u32| {
+        let beyond = f64::from(d - 1);
+        single + root * beyond.sqrt() + line * beyond
+    };
+    (1..=last).map(time).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(list: &[(u32, f64)]) -> SeekCurve {
+        SeekCurve::Measured(list.iter().map(|&(distance, ms)| SeekPoint { distance, ms }).collect())
+    }
+
+    #[test]
+    fn measured_curves_go_straight_between_and_beyond_their_points() {
+        let table = seek_table(&points(&[(1, 1.0), (3, 2.0), (4, 1.0), (6, 3.0)]), 9).unwrap();
+        let ms: Vec<f64> = table.iter().map(|&p| p as f64 / 1e9).collect();
+        assert_eq!(ms, [0.0, 1.0, 1.5, 2.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    }
+
+    #[test]
+    fn impossible_curves_are_refused() {
+        assert_eq!(seek_table(&points(&[]), 9), Err(MechanicsError::SeekCurve));
+        assert_eq!(seek_table(&points(&[(2, 1.0), (2, 1.0)]), 9), Err(MechanicsError::SeekCurve));
+        assert_eq!(seek_table(&points(&[(2, f64::NAN)]), 9), Err(MechanicsError::Time));
+    }
+
+    #[test]
+    fn three_point_curve_meets_its_ends() {
+        let table = three_point(5000, 1.0, 9.0, 18.0);
+        assert!((table[0] - 1.0).abs() < 1e-9);
+        assert!((table[4999] - 18.0).abs() < 0.02, "{}", table[4999]);
+    }
+}
