@@ -113,8 +113,9 @@ impl Unit {
             Sparing::SectorsPerCylinderAtFrontSlipToEnd => (cylinder, spares, true),
             Sparing::SectorsPerRange => (cylinder * u64::from(layout.range_cylinders), 0, false),
         };
-        // A whole zone ends by its capacity; what is not data lies behind it.
-        let data = if size == total { total } else { size.checked_sub(spares).filter(|&d| d > 0)? };
+        // A whole zone ends by its capacity, a drive by its last sector; what is not data lies behind.
+        let whole = size == total || layout.sparing == Sparing::SectorsAtEnd;
+        let data = if whole { size } else { size.checked_sub(spares).filter(|&d| d > 0)? };
         Some(Self { size, data, front, slips_through })
     }
 
