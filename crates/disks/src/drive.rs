@@ -3,7 +3,7 @@
 use elevator::{Op, Outcome, Positioning, Sector, Sectors, Span, Time};
 
 /// The host's name for a command in the device: one of `0..depth`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Tag(pub u32);
 
 /// A command for a device.

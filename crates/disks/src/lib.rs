@@ -3,12 +3,16 @@
 //! A [`Drive`] takes commands and says when each is done. It has no clock: the host, virtual or real, passes the time
 //! in and asks when to come back.
 
+pub mod disksim;
 mod drive;
 mod layout;
 mod mechanics;
 pub mod parameters;
+mod rotating;
+pub mod validate;
 
 pub use drive::{Command, Completion, Drive, Service, Tag};
 pub use layout::LayoutError;
 pub use mechanics::MechanicsError;
 pub use parameters::RotatingParameters;
+pub use rotating::{Rotating, RotatingError};

@@ -275,8 +275,6 @@ pub struct BufferParameters {
     pub stop_in_sector: bool,
     /// A write into the buffer ends reading ahead.
     pub write_hit_stops_read_ahead: bool,
-    /// A sector needs room in the segment when its reading begins, not when it ends.
-    pub read_into_segment: bool,
     /// A partial hit's sectors go over the bus at once, whatever the watermark.
     pub transfer_partial_hit: bool,
     /// A write waits for the bus again when no more than this part (0 to 1) of the room is still to be written.
@@ -409,16 +407,6 @@ pub struct BusParameters {
     pub never_disconnect: bool,
     /// When the arm may move towards the next request.
     pub preseek: Preseek,
-    /// A write leaves the bus when its data is in while the arm still moves.
-    pub disconnect_write_in_seek: bool,
-    /// Reads wholly in the buffer go over the bus beside the active request.
-    pub sneak_full_hits: bool,
-    /// Reads partly in the buffer likewise.
-    pub sneak_partial_hits: bool,
-    /// Waiting reads are looked through for hits while the bus is idle.
-    pub sneak_intermediate_hits: bool,
-    /// Waiting writes send their data while the bus is idle.
-    pub prebuffer_writes: bool,
 }
 
 /// When the arm may move towards the next request. DiskSim's `Preseeking level`.
@@ -525,7 +513,6 @@ impl Default for BufferParameters {
             almost_read_hits: false,
             stop_in_sector: false,
             write_hit_stops_read_ahead: true,
-            read_into_segment: true,
             transfer_partial_hit: true,
             write_watermark: 0.0,
             read_watermark: 0.0,

@@ -1,0 +1,190 @@
+//! A block's fields, taken one by one; what is left at the end is unknown.
+
+use super::parser::{Block, Field, Value};
+use super::{Note, Place, ReadError};
+
+/// The fields of a block, and which names were asked for.
+pub(super) struct Fields {
+    place: Place,
+    kind: String,
+    rest: Vec<Field>,
+    known: Vec<&'static str>,
+    pub(super) notes: Vec<Note>,
+}
+
+type Taken<T> = Result<T, ReadError>;
+
+impl Fields {
+    /// Of a block that must be of the type.
+    pub(super) fn of(block: Block, kind: &str) -> Taken<Self> {
+        if block.kind != kind {
+            let what =
+                format!("a {} block where {kind} is expected; this model reads {kind} only", block.kind);
+            return Err(ReadError::at(&block.place, what));
+        }
+        let Block { kind, place, fields, .. } = block;
+        Ok(Self { place, kind, rest: fields, known: Vec::new(), notes: Vec::new() })
+    }
+
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn find(&mut self, name: &'static str) -> Option<Field> {
+        self.known.push(name);
+        let index = self.rest.iter().position(|field| field.name.eq_ignore_ascii_case(name))?;
+        Some(self.rest.remove(index))
+    }
+
+    fn need(&mut self, name: &'static str) -> Taken<Field> {
+        let missing = format!("{}: the field '{name}' is missing", self.kind);
+        self.find(name).ok_or_else(|| ReadError::at(&self.place, missing))
+    }
+
+    /// A number between the bounds, included.
+    pub(super) fn number(&mut self, name: &'static str, low: f64, high: f64) -> Taken<f64> {
+        let field = self.need(name)?;
+        number(&field, low, high)
+    }
+
+    /// The same, if it is there.
+    pub(super) fn optional_number(&mut self, name: &'static str, low: f64, high: f64) -> Taken<Option<f64>> {
+        self.find(name).map(|field| number(&field, low, high)).transpose()
+    }
+
+    /// A time in milliseconds, not negative, at most an hour.
+    pub(super) fn ms(&mut self, name: &'static str) -> Taken<f64> {
+        self.number(name, 0.0, 3_600_000.0)
+    }
+
+    /// A whole number between the bounds, included.
+    pub(super) fn whole(&mut self, name: &'static str, low: u32, high: u32) -> Taken<u32> {
+        let field = self.need(name)?;
+        whole(&field, low, high)
+    }
+
+    /// 0 or 1.
+    pub(super) fn flag(&mut self, name: &'static str) -> Taken<bool> {
+        self.whole(name, 0, 1).map(|n| n == 1)
+    }
+
+    /// A word.
+    pub(super) fn word(&mut self, name: &'static str) -> Taken<(String, Place)> {
+        let field = self.need(name)?;
+        match field.value {
+            Value::Word(word) => Ok((word, field.place)),
+            _ => Err(wrong(&field, "a word")),
+        }
+    }
+
+    /// A word, if it is there.
+    pub(super) fn optional_word(&mut self, name: &'static str) -> Taken<Option<(String, Place)>> {
+        let there = self.rest.iter().any(|field| field.name.eq_ignore_ascii_case(name));
+        self.known.push(name);
+        if there { self.word(name).map(Some) } else { Ok(None) }
+    }
+
+    /// A block.
+    pub(super) fn block(&mut self, name: &'static str) -> Taken<Block> {
+        let field = self.need(name)?;
+        match field.value {
+            Value::Block(block) => Ok(block),
+            _ => Err(wrong(&field, "a block")),
+        }
+    }
+
+    /// A list of blocks.
+    pub(super) fn blocks(&mut self, name: &'static str) -> Taken<Vec<Block>> {
+        let field = self.need(name)?;
+        let Value::List(values) = &field.value else {
+            return Err(wrong(&field, "a list of blocks"));
+        };
+        let block = |value: &Value| match value {
+            Value::Block(block) => Ok(block.clone()),
+            _ => Err(wrong(&field, "a list of blocks")),
+        };
+        values.iter().map(block).collect()
+    }
+
+    /// A list of whole numbers.
+    pub(super) fn wholes(&mut self, name: &'static str) -> Taken<Vec<u32>> {
+        let field = self.need(name)?;
+        let numbers = numbers(&field)?;
+        numbers.iter().map(|&n| in_range(&field, n, 0.0, f64::from(u32::MAX)).map(|n| n as u32)).collect()
+    }
+
+    /// A list of numbers, if it is there.
+    pub(super) fn optional_numbers(&mut self, name: &'static str) -> Taken<Option<(Vec<f64>, Place)>> {
+        self.find(name).map(|field| numbers(&field).map(|list| (list, field.place))).transpose()
+    }
+
+    /// A field that has no effect here and in DiskSim; said where it is not neutral.
+    pub(super) fn without_effect(&mut self, name: &'static str, neutral: &[f64], why: &str) -> Taken<()> {
+        let Some(field) = self.find(name) else { return Ok(()) };
+        let value = number(&field, f64::MIN, f64::MAX)?;
+        if !neutral.contains(&value) {
+            let text = format!("'{name} = {value}' has no effect: {why}");
+            self.notes.push(Note { place: field.place, text });
+        }
+        Ok(())
+    }
+
+    /// A field that this model honours only where it is neutral.
+    pub(super) fn neutral(&mut self, name: &'static str, neutral: f64) -> Taken<()> {
+        let Some(field) = self.find(name) else { return Ok(()) };
+        let value = number(&field, f64::MIN, f64::MAX)?;
+        if value == neutral {
+            return Ok(());
+        }
+        let what = format!("'{name} = {value}' is not modelled; only {neutral} is");
+        Err(ReadError::at(&field.place, what))
+    }
+
+    /// Refuses what nobody asked for; gives back the notes.
+    pub(super) fn done(self) -> Taken<Vec<Note>> {
+        let Some(field) = self.rest.first() else { return Ok(self.notes) };
+        if self.known.iter().any(|name| name.eq_ignore_ascii_case(&field.name)) {
+            return Err(ReadError::at(&field.place, format!("the field '{}' is there twice", field.name)));
+        }
+        let nearest = self.known.iter().max_by(|a, b| {
+            let near = |name: &str| strsim::jaro_winkler(&field.name, name);
+            near(a).total_cmp(&near(b))
+        });
+        let hint = nearest.map_or(String::new(), |name| format!("; the nearest is '{name}'"));
+        Err(ReadError::at(&field.place, format!("{} has no field '{}'{hint}", self.kind, field.name)))
+    }
+}
+
+fn numbers(field: &Field) -> Taken<Vec<f64>> {
+    let Value::List(values) = &field.value else {
+        return Err(wrong(field, "a list of numbers"));
+    };
+    let one = |value: &Value| match value {
+        Value::Number(n) => Ok(*n),
+        _ => Err(wrong(field, "a list of numbers")),
+    };
+    values.iter().map(one).collect()
+}
+
+fn number(field: &Field, low: f64, high: f64) -> Taken<f64> {
+    match field.value {
+        Value::Number(n) => in_range(field, n, low, high),
+        _ => Err(wrong(field, "a number")),
+    }
+}
+
+fn in_range(field: &Field, n: f64, low: f64, high: f64) -> Taken<f64> {
+    if (low..=high).contains(&n) {
+        return Ok(n);
+    }
+    Err(ReadError::at(&field.place, format!("'{} = {n}': must lie between {low} and {high}", field.name)))
+}
+
+fn whole(field: &Field, low: u32, high: u32) -> Taken<u32> {
+    let n = number(field, f64::from(low), f64::from(high))?;
+    if n.fract() == 0.0 { Ok(n as u32) } else { Err(wrong(field, "a whole number")) }
+}
+
+fn wrong(field: &Field, expected: &str) -> ReadError {
+    ReadError::at(&field.place, format!("'{}' must be {expected}", field.name))
+}

@@ -1,0 +1,252 @@
+//! `dm_disk`: layout and mechanics.
+
+use super::fields::Fields;
+use super::parser::Block;
+use super::{Note, Place, ReadError, Resolver, seek, text};
+use crate::parameters::{
+    AccessTime, Angle, HplSeek, LayoutParameters, Mapping, MechanicsParameters, Remap, SeekCurve, Sparing,
+    ZoneParameters,
+};
+
+const ANY: u32 = u32::MAX;
+
+/// Layout, mechanics, and what was noted on the way.
+pub(super) struct Model {
+    pub(super) layout: LayoutParameters,
+    pub(super) mechanics: MechanicsParameters,
+    pub(super) notes: Vec<Note>,
+}
+
+pub(super) fn model(block: Block, open: Resolver<'_>) -> Result<Model, ReadError> {
+    let mut fields = Fields::of(block, "dm_disk")?;
+    let surfaces = fields.whole("Number of data surfaces", 1, 65_535)?;
+    let cylinders = fields.whole("Number of cylinders", 1, ANY)?;
+    fields.optional_number("Block count", 0.0, f64::MAX)?;
+    let (layout, mut notes) = layout(fields.block("Layout Model")?, surfaces, cylinders)?;
+    let (mechanics, more) = mechanics(fields.block("Mechanical Model")?, open)?;
+    notes.extend(more);
+    notes.extend(fields.done()?);
+    Ok(Model { layout, mechanics, notes })
+}
+
+fn layout(block: Block, surfaces: u32, cylinders: u32) -> Result<(LayoutParameters, Vec<Note>), ReadError> {
+    // A layout in a file of its own is a block around the block.
+    let mut fields = Fields::of(block, "dm_layout_g1")?;
+    let mapping = match fields.whole("LBN-to-PBN mapping scheme", 0, 2)? {
+        0 => Mapping::Cylinder,
+        1 => Mapping::SerpentineByZone,
+        _ => Mapping::Serpentine,
+    };
+    let sparing = sparing(fields.whole("Sparing scheme used", 0, 10)?);
+    let range_cylinders = fields.whole("Rangesize for sparing", 1, ANY)?;
+    let in_turns = skew_units(&mut fields)?.unwrap_or(false);
+    let place = fields.place().clone();
+    let blocks = fields.blocks("Zones")?;
+    if blocks.is_empty() {
+        return Err(ReadError::at(&place, "'Zones': there must be one"));
+    }
+    let zones = blocks.into_iter().map(|b| zone(b, in_turns)).collect::<Result<_, _>>()?;
+    let layout = LayoutParameters { surfaces, cylinders, mapping, sparing, range_cylinders, zones };
+    crate::layout::Layout::new(&layout).map_err(|e| ReadError::at(&place, format!("'Zones': {e}")))?;
+    Ok((layout, fields.done()?))
+}
+
+fn sparing(scheme: u32) -> Sparing {
+    match scheme {
+        0 => Sparing::None,
+        1 => Sparing::Tracks,
+        2 => Sparing::SectorsPerCylinder,
+        3 => Sparing::SectorsPerTrack,
+        4 => Sparing::SectorsPerCylinderSlipToEnd,
+        5 => Sparing::SectorsPerCylinderAtFront,
+        6 => Sparing::SectorsPerCylinderAtFrontSlipToEnd,
+        7 => Sparing::SectorsAtEnd,
+        8 => Sparing::SectorsPerRange,
+        9 => Sparing::SectorsPerZone,
+        _ => Sparing::SectorsPerZoneSlipToEnd,
+    }
+}
+
+/// Whether angles are revolutions.
+fn skew_units(fields: &mut Fields) -> Result<Option<bool>, ReadError> {
+    match fields.optional_word("Skew units")? {
+        None => Ok(None),
+        Some((word, _)) if word == "revolutions" => Ok(Some(true)),
+        Some((word, _)) if word == "sectors" => Ok(Some(false)),
+        Some((word, place)) => {
+            Err(ReadError::at(&place, format!("'Skew units = {word}': must be sectors or revolutions")))
+        }
+    }
+}
+
+fn zone(block: Block, in_turns: bool) -> Result<ZoneParameters, ReadError> {
+    let mut fields = Fields::of(block, "dm_layout_g1_zone")?;
+    let in_turns = skew_units(&mut fields)?.unwrap_or(in_turns);
+    let zone = ZoneParameters {
+        first_cylinder: fields.whole("First cylinder number", 0, ANY)?,
+        last_cylinder: fields.whole("Last cylinder number", 0, ANY)?,
+        sectors_per_track: fields.whole("Blocks per track", 1, 65_535)?,
+        offset: angle(fields.number("Offset of first block", 0.0, 65_535.0)?, in_turns),
+        reserved_sectors: fields.whole("Empty space at zone front", 0, ANY)?,
+        track_skew: skew(&mut fields, "Skew for track switch", in_turns)?,
+        cylinder_skew: skew(&mut fields, "Skew for cylinder switch", in_turns)?,
+        spares: fields.whole("Number of spares", 0, ANY)?,
+        slips: fields.wholes("slips")?,
+        remaps: remaps(&mut fields)?,
+    };
+    fields.done()?;
+    Ok(zone)
+}
+
+fn skew(fields: &mut Fields, name: &'static str, in_turns: bool) -> Result<Angle, ReadError> {
+    Ok(angle(fields.optional_number(name, 0.0, 65_535.0)?.unwrap_or(0.0), in_turns))
+}
+
+/// DiskSim drops what is not a whole sector.
+fn angle(value: f64, in_turns: bool) -> Angle {
+    if in_turns { Angle::Revolutions(value) } else { Angle::Sectors(value as u32) }
+}
+
+fn remaps(fields: &mut Fields) -> Result<Vec<Remap>, ReadError> {
+    let place = fields.place().clone();
+    let numbers = fields.wholes("defects")?;
+    if numbers.len() % 2 != 0 {
+        return Err(ReadError::at(&place, "'defects' must be pairs: a place and its replacement"));
+    }
+    Ok(numbers.chunks_exact(2).map(|pair| Remap { from: pair[0], to: pair[1] }).collect())
+}
+
+fn mechanics(block: Block, open: Resolver<'_>) -> Result<(MechanicsParameters, Vec<Note>), ReadError> {
+    let mut fields = Fields::of(block, "dm_mech_g1")?;
+    let access = access(&mut fields)?;
+    let seek = seek_curve(&mut fields, open)?;
+    let mechanics = MechanicsParameters {
+        access,
+        seek,
+        write_settle_ms: fields.number("Add. write settling delay", -1000.0, 3_600_000.0)?,
+        head_switch_ms: fields.ms("Head switch time")?,
+        revolutions_per_minute: fields.number("Rotation speed (in rpms)", 1.0, 1e6)?,
+    };
+    let why = "the speed is what the file says it is, in DiskSim 4.0 too";
+    fields.without_effect("Percent error in rpms", &[0.0], why)?;
+    Ok((mechanics, fields.done()?))
+}
+
+fn access(fields: &mut Fields) -> Result<AccessTime, ReadError> {
+    let constant = fields.optional_number("Constant access time", 0.0, 3_600_000.0)?;
+    let (word, place) = fields.word("Access time type")?;
+    match (word.as_str(), constant) {
+        ("trackSwitchPlusRotation", _) => Ok(AccessTime::SeekAndRotation),
+        ("averageRotation", _) => Ok(AccessTime::AverageRotation),
+        ("constant", Some(ms)) => Ok(AccessTime::Constant(ms)),
+        ("constant", None) => Err(ReadError::at(&place, "'Constant access time' is missing")),
+        _ => {
+            let known = "trackSwitchPlusRotation, averageRotation or constant";
+            Err(ReadError::at(&place, format!("'Access time type = {word}': must be {known}")))
+        }
+    }
+}
+
+/// What a file says of seeks; it may say more than its seek type needs.
+struct Seeks {
+    single: Option<f64>,
+    average: Option<f64>,
+    full: Option<f64>,
+    constant: Option<f64>,
+    hpl: Option<(Vec<f64>, Place)>,
+    first_ten: Option<(Vec<f64>, Place)>,
+    curve: Option<(String, Place)>,
+}
+
+fn seek_curve(fields: &mut Fields, open: Resolver<'_>) -> Result<SeekCurve, ReadError> {
+    let (kind, place) = fields.word("Seek type")?;
+    let mut ms = |name| fields.optional_number(name, 0.0, 3_600_000.0);
+    let (single, average) = (ms("Single cylinder seek time")?, ms("Average seek time")?);
+    let (full, constant) = (ms("Full strobe seek time")?, ms("Constant seek time")?);
+    let hpl = fields.optional_numbers("HPL seek equation values")?;
+    let first_ten = fields.optional_numbers("First ten seek times")?;
+    let curve = fields.optional_word("Full seek curve")?;
+    let seeks = Seeks { single, average, full, constant, hpl, first_ten, curve };
+    // DiskSim measures by the curve's file where one is named, whatever the type.
+    let kind = if seeks.curve.is_some() { "extracted" } else { kind.as_str() };
+    for (list, name) in [(&seeks.hpl, "HPL seek equation values"), (&seeks.first_ten, "First ten seek times")]
+    {
+        let needed = kind == "hplplus10" || (kind == "hpl" && name.starts_with("HPL"));
+        if let (Some((_, place)), false) = (list, needed) {
+            let text = format!("'{name}' has no effect: the seek type is {kind}");
+            fields.notes.push(Note { place: place.clone(), text });
+        }
+    }
+    seeks.choose(kind, &place, open)
+}
+
+impl Seeks {
+    fn choose(self, kind: &str, place: &Place, open: Resolver<'_>) -> Result<SeekCurve, ReadError> {
+        let missing = |name: &str| ReadError::at(place, format!("seek type {kind}: '{name}' is missing"));
+        match kind {
+            "extracted" => self.measured(open).unwrap_or_else(|| Err(missing("Full seek curve"))),
+            "constant" => {
+                let ms = self.constant.ok_or_else(|| missing("Constant seek time"))?;
+                Ok(SeekCurve::Constant { ms })
+            }
+            "linear" | "curve" => {
+                let single_ms = self.single.ok_or_else(|| missing("Single cylinder seek time"))?;
+                let average_ms = self.average.ok_or_else(|| missing("Average seek time"))?;
+                let full_ms = self.full.ok_or_else(|| missing("Full strobe seek time"))?;
+                Ok(match kind {
+                    "linear" => SeekCurve::Linear { single_ms, average_ms, full_ms },
+                    _ => SeekCurve::ThreePoint { single_ms, average_ms, full_ms },
+                })
+            }
+            "hpl" => {
+                Ok(SeekCurve::Hpl(hpl(&self.hpl.ok_or_else(|| missing("HPL seek equation values"))?)?))
+            }
+            "hplplus10" => {
+                let hpl = hpl(&self.hpl.ok_or_else(|| missing("HPL seek equation values"))?)?;
+                let (ten, place) = self.first_ten.ok_or_else(|| missing("First ten seek times"))?;
+                let first_ten_ms = first_ten(&ten, &place)?;
+                Ok(SeekCurve::HplWithFirstTen { hpl, first_ten_ms })
+            }
+            _ => {
+                let known = "extracted, hplplus10, hpl, curve, linear or constant";
+                Err(ReadError::at(place, format!("'Seek type = {kind}': must be {known}")))
+            }
+        }
+    }
+
+    fn measured(&self, open: Resolver<'_>) -> Option<Result<SeekCurve, ReadError>> {
+        let (file, _) = self.curve.as_ref()?;
+        let points = text(file, open).and_then(|text| seek::curve(file, &text));
+        Some(points.map(SeekCurve::Measured))
+    }
+}
+
+fn hpl((values, place): &(Vec<f64>, Place)) -> Result<HplSeek, ReadError> {
+    let sound = |ms: &f64| (0.0..=3_600_000.0).contains(ms);
+    match values[..] {
+        [division, c1, f1, c2, f2, single]
+            if [c1, f1, c2, f2].iter().all(sound)
+                && (0.0..=1e9).contains(&division)
+                && (single == -1.0 || sound(&single)) =>
+        {
+            Ok(HplSeek {
+                division: division as u32,
+                root_constant_ms: c1,
+                root_factor_ms: f1,
+                line_constant_ms: c2,
+                line_factor_ms: f2,
+                single_ms: (single != -1.0).then_some(single),
+            })
+        }
+        _ => {
+            let what = "'HPL seek equation values' must be six numbers: cylinders, four times in ms, and a time or -1";
+            Err(ReadError::at(place, what))
+        }
+    }
+}
+
+fn first_ten(values: &[f64], place: &Place) -> Result<[f64; 10], ReadError> {
+    let sound = values.iter().all(|ms| (0.0..=3_600_000.0).contains(ms));
+    let ten: Option<[f64; 10]> = values.try_into().ok().filter(|_| sound);
+    ten.ok_or_else(|| ReadError::at(place, "'First ten seek times' must be ten times in ms"))
+}

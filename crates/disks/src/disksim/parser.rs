@@ -1,0 +1,152 @@
+//! Tokens to blocks of fields.
+
+use super::lexer::{Lexer, Token};
+use super::{Place, ReadError, Resolver, text};
+
+/// Blocks, lists and sourced files inside one another, at most. DiskSim's files have five.
+const DEPTH_MAX: u32 = 16;
+
+/// `type { field = value, … }`
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Block {
+    pub(super) kind: String,
+    /// Blocks at the top of a file have a name; others have an empty one.
+    pub(super) name: String,
+    pub(super) place: Place,
+    pub(super) fields: Vec<Field>,
+}
+
+/// `name = value`
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Field {
+    pub(super) name: String,
+    pub(super) place: Place,
+    pub(super) value: Value,
+}
+
+/// What a field may be.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Value {
+    Number(f64),
+    Word(String),
+    List(Vec<Self>),
+    Block(Block),
+}
+
+/// The one block that a file holds.
+pub(super) fn file(name: &str, open: Resolver<'_>) -> Result<Block, ReadError> {
+    sourced(name, open, 0)
+}
+
+fn sourced(name: &str, open: Resolver<'_>, depth: u32) -> Result<Block, ReadError> {
+    let text = text(name, open)?;
+    let mut parser = Parser { lexer: Lexer::new(name, &text), open, depth };
+    let Token::Word(kind) = parser.lexer.next() else {
+        return Err(parser.lexer.error("expected a block: a type, a name and '{'"));
+    };
+    let block = parser.block(kind)?;
+    match parser.lexer.next() {
+        Token::End => Ok(block),
+        _ => Err(parser.lexer.error("expected the end of the file after the block")),
+    }
+}
+
+struct Parser<'a, 'r> {
+    lexer: Lexer<'a>,
+    open: Resolver<'r>,
+    depth: u32,
+}
+
+impl Parser<'_, '_> {
+    /// What follows a block's type.
+    fn block(&mut self, kind: String) -> Result<Block, ReadError> {
+        let place = self.lexer.place.clone();
+        let mut name = String::new();
+        if let Token::Word(word) = self.lexer.peek() {
+            self.lexer.next();
+            name = word;
+        }
+        if self.lexer.next() != Token::Mark('{') {
+            return Err(self.lexer.error(format!("expected '{{' after '{kind}'")));
+        }
+        self.deeper()?;
+        let fields = self.fields()?;
+        self.depth -= 1;
+        Ok(Block { kind, name, place, fields })
+    }
+
+    fn fields(&mut self) -> Result<Vec<Field>, ReadError> {
+        let mut fields = Vec::new();
+        while !self.closed('}')? {
+            let name = self.lexer.field_name()?;
+            let place = self.lexer.place.clone();
+            let value = self.value()?;
+            fields.push(Field { name, place, value });
+            self.separator('}')?;
+        }
+        Ok(fields)
+    }
+
+    fn value(&mut self) -> Result<Value, ReadError> {
+        match self.lexer.next() {
+            Token::Mark('[') => self.list().map(Value::List),
+            Token::Word(word) if word == "source" => self.source(),
+            Token::Word(word) if self.lexer.peek() == Token::Mark('{') => self.block(word).map(Value::Block),
+            Token::Word(word) => Ok(word.parse().map_or(Value::Word(word), Value::Number)),
+            _ => Err(self.lexer.error("expected a value")),
+        }
+    }
+
+    fn list(&mut self) -> Result<Vec<Value>, ReadError> {
+        self.deeper()?;
+        let mut values = Vec::new();
+        while !self.closed(']')? {
+            values.push(self.value()?);
+            self.separator(']')?;
+        }
+        self.depth -= 1;
+        Ok(values)
+    }
+
+    fn source(&mut self) -> Result<Value, ReadError> {
+        let Token::Word(name) = self.lexer.next() else {
+            return Err(self.lexer.error("expected a file's name after 'source'"));
+        };
+        self.deeper()?;
+        let block = sourced(&name, self.open, self.depth);
+        self.depth -= 1;
+        block.map(Value::Block)
+    }
+
+    /// Whether the closing mark is next, which is then taken.
+    fn closed(&mut self, mark: char) -> Result<bool, ReadError> {
+        match self.lexer.peek() {
+            Token::Mark(m) if m == mark => {
+                self.lexer.next();
+                Ok(true)
+            }
+            Token::End => Err(self.lexer.error(format!("the file ends where '{mark}' is missing"))),
+            _ => Ok(false),
+        }
+    }
+
+    /// A comma, which the last one may lack.
+    fn separator(&mut self, closing: char) -> Result<(), ReadError> {
+        match self.lexer.peek() {
+            Token::Mark(',') => {
+                self.lexer.next();
+                Ok(())
+            }
+            Token::Mark(m) if m == closing => Ok(()),
+            _ => Err(self.lexer.error(format!("expected ',' or '{closing}'"))),
+        }
+    }
+
+    fn deeper(&mut self) -> Result<(), ReadError> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(self.lexer.error("blocks, lists or files are nested more than 16 deep"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,182 @@
+//! `disksim_disk`: buffer, overheads, bus and queue.
+
+use super::fields::Fields;
+use super::model::model;
+use super::parser::Block;
+use super::{ReadError, Reading, Resolver};
+use crate::parameters::{
+    AfterReadOrWrite, BufferParameters, BusParameters, Caching, ExtraDisconnect, FastWrite, Fidelity,
+    KeepRequested, OverheadParameters, Preseek, QueueOrder, QueueParameters, ReadAhead, RotatingParameters,
+};
+
+type Taken<T> = Result<T, ReadError>;
+
+/// DiskSim's own limit on a segment is the drive's size; this one keeps memory and arithmetic sane.
+const SECTORS_MAX: u32 = 1 << 30;
+
+pub(super) fn drive(block: Block, open: Resolver<'_>) -> Taken<Reading> {
+    let name = block.name.clone();
+    let mut fields = Fields::of(block, "disksim_disk")?;
+    let model = model(fields.block("Model")?, open)?;
+    let parameters = RotatingParameters {
+        name,
+        layout: model.layout,
+        mechanics: model.mechanics,
+        buffer: buffer(&mut fields)?,
+        overheads: overheads(&mut fields)?,
+        bus: bus(&mut fields)?,
+        queue: queue(&mut fields)?,
+        fidelity: Fidelity::default(),
+    };
+    fields.without_effect("Print stats", &[0.0, 1.0], "")?;
+    fields.optional_number("Avg sectors per cylinder", 0.0, f64::MAX)?;
+    fields.without_effect("Calc sector by sector", &[0.0, 1.0], "")?;
+    let mut notes = model.notes;
+    notes.extend(fields.done()?);
+    Ok(Reading { parameters, notes })
+}
+
+fn buffer(f: &mut Fields) -> Taken<BufferParameters> {
+    let segments = f.whole("Number of buffer segments", 1, 255)?;
+    Ok(BufferParameters {
+        segments,
+        write_segments: f.whole("Maximum number of write segments", 1, segments)?,
+        segment_sectors: f.whole("Segment size (in blks)", 1, SECTORS_MAX)?,
+        separate_write_segment: f.flag("Use separate write segment")?,
+        caching: match f.whole("Enable caching in buffer", 0, 2)? {
+            0 => Caching::None,
+            _ => Caching::All,
+        },
+        read_ahead: match f.whole("Buffer continuous read", 0, 4)? {
+            0 => ReadAhead::None,
+            1 => ReadAhead::Track,
+            2 => ReadAhead::Cylinder,
+            3 => ReadAhead::Segment,
+            _ => ReadAhead::TrackAhead,
+        },
+        read_ahead_min: f.whole("Minimum read-ahead (blks)", 0, SECTORS_MAX)?,
+        read_ahead_max: f.whole("Maximum read-ahead (blks)", 0, SECTORS_MAX)?,
+        keep_requested: match f.number("Read-ahead over requested", -1.0, 1.0)? {
+            1.0 => KeepRequested::PushOut,
+            -1.0 => KeepRequested::KeepAll,
+            _ => KeepRequested::Keep,
+        },
+        read_ahead_on_hit: f.flag("Read-ahead on idle hit")?,
+        read_free_sectors: f.flag("Read any free blocks")?,
+        immediate_read: f.flag("Immediate buffer read")?,
+        immediate_write: f.flag("Immediate buffer write")?,
+        fast_write: match f.whole("Fast write level", 0, 2)? {
+            0 => FastWrite::None,
+            1 => FastWrite::Sequential,
+            _ => FastWrite::All,
+        },
+        combine_writes: f.flag("Combine seq writes")?,
+        read_hits_on_writes: f.flag("Allow read hits on write data")?,
+        almost_read_hits: f.flag("Allow almost read hits")?,
+        stop_in_sector: f.flag("Stop prefetch in sector")?,
+        write_hit_stops_read_ahead: f.flag("Write hit stop prefetch")?,
+        transfer_partial_hit: f.flag("Immed transfer partial hit")?,
+        write_watermark: f.number("Low (write) water mark", 0.0, 1.0)?,
+        read_watermark: f.number("High (read) water mark", 0.0, 1.0)?,
+        watermark_of_request: f.flag("Set watermark by reqsize")?,
+    })
+}
+
+fn overheads(f: &mut Fields) -> Taken<OverheadParameters> {
+    let mut after = |read, write| -> Taken<AfterReadOrWrite> {
+        Ok(AfterReadOrWrite { after_read_ms: f.ms(read)?, after_write_ms: f.ms(write)? })
+    };
+    let read_hit = after("Read hit over. after read", "Read hit over. after write")?;
+    let read_miss = after("Read miss over. after read", "Read miss over. after write")?;
+    let write_hit = after("Write hit over. after read", "Write hit over. after write")?;
+    let write_miss = after("Write miss over. after read", "Write miss over. after write")?;
+    let read_disconnect = after("Read disconnect afterread", "Read disconnect afterwrite")?;
+    Ok(OverheadParameters {
+        request_ms: f.ms("Per-request overhead time")?,
+        scale: f.number("Time scale for overheads", 0.0, 1e6)?,
+        read_hit,
+        read_miss,
+        write_hit,
+        write_miss,
+        read_completion_ms: f.ms("Read completion overhead")?,
+        write_completion_ms: f.ms("Write completion overhead")?,
+        data_preparation_ms: f.ms("Data preparation overhead")?,
+        first_reselect_ms: f.ms("First reselect overhead")?,
+        other_reselect_ms: f.ms("Other reselect overhead")?,
+        read_disconnect,
+        write_disconnect_ms: f.ms("Write disconnect overhead")?,
+        extra_disconnect: extra_disconnect(f)?,
+        minimum_seek_delay_ms: f.ms("Minimum seek delay")?,
+    })
+}
+
+fn extra_disconnect(f: &mut Fields) -> Taken<Option<ExtraDisconnect>> {
+    let extra = ExtraDisconnect {
+        command_ms: f.ms("Extradisc command overhead")?,
+        disconnect_ms: f.ms("Extradisc disconnect overhead")?,
+        between_ms: f.ms("Extradisc inter-disconnect delay")?,
+        second_disconnect_ms: f.ms("Extradisc 2nd disconnect overhead")?,
+        seek_delta_ms: f.number("Extradisc seek delta", -1000.0, 3_600_000.0)?,
+    };
+    Ok(f.flag("Extra write disconnect")?.then_some(extra))
+}
+
+fn bus(f: &mut Fields) -> Taken<BusParameters> {
+    for name in ["Allow sneaky full read hits", "Allow sneaky partial read hits"] {
+        f.neutral(name, 0.0)?;
+    }
+    f.neutral("Allow sneaky intermediate read hits", 0.0)?;
+    f.neutral("Allow write prebuffering", 0.0)?;
+    f.neutral("Read directly to buffer", 1.0)?;
+    f.neutral("Disconnect write if seek", 0.0)?;
+    Ok(BusParameters {
+        sector_ms: f.ms("Bulk sector transfer time")?,
+        hold_for_read: f.flag("Hold bus entire read xfer")?,
+        hold_for_write: f.flag("Hold bus entire write xfer")?,
+        never_disconnect: f.flag("Never disconnect")?,
+        preseek: match f.whole("Preseeking level", 0, 2)? {
+            0 => Preseek::None,
+            1 => Preseek::AtCompletion,
+            _ => Preseek::AfterMedium,
+        },
+    })
+}
+
+fn queue(f: &mut Fields) -> Taken<QueueParameters> {
+    let depth = f.whole("Max queue length", 1, 32)?;
+    let mut s = Fields::of(f.block("Scheduler")?, "disksim_ioqueue")?;
+    let weight = s.number("Timeout time/weight", 0.0, 1e6)?;
+    let place = s.place().clone();
+    let policy = s.whole("Scheduling policy", 1, 28)?;
+    let order = match policy {
+        1 => QueueOrder::Fcfs,
+        2 => QueueOrder::Look,
+        3 => QueueOrder::CLook,
+        4 => QueueOrder::Sstf,
+        8 => QueueOrder::PositioningTime { ageing: 0.0 },
+        14 => QueueOrder::PositioningTime { ageing: weight / 1000.0 },
+        _ => {
+            let known = "1 (FCFS), 2 (LOOK), 3 (C-LOOK), 4 (SSTF), 8 (SPTF) and 14 (aged SPTF)";
+            let what = format!("'Scheduling policy = {policy}' is not modelled; {known} are");
+            return Err(ReadError::at(&place, what));
+        }
+    };
+    for name in ["Write initiation delay", "Read initiation delay", "Sequential stream scheme"] {
+        s.neutral(name, 0.0)?;
+    }
+    for name in ["Overlapping request scheme", "Scheduling timeout scheme", "Scheduling priority scheme"] {
+        s.neutral(name, 0.0)?;
+    }
+    for name in [
+        "Cylinder mapping strategy",
+        "Maximum concat size",
+        "Sequential stream diff maximum",
+        "Timeout scheduling",
+        "Priority scheduling",
+    ] {
+        // Each qualifies a scheme that is off, or a policy by cylinder, which is refused above.
+        s.optional_number(name, 0.0, f64::MAX)?;
+    }
+    f.notes.extend(s.done()?);
+    Ok(QueueParameters { depth, order })
+}

@@ -1,0 +1,187 @@
+//! The arm's current move and the sectors that pass under the head after it.
+
+use crate::layout::{Layout, Spot, Stretch, Turn};
+use crate::mechanics::{Mechanics, Picos};
+use crate::parameters::Fidelity;
+
+/// Where the head is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Head {
+    pub(super) cylinder: u32,
+    pub(super) head: u16,
+    /// The angle under it at `at`.
+    pub(super) angle: Turn,
+    pub(super) at: Picos,
+}
+
+impl Head {
+    /// The angle under it at another time, not before `at`.
+    pub(super) fn angle_at(&self, mechanics: &Mechanics, time: Picos) -> Turn {
+        self.angle.wrapping_add(mechanics.turned(time.saturating_sub(self.at)))
+    }
+
+    pub(super) fn seek_to(&self, mechanics: &Mechanics, spot: &Spot, write: bool) -> Picos {
+        mechanics.seek(self.cylinder.abs_diff(spot.cylinder), self.head != spot.head, write)
+    }
+}
+
+/// A move, a wait, and a stretch of sectors on one track, which take equally long each.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access {
+    /// When the arm has arrived.
+    pub(super) landed: Picos,
+    /// When sector `next` begins to pass.
+    pub(super) from: Picos,
+    pub(super) next: u64,
+    /// Sectors up to here can be passed without moving.
+    pub(super) limit: u64,
+    pub(super) sector_time: Picos,
+    /// At `from`.
+    angle: Turn,
+    sector_turn: Turn,
+    cylinder: u32,
+    head: u16,
+    /// Having passed the sectors before the first, the head has the sectors up to the second already.
+    pub(super) jump: Option<(u64, u64)>,
+    /// Reading at once also brought the track's first sectors.
+    pub(super) free_from: Option<u64>,
+    pub(super) seek: Picos,
+    pub(super) rotation: Picos,
+}
+
+/// What an access is to do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Aim {
+    pub(super) sector: u64,
+    /// The sector behind the last wanted.
+    pub(super) end: u64,
+    pub(super) write: bool,
+    /// Begin with whichever sector comes first.
+    pub(super) immediate: bool,
+    /// Keep what passes before the first wanted sector.
+    pub(super) free: bool,
+    /// When the arm may move.
+    pub(super) begin: Picos,
+    pub(super) seek_min: Picos,
+}
+
+impl Access {
+    pub(super) fn new(layout: &Layout, m: &Mechanics, head: &Head, aim: &Aim, f: Fidelity) -> Self {
+        let stretch = layout.stretch(aim.sector);
+        let spot = stretch.spot;
+        let seek = head.seek_to(m, &spot, aim.write);
+        let landed = aim.begin + seek.max(aim.seek_min);
+        let angle = head.angle_at(m, landed);
+        let width = layout.width(spot.zone);
+        let plain = m.latency(angle, spot.angle);
+        let mut access = Self {
+            landed,
+            from: landed + plain,
+            next: aim.sector,
+            limit: stretch.end,
+            sector_time: m.time_of(width),
+            angle: angle.wrapping_add(m.turned(plain)),
+            sector_turn: m.turned(m.time_of(width)),
+            cylinder: spot.cylinder,
+            head: spot.head,
+            jump: None,
+            free_from: None,
+            seek: seek.max(aim.seek_min),
+            rotation: plain,
+        };
+        if (aim.immediate || aim.free) && stretch.end == stretch.track_end {
+            access.begin_anywhere(layout, m, aim, &stretch, angle, f);
+        }
+        access
+    }
+
+    /// The head has landed behind the first wanted sector: what it passes until the track's end it keeps, if that is
+    /// wanted, and the sectors before come round afterwards.
+    fn begin_anywhere(
+        &mut self,
+        layout: &Layout,
+        m: &Mechanics,
+        aim: &Aim,
+        stretch: &Stretch,
+        landed_at: Turn,
+        fidelity: Fidelity,
+    ) {
+        let width = layout.width(stretch.spot.zone);
+        let ahead = landed_at.wrapping_sub(stretch.spot.angle);
+        let passed = u64::from(ahead.div_ceil(width.max(1)));
+        let first_passed = aim.sector + passed;
+        if passed == 0 || first_passed >= stretch.track_end {
+            return;
+        }
+        if fidelity == Fidelity::DiskSim {
+            // DiskSim lets the track's sectors follow each other without the gap that spares leave.
+            let boundary = stretch.spot.angle.wrapping_add((passed as Turn).wrapping_mul(width));
+            let to_boundary = m.time_of(boundary.wrapping_sub(landed_at));
+            let rest = (stretch.track_end - stretch.first) - passed;
+            let wait = to_boundary + rest * self.sector_time;
+            self.from = self.landed + wait;
+            self.angle = landed_at.wrapping_add(m.turned(wait));
+            self.rotation = wait;
+        }
+        if aim.free {
+            self.free_from = Some(stretch.first);
+        }
+        let wanted = aim.end.min(stretch.track_end);
+        if first_passed < wanted {
+            self.jump = Some((first_passed, wanted));
+        }
+    }
+
+    /// How many sectors have passed.
+    pub(super) fn passed(&self, now: Picos) -> u64 {
+        match now.checked_sub(self.from) {
+            Some(time) if self.sector_time > 0 => time / self.sector_time,
+            Some(_) => u64::MAX,
+            None => 0,
+        }
+    }
+
+    /// When all sectors before `sector` have passed.
+    pub(super) fn time_of(&self, sector: u64) -> Picos {
+        self.from + sector.saturating_sub(self.next) * self.sector_time
+    }
+
+    /// Where the head is when all sectors before `sector` have passed.
+    pub(super) fn head_after(&self, sector: u64) -> Head {
+        let count = sector.saturating_sub(self.next);
+        Head {
+            cylinder: self.cylinder,
+            head: self.head,
+            angle: self.angle.wrapping_add(self.sector_turn.wrapping_mul(count as Turn)),
+            at: self.time_of(sector),
+        }
+    }
+
+    pub(super) fn same_cylinder(&self, head: &Head) -> bool {
+        self.cylinder == head.cylinder
+    }
+
+    pub(super) fn same_track(&self, head: &Head) -> bool {
+        self.same_cylinder(head) && self.head == head.head
+    }
+
+    /// The arm has moved, whatever has passed since.
+    pub(super) fn land(&self, head: &mut Head) {
+        head.cylinder = self.cylinder;
+        head.head = self.head;
+    }
+
+    /// Sector `sector` could not be taken when it came: one revolution is lost.
+    pub(super) fn miss(&mut self, sector: u64, period: Picos) {
+        let head = self.head_after(sector);
+        self.angle = head.angle;
+        self.from = head.at + period;
+        self.next = sector;
+    }
+
+    /// The head has come to the sectors that it had read at once.
+    pub(super) fn skip_to(&mut self, sector: u64) {
+        let head = self.head_after(sector);
+        (self.angle, self.from, self.next, self.jump) = (head.angle, head.at, sector, None);
+    }
+}

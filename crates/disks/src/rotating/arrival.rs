@@ -1,0 +1,150 @@
+//! A command comes in.
+
+use elevator::Op;
+
+use super::Rotating;
+use super::arm::Stop;
+use super::bus::Message;
+use super::task::{Hit, Task, TaskId};
+use crate::drive::Command;
+use crate::mechanics::Picos;
+use crate::parameters::FastWrite;
+
+impl Rotating {
+    pub(super) fn task(&self, id: TaskId) -> &Task {
+        &self.tasks[usize::from(id)]
+    }
+
+    pub(super) fn task_mut(&mut self, id: TaskId) -> &mut Task {
+        &mut self.tasks[usize::from(id)]
+    }
+
+    fn new_task(&mut self, task: Task) -> TaskId {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.tasks.push(Task::default());
+            (self.tasks.len() - 1) as TaskId
+        });
+        *self.task_mut(id) = task;
+        self.live.push(id);
+        self.waiting.push(id);
+        id
+    }
+
+    /// Nothing more is done for a task.
+    pub(super) fn finish(&mut self, id: TaskId) {
+        self.detach(id);
+        self.live.retain(|&live| live != id);
+        self.waiting.retain(|&waiting| waiting != id);
+        self.free.push(id);
+    }
+
+    pub(super) fn arrive(&mut self, now: Picos, command: Command) {
+        self.serial += 1;
+        if command.op == Op::Flush {
+            self.flushes.push((self.serial, command.tag, now));
+            return;
+        }
+        self.sync(now);
+        let (start, write) = (command.start.0, command.op == Op::Write);
+        let id = self.new_task(Task {
+            tag: command.tag,
+            write,
+            forced: command.fua,
+            start,
+            end: start + u64::from(command.sectors.0),
+            media: start,
+            sent: start,
+            arrived: now,
+            serial: self.serial,
+            ..Default::default()
+        });
+        self.select(now, id);
+        if write { self.write_arrives(now, id) } else { self.read_arrives(now, id) }
+    }
+
+    /// A read with data in the buffer keeps the bus; another leaves it while the arm moves.
+    fn read_arrives(&mut self, now: Picos, id: TaskId) {
+        let timing = self.timing;
+        let miss = timing.read_miss.get(self.last_was_write);
+        self.task_mut(id).ready_at = now + miss;
+        let ready = self.enough_to_send(id) && self.nothing_before(now, id);
+        if ready || self.wires.never_disconnect {
+            let hit = self.task(id).hit != Hit::Miss && self.task(id).hit != Hit::Collision;
+            let overhead = if hit { timing.read_hit.get(self.last_was_write) } else { miss };
+            self.attach(id);
+            self.send(now, Message::Ready(id), overhead + timing.data_preparation);
+            self.activate(now, id, false);
+        } else {
+            let leave = timing.read_disconnect.get(self.last_was_write);
+            self.send(now, Message::Leave(id), miss + leave);
+            self.activate(now, id, true);
+        }
+    }
+
+    /// Whether so much of a read is in the buffer that it need not leave the bus.
+    fn enough_to_send(&self, id: TaskId) -> bool {
+        let task = self.task(id);
+        let Some(segment) = task.segment else { return false };
+        let segment = &self.segments[usize::from(segment)];
+        match task.hit {
+            Hit::Whole => true,
+            Hit::Partial if self.buffer.transfer_partial_hit => true,
+            Hit::Partial => {
+                let size = self.segment_size();
+                let length = task.end - task.start;
+                let base = if self.buffer.watermark_of_request { size.min(length) } else { size };
+                let watermark = ((base as f64 * self.buffer.read_watermark).ceil() as u64).clamp(1, length);
+                segment.end >= task.start + watermark
+            }
+            Hit::Miss | Hit::Append | Hit::Collision => false,
+        }
+    }
+
+    /// Whether nobody else waits for the bus, and whoever has the arm makes way or goes along.
+    fn nothing_before(&mut self, now: Picos, id: TaskId) -> bool {
+        let pending = self.live.iter().any(|&other| self.task(other).pending);
+        !pending && (self.arm.is_none() || self.stoppable(now, id) != Stop::No)
+    }
+
+    pub(super) fn fast(&self, id: TaskId) -> bool {
+        self.buffer.fast_write != FastWrite::None && !self.task(id).forced
+    }
+
+    /// A write with room in the buffer keeps the bus until its data is there.
+    fn write_arrives(&mut self, now: Picos, id: TaskId) {
+        let timing = self.timing;
+        let after = if self.fast(id) { timing.write_hit } else { timing.write_miss };
+        let overhead = after.get(self.last_was_write);
+        self.task_mut(id).ready_at = now + overhead;
+        let room = self.task(id).segment.is_some() && self.nothing_before(now, id);
+        if !room && !self.wires.never_disconnect {
+            let leave = if self.fast(id) { timing.write_disconnect } else { 0 };
+            self.send(now, Message::Leave(id), overhead + leave);
+            self.activate(now, id, true);
+            return;
+        }
+        self.attach(id);
+        if let Some(extra) = timing.extra
+            && self.follows_unrelated_write(id)
+        {
+            let task = self.task_mut(id);
+            (task.extra, task.ready_at) = (true, now + extra.seek);
+            self.extra = Some(id);
+            self.send(now, Message::Leave(id), extra.command + extra.disconnect);
+        } else {
+            self.send(now, Message::Ready(id), overhead + timing.data_preparation);
+        }
+        self.activate(now, id, false);
+    }
+
+    /// A write that follows a write elsewhere in the same segment leaves the bus twice.
+    fn follows_unrelated_write(&self, id: TaskId) -> bool {
+        let task = self.task(id);
+        let Some(segment) = task.segment.map(|i| &self.segments[usize::from(i)]) else { return false };
+        self.extra.is_none()
+            && !self.wires.never_disconnect
+            && self.last_was_write
+            && segment.written
+            && task.start != segment.end
+    }
+}

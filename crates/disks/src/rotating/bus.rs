@@ -1,0 +1,344 @@
+//! The bus: commands, data and completions, one at a time.
+
+use elevator::Outcome;
+
+use super::Rotating;
+use super::task::{Hit, TaskId};
+use crate::drive::Service;
+use crate::mechanics::Picos;
+use crate::parameters::{FastWrite, KeepRequested, Preseek};
+
+/// Who has the bus.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Bus {
+    /// Nobody.
+    Idle,
+    /// The drive, until a time.
+    Busy { message: Message, until: Picos },
+    /// The drive keeps it for a task that has nothing to move.
+    Held(TaskId),
+}
+
+/// What is on the bus.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Message {
+    /// Data can move.
+    Ready(TaskId),
+    /// The task leaves the bus.
+    Leave(TaskId),
+    /// Data moves: so many sectors since a time, of which some were counted already.
+    Move { id: TaskId, count: u64, since: Picos, counted: u64 },
+    /// The host is told that the command is done.
+    Report(TaskId),
+    /// A write between its two disconnections is about to come back. The bus is free meanwhile.
+    Between(TaskId),
+}
+
+/// What a task on the bus can do.
+enum Step {
+    Move(u64),
+    Wait,
+    Leave,
+    Done,
+}
+
+impl Bus {
+    pub(super) fn until(&self) -> Picos {
+        match self {
+            Self::Busy { until, .. } => *until,
+            Self::Idle | Self::Held(_) => Picos::MAX,
+        }
+    }
+}
+
+impl Rotating {
+    pub(super) fn send(&mut self, now: Picos, message: Message, delay: Picos) {
+        self.bus = Bus::Busy { message, until: now + delay };
+    }
+
+    pub(super) fn bus_event(&mut self, now: Picos) {
+        self.sync(now);
+        let Bus::Busy { message, .. } = core::mem::replace(&mut self.bus, Bus::Idle) else { return };
+        match message {
+            Message::Ready(id) => self.step(now, id),
+            Message::Leave(id) => self.left(now, id),
+            Message::Report(id) => self.reported(now, id),
+            Message::Between(id) => {
+                self.task_mut(id).pending = true;
+                self.check_bus(now, Some(id));
+            }
+            Message::Move { id, count, counted, .. } => {
+                self.count_moved(id, count - counted);
+                self.step(now, id);
+            }
+        }
+    }
+
+    /// Counts what has crossed the bus so far of a move under way.
+    pub(super) fn sync_bus(&mut self, now: Picos) {
+        let Bus::Busy { message: Message::Move { id, count, since, counted }, until } = self.bus else {
+            return;
+        };
+        let sector = self.timing.bus_sector;
+        let moved = if sector == 0 { count } else { ((now - since) / sector).min(count) };
+        self.count_moved(id, moved - counted);
+        self.bus = Bus::Busy { message: Message::Move { id, count, since, counted: moved }, until };
+    }
+
+    fn count_moved(&mut self, id: TaskId, sectors: u64) {
+        let size = self.segment_size();
+        let task = self.task_mut(id);
+        task.sent += sectors;
+        let (write, sent) = (task.write, task.sent);
+        if let Some(index) = self.task(id).segment.filter(|_| write) {
+            let segment = &mut self.segments[usize::from(index)];
+            segment.end = segment.end.max(sent);
+            segment.wrap(size);
+        }
+    }
+
+    /// A task has the bus: the next move, a wait, a leave or the end.
+    pub(super) fn step(&mut self, now: Picos, id: TaskId) {
+        let step = if self.task(id).write { self.write_step(id) } else { self.read_step(id) };
+        match step {
+            Step::Move(count) => {
+                let message = Message::Move { id, count, since: now, counted: 0 };
+                self.send(now, message, count * self.timing.bus_sector);
+            }
+            Step::Wait => self.bus = Bus::Held(id),
+            Step::Leave => {
+                let overhead = self.leave_overhead(id);
+                self.send(now, Message::Leave(id), overhead);
+            }
+            Step::Done => self.report(now, id),
+        }
+    }
+
+    fn leave_overhead(&self, id: TaskId) -> Picos {
+        let task = self.task(id);
+        match (task.write, self.timing.extra) {
+            (false, _) => self.timing.read_disconnect.get(self.last_was_write),
+            (true, Some(extra)) if task.extra => extra.second_disconnect,
+            (true, _) => self.timing.write_disconnect,
+        }
+    }
+
+    fn read_step(&self, id: TaskId) -> Step {
+        let task = self.task(id);
+        if task.sent >= task.end {
+            return Step::Done;
+        }
+        let Some(index) = task.segment else { return Step::Wait };
+        let segment = &self.segments[usize::from(index)];
+        if segment.end > task.sent && segment.start <= task.sent {
+            return Step::Move(segment.end.min(task.end) - task.sent);
+        }
+        let hold = self.wires.hold_for_read || self.wires.never_disconnect;
+        if hold { Step::Wait } else { Step::Leave }
+    }
+
+    fn write_step(&self, id: TaskId) -> Step {
+        let task = self.task(id);
+        if task.sent == task.end {
+            return self.written_step(id);
+        }
+        let Some(index) = task.segment else { return Step::Wait };
+        let segment = &self.segments[usize::from(index)];
+        let taken =
+            task.sent - segment.owner.map_or(task.media, |owner| self.task(owner).media).min(task.sent);
+        let room = self.segment_size().saturating_sub(taken).min(task.end - task.sent);
+        if room > 0 && (task.owns_segment || segment.end >= task.sent) {
+            return Step::Move(room);
+        }
+        let hold = self.wires.hold_for_write || self.wires.never_disconnect;
+        if hold { Step::Wait } else { Step::Leave }
+    }
+
+    /// All data of a write is in the buffer.
+    fn written_step(&self, id: TaskId) -> Step {
+        let task = self.task(id);
+        if self.fast(id) || task.media >= task.end {
+            Step::Done
+        } else if self.wires.never_disconnect {
+            Step::Wait
+        } else {
+            Step::Leave
+        }
+    }
+
+    /// The completion goes to the host.
+    fn report(&mut self, now: Picos, id: TaskId) {
+        let task = self.task_mut(id);
+        task.reporting = true;
+        let write = task.write;
+        self.last_was_write = write;
+        if !write {
+            self.waiting.retain(|&waiting| waiting != id);
+            self.forget_requested(id);
+        }
+        let delay = if write { self.timing.write_completion } else { self.timing.read_completion };
+        self.send(now, Message::Report(id), delay);
+        if self.arm == Some(id) {
+            if self.access.is_none() {
+                self.release_arm(now, id);
+            } else if !write && self.wires.preseek != Preseek::None {
+                self.check_preemption(now);
+            }
+        }
+    }
+
+    fn forget_requested(&mut self, id: TaskId) {
+        let task = *self.task(id);
+        let Some(index) = task.segment else { return };
+        let segment = &mut self.segments[usize::from(index)];
+        if self.buffer.keep_requested == KeepRequested::KeepAll && segment.users == 1 {
+            segment.start = task.sent.min(segment.end);
+        }
+    }
+
+    /// The host has the completion.
+    fn reported(&mut self, now: Picos, id: TaskId) {
+        let task = *self.task(id);
+        self.task_mut(id).reported = true;
+        self.complete(now, task.tag, Outcome::Done, self.service(id, now));
+        if task.write {
+            self.write_reported(now, id)
+        } else {
+            self.read_reported(now, id)
+        }
+        self.check_arm(now, None, true);
+        self.check_bus(now, None);
+    }
+
+    fn read_reported(&mut self, now: Picos, id: TaskId) {
+        if self.arm != Some(id) {
+            self.finish_read(id);
+        } else if self.access.is_none() {
+            self.release_arm(now, id);
+        } else {
+            self.check_preemption(now);
+        }
+    }
+
+    fn finish_read(&mut self, id: TaskId) {
+        let segment = self.task(id).segment;
+        self.finish(id);
+        if let Some(index) = segment {
+            self.empty_if_no_cache(index);
+        }
+    }
+
+    fn write_reported(&mut self, now: Picos, id: TaskId) {
+        if self.task(id).dirty() {
+            if self.arm == Some(id) {
+                self.background = true;
+            }
+        } else if self.arm == Some(id) {
+            self.release_arm(now, id);
+        } else {
+            self.finish(id);
+        }
+    }
+
+    fn service(&self, id: TaskId, now: Picos) -> Service {
+        let task = self.task(id);
+        let span = |picos: Picos| elevator::Span::from_nanos(picos / 1000);
+        let moved = task.passing.filter(|_| task.passed != 0 && task.passed <= now);
+        let Some(passing) = moved else {
+            let overhead = span(now - task.arrived);
+            let started = self.time_of(task.arrived);
+            return Service { started, overhead, from_buffer: true, ..Default::default() };
+        };
+        let transfer = task.passed - passing;
+        let mechanical = task.seek + task.rotation + transfer;
+        let started = task.begun.max(task.arrived);
+        Service {
+            started: self.time_of(started),
+            overhead: span((now - started).saturating_sub(mechanical)),
+            seek: span(task.seek),
+            rotation: span(task.rotation),
+            transfer: span(transfer),
+            from_buffer: false,
+        }
+    }
+
+    /// A task has left the bus.
+    fn left(&mut self, now: Picos, id: TaskId) {
+        if let Some(extra) = self.timing.extra
+            && self.extra == Some(id)
+        {
+            // Nothing else uses the bus for so short a time.
+            self.send(now, Message::Between(id), extra.between);
+            return;
+        }
+        self.task_mut(id).pending = true;
+        self.check_bus(now, None);
+    }
+
+    /// Brings a task back to the bus: that one, or else the best of those that left it.
+    pub(super) fn check_bus(&mut self, now: Picos, id: Option<TaskId>) {
+        if !matches!(self.bus, Bus::Idle) {
+            return;
+        }
+        let next = match id {
+            Some(id) => Some(id).filter(|&id| self.task(id).pending && self.needs_bus(id)),
+            // A command that came while the bus was busy goes first.
+            None if self.inbox_at() <= now => None,
+            None => self.next_on_bus(),
+        };
+        if let Some(id) = next {
+            self.reconnect(now, id);
+        }
+    }
+
+    /// Completions and hits first, then whoever has the arm, then what extends an unwritten segment.
+    fn next_on_bus(&self) -> Option<TaskId> {
+        let rank = |&id: &TaskId| {
+            let task = self.task(id);
+            if task.had_arm {
+                Some(if self.arm == Some(id) { 9 } else { 10 })
+            } else {
+                let appends = self.buffer.fast_write == FastWrite::Sequential && task.hit == Hit::Append;
+                appends.then_some(7)
+            }
+        };
+        let pending = self.live.iter().rev().filter(|&&id| self.task(id).pending && self.needs_bus(id));
+        let ranked = pending.filter_map(|id| rank(id).map(|rank| (rank, *id)));
+        ranked.max_by_key(|&(rank, _)| rank).map(|(_, id)| id)
+    }
+
+    /// Whether a task that left the bus has something to do on it.
+    fn needs_bus(&self, id: TaskId) -> bool {
+        let task = self.task(id);
+        let Some(index) = task.segment.filter(|_| !task.reporting) else { return false };
+        let segment = &self.segments[usize::from(index)];
+        if !task.write {
+            let there = segment.end > task.sent && segment.start <= task.sent;
+            return there && (segment.end >= task.end || segment.end - task.sent >= task.watermark);
+        }
+        let owner = segment.owner.map_or(task.media, |owner| self.task(owner).media);
+        let begins = task.sent == task.start && task.hit != Hit::Append;
+        let goes_on = segment.end == task.sent
+            && segment.end < task.end
+            && segment.end.saturating_sub(owner) < self.segment_size()
+            && segment.end.saturating_sub(task.media) <= task.watermark;
+        task.media >= task.end || begins || goes_on
+    }
+
+    fn reconnect(&mut self, now: Picos, id: TaskId) {
+        self.task_mut(id).pending = false;
+        // The task is about to be on the bus; what activating it starts must not take the bus from it.
+        self.bus = Bus::Held(id);
+        self.activate(now, id, false);
+        let task = *self.task(id);
+        let again = task.extra && self.extra != Some(id);
+        let mut delay = if again { self.timing.other_reselect } else { self.timing.first_reselect };
+        if self.extra == Some(id) {
+            self.extra = None;
+        }
+        if task.sent < task.end {
+            delay += self.timing.data_preparation;
+        }
+        self.send(now, Message::Ready(id), delay);
+    }
+}

@@ -1,0 +1,339 @@
+//! The rotating drive.
+//!
+//! *Theory of operation.* A drive is three things that work beside each other: the **arm**, which one task has at a
+//! time and under which sectors pass one by one; the **bus**, which carries commands, data and completions, one at a
+//! time; and between them the **buffer**, cut into segments, each holding a run of sectors. A command arrives over the
+//! bus. If its data is in a segment (a read), or a segment has room (a write), it keeps the bus and its data moves; else
+//! it leaves the bus until arm and medium have done their part. A read's arm goes on reading ahead until something else
+//! needs it; a fast write completes in the buffer and has the arm afterwards.
+//!
+//! Nothing happens a sector at a time: an [`Access`] is a move, a wait and a stretch of sectors of equal length on one
+//! track, so that what has passed at any time is a division. The drive wakes only where something can change: at the
+//! end of the wanted sectors, of the track, of what may be read ahead, at a watermark, and when the bus is done.
+//!
+//! *Where it differs from DiskSim* is said at [`Fidelity`].
+//!
+//! *Sources.* DiskSim 4.0 reference manual and its observed behaviour; Ruemmler and Wilkes 1994; Worthington, Ganger,
+//! Patt, Wilkes, "On-line extraction of SCSI disk drive parameters", 1995 (overheads, disconnections).
+
+mod access;
+mod arm;
+mod arrival;
+mod bus;
+mod ncq;
+mod segment;
+mod select;
+mod task;
+mod timing;
+
+use std::collections::VecDeque;
+
+use access::{Access, Head};
+use bus::Bus;
+use elevator::{Op, Outcome, Positioning, Request, Sector, Span, Time};
+use segment::{Segment, State};
+use task::{Task, TaskId};
+use timing::Timing;
+
+use crate::drive::{Command, Completion, Drive, Service, Tag};
+use crate::layout::{Layout, LayoutError};
+use crate::mechanics::{Mechanics, MechanicsError, Picos};
+use crate::parameters::{BufferParameters, BusParameters, Fidelity, QueueParameters, RotatingParameters};
+
+/// A rotating drive in virtual time.
+#[derive(Clone, Debug)]
+pub struct Rotating {
+    layout: Layout,
+    mechanics: Mechanics,
+    timing: Timing,
+    buffer: BufferParameters,
+    wires: BusParameters,
+    queue: QueueParameters,
+    fidelity: Fidelity,
+
+    /// What the drive's own time counts from, in the host's nanoseconds; set by the first command.
+    origin: Option<u64>,
+    tasks: Vec<Task>,
+    free: Vec<TaskId>,
+    /// Tasks in use, in order of arrival.
+    live: Vec<TaskId>,
+    /// Those of them whose turn at the arm has not come.
+    waiting: Vec<TaskId>,
+    segments: Vec<Segment>,
+    /// Segments, least recently used first.
+    order: Vec<u8>,
+
+    /// Who has the arm.
+    arm: Option<TaskId>,
+    access: Option<Access>,
+    /// Nobody waits for what is being read or written now.
+    background: bool,
+    head: Head,
+    /// The arm does not move before this: a stopped access was not at the end of a sector.
+    arm_free_at: Picos,
+    /// The sector before which something changes, and when the access has come there.
+    goal: u64,
+    wake: Picos,
+    /// The latest time that anything happened at.
+    now: Picos,
+
+    bus: Bus,
+    /// A write between its two disconnections.
+    extra: Option<TaskId>,
+    /// Commands on their way in, with the time from which the drive can take them.
+    inbox: VecDeque<(Picos, Command)>,
+    last_was_write: bool,
+    /// Where the last scheduled request began, for the orders by sector.
+    last_start: u64,
+    upwards: bool,
+    serial: u64,
+
+    flushes: Vec<(u64, Tag, Picos)>,
+    completions: VecDeque<Completion>,
+}
+
+/// Why parameters describe no drive.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RotatingError {
+    /// The layout is impossible.
+    #[error("layout: {0}")]
+    Layout(#[from] LayoutError),
+    /// The mechanics are impossible.
+    #[error("mechanics: {0}")]
+    Mechanics(#[from] MechanicsError),
+    /// The buffer needs 1 to 255 segments with at least one sector, of which at least one may be written.
+    #[error("buffer: it needs 1 to 255 segments of at least one sector, and 1 to as many write segments")]
+    Buffer,
+    /// A drive takes 1 to 32 commands.
+    #[error("queue: its depth must lie between 1 and 32")]
+    Depth,
+}
+
+impl Rotating {
+    /// A drive at rest: head on cylinder 0, buffer empty.
+    ///
+    /// # Errors
+    /// When the parameters contradict each other.
+    pub fn new(p: RotatingParameters) -> Result<Self, RotatingError> {
+        let b = &p.buffer;
+        let room = b.segment_sectors > 0 && (1..=255).contains(&b.segments);
+        if !room || b.write_segments == 0 || b.write_segments > b.segments {
+            return Err(RotatingError::Buffer);
+        }
+        if !(1..=32).contains(&p.queue.depth) {
+            return Err(RotatingError::Depth);
+        }
+        let tasks = p.queue.depth + b.segments;
+        Ok(Self {
+            layout: Layout::new(&p.layout)?,
+            mechanics: Mechanics::new(&p.mechanics, p.layout.cylinders)?,
+            timing: Timing::new(&p),
+            segments: vec![Segment::default(); b.segments as usize],
+            order: (0..b.segments as u8).collect(),
+            tasks: Vec::with_capacity(tasks as usize),
+            free: Vec::with_capacity(tasks as usize),
+            live: Vec::with_capacity(tasks as usize),
+            waiting: Vec::with_capacity(p.queue.depth as usize),
+            inbox: VecDeque::with_capacity(p.queue.depth as usize),
+            completions: VecDeque::with_capacity(p.queue.depth as usize),
+            flushes: Vec::new(),
+            buffer: p.buffer,
+            wires: p.bus,
+            queue: p.queue,
+            fidelity: p.fidelity,
+            origin: None,
+            arm: None,
+            access: None,
+            background: false,
+            head: Head::default(),
+            arm_free_at: 0,
+            goal: 0,
+            wake: Picos::MAX,
+            now: 0,
+            bus: Bus::Idle,
+            extra: None,
+            last_was_write: false,
+            last_start: 0,
+            upwards: true,
+            serial: 0,
+        })
+    }
+
+    /// One revolution.
+    #[must_use]
+    pub fn revolution(&self) -> Span {
+        Span::from_nanos(self.mechanics.period() / 1000)
+    }
+
+    /// Sectors that a revolution passes, at a place.
+    #[must_use]
+    pub fn sectors_per_track(&self, sector: Sector) -> u32 {
+        self.layout.per_track(sector.0.min(self.layout.capacity() - 1))
+    }
+
+    fn picos_of(&self, time: Time) -> Picos {
+        time.as_nanos().saturating_sub(self.origin.unwrap_or(0)).saturating_mul(1000)
+    }
+
+    /// The first whole nanosecond at which it has happened.
+    fn time_of(&self, picos: Picos) -> Time {
+        Time::from_nanos(self.origin.unwrap_or(0).saturating_add(picos.div_ceil(1000)))
+    }
+
+    /// Lets everything happen that happens until `now`.
+    fn advance(&mut self, now: Picos) {
+        loop {
+            let bus = self.bus.until();
+            let inbox = self.inbox_at();
+            let next = self.wake.min(bus).min(inbox);
+            if next > now || next == Picos::MAX {
+                self.now = self.now.max(now);
+                return;
+            }
+            self.now = self.now.max(next);
+            let next = self.now;
+            if self.wake <= next {
+                self.medium_event(next);
+            } else if bus <= next {
+                self.bus_event(next);
+            } else if let Some((_, command)) = self.inbox.pop_front() {
+                self.arrive(next, command);
+            }
+            self.aim_wake();
+            if !self.flushes.is_empty() {
+                self.check_flushes(next);
+            }
+        }
+    }
+
+    /// When the next command can come in: the bus must be free.
+    fn inbox_at(&self) -> Picos {
+        match (&self.bus, self.inbox.front()) {
+            (Bus::Idle, Some(&(at, _))) => at,
+            _ => Picos::MAX,
+        }
+    }
+
+    fn complete(&mut self, at: Picos, tag: Tag, outcome: Outcome, service: Service) {
+        let at = self.time_of(at);
+        self.completions.push_back(Completion { tag, at, outcome, service });
+    }
+
+    /// Flushes complete when everything written before them is on the medium.
+    fn check_flushes(&mut self, now: Picos) {
+        while let Some(&(serial, tag, started)) = self.flushes.first() {
+            let dirty = |&id: &TaskId| {
+                let task = &self.tasks[usize::from(id)];
+                task.dirty() && task.serial < serial
+            };
+            if self.live.iter().any(dirty) {
+                return;
+            }
+            self.flushes.remove(0);
+            let service = Service { started: self.time_of(started), ..Default::default() };
+            self.complete(now, tag, Outcome::Done, service);
+        }
+    }
+
+    fn quiet(&self) -> bool {
+        self.live.is_empty() && self.inbox.is_empty() && self.access.is_none()
+    }
+
+    /// The drive's own time holds 213 days; one that has rested begins anew.
+    fn set_origin(&mut self, now: Time) {
+        let nanos = now.as_nanos();
+        let Some(origin) = self.origin else {
+            self.origin = Some(nanos);
+            return;
+        };
+        let picos = self.picos_of(now);
+        if picos > Picos::MAX / 4 && self.quiet() {
+            self.head.angle = self.head.angle_at(&self.mechanics, picos);
+            (self.head.at, self.arm_free_at) = (0, 0);
+            self.origin = Some(origin.max(nanos));
+        }
+    }
+}
+
+impl Drive for Rotating {
+    fn capacity(&self) -> Sector {
+        Sector(self.layout.capacity())
+    }
+
+    fn depth(&self) -> u32 {
+        self.queue.depth
+    }
+
+    fn submit(&mut self, now: Time, command: Command) {
+        let at = self.picos_of(now);
+        self.advance(at);
+        self.set_origin(now);
+        let at = self.picos_of(now);
+        let beyond = (command.start.0).checked_add(u64::from(command.sectors.0));
+        let outside = command.op != Op::Flush && beyond.is_none_or(|end| end > self.layout.capacity());
+        let service = Service { started: now, ..Default::default() };
+        if outside {
+            self.complete(at, command.tag, Outcome::Failed, service);
+        } else if command.op == Op::Discard || (command.sectors.0 == 0 && command.op != Op::Flush) {
+            self.complete(at, command.tag, Outcome::Done, service);
+        } else {
+            self.inbox.push_back((at + self.timing.request, command));
+            self.advance(at);
+        }
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        if let Some(completion) = self.completions.front() {
+            return Some(completion.at);
+        }
+        let next = self.wake.min(self.bus.until()).min(self.inbox_at());
+        let waited_for = !self.inbox.is_empty() || !self.flushes.is_empty() || self.host_waits();
+        (next != Picos::MAX && waited_for).then(|| self.time_of(next))
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Completion> {
+        if self.completions.front().is_none_or(|completion| completion.at > now) {
+            self.advance(self.picos_of(now));
+        }
+        match self.completions.front() {
+            Some(completion) if completion.at <= now => self.completions.pop_front(),
+            _ => None,
+        }
+    }
+
+    fn positioning(&self) -> Option<&dyn Positioning> {
+        Some(self)
+    }
+}
+
+impl Rotating {
+    /// Whether a command has not completed.
+    fn host_waits(&self) -> bool {
+        self.live.iter().any(|&id| !self.tasks[usize::from(id)].reported)
+    }
+}
+
+impl Positioning for Rotating {
+    /// Nothing for a read that the buffer answers or a flush; else the arm's move and the wait after it, from where
+    /// the head is or, while the arm has work, from where it goes.
+    fn positioning_time(&self, now: Time, request: &Request) -> Span {
+        let sector = request.start.0;
+        if sector >= self.layout.capacity() || matches!(request.op, Op::Flush | Op::Discard) {
+            return Span::ZERO;
+        }
+        let (end, write) = (request.end().0, request.op == Op::Write);
+        if !write && self.segments.iter().any(|s| self.answers(s, sector, end)) {
+            return Span::ZERO;
+        }
+        let now = self.picos_of(now).max(self.arm_free_at);
+        Span::from_nanos(self.positioning_picos(now, sector, write).div_ceil(1000))
+    }
+}
+
+impl Rotating {
+    fn answers(&self, s: &Segment, sector: u64, end: u64) -> bool {
+        let allowed = self.buffer.read_hits_on_writes || !s.written;
+        s.state != State::Empty && allowed && s.holds(sector) && end <= s.end
+    }
+}

@@ -1,0 +1,126 @@
+//! Which of the commands in the drive has the arm next.
+
+use super::Rotating;
+use super::access::Head;
+use super::task::{Hit, TaskId};
+use crate::mechanics::Picos;
+use crate::parameters::{Fidelity, QueueOrder};
+
+impl Rotating {
+    /// The best of the waiting commands that can be served now. The same ones again give the same answer.
+    pub(super) fn next_task(&mut self, now: Picos) -> Option<TaskId> {
+        if let [only] = self.waiting[..] {
+            return self.enabled(now, only).then_some(only);
+        }
+        match self.queue.order {
+            QueueOrder::Fcfs => self.first_enabled(now),
+            QueueOrder::Look => self.nearest(now, |d, sector| d.ahead(sector)).or_else(|| self.turn(now)),
+            QueueOrder::CLook => {
+                let ahead = self.nearest(now, |d, sector| sector.checked_sub(d.last_start));
+                ahead.or_else(|| self.nearest(now, |_, sector| Some(sector)))
+            }
+            QueueOrder::Sstf => self.nearest(now, |d, sector| Some(sector.abs_diff(d.last_start))),
+            QueueOrder::PositioningTime { ageing } => self.soonest(now, ageing),
+        }
+    }
+
+    fn first_enabled(&mut self, now: Picos) -> Option<TaskId> {
+        for i in 0..self.waiting.len() {
+            let id = self.waiting[i];
+            if self.enabled(now, id) {
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// The command with the smallest distance; of equals the one that came first.
+    fn nearest(&mut self, now: Picos, distance: impl Fn(&Self, u64) -> Option<u64>) -> Option<TaskId> {
+        let mut best: Option<(u64, TaskId)> = None;
+        for i in 0..self.waiting.len() {
+            let id = self.waiting[i];
+            let Some(d) = distance(self, self.task(id).start) else { continue };
+            if best.is_none_or(|(least, _)| d < least) && self.enabled(now, id) {
+                best = Some((d, id));
+            }
+        }
+        best.map(|(_, id)| id)
+    }
+
+    fn ahead(&self, sector: u64) -> Option<u64> {
+        if self.upwards { sector.checked_sub(self.last_start) } else { self.last_start.checked_sub(sector) }
+    }
+
+    fn turn(&mut self, now: Picos) -> Option<TaskId> {
+        self.nearest(now, |d, sector| Some(sector.abs_diff(d.last_start)))
+    }
+
+    /// Shortest positioning time first, less a part of the time waited.
+    fn soonest(&mut self, now: Picos, ageing: f64) -> Option<TaskId> {
+        let mut best: Option<(i64, TaskId)> = None;
+        for i in 0..self.waiting.len() {
+            let id = self.waiting[i];
+            let task = self.task(id);
+            let (start, write, waited) = (task.start, task.write, now.saturating_sub(task.arrived));
+            let patience = (waited as f64 * ageing) as i64;
+            let time = self.positioning_picos(now, start, write) as i64 - patience;
+            if best.is_none_or(|(least, _)| time < least) && self.enabled(now, id) {
+                best = Some((time, id));
+            }
+        }
+        best.map(|(_, id)| id)
+    }
+
+    /// The arm's move to a sector and the wait after it.
+    ///
+    /// DiskSim reckons from the angle at which the last sector ended, not from the present one, which is the same only
+    /// if the arm begins at once.
+    pub(super) fn positioning_picos(&self, now: Picos, sector: u64, write: bool) -> Picos {
+        let head = self.head_at(now);
+        let spot = self.layout.stretch(sector).spot;
+        let begin = if self.fidelity == Fidelity::DiskSim { head.at } else { now.max(head.at) };
+        let seek = head.seek_to(&self.mechanics, &spot, write);
+        let angle = head.angle_at(&self.mechanics, begin + seek);
+        let time = seek + self.mechanics.latency(angle, spot.angle);
+        if write { time.max(self.timing.minimum_seek_delay) } else { time }
+    }
+
+    /// Where the head is, or will be once the arm has arrived.
+    fn head_at(&self, now: Picos) -> Head {
+        match &self.access {
+            Some(access) if now >= access.from => {
+                access.head_after((access.next + access.passed(now)).min(access.limit))
+            }
+            Some(access) => {
+                let mut head = self.head;
+                access.land(&mut head);
+                head
+            }
+            None => self.head,
+        }
+    }
+
+    /// Whether a waiting command could be served if it had the arm: it has a segment, or one can be found for it, and
+    /// no unwritten data is in its way.
+    pub(super) fn enabled(&mut self, now: Picos, id: TaskId) -> bool {
+        let (write, segment) = (self.task(id).write, self.task(id).segment);
+        if let Some(s) = segment {
+            return write || !self.segments[usize::from(s)].unwritten();
+        }
+        self.select(now, id);
+        let found = self.task(id).segment;
+        let task = self.task_mut(id);
+        (task.segment, task.hit) = (None, Hit::Miss);
+        found.is_some_and(|s| write || !self.segments[usize::from(s)].unwritten())
+    }
+
+    /// The arm turns to a command: it no longer waits.
+    pub(super) fn start_task(&mut self, id: TaskId) {
+        self.waiting.retain(|&waiting| waiting != id);
+        let start = self.task(id).start;
+        if start != self.last_start {
+            self.upwards = start > self.last_start;
+        }
+        self.last_start = start;
+    }
+}

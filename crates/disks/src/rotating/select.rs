@@ -1,0 +1,227 @@
+//! Which segment a request uses.
+//!
+//! Reads, best first: all of it there (to be written, being written, being read, clean), part of it there (likewise),
+//! an empty segment, the least recently used clean one, one that is being read ahead. Writes: one that ends where the
+//! write begins, a clean one that it overlaps, an empty, a clean, one that is being read ahead. Of equals, the least
+//! recently used.
+
+use super::Rotating;
+use super::arm::Stop;
+use super::segment::{Segment, State};
+use super::task::{Hit, TaskId};
+use crate::mechanics::Picos;
+use crate::parameters::{Caching, Fidelity};
+
+/// The value of a segment that only reading ahead uses. It needs leave to stop that.
+const LAST_RESORT: u8 = 1;
+
+impl Rotating {
+    /// Sets the task's segment and how it meets it.
+    pub(super) fn select(&mut self, now: Picos, id: TaskId) {
+        let mut best = (0, None, Hit::Miss);
+        for i in 0..self.order.len() {
+            let index = self.order[i];
+            let Some((value, hit)) = self.value(id, index) else {
+                best = (0, None, Hit::Collision);
+                break;
+            };
+            if value > best.0 {
+                best = (value, Some(index), hit);
+            }
+        }
+        let (value, segment, hit) = best;
+        let task = self.task_mut(id);
+        (task.segment, task.hit) = (segment, hit);
+        if value == LAST_RESORT && self.stoppable(now, id) == Stop::No {
+            self.task_mut(id).segment = None;
+        }
+    }
+
+    /// How good a segment is for a task, 0 for useless; nothing if the task must wait for it.
+    fn value(&self, id: TaskId, index: u8) -> Option<(u8, Hit)> {
+        let write = self.task(id).write;
+        let segment = &self.segments[usize::from(index)];
+        if self.set_aside(index) != write && self.has_write_segment() {
+            let in_the_way = segment.unwritten() && self.task(id).overlaps(segment.start, segment.end);
+            return (!in_the_way).then_some((0, Hit::Miss));
+        }
+        if write { self.value_for_write(id, segment) } else { self.value_for_read(id, segment) }
+    }
+
+    /// The segment set aside for writes is the first. DiskSim reads the parameter and makes nothing of it.
+    fn has_write_segment(&self) -> bool {
+        self.buffer.separate_write_segment && self.segments.len() > 1 && self.fidelity == Fidelity::Drive
+    }
+
+    fn set_aside(&self, index: u8) -> bool {
+        index == 0
+    }
+
+    fn value_for_read(&self, id: TaskId, s: &Segment) -> Option<(u8, Hit)> {
+        let task = self.task(id);
+        if s.state == State::Empty {
+            return Some((3, Hit::Miss));
+        }
+        if !s.holds(task.start) {
+            return self.value_elsewhere(id, s);
+        }
+        let caching = self.buffer.caching != Caching::None;
+        let value = match s.state {
+            State::Dirty | State::Writing if !self.buffer.read_hits_on_writes => return None,
+            State::Dirty if caching => 11,
+            State::Writing if caching => 10,
+            State::Reading if caching => 9,
+            State::Clean if self.buffer.read_hits_on_writes || !s.written => 8,
+            State::Clean if s.users == 0 => return Some((2, Hit::Miss)),
+            _ => return Some((0, Hit::Miss)),
+        };
+        Some(if s.end >= task.end { (value, Hit::Whole) } else { (value - 4, Hit::Partial) })
+    }
+
+    /// A read that begins outside the segment.
+    fn value_elsewhere(&self, id: TaskId, s: &Segment) -> Option<(u8, Hit)> {
+        let task = self.task(id);
+        match s.state {
+            State::Clean if s.users == 0 => Some((2, Hit::Miss)),
+            State::Reading if s.end == task.start && self.buffer.almost_read_hits => Some((5, Hit::Partial)),
+            State::Reading if self.only_read_ahead(s) => Some((LAST_RESORT, Hit::Miss)),
+            State::Dirty | State::Writing if s.overlaps(task.start, task.end) => None,
+            _ => Some((0, Hit::Miss)),
+        }
+    }
+
+    fn value_for_write(&self, id: TaskId, s: &Segment) -> Option<(u8, Hit)> {
+        let task = self.task(id);
+        let overlaps = s.overlaps(task.start, task.end);
+        let room = self.unwritten_segments() < self.buffer.write_segments as usize;
+        match s.state {
+            State::Empty if room => Some((3, Hit::Miss)),
+            State::Clean if s.users == 0 && room => Some((if overlaps { 4 } else { 2 }, Hit::Miss)),
+            State::Reading if self.only_read_ahead(s) && s.users == 1 && room => {
+                Some((LAST_RESORT, Hit::Miss))
+            }
+            State::Dirty | State::Writing if self.appends(id, s) => {
+                Some((if s.state == State::Writing { 7 } else { 6 }, Hit::Append))
+            }
+            _ if overlaps => None,
+            _ => Some((0, Hit::Miss)),
+        }
+    }
+
+    /// A write goes on where the segment's unwritten data ends, and some of it has room.
+    fn appends(&self, id: TaskId, s: &Segment) -> bool {
+        let task = self.task(id);
+        let Some(owner) = s.owner else { return false };
+        self.buffer.combine_writes
+            && task.start == s.end
+            && self.last_write_ends(s) == task.start
+            && task.start - self.task(owner).media < self.segment_size()
+            && !self.moving(s)
+    }
+
+    fn last_write_ends(&self, s: &Segment) -> u64 {
+        let writes = self.live.iter().map(|&id| self.task(id)).filter(|t| t.write);
+        let here =
+            writes.filter(|t| t.segment.is_some_and(|i| core::ptr::eq(s, &self.segments[usize::from(i)])));
+        here.map(|t| t.end).max().unwrap_or(0)
+    }
+
+    fn unwritten_segments(&self) -> usize {
+        self.segments.iter().filter(|s| s.unwritten()).count()
+    }
+
+    fn only_read_ahead(&self, s: &Segment) -> bool {
+        s.owner.is_some_and(|id| self.task(id).reported)
+    }
+
+    pub(super) fn segment_size(&self) -> u64 {
+        u64::from(self.buffer.segment_sectors)
+    }
+
+    /// Attaches the task to its segment, which is the most recently used now. A write drops clean data that it
+    /// makes stale.
+    pub(super) fn attach(&mut self, id: TaskId) {
+        let Some(index) = self.task(id).segment else { return };
+        if let Some(at) = self.order.iter().position(|&i| i == index) {
+            self.order[at..].rotate_left(1);
+        }
+        let task = *self.task(id);
+        if task.write {
+            self.drop_stale(index, task.start, task.end);
+        }
+        let part = if task.write { self.buffer.write_watermark } else { self.buffer.read_watermark };
+        let size = self.segment_size();
+        let watermark = if self.buffer.watermark_of_request {
+            ((size.min(task.end - task.start) as f64 * part) as u64).max(1)
+        } else {
+            (size as f64 * part).ceil() as u64
+        };
+        self.task_mut(id).watermark = watermark;
+        self.segments[usize::from(index)].users += 1;
+    }
+
+    fn drop_stale(&mut self, except: u8, start: u64, end: u64) {
+        for (i, s) in self.segments.iter_mut().enumerate() {
+            if i != usize::from(except) && s.state == State::Clean && s.users == 0 && s.overlaps(start, end) {
+                s.state = State::Empty;
+            }
+        }
+    }
+
+    /// Makes the segment the task's, unless another has it. One that it does not hit begins anew.
+    pub(super) fn own(&mut self, id: TaskId) {
+        let Some(index) = self.task(id).segment else { return };
+        let task = *self.task(id);
+        if self.segments[usize::from(index)].owner.is_some() {
+            return;
+        }
+        self.task_mut(id).owns_segment = true;
+        let ahead = self.ahead_limits(id, index);
+        let fresh = task.hit == Hit::Miss;
+        let segment = &mut self.segments[usize::from(index)];
+        segment.owner = Some(id);
+        if fresh {
+            let at = if task.write { task.media } else { task.sent };
+            (segment.start, segment.end, segment.ahead_min, segment.ahead_max) = (at, at, 0, 0);
+            segment.state = if task.write { State::Dirty } else { State::Clean };
+        }
+        let segment = &mut self.segments[usize::from(index)];
+        segment.written = task.write;
+        if !task.write {
+            let ahead = if fresh { self.ahead_limits(id, index) } else { ahead };
+            self.extend_ahead(index, ahead);
+        }
+    }
+
+    /// Takes the task off its segment.
+    pub(super) fn detach(&mut self, id: TaskId) {
+        let task = self.task_mut(id);
+        task.owns_segment = false;
+        let Some(index) = task.segment.take() else { return };
+        let segment = &mut self.segments[usize::from(index)];
+        segment.users = segment.users.saturating_sub(1);
+        if segment.owner == Some(id) {
+            segment.owner = None;
+            self.find_owner(index);
+        }
+    }
+
+    /// The next owner: a read that had the arm, a write that appends, or who has the arm now.
+    fn find_owner(&mut self, index: u8) {
+        let here = |d: &Self, id: TaskId| d.task(id).segment == Some(index);
+        let read = |d: &Self, id: TaskId| {
+            let t = d.task(id);
+            d.arm != Some(id) && t.had_arm && !t.write && !t.reported
+        };
+        let append = |d: &Self, id: TaskId| d.task(id).hit == Hit::Append;
+        let find = |d: &Self, what: &dyn Fn(&Self, TaskId) -> bool| {
+            d.live.iter().copied().find(|&id| here(d, id) && what(d, id))
+        };
+        let next = find(self, &read)
+            .or_else(|| find(self, &append))
+            .or_else(|| find(self, &|d, id| d.arm == Some(id)));
+        if let Some(id) = next {
+            self.own(id);
+        }
+    }
+}

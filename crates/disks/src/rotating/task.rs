@@ -1,0 +1,76 @@
+//! A command in the drive, from arrival until nothing more is done on its behalf.
+//!
+//! A task outlives its command: reading ahead goes on after a read has completed, and writing after a fast write has.
+
+use crate::drive::Tag;
+use crate::mechanics::Picos;
+
+/// A task's place in the drive's table.
+pub(super) type TaskId = u16;
+
+/// How a request meets the buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Hit {
+    /// Not at all.
+    #[default]
+    Miss,
+    /// All of it is there.
+    Whole,
+    /// Its first sectors are there.
+    Partial,
+    /// It goes on where written data ends.
+    Append,
+    /// It must wait for data on its way to the medium.
+    Collision,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Task {
+    /// The host's name for it, until it has completed.
+    pub(super) tag: Tag,
+    pub(super) write: bool,
+    /// Completes on the medium even where writes complete in the buffer.
+    pub(super) forced: bool,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Next sector between buffer and medium; used for writes only.
+    pub(super) media: u64,
+    /// Next sector between bus and buffer.
+    pub(super) sent: u64,
+    pub(super) segment: Option<u8>,
+    pub(super) hit: Hit,
+    pub(super) owns_segment: bool,
+    /// Had the arm, though it may have given it back.
+    pub(super) had_arm: bool,
+    /// The completion is on its way to the host.
+    pub(super) reporting: bool,
+    /// The host has the completion.
+    pub(super) reported: bool,
+    /// Off the bus and waiting to come back.
+    pub(super) pending: bool,
+    /// Suffers the second disconnection of a write.
+    pub(super) extra: bool,
+    /// Before this the arm does not move for it.
+    pub(super) ready_at: Picos,
+    pub(super) watermark: u64,
+    pub(super) arrived: Picos,
+    pub(super) serial: u64,
+    /// When the arm turned to it.
+    pub(super) begun: Picos,
+    pub(super) seek: Picos,
+    pub(super) rotation: Picos,
+    /// When its first sector began to pass, and when its last had passed.
+    pub(super) passing: Option<Picos>,
+    pub(super) passed: Picos,
+}
+
+impl Task {
+    pub(super) fn overlaps(&self, start: u64, end: u64) -> bool {
+        self.start < end && start < self.end
+    }
+
+    /// Written, but not yet on the medium.
+    pub(super) fn dirty(&self) -> bool {
+        self.write && self.media < self.end
+    }
+}
