@@ -109,7 +109,7 @@ impl Mechanics {
 }
 
 fn seek_table(curve: &SeekCurve, cylinders: u32) -> Result<Vec<Picos>, MechanicsError> {
-    let last = cylinders.max(2) - 1;
+    let last = cylinders.max(2);
     let table: Vec<f64> = match curve {
         SeekCurve::Measured(points) => return measured(points, last),
         SeekCurve::Hpl(hpl) => return Ok(hpl_table(hpl, None, last)),

@@ -397,8 +397,12 @@ pub struct ExtraDisconnect {
 /// How data crosses the bus.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct BusParameters {
-    /// One sector.
+    /// One sector, as fast as the drive's side can.
     pub sector_ms: f64,
+    /// One sector read, as fast as the host's side can; the slower of the two counts.
+    pub host_read_sector_ms: f64,
+    /// One sector written, likewise.
+    pub host_write_sector_ms: f64,
     /// The bus is kept from a read's first sector to its last.
     pub hold_for_read: bool,
     /// The bus is kept from a write's first sector to its last.

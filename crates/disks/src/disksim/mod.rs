@@ -10,6 +10,7 @@
 //! *Source.* DiskSim 4.0 reference manual (CMU-PDL-08-101), chapters 3 and "diskmodel".
 
 mod fields;
+mod hosts;
 mod lexer;
 mod model;
 mod parser;

@@ -3,7 +3,7 @@
 use super::fields::Fields;
 use super::model::model;
 use super::parser::Block;
-use super::{ReadError, Reading, Resolver};
+use super::{Note, ReadError, Reading, Resolver, hosts};
 use crate::parameters::{
     AfterReadOrWrite, BufferParameters, BusParameters, Caching, ExtraDisconnect, FastWrite, Fidelity,
     KeepRequested, OverheadParameters, Preseek, QueueOrder, QueueParameters, ReadAhead, RotatingParameters,
@@ -19,12 +19,12 @@ pub(super) fn drive(block: Block, open: Resolver<'_>) -> Taken<Reading> {
     let mut fields = Fields::of(block, "disksim_disk")?;
     let model = model(fields.block("Model")?, open)?;
     let parameters = RotatingParameters {
-        name,
+        name: name.clone(),
         layout: model.layout,
         mechanics: model.mechanics,
         buffer: buffer(&mut fields)?,
         overheads: overheads(&mut fields)?,
-        bus: bus(&mut fields)?,
+        bus: bus(&mut fields, &name)?,
         queue: queue(&mut fields)?,
         fidelity: Fidelity::default(),
     };
@@ -121,7 +121,7 @@ fn extra_disconnect(f: &mut Fields) -> Taken<Option<ExtraDisconnect>> {
     Ok(f.flag("Extra write disconnect")?.then_some(extra))
 }
 
-fn bus(f: &mut Fields) -> Taken<BusParameters> {
+fn bus(f: &mut Fields, drive: &str) -> Taken<BusParameters> {
     for name in ["Allow sneaky full read hits", "Allow sneaky partial read hits"] {
         f.neutral(name, 0.0)?;
     }
@@ -129,8 +129,17 @@ fn bus(f: &mut Fields) -> Taken<BusParameters> {
     f.neutral("Allow write prebuffering", 0.0)?;
     f.neutral("Read directly to buffer", 1.0)?;
     f.neutral("Disconnect write if seek", 0.0)?;
+    let (sector_ms, place) = (f.ms("Bulk sector transfer time")?, f.place().clone());
+    let host = if sector_ms == 0.0 { hosts::published(drive) } else { None };
+    if let Some(host) = host {
+        let text = format!("the bus is as fast as the host of the published validation: {host}");
+        f.notes.push(Note { place, text });
+    }
+    let (read, write) = host.map_or((0.0, 0.0), |host| (host.read_sector_ms, host.write_sector_ms));
     Ok(BusParameters {
-        sector_ms: f.ms("Bulk sector transfer time")?,
+        sector_ms,
+        host_read_sector_ms: read,
+        host_write_sector_ms: write,
         hold_for_read: f.flag("Hold bus entire read xfer")?,
         hold_for_write: f.flag("Hold bus entire write xfer")?,
         never_disconnect: f.flag("Never disconnect")?,

@@ -85,7 +85,7 @@ fn says_where_and_what_is_wrong() {
         ),
         (
             "Last cylinder number = 99",
-            "Last cylinder number = 100",
+            "Last cylinder number = 101",
             "plain.model:4: 'Zones': zone 0: its cylinders are out of order or beyond the last",
         ),
         ("slips = [7, 9]", "slips = [7, 9", "plain.model:19: expected ',' or ']'"),

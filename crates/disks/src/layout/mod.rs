@@ -246,11 +246,6 @@ impl Layout {
         self.zones[usize::from(zone)].width
     }
 
-    /// How many zones there are.
-    pub(crate) fn zones(&self) -> usize {
-        self.zones.len()
-    }
-
     fn track_of(&self, sector: u64) -> usize {
         let zone = self.zones.partition_point(|band| band.first_sector <= sector).saturating_sub(1);
         let band = &self.zones[zone];
@@ -361,7 +356,8 @@ fn check(p: &LayoutParameters) -> Result<(), LayoutError> {
 
 fn check_zone(p: &LayoutParameters, zone: &ZoneParameters, i: usize, next: u32) -> Result<(), LayoutError> {
     let ordered = next <= zone.first_cylinder && zone.first_cylinder <= zone.last_cylinder;
-    if !ordered || zone.last_cylinder >= p.cylinders {
+    // Published files count cylinders and number them from 0 with a difference of one; the zones decide.
+    if !ordered || zone.last_cylinder > p.cylinders {
         return Err(LayoutError::Cylinders(i));
     }
     if zone.sectors_per_track == 0 || zone.sectors_per_track > u32::from(u16::MAX) {

@@ -79,7 +79,7 @@ impl Rotating {
         let Bus::Busy { message: Message::Move { id, count, since, counted }, until } = self.bus else {
             return;
         };
-        let sector = self.timing.bus_sector;
+        let sector = self.timing.bus_sector(self.task(id).write);
         let moved = if sector == 0 { count } else { ((now - since) / sector).min(count) };
         self.count_moved(id, moved - counted);
         self.bus = Bus::Busy { message: Message::Move { id, count, since, counted: moved }, until };
@@ -103,7 +103,8 @@ impl Rotating {
         match step {
             Step::Move(count) => {
                 let message = Message::Move { id, count, since: now, counted: 0 };
-                self.send(now, message, count * self.timing.bus_sector);
+                let sector = self.timing.bus_sector(self.task(id).write);
+                self.send(now, message, count * sector);
             }
             Step::Wait => self.bus = Bus::Held(id),
             Step::Leave => {

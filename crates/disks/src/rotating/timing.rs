@@ -38,8 +38,10 @@ pub(super) struct Timing {
     pub(super) write_disconnect: Picos,
     pub(super) extra: Option<Extra>,
     pub(super) minimum_seek_delay: Picos,
-    /// One sector over the bus.
-    pub(super) bus_sector: Picos,
+    /// One sector read over the bus.
+    pub(super) bus_read: Picos,
+    /// One sector written over the bus.
+    pub(super) bus_write: Picos,
 }
 
 /// The second disconnection of a write.
@@ -80,7 +82,15 @@ impl Timing {
             write_disconnect: scaled(o.write_disconnect_ms),
             extra,
             minimum_seek_delay: picos(o.minimum_seek_delay_ms),
-            bus_sector: picos(p.bus.sector_ms),
+            bus_read: picos(p.bus.sector_ms.max(p.bus.host_read_sector_ms)),
+            bus_write: picos(p.bus.sector_ms.max(p.bus.host_write_sector_ms)),
         }
+    }
+}
+
+impl Timing {
+    /// One sector over the bus.
+    pub(super) fn bus_sector(&self, write: bool) -> Picos {
+        if write { self.bus_write } else { self.bus_read }
     }
 }
