@@ -15,6 +15,7 @@ extern crate std;
 #[macro_use]
 mod tuned;
 
+pub mod deadline;
 pub mod fifo;
 pub mod noop;
 pub mod per_request;

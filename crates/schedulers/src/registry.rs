@@ -106,7 +106,7 @@ impl PartialEq for Listing {
 }
 
 /// Each policy file's versions, in the order in which help shows them.
-const FILES: &[&[Listing]] = &[crate::noop::LISTINGS];
+const FILES: &[&[Listing]] = &[crate::noop::LISTINGS, crate::deadline::LISTINGS];
 
 /// What a wrapper wraps when it is named without one.
 pub const WRAPPED_BY_DEFAULT: &str = "deadline";

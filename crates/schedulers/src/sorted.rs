@@ -144,7 +144,13 @@ impl SortedIndex {
     /// The request that follows `request` in the order, whether or not `request` is in it.
     #[must_use]
     pub fn successor(&self, request: &Request) -> Option<RequestId> {
-        self.from(Key(Key::of(request).0.saturating_add(1))).map(|entry| entry.id)
+        self.after(Key::of(request))
+    }
+
+    /// The request that follows a key in the order.
+    #[must_use]
+    pub fn after(&self, key: Key) -> Option<RequestId> {
+        self.from(Key(key.0.saturating_add(1))).map(|entry| entry.id)
     }
 
     /// The request that `request` follows in the order, whether or not `request` is in it.
