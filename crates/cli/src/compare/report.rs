@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use machine::Timeline;
 use plotly::common::{Line, Marker, Mode, Title};
 use plotly::layout::{Axis, AxisType, Layout, Shape, ShapeLayer, ShapeType};
-use plotly::{Plot, Scatter, ScatterGL, Trace};
+use plotly::{Plot, Scatter};
 
 use super::Comparison;
 use super::run::Run;
@@ -176,7 +176,7 @@ fn picture(timeline: &Timeline, names: &BTreeMap<u32, String>) -> Plot {
         let name = if write { format!("{name} (writes)") } else { name };
         let symbol = if write { plotly::common::MarkerSymbol::CrossThin } else { plotly::common::MarkerSymbol::Circle };
         let marker = Marker::new().color(colour).size(4).symbol(symbol).line(Line::new().color(colour).width(1.0));
-        let trace: Box<dyn Trace> = ScatterGL::new(at, gigabytes).name(name).mode(Mode::Markers).marker(marker);
+        let trace = Scatter::new(at, gigabytes).web_gl_mode(true).name(name).mode(Mode::Markers).marker(marker);
         plot.add_trace(trace);
     }
     let mut layout = Layout::new()

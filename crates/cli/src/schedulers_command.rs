@@ -1,0 +1,76 @@
+//! `dwell schedulers`.
+
+use std::io::Write;
+
+use comfy_table::{Table, presets};
+use schedulers::{Listing, registry};
+use serde_json::json;
+
+use crate::arguments::SchedulersArguments;
+use crate::error::Error;
+use crate::format::nearest;
+
+pub(crate) fn run(arguments: &SchedulersArguments) -> Result<(), Error> {
+    let listings: Vec<&Listing> = match &arguments.name {
+        None => registry::all().collect(),
+        Some(name) => vec![find(name)?],
+    };
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        let object = json!({"schema_version": 1, "schedulers": listings.iter().map(|l| object(l)).collect::<Vec<_>>()});
+        writeln!(out, "{object}")?;
+    } else if let (Some(_), [listing]) = (&arguments.name, listings.as_slice()) {
+        writeln!(out, "{}", page(listing))?;
+    } else {
+        writeln!(out, "{}", table(&listings))?;
+    }
+    Ok(())
+}
+
+fn find(name: &str) -> Result<&'static Listing, Error> {
+    registry::find(name).ok_or_else(|| {
+        let names: Vec<String> = registry::all().map(Listing::full_name).collect();
+        let hint = nearest(name, names.iter().map(String::as_str)).map(|n| format!("; did you mean '{n}'?"));
+        Error::Usage(format!("no scheduler is called '{name}'{}", hint.unwrap_or_default()))
+    })
+}
+
+fn table(listings: &[&Listing]) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["scheduler", "what it does"]);
+    for listing in listings {
+        let name = listing.full_name();
+        let wraps = if listing.is_wrapper() { "(...)" } else { "" };
+        let also = if listing.plain && name != listing.name { format!("\nalso: {}", listing.name) } else { String::new() };
+        table.add_row([format!("{name}{wraps}{also}"), listing.about.to_owned()]);
+    }
+    table.to_string()
+}
+
+/// One scheduler with its tunables.
+fn page(listing: &Listing) -> String {
+    let mut text = format!("{}: {}\nsource: {}\n", listing.full_name(), listing.about, listing.source);
+    for tunable in listing.tunables {
+        text += &format!(
+            "\n  {} = {}  (from {} to {})\n     {}\n",
+            tunable.name,
+            tunable.default,
+            tunable.min,
+            tunable.max,
+            tunable.doc.trim()
+        );
+    }
+    text.trim_end().to_owned()
+}
+
+fn object(listing: &Listing) -> serde_json::Value {
+    let tunables: Vec<_> = listing
+        .tunables
+        .iter()
+        .map(|t| json!({"name": t.name, "default": t.default.to_string(), "min": t.min.to_string(), "max": t.max.to_string(), "doc": t.doc.trim()}))
+        .collect();
+    json!({
+        "name": listing.full_name(), "plain": listing.plain.then_some(listing.name), "about": listing.about,
+        "source": listing.source, "wraps": listing.is_wrapper(), "tunables": tunables,
+    })
+}
