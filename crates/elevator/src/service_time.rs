@@ -57,7 +57,7 @@ impl ServiceCurve {
         let Some(before) = next.checked_sub(1).map(|i| &self.knots[i]) else {
             return self.knots.first().map_or(Span::ZERO, |knot| Span::from_nanos(knot.nanos));
         };
-        let rise = u128::from(distance - before.distance) * before.slope >> SLOPE_BITS;
+        let rise = (u128::from(distance - before.distance) * before.slope) >> SLOPE_BITS;
         Span::from_nanos(before.nanos + rise as u64)
     }
 
