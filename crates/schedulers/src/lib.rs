@@ -15,13 +15,18 @@ extern crate std;
 #[macro_use]
 mod tuned;
 
+pub mod c_scan;
 pub mod deadline;
 pub mod fifo;
+pub mod look;
+pub mod mq_deadline;
 pub mod noop;
 pub mod per_request;
 pub mod registry;
 pub mod sorted;
 pub mod spec;
+pub mod sptf;
+pub mod sstf;
 pub mod work_conserving;
 
 #[cfg(test)]

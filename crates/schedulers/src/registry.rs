@@ -8,6 +8,8 @@ use core::fmt;
 use elevator::service_time::ServiceCurve;
 use elevator::{Scheduler, Tunable, WorkConserving};
 
+use crate::{c_scan, deadline, look, mq_deadline, noop, sptf, sstf};
+
 /// What a policy is told of where it will run, when it is made.
 #[derive(Clone, Debug)]
 pub struct Environment {
@@ -106,7 +108,15 @@ impl PartialEq for Listing {
 }
 
 /// Each policy file's versions, in the order in which help shows them.
-const FILES: &[&[Listing]] = &[crate::noop::LISTINGS, crate::deadline::LISTINGS];
+const FILES: &[&[Listing]] = &[
+    noop::LISTINGS,
+    deadline::LISTINGS,
+    mq_deadline::LISTINGS,
+    look::LISTINGS,
+    c_scan::LISTINGS,
+    sstf::LISTINGS,
+    sptf::LISTINGS,
+];
 
 /// What a wrapper wraps when it is named without one.
 pub const WRAPPED_BY_DEFAULT: &str = "deadline";
