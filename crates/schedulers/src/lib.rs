@@ -27,6 +27,7 @@ pub mod sorted;
 pub mod spec;
 pub mod sptf;
 pub mod sstf;
+pub mod stream;
 pub mod work_conserving;
 
 #[cfg(test)]
