@@ -497,7 +497,10 @@ impl Rotating {
         if self.task(arm).write {
             self.task_mut(arm).media = to;
         } else {
-            self.segments[usize::from(index)].end = to;
+            let size = self.segment_size();
+            let segment = &mut self.segments[usize::from(index)];
+            segment.end = to;
+            segment.wrap(size);
         }
     }
 

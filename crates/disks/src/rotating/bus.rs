@@ -171,8 +171,9 @@ impl Rotating {
     fn report(&mut self, now: Picos, id: TaskId) {
         let task = self.task_mut(id);
         task.reporting = true;
-        let write = task.write;
+        let (write, task_end) = (task.write, task.end);
         self.last_was_write = write;
+        self.last_end = task_end;
         if !write {
             self.waiting.retain(|&waiting| waiting != id);
             self.forget_requested(id);

@@ -51,8 +51,8 @@ pub struct Rotating {
     queue: QueueParameters,
     fidelity: Fidelity,
 
-    /// What the drive's own time counts from, in the host's nanoseconds; set by the first command.
-    origin: Option<u64>,
+    /// What the drive's own time counts from, in the host's nanoseconds.
+    origin: u64,
     tasks: Vec<Task>,
     free: Vec<TaskId>,
     /// Tasks in use, in order of arrival.
@@ -83,6 +83,8 @@ pub struct Rotating {
     /// Commands on their way in, with the time from which the drive can take them.
     inbox: VecDeque<(Picos, Command)>,
     last_was_write: bool,
+    /// Where the last completed request ended.
+    last_end: u64,
     /// Where the last scheduled request began, for the orders by sector.
     last_start: u64,
     upwards: bool,
@@ -142,7 +144,7 @@ impl Rotating {
             wires: p.bus,
             queue: p.queue,
             fidelity: p.fidelity,
-            origin: None,
+            origin: 0,
             arm: None,
             access: None,
             background: false,
@@ -154,6 +156,7 @@ impl Rotating {
             bus: Bus::Idle,
             extra: None,
             last_was_write: false,
+            last_end: 0,
             last_start: 0,
             upwards: true,
             serial: 0,
@@ -173,12 +176,12 @@ impl Rotating {
     }
 
     fn picos_of(&self, time: Time) -> Picos {
-        time.as_nanos().saturating_sub(self.origin.unwrap_or(0)).saturating_mul(1000)
+        time.as_nanos().saturating_sub(self.origin).saturating_mul(1000)
     }
 
     /// The first whole nanosecond at which it has happened.
     fn time_of(&self, picos: Picos) -> Time {
-        Time::from_nanos(self.origin.unwrap_or(0).saturating_add(picos.div_ceil(1000)))
+        Time::from_nanos(self.origin.saturating_add(picos.div_ceil(1000)))
     }
 
     /// Lets everything happen that happens until `now`.
@@ -242,16 +245,13 @@ impl Rotating {
 
     /// The drive's own time holds 213 days; one that has rested begins anew.
     fn set_origin(&mut self, now: Time) {
-        let nanos = now.as_nanos();
-        let Some(origin) = self.origin else {
-            self.origin = Some(nanos);
-            return;
-        };
-        let picos = self.picos_of(now);
-        if picos > Picos::MAX / 4 && self.quiet() {
-            self.head.angle = self.head.angle_at(&self.mechanics, picos);
-            (self.head.at, self.arm_free_at) = (0, 0);
-            self.origin = Some(origin.max(nanos));
+        let rested = now.as_nanos().saturating_sub(self.origin);
+        if rested > Picos::MAX / 4000 && self.quiet() {
+            let since = (u128::from(rested) * 1000).saturating_sub(u128::from(self.head.at));
+            let turned = (since % u128::from(self.mechanics.period())) as Picos;
+            self.head.angle = self.head.angle.wrapping_add(self.mechanics.turned(turned));
+            (self.head.at, self.arm_free_at, self.now) = (0, 0, 0);
+            self.origin = now.as_nanos();
         }
     }
 }

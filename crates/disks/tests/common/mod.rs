@@ -1,0 +1,111 @@
+//! Where the measured drives are, and a host in front of a drive.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use disks::parameters::{Fidelity, RotatingParameters};
+use disks::{Command, Completion, Drive, Tag, disksim};
+use elevator::{Op, Sector, Sectors, Time};
+
+/// A file of the measured drives; nothing, loudly, where they are not installed.
+pub fn shared(name: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("DWELL_SHARED")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
+    let path = root.join("disks").join(name);
+    if !path.exists() {
+        eprintln!("SKIPPED: {} is not there", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+pub fn parameters(specs: &Path, fidelity: Fidelity) -> RotatingParameters {
+    let folder = specs.parent().unwrap();
+    let name = specs.file_name().unwrap().to_str().unwrap();
+    let mut open = |name: &str| {
+        // Models of the reference lie one folder up.
+        let file = File::open(folder.join(name)).or_else(|_| File::open(folder.join("..").join(name)))?;
+        Ok(Box::new(file) as Box<dyn Read>)
+    };
+    let mut parameters = disksim::read(name, &mut open).unwrap();
+    parameters.fidelity = fidelity;
+    parameters
+}
+
+pub fn gunzip(path: &Path) -> String {
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(BufReader::new(File::open(path).unwrap()))
+        .read_to_string(&mut text)
+        .unwrap();
+    text
+}
+
+/// A request of a DiskSim ASCII trace.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    pub at: Time,
+    pub start: u64,
+    pub sectors: u32,
+    pub write: bool,
+}
+
+pub fn ascii_trace(text: &str) -> Vec<Arrival> {
+    let arrival = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ms: f64 = words[0].parse().unwrap();
+        Arrival {
+            at: Time::from_nanos((ms * 1e6).round() as u64),
+            start: words[2].parse().unwrap(),
+            sectors: words[3].parse().unwrap(),
+            write: words[4].parse::<u32>().unwrap() & 1 == 0,
+        }
+    };
+    text.lines().map(arrival).collect()
+}
+
+/// How DiskSim's driver chooses what to send next. `next` takes one of the waiting requests, given by index.
+pub trait Policy {
+    fn next(&mut self, trace: &[Arrival], waiting: &mut Vec<usize>) -> Option<usize>;
+}
+
+pub struct Fcfs;
+
+impl Policy for Fcfs {
+    fn next(&mut self, _: &[Arrival], waiting: &mut Vec<usize>) -> Option<usize> {
+        if waiting.is_empty() { None } else { Some(waiting.remove(0)) }
+    }
+}
+
+/// Replays arrivals by their times; the completion of each.
+pub fn replay(drive: &mut dyn Drive, trace: &[Arrival], policy: &mut dyn Policy) -> Vec<Completion> {
+    let mut done: Vec<Option<Completion>> = vec![None; trace.len()];
+    let mut tags: Vec<Option<usize>> = vec![None; drive.depth() as usize];
+    let (mut waiting, mut next) = (Vec::new(), 0);
+    loop {
+        let arrival = trace.get(next).map(|a| a.at);
+        let event = drive.next_event();
+        let now = match (arrival, event) {
+            (None, None) => break,
+            (Some(a), Some(e)) => a.min(e),
+            (Some(t), None) | (None, Some(t)) => t,
+        };
+        while let Some(completion) = drive.poll(now) {
+            let index = tags[completion.tag.0 as usize].take().unwrap();
+            done[index] = Some(completion);
+        }
+        if arrival == Some(now) {
+            waiting.push(next);
+            next += 1;
+        }
+        while let Some(tag) = tags.iter().position(Option::is_none) {
+            let Some(index) = policy.next(trace, &mut waiting) else { break };
+            tags[tag] = Some(index);
+            let a = trace[index];
+            let op = if a.write { Op::Write } else { Op::Read };
+            let (start, sectors) = (Sector(a.start), Sectors(a.sectors));
+            drive.submit(now, Command { tag: Tag(tag as u32), op, start, sectors, fua: false });
+        }
+    }
+    done.into_iter().map(Option::unwrap).collect()
+}

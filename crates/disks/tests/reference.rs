@@ -1,0 +1,162 @@
+//! The model against DiskSim's own answers, request by request.
+
+mod common;
+
+use common::{Arrival, Fcfs, Policy, ascii_trace, gunzip, parameters, replay, shared};
+use disks::parameters::{Fidelity, QueueOrder};
+use disks::{Completion, Rotating};
+
+const FOLDER: &str = "disksim-reference";
+
+/// Nearest by sector; `turning` in the present direction only, `circular` upwards only.
+///
+/// As DiskSim has it: distance is reckoned from the last request sent; of equals the one behind the present direction
+/// loses; the direction is that of the last move.
+struct BySector {
+    kind: Kind,
+    last: u64,
+    upwards: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Look,
+    CLook,
+    Sstf,
+}
+
+impl BySector {
+    fn new(kind: Kind) -> Self {
+        Self { kind, last: 0, upwards: true }
+    }
+
+    fn cost(&self, start: u64) -> (bool, u64) {
+        let distance = start.abs_diff(self.last);
+        let ahead = if self.upwards { start >= self.last } else { start <= self.last };
+        match self.kind {
+            Kind::Look => (!ahead, distance),
+            Kind::CLook => (start < self.last, if start < self.last { start } else { distance }),
+            Kind::Sstf => (false, distance),
+        }
+    }
+}
+
+impl Policy for BySector {
+    fn next(&mut self, trace: &[Arrival], waiting: &mut Vec<usize>) -> Option<usize> {
+        let best = (0..waiting.len()).min_by_key(|&i| self.cost(trace[waiting[i]].start))?;
+        let index = waiting.remove(best);
+        let start = trace[index].start;
+        if start != self.last {
+            self.upwards = start > self.last;
+        }
+        self.last = start;
+        Some(index)
+    }
+}
+
+struct Compared {
+    mean: f64,
+    p99: f64,
+    equal: f64,
+}
+
+fn percentile(times: &mut [f64], part: f64) -> f64 {
+    times.sort_unstable_by(f64::total_cmp);
+    times[((times.len() - 1) as f64 * part).round() as usize]
+}
+
+/// Relative differences of mean and 99th percentile, and the part of requests within 1 µs.
+fn compare(ours: &[Completion], trace: &[Arrival], reference: &str) -> Compared {
+    let pairs: Vec<(f64, f64)> = reference
+        .lines()
+        .zip(ours.iter().zip(trace))
+        .filter(|(line, _)| !line.trim().is_empty())
+        .map(|(line, (done, a))| (done.at.since(a.at).as_nanos() as f64 / 1e3, line.trim().parse().unwrap()))
+        .collect();
+    let equal = pairs.iter().filter(|(a, b)| (a - b).abs() <= 1.5).count() as f64 / pairs.len() as f64;
+    let (mut a, mut b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+    let mean = a.iter().sum::<f64>() / b.iter().sum::<f64>() - 1.0;
+    let p99 = percentile(&mut a, 0.99) / percentile(&mut b, 0.99) - 1.0;
+    Compared { mean, p99, equal }
+}
+
+fn check(case: &str, trace: &str, specs: &str, policy: &mut dyn Policy, depth: u32, limits: (f64, f64)) {
+    let files = [format!("{FOLDER}/{trace}.20k.trace.gz"), format!("{FOLDER}/{case}.resp.csv.gz")];
+    let (Some(specs), Some(trace), Some(answers)) = (shared(specs), shared(&files[0]), shared(&files[1]))
+    else {
+        return;
+    };
+    let mut p = parameters(&specs, Fidelity::DiskSim);
+    p.queue.depth = depth;
+    if depth > 1 {
+        p.queue.order = QueueOrder::PositioningTime { ageing: 0.0 };
+    }
+    let trace = ascii_trace(&gunzip(&trace));
+    let done = replay(&mut Rotating::new(p).unwrap(), &trace, policy);
+    let c = compare(&done, &trace, &gunzip(&answers));
+    println!(
+        "{case}: mean {:+.4}%, p99 {:+.4}%, within 1 µs {:.3}%",
+        c.mean * 100.0,
+        c.p99 * 100.0,
+        c.equal * 100.0
+    );
+    assert!(c.mean.abs() <= limits.0 && c.p99.abs() <= limits.1, "{case}: mean {} p99 {}", c.mean, c.p99);
+}
+
+const BUFFER_OFF: (f64, f64) = (0.001, 0.005);
+const BUFFER_ON: (f64, f64) = (0.01, 0.02);
+
+#[test]
+fn one_at_a_time_without_buffer() {
+    let specs = format!("{FOLDER}/cheetah9LP-nocache.diskspecs");
+    check("svc.fcfs_nocache", "svc", &specs, &mut Fcfs, 1, BUFFER_OFF);
+}
+
+#[test]
+fn one_at_a_time() {
+    check("svc.fcfs", "svc", "cheetah9LP.diskspecs", &mut Fcfs, 1, BUFFER_ON);
+}
+
+#[test]
+fn driver_policies() {
+    for trace in ["open", "heavy"] {
+        let mut by = |name: &str, policy: &mut dyn Policy| {
+            check(&format!("{trace}.{name}"), trace, "cheetah9LP.diskspecs", policy, 1, BUFFER_ON);
+        };
+        by("fcfs", &mut Fcfs);
+        by("look_lbn", &mut BySector::new(Kind::Look));
+        by("clook_lbn", &mut BySector::new(Kind::CLook));
+        by("sstf_lbn", &mut BySector::new(Kind::Sstf));
+    }
+}
+
+#[test]
+fn sixteen_in_the_drive_by_positioning_time() {
+    for trace in ["open", "heavy"] {
+        check(&format!("{trace}.ncq16_sptf"), trace, "cheetah9LP.diskspecs", &mut Fcfs, 16, BUFFER_ON);
+    }
+}
+
+/// Seek, rotation and transfer of each request with the buffer off: within 1 µs on 99.9% of them.
+#[test]
+fn mechanics_within_a_microsecond() {
+    let names = ["cheetah9LP-nocache.diskspecs", "svc.20k.trace.gz", "svc.nocache.mechanics.csv.gz"];
+    let paths: Vec<_> = names.iter().filter_map(|name| shared(&format!("{FOLDER}/{name}"))).collect();
+    let [specs, trace, answers] = &paths[..] else { return };
+    let trace = ascii_trace(&gunzip(trace));
+    let mut drive = Rotating::new(parameters(specs, Fidelity::DiskSim)).unwrap();
+    let done = replay(&mut drive, &trace, &mut Fcfs);
+    let answers = gunzip(answers);
+    let (mut within, mut all, mut worst) = (0, 0, 0.0_f64);
+    for (line, done) in answers.lines().skip(1).zip(&done) {
+        let columns: Vec<f64> = line.split(',').map(|c| c.parse().unwrap()).collect();
+        let s = done.service;
+        let ours = [s.seek, s.rotation, s.transfer].map(|span| span.as_millis_f64());
+        let off = ours.iter().zip(&columns[7..10]).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        within += usize::from(off <= 0.001);
+        all += 1;
+        worst = worst.max(off);
+    }
+    println!("mechanics: {within} of {all} within 1 µs, worst {worst:.6} ms");
+    assert!(all >= 19_000 && within * 1000 >= all * 999, "{within} of {all}");
+}
