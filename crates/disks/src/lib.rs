@@ -9,6 +9,7 @@ mod layout;
 mod mechanics;
 pub mod parameters;
 mod rotating;
+pub mod ssd;
 pub mod validate;
 
 pub use drive::{Command, Completion, Drive, Service, Tag};
@@ -16,3 +17,4 @@ pub use layout::LayoutError;
 pub use mechanics::MechanicsError;
 pub use parameters::RotatingParameters;
 pub use rotating::{Rotating, RotatingError};
+pub use ssd::{Ssd, SsdParameters};

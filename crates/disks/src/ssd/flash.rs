@@ -1,0 +1,302 @@
+//! Dies and channels.
+//!
+//! *Theory of operation.* A die does one thing at a time. It takes waiting reads first, but no more than
+//! `reads_before_program` in a row while a program or an erase waits. A read that comes behind a running program
+//! waits for its end, or suspends it if the die can. A page that was read goes over the channel from the die's register,
+//! while the die may read the next (cache read); a program's data comes over it first. A channel serves in the order asked.
+//!
+//! *What is left out.* Planes read independently, read retries, wear, and programs that differ by the page's bit.
+
+use std::collections::VecDeque;
+
+use elevator::{Span, Time};
+
+use super::agenda::{Agenda, Event, moving};
+use super::parameters::{FlashParameters, PAGE_SECTORS};
+
+/// What a die is asked to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Job {
+    /// Read from a page of flash.
+    Read(Read),
+    /// Program one page in each plane.
+    Program {
+        /// The write buffer's unit; none for pages that garbage collection copies.
+        unit: Option<u64>,
+        /// The data is in the die already.
+        loaded: bool,
+    },
+    /// Read so many pages that are to be programmed elsewhere.
+    Copy {
+        /// Pages of flash.
+        reads: u32,
+    },
+    /// Erase one block in each plane.
+    Erase,
+}
+
+/// A read of a part of a page of flash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Read {
+    /// The command that waits for it, if one does.
+    pub(super) command: Option<u32>,
+    /// The page of flash.
+    pub(super) page: u64,
+    /// Mapping pages that go over the channel.
+    pub(super) mapping_pages: u32,
+    /// Sectors that the host gets.
+    pub(super) sectors: u32,
+}
+
+const NO_PAGE: u64 = u64::MAX;
+
+#[derive(Clone, Debug)]
+struct Die {
+    reads: VecDeque<Read>,
+    work: VecDeque<Job>,
+    running: Option<Running>,
+    suspended: Option<Suspended>,
+    generation: u32,
+    reads_in_a_row: u32,
+    /// The page of flash whose content is still in the register.
+    register: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    job: Job,
+    /// `None` while a program's data is on the way.
+    ends: Option<Time>,
+    suspends_left: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Suspended {
+    job: Job,
+    rest: Span,
+    suspends_left: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Channel {
+    waiting: VecDeque<Transfer>,
+    active: Option<Transfer>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Transfer {
+    die: u32,
+    job: Job,
+    takes: Span,
+}
+
+/// All dies and channels. Die `d` is on channel `d` modulo their number, so that neighbours do not share one.
+#[derive(Clone, Debug)]
+pub(super) struct Flash {
+    p: FlashParameters,
+    dies: Vec<Die>,
+    channels: Vec<Channel>,
+    program_transfer: Span,
+}
+
+impl Flash {
+    pub(super) fn new(p: FlashParameters) -> Self {
+        let die = Die {
+            reads: VecDeque::new(),
+            work: VecDeque::new(),
+            running: None,
+            suspended: None,
+            generation: 0,
+            reads_in_a_row: 0,
+            register: NO_PAGE,
+        };
+        let bytes = u64::from(p.page_bytes) * u64::from(p.planes);
+        Self {
+            dies: vec![die; p.dies() as usize],
+            channels: vec![Channel::default(); p.channels as usize],
+            program_transfer: moving(bytes, p.channel_megabytes_per_second),
+            p,
+        }
+    }
+
+    /// Asks for a read. Pages of flash are striped over the dies by address.
+    pub(super) fn read(&mut self, read: Read, now: Time, agenda: &mut Agenda) {
+        let d = (read.page % self.dies.len() as u64) as u32;
+        let die = &mut self.dies[d as usize];
+        die.reads.push_back(read);
+        let delay = match die.running {
+            None => Span::ZERO,
+            Some(running) => match die.suspend(running, now) {
+                true => Span::from_nanos(self.p.suspend_ns),
+                false => return,
+            },
+        };
+        self.serve(d, now, delay, agenda);
+    }
+
+    /// Asks a die for something else than a read.
+    pub(super) fn work(&mut self, d: u32, job: Job, now: Time, agenda: &mut Agenda) {
+        self.dies[d as usize].work.push_back(job);
+        if self.dies[d as usize].running.is_none() {
+            self.serve(d, now, Span::ZERO, agenda);
+        }
+    }
+
+    /// An idle die takes up what is next for it; it can begin after `delay`.
+    fn serve(&mut self, d: u32, now: Time, delay: Span, agenda: &mut Agenda) {
+        while let Some(next) = self.dies[d as usize].next(self.p.reads_before_program) {
+            if self.start(d, next, now + delay, agenda) {
+                return;
+            }
+        }
+    }
+
+    /// `false` if the die is free for the next at once.
+    fn start(&mut self, d: u32, next: Suspended, now: Time, agenda: &mut Agenda) -> bool {
+        let die = &mut self.dies[d as usize];
+        if let Job::Read(read) = next.job {
+            if read.page == die.register {
+                self.transfer(d, next.job, now, agenda);
+                return false;
+            }
+            die.register = read.page;
+        } else {
+            die.register = NO_PAGE;
+        }
+        let takes = match next.job {
+            _ if next.rest > Span::ZERO => next.rest + Span::from_nanos(self.p.resume_ns),
+            Job::Program { loaded: false, .. } => {
+                die.running = Some(Running { job: next.job, ends: None, suspends_left: next.suspends_left });
+                self.transfer(d, next.job, now, agenda);
+                return true;
+            }
+            job => self.takes(job),
+        };
+        self.dies[d as usize].run(d, next, now + takes, self.p.suspends_per_operation, agenda);
+        true
+    }
+
+    fn takes(&self, job: Job) -> Span {
+        Span::from_nanos(match job {
+            Job::Read(_) => self.p.page_read_ns,
+            Job::Copy { reads } => self.p.page_read_ns * u64::from(reads),
+            Job::Program { .. } => self.p.page_program_ns,
+            Job::Erase => self.p.block_erase_ns,
+        })
+    }
+
+    /// A die's event. Returns the job that ended, if the caller has to know.
+    pub(super) fn die_done(
+        &mut self,
+        d: u32,
+        generation: u32,
+        now: Time,
+        agenda: &mut Agenda,
+    ) -> Option<Job> {
+        let die = &mut self.dies[d as usize];
+        if die.generation != generation {
+            return None;
+        }
+        let job = die.running.take()?.job;
+        if matches!(job, Job::Read(_) | Job::Copy { .. }) {
+            self.transfer(d, job, now, agenda);
+        }
+        self.serve(d, now, Span::ZERO, agenda);
+        matches!(job, Job::Program { .. }).then_some(job)
+    }
+
+    fn transfer(&mut self, d: u32, job: Job, now: Time, agenda: &mut Agenda) {
+        let rate = self.p.channel_megabytes_per_second;
+        let takes = match job {
+            Job::Read(read) => moving(u64::from(read.mapping_pages) * PAGE_SECTORS * 512, rate),
+            // Out to the controller, which corrects it, and in again.
+            Job::Copy { .. } => self.program_transfer * 2,
+            _ => self.program_transfer,
+        };
+        let c = d % self.p.channels;
+        self.channels[c as usize].waiting.push_back(Transfer { die: d, job, takes });
+        self.start_transfer(c, now, agenda);
+    }
+
+    fn start_transfer(&mut self, c: u32, now: Time, agenda: &mut Agenda) {
+        let channel = &mut self.channels[c as usize];
+        if channel.active.is_some() {
+            return;
+        }
+        channel.active = channel.waiting.pop_front();
+        if let Some(transfer) = channel.active {
+            agenda.note(now + transfer.takes, Event::Channel(c));
+        }
+    }
+
+    /// A channel's event. Returns a read whose data is in the controller.
+    pub(super) fn channel_done(&mut self, c: u32, now: Time, agenda: &mut Agenda) -> Option<Read> {
+        let Transfer { die: d, job, .. } = self.channels[c as usize].active.take()?;
+        self.start_transfer(c, now, agenda);
+        match job {
+            Job::Read(read) => return Some(read),
+            Job::Copy { .. } => self.program_copies(d, now, agenda),
+            _ => self.program_loaded(d, now, agenda),
+        }
+        None
+    }
+
+    fn program_copies(&mut self, d: u32, now: Time, agenda: &mut Agenda) {
+        let die = &mut self.dies[d as usize];
+        die.work.push_front(Job::Program { unit: None, loaded: true });
+        if die.running.is_none() {
+            self.serve(d, now, Span::ZERO, agenda);
+        }
+    }
+
+    fn program_loaded(&mut self, d: u32, now: Time, agenda: &mut Agenda) {
+        let program = Span::from_nanos(self.p.page_program_ns);
+        let die = &mut self.dies[d as usize];
+        if let Some(Running { job, suspends_left, .. }) = die.running {
+            let next = Suspended { job, rest: Span::ZERO, suspends_left };
+            die.run(d, next, now + program, self.p.suspends_per_operation, agenda);
+        }
+    }
+}
+
+impl Die {
+    /// What it takes up next.
+    fn next(&mut self, reads_before_program: u32) -> Option<Suspended> {
+        let other_waits = self.suspended.is_some() || !self.work.is_empty();
+        if (!other_waits || self.reads_in_a_row < reads_before_program)
+            && let Some(read) = self.reads.pop_front()
+        {
+            self.reads_in_a_row = if other_waits { self.reads_in_a_row + 1 } else { 0 };
+            return Some(fresh(Job::Read(read)));
+        }
+        self.reads_in_a_row = 0;
+        self.suspended.take().or_else(|| self.work.pop_front().map(fresh))
+    }
+
+    fn run(&mut self, d: u32, next: Suspended, ends: Time, suspends: u32, agenda: &mut Agenda) {
+        self.generation = self.generation.wrapping_add(1);
+        let resumed = next.rest > Span::ZERO;
+        let suspends_left = if resumed { next.suspends_left } else { suspends };
+        self.running = Some(Running { job: next.job, ends: Some(ends), suspends_left });
+        agenda.note(ends, Event::Die(d, self.generation));
+    }
+
+    /// Whether the running program or erase gave way to a read.
+    fn suspend(&mut self, running: Running, now: Time) -> bool {
+        let suspendable = matches!(running.job, Job::Program { .. } | Job::Erase);
+        let rest = running.ends.map_or(Span::ZERO, |ends| ends.since(now));
+        if !suspendable || running.suspends_left == 0 || rest == Span::ZERO {
+            return false;
+        }
+        self.generation = self.generation.wrapping_add(1);
+        self.running = None;
+        self.reads_in_a_row = 0;
+        self.suspended = Some(Suspended { job: running.job, rest, suspends_left: running.suspends_left - 1 });
+        true
+    }
+}
+
+/// A job that has not begun.
+fn fresh(job: Job) -> Suspended {
+    Suspended { job, rest: Span::ZERO, suspends_left: 0 }
+}
