@@ -364,7 +364,7 @@ impl Observer for Checker {
         self.now = now;
         self.digest.add(now, event);
         match *event {
-            Event::Submitted { token, op, start, sectors, flags } => {
+            Event::Submitted { token, op, start, sectors, flags, .. } => {
                 self.submitted(token, op, start, sectors, flags);
             }
             Event::Carried(token, request) => self.carried(token, request),

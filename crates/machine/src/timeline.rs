@@ -1,10 +1,11 @@
 //! The picture that explains: where the device was over time, for whom, and when it waited on purpose.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
 
-use elevator::queue::{Event, Observer};
-use elevator::{Direction, HoldReason, Time};
+use elevator::queue::{Event, Observer, Token};
+use elevator::{Direction, HoldReason, RequestId, Time};
 use serde::Serialize;
 
 use crate::waits::{WaitClock, Waited};
@@ -58,6 +59,10 @@ pub struct Recorder {
     timeline: Rc<RefCell<Timeline>>,
     most: usize,
     wait_clock: WaitClock,
+    /// The submitting task of each unfinished submission, which schedulers may not be told.
+    tasks: HashMap<Token, u32>,
+    /// That of each request's first submission.
+    carried: HashMap<RequestId, u32>,
 }
 
 impl Timeline {
@@ -65,14 +70,40 @@ impl Timeline {
     #[must_use]
     pub fn recorder(most: usize) -> (Recorder, Rc<RefCell<Self>>) {
         let timeline = Rc::new(RefCell::new(Self::default()));
-        let recorder = Recorder { timeline: Rc::clone(&timeline), most, wait_clock: WaitClock::default() };
+        let recorder = Recorder {
+            timeline: Rc::clone(&timeline),
+            most,
+            wait_clock: WaitClock::default(),
+            tasks: HashMap::new(),
+            carried: HashMap::new(),
+        };
         (recorder, timeline)
+    }
+}
+
+impl Recorder {
+    /// Keeps track of whose each request is.
+    fn follow(&mut self, event: &Event<'_>) {
+        match *event {
+            Event::Submitted { token, process: Some(process), .. } => {
+                self.tasks.insert(token, process.task);
+            }
+            Event::Carried(token, request) => {
+                let task = self.tasks.get(&token).copied().unwrap_or_default();
+                self.carried.insert(request.id, task);
+            }
+            Event::Finished(token, _) => {
+                self.tasks.remove(&token);
+            }
+            _ => {}
+        }
     }
 }
 
 impl Observer for Recorder {
     fn event(&mut self, now: Time, event: &Event<'_>) {
         let waited = self.wait_clock.event(now, event);
+        self.follow(event);
         let mut timeline = self.timeline.borrow_mut();
         if timeline.points.len() >= self.most {
             timeline.truncated = true;
@@ -88,7 +119,7 @@ impl Observer for Recorder {
                 sector: request.start.0,
                 sectors: request.sectors.0,
                 write: request.direction() == Direction::Write,
-                task: request.process.map_or(0, |process| process.task),
+                task: self.carried.get(&request.id).copied().unwrap_or_default(),
             });
         }
     }

@@ -22,6 +22,8 @@ pub enum Event<'a> {
         sectors: Sectors,
         /// What the submitter says of it.
         flags: Flags,
+        /// The submitter as the host knows it, whatever the scheduler is told.
+        process: Option<Process>,
     },
     /// Its submitter sleeps until there is room.
     Slept(Token),

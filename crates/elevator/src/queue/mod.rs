@@ -240,9 +240,9 @@ impl<O: Observer> Queue<O> {
 
     /// Somebody asks for something.
     pub fn submit(&mut self, now: Time, mut submission: Submission) -> Accepted {
-        submission.process = self.shown(submission.process);
-        let Submission { token, op, start, sectors, flags, .. } = submission;
-        self.observer.event(now, &Event::Submitted { token, op, start, sectors, flags });
+        let Submission { token, op, start, sectors, flags, process, .. } = submission;
+        self.observer.event(now, &Event::Submitted { token, op, start, sectors, flags, process });
+        submission.process = self.shown(process);
         let part = self.parts.add(submission, now);
         if self.order.holds_back(part) {
             return Accepted::Queued;
