@@ -1,0 +1,79 @@
+//! What the formats of binary records share.
+
+use crate::context::Context;
+use crate::error::{Error, ErrorKind, Place};
+use crate::input::Input;
+use crate::skips::Oddity;
+
+/// Which end of a number comes first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Endian {
+    Little,
+    Big,
+}
+
+/// Fixed-width numbers from the front of some bytes. Reading beyond the end gives zeros: callers check lengths first.
+pub(crate) struct Numbers<'a> {
+    bytes: &'a [u8],
+    endian: Endian,
+}
+
+impl<'a> Numbers<'a> {
+    pub(crate) fn new(bytes: &'a [u8], endian: Endian) -> Self {
+        Self { bytes, endian }
+    }
+
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let Some((head, rest)) = self.bytes.split_first_chunk::<N>() else {
+            self.bytes = &[];
+            return [0; N];
+        };
+        self.bytes = rest;
+        *head
+    }
+
+    pub(crate) fn u16(&mut self) -> u16 {
+        let bytes = self.take();
+        if self.endian == Endian::Little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) }
+    }
+
+    pub(crate) fn u32(&mut self) -> u32 {
+        let bytes = self.take();
+        if self.endian == Endian::Little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) }
+    }
+
+    pub(crate) fn u64(&mut self) -> u64 {
+        let bytes = self.take();
+        if self.endian == Endian::Little { u64::from_le_bytes(bytes) } else { u64::from_be_bytes(bytes) }
+    }
+}
+
+/// The next `want` bytes, peeked at; `None` at the end, where a piece of a record is counted as cut. Sets the place.
+pub(crate) fn peek_record<'i>(
+    input: &'i mut Input,
+    want: usize,
+    context: &mut Context,
+) -> Result<Option<&'i [u8]>, Error> {
+    context.place = Place::Byte(input.position());
+    let have = input.peek(want).len();
+    if have == want {
+        return Ok(Some(input.peek(want)));
+    }
+    let was_cut = have > 0 || input.was_cut();
+    input.pass(have);
+    input.failure().map_err(|stop| context.stopped(stop))?;
+    if was_cut {
+        input.forget_cut();
+        context.skip(Oddity::CutShort)?;
+    }
+    Ok(None)
+}
+
+/// A record that cannot be one: nothing after it can be trusted, as records have no separators.
+pub(crate) fn not_a_record(context: &Context, field: &'static str, problem: String) -> Error {
+    context
+        .error(ErrorKind::Malformed, problem)
+        .at(context.place)
+        .field(field)
+        .advice("if the format is right, the file is damaged from here on: cut it here")
+}

@@ -1,0 +1,217 @@
+//! What a recording may be wrapped in: gzip, zstd, tar, or one within the other.
+
+use std::fmt;
+use std::io::{self, Chain, Cursor, Read};
+
+use flate2::read::MultiGzDecoder;
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use serde::Serialize;
+
+use crate::tar::TarMembers;
+
+/// A wrapping, told by its magic number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wrapping {
+    /// gzip, of one or more members.
+    Gzip,
+    /// Zstandard, of one or more frames; windows up to 100 MiB.
+    Zstd,
+    /// A tar archive; its regular files are read one after the other.
+    Tar,
+}
+
+impl fmt::Display for Wrapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+            Self::Tar => "tar",
+        })
+    }
+}
+
+/// Wrappings within one another that are taken off; more is not a recording but a bomb.
+const DEPTH_MAX: usize = 3;
+/// As far as tar's magic number.
+const HEAD_BYTES: usize = 512;
+/// What the zstd decoder may hold beyond its window before it is collected.
+const DECODED_AT_ONCE: usize = 128 * 1024;
+
+/// The stream without its wrappings, and which they were, outermost first.
+pub(crate) fn unwrap(mut source: Box<dyn Read>) -> (Box<dyn Read>, Vec<Wrapping>) {
+    let mut wrappings = Vec::new();
+    loop {
+        let (head, whole) = peek(source);
+        let found = told_by(&head).filter(|_| wrappings.len() < DEPTH_MAX);
+        let Some(wrapping) = found else { return (Box::new(whole), wrappings) };
+        wrappings.push(wrapping);
+        source = match wrapping {
+            Wrapping::Gzip => Box::new(MultiGzDecoder::new(io::BufReader::new(whole))),
+            Wrapping::Zstd => Box::new(ZstdFrames::new(Box::new(whole))),
+            Wrapping::Tar => Box::new(TarMembers::new(Box::new(whole))),
+        };
+    }
+}
+
+type Peeked = Chain<Chain<Cursor<Vec<u8>>, Failing>, Box<dyn Read>>;
+
+/// The first bytes, and the stream that still has them. A failure while peeking comes when reading gets there.
+fn peek(mut source: Box<dyn Read>) -> (Vec<u8>, Peeked) {
+    let mut head = Vec::with_capacity(HEAD_BYTES);
+    let failure = (&mut source).take(HEAD_BYTES as u64).read_to_end(&mut head).err();
+    (head.clone(), Cursor::new(head).chain(Failing(failure)).chain(source))
+}
+
+/// An empty stream, or one that fails once.
+struct Failing(Option<io::Error>);
+
+impl Read for Failing {
+    fn read(&mut self, _into: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
+}
+
+fn told_by(head: &[u8]) -> Option<Wrapping> {
+    match head {
+        [0x1f, 0x8b, 8, ..] => Some(Wrapping::Gzip),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Wrapping::Zstd),
+        _ if head.get(257..262) == Some(b"ustar") => Some(Wrapping::Tar),
+        _ => None,
+    }
+}
+
+/// Notices when its stream ends, which tells a cut file from a damaged one.
+struct Watched {
+    source: io::BufReader<Box<dyn Read>>,
+    ended: bool,
+}
+
+impl Read for Watched {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.source.read(into)?;
+        self.ended |= read == 0 && !into.is_empty();
+        Ok(read)
+    }
+}
+
+impl Watched {
+    fn at_end(&mut self) -> io::Result<bool> {
+        io::BufRead::fill_buf(&mut self.source).map(<[u8]>::is_empty)
+    }
+}
+
+/// The frames of a zstd stream, one after the other, skippable ones skipped.
+struct ZstdFrames {
+    source: Watched,
+    decoder: FrameDecoder,
+    within: bool,
+}
+
+impl ZstdFrames {
+    fn new(source: Box<dyn Read>) -> Self {
+        let source = io::BufReader::with_capacity(64 * 1024, source);
+        Self { source: Watched { source, ended: false }, decoder: FrameDecoder::new(), within: false }
+    }
+
+    /// Begins the next frame; false at the end.
+    fn begin(&mut self) -> io::Result<bool> {
+        while !self.source.at_end()? {
+            match self.decoder.reset(&mut self.source) {
+                Ok(()) => return Ok(true),
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length, ..
+                })) => {
+                    io::copy(&mut (&mut self.source).take(u64::from(length)), &mut io::sink())?;
+                }
+                Err(error) => return Err(self.failure(error)),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Decodes until something can be collected or the frame is over.
+    fn decode(&mut self) -> io::Result<()> {
+        while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
+            let strategy = BlockDecodingStrategy::UptoBytes(DECODED_AT_ONCE);
+            if let Err(error) = self.decoder.decode_blocks(&mut self.source, strategy) {
+                return Err(self.failure(error));
+            }
+        }
+        Ok(())
+    }
+
+    fn failure(&self, error: FrameDecoderError) -> io::Error {
+        let cut = self.source.ended;
+        let kind = if cut { io::ErrorKind::UnexpectedEof } else { io::ErrorKind::InvalidData };
+        io::Error::new(kind, error.to_string())
+    }
+}
+
+impl Read for ZstdFrames {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if !self.within {
+                self.within = self.begin()?;
+                if !self.within {
+                    return Ok(0);
+                }
+            }
+            self.decode()?;
+            let read = self.decoder.read(into)?;
+            if read > 0 || into.is_empty() {
+                return Ok(read);
+            }
+            self.within = !self.decoder.is_finished();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unwrapped(bytes: &[u8]) -> (Vec<u8>, Vec<Wrapping>, Option<io::ErrorKind>) {
+        let (mut source, wrappings) = unwrap(Box::new(Cursor::new(bytes.to_vec())));
+        let mut content = Vec::new();
+        let error = source.read_to_end(&mut content).err().map(|error| error.kind());
+        (content, wrappings, error)
+    }
+
+    fn gzip(content: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        io::Write::write_all(&mut encoder, content).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zstd(content: &[u8]) -> Vec<u8> {
+        ruzstd::encoding::compress_to_vec(content, ruzstd::encoding::CompressionLevel::Fastest)
+    }
+
+    #[test]
+    fn members_and_frames_follow_one_another() {
+        let two = [gzip(b"one "), gzip(b"two")].concat();
+        assert_eq!(unwrapped(&two), (b"one two".to_vec(), vec![Wrapping::Gzip], None));
+        let skippable = [0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
+        let frames = [zstd(b"one "), skippable.to_vec(), zstd(b"two")].concat();
+        assert_eq!(unwrapped(&frames), (b"one two".to_vec(), vec![Wrapping::Zstd], None));
+        let nested = zstd(&gzip(b"in"));
+        assert_eq!(unwrapped(&nested), (b"in".to_vec(), vec![Wrapping::Zstd, Wrapping::Gzip], None));
+        assert_eq!(unwrapped(b""), (vec![], vec![], None));
+    }
+
+    #[test]
+    fn a_cut_stream_is_told_from_a_damaged_one() {
+        let text: Vec<u8> = (0..100_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+        for whole in [gzip(&text), zstd(&text)] {
+            let (content, _, error) = unwrapped(&whole[..whole.len() / 2]);
+            assert_eq!(error, Some(io::ErrorKind::UnexpectedEof));
+            assert!(text.starts_with(&content));
+        }
+        let mut damaged = gzip(&text);
+        let end = damaged.len() - 6;
+        damaged[end] ^= 1;
+        assert!(matches!(unwrapped(&damaged).2, Some(kind) if kind != io::ErrorKind::UnexpectedEof));
+    }
+}

@@ -1,0 +1,157 @@
+//! What a parser needs beside its input: where it is, what was odd, who is who.
+
+use crate::devices::{DEVICES_MAX, Devices, Key};
+use crate::error::{Error, ErrorKind, Place};
+use crate::input::Stop;
+use crate::names::Names;
+use crate::options::{Options, StartEvent, TimeUnit};
+use crate::unit::UnitSource;
+use crate::record::{DeviceId, Pid, Record};
+use crate::scan::Bad;
+use crate::skips::{Oddity, Skips};
+
+/// This many lines in a row that cannot be understood, and it is not the format it was taken for.
+const MALFORMED_RUN_MAX: u32 = 100;
+/// Characters of a bad field that a message shows.
+const SHOWN: usize = 40;
+
+/// Anything that yields recorded requests, times still on the recording's own clock.
+pub(crate) trait Source {
+    /// The next request; sets [`Context::place`] to where it came from.
+    fn next(&mut self, context: &mut Context) -> Result<Option<Record>, Error>;
+}
+
+pub(crate) struct Context {
+    pub(crate) file: String,
+    pub(crate) options: Options,
+    pub(crate) place: Place,
+    pub(crate) skips: Skips,
+    pub(crate) devices: Devices,
+    pub(crate) names: Names,
+    /// Things to be said aloud.
+    pub(crate) notes: Vec<String>,
+    /// Requests whose extent grew after their start event.
+    pub(crate) grown: u64,
+    malformed_run: u32,
+    understood: bool,
+    first_malformed: Option<Error>,
+    /// The unit of time stamps and how it is known, once a parser has settled it.
+    pub(crate) unit: Option<(TimeUnit, UnitSource)>,
+    /// Whether the clock counts from an epoch, so that times are moved to begin at zero.
+    pub(crate) epoch_clock: bool,
+    /// Which event is a request's start, where there are several.
+    pub(crate) event: Option<StartEvent>,
+}
+
+impl Context {
+    pub(crate) fn new(file: &str, options: &Options) -> Self {
+        Self {
+            file: file.to_owned(),
+            options: options.clone(),
+            place: Place::Line(0),
+            skips: Skips::default(),
+            devices: Devices::default(),
+            names: Names::default(),
+            notes: Vec::new(),
+            grown: 0,
+            malformed_run: 0,
+            understood: false,
+            first_malformed: None,
+            unit: None,
+            epoch_clock: false,
+            event: None,
+        }
+    }
+
+    pub(crate) fn error(&self, kind: ErrorKind, problem: impl Into<String>) -> Error {
+        Error::new(kind, &self.file, problem)
+    }
+
+    /// The id of a device; an error where there are absurdly many.
+    #[inline]
+    pub(crate) fn device(&mut self, key: Key<'_>) -> Result<DeviceId, Bad> {
+        let too_many = Bad { field: "device", expected: "one of at most 65536 devices", at: 0 };
+        self.devices.intern(key, &self.options.device).ok_or(too_many)
+    }
+
+    /// Notes a process and its name.
+    pub(crate) fn process(&mut self, pid: u32, name: &[u8]) -> Option<Pid> {
+        // Linux's pid 0 is the idle task: an interrupt's work, nobody's request.
+        if pid == 0 {
+            return None;
+        }
+        if !self.names.note(Pid(pid), name) {
+            self.skips.add(Oddity::NameDropped, 1, self.place);
+        }
+        Some(Pid(pid))
+    }
+
+    /// A line was understood.
+    #[inline]
+    pub(crate) fn good(&mut self) {
+        self.malformed_run = 0;
+        self.understood = true;
+    }
+
+    /// Counts something odd at the present place, which is an error if faults are.
+    pub(crate) fn skip(&mut self, oddity: Oddity) -> Result<(), Error> {
+        self.skips.add(oddity, 1, self.place);
+        if !(self.options.strict && oddity.is_fault()) {
+            return Ok(());
+        }
+        let error = self.error(ErrorKind::Strict, oddity.as_str().split(',').next().unwrap_or_default());
+        Err(error.at(self.place).advice("not strict, it would be counted and left out or mended"))
+    }
+
+    /// A line could not be understood: counted, or an error where that is the rule and not the exception.
+    #[cold]
+    pub(crate) fn malformed(&mut self, bad: Bad, line: &[u8]) -> Result<(), Error> {
+        self.malformed_run += 1;
+        self.skips.add(Oddity::Malformed, 1, self.place);
+        let hopeless = self.malformed_run >= MALFORMED_RUN_MAX;
+        if self.options.strict || hopeless || self.devices.entries().len() >= DEVICES_MAX {
+            return Err(self.malformed_error(bad, line));
+        }
+        if !self.understood && self.first_malformed.is_none() {
+            self.first_malformed = Some(self.malformed_error(bad, line));
+        }
+        Ok(())
+    }
+
+    /// At the end: a file of which nothing was understood is an error and not an empty recording.
+    pub(crate) fn nothing_understood(&mut self) -> Result<(), Error> {
+        match self.first_malformed.take() {
+            Some(error) if !self.understood => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn malformed_error(&self, bad: Bad, line: &[u8]) -> Error {
+        let found = line.get(bad.at as usize..).unwrap_or_default();
+        let shown = String::from_utf8_lossy(&found[..found.len().min(SHOWN)]);
+        let problem = match shown.is_empty() {
+            true => format!("expected {}, found the end of the line", bad.expected),
+            false => format!("expected {}, found '{}'", bad.expected, shown.escape_debug()),
+        };
+        let advice = match (self.options.strict, self.understood) {
+            (true, _) => "cut the line out, or read without strict to have it counted and left out",
+            (false, true) => "nothing from here on makes sense: cut the file here",
+            (false, false) => "if the format is another one, name it",
+        };
+        self.error(ErrorKind::Malformed, problem).at(self.place).field(bad.field).advice(advice)
+    }
+
+    /// The stream came to no good end.
+    pub(crate) fn stopped(&self, stop: Stop) -> Error {
+        match stop {
+            Stop::Failed(error) => self
+                .error(ErrorKind::Io, format!("cannot read on: {error}"))
+                .at(self.place)
+                .advice("check that the file is complete and not damaged"),
+            Stop::LineTooLong => self
+                .error(ErrorKind::Limit, "the next line is longer than 256 KiB")
+                .at(self.place)
+                .advice("this is no text recording; if it is a binary one, name its format"),
+        }
+    }
+}

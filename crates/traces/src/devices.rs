@@ -1,0 +1,135 @@
+//! The devices of a recording, by whatever the format calls them.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use crate::options::DeviceChoice;
+use crate::record::DeviceId;
+
+/// More than any recording has: a bound for hostile ones.
+pub(crate) const DEVICES_MAX: usize = 65_536;
+const NAME_BYTES_MAX: usize = 4_096;
+
+/// What a format calls a device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Key<'a> {
+    /// A number: DiskSim's devno, an ASU, a volume.
+    Number(u64),
+    /// Linux's major and minor.
+    Pair(u32, u32),
+    /// A file's name, or a host and a disk.
+    Name(&'a [u8]),
+}
+
+/// A device and how many requests it has.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct DeviceEntry {
+    /// Its name, as [`DeviceChoice::Named`] takes it.
+    pub name: String,
+    /// Its requests so far, chosen or not.
+    pub requests: u64,
+    #[serde(skip)]
+    pub(crate) chosen: bool,
+}
+
+/// Names to dense ids and back.
+#[derive(Default)]
+pub(crate) struct Devices {
+    entries: Vec<DeviceEntry>,
+    numbers: HashMap<u64, u32>,
+    pairs: HashMap<(u32, u32), u32>,
+    names: HashMap<Box<[u8]>, u32>,
+    last_number: Option<(u64, u32)>,
+    last_pair: Option<((u32, u32), u32)>,
+}
+
+impl Devices {
+    /// The id of `key`, new if it was not seen before; `None` beyond [`DEVICES_MAX`].
+    pub(crate) fn intern(&mut self, key: Key<'_>, choice: &DeviceChoice) -> Option<DeviceId> {
+        match key {
+            Key::Number(number) if self.last_number.is_some_and(|(last, _)| last == number) => {
+                return self.last_number.map(|(_, id)| DeviceId(id));
+            }
+            Key::Pair(major, minor) if self.last_pair.is_some_and(|(last, _)| last == (major, minor)) => {
+                return self.last_pair.map(|(_, id)| DeviceId(id));
+            }
+            _ => {}
+        }
+        let id = match self.find(key) {
+            Some(id) => id,
+            None => self.add(key, choice)?,
+        };
+        match key {
+            Key::Number(number) => self.last_number = Some((number, id)),
+            Key::Pair(major, minor) => self.last_pair = Some(((major, minor), id)),
+            Key::Name(_) => {}
+        }
+        Some(DeviceId(id))
+    }
+
+    fn find(&self, key: Key<'_>) -> Option<u32> {
+        match key {
+            Key::Number(number) => self.numbers.get(&number),
+            Key::Pair(major, minor) => self.pairs.get(&(major, minor)),
+            Key::Name(name) => self.names.get(name),
+        }
+        .copied()
+    }
+
+    fn add(&mut self, key: Key<'_>, choice: &DeviceChoice) -> Option<u32> {
+        let name = match key {
+            Key::Number(number) => number.to_string(),
+            Key::Pair(major, minor) => format!("{major},{minor}"),
+            Key::Name(name) => String::from_utf8_lossy(name).replace(',', "."),
+        };
+        if self.entries.len() >= DEVICES_MAX || name.len() > NAME_BYTES_MAX {
+            return None;
+        }
+        let id = self.entries.len() as u32;
+        match key {
+            Key::Number(number) => self.numbers.insert(number, id),
+            Key::Pair(major, minor) => self.pairs.insert((major, minor), id),
+            Key::Name(name) => self.names.insert(name.into(), id),
+        };
+        let chosen = match choice {
+            DeviceChoice::Named(wanted) => *wanted == name || wanted.replace(':', ",") == name,
+            DeviceChoice::Single | DeviceChoice::All => true,
+        };
+        self.entries.push(DeviceEntry { name, requests: 0, chosen });
+        Some(id)
+    }
+
+    pub(crate) fn entries(&self) -> &[DeviceEntry] {
+        &self.entries
+    }
+
+    /// Counts a request; says whether its device is a chosen one.
+    #[inline]
+    pub(crate) fn count(&mut self, id: DeviceId) -> bool {
+        let entry = &mut self.entries[id.0 as usize];
+        entry.requests += 1;
+        entry.chosen
+    }
+
+    /// How many devices have requests.
+    pub(crate) fn in_use(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.requests > 0).count()
+    }
+
+    /// The busiest devices, as a sentence's part: `7,0 (12 requests), 7,1 (3)`.
+    pub(crate) fn list(&self) -> String {
+        const LISTED: usize = 20;
+        let mut used: Vec<_> = self.entries.iter().filter(|entry| entry.requests > 0).collect();
+        used.sort_by_key(|entry| std::cmp::Reverse(entry.requests));
+        let mut parts: Vec<_> = used
+            .iter()
+            .take(LISTED)
+            .map(|entry| format!("'{}' ({} requests)", entry.name, entry.requests))
+            .collect();
+        if used.len() > LISTED {
+            parts.push(format!("and {} more", used.len() - LISTED));
+        }
+        parts.join(", ")
+    }
+}

@@ -1,0 +1,54 @@
+//! Alibaba block traces 2020: `device_id,opcode,offset,length,timestamp`, no heading.
+//!
+//! - *device_id*: a virtual disk. A file has a thousand of them: choose one.
+//! - *opcode*: `R` or `W`.
+//! - *offset*, *length*: **bytes**.
+//! - *timestamp*: **microseconds** since 1970. Moved so that the first request is at zero. Another size of stamp is told
+//!   and said.
+//!
+//! Trap: the capacities are in a second file, `device_size.csv` (`device_id,capacity`); give the capacity as an option.
+//!
+//! Source: Li et al., *An In-Depth Analysis of Cloud Block Storage Workloads in Large-Scale Production*, IISWC 2020, and
+//! the README of alibaba/block-traces (CC-BY-4.0).
+
+use elevator::Time;
+
+use crate::context::Context;
+use crate::devices::Key;
+use crate::input::Input;
+use crate::lines::{LineFormat, Lines};
+use crate::options::TimeUnit;
+use crate::record::Record;
+use crate::scan::{Bad, Cursor};
+use crate::unit;
+
+pub(crate) struct Alibaba {
+    scale: u64,
+}
+
+pub(crate) fn reader(mut input: Input, context: &mut Context) -> Lines<Alibaba> {
+    let first = unit::column(input.peek(4_096), 4, b',').first().copied();
+    let scale = context.settle_unit(TimeUnit::Microseconds, first.and_then(unit::by_epoch));
+    context.epoch_clock = true;
+    Lines::new(input, Alibaba { scale })
+}
+
+impl LineFormat for Alibaba {
+    type Item = Record;
+
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, Bad> {
+        let mut cursor = Cursor::new(line);
+        let device = cursor.number("device_id")?;
+        cursor.comma("device_id")?;
+        let op = cursor.read_or_write("opcode")?;
+        cursor.comma("opcode")?;
+        let offset = cursor.number("offset")?;
+        cursor.comma("offset")?;
+        let bytes = cursor.number("length")?;
+        cursor.comma("length")?;
+        let at = Time::from_nanos(cursor.decimal("timestamp", self.scale)?);
+        cursor.end("timestamp")?;
+        let device = context.device(Key::Number(device))?;
+        Ok(Some(Record::new(at, device, op, offset, bytes)))
+    }
+}

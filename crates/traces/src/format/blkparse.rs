@@ -1,0 +1,129 @@
+//! blkparse's default text: `major,minor cpu sequence seconds.nanoseconds pid action RWBS rest`.
+//!
+//! - Q, I, D: `sector + sectors [comm]`, or only `[comm]` where there are none (a flush);
+//! - C: `sector + sectors [error]`, with `(elapsed)` before the brackets under `-t`, or `sector [error]`;
+//! - all other actions (merges, splits, remaps, plugs, messages, zones) are passed over.
+//!
+//! Sectors of **512 bytes**; time in **seconds** with nine decimals since the recording began, kept as it is. Read are Q,
+//! else I, else D, and C.
+//!
+//! Traps: blkparse ends with a printed summary, which is where reading ends. Several devices traced together stand in one
+//! file. A Q on a device-mapper volume and the Q on the disk below are two devices. FIU's files are called `.blkparse`
+//! and are something else.
+//!
+//! Source: blktrace, blkparse_fmt.c (`process_default`).
+
+use memchr::memmem;
+
+use crate::context::Context;
+use crate::events::{Event, Kind, Selection, Survey};
+use crate::input::{BUFFER_BYTES, Input};
+use crate::lines::{LineFormat, Lines};
+use crate::options::TimeUnit;
+use crate::pairing::Paired;
+use crate::scan::{Bad, Cursor};
+
+pub(crate) struct Blkparse {
+    scale: u64,
+    selection: Selection,
+}
+
+pub(crate) fn reader(mut input: Input, context: &mut Context) -> Paired<Lines<Blkparse>> {
+    let mut survey = Survey::default();
+    for line in input.peek(BUFFER_BYTES).split(|&byte| byte == b'\n') {
+        if let Some(kind) = head(&mut Cursor::new(line), 1).ok().and_then(|head| kind(head.action)) {
+            survey.saw(kind);
+        }
+    }
+    let selection = survey.choose(context.options.event);
+    let scale = context.settle_unit(TimeUnit::Seconds, None);
+    Paired::new(Lines::new(input, Blkparse { scale, selection }), selection, context)
+}
+
+/// Whether the line is one of blkparse's.
+pub(crate) fn looks_like(line: &[u8]) -> bool {
+    head(&mut Cursor::new(line), 1).is_ok_and(|head| head.action.len() <= 2 && head.has_fraction)
+}
+
+fn kind(action: &[u8]) -> Option<Kind> {
+    match action {
+        &[letter] => Kind::from_letter(letter),
+        _ => None,
+    }
+}
+
+struct Head<'a> {
+    device: crate::devices::Key<'static>,
+    at: u64,
+    has_fraction: bool,
+    pid: u32,
+    action: &'a [u8],
+}
+
+fn head<'a>(cursor: &mut Cursor<'a>, scale: u64) -> Result<Head<'a>, Bad> {
+    cursor.blanks();
+    let device = cursor.device()?;
+    cursor.blanks();
+    cursor.number("cpu")?;
+    cursor.blanks();
+    cursor.number("sequence")?;
+    cursor.blanks();
+    let has_fraction = cursor.clone().word().contains(&b'.');
+    let at = cursor.decimal("time", scale)?;
+    cursor.blanks();
+    let pid = cursor.number32("pid")?;
+    cursor.blanks();
+    let action = cursor.word();
+    if action.is_empty() {
+        return Err(cursor.bad("action", "an action (Q, I, D, C, ...)"));
+    }
+    cursor.blanks();
+    Ok(Head { device, at, has_fraction, pid, action })
+}
+
+impl LineFormat for Blkparse {
+    type Item = Event;
+
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Event>, Bad> {
+        let mut cursor = Cursor::new(line);
+        let head = head(&mut cursor, self.scale)?;
+        let Some(kind) = kind(head.action).filter(|&kind| self.selection.wants(kind)) else { return Ok(None) };
+        let rwbs = cursor.rwbs()?;
+        cursor.blanks();
+        let (sector, sectors) = extent(&mut cursor)?;
+        let rest = cursor.rest().trim_ascii_end();
+        let open = memchr::memchr(b'[', rest);
+        let (Some(open), true) = (open, rest.ends_with(b"]")) else {
+            return Err(cursor.bad("comm", "a process or an error in brackets"));
+        };
+        let comm = &rest[open + 1..rest.len() - 1];
+        let process = match kind {
+            Kind::Start(event) if event == self.selection.start => context.process(head.pid, comm),
+            _ => None,
+        };
+        let (device, at, place) = (head.device, head.at, context.place);
+        Ok(Some(Event { kind, at, device, rwbs, sector, sectors, priority: None, process, place }))
+    }
+
+    fn is_over(&self, line: &[u8]) -> bool {
+        let line = line.trim_ascii_start();
+        let of_summary = [b"CPU".as_slice(), b"Total ", b"Reads Queued", b"Throughput", b"Events ("];
+        of_summary.iter().any(|start| line.starts_with(start)) || memmem::find(line, b"Reads Queued:").is_some()
+    }
+}
+
+/// `sector + sectors`, `sector`, or nothing.
+fn extent(cursor: &mut Cursor<'_>) -> Result<(u64, u64), Bad> {
+    if matches!(cursor.peek(), Some(b'[' | b'(')) {
+        return Ok((0, 0));
+    }
+    let sector = cursor.number("sector")?;
+    cursor.blanks();
+    if !cursor.eat(b'+') {
+        return Ok((sector, 0));
+    }
+    cursor.blanks();
+    let sectors = u64::from(cursor.number32("sectors")?);
+    cursor.blanks();
+    Ok((sector, sectors))
+}

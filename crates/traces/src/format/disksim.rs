@@ -1,0 +1,55 @@
+//! DiskSim ASCII: `arrival devno blkno bcount flags`, white space between.
+//!
+//! - *arrival*: decimal **milliseconds** since the simulation began, ascending.
+//! - *devno*: the device.
+//! - *blkno*, *bcount*: in the device's blocks; 512 bytes unless [`Options::block_bytes`](crate::Options::block_bytes)
+//!   says otherwise.
+//! - *flags*: **hexadecimal**; bit 0 set is a read, clear a write. DiskSim's other bits (asynchronous, time-critical)
+//!   are not used by its own examples and are not read.
+//!
+//! Trap: [MQSim](super::mqsim) traces have five numbers a line as well, with the arrival in whole nanoseconds. A file in
+//! which no arrival has a fraction is taken for MQSim's unless the format is named.
+//!
+//! Source: the DiskSim 4.0 reference manual, section on input formats (Carnegie Mellon University).
+
+use elevator::{Op, SECTOR_BYTES, Time};
+
+use crate::context::Context;
+use crate::devices::Key;
+use crate::input::Input;
+use crate::lines::{LineFormat, Lines};
+use crate::options::TimeUnit;
+use crate::record::Record;
+use crate::scan::{Bad, Cursor};
+
+pub(crate) struct DiskSim {
+    scale: u64,
+    block_bytes: u64,
+}
+
+pub(crate) fn reader(input: Input, context: &mut Context) -> Lines<DiskSim> {
+    let scale = context.settle_unit(TimeUnit::Milliseconds, None);
+    let block_bytes = context.options.block_bytes.map_or(SECTOR_BYTES, u64::from);
+    Lines::new(input, DiskSim { scale, block_bytes })
+}
+
+impl LineFormat for DiskSim {
+    type Item = Record;
+
+    #[inline]
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, Bad> {
+        let mut cursor = Cursor::new(line);
+        cursor.blanks();
+        let at = Time::from_nanos(cursor.decimal("arrival", self.scale)?);
+        cursor.blanks();
+        let device = context.device(Key::Number(cursor.number("devno")?))?;
+        cursor.blanks();
+        let offset = cursor.blocks("blkno", self.block_bytes)?;
+        cursor.blanks();
+        let bytes = cursor.blocks("bcount", self.block_bytes)?;
+        cursor.blanks();
+        let op = if cursor.hex("flags")? & 1 == 1 { Op::Read } else { Op::Write };
+        cursor.end("flags")?;
+        Ok(Some(Record::new(at, device, op, offset, bytes)))
+    }
+}

@@ -1,0 +1,70 @@
+//! DiskSim's validation traces: a physical drive, measured one request at a time.
+//! `R|W kind blkno bcount service gap`, blanks between.
+//!
+//! - *R* or *W*.
+//! - *kind*: `Hit`, `Miss`, and for writes `Doub`, `Trip`: what the drive's buffer was seen to do. Not kept.
+//! - *blkno*, *bcount*: in the drive's blocks; 512 bytes unless [`Options::block_bytes`](crate::Options::block_bytes)
+//!   says otherwise.
+//! - *service*: the measured response time, decimal **microseconds**. Becomes the completion.
+//! - *gap*: decimal microseconds from this request's completion to the arrival of the next.
+//!
+//! Trap: there is no arrival time; it is summed up from the services and gaps, the first request at zero, in fixed
+//! point, so that no error accumulates. The issuer waited for each completion: one process, never two in flight.
+//!
+//! Source: the `valid` directory of DiskSim 4.0; the traces were measured by Worthington, Ganger and Patt, and by CMU's
+//! DIXtrac.
+
+use elevator::{SECTOR_BYTES, Time};
+
+use crate::context::Context;
+use crate::devices::Key;
+use crate::input::Input;
+use crate::lines::{LineFormat, Lines};
+use crate::options::TimeUnit;
+use crate::record::Record;
+use crate::scan::{Bad, Cursor};
+
+pub(crate) struct Validate {
+    scale: u64,
+    block_bytes: u64,
+    now: u64,
+}
+
+pub(crate) fn reader(input: Input, context: &mut Context) -> Lines<Validate> {
+    let scale = context.settle_unit(TimeUnit::Microseconds, None);
+    let block_bytes = context.options.block_bytes.map_or(SECTOR_BYTES, u64::from);
+    Lines::new(input, Validate { scale, block_bytes, now: 0 })
+}
+
+impl LineFormat for Validate {
+    type Item = Record;
+
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, Bad> {
+        let mut cursor = Cursor::new(line);
+        cursor.blanks();
+        let op = cursor.read_or_write("read or write")?;
+        cursor.blanks();
+        if cursor.word().is_empty() {
+            return Err(cursor.bad("kind", "Hit or Miss"));
+        }
+        cursor.blanks();
+        let offset = cursor.blocks("blkno", self.block_bytes)?;
+        cursor.blanks();
+        let bytes = cursor.blocks("bcount", self.block_bytes)?;
+        cursor.blanks();
+        let service = cursor.decimal("service time", self.scale)?;
+        cursor.blanks();
+        let gap = cursor.decimal("gap", self.scale)?;
+        cursor.end("gap")?;
+        let device = context.device(Key::Number(0))?;
+        let mut record = Record::new(Time::from_nanos(self.now), device, op, offset, bytes);
+        let completed = self.now.checked_add(service);
+        let next = completed.and_then(|completed| completed.checked_add(gap));
+        let (Some(completed), Some(next)) = (completed, next) else {
+            return Err(cursor.bad("gap", "times that sum up to less than 584 years"));
+        };
+        record.completed = Some(Time::from_nanos(completed));
+        self.now = next;
+        Ok(Some(record))
+    }
+}

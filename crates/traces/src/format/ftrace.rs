@@ -1,0 +1,236 @@
+//! ftrace's text: what `trace`, `trace_pipe` and `trace-cmd report` show, and `perf script` nearly.
+//!
+//! `comm-pid [cpu] flags seconds: event: payload`, where the payload is
+//!
+//! - of `block_io_start`, `block_rq_insert`, `block_rq_issue`, `block_io_done`:
+//!   `major,minor RWBS bytes (command) sector + sectors class,hint,level [comm]`;
+//! - of `block_rq_complete`: `major,minor RWBS (command) sector + sectors class,hint,level [error]`;
+//! - of `block_bio_queue`: `major,minor RWBS sector + sectors [comm]`; of `block_bio_complete` with `[error]`.
+//!
+//! Sectors of **512 bytes**, time in **seconds** with six decimals (nine from trace-cmd); kernels before 6.6 have no
+//! `class,hint,level`. Times are since boot and are moved so that the first request is at zero.
+//!
+//! Traps: the request's process is who stands at the *start*: an issue may be a kernel worker's, a completion is an
+//! interrupt's. A prefix of `<...>` has lost the name, the brackets have it. A `block_io_start` says how much the
+//! submission had that made the request; what merged into it later has no event, so the issue's extent counts (see
+//! `pairing`). `block_rq_insert` does not fire under `none`. `block_bio_queue` names the partition where requests name
+//! the disk. Clocks without a decimal point (`counter`, `x86-tsc`) count something else than seconds; they are taken as
+//! nanoseconds, and that is said.
+//!
+//! Source: Linux, `include/trace/events/block.h` and `kernel/trace/trace_output.c`; tried on recordings of kernel 6.18.
+
+use elevator::{Priority, PriorityClass};
+use memchr::{memchr, memmem, memrchr};
+
+use crate::context::Context;
+use crate::devices::Key;
+use crate::events::{Event, Kind, Selection, Survey};
+use crate::input::{BUFFER_BYTES, Input};
+use crate::lines::{LineFormat, Lines};
+use crate::options::TimeUnit;
+use crate::pairing::Paired;
+use crate::record::Pid;
+use crate::rwbs::Rwbs;
+use crate::scan::{Bad, Cursor};
+use crate::skips::Oddity;
+
+pub(crate) struct Ftrace {
+    scale: u64,
+    selection: Selection,
+}
+
+pub(crate) fn reader(mut input: Input, context: &mut Context) -> Paired<Lines<Ftrace>> {
+    let mut survey = Survey::default();
+    let mut fraction = true;
+    for line in input.peek(BUFFER_BYTES).split(|&byte| byte == b'\n') {
+        if let Some(found) = find_event(line) {
+            survey.saw(found.kind);
+            fraction = stamp(found.prefix).contains(&b'.');
+        }
+    }
+    let selection = survey.choose(context.options.event);
+    let scale = context.settle_unit(TimeUnit::Seconds, (!fraction).then_some(TimeUnit::Nanoseconds));
+    context.epoch_clock = true;
+    Paired::new(Lines::new(input, Ftrace { scale, selection }), selection, context)
+}
+
+/// Whether the text has a line of a block event.
+pub(crate) fn looks_like(head: &[u8]) -> bool {
+    head.starts_with(b"# tracer:") || head.split(|&byte| byte == b'\n').any(|line| find_event(line).is_some())
+}
+
+struct Found<'a> {
+    kind: Kind,
+    /// What stands before the event's name: process, cpu, flags, time.
+    prefix: &'a [u8],
+    payload: &'a [u8],
+}
+
+fn find_event(line: &[u8]) -> Option<Found<'_>> {
+    memmem::find_iter(line, b": block").find_map(|at| {
+        let rest = &line[at + 2..];
+        let rest = rest.strip_prefix(b"block:").unwrap_or(rest);
+        let name = &rest[..memchr(b':', rest)?];
+        let kind = Kind::from_tracepoint(name)?;
+        Some(Found { kind, prefix: &line[..at], payload: &rest[name.len() + 1..] })
+    })
+}
+
+/// The last word of a prefix.
+fn stamp(prefix: &[u8]) -> &[u8] {
+    let from = memrchr(b' ', prefix).map_or(0, |at| at + 1);
+    &prefix[from..]
+}
+
+impl LineFormat for Ftrace {
+    type Item = Event;
+
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Event>, Bad> {
+        let Some(found) = find_event(line) else { return other_line(line, context).map(|()| None) };
+        if !self.selection.wants(found.kind) {
+            return Ok(None);
+        }
+        let mut time = Cursor::new(line);
+        time.advance(found.prefix.len() - stamp(found.prefix).len());
+        let at = time.decimal("time", self.scale)?;
+        let mut payload = Cursor::new(line);
+        payload.advance(line.len() - found.payload.len());
+        let payload = parse_payload(payload)?;
+        let process = match found.kind {
+            Kind::Start(event) if event == self.selection.start => {
+                process(found.prefix, payload.bracketed, context)
+            }
+            _ => None,
+        };
+        let Payload { device, rwbs, sector, sectors, priority, .. } = payload;
+        let (kind, place) = (found.kind, context.place);
+        Ok(Some(Event { kind, at, device, rwbs, sector, sectors, priority, process, place }))
+    }
+}
+
+/// A line without a block event: a comment, another event, a note of lost events; or no trace at all.
+fn other_line(line: &[u8], context: &mut Context) -> Result<(), Bad> {
+    if memmem::find(line, b" EVENTS]").is_some() {
+        let lost = memmem::find(line, b"LOST ").map(|at| &line[at + 5..]);
+        let count = lost.and_then(|text| Cursor::new(text).number("lost").ok()).unwrap_or(1);
+        context.skips.add(Oddity::EventsLost, count, context.place);
+        return Ok(());
+    }
+    let is_event = cpu_at(line).is_some() && memmem::find(line, b": ").is_some() && memmem::find(line, b": block").is_none();
+    if line.is_empty() || line.starts_with(b"#") || is_event || is_other_block_event(line) {
+        return Ok(());
+    }
+    Err(Cursor::new(line).bad("event", "a line of an ftrace recording"))
+}
+
+/// A tracepoint of the block layer that is not read: plug, split, remap, getrq.
+fn is_other_block_event(line: &[u8]) -> bool {
+    memmem::find(line, b": block_").is_some_and(|at| memchr(b':', &line[at + 8..]).is_some())
+}
+
+/// Where `[cpu]` stands.
+fn cpu_at(text: &[u8]) -> Option<usize> {
+    memchr::memchr_iter(b'[', text).find(|&at| {
+        let rest = &text[at + 1..];
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        (1..=5).contains(&digits) && rest.get(digits) == Some(&b']')
+    })
+}
+
+struct Payload<'a> {
+    device: Key<'static>,
+    rwbs: Rwbs,
+    sector: u64,
+    sectors: u64,
+    priority: Option<Priority>,
+    /// What stands in brackets at the end: a comm, or an error.
+    bracketed: &'a [u8],
+}
+
+fn parse_payload(mut cursor: Cursor<'_>) -> Result<Payload<'_>, Bad> {
+    cursor.blanks();
+    let device = cursor.device()?;
+    cursor.blanks();
+    let rwbs = cursor.rwbs()?;
+    cursor.blanks();
+    let sector = sector_after_command(&mut cursor)?;
+    cursor.blanks();
+    if !cursor.eat(b'+') {
+        return Err(cursor.bad("sectors", "+ and a number of sectors"));
+    }
+    cursor.blanks();
+    let sectors = u64::from(cursor.number32("sectors")?);
+    cursor.blanks();
+    let priority = priority(&mut cursor);
+    cursor.blanks();
+    let rest = cursor.rest().trim_ascii_end();
+    let bracketed = rest.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
+    let bracketed = bracketed.ok_or_else(|| cursor.bad("comm", "a process or an error in brackets"))?;
+    Ok(Payload { device, rwbs, sector, sectors, priority, bracketed })
+}
+
+/// The sector, behind the number of bytes and the command in parentheses where those stand.
+fn sector_after_command(cursor: &mut Cursor<'_>) -> Result<u64, Bad> {
+    if cursor.peek() != Some(b'(') {
+        let number = cursor.number("sector")?;
+        cursor.blanks();
+        if cursor.peek() != Some(b'(') {
+            return Ok(number);
+        }
+    }
+    let Some(close) = memchr(b')', cursor.rest()) else {
+        return Err(cursor.bad("command", "a command in parentheses"));
+    };
+    cursor.advance(close + 1);
+    cursor.blanks();
+    cursor.number("sector")
+}
+
+/// `class,hint,level`, where it stands.
+fn priority(cursor: &mut Cursor<'_>) -> Option<Priority> {
+    if cursor.peek() == Some(b'[') {
+        return None;
+    }
+    let word = cursor.word();
+    let mut parts = word.split(|&byte| byte == b',');
+    let class = match parts.next()? {
+        b"rt" => PriorityClass::RealTime,
+        b"be" => PriorityClass::BestEffort,
+        b"idle" => PriorityClass::Idle,
+        _ => return None,
+    };
+    let level = parts.nth(1)?;
+    let level = u8::try_from(Cursor::new(level).number("level").ok()?).ok().filter(|&level| level <= 7)?;
+    Some(Priority { class, level })
+}
+
+/// `comm-pid` and what may stand between that and `[cpu]`: a thread group in parentheses.
+fn process(prefix: &[u8], comm: &[u8], context: &mut Context) -> Option<Pid> {
+    let head = prefix[..cpu_at(prefix)?].trim_ascii();
+    let head = match (head.ends_with(b")"), memrchr(b'(', head)) {
+        (true, Some(at)) => head[..at].trim_ascii_end(),
+        _ => head,
+    };
+    let at = memchr::memrchr2(b'-', b' ', head)?;
+    let pid = Cursor::new(&head[at + 1..]).number32("pid").ok()?;
+    let name = if comm.is_empty() { head[..at].trim_ascii_end() } else { comm };
+    context.process(pid, name)
+}
+
+/// Fields that blkparse has as well.
+impl Cursor<'_> {
+    /// `major,minor`.
+    pub(crate) fn device(&mut self) -> Result<Key<'static>, Bad> {
+        let major = self.number32("device")?;
+        if !self.eat(b',') {
+            return Err(self.bad("device", "a device as major,minor"));
+        }
+        self.blanks();
+        Ok(Key::Pair(major, self.number32("device")?))
+    }
+
+    pub(crate) fn rwbs(&mut self) -> Result<Rwbs, Bad> {
+        let from = *self;
+        Rwbs::parse(self.word()).ok_or_else(|| from.bad("RWBS", "letters such as R, WS or FWFSM"))
+    }
+}

@@ -1,0 +1,51 @@
+//! MQSim: `arrival device lbn sectors type`, blanks between.
+//!
+//! - *arrival*: whole **nanoseconds** since the trace began.
+//! - *device*: MQSim reads it and makes nothing of it; the published traces number a RAID's disks here. Read as a device.
+//! - *lbn*, *sectors*: in sectors of 512 bytes.
+//! - *type*: 0 is a write, 1 a read.
+//!
+//! Trap: MQSim's configuration has a time unit (pico-, nano-, microseconds) which some releases ignore; the published
+//! traces are in nanoseconds. Another unit must be named.
+//!
+//! Source: MQSim's README and the traces in its repository (SAFARI, ETH Zurich).
+
+use elevator::{SECTOR_BYTES, Time};
+
+use crate::context::Context;
+use crate::devices::Key;
+use crate::input::Input;
+use crate::lines::{LineFormat, Lines};
+use crate::options::TimeUnit;
+use crate::record::Record;
+use crate::scan::{Bad, Cursor};
+
+pub(crate) struct MqSim {
+    scale: u64,
+}
+
+pub(crate) fn reader(input: Input, context: &mut Context) -> Lines<MqSim> {
+    let scale = context.settle_unit(TimeUnit::Nanoseconds, None);
+    Lines::new(input, MqSim { scale })
+}
+
+impl LineFormat for MqSim {
+    type Item = Record;
+
+    #[inline]
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, Bad> {
+        let mut cursor = Cursor::new(line);
+        cursor.blanks();
+        let at = Time::from_nanos(cursor.decimal("arrival", self.scale)?);
+        cursor.blanks();
+        let device = context.device(Key::Number(cursor.number("device")?))?;
+        cursor.blanks();
+        let offset = cursor.blocks("lbn", SECTOR_BYTES)?;
+        cursor.blanks();
+        let bytes = cursor.blocks("sectors", SECTOR_BYTES)?;
+        cursor.blanks();
+        let op = cursor.read_is("type", 1)?;
+        cursor.end("type")?;
+        Ok(Some(Record::new(at, device, op, offset, bytes)))
+    }
+}

@@ -1,0 +1,74 @@
+//! MSR Cambridge (SNIA 388): `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, no heading.
+//!
+//! - *Timestamp*: Windows FILETIME, ticks of **100 ns** since 1601. Moved so that the first request is at zero.
+//! - *Hostname*, *DiskNumber*: together the device, `src1.2`.
+//! - *Type*: `Read` or `Write`.
+//! - *Offset*, *Size*: **bytes**.
+//! - *ResponseTime*: **100 ns** ticks as well. Becomes the completion.
+//!
+//! Traps: recorded *below* Windows' cache, per volume of a server: what the elevator would see. No process identity. Some
+//! republished copies have Unix time stamps, which is told from their size and said.
+//!
+//! Source: Narayanan, Donnelly, Rowstron, *Write Off-Loading*, FAST 2008, and the README published with the traces.
+
+use elevator::Time;
+
+use crate::context::Context;
+use crate::devices::Key;
+use crate::input::Input;
+use crate::lines::{LineFormat, Lines};
+use crate::options::TimeUnit;
+use crate::record::Record;
+use crate::scan::{Bad, Cursor};
+use crate::unit;
+
+/// FILETIME of 1970 and 2100: as ticks, stamps of this size are in the traces' own unit.
+const FILETIMES: std::ops::Range<u64> = 116_444_736_000_000_000..157_766_880_000_000_000;
+
+pub(crate) struct Msr {
+    scale: u64,
+}
+
+pub(crate) fn reader(mut input: Input, context: &mut Context) -> Lines<Msr> {
+    let first = unit::column(input.peek(4_096), 0, b',').first().copied();
+    let judged = first.filter(|stamp| !FILETIMES.contains(stamp)).and_then(unit::by_epoch);
+    let scale = context.settle_unit(TimeUnit::Ticks, judged);
+    context.epoch_clock = true;
+    Lines::new(input, Msr { scale })
+}
+
+impl LineFormat for Msr {
+    type Item = Record;
+
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, Bad> {
+        let mut cursor = Cursor::new(line);
+        let at = Time::from_nanos(cursor.decimal("Timestamp", self.scale)?);
+        cursor.comma("Timestamp")?;
+        let name = host_and_disk(&mut cursor)?;
+        let op = cursor.read_or_write("Type")?;
+        cursor.comma("Type")?;
+        let offset = cursor.number("Offset")?;
+        cursor.comma("Offset")?;
+        let bytes = cursor.number("Size")?;
+        cursor.comma("Size")?;
+        let response = cursor.decimal("ResponseTime", self.scale)?;
+        cursor.end("ResponseTime")?;
+        let device = context.device(Key::Name(name))?;
+        let mut record = Record::new(at, device, op, offset, bytes);
+        record.completed = at.as_nanos().checked_add(response).map(Time::from_nanos);
+        Ok(Some(record))
+    }
+}
+
+/// `Hostname,DiskNumber` as one name, with the comma still in it.
+fn host_and_disk<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], Bad> {
+    let rest = cursor.rest();
+    if cursor.word_until(b',').is_empty() {
+        return Err(cursor.bad("Hostname", "a host's name"));
+    }
+    cursor.comma("Hostname")?;
+    cursor.number("DiskNumber")?;
+    let name = &rest[..rest.len() - cursor.rest().len()];
+    cursor.comma("DiskNumber")?;
+    Ok(name)
+}

@@ -1,0 +1,57 @@
+//! SPC-1, and with it the UMass Financial and WebSearch traces: `ASU,LBA,Size,Opcode,Timestamp[,more…]`, blanks allowed
+//! around the commas.
+//!
+//! - *ASU*: application-specific unit, from 0; a device each.
+//! - *LBA*: in the unit's blocks; 512 bytes (so in Financial1: 303567 + 3584/512 = 303574, the next row's), unless
+//!   [`Options::block_bytes`](crate::Options::block_bytes) says otherwise.
+//! - *Size*: **bytes**. Zero is legal; such a row moves nothing and is left out and counted.
+//! - *Opcode*: `R` or `W`, in either case.
+//! - *Timestamp*: decimal **seconds** since the trace began.
+//! - Further fields are optional and ignored.
+//!
+//! Source: Storage Performance Council, *SPC Trace File Format Specification*; the UMass Trace Repository.
+
+use elevator::{SECTOR_BYTES, Time};
+
+use crate::context::Context;
+use crate::devices::Key;
+use crate::input::Input;
+use crate::lines::{LineFormat, Lines};
+use crate::options::TimeUnit;
+use crate::record::Record;
+use crate::scan::{Bad, Cursor};
+
+pub(crate) struct Spc {
+    scale: u64,
+    block_bytes: u64,
+}
+
+pub(crate) fn reader(input: Input, context: &mut Context) -> Lines<Spc> {
+    let scale = context.settle_unit(TimeUnit::Seconds, None);
+    let block_bytes = context.options.block_bytes.map_or(SECTOR_BYTES, u64::from);
+    Lines::new(input, Spc { scale, block_bytes })
+}
+
+impl LineFormat for Spc {
+    type Item = Record;
+
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, Bad> {
+        let mut cursor = Cursor::new(line);
+        cursor.blanks();
+        let unit = cursor.number("ASU")?;
+        cursor.comma("ASU")?;
+        let offset = cursor.blocks("LBA", self.block_bytes)?;
+        cursor.comma("LBA")?;
+        let bytes = cursor.number("Size")?;
+        cursor.comma("Size")?;
+        let op = cursor.read_or_write("Opcode")?;
+        cursor.comma("Opcode")?;
+        let at = Time::from_nanos(cursor.decimal("Timestamp", self.scale)?);
+        cursor.blanks();
+        if cursor.peek() != Some(b',') {
+            cursor.end("Timestamp")?;
+        }
+        let device = context.device(Key::Number(unit))?;
+        Ok(Some(Record::new(at, device, op, offset, bytes)))
+    }
+}

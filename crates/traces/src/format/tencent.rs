@@ -1,0 +1,55 @@
+//! Tencent CBS (SNIA 28064): `Timestamp,Offset,Size,IOType,VolumeID`, no heading, in hourly `.tgz` archives.
+//!
+//! - *Timestamp*: **seconds** since 1970. Moved so that the first request is in the first second.
+//! - *Offset*, *Size*: **sectors of 512 bytes**.
+//! - *IOType*: 0 is a read, 1 a write.
+//! - *VolumeID*: a virtual disk. A file has thousands of them: choose one.
+//!
+//! Trap: whole seconds, so a second's requests would all arrive at once. They are [spread](crate::spread) over their
+//! second by a seeded generator, in file order.
+//!
+//! Source: Zhang et al., *OSCA: An Online-Model Based Cache Allocation Scheme in Cloud Block Storage Systems*, USENIX ATC
+//! 2020, and the README published with the traces.
+
+use elevator::{SECTOR_BYTES, Time};
+
+use crate::context::{Context, Source};
+use crate::devices::Key;
+use crate::input::Input;
+use crate::lines::{LineFormat, Lines};
+use crate::options::TimeUnit;
+use crate::record::Record;
+use crate::scan::{Bad, Cursor};
+use crate::spread::spread_seconds;
+use crate::unit;
+
+pub(crate) struct Tencent {
+    scale: u64,
+}
+
+pub(crate) fn reader(mut input: Input, context: &mut Context) -> Box<dyn Source> {
+    let first = unit::column(input.peek(4_096), 0, b',').first().copied();
+    let scale = context.settle_unit(TimeUnit::Seconds, first.and_then(unit::by_epoch));
+    context.epoch_clock = true;
+    spread_seconds(Lines::new(input, Tencent { scale }), context)
+}
+
+impl LineFormat for Tencent {
+    type Item = Record;
+
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, Bad> {
+        let mut cursor = Cursor::new(line);
+        let at = Time::from_nanos(cursor.decimal("Timestamp", self.scale)?);
+        cursor.comma("Timestamp")?;
+        let offset = cursor.blocks("Offset", SECTOR_BYTES)?;
+        cursor.comma("Offset")?;
+        let bytes = cursor.blocks("Size", SECTOR_BYTES)?;
+        cursor.comma("Size")?;
+        let op = cursor.read_is("IOType", 0)?;
+        cursor.comma("IOType")?;
+        let volume = cursor.number("VolumeID")?;
+        cursor.end("VolumeID")?;
+        let device = context.device(Key::Number(volume))?;
+        Ok(Some(Record::new(at, device, op, offset, bytes)))
+    }
+}

@@ -1,0 +1,195 @@
+//! Lines and bytes of a stream, through one buffer of fixed size.
+
+use std::io::{self, Read};
+
+/// The buffer: how much of a file may be looked at before anything is decided, and the longest line.
+pub(crate) const BUFFER_BYTES: usize = 256 * 1024;
+
+/// A line, without its end.
+pub(crate) struct Line<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Whether the stream ended before the line did, and so the line may be cut.
+    pub(crate) unended: bool,
+    /// Whether it certainly is: the compressed stream ends before its own end.
+    pub(crate) cut: bool,
+}
+
+/// Why no more can be read.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    Failed(io::Error),
+    LineTooLong,
+}
+
+/// A stream with a buffer in front of it.
+pub(crate) struct Input {
+    source: Box<dyn Read>,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Bytes that went by before `start`.
+    passed: u64,
+    ended: bool,
+    cut: bool,
+    failure: Option<io::Error>,
+}
+
+impl Input {
+    pub(crate) fn new(source: Box<dyn Read>) -> Self {
+        Self {
+            source,
+            buffer: vec![0; BUFFER_BYTES],
+            start: 0,
+            end: 0,
+            passed: 0,
+            ended: false,
+            cut: false,
+            failure: None,
+        }
+    }
+
+    /// Position of the next byte.
+    pub(crate) fn position(&self) -> u64 {
+        self.passed
+    }
+
+    /// Whether a compressed stream ended before its end.
+    pub(crate) fn was_cut(&self) -> bool {
+        self.cut && self.start == self.end
+    }
+
+    /// The cut was reported.
+    pub(crate) fn forget_cut(&mut self) {
+        self.cut = false;
+    }
+
+    /// Up to `want` of the next bytes, without passing them; fewer only at the end or beyond the buffer's size.
+    pub(crate) fn peek(&mut self, want: usize) -> &[u8] {
+        while self.end - self.start < want && self.refill() {}
+        &self.buffer[self.start..self.end.min(self.start + want)]
+    }
+
+    /// Passes `bytes` bytes that were peeked at.
+    pub(crate) fn pass(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.end - self.start);
+        self.start += bytes;
+        self.passed += bytes as u64;
+    }
+
+    /// What ended the stream, if it was a failure.
+    pub(crate) fn failure(&mut self) -> Result<(), Stop> {
+        match self.failure.take() {
+            Some(error) if self.start == self.end => Err(Stop::Failed(error)),
+            other => {
+                self.failure = other;
+                Ok(())
+            }
+        }
+    }
+
+    /// The next line, without `\n` or `\r\n`.
+    pub(crate) fn line(&mut self) -> Result<Option<Line<'_>>, Stop> {
+        let mut searched = 0;
+        loop {
+            let waiting = &self.buffer[self.start..self.end];
+            if let Some(length) = memchr::memchr(b'\n', &waiting[searched..]) {
+                return Ok(Some(self.take_line(searched + length, 1)));
+            }
+            searched = waiting.len();
+            if searched == self.buffer.len() {
+                return Err(Stop::LineTooLong);
+            }
+            if !self.refill() {
+                return self.last_line();
+            }
+        }
+    }
+
+    fn last_line(&mut self) -> Result<Option<Line<'_>>, Stop> {
+        match self.end - self.start {
+            0 => self.failure().map(|()| None),
+            length => Ok(Some(self.take_line(length, 0))),
+        }
+    }
+
+    fn take_line(&mut self, length: usize, terminator: usize) -> Line<'_> {
+        let from = self.start;
+        self.start += length + terminator;
+        self.passed += (length + terminator) as u64;
+        let bytes = &self.buffer[from..from + length];
+        let unended = terminator == 0;
+        Line { bytes: bytes.strip_suffix(b"\r").unwrap_or(bytes), unended, cut: unended && self.cut }
+    }
+
+    /// Reads more behind what is waiting; false if there is no more, or no room.
+    fn refill(&mut self) -> bool {
+        if self.ended {
+            return false;
+        }
+        if self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        self.end < self.buffer.len() && self.read_more()
+    }
+
+    fn read_more(&mut self) -> bool {
+        loop {
+            match self.source.read(&mut self.buffer[self.end..]) {
+                Ok(0) => self.ended = true,
+                Ok(read) => self.end += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    self.ended = true;
+                    self.cut = true;
+                }
+                Err(error) => {
+                    self.ended = true;
+                    self.failure = Some(error);
+                }
+            }
+            return !self.ended;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives one byte at a time, as the worst of streams may.
+    struct Dribble(Vec<u8>, usize);
+
+    impl Read for Dribble {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let Some(&byte) = self.0.get(self.1) else { return Ok(0) };
+            into[0] = byte;
+            self.1 += 1;
+            Ok(1)
+        }
+    }
+
+    fn lines(text: &[u8]) -> Vec<(String, bool)> {
+        let mut input = Input::new(Box::new(Dribble(text.to_vec(), 0)));
+        let mut lines = Vec::new();
+        while let Some(line) = input.line().unwrap() {
+            lines.push((String::from_utf8(line.bytes.to_vec()).unwrap(), line.unended));
+        }
+        lines
+    }
+
+    #[test]
+    fn lines_end_in_any_of_three_ways() {
+        let expected = [("a", false), ("", false), ("bc", false), ("d", true)];
+        let expected: Vec<_> = expected.iter().map(|&(text, cut)| (text.to_string(), cut)).collect();
+        assert_eq!(lines(b"a\n\r\nbc\r\nd"), expected);
+        assert_eq!(lines(b""), []);
+    }
+
+    #[test]
+    fn a_line_longer_than_the_buffer_is_refused() {
+        let mut input = Input::new(Box::new(io::repeat(b'x')));
+        assert!(matches!(input.line(), Err(Stop::LineTooLong)));
+    }
+}

@@ -1,0 +1,86 @@
+//! What all line-oriented formats share.
+
+use crate::context::{Context, Source};
+use crate::error::{Error, Place};
+use crate::input::Input;
+use crate::record::Record;
+use crate::scan::Bad;
+use crate::skips::Oddity;
+
+/// One format's line.
+pub(crate) trait LineFormat {
+    /// What a line says.
+    type Item;
+
+    /// What the line says; `None` if it says nothing that matters here.
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Self::Item>, Bad>;
+
+    /// Whether the rest of the file, from this line on, is something else (a printed summary).
+    fn is_over(&self, _line: &[u8]) -> bool {
+        false
+    }
+}
+
+/// The lines of an input, as a format understands them.
+pub(crate) struct Lines<F> {
+    input: Input,
+    format: F,
+    over: bool,
+    number: u64,
+}
+
+impl<F: LineFormat> Lines<F> {
+    pub(crate) fn new(input: Input, format: F) -> Self {
+        Self { input, format, over: false, number: 0 }
+    }
+
+    /// What the next line says that says anything.
+    #[inline]
+    pub(crate) fn next_item(&mut self, context: &mut Context) -> Result<Option<F::Item>, Error> {
+        while !self.over {
+            let line = match self.input.line() {
+                Ok(Some(line)) => line,
+                Ok(None) => break,
+                Err(stop) => return Err(context.stopped(stop)),
+            };
+            let (bytes, unended, cut) = (line.bytes, line.unended, line.cut);
+            self.number += 1;
+            let number = self.number;
+            context.place = Place::Line(number);
+            if cut {
+                break;
+            }
+            match self.format.parse(bytes, context) {
+                Ok(Some(item)) => {
+                    context.good();
+                    return Ok(Some(item));
+                }
+                Ok(None) => {}
+                Err(_) if bytes.is_empty() || is_heading(number, bytes) => {}
+                Err(_) if self.format.is_over(bytes) => self.over = true,
+                Err(_) if unended => context.skip(Oddity::CutShort)?,
+                Err(bad) => context.malformed(bad, bytes)?,
+            }
+        }
+        self.finish(context)
+    }
+
+    fn finish(&mut self, context: &mut Context) -> Result<Option<F::Item>, Error> {
+        if !self.over && self.input.was_cut() {
+            context.skip(Oddity::CutShort)?;
+        }
+        self.over = true;
+        Ok(None)
+    }
+}
+
+/// The first line may be a row of column names, in formats published without one.
+fn is_heading(number: u64, line: &[u8]) -> bool {
+    number == 1 && line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'"' || *byte == b'#')
+}
+
+impl<F: LineFormat<Item = Record>> Source for Lines<F> {
+    fn next(&mut self, context: &mut Context) -> Result<Option<Record>, Error> {
+        self.next_item(context)
+    }
+}

@@ -1,0 +1,45 @@
+//! What processes are called.
+
+use std::collections::HashMap;
+
+use crate::record::Pid;
+
+/// Names kept; a bound for hostile recordings.
+pub(crate) const NAMES_MAX: usize = 65_536;
+/// Linux's own limit is 15; tools that print longer ones exist.
+const NAME_BYTES_MAX: usize = 64;
+
+/// The latest name of each process.
+#[derive(Default)]
+pub(crate) struct Names {
+    names: HashMap<u32, Box<[u8]>>,
+    last: Option<(u32, Box<[u8]>)>,
+}
+
+impl Names {
+    /// Notes that `pid` is called `name`; false if that was not kept.
+    pub(crate) fn note(&mut self, pid: Pid, name: &[u8]) -> bool {
+        if name.is_empty() || name == b"<...>" {
+            return true;
+        }
+        if self.last.as_ref().is_some_and(|(last, known)| *last == pid.0 && **known == *name) {
+            return true;
+        }
+        if name.len() > NAME_BYTES_MAX {
+            return false;
+        }
+        let known = self.names.get(&pid.0);
+        if known.is_none() && self.names.len() >= NAMES_MAX {
+            return false;
+        }
+        if known.is_none_or(|known| **known != *name) {
+            self.names.insert(pid.0, name.into());
+        }
+        self.last = Some((pid.0, name.into()));
+        true
+    }
+
+    pub(crate) fn get(&self, pid: Pid) -> Option<std::borrow::Cow<'_, str>> {
+        self.names.get(&pid.0).map(|name| String::from_utf8_lossy(name))
+    }
+}

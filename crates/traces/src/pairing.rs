@@ -1,0 +1,364 @@
+//! Starts and completions brought together.
+//!
+//! A completion names no request, only a device, a direction and an extent; and the extents differ:
+//!
+//! - requests merge, so that one completion ends several starts;
+//! - a large submission is split, so that several completions end one start;
+//! - a request grows by submissions of which there is no start event (`block_io_start`, `block_rq_insert`): its start
+//!   says 4 KiB, its issue 512 KiB.
+//!
+//! So starts wait here, ordered by device, direction and sector. An issue (or, where none is recorded, a completion) that
+//! contains starts stretches them until they cover it; a completion then takes its sectors from the starts that it
+//! overlaps, older ones first, and a start that has lost all its sectors is complete. Two reads of the same sectors at
+//! once are two starts, and each needs a completion of its own.
+//!
+//! Flushes have no sectors: the completion of a zero-length write ends the oldest flush. Where a device has no forced
+//! unit access, a write with FUA completes twice, first its data and then, after another flush, with zero length at the
+//! same sector; the second is its end.
+//!
+//! Requests come out in the order of their starts, so one that is not complete holds up those behind it; [`HELD_MAX`]
+//! bounds that.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use elevator::{Op, SECTOR_BYTES, Time};
+
+use crate::context::{Context, Source};
+use crate::devices::Key;
+use crate::error::{Error, ErrorKind, Place};
+use crate::events::{Event, EventSource, Kind, Selection};
+use crate::options::StartEvent;
+use crate::record::{DeviceId, Record};
+use crate::skips::Oddity;
+
+/// Requests held until they, or older ones, complete. Sixteen times Linux's largest queue of a device.
+const HELD_MAX: usize = 65_536;
+/// How far below an extent to look for a start that reaches into it, in starts.
+const LOOK_BACK: usize = 32;
+/// Starts that one event may concern: more than a request of the largest size has pages.
+const PARTS_MAX: usize = 4_096;
+/// How long a write with FUA or preflush waits for a second completion, in nanoseconds of the recording.
+const LINGER: u64 = 1_000_000_000;
+
+struct Held {
+    record: Record,
+    place: Place,
+    sector: u64,
+    sectors: u64,
+    /// Sectors that no completion has covered yet.
+    left: u64,
+    /// Its final extent is known.
+    issued: bool,
+    /// Complete, but a second completion may follow until then.
+    lingers_until: Option<u64>,
+}
+
+impl Held {
+    fn end(&self) -> u64 {
+        self.sector.saturating_add(self.sectors)
+    }
+
+    fn is_complete(&self) -> bool {
+        self.record.completed.is_some()
+    }
+}
+
+/// Device, direction, first sector, sequence number.
+type Place4 = (u32, u8, u64, u64);
+
+/// A source of records made from a source of events.
+pub(crate) struct Paired<E> {
+    events: E,
+    selection: Selection,
+    held: VecDeque<Held>,
+    /// Sequence number of the first held.
+    first: u64,
+    by_sector: BTreeSet<Place4>,
+    flushes: VecDeque<u64>,
+    now: u64,
+    ended: bool,
+    completions_seen: bool,
+    scratch: Vec<u64>,
+}
+
+impl<E: EventSource> Paired<E> {
+    pub(crate) fn new(events: E, selection: Selection, context: &mut Context) -> Self {
+        context.event = Some(selection.start);
+        Self {
+            events,
+            selection,
+            held: VecDeque::new(),
+            first: 0,
+            by_sector: BTreeSet::new(),
+            flushes: VecDeque::new(),
+            now: 0,
+            ended: false,
+            completions_seen: false,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Whether only what reaches the device is known, not what was submitted.
+    fn from_issues(&self) -> bool {
+        self.selection.start == StartEvent::Issue
+    }
+
+    fn take_event(&mut self, event: &Event, context: &mut Context) -> Result<(), Error> {
+        self.now = event.at;
+        let Some(op) = event.rwbs.op else {
+            if event.kind == Kind::Start(self.selection.start) {
+                context.skip(Oddity::OtherCommand)?;
+            }
+            return Ok(());
+        };
+        let device = device_of(event.device, context)?;
+        match event.kind {
+            Kind::Start(start) if start == self.selection.start => self.start(event, op, device, context),
+            Kind::Start(_) => {
+                self.issued(event, op, device, context);
+                Ok(())
+            }
+            Kind::End(_) => {
+                self.completed(event, op, device, context);
+                Ok(())
+            }
+        }
+    }
+
+    fn start(&mut self, event: &Event, op: Op, device: DeviceId, context: &mut Context) -> Result<(), Error> {
+        let flush = event.sectors == 0 && (op == Op::Flush || event.rwbs.flags.preflush);
+        // The block layer's own flush is the device's business, unless issues are all that was recorded.
+        if event.rwbs.own_flush && !self.from_issues() {
+            return Ok(());
+        }
+        let Some(offset) = event.sector.checked_mul(SECTOR_BYTES).or(flush.then_some(0)) else {
+            return context.skip(Oddity::BeyondCapacity);
+        };
+        let bytes = event.sectors.saturating_mul(SECTOR_BYTES);
+        let op = if flush { Op::Flush } else { op };
+        let offset = if flush { 0 } else { offset };
+        let mut record = Record::new(Time::from_nanos(event.at), device, op, offset, bytes);
+        record.flags = event.rwbs.flags;
+        record.flags.preflush &= !flush;
+        record.priority = event.priority;
+        record.process = event.process;
+        self.hold(record, event);
+        Ok(())
+    }
+
+    fn hold(&mut self, record: Record, event: &Event) {
+        let seq = self.first + self.held.len() as u64;
+        if record.op == Op::Flush {
+            self.flushes.push_back(seq);
+        } else {
+            self.by_sector.insert((record.device.0, record.op as u8, event.sector, seq));
+        }
+        self.held.push_back(Held {
+            record,
+            place: event.place,
+            sector: event.sector,
+            sectors: event.sectors,
+            left: event.sectors,
+            issued: !self.selection.grows(),
+            lingers_until: None,
+        });
+    }
+
+    fn get(&mut self, seq: u64) -> Option<&mut Held> {
+        self.held.get_mut(usize::try_from(seq.checked_sub(self.first)?).ok()?)
+    }
+
+    /// Held starts that overlap the extent, by sector and then by age, into `scratch`.
+    fn find_overlapping(&mut self, device: DeviceId, op: Op, from: u64, to: u64) {
+        let mut found = std::mem::take(&mut self.scratch);
+        found.clear();
+        let mut missed = 0;
+        for &(.., sector, seq) in
+            self.by_sector.range((device.0, op as u8, 0, 0)..(device.0, op as u8, to, 0)).rev()
+        {
+            let reaches = self.get_end(seq) > from;
+            if reaches && found.len() < PARTS_MAX {
+                found.push(seq);
+            } else if sector < from {
+                missed += 1;
+            }
+            if missed > LOOK_BACK || found.len() >= PARTS_MAX {
+                break;
+            }
+        }
+        found.reverse();
+        self.scratch = found;
+    }
+
+    fn get_end(&self, seq: u64) -> u64 {
+        seq.checked_sub(self.first).and_then(|index| self.held.get(index as usize)).map_or(0, Held::end)
+    }
+
+    /// A request was sent to the device: what it covers is what its starts have grown to.
+    fn issued(&mut self, event: &Event, op: Op, device: DeviceId, context: &mut Context) {
+        if self.selection.grows() && event.sectors > 0 {
+            self.stretch(device, op, event.sector, event.sector.saturating_add(event.sectors), context);
+        }
+    }
+
+    /// Stretches the starts within the extent until they cover it.
+    fn stretch(&mut self, device: DeviceId, op: Op, from: u64, to: u64, context: &mut Context) {
+        self.find_overlapping(device, op, from, to);
+        let parts = std::mem::take(&mut self.scratch);
+        let mut chosen: Vec<(u64, u64, u64)> = Vec::new();
+        for &seq in &parts {
+            let Some(held) = self.get(seq) else { continue };
+            let (sector, end) = (held.sector, held.end());
+            let follows = chosen.last().is_none_or(|&(_, _, last_end)| sector >= last_end);
+            if !held.issued && follows && sector >= from && end <= to {
+                chosen.push((seq, sector, end));
+            }
+        }
+        for (index, &(seq, sector, end)) in chosen.iter().enumerate() {
+            let new_sector = if index == 0 { from } else { sector };
+            let new_end = chosen.get(index + 1).map_or(to, |next| next.1);
+            context.grown += u64::from(new_sector != sector || new_end != end);
+            self.resize(seq, new_sector, new_end);
+        }
+        self.scratch = parts;
+    }
+
+    fn resize(&mut self, seq: u64, sector: u64, end: u64) {
+        let Some(held) = self.get(seq) else { return };
+        held.issued = true;
+        let key = (held.record.device.0, held.record.op as u8, held.sector, seq);
+        held.sector = sector;
+        held.sectors = end - sector;
+        held.left = held.sectors;
+        held.record.offset = sector.saturating_mul(SECTOR_BYTES);
+        held.record.bytes = held.sectors.saturating_mul(SECTOR_BYTES);
+        if key.2 != sector {
+            self.by_sector.remove(&key);
+            self.by_sector.insert((key.0, key.1, sector, seq));
+        }
+    }
+
+    fn completed(&mut self, event: &Event, op: Op, device: DeviceId, context: &mut Context) {
+        self.completions_seen = true;
+        if event.sectors == 0 {
+            return self.completed_empty(event, device, context);
+        }
+        let to = event.sector.saturating_add(event.sectors);
+        if self.selection.grows() {
+            self.stretch(device, op, event.sector, to, context);
+        }
+        self.find_overlapping(device, op, event.sector, to);
+        let parts = std::mem::take(&mut self.scratch);
+        let mut covered = event.sector;
+        for &seq in &parts {
+            covered = self.cover(seq, covered, to, event.at);
+        }
+        if covered == event.sector {
+            context.skips.add(Oddity::StrayCompletion, 1, event.place);
+        }
+        self.scratch = parts;
+    }
+
+    /// Gives a start the completed sectors from `from` on, if it begins no later; returns how far they are given away.
+    fn cover(&mut self, seq: u64, from: u64, to: u64, at: u64) -> u64 {
+        let Some(held) = self.get(seq) else { return from };
+        if held.is_complete() {
+            return from;
+        }
+        let begin = held.sector.max(from);
+        let end = held.end().min(to);
+        if end <= begin {
+            return from;
+        }
+        held.left = held.left.saturating_sub(end - begin);
+        if held.left == 0 {
+            held.record.completed = Some(Time::from_nanos(at));
+            let key = (held.record.device.0, held.record.op as u8, held.sector, seq);
+            let twice = held.record.flags.fua || held.record.flags.preflush;
+            held.lingers_until = twice.then(|| at.saturating_add(LINGER));
+            if !twice {
+                self.by_sector.remove(&key);
+            }
+        }
+        end
+    }
+
+    /// A zero-length completion: the second one of a write with FUA, or a flush's.
+    fn completed_empty(&mut self, event: &Event, device: DeviceId, context: &mut Context) {
+        if event.rwbs.own_flush != self.from_issues() {
+            return;
+        }
+        if let Some(seq) = self.lingering(device, event) {
+            if let Some(held) = self.get(seq) {
+                held.record.completed = Some(Time::from_nanos(event.at));
+                held.lingers_until = None;
+                let key = (held.record.device.0, held.record.op as u8, held.sector, seq);
+                self.by_sector.remove(&key);
+            }
+            return;
+        }
+        let first = self.first;
+        self.flushes.retain(|&seq| seq >= first);
+        let position = self.flushes.iter().position(|&seq| {
+            self.held.get((seq - first) as usize).is_some_and(|held| held.record.device == device)
+        });
+        let Some(seq) = position.and_then(|position| self.flushes.remove(position)) else {
+            context.skips.add(Oddity::StrayCompletion, 1, event.place);
+            return;
+        };
+        if let Some(held) = self.get(seq) {
+            held.record.completed = Some(Time::from_nanos(event.at));
+        }
+    }
+
+    fn lingering(&self, device: DeviceId, event: &Event) -> Option<u64> {
+        let from = (device.0, Op::Write as u8, event.sector, 0);
+        let to = (device.0, Op::Write as u8, event.sector, u64::MAX);
+        self.by_sector.range(from..to).map(|&(.., seq)| seq).find(|&seq| {
+            let held = seq.checked_sub(self.first).and_then(|index| self.held.get(index as usize));
+            held.is_some_and(|held| held.lingers_until.is_some())
+        })
+    }
+
+    /// The oldest request, if nothing more can be learnt of it, or too many wait behind it.
+    fn release(&mut self, context: &mut Context) -> Option<Record> {
+        let front = self.held.front()?;
+        let settled = front.is_complete() && front.lingers_until.is_none_or(|until| self.now > until);
+        if !(settled || self.ended || self.held.len() > HELD_MAX) {
+            return None;
+        }
+        let held = self.held.pop_front()?;
+        self.by_sector.remove(&(held.record.device.0, held.record.op as u8, held.sector, self.first));
+        self.first += 1;
+        context.place = held.place;
+        if !held.is_complete() && self.completions_seen {
+            context.skips.add(Oddity::NoCompletion, 1, held.place);
+        }
+        Some(held.record)
+    }
+}
+
+/// The event's device, as the context numbers it.
+fn device_of(key: Key<'static>, context: &mut Context) -> Result<DeviceId, Error> {
+    context.device(key).map_err(|_| {
+        let problem = "more than 65536 devices: this is no recording of block events";
+        context.error(ErrorKind::Limit, problem).at(context.place).field("device")
+    })
+}
+
+impl<E: EventSource> Source for Paired<E> {
+    fn next(&mut self, context: &mut Context) -> Result<Option<Record>, Error> {
+        loop {
+            if let Some(record) = self.release(context) {
+                return Ok(Some(record));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            match self.events.next_event(context)? {
+                Some(event) => self.take_event(&event, context)?,
+                None => self.ended = true,
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Numbers and fields from the bytes of a line, without allocation and without UTF-8 checks.
+
+use elevator::Op;
+
+/// What is wrong with a line, and where in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bad {
+    /// The field's published name.
+    pub(crate) field: &'static str,
+    /// What should stand there.
+    pub(crate) expected: &'static str,
+    /// Byte position in the line.
+    pub(crate) at: u32,
+}
+
+/// A position in a line.
+#[derive(Clone, Copy)]
+pub(crate) struct Cursor<'a> {
+    line: &'a [u8],
+    at: usize,
+}
+
+const POWERS_OF_TEN: [u64; 10] =
+    [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
+
+const fn is_blank(byte: u8) -> bool {
+    byte == b' ' || byte == b'\t'
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(line: &'a [u8]) -> Self {
+        Self { line, at: 0 }
+    }
+
+    #[cold]
+    pub(crate) fn bad(&self, field: &'static str, expected: &'static str) -> Bad {
+        Bad { field, expected, at: self.at as u32 }
+    }
+
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.line.get(self.at).copied()
+    }
+
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        &self.line[self.at..]
+    }
+
+    pub(crate) fn advance(&mut self, bytes: usize) {
+        self.at = (self.at + bytes).min(self.line.len());
+    }
+
+    #[inline]
+    pub(crate) fn blanks(&mut self) {
+        while self.peek().is_some_and(is_blank) {
+            self.at += 1;
+        }
+    }
+
+    /// Steps over `byte` if it stands here.
+    #[inline]
+    pub(crate) fn eat(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    /// A comma with blanks around it.
+    #[inline]
+    pub(crate) fn comma(&mut self, field: &'static str) -> Result<(), Bad> {
+        self.blanks();
+        if !self.eat(b',') {
+            return Err(self.bad(field, "a comma"));
+        }
+        self.blanks();
+        Ok(())
+    }
+
+    /// Digits as a number; the longest run of them.
+    #[inline]
+    pub(crate) fn number(&mut self, field: &'static str) -> Result<u64, Bad> {
+        let from = self.at;
+        let mut value = 0_u64;
+        while let Some(digit) = self.digit() {
+            value = value.wrapping_mul(10).wrapping_add(digit);
+            self.at += 1;
+        }
+        match self.at - from {
+            1..=19 => Ok(value),
+            _ => self.hard_number(from, field),
+        }
+    }
+
+    #[inline]
+    fn digit(&self) -> Option<u64> {
+        let digit = self.peek()?.wrapping_sub(b'0');
+        (digit < 10).then_some(u64::from(digit))
+    }
+
+    /// No digits, or so many that they may not fit.
+    #[cold]
+    fn hard_number(&mut self, from: usize, field: &'static str) -> Result<u64, Bad> {
+        let text = &self.line[from..self.at];
+        let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+        self.at = from + if number.is_some() { text.len() } else { 0 };
+        number.ok_or_else(|| self.bad(field, "a whole number below 2^64"))
+    }
+
+    /// As [`number`](Self::number), limited to 32 bits.
+    #[inline]
+    pub(crate) fn number32(&mut self, field: &'static str) -> Result<u32, Bad> {
+        let from = *self;
+        let value = self.number(field)?;
+        u32::try_from(value).map_err(|_| from.bad(field, "a whole number below 2^32"))
+    }
+
+    /// Hexadecimal digits as a number, with or without `0x`.
+    #[inline]
+    pub(crate) fn hex(&mut self, field: &'static str) -> Result<u64, Bad> {
+        if self.rest().starts_with(b"0x") || self.rest().starts_with(b"0X") {
+            self.at += 2;
+        }
+        let from = self.at;
+        let mut value = 0_u64;
+        while let Some(digit) = self.peek().and_then(|byte| (byte as char).to_digit(16)) {
+            value = value << 4 | u64::from(digit);
+            self.at += 1;
+        }
+        if matches!(self.at - from, 1..=16) {
+            return Ok(value);
+        }
+        self.at = from;
+        Err(self.bad(field, "a hexadecimal number"))
+    }
+
+    /// A number with or without a fraction, times `scale` (at most 10^9), rounded to a whole one.
+    #[inline]
+    pub(crate) fn decimal(&mut self, field: &'static str, scale: u64) -> Result<u64, Bad> {
+        let from = *self;
+        let whole = self.number(field)?;
+        let fraction = if self.eat(b'.') { self.fraction(scale) } else { 0 };
+        let value = whole.checked_mul(scale).and_then(|value| value.checked_add(fraction));
+        value.ok_or_else(|| from.bad(field, "a time within 584 years"))
+    }
+
+    /// The digits behind the point; those beyond the ninth are below everybody's resolution.
+    #[inline]
+    fn fraction(&mut self, scale: u64) -> u64 {
+        let mut value = 0;
+        let mut digits = 0;
+        while let Some(digit) = self.digit() {
+            if digits < 9 {
+                value = value * 10 + digit;
+                digits += 1;
+            }
+            self.at += 1;
+        }
+        let divisor = POWERS_OF_TEN[digits];
+        (value * scale + divisor / 2) / divisor
+    }
+
+    /// The bytes up to the next blank, `stop`, or the end. May be empty.
+    #[inline]
+    pub(crate) fn word_until(&mut self, stop: u8) -> &'a [u8] {
+        let from = self.at;
+        while self.peek().is_some_and(|byte| !is_blank(byte) && byte != stop) {
+            self.at += 1;
+        }
+        &self.line[from..self.at]
+    }
+
+    /// The bytes up to the next blank or the end. May be empty.
+    #[inline]
+    pub(crate) fn word(&mut self) -> &'a [u8] {
+        self.word_until(b' ')
+    }
+
+    /// Nothing but blanks may follow.
+    #[inline]
+    pub(crate) fn end(&mut self, field: &'static str) -> Result<(), Bad> {
+        self.blanks();
+        if self.at == self.line.len() { Ok(()) } else { Err(self.bad(field, "the end of the line")) }
+    }
+}
+
+/// Fields that several formats have.
+impl Cursor<'_> {
+    /// 0 or 1, of which `read` is the read.
+    pub(crate) fn read_is(&mut self, field: &'static str, read: u64) -> Result<Op, Bad> {
+        let from = *self;
+        match self.number(field)? {
+            value if value == read => Ok(Op::Read),
+            0 | 1 => Ok(Op::Write),
+            _ => Err(from.bad(field, "0 or 1")),
+        }
+    }
+
+    /// `R` or `W`, in either case, or a word that begins so.
+    pub(crate) fn read_or_write(&mut self, field: &'static str) -> Result<Op, Bad> {
+        let from = *self;
+        match self.word_until(b',') {
+            [b'R' | b'r'] => Ok(Op::Read),
+            [b'W' | b'w'] => Ok(Op::Write),
+            word if word.eq_ignore_ascii_case(b"read") => Ok(Op::Read),
+            word if word.eq_ignore_ascii_case(b"write") => Ok(Op::Write),
+            _ => Err(from.bad(field, "R or W")),
+        }
+    }
+
+    /// A number of blocks, in bytes.
+    #[inline]
+    pub(crate) fn blocks(&mut self, field: &'static str, block_bytes: u64) -> Result<u64, Bad> {
+        let from = *self;
+        let blocks = self.number(field)?;
+        blocks.checked_mul(block_bytes).ok_or_else(|| from.bad(field, "a place below 2^64 bytes"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(text: &str) -> Option<u64> {
+        Cursor::new(text.as_bytes()).number("n").ok()
+    }
+
+    #[test]
+    fn numbers_up_to_the_last_and_not_beyond() {
+        assert_eq!(number("0"), Some(0));
+        assert_eq!(number("18446744073709551615"), Some(u64::MAX));
+        assert_eq!(number("18446744073709551616"), None);
+        assert_eq!(number("00000000000000000000000007"), Some(7));
+        assert_eq!(number(""), None);
+        assert_eq!(number("-1"), None);
+    }
+
+    #[test]
+    fn decimals_are_exact_to_the_nanosecond() {
+        let decimal = |text: &str, scale| Cursor::new(text.as_bytes()).decimal("t", scale).ok();
+        assert_eq!(decimal("4333.974490", 1_000_000_000), Some(4_333_974_490_000));
+        assert_eq!(decimal("5.903925", 1_000_000), Some(5_903_925));
+        assert_eq!(decimal("5.9039254999", 1_000_000), Some(5_903_925));
+        assert_eq!(decimal("5.9039255", 1_000_000), Some(5_903_926));
+        assert_eq!(decimal("7", 1_000), Some(7_000));
+        assert_eq!(decimal("7.", 1_000), Some(7_000));
+        assert_eq!(decimal("18446744073709551615", 2), None);
+        assert_eq!(decimal("0.000000000999999999", 1), Some(0));
+    }
+
+    #[test]
+    fn hexadecimal_with_and_without_prefix() {
+        let hex = |text: &str| Cursor::new(text.as_bytes()).hex("flags").ok();
+        assert_eq!(hex("2a"), Some(0x2a));
+        assert_eq!(hex("0X2A"), Some(0x2a));
+        assert_eq!(hex("0x"), None);
+        assert_eq!(hex("12345678123456781"), None);
+    }
+}

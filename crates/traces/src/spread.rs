@@ -1,0 +1,100 @@
+//! Arrivals that were recorded to the second, spread within it.
+//!
+//! A second's requests are given as many instants, drawn uniformly by a seeded generator and sorted, so that file order
+//! stays and the same seed gives the same times. What burstiness there was within the second is lost with the recording.
+
+use std::collections::VecDeque;
+
+use elevator::Time;
+
+use crate::context::{Context, Source};
+use crate::error::{Error, Place};
+use crate::options::TimeUnit;
+use crate::record::Record;
+
+const SECOND: u64 = 1_000_000_000;
+/// Requests held at once. A second with more is spread piece by piece, each into half of what is left of it.
+const HELD_MAX: usize = 65_536;
+
+/// Spreads the requests of `source` within their seconds if that is their resolution, and says so.
+pub(crate) fn spread_seconds(source: impl Source + 'static, context: &mut Context) -> Box<dyn Source> {
+    if context.unit.is_none_or(|(unit, _)| unit != TimeUnit::Seconds) {
+        return Box::new(source);
+    }
+    let seed = context.options.seed;
+    context.notes.push(format!("arrivals spread within their second, seed {seed}"));
+    Box::new(Spread { source, random: seed, held: VecDeque::new(), ahead: None, second: None, used: 0 })
+}
+
+struct Spread<S> {
+    source: S,
+    random: u64,
+    held: VecDeque<(Record, Place)>,
+    /// The first request of the next second.
+    ahead: Option<(Record, Place)>,
+    /// The second that is being spread.
+    second: Option<Time>,
+    /// Nanoseconds of it that earlier pieces took.
+    used: u64,
+}
+
+impl<S: Source> Source for Spread<S> {
+    fn next(&mut self, context: &mut Context) -> Result<Option<Record>, Error> {
+        if self.held.is_empty() {
+            self.hold_a_second(context)?;
+        }
+        let Some((record, place)) = self.held.pop_front() else { return Ok(None) };
+        context.place = place;
+        Ok(Some(record))
+    }
+}
+
+impl<S: Source> Spread<S> {
+    fn hold_a_second(&mut self, context: &mut Context) -> Result<(), Error> {
+        self.held.extend(self.ahead.take());
+        let mut second = self.held.front().map(|(record, _)| record.at);
+        let mut whole = true;
+        while let Some(record) = self.source.next(context)? {
+            let here = (record, context.place);
+            if *second.get_or_insert(record.at) != record.at {
+                self.ahead = Some(here);
+                break;
+            }
+            self.held.push_back(here);
+            if self.held.len() == HELD_MAX {
+                whole = false;
+                break;
+            }
+        }
+        if self.second != second {
+            self.second = second;
+            self.used = 0;
+        }
+        self.give_instants(whole);
+        Ok(())
+    }
+
+    fn give_instants(&mut self, whole: bool) {
+        let left = SECOND.saturating_sub(self.used);
+        let width = if whole { left } else { left / 2 };
+        let mut instants: Vec<u64> = self.held.iter().map(|_| self.used).collect();
+        for instant in &mut instants {
+            *instant += next_random(&mut self.random) % width.max(1);
+        }
+        instants.sort_unstable();
+        for ((record, _), instant) in self.held.iter_mut().zip(instants) {
+            let second = record.at.as_nanos() / SECOND * SECOND;
+            record.at = Time::from_nanos(second.saturating_add(instant));
+        }
+        self.used += width;
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
