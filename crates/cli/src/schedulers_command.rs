@@ -41,7 +41,11 @@ fn table(listings: &[&Listing]) -> String {
     for listing in listings {
         let name = listing.full_name();
         let wraps = if listing.is_wrapper() { "(...)" } else { "" };
-        let also = if listing.plain && name != listing.name { format!("\nalso: {}", listing.name) } else { String::new() };
+        let also = if listing.plain && name != listing.name {
+            format!("\nalso: {}", listing.name)
+        } else {
+            String::new()
+        };
         table.add_row([format!("{name}{wraps}{also}"), listing.about.to_owned()]);
     }
     table.to_string()

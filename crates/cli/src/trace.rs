@@ -1,2 +1,4 @@
 //! TEMPORARY
-pub(crate) fn run(_: &crate::arguments::TraceArguments) -> Result<(), crate::Error> { Ok(()) }
+pub(crate) fn run(_: &crate::arguments::TraceArguments) -> Result<(), crate::Error> {
+    Ok(())
+}

@@ -24,7 +24,8 @@ fn run(drive: &mut Ssd, op: Op, count: u32) -> f64 {
         place = place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         Command { tag, op, start: Sector((place >> 20) % pages * 8), sectors: Sectors(8), fua: false }
     };
-    let start = Time::from_nanos(1 << 50) + drive.next_event().map_or(elevator::Span::ZERO, |at| at.since(Time::ZERO));
+    let start = Time::from_nanos(1 << 50)
+        + drive.next_event().map_or(elevator::Span::ZERO, |at| at.since(Time::ZERO));
     for tag in 0..32 {
         drive.submit(start, next(Tag(tag)));
     }

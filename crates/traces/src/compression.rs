@@ -4,8 +4,8 @@ use std::fmt;
 use std::io::{self, Chain, Cursor, Read};
 
 use flate2::read::MultiGzDecoder;
-use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use serde::Serialize;
 
 use crate::tar::TarMembers;
@@ -121,7 +121,8 @@ impl ZstdFrames {
             match self.decoder.reset(&mut self.source) {
                 Ok(()) => return Ok(true),
                 Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
-                    length, ..
+                    length,
+                    ..
                 })) => {
                     io::copy(&mut (&mut self.source).take(u64::from(length)), &mut io::sink())?;
                 }
@@ -203,7 +204,8 @@ mod tests {
 
     #[test]
     fn a_cut_stream_is_told_from_a_damaged_one() {
-        let text: Vec<u8> = (0..100_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+        let text: Vec<u8> =
+            (0..100_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
         for whole in [gzip(&text), zstd(&text)] {
             let (content, _, error) = unwrapped(&whole[..whole.len() / 2]);
             assert_eq!(error, Some(io::ErrorKind::UnexpectedEof));

@@ -5,10 +5,10 @@ use crate::error::{Error, ErrorKind, Place};
 use crate::input::Stop;
 use crate::names::Names;
 use crate::options::{Options, StartEvent, TimeUnit};
-use crate::unit::UnitSource;
 use crate::record::{DeviceId, Pid, Record};
 use crate::scan::Bad;
 use crate::skips::{Oddity, Skips};
+use crate::unit::UnitSource;
 
 /// This many lines in a row that cannot be understood, and it is not the format it was taken for.
 const MALFORMED_RUN_MAX: u32 = 100;

@@ -39,9 +39,11 @@ pub(crate) fn detect(name: &str, head: &[u8]) -> Option<Detected> {
 /// The format that most of the first lines are in.
 fn by_lines(name: &str, head: &[u8]) -> Option<Detected> {
     let lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
-    let lines: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with(b"#")).take(LINES).collect();
+    let lines: Vec<_> =
+        lines.filter(|line| !line.is_empty() && !line.starts_with(b"#")).take(LINES).collect();
     let judged: Vec<Shape> = lines.iter().filter_map(|line| shape(line)).collect();
-    let winner = *judged.iter().max_by_key(|&&shape| judged.iter().filter(|&&other| other == shape).count())?;
+    let winner =
+        *judged.iter().max_by_key(|&&shape| judged.iter().filter(|&&other| other == shape).count())?;
     let votes = judged.iter().filter(|&&shape| shape == winner).count();
     if votes * 2 < lines.len() {
         return None;
@@ -92,7 +94,9 @@ fn shape(line: &[u8]) -> Option<Shape> {
     }
     let words: Vec<_> = text.split_ascii_whitespace().take(7).collect();
     match *words {
-        ["R" | "W", _, block, count, service, gap] if [block, count, service, gap].into_iter().all(is_decimal) => {
+        ["R" | "W", _, block, count, service, gap]
+            if [block, count, service, gap].into_iter().all(is_decimal) =>
+        {
             Some(Shape::Certain(Format::DiskSimValidate))
         }
         [at, device, block, count, flags] if [device, block, count].into_iter().all(is_whole) => {
@@ -131,7 +135,9 @@ fn csv(cells: &[&str]) -> Option<Format> {
         {
             Some(Format::CloudPhysics)
         }
-        [stamp, offset, size, "0" | "1", volume] if [stamp, offset, size, volume].into_iter().all(is_whole) => {
+        [stamp, offset, size, "0" | "1", volume]
+            if [stamp, offset, size, volume].into_iter().all(is_whole) =>
+        {
             Some(Format::Tencent)
         }
         _ => None,

@@ -76,7 +76,8 @@ impl<F: LineFormat> Lines<F> {
 
 /// The first line may be a row of column names, in formats published without one.
 fn is_heading(number: u64, line: &[u8]) -> bool {
-    number == 1 && line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'"' || *byte == b'#')
+    number == 1
+        && line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'"' || *byte == b'#')
 }
 
 impl<F: LineFormat<Item = Record>> Source for Lines<F> {

@@ -127,8 +127,7 @@ impl Recording {
     /// How the recording is read; complete when it has been read to its end.
     #[must_use]
     pub fn interpretation(&self) -> Interpretation {
-        let (unit, unit_source) =
-            self.context.unit.unwrap_or((TimeUnit::Nanoseconds, UnitSource::Published));
+        let (unit, unit_source) = self.context.unit.unwrap_or((TimeUnit::Nanoseconds, UnitSource::Published));
         let mut notes = self.context.notes.clone();
         if self.context.grown > 0 {
             notes.push(format!(
@@ -216,8 +215,7 @@ impl Recording {
     fn several_devices(&mut self) -> Error {
         let place = self.context.place;
         let mut read = 0;
-        while let (true, Ok(Some(record))) =
-            (read < LISTED_REQUESTS_MAX, self.source.next(&mut self.context))
+        while let (true, Ok(Some(record))) = (read < LISTED_REQUESTS_MAX, self.source.next(&mut self.context))
         {
             self.context.devices.count(record.device);
             read += 1;
@@ -289,7 +287,8 @@ impl Recording {
     fn clock_error(&self, back: Span) -> Error {
         let first = self.context.skips.get(Oddity::ClockJump).first.unwrap_or(self.context.place);
         let problem = format!("the clock runs back by {:.3} s and stays there", back.as_secs_f64());
-        let advice = "cut the file there if it is two recordings, or cut out the stamps before if they are wrong";
+        let advice =
+            "cut the file there if it is two recordings, or cut out the stamps before if they are wrong";
         self.context.error(ErrorKind::Clock, problem).at(first).field("time").advice(advice)
     }
 

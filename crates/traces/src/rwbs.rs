@@ -33,8 +33,7 @@ impl Rwbs {
             _ => return None,
         };
         let has = |flag: u8| rest.contains(&flag);
-        let flags =
-            Flags { sync: has(b'S'), meta: has(b'M'), ahead: has(b'A'), fua: has(b'F'), preflush };
+        let flags = Flags { sync: has(b'S'), meta: has(b'M'), ahead: has(b'A'), fua: has(b'F'), preflush };
         Some(Self { op, flags, own_flush: op == Some(Op::Flush) })
     }
 
@@ -86,8 +85,7 @@ mod tests {
     fn letters_are_read_back() {
         for bits in 0..32_u8 {
             let bit = |n: u8| bits >> n & 1 == 1;
-            let flags =
-                Flags { sync: bit(0), meta: bit(1), ahead: bit(2), fua: bit(3), preflush: bit(4) };
+            let flags = Flags { sync: bit(0), meta: bit(1), ahead: bit(2), fua: bit(3), preflush: bit(4) };
             for op in [Op::Read, Op::Write, Op::Discard] {
                 let read = Rwbs::parse(Rwbs::letters(op, flags).as_bytes()).unwrap();
                 assert_eq!((read.op, read.flags), (Some(op), flags));

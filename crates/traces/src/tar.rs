@@ -127,7 +127,8 @@ pub(crate) mod tests {
 
     #[test]
     fn regular_files_come_out_as_lines() {
-        let bytes = archive(&[("d/", b'5', b""), ("x", b'x', b"pax"), ("a", b'0', b"1\n2"), ("b", 0, b"3\n")]);
+        let bytes =
+            archive(&[("d/", b'5', b""), ("x", b'x', b"pax"), ("a", b'0', b"1\n2"), ("b", 0, b"3\n")]);
         assert_eq!(read(bytes).unwrap(), "1\n2\n3\n");
     }
 

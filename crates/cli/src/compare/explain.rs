@@ -37,7 +37,9 @@ impl<W: Write> Explainer<W> {
                 describe(request)
             ),
             Event::Held { hold, queued, .. } => {
-                let until = hold.until.map_or("something happens".to_owned(), |until| format!("{:.6}", until.as_secs_f64()));
+                let until = hold
+                    .until
+                    .map_or("something happens".to_owned(), |until| format!("{:.6}", until.as_secs_f64()));
                 writeln!(out, "{at:14.6} hold     until {until} -- {} ({queued} queued)", hold.reason)
             }
             Event::Completed { request, outcome, dispatched } => {

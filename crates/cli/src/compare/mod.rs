@@ -52,7 +52,8 @@ impl Comparison {
 
 pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Error> {
     let device = Device::open(&arguments.drive)?;
-    let reading = Reading { device: arguments.device.clone(), unit: arguments.unit.clone(), ..Reading::default() };
+    let reading =
+        Reading { device: arguments.device.clone(), unit: arguments.unit.clone(), ..Reading::default() };
     let workload = workload::open(&arguments.workload, &reading, arguments.open, device.capacity())?;
     let specs = specs(&arguments.schedulers)?;
     let options = options(arguments, &device);
@@ -169,7 +170,8 @@ fn print(arguments: &CompareArguments, comparison: &Comparison, runs: &[Run]) ->
         }
     }
     if let Some(path) = &arguments.report {
-        std::fs::write(path, report::html(comparison, &ranked)).map_err(|e| Error::file(path.display(), &e))?;
+        std::fs::write(path, report::html(comparison, &ranked))
+            .map_err(|e| Error::file(path.display(), &e))?;
         if !arguments.quiet {
             eprintln!("report: {}", path.display());
         }

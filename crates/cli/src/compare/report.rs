@@ -13,21 +13,28 @@ use super::run::Run;
 use crate::format::{bytes, number, percent, time};
 
 /// Colours that stay apart for most people with a colour vision deficiency (Okabe and Ito), one a process.
-const COLOURS: &[&str] = &["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#999999"];
+const COLOURS: &[&str] =
+    &["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#999999"];
 
 /// The whole report.
 pub(crate) fn html(comparison: &Comparison, runs: &[&Run]) -> String {
     let mut page = String::new();
     let title = format!("{} on {}", comparison.workload, comparison.drive);
     // Writing to a String cannot fail.
-    let _ = write!(page, "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title>", escape(&title));
+    let _ = write!(
+        page,
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title>",
+        escape(&title)
+    );
     let _ = write!(page, "<style>{STYLE}</style>{}</head><body>", Plot::offline_js_sources());
     let _ = write!(page, "<h1>{}</h1>", escape(&title));
     for note in comparison.notes() {
         let _ = write!(page, "<p class=note>{}</p>", escape(&note));
     }
     page.push_str(&results(runs));
-    page.push_str("<h2>Latency</h2><p>The share of requests that were done within a time. Click a name to hide it.</p>");
+    page.push_str(
+        "<h2>Latency</h2><p>The share of requests that were done within a time. Click a name to hide it.</p>",
+    );
     for (index, what) in ["reads", "writes"].into_iter().enumerate() {
         if runs.iter().any(|run| !run.distributions[index].is_empty()) {
             page.push_str(&distribution(runs, index, what).to_inline_html(Some(&format!("latency-{what}"))));
@@ -36,12 +43,19 @@ pub(crate) fn html(comparison: &Comparison, runs: &[&Run]) -> String {
     page.push_str(PICTURE);
     page.push_str(&chooser(runs));
     for (index, run) in runs.iter().enumerate() {
-        let _ = write!(page, "<section class=picture id=\"picture-{index}\"><h3>{}</h3>", escape(&run.scheduler));
+        let _ =
+            write!(page, "<section class=picture id=\"picture-{index}\"><h3>{}</h3>", escape(&run.scheduler));
         page.push_str(&summary(run));
-        page.push_str(&picture(&run.timeline, &comparison.names).to_inline_html(Some(&format!("head-{index}"))));
+        page.push_str(
+            &picture(&run.timeline, &comparison.names).to_inline_html(Some(&format!("head-{index}"))),
+        );
         page.push_str("</section>");
     }
-    let _ = write!(page, "<footer>dwell {}; every figure is of the modelled machine.</footer><script>{SCRIPT}</script></body></html>", env!("CARGO_PKG_VERSION"));
+    let _ = write!(
+        page,
+        "<footer>dwell {}; every figure is of the modelled machine.</footer><script>{SCRIPT}</script></body></html>",
+        env!("CARGO_PKG_VERSION")
+    );
     page
 }
 
@@ -66,8 +80,20 @@ fn escape(text: &str) -> String {
 fn results(runs: &[&Run]) -> String {
     let mut html = String::from("<div class=scroll><table><tr>");
     for head in [
-        "scheduler", "MB/s", "time", "read mean", "p50", "p99", "longest", "write mean", "p99", "longest", "head travel",
-        "waited", "fairness", "of limit",
+        "scheduler",
+        "MB/s",
+        "time",
+        "read mean",
+        "p50",
+        "p99",
+        "longest",
+        "write mean",
+        "p99",
+        "longest",
+        "head travel",
+        "waited",
+        "fairness",
+        "of limit",
     ] {
         let _ = write!(html, "<th>{head}</th>");
     }
@@ -123,7 +149,9 @@ fn distribution(runs: &[&Run], index: usize, what: &str) -> Plot {
     plot.set_layout(
         Layout::new()
             .height(420)
-            .x_axis(Axis::new().type_(AxisType::Log).title(Title::with_text(format!("latency of {what}, ms"))))
+            .x_axis(
+                Axis::new().type_(AxisType::Log).title(Title::with_text(format!("latency of {what}, ms"))),
+            )
             .y_axis(Axis::new().title(Title::with_text("requests done, %"))),
     );
     plot
@@ -146,7 +174,12 @@ fn summary(run: &Run) -> String {
     } else {
         let reasons: Vec<String> =
             measured.waits.by_reason.iter().map(|(reason, ns)| format!("{} {reason}", time(*ns))).collect();
-        format!("It let the device wait {} times, {} in all: {}.", measured.waits.count, time(measured.waits.total_ns), reasons.join("; "))
+        format!(
+            "It let the device wait {} times, {} in all: {}.",
+            measured.waits.count,
+            time(measured.waits.total_ns),
+            reasons.join("; ")
+        )
     };
     let kept = if run.timeline.truncated {
         format!(" The picture shows the first {} requests.", run.timeline.points.len())
@@ -168,15 +201,29 @@ fn picture(timeline: &Timeline, names: &BTreeMap<u32, String>) -> Plot {
         at.push(point.to_ns as f64 / 1e9);
         gigabytes.push(point.sector as f64 * 512.0 / 1e9);
     }
-    let tasks: Vec<u32> = by_task.keys().map(|(task, _)| *task).collect::<std::collections::BTreeSet<_>>().into_iter().collect();
+    let tasks: Vec<u32> = by_task
+        .keys()
+        .map(|(task, _)| *task)
+        .collect::<std::collections::BTreeSet<_>>()
+        .into_iter()
+        .collect();
     let mut plot = Plot::new();
     for ((task, write), (at, gigabytes)) in by_task {
         let colour = COLOURS[tasks.binary_search(&task).unwrap_or_default() % COLOURS.len()];
-        let name = names.get(&task).cloned().unwrap_or_else(|| if task == 0 { "unknown".to_owned() } else { format!("task {task}") });
+        let name = names
+            .get(&task)
+            .cloned()
+            .unwrap_or_else(|| if task == 0 { "unknown".to_owned() } else { format!("task {task}") });
         let name = if write { format!("{name} (writes)") } else { name };
-        let symbol = if write { plotly::common::MarkerSymbol::CrossThin } else { plotly::common::MarkerSymbol::Circle };
-        let marker = Marker::new().color(colour).size(4).symbol(symbol).line(Line::new().color(colour).width(1.0));
-        let trace = Scatter::new(at, gigabytes).web_gl_mode(true).name(name).mode(Mode::Markers).marker(marker);
+        let symbol = if write {
+            plotly::common::MarkerSymbol::CrossThin
+        } else {
+            plotly::common::MarkerSymbol::Circle
+        };
+        let marker =
+            Marker::new().color(colour).size(4).symbol(symbol).line(Line::new().color(colour).width(1.0));
+        let trace =
+            Scatter::new(at, gigabytes).web_gl_mode(true).name(name).mode(Mode::Markers).marker(marker);
         plot.add_trace(trace);
     }
     let mut layout = Layout::new()

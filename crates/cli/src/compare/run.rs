@@ -58,7 +58,11 @@ pub(crate) struct Run {
 impl Run {
     /// How near it comes to the physical limit; 1 is there.
     pub(crate) fn of_limit(&self) -> f64 {
-        if self.measured.elapsed_ns == 0 { 0.0 } else { self.limit.elapsed_ns as f64 / self.measured.elapsed_ns as f64 }
+        if self.measured.elapsed_ns == 0 {
+            0.0
+        } else {
+            self.limit.elapsed_ns as f64 / self.measured.elapsed_ns as f64
+        }
     }
 }
 
@@ -66,7 +70,8 @@ impl Run {
 /// order of the schedulers, whatever the order in which they ended.
 pub(crate) fn run(plan: &Plan<'_>, done: &(dyn Fn(&Run) + Sync)) -> Result<Vec<Run>, String> {
     let next = AtomicUsize::new(0);
-    let slots: Vec<Mutex<Option<Result<Run, String>>>> = plan.schedulers.iter().map(|_| Mutex::new(None)).collect();
+    let slots: Vec<Mutex<Option<Result<Run, String>>>> =
+        plan.schedulers.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
         while let Some(spec) = plan.schedulers.get(next.fetch_add(1, Ordering::Relaxed)) {
             if interrupt::requested() {
@@ -87,16 +92,18 @@ pub(crate) fn run(plan: &Plan<'_>, done: &(dyn Fn(&Run) + Sync)) -> Result<Vec<R
         }
         work();
     });
-    slots.into_iter().filter_map(|slot| slot.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)).collect()
+    slots
+        .into_iter()
+        .filter_map(|slot| slot.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+        .collect()
 }
 
 fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {
     let scheduler = spec.build(&plan.device.environment()).map_err(|e| e.to_string())?;
     let (recorder, timeline) = Timeline::recorder(plan.picture);
     let explanation = Rc::new(RefCell::new(Vec::new()));
-    let explainer = plan.explain.map(|format| {
-        Explainer::new(spec.to_string(), format, Shared(Rc::clone(&explanation)))
-    });
+    let explainer =
+        plan.explain.map(|format| Explainer::new(spec.to_string(), format, Shared(Rc::clone(&explanation))));
     let observer: Box<dyn Observer> = Box::new(((plan.picture > 0).then_some(recorder), explainer));
     let mut machine = Machine::new(Setup {
         options: plan.options,

@@ -10,8 +10,21 @@ use crate::format::{bytes, number, percent, time};
 pub(crate) fn table(runs: &[&Run]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
-        "scheduler", "MB/s", "time", "read mean", "p50", "p99", "longest", "write mean", "p99", "longest", "head travel",
-        "waited", "fairness", "of best", "of limit",
+        "scheduler",
+        "MB/s",
+        "time",
+        "read mean",
+        "p50",
+        "p99",
+        "longest",
+        "write mean",
+        "p99",
+        "longest",
+        "head travel",
+        "waited",
+        "fairness",
+        "of best",
+        "of limit",
     ]);
     let best = runs.iter().map(|run| run.measured.megabytes_per_second()).fold(0.0, f64::max);
     if let Some(run) = runs.first() {
@@ -27,7 +40,8 @@ pub(crate) fn table(runs: &[&Run]) -> String {
 }
 
 fn limit_row(limit: &Limit, run: &Run, best: f64) -> Vec<String> {
-    let rate = if limit.elapsed_ns == 0 { 0.0 } else { run.measured.bytes as f64 * 1e3 / limit.elapsed_ns as f64 };
+    let rate =
+        if limit.elapsed_ns == 0 { 0.0 } else { run.measured.bytes as f64 * 1e3 / limit.elapsed_ns as f64 };
     let share = if best > 0.0 { rate / best } else { 0.0 };
     let mut cells = vec!["physical limit".to_owned(), number(rate), time(limit.elapsed_ns)];
     cells.extend(std::iter::repeat_n(String::new(), 10));
@@ -43,7 +57,12 @@ fn row(run: &Run, best: f64) -> Vec<String> {
     cells.extend(if measured.reads.count == 0 {
         vec![String::new(); 4]
     } else {
-        vec![time(measured.reads.mean_ns), time(p50_ns), time(measured.reads.p99_ns), time(measured.reads.max_ns)]
+        vec![
+            time(measured.reads.mean_ns),
+            time(p50_ns),
+            time(measured.reads.p99_ns),
+            time(measured.reads.max_ns),
+        ]
     });
     cells.extend(if measured.writes.count == 0 {
         vec![String::new(); 3]
@@ -72,7 +91,16 @@ fn name(run: &Run) -> String {
 pub(crate) fn processes(run: &Run, most: usize) -> String {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
-        "process", "bytes", "time", "of its limit", "requests", "read mean", "p99", "longest", "write mean", "p99",
+        "process",
+        "bytes",
+        "time",
+        "of its limit",
+        "requests",
+        "read mean",
+        "p99",
+        "longest",
+        "write mean",
+        "p99",
         "longest",
     ]);
     for (process, alone) in run.measured.processes.iter().zip(&run.limit.processes_ns).take(most) {

@@ -87,7 +87,9 @@ impl LineFormat for Blkparse {
     fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Event>, Bad> {
         let mut cursor = Cursor::new(line);
         let head = head(&mut cursor, self.scale)?;
-        let Some(kind) = kind(head.action).filter(|&kind| self.selection.wants(kind)) else { return Ok(None) };
+        let Some(kind) = kind(head.action).filter(|&kind| self.selection.wants(kind)) else {
+            return Ok(None);
+        };
         let rwbs = cursor.rwbs()?;
         cursor.blanks();
         let (sector, sectors) = extent(&mut cursor)?;
@@ -108,7 +110,8 @@ impl LineFormat for Blkparse {
     fn is_over(&self, line: &[u8]) -> bool {
         let line = line.trim_ascii_start();
         let of_summary = [b"CPU".as_slice(), b"Total ", b"Reads Queued", b"Throughput", b"Events ("];
-        of_summary.iter().any(|start| line.starts_with(start)) || memmem::find(line, b"Reads Queued:").is_some()
+        of_summary.iter().any(|start| line.starts_with(start))
+            || memmem::find(line, b"Reads Queued:").is_some()
     }
 }
 

@@ -116,7 +116,9 @@ fn other_line(line: &[u8], context: &mut Context) -> Result<(), Bad> {
         context.skips.add(Oddity::EventsLost, count, context.place);
         return Ok(());
     }
-    let is_event = cpu_at(line).is_some() && memmem::find(line, b": ").is_some() && memmem::find(line, b": block").is_none();
+    let is_event = cpu_at(line).is_some()
+        && memmem::find(line, b": ").is_some()
+        && memmem::find(line, b": block").is_none();
     if line.is_empty() || line.starts_with(b"#") || is_event || is_other_block_event(line) {
         return Ok(());
     }

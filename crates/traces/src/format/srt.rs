@@ -70,14 +70,30 @@ fn parse(bytes: &[u8]) -> Option<Raw> {
     let _size = numbers.u32();
     let id = numbers.u32();
     let (version, kind) = (id >> 16, id & 0xffff);
-    if !matches!(version, 1..=7) || !matches!(kind, SHORT_IO | SUSPECT_IO) || bytes.len() < least_bytes(version) {
+    if !matches!(version, 1..=7)
+        || !matches!(kind, SHORT_IO | SUSPECT_IO)
+        || bytes.len() < least_bytes(version)
+    {
         return None;
     }
     let (seconds, micros) = (numbers.u32(), numbers.u32());
     let (_start, stop) = (numbers.u32(), numbers.u32());
-    let mut raw =
-        Raw { seconds, micros, stop, bytes: numbers.u32(), place: 0, device: 0, ioflags: 0, pid: None, version };
-    if version == 7 { raw.fill_v7(&mut numbers) } else { raw.fill(&mut numbers) }
+    let mut raw = Raw {
+        seconds,
+        micros,
+        stop,
+        bytes: numbers.u32(),
+        place: 0,
+        device: 0,
+        ioflags: 0,
+        pid: None,
+        version,
+    };
+    if version == 7 {
+        raw.fill_v7(&mut numbers)
+    } else {
+        raw.fill(&mut numbers)
+    }
     Some(raw)
 }
 
