@@ -15,9 +15,11 @@ extern crate std;
 #[macro_use]
 mod tuned;
 
+pub mod bfq;
 pub mod c_scan;
 pub mod deadline;
 pub mod fifo;
+pub mod kyber;
 pub mod look;
 pub mod mq_deadline;
 pub mod noop;

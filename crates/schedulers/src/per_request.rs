@@ -25,6 +25,13 @@ impl<T: Clone + Default> PerRequest<T> {
         }
         self.values[id.index()] = value;
     }
+
+    /// What is remembered for an id, whoever bore it last; `None` if the id is beyond all that were ever set, as a
+    /// submission's is before it has one of its own.
+    #[must_use]
+    pub fn get(&self, id: RequestId) -> Option<&T> {
+        self.values.get(id.index())
+    }
 }
 
 /// # Panics

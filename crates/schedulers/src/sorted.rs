@@ -88,8 +88,13 @@ impl SortedIndex {
 
     /// Adds a request that is not in it.
     pub fn insert(&mut self, request: &Request) {
+        self.insert_key(Key::of(request), request.id);
+    }
+
+    /// Adds a request that is not in it and has this key.
+    pub fn insert_key(&mut self, key: Key, id: RequestId) {
         self.prepare(self.len + 1);
-        let entry = Entry { key: Key::of(request), id: request.id };
+        let entry = Entry { key, id };
         if self.chunks.is_empty() {
             self.open_chunk(0, entry.key);
         }
@@ -157,6 +162,13 @@ impl SortedIndex {
     #[must_use]
     pub fn predecessor(&self, request: &Request) -> Option<RequestId> {
         self.below(Key::of(request)).map(|entry| entry.id)
+    }
+
+    /// The requests before and behind the one with this key.
+    #[must_use]
+    pub fn neighbours(&self, key: Key) -> [Option<RequestId>; 2] {
+        let (before, behind) = (self.below(key), self.from(Key(key.0.saturating_add(1))));
+        [before, behind].map(|entry| entry.map(|entry| entry.id))
     }
 
     /// The nearest before `sector` and the nearest at or behind it, with their first sectors.

@@ -1,0 +1,191 @@
+//! How fast the device is at its best: the peak rate, from which budgets and the length of privileges follow.
+//!
+//! A device that queues does not say when it serves what. But over time it cannot take more than it serves: so the rate
+//! at which it takes requests is measured, over about a second of work, and a rate counts if most of that second was
+//! sequential or if it is higher than what was believed before.
+
+use elevator::{Span, Time};
+
+/// Rates are in sectors a microsecond, times 2¹⁶.
+const SHIFT: u32 = 16;
+/// Fewer requests than that tell nothing,
+const SAMPLES_MIN: u32 = 32;
+/// nor does less time than that.
+const INTERVAL_MIN: Span = Span::from_millis(300);
+/// How long to measure.
+const INTERVAL: Span = Span::from_secs(1);
+/// No device is that fast: 20 sectors a microsecond, 10 GB/s.
+const ABSURD: u64 = 20 << SHIFT;
+/// A gap of that length, with the device empty, ends a measurement.
+const IDLE: Span = Span::from_millis(100);
+/// A completion that comes later than that after the one before it,
+const SLOW_COMPLETION: Span = Span::from_millis(2);
+/// at a rate of less than a 2⁻¹⁰th of a sector a microsecond, ends one too.
+const SLOW_SHIFT: u32 = SHIFT - 10;
+
+/// Reference drives: their rate, and how long they take to start a large application (seconds of interactive
+/// privileges); rotating and solid state.
+const REFERENCE: [(u64, Span); 2] = [(14_000, Span::from_secs(7)), (33_000, Span::from_millis(2_500))];
+
+/// What is known of the device's speed.
+pub(super) struct Rate {
+    reference: (u64, Span),
+    peak: u64,
+    samples: u32,
+    sequential: u32,
+    sectors: u64,
+    /// Largest of the latest 32 requests.
+    largest: u64,
+    first_dispatch: Time,
+    last_dispatch: Time,
+    measured_for: Span,
+}
+
+/// A request on its way to the device, as the rate sees it.
+#[derive(Clone, Copy)]
+pub(super) struct Dispatched {
+    pub(super) sectors: u64,
+    /// It lies close to the one before, or is large enough for that not to matter.
+    pub(super) sequential: bool,
+    /// Requests in the device, this one not counted.
+    pub(super) in_driver: u32,
+    pub(super) last_completion: Time,
+}
+
+impl Rate {
+    /// Of a device that is believed to do two thirds of the reference drive's rate.
+    pub(super) const fn new(rotational: bool) -> Self {
+        let reference = if rotational { REFERENCE[0] } else { REFERENCE[1] };
+        Self {
+            reference,
+            peak: reference.0 * 2 / 3,
+            samples: 0,
+            sequential: 0,
+            sectors: 0,
+            largest: 0,
+            first_dispatch: Time::ZERO,
+            last_dispatch: Time::ZERO,
+            measured_for: Span::ZERO,
+        }
+    }
+
+    /// Sectors that the device transfers in `time` at its best.
+    pub(super) const fn sectors_in(&self, time: Span) -> u64 {
+        (self.peak * (time.as_nanos() / 1_000)) >> SHIFT
+    }
+
+    /// How long an application may take to start, on a device of this speed.
+    pub(super) fn interactive_time(&self) -> Span {
+        let (rate, time) = self.reference;
+        (time * rate / self.peak).clamp(Span::from_secs(3), Span::from_secs(25))
+    }
+
+    /// A request goes to the device. Whether the peak rate changed.
+    pub(super) fn dispatched(&mut self, now: Time, request: Dispatched) -> bool {
+        let mut changed = false;
+        if self.samples == 0 {
+            self.begin(now, request.sectors);
+        } else if now.since(self.last_dispatch) > IDLE && request.in_driver == 0 {
+            changed = self.judge(request.last_completion);
+            self.begin(now, request.sectors);
+        } else {
+            self.add(now, request);
+            if self.measured_for >= INTERVAL {
+                changed = self.judge(request.last_completion);
+                self.begin(now, request.sectors);
+            }
+        }
+        self.last_dispatch = now;
+        changed
+    }
+
+    /// A request completed, so long after the one before. Whether the peak rate changed.
+    pub(super) fn completed(&mut self, since_last: Span, last_completion: Time) -> bool {
+        let us = since_last.as_nanos() / 1_000;
+        if since_last > SLOW_COMPLETION && (self.largest << SHIFT) / us.max(1) < 1 << SLOW_SHIFT {
+            let changed = self.judge(last_completion);
+            self.samples = 0;
+            return changed;
+        }
+        false
+    }
+
+    fn begin(&mut self, now: Time, sectors: u64) {
+        self.first_dispatch = now;
+        self.samples = 1;
+        self.sequential = 0;
+        self.sectors = sectors;
+        self.largest = sectors;
+    }
+
+    fn add(&mut self, now: Time, request: Dispatched) {
+        self.samples += 1;
+        let busy = request.in_driver > 0 || now.since(request.last_completion) < SLOW_COMPLETION;
+        self.sequential += u32::from(busy && request.sequential);
+        self.sectors += request.sectors;
+        let before = if self.samples.is_multiple_of(32) { 0 } else { self.largest };
+        self.largest = before.max(request.sectors);
+        self.measured_for = now.since(self.first_dispatch);
+    }
+
+    /// Ends the measurement. What it weighs, from a tenth to a half of the new estimate, depends on how sequential and
+    /// how long it was.
+    fn judge(&mut self, last_completion: Time) -> bool {
+        if self.samples < SAMPLES_MIN || self.measured_for < INTERVAL_MIN {
+            return false;
+        }
+        let time = self.measured_for.max(last_completion.since(self.first_dispatch));
+        let rate = (self.sectors << SHIFT) / (time.as_nanos() / 1_000);
+        let mostly_sequential = self.sequential >= 3 * self.samples / 4;
+        if (!mostly_sequential && rate <= self.peak) || rate > ABSURD {
+            return false;
+        }
+        let weight = u64::from(9 * self.sequential / self.samples);
+        let weight = (weight * time.as_nanos() / INTERVAL.as_nanos()).min(8);
+        let divisor = 10 - weight;
+        self.peak = (self.peak * (divisor - 1) / divisor + rate / divisor).max(1);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn feed(rate: &mut Rate, from: u64, requests: u64, every: Span, sectors: u64, sequential: bool) -> bool {
+        let mut changed = false;
+        for n in from..from + requests {
+            let now = Time::ZERO + every * n;
+            let request = Dispatched { sectors, sequential, in_driver: 1, last_completion: now };
+            changed |= rate.dispatched(now, request);
+        }
+        changed
+    }
+
+    #[test]
+    fn a_second_of_sequential_work_counts_half() {
+        let mut rate = Rate::new(true);
+        assert_eq!(rate.sectors_in(Span::from_millis(125)), 17_799, "2/3 of the reference drive");
+        assert!(feed(&mut rate, 0, 1_002, Span::from_millis(1), 200, true), "200,000 sectors a second");
+        let measured = 200_000 / 8;
+        let now = rate.sectors_in(Span::from_millis(125));
+        assert!(now.abs_diff((17_799 + measured) / 2) < 30, "{now}");
+    }
+
+    #[test]
+    fn seeks_say_nothing_of_the_peak_unless_they_are_faster() {
+        let mut rate = Rate::new(true);
+        assert!(!feed(&mut rate, 0, 1_002, Span::from_millis(1), 100, false));
+        assert!(feed(&mut rate, 2_000, 1_100, Span::from_millis(1), 400, false));
+    }
+
+    #[test]
+    fn the_interactive_period_grows_as_the_device_is_slower_within_bounds() {
+        let mut rate = Rate::new(true);
+        assert_eq!(rate.interactive_time(), Span::from_nanos(7_000_000_000 * 14_000 / 9_333));
+        rate.peak = 1;
+        assert_eq!(rate.interactive_time(), Span::from_secs(25));
+        rate.peak = 1 << 20;
+        assert_eq!(rate.interactive_time(), Span::from_secs(3));
+    }
+}
