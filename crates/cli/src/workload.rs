@@ -1,24 +1,159 @@
-//! TEMPORARY
-use crate::{arguments::Reading, error::Error};
-use elevator::Sector;
+//! What is to be run: a recording, a fio job file, or a built-in workload.
+
 use std::collections::BTreeMap;
-use workloads::{Workload, builtin::Builtin};
+use std::fs::File;
+use std::path::Path;
+
+use elevator::{SECTOR_BYTES, Sector};
+use traces::{DeviceChoice, Format, Options, Record, Recording, TimeUnit};
+use workloads::builtin::Builtin;
+use workloads::fio::JobFile;
+use workloads::replay::{Closed, Open, Replay};
+use workloads::{Settings, Workload};
+
+use crate::arguments::Reading;
+use crate::error::Error;
+use crate::format::nearest;
+
+/// A workload, and what must be said about how it was understood.
 pub(crate) struct Opened {
     pub(crate) workload: Box<dyn Workload>,
     pub(crate) said: Vec<String>,
+    /// Names of the tasks, for pictures.
     pub(crate) names: BTreeMap<u32, String>,
 }
-pub(crate) fn open(text: &str, _: &Reading, _: bool, _: Sector) -> Result<Opened, Error> {
-    let (name, settings) = text.split_once('{').unwrap_or((text, ""));
-    let settings = settings
-        .trim_end_matches('}')
-        .split(',')
-        .filter(|s| !s.is_empty())
-        .map(|s| {
-            let (a, b) = s.split_once('=').unwrap();
-            (a.trim().to_owned(), b.trim().to_owned())
-        })
-        .collect();
-    let workload = Builtin::named(name).unwrap().build(&settings).map_err(|e| Error::Usage(e.to_string()))?;
-    Ok(Opened { workload, said: vec![], names: BTreeMap::new() })
+
+/// Opens what `text` names. `open` replays a recording by its time stamps; `capacity` is the drive's.
+pub(crate) fn open(text: &str, reading: &Reading, open: bool, capacity: Sector) -> Result<Opened, Error> {
+    let opened = if Path::new(text).is_file() {
+        if text.ends_with(".fio") { job_file(text)? } else { recording(text, reading, open, capacity)? }
+    } else {
+        builtin(text)?
+    };
+    let end = opened.workload.end();
+    if end > capacity {
+        return Err(Error::Usage(format!(
+            "{text} reaches to sector {end}, but the drive ends at {capacity}; choose a larger drive or a smaller workload"
+        )));
+    }
+    Ok(opened)
+}
+
+fn job_file(path: &str) -> Result<Opened, Error> {
+    let text = std::fs::read_to_string(path).map_err(|e| Error::file(path, &e))?;
+    let jobs = JobFile::parse(path, &text).map_err(|e| Error::Input(e.to_string()))?;
+    let said = jobs.notes.clone();
+    let names = names_of(&jobs);
+    Ok(Opened { workload: Box::new(jobs), said, names })
+}
+
+fn builtin(text: &str) -> Result<Opened, Error> {
+    let (name, settings) = name_and_settings(text)?;
+    let Some(builtin) = Builtin::named(name) else {
+        let names: Vec<&str> = Builtin::ALL.iter().map(|builtin| builtin.name).collect();
+        let hint = nearest(name, names.iter().copied())
+            .map(|n| format!(" (did you mean '{n}'?)"))
+            .unwrap_or_default();
+        return Err(Error::Usage(format!(
+            "'{text}' is no file, and no built-in workload{hint}; built in are {}",
+            names.join(", ")
+        )));
+    };
+    let workload = builtin.build(&settings).map_err(|e| Error::Usage(e.to_string()))?;
+    let names = names_of(&*workload);
+    Ok(Opened { workload, said: Vec::new(), names })
+}
+
+fn names_of(workload: &dyn Workload) -> BTreeMap<u32, String> {
+    let whos = workload.processes().into_iter().map(|(who, _)| who);
+    whos.filter_map(|who| Some((who.process?.task, who.name))).collect()
+}
+
+/// `name{key=value, key=value}` taken apart.
+fn name_and_settings(text: &str) -> Result<(&str, Settings), Error> {
+    let Some((name, rest)) = text.split_once('{') else { return Ok((text, Settings::new())) };
+    let body =
+        rest.strip_suffix('}').ok_or_else(|| Error::Usage(format!("'{text}': settings end with '}}'")))?;
+    let settings = body.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let settings = settings.map(|part| match part.split_once('=') {
+        Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        None => Err(Error::Usage(format!("'{part}' in '{text}': a setting is written name=value"))),
+    });
+    Ok((name, settings.collect::<Result<_, _>>()?))
+}
+
+/// How a recording is to be read, from the command line.
+pub(crate) fn options(reading: &Reading, capacity: Option<Sector>) -> Result<Options, Error> {
+    let unit = match &reading.unit {
+        None => None,
+        Some(name) => Some(TimeUnit::from_short(name).ok_or_else(|| {
+            Error::Usage(format!("'{name}' is no unit of time; units are s, ms, us, 100ns, ns"))
+        })?),
+    };
+    let format = match &reading.format {
+        None => None,
+        Some(name) => Some(Format::from_name(name).ok_or_else(|| {
+            let known: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
+            Error::Usage(format!("'{name}' is no format that is read; formats are {}", known.join(", ")))
+        })?),
+    };
+    let device = match reading.device.as_deref() {
+        None => DeviceChoice::Single,
+        Some("all") => DeviceChoice::All,
+        Some(name) => DeviceChoice::Named(name.to_owned()),
+    };
+    let capacity = capacity.map(|sector| sector.0.saturating_mul(SECTOR_BYTES));
+    Ok(Options { format, device, capacity, unit, strict: reading.strict, ..Options::default() })
+}
+
+/// Opens a recording's file.
+pub(crate) fn open_recording(path: &str, options: &Options) -> Result<Recording, Error> {
+    let file = File::open(path).map_err(|e| Error::file(path, &e))?;
+    traces::open(path, Box::new(file), options).map_err(|e| Error::Input(e.to_string()))
+}
+
+fn recording(path: &str, reading: &Reading, open: bool, capacity: Sector) -> Result<Opened, Error> {
+    let mut recording = open_recording(path, &options(reading, Some(capacity))?)?;
+    let (replay, mut said) =
+        if open { (at_times(path, &mut recording)?, Vec::new()) } else { in_loops(path, &mut recording)? };
+    if replay.requests() == 0 {
+        return Err(Error::Input(format!("{path}: holds no request that could be replayed")));
+    }
+    let interpretation = recording.interpretation();
+    said.insert(0, format!("{path}: {interpretation}"));
+    said.extend(interpretation.doubt());
+    said.extend(recording.skips().to_string().lines().map(|line| format!("{path}: {line}")));
+    let names = replay.names().map(|(task, name)| (task, name.to_owned())).collect();
+    Ok(Opened { workload: Box::new(replay), said, names })
+}
+
+fn at_times(path: &str, recording: &mut Recording) -> Result<Replay, Error> {
+    let mut open = Open::default();
+    for record in recording.by_ref() {
+        open.push(&record.map_err(|e| Error::Input(e.to_string()))?);
+    }
+    Ok(open.finish(path, &|pid| recording.process_name(pid)))
+}
+
+/// Closed loops, or a word about why not: without completions nobody can tell who waited for what.
+fn in_loops(path: &str, recording: &mut Recording) -> Result<(Replay, Vec<String>), Error> {
+    let (mut closed, mut open) = (Closed::default(), Open::default());
+    let mut completions = false;
+    for record in recording.by_ref() {
+        let record: Record = record.map_err(|e| Error::Input(e.to_string()))?;
+        if record.completed.is_some() && !completions {
+            completions = true;
+            open = Open::default();
+        }
+        if !completions {
+            open.push(&record);
+        }
+        closed.push(&record);
+    }
+    let names = |pid| recording.process_name(pid);
+    if completions {
+        return Ok((closed.finish(path, &names), Vec::new()));
+    }
+    let word = "it holds no completions, so nobody can tell who waited for what: replayed by its time stamps, as with --open";
+    Ok((open.finish(path, &names), vec![format!("{path}: {word}")]))
 }

@@ -6,7 +6,7 @@
 
 pub mod builtin;
 pub mod fio;
-// pub mod replay;
+pub mod replay;
 mod script;
 mod workload;
 

@@ -150,8 +150,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn read(at_ms: u64, completed_ms: u64, sector: u64) -> Record {
-        let mut record =
-            Record::new(Time::from_nanos(at_ms * MS), DeviceId(0), Op::Read, sector * 512, 4096);
+        let mut record = Record::new(Time::from_nanos(at_ms * MS), DeviceId(0), Op::Read, sector * 512, 4096);
         record.completed = Some(Time::from_nanos(completed_ms * MS));
         record.process = Some(Pid(7));
         record
@@ -179,7 +178,10 @@ mod tests {
     fn a_completion_that_no_issue_followed_at_once_is_not_forgotten() {
         use After::{At, Completion, Together};
         // The second goes out before anything completes, the third after the first completed.
-        assert_eq!(closed(&[read(0, 5, 0), read(1, 9, 8), read(6, 7, 16)]), [[At(0), Together, Completion(0, MS)]]);
+        assert_eq!(
+            closed(&[read(0, 5, 0), read(1, 9, 8), read(6, 7, 16)]),
+            [[At(0), Together, Completion(0, MS)]]
+        );
     }
 
     #[test]

@@ -86,6 +86,9 @@ impl Workload for Replay {
     }
 
     fn processes(&self) -> Vec<(Who, Box<dyn Program>)> {
-        self.chains.iter().map(|chain| (chain.who.clone(), program::program(Arc::clone(&chain.steps)))).collect()
+        self.chains
+            .iter()
+            .map(|chain| (chain.who.clone(), program::program(Arc::clone(&chain.steps))))
+            .collect()
     }
 }

@@ -73,7 +73,10 @@ impl Step {
 impl Kind {
     pub(super) fn pack(op: Op, flags: Flags) -> Self {
         let Flags { sync, meta, ahead, fua, preflush } = flags;
-        let bits = [sync, meta, ahead, fua, preflush].into_iter().rev().fold(0, |bits, flag| bits << 1 | u8::from(flag));
+        let bits = [sync, meta, ahead, fua, preflush]
+            .into_iter()
+            .rev()
+            .fold(0, |bits, flag| bits << 1 | u8::from(flag));
         let op = match op {
             Op::Read => 0,
             Op::Write => 1,
@@ -99,7 +102,8 @@ mod tests {
         for op in [Op::Read, Op::Write, Op::Discard, Op::Flush] {
             for bits in 0..32u8 {
                 let bit = |n: u8| bits >> n & 1 == 1;
-                let flags = Flags { sync: bit(0), meta: bit(1), ahead: bit(2), fua: bit(3), preflush: bit(4) };
+                let flags =
+                    Flags { sync: bit(0), meta: bit(1), ahead: bit(2), fua: bit(3), preflush: bit(4) };
                 assert_eq!(Kind::pack(op, flags).unpack(), (op, flags));
             }
         }
