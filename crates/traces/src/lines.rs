@@ -76,8 +76,8 @@ impl<F: LineFormat> Lines<F> {
 
 /// The first line may be a row of column names, in formats published without one.
 fn is_heading(number: u64, line: &[u8]) -> bool {
-    number == 1
-        && line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'"' || *byte == b'#')
+    let begins = line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'"' | b'#'));
+    number == 1 && begins && !line.iter().any(u8::is_ascii_digit)
 }
 
 impl<F: LineFormat<Item = Record>> Source for Lines<F> {

@@ -131,7 +131,7 @@ impl Recording {
         let mut notes = self.context.notes.clone();
         if self.context.grown > 0 {
             notes.push(format!(
-                "{} requests grew by merging after their start; their length is the one they were issued with",
+                "{} grew by merging after their start: their length is the one they were issued with",
                 self.context.grown
             ));
         }

@@ -1,6 +1,6 @@
 //! Tencent CBS (SNIA 28064): `Timestamp,Offset,Size,IOType,VolumeID`, no heading, in hourly `.tgz` archives.
 //!
-//! - *Timestamp*: **seconds** since 1970. Moved so that the first request is in the first second.
+//! - *Timestamp*: **seconds** since 1970. Moved so that the first request is at zero.
 //! - *Offset*, *Size*: **sectors of 512 bytes**.
 //! - *IOType*: 0 is a read, 1 a write.
 //! - *VolumeID*: a virtual disk. A file has thousands of them: choose one.

@@ -1,0 +1,370 @@
+//! A recording summed up.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use elevator::{Op, Time};
+use serde::Serialize;
+
+use crate::devices::DeviceEntry;
+use crate::error::Error;
+use crate::interpretation::Interpretation;
+use crate::record::{DeviceId, Pid, Record};
+use crate::recording::Recording;
+use crate::skips::Skips;
+
+/// Processes, devices and requests in flight that are told apart; bounds for hostile recordings.
+const PROCESSES_MAX: usize = 65_536;
+const IN_FLIGHT_MAX: usize = 1 << 20;
+
+/// Requests and bytes of one kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Amount {
+    /// Requests.
+    pub requests: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Amount {
+    fn add(&mut self, record: &Record) {
+        self.requests += 1;
+        self.bytes = self.bytes.saturating_add(record.bytes);
+    }
+}
+
+/// Requests of sizes up to a power of two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct SizeRow {
+    /// Largest size in this row, a power of two; the row before has half of it.
+    pub up_to_bytes: u64,
+    /// Reads of such a size.
+    pub reads: u64,
+    /// Writes of such a size.
+    pub writes: u64,
+}
+
+/// What one process did.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ProcessRow {
+    /// Its number.
+    pub pid: Pid,
+    /// Its name, if recorded.
+    pub name: Option<String>,
+    /// Its requests.
+    pub total: Amount,
+    /// Of these, reads.
+    pub reads: Amount,
+    /// Reads and writes that begin where its last one ended.
+    pub sequential: u64,
+}
+
+/// How long requests took, where completions are recorded.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Latency {
+    /// Requests whose completion is known.
+    pub requests: u64,
+    /// Mean, in nanoseconds.
+    pub mean_ns: f64,
+    /// Half took no longer; in nanoseconds, within 6% (upper edge of a bucket).
+    pub p50_ns: u64,
+    /// 99 of 100 took no longer; likewise.
+    pub p99_ns: u64,
+    /// Longest, in nanoseconds, exactly.
+    pub max_ns: u64,
+    /// Requests in flight on average over the span.
+    pub depth_mean: f64,
+    /// Most in flight at once (at most 1,048,576 are counted).
+    pub depth_max: u64,
+}
+
+/// Statistics over a whole recording. Shares are from 0 to 1 of the reads and writes.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Info {
+    /// How it was read, with span and requests.
+    pub interpretation: Interpretation,
+    /// Requests a second.
+    pub iops: f64,
+    /// Reads.
+    pub reads: Amount,
+    /// Writes.
+    pub writes: Amount,
+    /// Discards.
+    pub discards: Amount,
+    /// Flushes.
+    pub flushes: u64,
+    /// Sizes of reads and writes.
+    pub sizes: Vec<SizeRow>,
+    /// Share that begin where the request before, on the same device, ended.
+    pub sequential: f64,
+    /// Share that begin where the same process's request before, on the same device, ended; of those with a process.
+    pub sequential_per_process: Option<f64>,
+    /// Share of reads that are read-ahead.
+    pub read_ahead: f64,
+    /// Share of writes that are synchronous.
+    pub sync_writes: f64,
+    /// The byte behind the last one that was touched.
+    pub end_bytes: u64,
+    /// Latencies and depths, if any completion is recorded.
+    pub latency: Option<Latency>,
+    /// Processes, busiest first.
+    pub processes: Vec<ProcessRow>,
+    /// Devices, with their requests, chosen or not.
+    pub devices: Vec<DeviceEntry>,
+    /// What was left out or mended.
+    pub skips: Skips,
+}
+
+impl Info {
+    /// Reads `recording` to its end.
+    ///
+    /// # Errors
+    /// As the recording's iterator.
+    pub fn of(recording: &mut Recording) -> Result<Self, Error> {
+        let mut gatherer = Gatherer::default();
+        while let Some(record) = recording.next() {
+            gatherer.add(&record?);
+        }
+        Ok(gatherer.finish(recording))
+    }
+
+    /// What can be said of the records that were gathered so far: for a caller that reads them itself.
+    #[must_use]
+    pub fn gatherer() -> Gatherer {
+        Gatherer::default()
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct ProcessCount {
+    total: Amount,
+    reads: Amount,
+    sequential: u64,
+}
+
+/// Gathers statistics record by record.
+#[derive(Default)]
+pub struct Gatherer {
+    reads: Amount,
+    writes: Amount,
+    discards: Amount,
+    flushes: u64,
+    ahead: u64,
+    sync_writes: u64,
+    sizes: Vec<SizeRow>,
+    sequential: u64,
+    sequential_per_process: u64,
+    with_process: u64,
+    end_bytes: u64,
+    device_ends: Vec<u64>,
+    process_ends: HashMap<(Pid, DeviceId), u64>,
+    processes: HashMap<Pid, ProcessCount>,
+    latency: LatencyGatherer,
+}
+
+impl Gatherer {
+    /// Takes one record, in order of time.
+    pub fn add(&mut self, record: &Record) {
+        match record.op {
+            Op::Read => {
+                self.reads.add(record);
+                self.ahead += u64::from(record.flags.ahead);
+            }
+            Op::Write => {
+                self.writes.add(record);
+                self.sync_writes += u64::from(record.flags.sync);
+            }
+            Op::Discard => self.discards.add(record),
+            Op::Flush => self.flushes += 1,
+        }
+        let follows = matches!(record.op, Op::Read | Op::Write) && self.add_transfer(record);
+        self.add_process(record, follows);
+        self.latency.add(record);
+    }
+
+    /// A read or a write: its size and neighbours. Whether it follows on its process's last one.
+    fn add_transfer(&mut self, record: &Record) -> bool {
+        self.end_bytes = self.end_bytes.max(record.end());
+        self.add_size(record);
+        let device = record.device.0 as usize;
+        if self.device_ends.len() <= device {
+            self.device_ends.resize(device + 1, u64::MAX);
+        }
+        self.sequential += u64::from(self.device_ends[device] == record.offset);
+        self.device_ends[device] = record.end();
+        let Some(pid) = record.process else { return false };
+        self.with_process += 1;
+        let key = (pid, record.device);
+        if self.process_ends.len() >= PROCESSES_MAX && !self.process_ends.contains_key(&key) {
+            return false;
+        }
+        let follows = self.process_ends.insert(key, record.end()) == Some(record.offset);
+        self.sequential_per_process += u64::from(follows);
+        follows
+    }
+
+    fn add_size(&mut self, record: &Record) {
+        let row = record.bytes.max(1).checked_next_power_of_two().map_or(64, u64::trailing_zeros) as usize;
+        if self.sizes.len() <= row {
+            self.sizes.resize(row + 1, SizeRow::default());
+        }
+        match record.op {
+            Op::Read => self.sizes[row].reads += 1,
+            _ => self.sizes[row].writes += 1,
+        }
+    }
+
+    fn add_process(&mut self, record: &Record, follows: bool) {
+        let Some(pid) = record.process else { return };
+        if self.processes.len() >= PROCESSES_MAX && !self.processes.contains_key(&pid) {
+            return;
+        }
+        let count = self.processes.entry(pid).or_default();
+        count.total.add(record);
+        count.sequential += u64::from(follows);
+        if record.op == Op::Read {
+            count.reads.add(record);
+        }
+    }
+
+    /// Sums up, with what `recording` knows of its names, devices and skips.
+    #[must_use]
+    pub fn finish(self, recording: &Recording) -> Info {
+        let interpretation = recording.interpretation();
+        let transfers = self.reads.requests + self.writes.requests;
+        let mut rows: Vec<_> = self.sizes.into_iter().enumerate().collect();
+        rows.retain(|(_, row)| row.reads + row.writes > 0);
+        let up_to = |power: usize| 1_u64.checked_shl(power as u32).unwrap_or(u64::MAX);
+        Info {
+            iops: interpretation.iops(),
+            reads: self.reads,
+            writes: self.writes,
+            discards: self.discards,
+            flushes: self.flushes,
+            sizes: rows
+                .into_iter()
+                .map(|(power, row)| SizeRow { up_to_bytes: up_to(power), ..row })
+                .collect(),
+            sequential: share(self.sequential, transfers),
+            sequential_per_process: (self.with_process > 0)
+                .then(|| share(self.sequential_per_process, self.with_process)),
+            read_ahead: share(self.ahead, self.reads.requests),
+            sync_writes: share(self.sync_writes, self.writes.requests),
+            end_bytes: self.end_bytes,
+            latency: self.latency.finish(interpretation.span.as_nanos()),
+            processes: process_rows(self.processes, recording),
+            devices: recording.devices().to_vec(),
+            skips: recording.skips().clone(),
+            interpretation,
+        }
+    }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn process_rows(counts: HashMap<Pid, ProcessCount>, recording: &Recording) -> Vec<ProcessRow> {
+    let mut rows: Vec<_> = counts
+        .into_iter()
+        .map(|(pid, count)| ProcessRow {
+            pid,
+            name: recording.process_name(pid),
+            total: count.total,
+            reads: count.reads,
+            sequential: count.sequential,
+        })
+        .collect();
+    rows.sort_by_key(|row| (Reverse(row.total.requests), row.pid));
+    rows
+}
+
+/// Sixteen buckets to an octave: an upper edge is at most 1/16 above what it stands for.
+const BUCKETS_PER_OCTAVE: u32 = 16;
+
+#[derive(Default)]
+struct LatencyGatherer {
+    buckets: Vec<u64>,
+    requests: u64,
+    sum: u128,
+    max: u64,
+    in_flight: BinaryHeap<Reverse<Time>>,
+    depth_max: usize,
+}
+
+impl LatencyGatherer {
+    fn add(&mut self, record: &Record) {
+        let (Some(completed), Some(latency)) = (record.completed, record.latency()) else { return };
+        let latency = latency.as_nanos();
+        let bucket = bucket_of(latency);
+        if self.buckets.len() <= bucket {
+            self.buckets.resize(bucket + 1, 0);
+        }
+        self.buckets[bucket] += 1;
+        self.requests += 1;
+        self.sum += u128::from(latency);
+        self.max = self.max.max(latency);
+        while self.in_flight.peek().is_some_and(|Reverse(end)| *end <= record.at) {
+            self.in_flight.pop();
+        }
+        if self.in_flight.len() < IN_FLIGHT_MAX {
+            self.in_flight.push(Reverse(completed));
+        }
+        self.depth_max = self.depth_max.max(self.in_flight.len());
+    }
+
+    fn finish(self, span: u64) -> Option<Latency> {
+        let requests = (self.requests > 0).then_some(self.requests)?;
+        Some(Latency {
+            requests,
+            mean_ns: self.sum as f64 / requests as f64,
+            p50_ns: self.at_rank(requests.div_ceil(2)),
+            p99_ns: self.at_rank((u128::from(requests) * 99).div_ceil(100) as u64),
+            max_ns: self.max,
+            depth_mean: if span == 0 { 0.0 } else { self.sum as f64 / span as f64 },
+            depth_max: self.depth_max as u64,
+        })
+    }
+
+    fn at_rank(&self, rank: u64) -> u64 {
+        let mut below = 0;
+        let bucket = self.buckets.iter().position(|count| {
+            below += count;
+            below >= rank
+        });
+        bucket.map_or(self.max, |bucket| upper_edge(bucket).min(self.max))
+    }
+}
+
+/// Values below 16 have a bucket each; above, sixteen to an octave.
+fn bucket_of(value: u64) -> usize {
+    let octave = value.max(1).ilog2();
+    match octave.checked_sub(BUCKETS_PER_OCTAVE.ilog2()) {
+        None => value as usize,
+        Some(shift) => ((shift + 1) * BUCKETS_PER_OCTAVE) as usize + (value >> shift & 15) as usize,
+    }
+}
+
+fn upper_edge(bucket: usize) -> u64 {
+    let (row, column) = (bucket as u32 / BUCKETS_PER_OCTAVE, bucket as u64 % u64::from(BUCKETS_PER_OCTAVE));
+    match row.checked_sub(1) {
+        None => column,
+        Some(shift) => ((16 + column) << shift) + ((1 << shift) - 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_lies_in_its_bucket() {
+        for value in (0..64).flat_map(|n| [1_u64 << n, (1_u64 << n).wrapping_mul(3), (1 << n) - 1]) {
+            let edge = upper_edge(bucket_of(value));
+            assert!(edge >= value && edge - value <= value / 16, "{value} {edge}");
+        }
+        for bucket in 0..900 {
+            assert_eq!(bucket_of(upper_edge(bucket)), bucket);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! blkparse's default text, written. See [`format::blkparse`](crate::format::blkparse) for the columns.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{self, Write};
+
+use elevator::{Op, Time};
+
+use super::Written;
+use crate::devices::DeviceEntry;
+use crate::record::{DeviceId, Record};
+use crate::rwbs::Rwbs;
+
+/// Completions held until their time has come. A recording of more in flight has them written late, out of order.
+const HELD_MAX: usize = 1 << 20;
+
+/// Writes a Q line at each request's issue and a C line at its completion, in order of time, sectors rounded outwards.
+///
+/// A device without a `major,minor` name is written as `0,n`. Priorities are not said. No summary is printed at the end.
+pub struct BlkparseWriter<W> {
+    sink: W,
+    /// `major,minor` of each device, by id.
+    devices: Vec<(u32, u32)>,
+    completions: BinaryHeap<Reverse<(Time, u64, Completion)>>,
+    sequence: u64,
+    taken: u64,
+    written: Written,
+}
+
+/// What a C line says.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Completion {
+    device: u32,
+    pid: u32,
+    letters: String,
+    start: u64,
+    sectors: u32,
+}
+
+impl<W: Write> BlkparseWriter<W> {
+    /// Writes to `sink`, which should be buffered.
+    pub fn new(sink: W, devices: &[DeviceEntry]) -> Self {
+        let numbers = devices.iter().enumerate().map(|(id, device)| {
+            let pair = device.name.split_once(',');
+            let pair = pair.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+            pair.unwrap_or((0, id as u32))
+        });
+        Self {
+            sink,
+            devices: numbers.collect(),
+            completions: BinaryHeap::new(),
+            sequence: 0,
+            taken: 0,
+            written: Written::default(),
+        }
+    }
+
+    /// Writes a record; `process_name` is its process's, if known.
+    ///
+    /// # Errors
+    /// If the sink fails.
+    pub fn write(&mut self, record: &Record, process_name: Option<&str>) -> io::Result<()> {
+        self.write_completions(record.at)?;
+        let said = Completion {
+            device: record.device.0,
+            pid: record.process.map_or(0, |pid| pid.0),
+            letters: Rwbs::letters(record.op, record.flags),
+            start: if record.op == Op::Flush { 0 } else { record.start().0 },
+            sectors: record.sectors().0,
+        };
+        self.line(record.at, 'Q', &said, process_name.unwrap_or("?"))?;
+        self.written.written += 1;
+        self.written.rounded += u64::from(!record.is_aligned());
+        self.taken += 1;
+        if let Some(completed) = record.completed {
+            self.completions.push(Reverse((completed, self.taken, said)));
+        }
+        if self.completions.len() > HELD_MAX {
+            self.write_first_completion()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the completions that are still to come and ends the file.
+    ///
+    /// # Errors
+    /// If the sink fails.
+    pub fn finish(mut self) -> io::Result<Written> {
+        self.write_completions(Time::MAX)?;
+        self.sink.flush().map(|()| self.written)
+    }
+
+    fn write_completions(&mut self, until: Time) -> io::Result<()> {
+        while self.completions.peek().is_some_and(|Reverse((at, ..))| *at <= until) {
+            self.write_first_completion()?;
+        }
+        Ok(())
+    }
+
+    fn write_first_completion(&mut self) -> io::Result<()> {
+        match self.completions.pop() {
+            Some(Reverse((at, _, completion))) => self.line(at, 'C', &completion, "0"),
+            None => Ok(()),
+        }
+    }
+
+    fn line(&mut self, at: Time, action: char, said: &Completion, bracketed: &str) -> io::Result<()> {
+        let (major, minor) = self.number(DeviceId(said.device));
+        self.sequence += 1;
+        let (seconds, nanos) = (at.as_nanos() / 1_000_000_000, at.as_nanos() % 1_000_000_000);
+        let Completion { pid, letters, start, sectors, .. } = said;
+        write!(self.sink, "{major:3},{minor:<3} {:2} {:8} {seconds:5}.{nanos:09} ", 0, self.sequence)?;
+        writeln!(self.sink, "{pid:5} {action:>2} {letters:>3} {start} + {sectors} [{bracketed}]")
+    }
+
+    fn number(&self, device: DeviceId) -> (u32, u32) {
+        self.devices.get(device.0 as usize).copied().unwrap_or((0, device.0))
+    }
+}

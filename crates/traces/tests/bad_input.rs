@@ -1,0 +1,209 @@
+//! What users will feed us: one clear error with file, line, field and what to do, or a counted skip.
+
+mod common;
+
+use common::read;
+use traces::{DeviceChoice, ErrorKind, Format, Oddity, Options, Place, TimeUnit};
+
+fn error(name: &str, text: &str, options: &Options) -> String {
+    match read(name, text.as_bytes(), options) {
+        Ok(_) => panic!("'{name}' was read"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn strict() -> Options {
+    Options { strict: true, ..Options::default() }
+}
+
+fn of(format: Format) -> Options {
+    Options { format: Some(format), ..Options::default() }
+}
+
+#[test]
+fn a_line_that_makes_no_sense_is_left_out_and_counted() {
+    let text = "0.5 0 100 8 1\n1.5 0 1x0 8 1\n2.5 0 200 8 1\n";
+    let (records, recording) = read("a.ascii", text.as_bytes(), &Options::default()).unwrap();
+    assert_eq!(records.len(), 2);
+    assert_eq!(recording.skips().get(Oddity::Malformed).first, Some(Place::Line(2)));
+    assert_eq!(
+        error("a.ascii", text, &strict()),
+        "a.ascii, line 2, bcount: expected a whole number below 2^64, found 'x0 8 1'; cut the line out, or read without \
+         strict to have it counted and left out"
+    );
+}
+
+#[test]
+fn a_file_of_another_format_is_an_error_and_not_an_empty_recording() {
+    let text = "128166372003061629,src1,2,Read,7014609920,24576,41286\n";
+    assert_eq!(
+        error("src.csv", text, &of(Format::DiskSim)),
+        "src.csv, line 1, arrival: expected a time within 584 years, found '128166372003061629,src1,2,Read,701460992'; \
+         if the format is another one, name it"
+    );
+    let noise = "lorem ipsum dolor\n".repeat(300);
+    let failure = error("noise", &noise, &of(Format::Ftrace));
+    assert!(
+        failure.starts_with("noise, line 101, event: expected a line of an ftrace recording"),
+        "{failure}"
+    );
+    let failure = error("noise", &noise, &Options::default());
+    assert!(
+        failure.starts_with("noise: in none of the formats that are known; name it if it is one of ftrace")
+    );
+    assert_eq!(error("empty", "", &Options::default()), "empty: there is nothing in it");
+}
+
+#[test]
+fn a_recording_cut_in_the_middle_loses_its_last_line_only() {
+    let whole = "0.5 0 100 8 1\n1.5 0 200 8 1\n2.5 0 30";
+    let (records, recording) = read("a.ascii", whole.as_bytes(), &Options::default()).unwrap();
+    assert_eq!(records.len(), 2);
+    assert_eq!(recording.skips().get(Oddity::CutShort).first, Some(Place::Line(3)));
+    assert!(error("a.ascii", whole, &strict()).starts_with("a.ascii, line 3: cut in the middle;"));
+    for (name, bytes) in common::corpus().iter().filter(|(name, _)| name.starts_with("blktrace")) {
+        let (_, recording) = read(name, &bytes[..bytes.len() - 5], &Options::default()).unwrap();
+        assert_eq!(recording.skips().get(Oddity::CutShort).count, 1, "{name}");
+    }
+}
+
+#[test]
+fn a_clock_that_slips_is_mended_and_one_that_jumps_is_left_out() {
+    let text = "5000.5 0 100 8 1\n5000.4 0 200 8 1\n1.5 0 300 8 1\n6000.5 0 400 8 1\n";
+    let (records, recording) = read("a.ascii", text.as_bytes(), &Options::default()).unwrap();
+    let times: Vec<_> = records.iter().map(|record| record.at.as_nanos()).collect();
+    assert_eq!(times, [5_000_500_000, 5_000_500_000, 6_000_500_000]);
+    assert_eq!(recording.skips().get(Oddity::ClockBackwards).first, Some(Place::Line(2)));
+    assert_eq!(recording.skips().get(Oddity::ClockJump).first, Some(Place::Line(3)));
+}
+
+#[test]
+fn two_recordings_in_one_file_are_an_error() {
+    let one: String = (0..3_000).map(|n| format!("{n}.5 0 {n} 8 1\n")).collect();
+    let failure = error("a.ascii", &format!("{one}{one}"), &Options::default());
+    assert_eq!(
+        failure,
+        "a.ascii, line 3001, time: the clock runs back by 2.000 s and stays there; cut the file there if it is two \
+         recordings, or cut out the stamps before if they are wrong"
+    );
+}
+
+#[test]
+fn lengths_and_places_that_cannot_be() {
+    let text = "1,R,0,0,1577808144360767\n1,R,100,1000,1577808144360768\n1,W,4096,4096,1577808144360769\n\
+                1,W,18446744073709551615,4096,1577808144360770\n";
+    let options = Options { capacity: Some(8192), ..Options::default() };
+    let (records, recording) = read("a.csv", text.as_bytes(), &options).unwrap();
+    assert_eq!(records.len(), 2);
+    assert_eq!((records[0].start().0, records[0].sectors().0), (0, 3));
+    let skips = recording.skips();
+    assert_eq!(skips.get(Oddity::ZeroLength).first, Some(Place::Line(1)));
+    assert_eq!(skips.get(Oddity::Unaligned).first, Some(Place::Line(2)));
+    assert_eq!(skips.get(Oddity::BeyondCapacity).first, Some(Place::Line(4)));
+    let small = Options { capacity: Some(4096), ..Options::default() };
+    assert_eq!(
+        read("a.csv", text.as_bytes(), &small).unwrap().1.skips().get(Oddity::BeyondCapacity).count,
+        2
+    );
+}
+
+#[test]
+fn of_several_devices_one_must_be_chosen() {
+    let text = "0.5 0 100 8 1\n1.5 3 200 8 1\n2.5 3 300 8 1\n";
+    let failure = error("a.ascii", text, &Options::default());
+    assert_eq!(
+        failure,
+        "a.ascii, line 2: the recording has several devices: '3' (2 requests), '0' (1 requests); choose one with \
+         --device, or all of them with --device all"
+    );
+    let chosen = |device| Options { device, ..Options::default() };
+    let named = chosen(DeviceChoice::Named("3".into()));
+    assert_eq!(read("a.ascii", text.as_bytes(), &named).unwrap().0.len(), 2);
+    assert_eq!(read("a.ascii", text.as_bytes(), &chosen(DeviceChoice::All)).unwrap().0.len(), 3);
+    let failure = error("a.ascii", text, &chosen(DeviceChoice::Named("7".into())));
+    assert!(
+        failure.starts_with("a.ascii: there is no request of device '7'; it has '3' (2 requests)"),
+        "{failure}"
+    );
+}
+
+#[test]
+fn carriage_returns_are_no_part_of_a_line() {
+    for (name, bytes) in common::corpus() {
+        let Ok(text) = String::from_utf8(bytes) else { continue };
+        if name.contains("two-devices") || name.contains("srt") || text.contains('\r') || text.contains('\0')
+        {
+            continue;
+        }
+        let plain = read(&name, text.as_bytes(), &Options::default()).unwrap().0;
+        let crlf = read(&name, text.replace('\n', "\r\n").as_bytes(), &Options::default()).unwrap().0;
+        assert_eq!(plain, crlf, "{name}");
+    }
+}
+
+#[test]
+fn a_unit_may_be_forced_and_is_judged_aloud() {
+    let text = "1,R,0,4096,1577808144360\n1,R,4096,4096,1577808144361\n";
+    let (records, recording) = read("a.csv", text.as_bytes(), &Options::default()).unwrap();
+    assert_eq!(records[1].at.as_nanos(), 1_000_000);
+    assert!(
+        recording.interpretation().to_string().contains("read as milliseconds (judged by the time stamps")
+    );
+    let forced = Options { unit: Some(TimeUnit::Microseconds), ..Options::default() };
+    let (records, recording) = read("a.csv", text.as_bytes(), &forced).unwrap();
+    assert_eq!(records[1].at.as_nanos(), 1_000);
+    assert!(recording.interpretation().to_string().contains("read as microseconds (as told)"));
+}
+
+#[test]
+fn a_rate_that_no_machine_has_is_doubted() {
+    let text: String = (0..2_000).map(|n| format!("{n} 0 {n} 8 1\n")).collect();
+    let (_, recording) = read("a.mqsim", text.as_bytes(), &Options::default()).unwrap();
+    let doubt = recording.interpretation().doubt().expect("a doubt");
+    assert!(doubt.contains("requests a second, read as nanoseconds: is the unit of time right"), "{doubt}");
+}
+
+#[test]
+fn five_whole_numbers_are_mqsims_unless_the_name_or_the_user_says_otherwise() {
+    let text = "1000 0 100 8 1\n2000 0 200 8 1\n";
+    let format = |name, options: &Options| {
+        let interpretation = read(name, text.as_bytes(), options).unwrap().1.interpretation();
+        (interpretation.format, interpretation.notes.len())
+    };
+    assert_eq!(format("a.trace", &Options::default()), (Format::MqSim, 1));
+    assert_eq!(format("a.ascii.gz", &Options::default()), (Format::DiskSim, 1));
+    assert_eq!(format("a.trace", &of(Format::DiskSim)), (Format::DiskSim, 0));
+}
+
+#[test]
+fn every_named_format_refuses_or_skips_what_is_not_its_own() {
+    for &format in Format::ALL {
+        for (name, bytes) in common::corpus() {
+            let Ok((records, recording)) = read(&name, &bytes, &of(format)) else { continue };
+            let told = common::open(&name, &bytes, &Options::default()).unwrap().interpretation().format;
+            let odd = !recording.skips().is_empty();
+            assert!(
+                format == told || odd || records.is_empty() || is_twin(format, told),
+                "{name} as {format}"
+            );
+        }
+    }
+}
+
+/// MQSim's lines are DiskSim's, and the other way round; Alibaba's are SPC's but for a permutation of the numbers.
+fn is_twin(a: Format, b: Format) -> bool {
+    matches!((a, b), (Format::MqSim, Format::DiskSim) | (Format::DiskSim, Format::MqSim))
+}
+
+#[test]
+fn a_damaged_stream_is_an_error_that_says_so() {
+    let (name, bytes) =
+        common::corpus().into_iter().find(|(name, _)| name.ends_with("cut.ascii.gz")).unwrap();
+    let mut damaged = bytes.clone();
+    damaged[2_000] ^= 0xff;
+    damaged[2_001] ^= 0xff;
+    match read(&name, &damaged, &Options::default()) {
+        Err(error) => assert!(matches!(error.kind(), ErrorKind::Io | ErrorKind::Malformed), "{error}"),
+        Ok((_, recording)) => assert!(!recording.skips().is_empty()),
+    }
+}
