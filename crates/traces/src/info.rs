@@ -122,7 +122,7 @@ impl Info {
     /// As the recording's iterator.
     pub fn of(recording: &mut Recording) -> Result<Self, Error> {
         let mut gatherer = Gatherer::default();
-        while let Some(record) = recording.next() {
+        for record in recording.by_ref() {
             gatherer.add(&record?);
         }
         Ok(gatherer.finish(recording))

@@ -99,7 +99,7 @@ impl<E: EventSource> Paired<E> {
     }
 
     /// Whether only what reaches the device is known, not what was submitted.
-    fn from_issues(&self) -> bool {
+    fn starts_are_issues(&self) -> bool {
         self.selection.start == StartEvent::Issue
     }
 
@@ -128,7 +128,7 @@ impl<E: EventSource> Paired<E> {
     fn start(&mut self, event: &Event, op: Op, device: DeviceId, context: &mut Context) -> Result<(), Error> {
         let flush = event.sectors == 0 && (op == Op::Flush || event.rwbs.flags.preflush);
         // The block layer's own flush is the device's business, unless issues are all that was recorded.
-        if event.rwbs.own_flush && !self.from_issues() {
+        if event.rwbs.own_flush && !self.starts_are_issues() {
             return Ok(());
         }
         let Some(offset) = event.sector.checked_mul(SECTOR_BYTES).or(flush.then_some(0)) else {
@@ -285,7 +285,7 @@ impl<E: EventSource> Paired<E> {
 
     /// A zero-length completion: the second one of a write with FUA, or a flush's.
     fn completed_empty(&mut self, event: &Event, device: DeviceId, context: &mut Context) {
-        if event.rwbs.own_flush != self.from_issues() {
+        if event.rwbs.own_flush != self.starts_are_issues() {
             return;
         }
         if let Some(seq) = self.lingering(device, event) {

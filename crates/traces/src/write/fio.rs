@@ -43,7 +43,7 @@ impl<W: Write> FioWriter<W> {
         self.open(record.device, micros)?;
         let file = &self.files[record.device.0 as usize];
         self.written.written += 1;
-        self.written.rounded += u64::from(at % 1_000 != 0);
+        self.written.rounded += u64::from(!at.is_multiple_of(1_000));
         self.last_micros = micros;
         let action = match record.op {
             Op::Read => "read",
