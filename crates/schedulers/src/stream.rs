@@ -30,8 +30,12 @@
 //! - *Nothing pending*: there is no bound in the text. The disk idles and loses nothing; arrivals are judged as if the last
 //!   request that was pending still were, until one really is.
 //! - *Several parents* for one arrival: the nearest.
-//! - *Requests that do not wait for their parent* (several outstanding): a request in the device may have children too,
-//!   with a wait time of zero, and a parent any number of them until its deadline.
+//! - *Requests that do not wait for their parent* (several outstanding): a request in the device may have children too.
+//!   Their wait time is zero, which would make the inequality too easy: they must be within `early_child` of the selected
+//!   pending request's service time.
+//! - *Several children* of one parent: the first one extends the stream, and so does whoever comes within `early_child`.
+//!   Others that satisfy the inequality begin *branches*, streams as long as their parent's. So when readers of nearby
+//!   files go on after they have waited for each other, each of them heads an established stream.
 //! - *Children that come when their slice is over* stand back until somebody else's request was sent. Otherwise a policy in
 //!   sector order would select the very stream whose time is up.
 //! - *Devices that queue* (depth > 1). The paper's tail rule, with `pending_in_device` off: the request dispatched last
@@ -68,7 +72,8 @@ use crate::work_conserving::CLASS_WAITS;
 mod tests;
 
 tunables! {
-    /// What can be tuned. Names and defaults are the paper's but for `second_chance` and `pending_in_device`, which are ours.
+    /// What can be tuned. Names and defaults are the paper's but for `second_chance`,
+    /// `early_child` and `pending_in_device`, which are ours.
     pub struct Tunables {
         /// How many requests make a stream established. More: fewer waits in vain, a later start.
         stream_threshold: Count = 4, 1, 1_000_000;
@@ -80,6 +85,9 @@ tunables! {
         stream_time_slice: Span = Span::from_millis(124), Span::ZERO, Span::from_secs(5);
         /// What a distance backward costs, as a share of the same distance forward.
         backward_penalty: Percent = 150, 100, 10_000;
+        /// How near a child must be that comes before its parent has completed, or is not its first: its service time as a
+        /// share of the selected pending request's. More lets neighbours' requests into a stream. At 0 there are none.
+        early_child: Percent = 25, 0, 100;
         /// Whether requests in the device count as pending, and a parent's time begins when it has left the device. Off:
         /// the paper's tail rule.
         pending_in_device: Flag = true, false, true;
@@ -133,6 +141,13 @@ struct Stream {
     is_undecided: bool,
     /// It missed its deadline once and has its second chance.
     is_second_chance: bool,
+}
+
+impl Stream {
+    /// Whether a child that came now would come before its parent has completed.
+    fn is_early(&self) -> bool {
+        self.since == Time::MAX
+    }
 }
 
 /// The stream that the disk is dedicated to.
@@ -226,16 +241,18 @@ impl StreamScheduling {
 
     /// Whether `request`, arriving now, satisfies the inequality for the stream's latest request; its service time if so.
     fn satisfies(&self, now: Time, stream: &Stream, request: &Request) -> Option<Span> {
-        let wait = now.since(stream.since);
-        if wait >= stream.budget {
+        let share = if stream.is_early() { self.tunables.early_child } else { 100 };
+        let left = stream.budget.percent(share).saturating_sub(now.since(stream.since));
+        if left == Span::ZERO {
             return None;
         }
         let service = self.service_time(stream.position, request.start);
-        (wait + service < stream.budget).then_some(service)
+        (service < left).then_some(service)
     }
 
-    /// The parent-to-be whose child `request` is: the nearest of those for which the inequality holds.
-    fn parent_of(&self, now: Time, request: &Request) -> Option<StreamId> {
+    /// The parent-to-be whose child `request` is: the nearest of those for which the inequality holds. With the time that
+    /// it would take from there.
+    fn parent_of(&self, now: Time, request: &Request) -> Option<(Span, StreamId)> {
         if request.op == Op::Flush {
             return None;
         }
@@ -243,7 +260,24 @@ impl StreamScheduling {
             let service = self.satisfies(now, self.stream(id), request)?;
             Some((service, id))
         });
-        children.min_by_key(|(service, _)| *service).map(|(_, id)| id)
+        children.min_by_key(|(service, _)| *service)
+    }
+
+    /// The stream that an arrival belongs to, if it has a parent: the parent's, or a branch of it.
+    fn join(&mut self, now: Time, request: &Request) -> Option<StreamId> {
+        let (service, parent) = self.parent_of(now, request)?;
+        let stream = self.stream(parent);
+        let is_first = stream.queued.is_empty() && !stream.is_early();
+        let is_near = service < stream.budget.percent(self.tunables.early_child);
+        let id = if is_first || is_near { parent } else { self.branch(parent) };
+        self.extend(id, request);
+        Some(id)
+    }
+
+    /// A stream that begins with another child of the same parent, and is as long.
+    fn branch(&mut self, parent: StreamId) -> StreamId {
+        let Stream { length, budget, .. } = *self.stream(parent);
+        self.new_stream(Stream { length, budget, ..Stream::default() })
     }
 
     /// A queued request becomes the latest one of a stream.
@@ -259,12 +293,17 @@ impl StreamScheduling {
 
     /// A new stream of one request, which is on its way to the device.
     fn begin(&mut self, request: &Request) -> StreamId {
+        let id = self.new_stream(Stream { latest: request.serial, length: 1, ..Stream::default() });
+        self.stream_of.set(request.id, id);
+        id
+    }
+
+    fn new_stream(&mut self, stream: Stream) -> StreamId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.streams.push(Stream::default());
             self.streams.len() as StreamId - 1
         });
-        *self.stream_mut(id) = Stream { latest: request.serial, length: 1, ..Stream::default() };
-        self.stream_of.set(request.id, id);
+        *self.stream_mut(id) = stream;
         id
     }
 
@@ -291,10 +330,12 @@ impl StreamScheduling {
         }
     }
 
-    /// Streams whose deadlines have passed leave the parent-to-be queue.
+    /// Streams whose deadlines have passed leave the parent-to-be queue. One that completed this very moment stays, since
+    /// its deadline has not been decided yet.
     fn pass_deadlines(&mut self, now: Time) {
         while let Some(&(deadline, id)) = self.parents_to_be.first()
             && deadline <= now
+            && self.stream(id).since < now
         {
             self.leave_parents_to_be(id);
             if self.has_no_request(id) {
@@ -588,16 +629,15 @@ impl Scheduler for StreamScheduling {
         self.pass_deadlines(now);
         self.queued += 1;
         self.stream_of.set(request.id, NO_STREAM);
-        let parent = self.parent_of(now, request);
-        if let Some(stream) = parent {
-            self.extend(stream, request);
-            if self.must_stand_back(now, stream) {
-                self.stood_back.push(request.id);
-                return;
-            }
+        let joined = self.join(now, request);
+        if let Some(stream) = joined
+            && self.must_stand_back(now, stream)
+        {
+            self.stood_back.push(request.id);
+            return;
         }
         if let Some(Served { stream, .. }) = self.served
-            && parent != Some(stream)
+            && joined != Some(stream)
             && self.stream(stream).since <= now
             && self.satisfies(now, self.stream(stream), request).is_some()
         {
@@ -622,9 +662,9 @@ impl Scheduler for StreamScheduling {
     }
 
     fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
-        self.pass_deadlines(now);
         let candidate = self.policy.candidate(now, view);
         self.decide(candidate.map(|candidate| &view.requests[candidate.id]));
+        self.pass_deadlines(now);
         if self.queued == 0 {
             return Decision::Idle;
         }
@@ -634,7 +674,6 @@ impl Scheduler for StreamScheduling {
         if candidate.is_none() && self.stood_back.len() < self.queued {
             return CLASS_WAITS;
         }
-        self.pass_deadlines(now);
         self.follow_the_head(now);
         self.dedicated(now, view).unwrap_or_else(|| self.selected(now, view, candidate))
     }
