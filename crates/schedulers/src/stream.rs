@@ -135,6 +135,8 @@ struct Stream {
     budget: Span,
     /// `since + budget`.
     deadline: Time,
+    /// The latest but one, which may still have other children.
+    before: Parent,
     /// Whether it is in the parent-to-be queue.
     is_parent_to_be: bool,
     /// Its latest request has completed, and was not yet compared with anything pending.
@@ -143,7 +145,20 @@ struct Stream {
     is_second_chance: bool,
 }
 
+/// A request that may have children for as long as `budget` from `since` on.
+#[derive(Clone, Copy, Default)]
+struct Parent {
+    position: Sector,
+    since: Time,
+    budget: Span,
+}
+
 impl Stream {
+    /// Its latest request as a parent.
+    fn parent(&self) -> Parent {
+        Parent { position: self.position, since: self.since, budget: self.budget }
+    }
+
     /// Whether a child that came now would come before its parent has completed.
     fn is_early(&self) -> bool {
         self.since == Time::MAX
@@ -239,15 +254,24 @@ impl StreamScheduling {
 
     // Forming streams
 
-    /// Whether `request`, arriving now, satisfies the inequality for the stream's latest request; its service time if so.
-    fn satisfies(&self, now: Time, stream: &Stream, request: &Request) -> Option<Span> {
-        let share = if stream.is_early() { self.tunables.early_child } else { 100 };
-        let left = stream.budget.percent(share).saturating_sub(now.since(stream.since));
+    /// Whether `request`, arriving now, satisfies the inequality for a parent whose selected pending request is taken to cost
+    /// that share; its service time if so.
+    fn satisfies(&self, now: Time, parent: Parent, share: u64, request: &Request) -> Option<Span> {
+        let left = parent.budget.percent(share).saturating_sub(now.since(parent.since));
         if left == Span::ZERO {
             return None;
         }
-        let service = self.service_time(stream.position, request.start);
+        let service = self.service_time(parent.position, request.start);
         (service < left).then_some(service)
+    }
+
+    /// Whether `request` is a child of the stream's latest request, or another child of the one before.
+    fn continues(&self, now: Time, stream: &Stream, request: &Request) -> Option<Span> {
+        if !stream.is_early() {
+            return self.satisfies(now, stream.parent(), 100, request);
+        }
+        self.satisfies(now, stream.parent(), self.tunables.early_child, request)
+            .or_else(|| self.satisfies(now, stream.before, 100, request))
     }
 
     /// The parent-to-be whose child `request` is: the nearest of those for which the inequality holds. With the time that
@@ -257,7 +281,7 @@ impl StreamScheduling {
             return None;
         }
         let children = self.parents_to_be.iter().filter_map(|&(_, id)| {
-            let service = self.satisfies(now, self.stream(id), request)?;
+            let service = self.continues(now, self.stream(id), request)?;
             Some((service, id))
         });
         children.min_by_key(|(service, _)| *service)
@@ -284,6 +308,9 @@ impl StreamScheduling {
     fn extend(&mut self, id: StreamId, request: &Request) {
         self.stream_of.set(request.id, id);
         let stream = &mut self.streams[id as usize];
+        if stream.queued.is_empty() && !stream.is_early() {
+            stream.before = stream.parent();
+        }
         stream.length += 1;
         stream.latest = request.serial;
         stream.position = request.end();
@@ -639,7 +666,7 @@ impl Scheduler for StreamScheduling {
         if let Some(Served { stream, .. }) = self.served
             && joined != Some(stream)
             && self.stream(stream).since <= now
-            && self.satisfies(now, self.stream(stream), request).is_some()
+            && self.continues(now, self.stream(stream), request).is_some()
         {
             self.close_enough.get_or_insert(request.id);
         }

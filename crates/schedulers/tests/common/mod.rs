@@ -92,6 +92,8 @@ pub struct Machine {
     head: Sector,
     issued_at: HashMap<Token, Time>,
     now: Time,
+    /// The latest time at which it will ask without an event.
+    asks_at: Option<Time>,
 }
 
 /// Runs readers under a scheduler for `seconds`, at that depth.
@@ -118,6 +120,7 @@ impl Machine {
             head: Sector(0),
             issued_at: HashMap::new(),
             now: Time::ZERO,
+            asks_at: None,
             readers,
         };
         for n in 0..machine.readers.len() {
@@ -200,8 +203,11 @@ impl Machine {
             match self.queue.next(self.now, None) {
                 Step::Dispatch(ticket) => self.inside.push((ticket, self.now)),
                 Step::Wait(hold) => {
-                    if let Some(until) = hold.until {
+                    if let Some(until) = hold.until
+                        && self.asks_at != Some(until)
+                    {
                         assert!(until > self.now, "a wait that is over");
+                        self.asks_at = Some(until);
                         self.events.push(Reverse((until, Event::Ask)));
                     }
                     break;
