@@ -27,6 +27,19 @@ pub struct RotatingParameters {
 }
 
 /// Where a model has a choice between what DiskSim computes and what drives are measured to do.
+///
+/// As a drive, and not as DiskSim:
+/// - A synchronous SCSI bus runs at a standard rate ([`BusParameters::synchronous_scsi`]). Six drives of four makers were
+///   measured on one host: their extracted times for a sector range from 0.099 to 0.134 ms, and each of the six
+///   traces shows 0.1025, which is 5 MB/s.
+/// - A read from the buffer takes an idle drive the larger of its two hit overheads. Overheads are extracted from
+///   requests that follow each other at once, where part of the work after a read hides behind that read; a drive that
+///   has come to rest has nothing to hide it behind.
+/// - With [`FastWrite::Sequential`], a write that extends nothing is no hit: its overhead is that of a miss, where that
+///   is larger.
+/// - The segment set aside for writes is.
+/// - A head that lands within the wanted sectors waits for the first of them by the platter's turn, spare sectors
+///   included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Fidelity {
     /// Every answer as DiskSim 4.0 gives it, known errors included.
@@ -403,6 +416,9 @@ pub struct BusParameters {
     pub host_read_sector_ms: f64,
     /// One sector written, likewise.
     pub host_write_sector_ms: f64,
+    /// The bus is synchronous SCSI, which runs at one of few rates: as a drive, a sector takes what the nearest of them
+    /// gives, whatever `sector_ms` was measured to be.
+    pub synchronous_scsi: bool,
     /// The bus is kept from a read's first sector to its last.
     pub hold_for_read: bool,
     /// The bus is kept from a write's first sector to its last.

@@ -140,6 +140,7 @@ fn bus(f: &mut Fields, drive: &str) -> Taken<BusParameters> {
         sector_ms,
         host_read_sector_ms: read,
         host_write_sector_ms: write,
+        synchronous_scsi: sector_ms > 0.0,
         hold_for_read: f.flag("Hold bus entire read xfer")?,
         hold_for_write: f.flag("Hold bus entire write xfer")?,
         never_disconnect: f.flag("Never disconnect")?,

@@ -8,7 +8,7 @@ use super::bus::Message;
 use super::task::{Hit, Task, TaskId};
 use crate::drive::Command;
 use crate::mechanics::Picos;
-use crate::parameters::FastWrite;
+use crate::parameters::{FastWrite, Fidelity};
 
 impl Rotating {
     pub(super) fn task(&self, id: TaskId) -> &Task {
@@ -70,7 +70,7 @@ impl Rotating {
         let ready = self.enough_to_send(id) && self.nothing_before(now, id);
         if ready || self.wires.never_disconnect {
             let hit = self.task(id).hit != Hit::Miss && self.task(id).hit != Hit::Collision;
-            let overhead = if hit { timing.read_hit.get(self.last_was_write) } else { miss };
+            let overhead = if hit { self.read_hit_overhead() } else { miss };
             self.attach(id);
             self.send(now, Message::Ready(id), overhead + timing.data_preparation);
             self.activate(now, id, false);
@@ -78,6 +78,25 @@ impl Rotating {
             let leave = timing.read_disconnect.get(self.last_was_write);
             self.send(now, Message::Leave(id), miss + leave);
             self.activate(now, id, true);
+        }
+    }
+
+    /// An idle drive has nothing to hide part of it behind.
+    fn read_hit_overhead(&self) -> Picos {
+        let idle = self.fidelity == Fidelity::Drive && self.access.is_none() && self.live.len() == 1;
+        if idle { self.timing.read_hit.most() } else { self.timing.read_hit.get(self.last_was_write) }
+    }
+
+    fn write_overhead(&self, id: TaskId) -> Picos {
+        let hit = self.timing.write_hit.get(self.last_was_write);
+        let miss = self.timing.write_miss.get(self.last_was_write);
+        let sequential_only = self.buffer.fast_write == FastWrite::Sequential;
+        if !self.fast(id) {
+            miss
+        } else if sequential_only && self.fidelity == Fidelity::Drive && self.task(id).hit != Hit::Append {
+            hit.max(miss)
+        } else {
+            hit
         }
     }
 
@@ -113,8 +132,7 @@ impl Rotating {
     /// A write with room in the buffer keeps the bus until its data is there.
     fn write_arrives(&mut self, now: Picos, id: TaskId) {
         let timing = self.timing;
-        let after = if self.fast(id) { timing.write_hit } else { timing.write_miss };
-        let overhead = after.get(self.last_was_write);
+        let overhead = self.write_overhead(id);
         self.task_mut(id).ready_at = now + overhead;
         let room = self.task(id).segment.is_some() && self.nothing_before(now, id);
         if !room && !self.wires.never_disconnect {

@@ -6,7 +6,7 @@ use super::Rotating;
 use super::task::{Hit, TaskId};
 use crate::drive::Service;
 use crate::mechanics::Picos;
-use crate::parameters::{FastWrite, KeepRequested, Preseek};
+use crate::parameters::{FastWrite, Fidelity, KeepRequested, Preseek};
 
 /// Who has the bus.
 #[derive(Clone, Copy, Debug)]
@@ -192,8 +192,13 @@ impl Rotating {
     fn forget_requested(&mut self, id: TaskId) {
         let task = *self.task(id);
         let Some(index) = task.segment else { return };
+        let given_up = match self.buffer.keep_requested {
+            KeepRequested::PushOut => self.fidelity == Fidelity::Drive,
+            KeepRequested::Keep => false,
+            KeepRequested::KeepAll => true,
+        };
         let segment = &mut self.segments[usize::from(index)];
-        if self.buffer.keep_requested == KeepRequested::KeepAll && segment.users == 1 {
+        if given_up && segment.users == 1 {
             segment.start = task.sent.min(segment.end);
         }
     }
@@ -279,13 +284,12 @@ impl Rotating {
 
     /// Brings a task back to the bus: that one, or else the best of those that left it.
     pub(super) fn check_bus(&mut self, now: Picos, id: Option<TaskId>) {
-        if !matches!(self.bus, Bus::Idle) {
+        // A command that came while the bus was busy goes first.
+        if !matches!(self.bus, Bus::Idle) || self.inbox_at() <= now {
             return;
         }
         let next = match id {
             Some(id) => Some(id).filter(|&id| self.task(id).pending && self.needs_bus(id)),
-            // A command that came while the bus was busy goes first.
-            None if self.inbox_at() <= now => None,
             None => self.next_on_bus(),
         };
         if let Some(id) = next {

@@ -4,7 +4,7 @@ use super::Rotating;
 use super::access::Head;
 use super::task::{Hit, TaskId};
 use crate::mechanics::Picos;
-use crate::parameters::{Fidelity, QueueOrder};
+use crate::parameters::QueueOrder;
 
 impl Rotating {
     /// The best of the waiting commands that can be served now. The same ones again give the same answer.
@@ -71,14 +71,11 @@ impl Rotating {
         best.map(|(_, id)| id)
     }
 
-    /// The arm's move to a sector and the wait after it.
-    ///
-    /// DiskSim reckons from the angle at which the last sector ended, not from the present one, which is the same only
-    /// if the arm begins at once.
+    /// The arm's move to a sector and the wait after it, if it begins at once.
     pub(super) fn positioning_picos(&self, now: Picos, sector: u64, write: bool) -> Picos {
         let head = self.head_at(now);
         let spot = self.layout.stretch(sector).spot;
-        let begin = if self.fidelity == Fidelity::DiskSim { head.at } else { now.max(head.at) };
+        let begin = now.max(head.at);
         let seek = head.seek_to(&self.mechanics, &spot, write);
         let angle = head.angle_at(&self.mechanics, begin + seek);
         let time = seek + self.mechanics.latency(angle, spot.angle);

@@ -1,7 +1,7 @@
 //! A drive's parameters turned into whole picoseconds and sectors.
 
 use crate::mechanics::{Picos, picos};
-use crate::parameters::{AfterReadOrWrite, RotatingParameters};
+use crate::parameters::{AfterReadOrWrite, Fidelity, RotatingParameters};
 
 /// A time after a read and after a write.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +13,11 @@ pub(super) struct After {
 impl After {
     fn new(ms: AfterReadOrWrite, scale: f64) -> Self {
         Self { read: picos(ms.after_read_ms * scale), write: picos(ms.after_write_ms * scale) }
+    }
+
+    /// The larger of the two.
+    pub(super) fn most(self) -> Picos {
+        self.read.max(self.write)
     }
 
     /// The one that counts, given what the request before was.
@@ -60,6 +65,9 @@ impl Timing {
         let o = &p.overheads;
         let scaled = |ms: f64| picos(ms * o.scale);
         let after = |ms| After::new(ms, o.scale);
+        let as_drive = p.fidelity == Fidelity::Drive;
+        let standard = as_drive && p.bus.synchronous_scsi;
+        let sector_ms = if standard { standard_sector_ms(p.bus.sector_ms) } else { p.bus.sector_ms };
         let extra = o.extra_disconnect.map(|e| Extra {
             command: scaled(e.command_ms),
             disconnect: scaled(e.disconnect_ms),
@@ -82,8 +90,8 @@ impl Timing {
             write_disconnect: scaled(o.write_disconnect_ms),
             extra,
             minimum_seek_delay: picos(o.minimum_seek_delay_ms),
-            bus_read: picos(p.bus.sector_ms.max(p.bus.host_read_sector_ms)),
-            bus_write: picos(p.bus.sector_ms.max(p.bus.host_write_sector_ms)),
+            bus_read: picos(sector_ms.max(p.bus.host_read_sector_ms)),
+            bus_write: picos(sector_ms.max(p.bus.host_write_sector_ms)),
         }
     }
 }
@@ -93,4 +101,14 @@ impl Timing {
     pub(super) fn bus_sector(&self, write: bool) -> Picos {
         if write { self.bus_write } else { self.bus_read }
     }
+}
+
+/// Synchronous SCSI's rates in bytes a millisecond: SCSI-1, Fast, Fast Wide or Ultra, Ultra Wide, Ultra2 Wide.
+const RATES: [f64; 5] = [5_000.0, 10_000.0, 20_000.0, 40_000.0, 80_000.0];
+
+/// What a sector takes at the standard rate nearest, by ratio, to the one it was measured to take.
+fn standard_sector_ms(measured: f64) -> f64 {
+    let standard = RATES.map(|rate| 512.0 / rate);
+    let distance = |ms: f64| if ms > measured { ms / measured } else { measured / ms };
+    standard.into_iter().min_by(|a, b| distance(*a).total_cmp(&distance(*b))).unwrap_or(measured)
 }
