@@ -1,1 +1,4 @@
 //! To be.
+pub mod dtw;
+mod random;
+pub use random::Random;
