@@ -6,50 +6,32 @@
 //! space", 2007; the paper behind the tuner uses it, section III-A).
 //!
 //! # How it is fast
-//! - A window is one interval of columns for each *pair* of rows, as both rows of a pair come from one coarse row. The two
-//!   rows are filled in one loop: each is a chain of dependent additions, and two chains run side by side.
+//! - A row is a chain of dependent additions, so four rows are filled in one loop, four chains side by side ([`rows`]).
+//!   A window is one interval of columns for each *pair* of rows, as both come from one coarse row.
 //! - A cell holds its sum and nothing else: `min(x, y, z) + cost` equals `min(x + cost, y + cost, z + cost)` to the bit, as
 //!   rounding is monotone. Which of them it came from is found only for the cells on the path. That must compare the
 //!   *sums*, as the reference does: two ways that differ can tie after rounding, and then the order above, left, diagonal
 //!   decides.
 //! - The rows stand in one buffer with infinite borders, so that no cell asks whether its neighbours exist.
+//! - The finest level, whose path nobody asks for, keeps only the rows that the next ones stand on.
 //!
 //! # Not for
 //! Truth: FastDTW can be far above the exact distance on jump sequences. [`band`](super::band) is exact.
+//!
+//! [`rows`]: super
 
-use super::cheaper;
-
-/// The columns that a pair of rows covers.
-#[derive(Clone, Copy)]
-struct Columns {
-    first: usize,
-    last: usize,
-}
-
-/// Where a row of sums begins: `cells[at]` is the infinite border left of column `first`.
-#[derive(Clone, Copy)]
-struct Row {
-    at: usize,
-    first: usize,
-}
-
-impl Row {
-    /// The place of a column from `first - 1` on.
-    const fn place(self, column: usize) -> usize {
-        self.at + 1 + column - self.first
-    }
-}
+use super::rows::{Columns, Quad, fill_pair, fill_single};
 
 /// Computes FastDTW distances, with buffers that it keeps from one to the next.
 pub struct FastDtw {
     radius: usize,
-    /// Both series at each level, finest first.
+    /// Both series at each level below the finest.
     halves: Vec<(Vec<f64>, Vec<f64>)>,
-    cells: Vec<f64>,
-    rows: Vec<Row>,
     window: Vec<Columns>,
     /// For each row the columns that the path covers.
     path: Vec<Columns>,
+    sums: Sums,
+    latest: [Vec<f64>; 2],
 }
 
 impl FastDtw {
@@ -59,10 +41,10 @@ impl FastDtw {
         Self {
             radius: radius.max(1),
             halves: Vec::new(),
-            cells: Vec::new(),
-            rows: Vec::new(),
             window: Vec::new(),
             path: Vec::new(),
+            sums: Sums::default(),
+            latest: [Vec::new(), Vec::new()],
         }
     }
 
@@ -78,13 +60,16 @@ impl FastDtw {
         }
         let mut halves = core::mem::take(&mut self.halves);
         let levels = self.halve(a, b, &mut halves);
-        for level in (1..=levels).rev() {
-            let (coarse_a, coarse_b) = &halves[level - 1];
-            self.warp(coarse_a, coarse_b, level == levels, f64::INFINITY);
-            self.trace(coarse_a, coarse_b);
+        self.whole_window(levels.checked_sub(1).map_or((a, b), |coarsest| pair(&halves[coarsest])));
+        for level in (0..levels).rev() {
+            let (coarse_a, coarse_b) = pair(&halves[level]);
+            self.sums.fill(&self.window, coarse_a, coarse_b);
+            self.sums.trace(coarse_a, coarse_b, &mut self.path);
+            let (finer_a, finer_b) = level.checked_sub(1).map_or((a, b), |finer| pair(&halves[finer]));
+            self.expand(finer_a.len(), finer_b.len());
         }
         self.halves = halves;
-        self.warp(a, b, levels == 0, bound)
+        self.finest(a, b, bound)
     }
 
     /// Fills `halves` and returns how many levels there are below the finest.
@@ -96,7 +81,7 @@ impl FastDtw {
                 halves.push((Vec::new(), Vec::new()));
             }
             let (done, rest) = halves.split_at_mut(level);
-            let (finer_a, finer_b) = done.last().map_or((a, b), |(a, b)| (a, b));
+            let (finer_a, finer_b) = done.last().map_or((a, b), pair);
             halve_into(finer_a, &mut rest[0].0);
             halve_into(finer_b, &mut rest[0].1);
             lengths = (lengths.0 / 2, lengths.1 / 2);
@@ -105,100 +90,205 @@ impl FastDtw {
         level
     }
 
-    /// Fills the window's cells and returns the last one's sum, or infinity when every sum of a pair of rows exceeds
-    /// `bound`: no path gets cheaper on its way.
-    fn warp(&mut self, a: &[f64], b: &[f64], coarsest: bool, bound: f64) -> f64 {
-        if coarsest {
-            self.window.clear();
-            self.window.resize(a.len().div_ceil(2), Columns { first: 0, last: b.len() - 1 });
-        } else {
-            self.expand(a.len(), b.len());
-        }
-        self.lay_out();
-        for (pair, xs) in a.chunks(2).enumerate() {
-            let reached = self.fill(pair, xs, b);
-            if reached > bound {
-                return f64::INFINITY;
-            }
-        }
-        let last = self.rows[a.len()];
-        self.cells[last.place(b.len() - 1)]
+    fn whole_window(&mut self, (a, b): (&[f64], &[f64])) {
+        self.window.clear();
+        self.window.resize(a.len().div_ceil(2), Columns { first: 0, last: b.len() - 1 });
     }
 
     /// The window of the next finer level: all within `radius` of the path, in both directions, doubled.
     fn expand(&mut self, rows: usize, columns: usize) {
+        let (radius, last_row) = (self.radius, self.path.len() - 1);
         self.window.clear();
-        let coarse_rows = self.path.len();
-        for coarse in 0..rows.div_ceil(2) {
-            let first = self.path[coarse.saturating_sub(self.radius)].first;
-            let last = self.path[(coarse + self.radius).min(coarse_rows - 1)].last;
-            self.window.push(Columns {
-                first: first.saturating_sub(self.radius) * 2,
-                last: ((last + self.radius) * 2 + 1).min(columns - 1),
-            });
+        self.window.extend((0..rows.div_ceil(2)).map(|coarse| {
+            let first = self.path[coarse.saturating_sub(radius)].first;
+            let last = self.path[(coarse + radius).min(last_row)].last;
+            Columns {
+                first: first.saturating_sub(radius) * 2,
+                last: ((last + radius) * 2 + 1).min(columns - 1),
+            }
+        }));
+    }
+
+    /// Fills the finest level, keeping only the latest row, and returns its last sum; or infinity when every sum of a row
+    /// exceeds `bound`, as no path gets cheaper on its way.
+    fn finest(&mut self, a: &[f64], b: &[f64], bound: f64) -> f64 {
+        let [mut above, mut below] = core::mem::take(&mut self.latest);
+        above.clear();
+        above.resize(b.len() + 2, f64::INFINITY);
+        below.clear();
+        below.resize(b.len() + 2, f64::INFINITY);
+        above[0] = 0.0;
+        // The column that stands at `above[1]`.
+        let mut above_first = 0;
+        let mut distance = f64::INFINITY;
+        for (group, xs) in a.chunks(4).enumerate() {
+            let upper = self.window[2 * group];
+            let lower = *self.window.get(2 * group + 1).filter(|_| xs.len() > 2).unwrap_or(&upper);
+            let right = self.window.get(2 * group + 2).map_or(lower.last, |next| next.last);
+            let above_row = &above[upper.first - above_first..];
+            latest_row(xs, upper, lower, b, above_row, &mut below[1..]);
+            below[0] = f64::INFINITY;
+            below[lower.width() + 1..=right - lower.first + 1].fill(f64::INFINITY);
+            let sums = &below[1..=lower.width()];
+            distance = sums[lower.width() - 1];
+            if bound < f64::INFINITY && sums.iter().all(|&sum| sum > bound) {
+                distance = f64::INFINITY;
+                break;
+            }
+            above_first = lower.first;
+            core::mem::swap(&mut above, &mut below);
+        }
+        self.latest = [above, below];
+        distance
+    }
+}
+
+/// Fills up to four rows and writes the last of them to `row`.
+fn latest_row(xs: &[f64], upper: Columns, lower: Columns, b: &[f64], above: &[f64], row: &mut [f64]) {
+    let ys = &b[upper.first..=upper.last];
+    match *xs {
+        [x0, x1, x2, x3] => {
+            let none: [&mut [f64]; 3] = [&mut [], &mut [], &mut []];
+            let [row0, row1, row2] = none;
+            Quad { x: [x0, x1, x2, x3], upper, lower }.fill::<false>(b, above, [row0, row1, row2, row]);
+        }
+        [x0, x1, x2] => {
+            let mut upper_row = vec![f64::INFINITY; lower.last - upper.first + 2];
+            let mut left = [f64::INFINITY; 2];
+            fill_pair::<false, true>([x0, x1], ys, above, &mut left, &mut [], &mut upper_row[1..]);
+            fill_single(x2, &b[lower.first..=lower.last], &upper_row[lower.first - upper.first..], row);
+        }
+        [x0, x1] => fill_pair::<false, true>([x0, x1], ys, above, &mut [f64::INFINITY; 2], &mut [], row),
+        [x] => fill_single(x, ys, above, row),
+        _ => unreachable!("one to four rows"),
+    }
+}
+
+/// The sums of one level, row after row, each between infinite borders.
+#[derive(Default)]
+struct Sums {
+    cells: Vec<f64>,
+    /// The place of row `i`'s column `j` is `base[i] + j`. Row 0 is the virtual one before the first.
+    base: Vec<usize>,
+}
+
+impl Sums {
+    fn fill(&mut self, window: &[Columns], a: &[f64], b: &[f64]) {
+        let mut end = self.begin(window, a.len());
+        let mut groups = a.chunks(4);
+        for (group, xs) in groups.by_ref().enumerate() {
+            let upper = window[2 * group];
+            let lower = *window.get(2 * group + 1).filter(|_| xs.len() > 2).unwrap_or(&upper);
+            let right = window.get(2 * group + 2).map_or(lower.last, |next| next.last);
+            end = self.fill_group(xs, upper, lower, right, b, end);
         }
     }
 
-    /// Gives every row its place in `cells`. Row 0 is the virtual one before the first: the path starts in its border.
-    fn lay_out(&mut self) {
-        self.rows.clear();
-        self.rows.push(Row { at: 0, first: 0 });
-        let mut at = self.window[0].last + 2;
-        for (pair, &Columns { first, last }) in self.window.iter().enumerate() {
-            let right = self.window.get(pair + 1).map_or(last, |below| below.last);
-            let stride = right - first + 2;
-            self.rows.push(Row { at, first });
-            self.rows.push(Row { at: at + stride, first });
-            at += 2 * stride;
+    /// Makes room and lays the virtual row: the path starts in its border. Returns where the first row begins.
+    fn begin(&mut self, window: &[Columns], rows: usize) -> usize {
+        let widths: usize = window.iter().map(|pair| 2 * (pair.width() + 2)).sum();
+        let columns = window[window.len() - 1].last + 1;
+        // Right borders reach to the last column at most, and their sum telescopes.
+        let needed = widths + 5 * columns;
+        if self.cells.len() < needed {
+            self.cells.resize(needed, f64::INFINITY);
         }
-        if self.cells.len() < at {
-            self.cells.resize(at, f64::INFINITY);
-        }
-        self.cells[..self.window[0].last + 2].fill(f64::INFINITY);
+        let _ = rows;
+        self.base.clear();
+        self.base.push(1);
+        let end = window[0].last + 2;
+        self.cells[..end].fill(f64::INFINITY);
         self.cells[0] = 0.0;
+        end
     }
 
-    /// Fills the one or two rows of a pair and their borders; returns the least sum of the last row.
-    fn fill(&mut self, pair: usize, xs: &[f64], b: &[f64]) -> f64 {
-        let Columns { first, last } = self.window[pair];
-        let (above, row) = (self.rows[2 * pair], self.rows[2 * pair + 1]);
-        let width = last - first + 1;
-        let stride = self.rows[2 * pair + 2].at - row.at;
-        let (done, rest) = self.cells.split_at_mut(row.at);
-        let above = &done[above.place(first) - 1..][..=width];
-        let (upper, lower) = rest.split_at_mut(stride);
-        let lower = &mut lower[..stride];
-        let ys = &b[first..=last];
-        let upper_sums = &mut upper[1..=width];
-        if xs.len() == 1 {
-            upper[0] = f64::INFINITY;
-            return fill_one(xs[0], ys, above, &mut upper[1..=width]);
+    /// Fills up to four rows from place `at` on; returns the place behind them.
+    fn fill_group(
+        &mut self,
+        xs: &[f64],
+        upper: Columns,
+        lower: Columns,
+        right: usize,
+        b: &[f64],
+        at: usize,
+    ) -> usize {
+        let stride = [lower.last - upper.first + 3, right - lower.first + 3];
+        let above = self.base[self.base.len() - 1] + upper.first - 1;
+        let (done, rest) = self.cells.split_at_mut(at);
+        let above = &done[above..];
+        let (row0, rest) = rest.split_at_mut(stride[0]);
+        let (row1, rest) = rest.split_at_mut(stride[0]);
+        let ys = &b[upper.first..=upper.last];
+        border(row0, upper.width());
+        border(row1, upper.width());
+        self.base.push(at + 1 - upper.first);
+        if xs.len() > 1 {
+            self.base.push(at + stride[0] + 1 - upper.first);
         }
-        let least = fill_two([xs[0], xs[1]], ys, above, upper_sums, &mut lower[1..=width]);
-        upper[0] = f64::INFINITY;
-        lower[0] = f64::INFINITY;
-        lower[width + 1..].fill(f64::INFINITY);
-        least
+        match *xs {
+            [x] => fill_single(x, ys, above, &mut row0[1..]),
+            [x0, x1] => {
+                fill_pair::<true, true>(
+                    [x0, x1],
+                    ys,
+                    above,
+                    &mut [f64::INFINITY; 2],
+                    &mut row0[1..],
+                    &mut row1[1..],
+                );
+            }
+            [x0, x1, x2] => {
+                fill_pair::<true, true>(
+                    [x0, x1],
+                    ys,
+                    above,
+                    &mut [f64::INFINITY; 2],
+                    &mut row0[1..],
+                    &mut row1[1..],
+                );
+                let row2 = &mut rest[..stride[1]];
+                border(row2, lower.width());
+                self.base.push(at + 2 * stride[0] + 1 - lower.first);
+                fill_single(
+                    x2,
+                    &b[lower.first..=lower.last],
+                    &row1[lower.first - upper.first..],
+                    &mut row2[1..],
+                );
+            }
+            [x0, x1, x2, x3] => {
+                let (row2, rest) = rest.split_at_mut(stride[1]);
+                let row3 = &mut rest[..stride[1]];
+                border(row2, lower.width());
+                border(row3, lower.width());
+                self.base.push(at + 2 * stride[0] + 1 - lower.first);
+                self.base.push(at + 2 * stride[0] + stride[1] + 1 - lower.first);
+                let rows = [&mut row0[1..], &mut row1[1..], &mut row2[1..], &mut row3[1..]];
+                Quad { x: [x0, x1, x2, x3], upper, lower }.fill::<true>(b, above, rows);
+            }
+            _ => unreachable!("one to four rows"),
+        }
+        at + 2 * stride[0] + if xs.len() > 2 { 2 * stride[1] } else { 0 }
     }
 
     /// Walks back from the last cell to the first and notes the columns of each row.
-    fn trace(&mut self, a: &[f64], b: &[f64]) {
-        self.path.clear();
-        self.path.resize(a.len(), Columns { first: 0, last: 0 });
+    fn trace(&self, a: &[f64], b: &[f64], path: &mut Vec<Columns>) {
+        path.clear();
+        path.resize(a.len(), Columns::default());
         let mut column = b.len() - 1;
         for (i, &x) in a.iter().enumerate().rev() {
-            let (above, row) = (self.rows[i], self.rows[i + 1]);
-            self.path[i].last = column;
+            let (above, row) = (self.base[i], self.base[i + 1]);
+            path[i].last = column;
             loop {
                 let cost = (x - b[column]).abs();
-                let up = self.cells[above.place(column)] + cost;
-                let left = self.cells[row.place(column) - 1] + cost;
-                let diagonal = self.cells[above.place(column) - 1] + cost;
+                let up = self.cells[above + column] + cost;
+                let left = self.cells[row + column - 1] + cost;
+                let diagonal = self.cells[above + column - 1] + cost;
                 if left < up && left <= diagonal {
                     column -= 1;
                     continue;
                 }
-                self.path[i].first = column;
+                path[i].first = column;
                 column -= usize::from(diagonal < up && column > 0);
                 break;
             }
@@ -206,35 +296,20 @@ impl FastDtw {
     }
 }
 
+/// Sets a row's borders to infinity: one place before, the rest behind.
+fn border(row: &mut [f64], width: usize) {
+    row[0] = f64::INFINITY;
+    row[width + 1..].fill(f64::INFINITY);
+}
+
+fn pair(both: &(Vec<f64>, Vec<f64>)) -> (&[f64], &[f64]) {
+    (&both.0, &both.1)
+}
+
 /// Means of neighbours; the last of an odd number of points is dropped, as in the reference.
 fn halve_into(series: &[f64], halves: &mut Vec<f64>) {
-    halves.clear();
-    halves.extend(series.chunks_exact(2).map(|pair| (pair[0] + pair[1]) / 2.0));
-}
-
-fn fill_one(x: f64, ys: &[f64], above: &[f64], sums: &mut [f64]) -> f64 {
-    let (mut left, mut least) = (f64::INFINITY, f64::INFINITY);
-    for ((&y, near), sum) in ys.iter().zip(above.windows(2)).zip(sums) {
-        left = cheaper(cheaper(near[0], near[1]), left) + (x - y).abs();
-        *sum = left;
-        least = cheaper(least, left);
+    halves.resize(series.len() / 2, 0.0);
+    for (half, &[first, second]) in halves.iter_mut().zip(series.as_chunks().0) {
+        *half = (first + second) / 2.0;
     }
-    least
-}
-
-/// Two rows in one loop: two chains of additions that do not wait for each other.
-fn fill_two([x0, x1]: [f64; 2], ys: &[f64], above: &[f64], upper: &mut [f64], lower: &mut [f64]) -> f64 {
-    let width = ys.len();
-    let (above, upper, lower) = (&above[..=width], &mut upper[..width], &mut lower[..width]);
-    let (mut left0, mut left1, mut least) = (f64::INFINITY, f64::INFINITY, f64::INFINITY);
-    for j in 0..width {
-        let y = ys[j];
-        let sum0 = cheaper(cheaper(above[j], above[j + 1]), left0) + (x0 - y).abs();
-        let sum1 = cheaper(cheaper(left0, sum0), left1) + (x1 - y).abs();
-        upper[j] = sum0;
-        lower[j] = sum1;
-        least = cheaper(least, sum1);
-        (left0, left1) = (sum0, sum1);
-    }
-    least
 }

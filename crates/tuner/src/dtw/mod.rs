@@ -1,7 +1,13 @@
 //! Dynamic time warping: how far apart two series of sector jumps are.
 
+pub mod band;
 pub mod fast;
+mod lanes;
+pub mod nearest;
 pub mod oracle;
+mod rows;
+
+pub use lanes::{LANES, Lanes};
 
 /// The smaller of two numbers that are never NaN; one instruction where `f64::min` needs three.
 #[inline(always)]

@@ -1,0 +1,338 @@
+//! The analyser: windows in, decisions out.
+//!
+//! # Idea
+//! IOAnalyzer (Nou, Giralt, Cortes, "Automatic I/O scheduler selection through online workload analysis"): patterns of access
+//! repeat, and follow one another in patterns too. What a window looks like says which windows to expect, and what is remembered of
+//! those says which scheduler serves them best. Section III-D is the flow below.
+//!
+//! # Order of decisions
+//! 1. A window with no more than one request a second is not analysed.
+//! 2. It is reduced and compared with the clusters of a similar number of requests; the nearest one, if similar enough, is hit.
+//!    Otherwise it becomes a cluster.
+//! 3. The metric is noted for that cluster and the scheduler that the window ran under, and the preceding cluster gets a link.
+//! 4. On a hit: an untested scheduler for the most probable next cluster, if there is one; else the best for the next `d`.
+//! 5. On a miss: the armed bandit; or, while nothing is known at all, the device's table.
+//! 6. What was found goes through the [restraints](crate::beyond) that are in force; by default none.
+//!
+//! # Where it differs from the source
+//! - Which cluster an untested scheduler is to be untested for, the paper leaves open. It is the most probable next one, as that
+//!   is what the scheduler will run on.
+//! - Windows that are not analysed leave the chain as it is: "it only runs when I/O is active".
+//! - A window is compared on one core. Hosts that have cores to spare run one analyser per device on each.
+//!
+//! # Not for
+//! "should not be used where fairness or low latency is important, specifically real-time systems" (I): trials cost.
+
+use crate::beyond::{Proposal, Restraints};
+use crate::cluster::{ClusterId, SchedulerId};
+use crate::decision::{Decision, Restraint, Why};
+use crate::metric::{Metric, Performance};
+use crate::parameters::Parameters;
+use crate::random::Random;
+use crate::ranking::Ranking;
+use crate::reduction::CInfo;
+use crate::selector::{Table, Workload};
+use crate::store::{Match, Store};
+use crate::window::Window;
+use crate::{bandit::Bandit, chain};
+
+use elevator::Span;
+
+/// What was seen of a window beside its accesses.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Observed {
+    /// The scheduler that it ran under; `None` if that is not one of the analyser's.
+    pub scheduler: Option<SchedulerId>,
+    /// How it went.
+    pub performance: Performance,
+    /// For how long a switch at its beginning stopped the device, if there was one and it was measured.
+    pub drained: Option<Span>,
+}
+
+/// Learns a device's patterns and chooses its scheduler.
+pub struct Analyser {
+    pub(crate) parameters: Parameters,
+    pub(crate) metric: Metric,
+    pub(crate) schedulers: Vec<String>,
+    pub(crate) store: Store,
+    pub(crate) bandit: Bandit,
+    pub(crate) random: Random,
+    /// The cluster of the latest window.
+    pub(crate) preceding: Option<ClusterId>,
+    /// The scheduler of the latest window.
+    ran: Option<SchedulerId>,
+    a_priori: Option<Table>,
+    restraints: Restraints,
+}
+
+/// A choice before the restraints.
+struct Choice {
+    scheduler: Option<SchedulerId>,
+    why: Why,
+    confidence: f64,
+    gain: Option<f64>,
+    exploring: bool,
+}
+
+impl Analyser {
+    /// Knows nothing yet. `schedulers` are the names to choose from, `random` draws buckets and arms.
+    ///
+    /// # Errors
+    /// If there is no scheduler, two have the same name, or the parameters are out of range or do not fit together.
+    pub fn new(
+        schedulers: Vec<String>,
+        metric: Metric,
+        parameters: Parameters,
+        random: Random,
+    ) -> Result<Self, String> {
+        parameters.check()?;
+        if schedulers.is_empty() {
+            return Err("there is no scheduler to choose from".to_string());
+        }
+        if let Some(twice) =
+            (1..schedulers.len()).find(|&index| schedulers[..index].contains(&schedulers[index]))
+        {
+            return Err(format!("scheduler '{}' is listed twice", schedulers[twice]));
+        }
+        let count = schedulers.len();
+        Ok(Self {
+            parameters,
+            metric,
+            schedulers,
+            store: Store::new(parameters, count),
+            bandit: Bandit::new(count),
+            random,
+            preceding: None,
+            ran: None,
+            a_priori: None,
+            restraints: Restraints::default(),
+        })
+    }
+
+    /// Gives it the device's measured table.
+    #[must_use]
+    pub fn with_a_priori(mut self, table: Table) -> Self {
+        self.a_priori = Some(table);
+        self
+    }
+
+    /// Puts restraints in force.
+    #[must_use]
+    pub fn with_restraints(mut self, restraints: Restraints) -> Self {
+        self.restraints = restraints;
+        self
+    }
+
+    /// The schedulers' names, by [`SchedulerId`].
+    #[must_use]
+    pub fn schedulers(&self) -> &[String] {
+        &self.schedulers
+    }
+
+    /// What was learned.
+    #[must_use]
+    pub const fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The armed bandit.
+    #[must_use]
+    pub const fn bandit(&self) -> &Bandit {
+        &self.bandit
+    }
+
+    /// A window ended: learns from it and decides on the next one.
+    pub fn window(&mut self, window: &Window, observed: &Observed) -> Decision {
+        if !window.counts() {
+            let why = Why::TooLittle { requests: window.requests() };
+            return Decision {
+                scheduler: None,
+                change: false,
+                cluster: None,
+                why,
+                restraint: None,
+                confidence: 0.0,
+                expected_gain: None,
+            };
+        }
+        let measured = observed.scheduler.zip(self.metric.of(&observed.performance));
+        if self.parameters.bandit_alone {
+            self.teach_bandit(measured);
+            let choice = self.drawn(None);
+            return self.decision(choice, None, None, observed);
+        }
+        let cinfo = CInfo::of(window, &self.parameters, &mut self.random);
+        let nearest = self.store.nearest(&cinfo);
+        let hit = nearest.filter(|nearest| self.store.is_hit(nearest));
+        let cluster = match hit {
+            Some(found) => {
+                self.store.hit(found.cluster);
+                found.cluster
+            }
+            None => self.store.add(cinfo),
+        };
+        let rollback = self.watch_switch(cluster, observed, measured);
+        self.learn(cluster, measured, window);
+        if hit.is_none() {
+            self.teach_bandit(measured);
+        }
+        self.link(cluster);
+        let choice = match hit {
+            Some(found) => self.known(found, observed, measured.is_some(), window),
+            None => self.unknown(nearest, window),
+        };
+        self.decision(choice, Some(cluster), rollback, observed)
+    }
+
+    fn teach_bandit(&mut self, measured: Option<(SchedulerId, f64)>) {
+        if let Some((scheduler, value)) = measured {
+            self.bandit.learn(scheduler, value, self.metric.better(), &self.parameters);
+        }
+    }
+
+    /// "store P inside it" (III-D).
+    fn learn(&mut self, cluster: ClusterId, measured: Option<(SchedulerId, f64)>, window: &Window) {
+        let (Some((scheduler, value)), Some(cluster)) = (measured, self.store.get_mut(cluster)) else {
+            return;
+        };
+        let hits = cluster.hits;
+        if let Some(values) = cluster.performance.get_mut(scheduler.0) {
+            values.add(value, self.parameters.values as usize, hits);
+        }
+        if let Some(regret) = &mut self.restraints.regret {
+            let means: Vec<Option<f64>> = cluster.performance.iter().map(|values| values.mean()).collect();
+            regret.record(window.start, value, &means);
+        }
+    }
+
+    /// "In every case, we store in the preceding cluster a pointer to the new found cluster" (III-D).
+    fn link(&mut self, cluster: ClusterId) {
+        if let Some(preceding) = self.preceding.replace(cluster).and_then(|id| self.store.get_mut(id)) {
+            preceding.followed_by(cluster);
+        }
+    }
+
+    /// If this window is the first under its scheduler, teaches the restraints what the switch did. Returns the scheduler to go
+    /// back to, if it hurt. Comes before the window's value is noted, which would be compared with itself.
+    fn watch_switch(
+        &mut self,
+        cluster: ClusterId,
+        observed: &Observed,
+        measured: Option<(SchedulerId, f64)>,
+    ) -> Option<(SchedulerId, Restraint)> {
+        let before = core::mem::replace(&mut self.ran, observed.scheduler)?;
+        let (now, value) = measured.filter(|&(now, _)| now != before)?;
+        let cluster = self.store.get(cluster)?;
+        if let Some(cost) = &mut self.restraints.switch_cost {
+            if let Some(drained) = observed.drained {
+                cost.drained(drained, self.parameters.t);
+            }
+            if let Some(usual) = cluster.mean(now) {
+                let better = self.metric.better();
+                cost.first_window(better.oriented(value), better.oriented(usual));
+            }
+        }
+        let regret = self.restraints.regret.as_mut()?;
+        let loss = regret.hurt(value, cluster.mean(before)?)?;
+        regret.leave(now);
+        Some((before, Restraint::Rollback { wanted: now, loss }))
+    }
+
+    /// On a hit.
+    fn known(&mut self, found: Match, observed: &Observed, measured: bool, window: &Window) -> Choice {
+        let expected = chain::expected(&self.store, found.cluster, self.parameters.d);
+        let ranking = Ranking::of(&self.store, &expected, self.schedulers.len(), self.metric.better());
+        let gain = |to| observed.scheduler.and_then(|from| ranking.gain(from, to));
+        let untested = expected.first().filter(|_| measured);
+        if let Some((next, scheduler)) =
+            untested.and_then(|next| Some((*next, self.untested(next.cluster, window)?)))
+        {
+            let gain = gain(scheduler);
+            let why = Why::Untested { found, next };
+            return Choice { scheduler: Some(scheduler), why, confidence: 0.0, gain, exploring: true };
+        }
+        let Some(best) = ranking.best(observed.scheduler) else {
+            let why = Why::NotMeasured { found };
+            return Choice { scheduler: None, why, confidence: 0.0, gain: None, exploring: false };
+        };
+        let confidence = found.similarity * ranking.confidence(best);
+        let why = Why::Best { found, expected };
+        Choice { scheduler: Some(best), why, confidence, gain: gain(best), exploring: false }
+    }
+
+    /// "If we do not have enough information about the schedulers of a cluster we try to select one of the remaining untested
+    /// schedulers" (III-D): the most promising by the device's table, else the first listed.
+    fn untested(&self, cluster: ClusterId, window: &Window) -> Option<SchedulerId> {
+        let untested: Vec<SchedulerId> = self.store.get(cluster)?.untested(self.parameters.recheck).collect();
+        let table = self.a_priori.as_ref().filter(|_| untested.len() > 1);
+        let Some(table) = table else { return untested.first().copied() };
+        let workload = Workload::of(window);
+        let promise = |id: &SchedulerId| table.throughput(*id, &workload).unwrap_or(0.0);
+        untested.into_iter().reduce(|best, other| if promise(&other) > promise(&best) { other } else { best })
+    }
+
+    /// On a miss.
+    fn unknown(&mut self, nearest: Option<Match>, window: &Window) -> Choice {
+        let workload = Workload::of(window);
+        let knows_nothing = self.bandit.knows_nothing() || self.store.clusters().len() == 1;
+        if let Some((scheduler, throughput)) =
+            self.a_priori.as_ref().filter(|_| knows_nothing).and_then(|table| table.best(&workload))
+        {
+            let why = Why::APriori { size: workload.size, throughput };
+            return Choice { scheduler: Some(scheduler), why, confidence: 0.0, gain: None, exploring: true };
+        }
+        self.drawn(nearest)
+    }
+
+    fn drawn(&mut self, nearest: Option<Match>) -> Choice {
+        let scheduler = self.bandit.draw(&mut self.random);
+        let probability = self.bandit.probabilities()[scheduler.0];
+        let exploring = self.bandit.probabilities().iter().any(|&other| other > probability);
+        let why = Why::Bandit { nearest, probability };
+        Choice { scheduler: Some(scheduler), why, confidence: probability, gain: None, exploring }
+    }
+
+    /// Lets the restraints have their say.
+    fn decision(
+        &mut self,
+        choice: Choice,
+        cluster: Option<ClusterId>,
+        rollback: Option<(SchedulerId, Restraint)>,
+        observed: &Observed,
+    ) -> Decision {
+        let Choice { scheduler, why, confidence, gain, exploring } = choice;
+        let proposal = scheduler.zip(observed.scheduler).map(|(scheduler, current)| Proposal {
+            scheduler,
+            current,
+            gain,
+            exploring,
+        });
+        let restrained = rollback.or_else(|| self.restrained(&proposal?));
+        let (scheduler, restraint) = match restrained {
+            Some((instead, restraint)) => (Some(instead), Some(restraint)),
+            None => (scheduler, None),
+        };
+        let followed = restraint.is_none();
+        Decision {
+            scheduler,
+            change: scheduler.is_some() && scheduler != observed.scheduler,
+            cluster,
+            why,
+            restraint,
+            confidence: if followed { confidence } else { 0.0 },
+            expected_gain: gain.filter(|_| followed),
+        }
+    }
+
+    fn restrained(&mut self, proposal: &Proposal) -> Option<(SchedulerId, Restraint)> {
+        let stay = |restraint| (proposal.current, restraint);
+        let restraints = &mut self.restraints;
+        if let Some(no) = restraints.regret.as_mut().and_then(|regret| regret.review(proposal)) {
+            return Some(no);
+        }
+        if let Some(no) = restraints.hysteresis.as_mut().and_then(|hysteresis| hysteresis.review(proposal)) {
+            return Some(stay(no));
+        }
+        restraints.switch_cost.as_ref().and_then(|cost| cost.review(proposal, self.parameters.d)).map(stay)
+    }
+}

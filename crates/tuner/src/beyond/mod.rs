@@ -1,0 +1,38 @@
+//! Beyond the paper: three restraints, each off until it is given to the analyser.
+//!
+//! Each looks at what the analysis proposes and may say no. They are asked in this order: [`RegretBound`] (rollback first),
+//! [`Hysteresis`], [`SwitchCost`]. Parameters of schedulers as further arms are not here yet.
+
+mod hysteresis;
+mod regret;
+mod switch_cost;
+
+pub use hysteresis::Hysteresis;
+pub use regret::RegretBound;
+pub use switch_cost::SwitchCost;
+
+use crate::cluster::SchedulerId;
+
+/// What the analysis wants.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Proposal {
+    /// The scheduler to use.
+    pub scheduler: SchedulerId,
+    /// The one in use.
+    pub current: SchedulerId,
+    /// Expected gain as a part of what the current one gives, if both are known.
+    pub gain: Option<f64>,
+    /// Whether it is to be tried, and not because it is known to be good.
+    pub exploring: bool,
+}
+
+/// The restraints in force.
+#[derive(Clone, Debug, Default)]
+pub struct Restraints {
+    /// A switch counts with its cost.
+    pub switch_cost: Option<SwitchCost>,
+    /// A switch must be clearly better, and asked for more than once.
+    pub hysteresis: Option<Hysteresis>,
+    /// Never much below the best fixed scheduler; back again when a switch hurt.
+    pub regret: Option<RegretBound>,
+}

@@ -1,0 +1,215 @@
+//! A bound on regret: never more than a part (5%) below the best fixed scheduler over the last hour; and back again when a switch
+//! hurt.
+//!
+//! # Idea
+//! For each window of the last hour stands what it gave, and what each scheduler would have given: the mean of its values for that
+//! window's cluster. The best fixed scheduler is the one with the best sum. Regret is how far our own sum is below it. A trial
+//! is allowed only if the bound would still hold should the trial's window give nothing at all; if the bound is broken, the
+//! best fixed scheduler is used until it holds.
+//!
+//! # State
+//! A ledger of the last hour, and what was left because it hurt.
+//!
+//! # Limits
+//! - What a scheduler would have given where it was never tried is unknown, and counted as what the window gave. The bound is
+//!   against what is known.
+//! - Where less is better a window's loss has no limit; there a trial is assumed to cost at most as much as the worst window of
+//!   the hour did.
+//! - Metrics that can be negative (user minus system bandwidth) have no meaningful part: with a best sum at or below zero the
+//!   bound is silent.
+//! - Trials need a budget: at 5%, the first is allowed after twenty windows. Learning is slower; that is why it is off by default.
+
+use std::collections::VecDeque;
+
+use elevator::{Span, Time};
+
+use super::Proposal;
+use crate::cluster::SchedulerId;
+use crate::decision::Restraint;
+use crate::metric::Better;
+
+/// How many windows a scheduler that hurt is not chosen again: a minute, at 5 s a window.
+const LEFT_FOR: u64 = 12;
+
+#[derive(Clone, Debug)]
+struct Entry {
+    at: Time,
+    own: f64,
+    fixed: Vec<f64>,
+}
+
+/// The rule and its ledger.
+#[derive(Clone, Debug)]
+pub struct RegretBound {
+    bound: f64,
+    hour: Span,
+    hurts: f64,
+    better: Better,
+    ledger: VecDeque<Entry>,
+    /// Sums of the ledger: what was given, and what each scheduler would have given.
+    own: f64,
+    fixed: Vec<f64>,
+    /// Who was left because it hurt, and for how many windows still.
+    left: Option<(SchedulerId, u64)>,
+}
+
+impl RegretBound {
+    /// For so many schedulers and a metric of that direction: at most 5% below the best fixed one over an hour; a switch that
+    /// makes it a tenth worse is taken back.
+    #[must_use]
+    pub fn new(schedulers: usize, better: Better) -> Self {
+        Self {
+            bound: 0.05,
+            hour: Span::from_secs(3600),
+            hurts: 0.1,
+            better,
+            ledger: VecDeque::new(),
+            own: 0.0,
+            fixed: vec![0.0; schedulers],
+            left: None,
+        }
+    }
+
+    /// A window at `at` gave `own`; by what is known of its cluster each scheduler would have given `means`.
+    pub fn record(&mut self, at: Time, own: f64, means: &[Option<f64>]) {
+        let fixed: Vec<f64> = means.iter().map(|mean| mean.unwrap_or(own)).collect();
+        self.ledger.push_back(Entry { at, own, fixed });
+        while self.ledger.front().is_some_and(|entry| at.since(entry.at) >= self.hour) {
+            self.ledger.pop_front();
+        }
+        // Summed anew each time, as a running sum would drift; an hour is 720 windows.
+        self.own = self.ledger.iter().map(|entry| entry.own).sum();
+        for (scheduler, sum) in self.fixed.iter_mut().enumerate() {
+            *sum = self
+                .ledger
+                .iter()
+                .map(|entry| entry.fixed.get(scheduler).copied().unwrap_or(entry.own))
+                .sum();
+        }
+    }
+
+    /// The scheduler that would have been the best over the hour, and its sum.
+    #[must_use]
+    pub fn best_fixed(&self) -> Option<(SchedulerId, f64)> {
+        let oriented = |sum: f64| self.better.oriented(sum);
+        let best = self
+            .fixed
+            .iter()
+            .enumerate()
+            .reduce(|a, b| if oriented(*b.1) > oriented(*a.1) { b } else { a })?;
+        (!self.ledger.is_empty()).then_some((SchedulerId(best.0), *best.1))
+    }
+
+    /// How far the hour's sum is below the best fixed scheduler's, as a part of that; below 0 if it is above.
+    #[must_use]
+    pub fn regret(&self) -> f64 {
+        self.best_fixed().map_or(0.0, |(_, best)| self.part(self.own, best))
+    }
+
+    fn part(&self, own: f64, best: f64) -> f64 {
+        if best > 0.0 { self.better.oriented(best - own) / best } else { 0.0 }
+    }
+
+    /// The regret after a window that goes as badly as is assumed of a trial.
+    fn regret_after_trial(&self) -> f64 {
+        let Some((_, best)) = self.best_fixed() else { return f64::INFINITY };
+        let mean = best / self.ledger.len() as f64;
+        let worst = match self.better {
+            Better::Higher => 0.0,
+            Better::Lower => self.ledger.iter().map(|entry| entry.own).fold(mean, f64::max),
+        };
+        self.part(self.own + worst, best + mean)
+    }
+
+    /// The first window after a switch gave `value`, where the scheduler before is known to give `usual` for this pattern. How
+    /// much worse that is, as a part of it, if it is so much that the switch is to be taken back.
+    #[must_use]
+    pub fn hurt(&self, value: f64, usual: f64) -> Option<f64> {
+        let loss = if usual == 0.0 { 0.0 } else { self.better.oriented(usual - value) / usual.abs() };
+        (loss > self.hurts).then_some(loss)
+    }
+
+    /// `scheduler` hurt and is not to be chosen for a while.
+    pub fn leave(&mut self, scheduler: SchedulerId) {
+        self.left = Some((scheduler, LEFT_FOR));
+    }
+
+    /// Says no, with the scheduler to use instead.
+    pub fn review(&mut self, proposal: &Proposal) -> Option<(SchedulerId, Restraint)> {
+        let (wanted, regret) = (proposal.scheduler, self.regret());
+        let left = self.left.take();
+        self.left =
+            left.filter(|&(_, windows)| windows > 1).map(|(scheduler, windows)| (scheduler, windows - 1));
+        if left.is_some_and(|(scheduler, _)| scheduler == wanted) && wanted != proposal.current {
+            return Some((proposal.current, Restraint::RegretBound { wanted, regret }));
+        }
+        let broken = regret > self.bound;
+        let dear = proposal.exploring && self.regret_after_trial() > self.bound;
+        let instead = match self.best_fixed() {
+            Some((best, _)) if broken => best,
+            _ if dear => proposal.current,
+            _ => return None,
+        };
+        (instead != wanted).then_some((instead, Restraint::RegretBound { wanted, regret }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(window: u64) -> Time {
+        Time::ZERO + Span::from_secs(5 * window)
+    }
+
+    fn trial(scheduler: usize) -> Proposal {
+        Proposal { scheduler: SchedulerId(scheduler), current: SchedulerId(0), gain: None, exploring: true }
+    }
+
+    #[test]
+    fn a_trial_waits_until_it_can_be_afforded() {
+        let mut regret = RegretBound::new(2, Better::Higher);
+        let mut allowed_at = None;
+        for window in 0..60 {
+            if regret.review(&trial(1)).is_none() {
+                allowed_at.get_or_insert(window);
+            }
+            regret.record(at(window), 100.0, &[Some(100.0), None]);
+        }
+        assert_eq!(allowed_at, Some(19), "one window of twenty is 5%");
+    }
+
+    #[test]
+    fn a_broken_bound_brings_the_best_fixed_one_until_it_holds() {
+        let mut regret = RegretBound::new(2, Better::Lower);
+        for window in 0..10 {
+            regret.record(at(window), 2.0, &[Some(2.0), Some(1.0)]);
+        }
+        let stay = Proposal { exploring: false, ..trial(0) };
+        assert_eq!(regret.regret(), 1.0);
+        assert_eq!(regret.review(&stay).unwrap().0, SchedulerId(1));
+        for window in 10..10 + 730 {
+            regret.record(at(window), 1.0, &[Some(2.0), Some(1.0)]);
+        }
+        assert_eq!(regret.review(&stay), None);
+    }
+
+    #[test]
+    fn a_switch_that_hurt_is_taken_back() {
+        let regret = RegretBound::new(2, Better::Higher);
+        assert_eq!((regret.hurt(70.0, 100.0).unwrap() * 10.0).round(), 3.0);
+        assert_eq!(regret.hurt(95.0, 100.0), None);
+        assert_eq!(RegretBound::new(2, Better::Lower).hurt(70.0, 100.0), None);
+    }
+
+    #[test]
+    fn what_hurt_is_left_alone_for_a_while() {
+        let mut regret = RegretBound::new(2, Better::Higher);
+        for window in 0..100 {
+            regret.record(at(window), 100.0, &[None, None]);
+        }
+        regret.leave(SchedulerId(1));
+        let refused = (0..30).take_while(|_| regret.review(&trial(1)).is_some()).count();
+        assert_eq!(refused as u64, LEFT_FOR);
+    }
+}

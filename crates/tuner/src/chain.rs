@@ -1,0 +1,109 @@
+//! The "dynamic pattern probability chain": which clusters are to be expected next.
+//!
+//! "Once we have a match of a trace in a stored cluster, we store the found cluster id on the preceding cluster. We use this
+//! information to create a ranking of the most beneficial schedulers for the next expected workloads. [...] To create this
+//! ranking, we define a depth of d clusters and create a dynamic pattern probability chain." (III-A)
+//!
+//! A link's probability is its share of all that followed the cluster so far, and a chain's the product of its links'. A chain
+//! that ends before depth `d` stays where it ended: nothing else is known of the windows behind.
+
+use std::collections::BTreeMap;
+
+use crate::cluster::ClusterId;
+use crate::store::Store;
+
+/// Clusters followed at each step; less likely ones are left out and the rest scaled up. Keeps a step of a random workload,
+/// whose clusters are followed by anything, from growing with the store.
+const MOST_FOLLOWED: usize = 16;
+
+/// What may come.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Expected {
+    /// A cluster.
+    pub cluster: ClusterId,
+    /// How many of the next windows it is expected to be, over `d`: its weight, 0 to 1.
+    pub weight: f64,
+    /// Its probability to be the very next window.
+    pub next: f64,
+}
+
+/// What is expected of the `d` windows after one that hit `from`, the most probable next one first. If nothing has followed it
+/// yet, `from` itself: "expecting that the next cluster would be similar to the current one" (III-E).
+#[must_use]
+pub fn expected(store: &Store, from: ClusterId, d: u64) -> Vec<Expected> {
+    let mut weights: BTreeMap<ClusterId, (f64, f64)> = BTreeMap::new();
+    let mut step = vec![(from, 1.0)];
+    for depth in 0..d {
+        step = followers(store, &step);
+        for &(cluster, probability) in &step {
+            let (weight, next) = weights.entry(cluster).or_default();
+            *weight += probability / d as f64;
+            *next += if depth == 0 { probability } else { 0.0 };
+        }
+    }
+    let mut expected: Vec<Expected> =
+        weights.into_iter().map(|(cluster, (weight, next))| Expected { cluster, weight, next }).collect();
+    expected.sort_by(|a, b| b.next.total_cmp(&a.next).then(b.weight.total_cmp(&a.weight)));
+    expected
+}
+
+fn followers(store: &Store, step: &[(ClusterId, f64)]) -> Vec<(ClusterId, f64)> {
+    let mut next: BTreeMap<ClusterId, f64> = BTreeMap::new();
+    for &(from, probability) in step {
+        let successors = store.get(from).map_or(&[][..], |cluster| &cluster.successors);
+        let total: u64 = successors.iter().map(|successor| successor.count).sum();
+        if total == 0 {
+            *next.entry(from).or_default() += probability;
+        }
+        for successor in successors {
+            *next.entry(successor.cluster).or_default() +=
+                probability * successor.count as f64 / total as f64;
+        }
+    }
+    let mut next: Vec<(ClusterId, f64)> = next.into_iter().collect();
+    next.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    next.truncate(MOST_FOLLOWED);
+    let kept: f64 = next.iter().map(|&(_, probability)| probability).sum();
+    next.iter().map(|&(cluster, probability)| (cluster, probability / kept)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameters::Parameters;
+    use crate::reduction::CInfo;
+
+    fn store(clusters: u64, links: &[(u64, u64)]) -> Store {
+        let mut store = Store::new(Parameters::default(), 2);
+        for _ in 0..clusters {
+            store.add(CInfo { requests: 100, points: vec![0.0] });
+        }
+        for &(from, to) in links {
+            store.get_mut(ClusterId(from)).unwrap().followed_by(ClusterId(to));
+        }
+        store
+    }
+
+    #[test]
+    fn chains_multiply_their_links() {
+        // 0 is followed by 1 three times of four, else by 2; 1 by 0, always; 2 by nothing yet.
+        let store = store(3, &[(0, 1), (0, 1), (0, 1), (0, 2), (1, 0)]);
+        let expected = expected(&store, ClusterId(0), 2);
+        let rows: Vec<_> = expected.iter().map(|e| (e.cluster.0, e.weight, e.next)).collect();
+        assert_eq!(rows, [(1, 0.375, 0.75), (2, 0.25, 0.25), (0, 0.375, 0.0)]);
+    }
+
+    #[test]
+    fn with_nothing_after_it_a_cluster_is_expected_to_go_on() {
+        let rows = expected(&store(1, &[]), ClusterId(0), 2);
+        assert_eq!(rows, [Expected { cluster: ClusterId(0), weight: 1.0, next: 1.0 }]);
+    }
+
+    #[test]
+    fn a_random_workload_does_not_grow_the_step() {
+        let links: Vec<(u64, u64)> = (1..200).map(|to| (0, to)).collect();
+        let expected = expected(&store(200, &links), ClusterId(0), 1);
+        assert_eq!(expected.len(), MOST_FOLLOWED);
+        assert!((expected.iter().map(|e| e.weight).sum::<f64>() - 1.0).abs() < 1e-12);
+    }
+}

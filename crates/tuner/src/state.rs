@@ -1,0 +1,210 @@
+//! What was learned, as plain data that a host can keep: in a file, a database, or carry to another machine.
+
+use serde::{Deserialize, Serialize};
+
+use crate::analyser::Analyser;
+use crate::bandit::Bandit;
+use crate::cluster::{Cluster, ClusterId, Successor, Values};
+use crate::metric::Metric;
+use crate::parameters::Parameters;
+use crate::random::Random;
+use crate::reduction::CInfo;
+
+/// The version that this code writes, and the only one that it reads.
+pub const VERSION: u32 = 1;
+
+/// All that an analyser learned.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct State {
+    /// [`VERSION`] of the code that wrote it.
+    pub version: u32,
+    /// Names of the schedulers, in the order of all lists per scheduler below.
+    pub schedulers: Vec<String>,
+    /// What the values are of.
+    pub metric: Metric,
+    /// How the points came about; clusters made otherwise cannot be compared.
+    pub made: Made,
+    /// The greatest difference between windows seen.
+    pub maxdifference: f64,
+    /// The number that the next cluster gets.
+    pub next_cluster: u64,
+    /// The cluster of the latest window.
+    pub preceding: Option<u64>,
+    /// The bandit's probability and values of each scheduler.
+    pub bandit: Vec<(f64, Vec<f64>)>,
+    /// The generator, so that a restored analyser goes on as the saved one would have.
+    pub random: Random,
+    /// The clusters.
+    pub clusters: Vec<ClusterState>,
+}
+
+/// The parameters that decide whether two clusters can be compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Made {
+    /// Nanoseconds of a window.
+    pub t: u64,
+    /// Buckets.
+    pub x: u64,
+    /// Band in percent, 0 for FastDTW.
+    pub band: u64,
+    /// FastDTW's radius.
+    pub radius: u64,
+    /// Where jumps are measured from.
+    pub jump_from_end: bool,
+}
+
+impl Made {
+    const fn by(parameters: &Parameters) -> Self {
+        let Parameters { t, x, band, radius, jump_from_end, .. } = *parameters;
+        Self { t: t.as_nanos(), x, band, radius, jump_from_end }
+    }
+}
+
+/// One cluster.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ClusterState {
+    /// Its number, never used again.
+    pub id: u64,
+    /// Requests in the window that made it.
+    pub requests: u64,
+    /// Sector jumps.
+    pub points: Vec<f64>,
+    /// Windows that hit it.
+    pub hits: u64,
+    /// The number of the window that last did: the least goes first.
+    pub used: u64,
+    /// For each scheduler its latest values, oldest first, and the hit at which the latest came.
+    pub performance: Vec<(Vec<f64>, u64)>,
+    /// Numbers of the clusters that followed, and how often.
+    pub successors: Vec<(u64, u64)>,
+}
+
+impl ClusterState {
+    fn of(cluster: &Cluster) -> Self {
+        Self {
+            id: cluster.id.0,
+            requests: cluster.cinfo.requests,
+            points: cluster.cinfo.points.clone(),
+            hits: cluster.hits,
+            used: cluster.used,
+            performance: cluster
+                .performance
+                .iter()
+                .map(|values| (values.iter().collect(), values.at_hit()))
+                .collect(),
+            successors: cluster.successors.iter().map(|next| (next.cluster.0, next.count)).collect(),
+        }
+    }
+
+    /// `from[s]` is where scheduler `s` stands in the saved lists.
+    fn restored(self, from: &[Option<usize>]) -> Cluster {
+        let values = |saved: &Option<usize>| {
+            let (latest, at_hit) =
+                saved.and_then(|index| self.performance.get(index).cloned()).unwrap_or_default();
+            Values::restored(latest, at_hit)
+        };
+        let successor = |&(id, count): &(u64, u64)| Successor { cluster: ClusterId(id), count };
+        Cluster {
+            id: ClusterId(self.id),
+            performance: from.iter().map(values).collect(),
+            successors: self.successors.iter().map(successor).collect(),
+            cinfo: CInfo { requests: self.requests, points: self.points },
+            hits: self.hits,
+            used: self.used,
+        }
+    }
+
+    fn check(&self, x: u64) -> Result<(), String> {
+        if x > 0 && self.points.len() as u64 != x {
+            return Err(format!("cluster {} has {} points, not {x}", self.id, self.points.len()));
+        }
+        let values = self.performance.iter().flat_map(|(values, _)| values);
+        if !self.points.iter().chain(values).all(|number| number.is_finite()) {
+            return Err(format!("cluster {} holds a number that is not finite", self.id));
+        }
+        Ok(())
+    }
+}
+
+impl Analyser {
+    /// All that was learned. Restraints and the device's table are the host's to give again.
+    #[must_use]
+    pub fn state(&self) -> State {
+        let values = self.bandit.performance().iter().map(|values| values.iter().collect());
+        State {
+            version: VERSION,
+            schedulers: self.schedulers.clone(),
+            metric: self.metric,
+            made: Made::by(&self.parameters),
+            maxdifference: self.store.maxdifference(),
+            next_cluster: self.store.next_id(),
+            preceding: self.preceding.map(|id| id.0),
+            bandit: self.bandit.probabilities().iter().copied().zip(values).collect(),
+            random: self.random,
+            clusters: self.store.clusters().iter().map(ClusterState::of).collect(),
+        }
+    }
+
+    /// Takes over what another learned, in place of what was learned so far. Schedulers are matched by name: what is said of others
+    /// is dropped, and those of which nothing is said count as untested. If the metric is another one, patterns and their order are
+    /// taken over, values are not. Clusters beyond the parameter `clusters` are dropped, the least recently used first.
+    ///
+    /// # Errors
+    /// If it is of another version, its clusters cannot be compared with this analyser's windows, or it is damaged. Nothing is
+    /// changed then.
+    pub fn restore(&mut self, mut state: State) -> Result<(), String> {
+        self.check(&state)?;
+        let same_metric = state.metric == self.metric;
+        let place =
+            |name: &String| state.schedulers.iter().position(|saved| saved == name).filter(|_| same_metric);
+        let from: Vec<Option<usize>> = self.schedulers.iter().map(place).collect();
+        state.clusters.sort_by_key(|cluster| core::cmp::Reverse(cluster.used));
+        state.clusters.truncate(self.parameters.clusters as usize);
+        let mut store = crate::store::Store::new(self.parameters, self.schedulers.len());
+        let kept: std::collections::HashSet<u64> = state.clusters.iter().map(|cluster| cluster.id).collect();
+        for mut cluster in state.clusters {
+            cluster.successors.retain(|(id, count)| kept.contains(id) && *count > 0);
+            store.push(cluster.restored(&from));
+        }
+        store.reserve_ids_below(state.next_cluster);
+        store.grow_maxdifference(state.maxdifference);
+        self.store = store;
+        self.bandit = restored_bandit(&state.bandit, &from);
+        self.preceding = state.preceding.map(ClusterId);
+        self.random = state.random;
+        Ok(())
+    }
+
+    fn check(&self, state: &State) -> Result<(), String> {
+        if state.version != VERSION {
+            return Err(format!(
+                "the saved state has version {}, this program reads {VERSION}",
+                state.version
+            ));
+        }
+        let made = Made::by(&self.parameters);
+        if state.made != made {
+            return Err(format!(
+                "the saved clusters were made with {:?}, these windows are with {made:?}",
+                state.made
+            ));
+        }
+        if !state.maxdifference.is_finite() || state.maxdifference < 0.0 {
+            return Err(format!("maxdifference is {}", state.maxdifference));
+        }
+        let mut ids = std::collections::HashSet::new();
+        if let Some(twice) = state.clusters.iter().find(|cluster| !ids.insert(cluster.id)) {
+            return Err(format!("cluster {} is there twice", twice.id));
+        }
+        state.clusters.iter().try_for_each(|cluster| cluster.check(made.x))
+    }
+}
+
+fn restored_bandit(saved: &[(f64, Vec<f64>)], from: &[Option<usize>]) -> Bandit {
+    let equal = 1.0 / from.len() as f64;
+    let saved = |place: &Option<usize>| {
+        place.and_then(|index| saved.get(index).cloned()).unwrap_or((equal, Vec::new()))
+    };
+    let (probabilities, values): (Vec<f64>, Vec<Vec<f64>>) = from.iter().map(saved).unzip();
+    Bandit::restored(&probabilities, values.into_iter().map(|latest| Values::restored(latest, 0)).collect())
+}
