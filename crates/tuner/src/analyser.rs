@@ -172,10 +172,11 @@ impl Analyser {
             None => self.store.add(cinfo),
         };
         let rollback = self.watch_switch(cluster, observed, measured);
-        self.learn(cluster, measured, window);
+        self.learn(cluster, measured);
         if hit.is_none() {
             self.teach_bandit(measured);
         }
+        self.account(cluster, hit.is_none(), measured, window);
         self.link(cluster);
         let choice = match hit {
             Some(found) => self.known(found, observed, measured.is_some(), window),
@@ -191,7 +192,7 @@ impl Analyser {
     }
 
     /// "store P inside it" (III-D).
-    fn learn(&mut self, cluster: ClusterId, measured: Option<(SchedulerId, f64)>, window: &Window) {
+    fn learn(&mut self, cluster: ClusterId, measured: Option<(SchedulerId, f64)>) {
         let (Some((scheduler, value)), Some(cluster)) = (measured, self.store.get_mut(cluster)) else {
             return;
         };
@@ -199,10 +200,19 @@ impl Analyser {
         if let Some(values) = cluster.performance.get_mut(scheduler.0) {
             values.add(value, self.parameters.values as usize, hits);
         }
-        if let Some(regret) = &mut self.restraints.regret {
-            let means: Vec<Option<f64>> = cluster.performance.iter().map(|values| values.mean()).collect();
-            regret.record(window.start, value, &means);
-        }
+    }
+
+    /// Notes for the bound on regret what this window gave and what others would have: by its cluster's values, or, if it missed,
+    /// by what the bandit knows of such windows.
+    fn account(&mut self, cluster: ClusterId, missed: bool, measured: Option<(SchedulerId, f64)>, window: &Window) {
+        let (Some(regret), Some((_, value)), Some(cluster)) =
+            (&mut self.restraints.regret, measured, self.store.get(cluster))
+        else {
+            return;
+        };
+        let of = if missed { self.bandit.performance() } else { &cluster.performance };
+        let means: Vec<Option<f64>> = of.iter().map(|values| values.mean()).collect();
+        regret.record(window.start, value, &means);
     }
 
     /// "In every case, we store in the preceding cluster a pointer to the new found cluster" (III-D).
@@ -287,7 +297,7 @@ impl Analyser {
     fn drawn(&mut self, nearest: Option<Match>) -> Choice {
         let scheduler = self.bandit.draw(&mut self.random);
         let probability = self.bandit.probabilities()[scheduler.0];
-        let exploring = self.bandit.probabilities().iter().any(|&other| other > probability);
+        let exploring = self.bandit.favourite(self.metric.better()) != Some(scheduler);
         let why = Why::Bandit { nearest, probability };
         Choice { scheduler: Some(scheduler), why, confidence: probability, gain: None, exploring }
     }

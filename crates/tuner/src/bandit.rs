@@ -60,6 +60,13 @@ impl Bandit {
         self.performance.iter().all(|values| values.count() == 0)
     }
 
+    /// The best of those of which something is known.
+    #[must_use]
+    pub fn favourite(&self, better: Better) -> Option<SchedulerId> {
+        let known = |index: &usize| self.performance[*index].count() > 0;
+        self.ranked(better).into_iter().find(known).map(SchedulerId)
+    }
+
     /// Draws a scheduler.
     pub fn draw(&self, random: &mut Random) -> SchedulerId {
         SchedulerId(random.weighted(&self.probabilities))

@@ -3,7 +3,7 @@
 //!
 //! # Idea
 //! For each window of the last hour stands what it gave, and what each scheduler would have given: the mean of its values for that
-//! window's cluster. The best fixed scheduler is the one with the best sum. Regret is how far our own sum is below it. A trial
+//! window's cluster, or, for one that missed, for windows that missed. The best fixed scheduler is the one with the best sum. Regret is how far our own sum is below it. A trial
 //! is allowed only if the bound would still hold should the trial's window give nothing at all; if the bound is broken, the
 //! best fixed scheduler is used until it holds.
 //!
@@ -145,11 +145,12 @@ impl RegretBound {
         }
         let broken = regret > self.bound;
         let dear = proposal.exploring && self.regret_after_trial() > self.bound;
-        let instead = match self.best_fixed() {
-            Some((best, _)) if broken => best,
-            _ if dear => proposal.current,
-            _ => return None,
-        };
+        if !broken && !dear {
+            return None;
+        }
+        let instead = self.best_fixed().map_or(proposal.current, |(best, sum)| {
+            if self.fixed.get(proposal.current.0) == Some(&sum) { proposal.current } else { best }
+        });
         (instead != wanted).then_some((instead, Restraint::RegretBound { wanted, regret }))
     }
 }

@@ -1,0 +1,225 @@
+//! Decisions on sequences whose right answer is known.
+
+mod world;
+
+use tuner::selector::{Curve, Kind, Table};
+use tuner::{Metric, Observed, Parameters, Random, SchedulerId, State, Why};
+use world::{BANDWIDTH, World, analyser, best, window};
+
+/// Recorded decisions are compared as text. To record them anew: `BLESS=1 cargo test -p tuner --test decisions`.
+#[test]
+fn golden_decisions() {
+    let mut world = World::new(analyser(Parameters::default(), 1));
+    let mut log = String::new();
+    for number in 0..60 {
+        let pattern = if number % 10 == 9 { 3 } else { number / 2 % 3 };
+        let ran = world::NAMES[world.scheduler.0];
+        let (_, decision) = world.step(pattern);
+        log += &format!("{number:2} pattern {pattern} ran {ran:8} -> {}\n", decision.line(world.analyser.schedulers()));
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/decisions.txt");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(path, &log).unwrap();
+    }
+    let golden = std::fs::read_to_string(path).unwrap();
+    for (found, expected) in log.lines().zip(golden.lines()) {
+        assert_eq!(found, expected);
+    }
+    assert_eq!(log.len(), golden.len());
+}
+
+#[test]
+fn three_alternating_patterns_are_predicted_once_trained() {
+    let mut world = World::new(analyser(Parameters { d: 1, ..Parameters::default() }, 1));
+    let (mut trained_at, mut wrong) = (None, 0);
+    for number in 0..600 {
+        let (_, decision) = world.step(number % 3);
+        // What is in force when the next window begins.
+        let right = decision.scheduler == Some(best((number + 1) % 3));
+        if number < 30 {
+            trained_at = if right { trained_at.or(Some(number)) } else { None };
+        } else {
+            wrong += u32::from(!right);
+        }
+    }
+    assert_eq!(world.analyser.store().clusters().len(), 3);
+    assert!(trained_at.unwrap() <= 15, "three patterns times four schedulers, and the first hits: {trained_at:?}");
+    assert!(wrong <= 9 * 2, "only trials after every 200 hits may be wrong: {wrong}");
+}
+
+#[test]
+fn sequences_beat_every_fixed_scheduler() {
+    let mut world = World::new(analyser(Parameters::default(), 3));
+    let patterns: Vec<usize> = (0..1200).map(|number| number / 12 % 3).collect();
+    let own: f64 = patterns.iter().map(|&pattern| world.step(pattern).0).sum();
+    for scheduler in 0..4 {
+        let fixed: f64 = patterns.iter().map(|&pattern| BANDWIDTH[pattern][scheduler]).sum();
+        assert!(own > fixed, "{own:.3e} against {fixed:.3e} under {}", world::NAMES[scheduler]);
+    }
+    let ideal: f64 = patterns.iter().map(|&pattern| BANDWIDTH[pattern][best(pattern).0]).sum();
+    assert!(own > 0.93 * ideal, "{:.3} of the ideal", own / ideal);
+}
+
+#[test]
+fn every_scheduler_is_tried_for_every_cluster() {
+    let mut world = World::new(analyser(Parameters::default(), 4));
+    (0..60).for_each(|number| drop(world.step(number % 3)));
+    for cluster in world.analyser.store().clusters() {
+        let tried: Vec<usize> = cluster.performance.iter().map(|values| values.count()).collect();
+        assert!(tried.iter().all(|&count| count > 0), "cluster {}: {tried:?}", cluster.id.0);
+        assert!(cluster.performance.iter().all(|values| values.count() <= 20));
+    }
+}
+
+#[test]
+fn random_windows_miss_and_the_bandit_serves_them() {
+    let mut world = World::new(analyser(Parameters { similarity: 95, x: 100, ..Parameters::default() }, 5));
+    let (mut misses, mut under_best) = (0, 0);
+    for _ in 0..400 {
+        let (_, decision) = world.step(3);
+        misses += u32::from(matches!(decision.why, Why::Bandit { .. }));
+        under_best += u32::from(world.scheduler == best(0));
+        assert!(world.analyser.bandit().probabilities().iter().all(|&p| p > 0.01));
+    }
+    assert!(misses > 390, "{misses}");
+    assert!(under_best > 240, "{under_best} of 400 under the best one");
+}
+
+#[test]
+fn the_bandit_alone_stores_nothing() {
+    let mut world = World::new(analyser(Parameters { bandit_alone: true, ..Parameters::default() }, 6));
+    let served = (0..300).filter(|_| world.step(0).1.scheduler == Some(best(0))).count();
+    assert!(world.analyser.store().clusters().is_empty());
+    assert!(served > 200, "{served}");
+}
+
+#[test]
+fn the_least_recently_used_cluster_goes() {
+    let mut world = World::new(analyser(Parameters { clusters: 2, ..Parameters::default() }, 7));
+    let ids = [0, 1, 0, 2].map(|pattern| world.step(pattern).1.cluster.unwrap());
+    assert_eq!(ids[0], ids[2]);
+    let store = world.analyser.store();
+    assert_eq!(store.clusters().len(), 2);
+    assert!(store.get(ids[0]).is_some() && store.get(ids[3]).is_some());
+    assert!(store.get(ids[1]).is_none(), "the second was not used since");
+    let links: Vec<_> = store.clusters().iter().flat_map(|cluster| &cluster.successors).collect();
+    assert!(links.iter().all(|link| store.get(link.cluster).is_some()), "a link to nowhere: {links:?}");
+    assert!(world.step(1).1.cluster.unwrap() > ids[3], "a name is never used again");
+}
+
+#[test]
+fn maxdifference_only_grows() {
+    let mut world = World::new(analyser(Parameters::default(), 8));
+    let mut before = 0.0;
+    for number in 0..200 {
+        world.step((number * 7 % 11) % 4);
+        let now = world.analyser.store().maxdifference();
+        assert!(now >= before);
+        before = now;
+    }
+    assert!(before > 0.0);
+}
+
+#[test]
+fn too_little_is_left_alone() {
+    let mut analyser = analyser(Parameters::default(), 9);
+    let mut few = window(0, 0);
+    few.accesses.truncate(5);
+    let decision = analyser.window(&few, &Observed::default());
+    assert_eq!((decision.scheduler, decision.cluster, decision.why), (None, None, Why::TooLittle { requests: 5 }));
+}
+
+#[test]
+fn an_unknown_scheduler_or_an_unmeasured_metric_teaches_nothing() {
+    let mut analyser = analyser(Parameters::default(), 10);
+    for number in 0..20 {
+        let observed = Observed { scheduler: Some(SchedulerId(7)).filter(|_| number % 2 == 0), ..Observed::default() };
+        analyser.window(&window(0, number), &observed);
+    }
+    let performance = &analyser.store().clusters()[0].performance;
+    assert!(performance.iter().all(|values| values.count() == 0));
+}
+
+#[test]
+fn a_change_of_the_world_is_noticed() {
+    let mut world = World::new(analyser(Parameters { recheck: 20, ..Parameters::default() }, 11));
+    world.bandwidth = |_, scheduler, number| if (scheduler == 2) == (number < 200) { 100e6 } else { 60e6 + scheduler as f64 };
+    (0..200).for_each(|_| drop(world.step(0)));
+    assert_eq!(world.scheduler, SchedulerId(2));
+    let right = (0..300).filter(|_| world.step(0).1.scheduler != Some(SchedulerId(2))).count();
+    assert!(right > 250, "{right}");
+}
+
+#[test]
+fn the_devices_table_speaks_while_nothing_is_known() {
+    let curve = |t: f64| vec![Curve { kind: Kind::MIXED, points: vec![(4096.0, t)] }];
+    let table = Table { curves: [5e6, 9e6, 7e6, 8e6].map(curve).to_vec() };
+    let mut world = World::new(analyser(Parameters::default(), 12).with_a_priori(table));
+    let (_, first) = world.step(0);
+    assert_eq!(first.scheduler, Some(SchedulerId(1)));
+    assert!(matches!(first.why, Why::APriori { size, .. } if size == 4096.0));
+    // Then the untested ones, the most promising first; the first window ran under 0.
+    let order: Vec<usize> = (0..3).map(|_| world.step(0).1.scheduler.unwrap().0).collect();
+    assert_eq!(order, [3, 2, 2], "0 and 1 ran already; the last is not a trial, as 2 is the best");
+}
+
+#[test]
+fn a_saved_state_goes_on_as_if_never_stopped() {
+    let mut world = World::new(analyser(Parameters::default(), 13));
+    (0..50).for_each(|number| drop(world.step(number / 2 % 4)));
+    let text = serde_json::to_string(&world.analyser.state()).unwrap();
+    let state: State = serde_json::from_str(&text).unwrap();
+    assert!(state == world.analyser.state(), "text must keep every bit of a number");
+    let mut other = World::new(analyser(Parameters::default(), 77));
+    other.analyser.restore(state).unwrap();
+    (other.scheduler, other.number, other.noise) = (world.scheduler, world.number, world.noise);
+    for number in 50..100 {
+        let (mine, theirs) = (world.step(number / 2 % 4), other.step(number / 2 % 4));
+        assert_eq!(mine, theirs, "window {number}");
+    }
+}
+
+#[test]
+fn a_state_that_does_not_fit_is_refused_or_taken_in_part() {
+    let mut world = World::new(analyser(Parameters::default(), 14));
+    (0..40).for_each(|number| drop(world.step(number % 3)));
+    let state = world.analyser.state();
+    let mut fresh = analyser(Parameters::default(), 1);
+    let refused = |fresh: &mut tuner::Analyser, change: fn(&mut State)| {
+        let mut changed = state.clone();
+        change(&mut changed);
+        fresh.restore(changed).unwrap_err()
+    };
+    assert!(refused(&mut fresh, |state| state.version = 2).contains("version 2"));
+    assert!(refused(&mut fresh, |state| state.made.x = 10).contains("made with"));
+    assert!(refused(&mut fresh, |state| state.maxdifference = f64::NAN).contains("maxdifference"));
+    assert!(refused(&mut fresh, |state| state.clusters[1].id = 0).contains("twice"));
+    assert!(refused(&mut fresh, |state| state.clusters[1].points.truncate(3)).contains("3 points"));
+    assert!(refused(&mut fresh, |state| state.clusters[1].points[0] = f64::INFINITY).contains("finite"));
+    assert!(fresh.store().clusters().is_empty(), "nothing is changed by a refusal");
+
+    // Other schedulers: matched by name. Another metric: patterns without values.
+    let names = ["kyber", "as"].map(str::to_string).to_vec();
+    let mut other =
+        tuner::Analyser::new(names.clone(), Metric::Bandwidth, Parameters::default(), Random::seeded(1)).unwrap();
+    other.restore(state.clone()).unwrap();
+    let cluster = &other.store().clusters()[0];
+    assert_eq!(cluster.performance[0].count(), 0);
+    assert_eq!(cluster.mean(SchedulerId(1)), world.analyser.store().get(cluster.id).unwrap().mean(SchedulerId(3)));
+    let mut other = tuner::Analyser::new(names, Metric::Iops, Parameters::default(), Random::seeded(1)).unwrap();
+    other.restore(state).unwrap();
+    assert!(other.store().clusters().iter().all(|cluster| cluster.mean(SchedulerId(1)).is_none()));
+    assert_eq!(other.store().clusters().len(), 3);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let new = |names: &[&str], parameters| {
+        let names = names.iter().map(|name| (*name).to_string()).collect();
+        tuner::Analyser::new(names, Metric::Iops, parameters, Random::seeded(0)).err().unwrap()
+    };
+    assert!(new(&[], Parameters::default()).contains("no scheduler"));
+    assert!(new(&["a", "b", "a"], Parameters::default()).contains("'a' is listed twice"));
+    assert!(new(&["a"], Parameters { band: 10, x: 0, ..Parameters::default() }).contains("band"));
+    assert!(new(&["a"], Parameters { d: 0, ..Parameters::default() }).contains("'d'"));
+}

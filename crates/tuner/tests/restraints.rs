@@ -1,0 +1,96 @@
+//! The restraints beyond the paper, in a world where trials hurt.
+
+mod world;
+
+use tuner::beyond::{Hysteresis, RegretBound, Restraints, SwitchCost};
+use tuner::{Better, Parameters, SchedulerId};
+use world::{World, analyser};
+
+/// One scheduler is good, the others are dreadful.
+fn dreadful(_: usize, scheduler: usize, _: u64) -> f64 {
+    if scheduler == 0 { 100e6 } else { 5e6 }
+}
+
+/// The worst regret against the good one over any hour, for windows that the good one would give 100 MB/s.
+fn worst_hour(given: &[f64]) -> f64 {
+    let regret = |hour: &[f64]| 1.0 - hour.iter().sum::<f64>() / (100e6 * hour.len() as f64);
+    (1..=given.len()).map(|end| regret(&given[end.saturating_sub(720)..end])).fold(0.0, f64::max)
+}
+
+fn given(restraints: Restraints, pattern: fn(usize) -> usize) -> Vec<f64> {
+    let parameters = Parameters { recheck: 50, x: 100, ..Parameters::default() };
+    let mut world = World::new(analyser(parameters, 1).with_restraints(restraints));
+    world.bandwidth = dreadful;
+    // Without the measurement's noise, so that the bound can be checked exactly.
+    (0..1500).map(|number| if world.step(pattern(number)).0 > 50e6 { 100e6 } else { 5e6 }).collect()
+}
+
+#[test]
+fn regret_stays_in_its_bound_in_every_hour() {
+    for pattern in [|number| number / 40 % 3, |number| number % 4, |_| 3] {
+        let free = worst_hour(&given(Restraints::default(), pattern));
+        let regret = Some(RegretBound::new(4, Better::Higher));
+        let bound = worst_hour(&given(Restraints { regret, ..Restraints::default() }, pattern));
+        println!("worst hour: {:.1}% without, {:.1}% with the bound", free * 100.0, bound * 100.0);
+        assert!(bound <= 0.055, "{bound}");
+        assert!(free > 0.05, "the world is too easy: {free}");
+    }
+}
+
+#[test]
+fn hysteresis_switches_less_among_equals() {
+    let switches = |restraints: Restraints| {
+        let mut world = World::new(analyser(Parameters { recheck: 0, x: 100, ..Parameters::default() }, 1).with_restraints(restraints));
+        world.bandwidth = |_, _, _| 100e6;
+        (0..400).filter(|number| world.step(number / 10 % 3).1.change).count()
+    };
+    let hysteresis = Some(Hysteresis::default());
+    let (free, calm) = (switches(Restraints::default()), switches(Restraints { hysteresis, ..Restraints::default() }));
+    println!("switches among equals: {free} without, {calm} with hysteresis");
+    assert!(calm < 20 && calm < free, "{calm} of {free}");
+}
+
+#[test]
+fn a_dear_switch_is_made_only_for_a_long_phase() {
+    // Every switch costs half a window; the best scheduler alternates each window and gains a tenth.
+    let run = |restraints: Restraints| {
+        let mut world = World::new(analyser(Parameters { recheck: 0, x: 100, ..Parameters::default() }, 1).with_restraints(restraints));
+        world.bandwidth = |pattern, scheduler, _| if scheduler % 2 == pattern % 2 { 110e6 } else { 100e6 };
+        let (mut sum, mut ran) = (0.0, world.scheduler);
+        for number in 0..600 {
+            let now = world.scheduler;
+            let dear = now != ran;
+            let full = world.bandwidth;
+            if dear {
+                world.bandwidth = |pattern, scheduler, _| {
+                    if scheduler % 2 == pattern % 2 { 55e6 } else { 50e6 }
+                };
+            }
+            sum += world.step(number % 2).0;
+            (world.bandwidth, ran) = (full, now);
+        }
+        sum
+    };
+    let switch_cost = Some(SwitchCost::new());
+    let (free, counted) = (run(Restraints::default()), run(Restraints { switch_cost, ..Restraints::default() }));
+    println!("with cost counted {:.3} of what it is without", counted / free);
+    assert!(counted >= free * 0.999, "{counted:.4e} {free:.4e}");
+}
+
+#[test]
+fn a_switch_that_hurt_is_taken_back_at_once() {
+    let regret = Some(RegretBound::new(4, Better::Higher));
+    let mut world = World::new(analyser(Parameters::default(), 1).with_restraints(Restraints { regret, ..Restraints::default() }));
+    world.bandwidth = dreadful;
+    let (mut hurt, mut back) = (0, 0);
+    for _ in 0..200 {
+        let under = world.scheduler;
+        let (_, decision) = world.step(0);
+        if under != SchedulerId(0) {
+            hurt += 1;
+            back += u32::from(decision.scheduler == Some(SchedulerId(0)));
+        }
+    }
+    assert!(hurt >= 3, "each was tried: {hurt}");
+    assert_eq!(hurt, back);
+}
