@@ -1,22 +1,27 @@
-//! How long warping takes: `cargo bench -p tuner --bench warping`.
+//! How long comparisons take: `cargo bench -p tuner --bench warping`.
 //!
-//! Each figure is the median of rounds in which every method takes its turn, so that load from elsewhere falls on all
-//! alike. The oracle is the definition in its plainest form, and stands for "what it would be without the effort".
+//! Each figure is the median of rounds in which every method takes its turn, so that load from elsewhere falls on all alike.
+//! The oracle is the definition in its plainest form: what it would be without the effort.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use tuner::Random;
-use tuner::dtw::{fast::FastDtw, oracle};
+use tuner::dtw::band::{BandedDtw, Sixteen};
+use tuner::dtw::fast::FastDtw;
+use tuner::dtw::nearest::{nearest_banded, nearest_fast, nearest_fast_pruned};
+use tuner::dtw::{LANES, oracle};
 
 const POINTS: usize = 1000;
-const ROUNDS: usize = 31;
+const STORED: usize = 6000;
 
-/// Mostly sequential, now and then far: 1000 jumps of a disk under several programs.
+type Make = fn(&mut Random) -> Vec<f64>;
+type Method<'a> = (&'a str, f64, Box<dyn FnMut() + 'a>);
+
+/// Mostly sequential, now and then far: a disk's jumps under several programs.
 fn jumps(random: &mut Random) -> Vec<f64> {
-    (0..POINTS)
-        .map(|_| if random.below(10) < 7 { 8.0 } else { random.below(1 << 32) as f64 - 2f64.powi(31) })
-        .collect()
+    let far = |random: &mut Random| random.below(1 << 32) as f64 - 2f64.powi(31);
+    (0..POINTS).map(|_| if random.below(10) < 7 { 8.0 } else { far(random) }).collect()
 }
 
 fn noise(random: &mut Random) -> Vec<f64> {
@@ -24,57 +29,103 @@ fn noise(random: &mut Random) -> Vec<f64> {
 }
 
 fn smooth(random: &mut Random) -> Vec<f64> {
-    let mut at = 0.0;
-    (0..POINTS)
-        .map(|_| {
-            at += random.unit() - 0.5;
-            at
-        })
-        .collect()
+    let mut at = random.unit() * 100.0;
+    let mut step = || {
+        at += random.unit() - 0.5;
+        at
+    };
+    (0..POINTS).map(|_| step()).collect()
 }
 
-/// Median microseconds of one call of each method, turn and turn about.
-fn medians(methods: &mut [(&str, Box<dyn FnMut() -> f64>)], calls: usize) {
+/// Prints the median time of one call of each method, divided by its count of comparisons, in microseconds.
+fn medians(rounds: usize, methods: &mut [Method<'_>]) {
     let mut times = vec![Vec::new(); methods.len()];
-    for _ in 0..ROUNDS {
-        for (times, (_, method)) in times.iter_mut().zip(methods.iter_mut()) {
+    for _ in 0..rounds {
+        for (times, (_, count, method)) in times.iter_mut().zip(methods.iter_mut()) {
             let started = Instant::now();
-            for _ in 0..calls {
-                black_box(method());
-            }
-            times.push(started.elapsed().as_secs_f64() * 1e6 / calls as f64);
+            method();
+            times.push(started.elapsed().as_secs_f64() * 1e6 / *count);
         }
     }
-    for (times, (name, _)) in times.iter_mut().zip(methods.iter()) {
+    for (times, (name, ..)) in times.iter_mut().zip(methods.iter()) {
         times.sort_by(f64::total_cmp);
-        println!(
-            "{name:>40}: {:9.2} us (fastest {:.2}, slowest {:.2})",
-            times[ROUNDS / 2],
-            times[0],
-            times[ROUNDS - 1]
-        );
+        let (median, least, most) = (times[rounds / 2], times[0], times[rounds - 1]);
+        println!("{name:>44} {median:12.2} us   ({least:.2} to {most:.2})");
     }
+}
+
+fn done<T>(answer: T) {
+    black_box(answer);
+}
+
+fn singles(series: &[f64]) -> Vec<f32> {
+    series.iter().map(|&value| value as f32).collect()
+}
+
+fn comparisons(name: &str, make: Make) {
+    println!("one comparison of {POINTS} points, {name}");
+    let mut random = Random::seeded(1);
+    let series: Vec<Vec<f64>> = (0..33).map(|_| make(&mut random)).collect();
+    let (query, others) = series.split_first().expect("33 series");
+    let single: Vec<Vec<f32>> = others.iter().map(|other| singles(other)).collect();
+    let rows: Vec<&[f32]> = single.iter().map(Vec::as_slice).collect();
+    let batch = Sixteen::of(&rows);
+    let query_single = singles(query);
+    let banded = |width: usize| {
+        let (batch, query) = (&batch, &query_single);
+        let mut banded = BandedDtw::new(width);
+        move || done(banded.distances(query, batch, f32::INFINITY))
+    };
+    let mut fast = FastDtw::new(1);
+    medians(
+        21,
+        &mut [
+            ("FastDTW", 32.0, Box::new(|| others.iter().for_each(|o| done(fast.distance(query, o))))),
+            ("FastDTW, oracle", 1.0, Box::new(|| done(oracle::fast(query, &others[0], 1)))),
+            ("exact, 10% band", LANES as f64, Box::new(banded(POINTS / 10))),
+            ("exact, 1% band", LANES as f64, Box::new(banded(POINTS / 100))),
+            ("exact, no band", LANES as f64, Box::new(banded(POINTS))),
+            ("exact, 10% band, oracle", 1.0, Box::new(|| done(oracle::banded(query, &others[0], 100)))),
+            ("exact, 1% band, oracle", 1.0, Box::new(|| done(oracle::banded(query, &others[0], 10)))),
+        ],
+    );
+}
+
+fn searches(name: &str, make: Make) {
+    println!("nearest of {STORED} x {POINTS} points, {name}");
+    let mut random = Random::seeded(2);
+    let query = make(&mut random);
+    let stored: Vec<Vec<f64>> = (0..STORED).map(|_| make(&mut random)).collect();
+    let rows: Vec<&[f64]> = stored.iter().map(Vec::as_slice).collect();
+    let single: Vec<Vec<f32>> = stored.iter().map(|one| singles(one)).collect();
+    let single_rows: Vec<&[f32]> = single.iter().map(Vec::as_slice).collect();
+    let batches: Vec<Sixteen> = single_rows.chunks(LANES).map(Sixteen::of).collect();
+    let query_single = singles(&query);
+    let banded = |width: usize, prune: bool| {
+        let (batches, query) = (&batches, &query_single);
+        let mut banded = BandedDtw::new(width);
+        move || done(nearest_banded(&mut banded, query, batches, |_| true, prune))
+    };
+    let (mut fast, mut pruned) = (FastDtw::new(1), FastDtw::new(1));
+    assert_eq!(
+        nearest_fast(&mut fast, &query, &rows).map(|nearest| nearest.index),
+        nearest_fast_pruned(&mut fast, &query, &rows).map(|nearest| nearest.index)
+    );
+    medians(
+        7,
+        &mut [
+            ("FastDTW, all", 1.0, Box::new(|| done(nearest_fast(&mut fast, &query, &rows)))),
+            ("FastDTW, pruned", 1.0, Box::new(|| done(nearest_fast_pruned(&mut pruned, &query, &rows)))),
+            ("exact, 10% band, all", 1.0, Box::new(banded(POINTS / 10, false))),
+            ("exact, 10% band, pruned", 1.0, Box::new(banded(POINTS / 10, true))),
+            ("exact, 1% band, all", 1.0, Box::new(banded(POINTS / 100, false))),
+            ("exact, 1% band, pruned", 1.0, Box::new(banded(POINTS / 100, true))),
+        ],
+    );
 }
 
 fn main() {
-    let kinds: [(&str, fn(&mut Random) -> Vec<f64>); 3] =
-        [("jumps", jumps), ("noise", noise), ("smooth", smooth)];
-    for (kind, make) in kinds {
-        let mut random = Random::seeded(1);
-        let pairs: Vec<_> = (0..64).map(|_| (make(&mut random), make(&mut random))).collect();
-        let mut fast = FastDtw::new(1);
-        let (again, mut next) = (pairs.clone(), 0);
-        println!("{kind}, {POINTS} points");
-        medians(
-            &mut [(
-                "FastDTW",
-                Box::new(move || {
-                    next = (next + 1) % pairs.len();
-                    fast.distance(&pairs[next].0, &pairs[next].1)
-                }),
-            )],
-            64,
-        );
-        medians(&mut [("oracle FastDTW", Box::new(move || oracle::fast(&again[0].0, &again[0].1, 1)))], 1);
-    }
+    let kinds: [(&str, Make); 3] = [("jumps", jumps), ("noise", noise), ("smooth", smooth)];
+    kinds.iter().for_each(|&(name, make)| comparisons(name, make));
+    kinds.iter().for_each(|&(name, make)| searches(name, make));
 }

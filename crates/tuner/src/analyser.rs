@@ -204,7 +204,13 @@ impl Analyser {
 
     /// Notes for the bound on regret what this window gave and what others would have: by its cluster's values, or, if it missed,
     /// by what the bandit knows of such windows.
-    fn account(&mut self, cluster: ClusterId, missed: bool, measured: Option<(SchedulerId, f64)>, window: &Window) {
+    fn account(
+        &mut self,
+        cluster: ClusterId,
+        missed: bool,
+        measured: Option<(SchedulerId, f64)>,
+        window: &Window,
+    ) {
         let (Some(regret), Some((_, value)), Some(cluster)) =
             (&mut self.restraints.regret, measured, self.store.get(cluster))
         else {

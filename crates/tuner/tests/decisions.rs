@@ -15,7 +15,10 @@ fn golden_decisions() {
         let pattern = if number % 10 == 9 { 3 } else { number / 2 % 3 };
         let ran = world::NAMES[world.scheduler.0];
         let (_, decision) = world.step(pattern);
-        log += &format!("{number:2} pattern {pattern} ran {ran:8} -> {}\n", decision.line(world.analyser.schedulers()));
+        log += &format!(
+            "{number:2} pattern {pattern} ran {ran:8} -> {}\n",
+            decision.line(world.analyser.schedulers())
+        );
     }
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/decisions.txt");
     if std::env::var_os("BLESS").is_some() {
@@ -43,7 +46,10 @@ fn three_alternating_patterns_are_predicted_once_trained() {
         }
     }
     assert_eq!(world.analyser.store().clusters().len(), 3);
-    assert!(trained_at.unwrap() <= 15, "three patterns times four schedulers, and the first hits: {trained_at:?}");
+    assert!(
+        trained_at.unwrap() <= 15,
+        "three patterns times four schedulers, and the first hits: {trained_at:?}"
+    );
     assert!(wrong <= 9 * 2, "only trials after every 200 hits may be wrong: {wrong}");
 }
 
@@ -52,9 +58,9 @@ fn sequences_beat_every_fixed_scheduler() {
     let mut world = World::new(analyser(Parameters::default(), 3));
     let patterns: Vec<usize> = (0..1200).map(|number| number / 12 % 3).collect();
     let own: f64 = patterns.iter().map(|&pattern| world.step(pattern).0).sum();
-    for scheduler in 0..4 {
+    for (scheduler, name) in world::NAMES.iter().enumerate() {
         let fixed: f64 = patterns.iter().map(|&pattern| BANDWIDTH[pattern][scheduler]).sum();
-        assert!(own > fixed, "{own:.3e} against {fixed:.3e} under {}", world::NAMES[scheduler]);
+        assert!(own > fixed, "{own:.3e} against {fixed:.3e} under {name}");
     }
     let ideal: f64 = patterns.iter().map(|&pattern| BANDWIDTH[pattern][best(pattern).0]).sum();
     assert!(own > 0.93 * ideal, "{:.3} of the ideal", own / ideal);
@@ -126,14 +132,18 @@ fn too_little_is_left_alone() {
     let mut few = window(0, 0);
     few.accesses.truncate(5);
     let decision = analyser.window(&few, &Observed::default());
-    assert_eq!((decision.scheduler, decision.cluster, decision.why), (None, None, Why::TooLittle { requests: 5 }));
+    assert_eq!(
+        (decision.scheduler, decision.cluster, decision.why),
+        (None, None, Why::TooLittle { requests: 5 })
+    );
 }
 
 #[test]
 fn an_unknown_scheduler_or_an_unmeasured_metric_teaches_nothing() {
     let mut analyser = analyser(Parameters::default(), 10);
     for number in 0..20 {
-        let observed = Observed { scheduler: Some(SchedulerId(7)).filter(|_| number % 2 == 0), ..Observed::default() };
+        let observed =
+            Observed { scheduler: Some(SchedulerId(7)).filter(|_| number % 2 == 0), ..Observed::default() };
         analyser.window(&window(0, number), &observed);
     }
     let performance = &analyser.store().clusters()[0].performance;
@@ -143,7 +153,9 @@ fn an_unknown_scheduler_or_an_unmeasured_metric_teaches_nothing() {
 #[test]
 fn a_change_of_the_world_is_noticed() {
     let mut world = World::new(analyser(Parameters { recheck: 20, ..Parameters::default() }, 11));
-    world.bandwidth = |_, scheduler, number| if (scheduler == 2) == (number < 200) { 100e6 } else { 60e6 + scheduler as f64 };
+    world.bandwidth = |_, scheduler, number| {
+        if (scheduler == 2) == (number < 200) { 100e6 } else { 60e6 + scheduler as f64 }
+    };
     (0..200).for_each(|_| drop(world.step(0)));
     assert_eq!(world.scheduler, SchedulerId(2));
     let right = (0..300).filter(|_| world.step(0).1.scheduler != Some(SchedulerId(2))).count();
@@ -201,12 +213,17 @@ fn a_state_that_does_not_fit_is_refused_or_taken_in_part() {
     // Other schedulers: matched by name. Another metric: patterns without values.
     let names = ["kyber", "as"].map(str::to_string).to_vec();
     let mut other =
-        tuner::Analyser::new(names.clone(), Metric::Bandwidth, Parameters::default(), Random::seeded(1)).unwrap();
+        tuner::Analyser::new(names.clone(), Metric::Bandwidth, Parameters::default(), Random::seeded(1))
+            .unwrap();
     other.restore(state.clone()).unwrap();
     let cluster = &other.store().clusters()[0];
     assert_eq!(cluster.performance[0].count(), 0);
-    assert_eq!(cluster.mean(SchedulerId(1)), world.analyser.store().get(cluster.id).unwrap().mean(SchedulerId(3)));
-    let mut other = tuner::Analyser::new(names, Metric::Iops, Parameters::default(), Random::seeded(1)).unwrap();
+    assert_eq!(
+        cluster.mean(SchedulerId(1)),
+        world.analyser.store().get(cluster.id).unwrap().mean(SchedulerId(3))
+    );
+    let mut other =
+        tuner::Analyser::new(names, Metric::Iops, Parameters::default(), Random::seeded(1)).unwrap();
     other.restore(state).unwrap();
     assert!(other.store().clusters().iter().all(|cluster| cluster.mean(SchedulerId(1)).is_none()));
     assert_eq!(other.store().clusters().len(), 3);

@@ -72,14 +72,21 @@ fn run(windows: &[Window], parameters: Parameters) -> Outcome {
 #[test]
 fn reduction_loses_few_hits() {
     let Some(text) = recording() else {
-        eprintln!("SKIPPED: no recording at ../shared/traces/cloudphysics-vm.vscsi.csv.gz (set DWELL_SHARED)");
+        eprintln!(
+            "SKIPPED: no recording at ../shared/traces/cloudphysics-vm.vscsi.csv.gz (set DWELL_SHARED)"
+        );
         return;
     };
     let windows = windows(&text, Parameters::default().t);
     let ratio = |name: &str, parameters: Parameters| {
         let outcome = run(&windows, parameters);
         let ratio = outcome.hits as f64 / windows.len() as f64;
-        println!("{name:>20}: {:.1}% of {} windows hit one of {} clusters", ratio * 100.0, windows.len(), outcome.clusters);
+        println!(
+            "{name:>20}: {:.1}% of {} windows hit one of {} clusters",
+            ratio * 100.0,
+            windows.len(),
+            outcome.clusters
+        );
         ratio
     };
     let paper = Parameters::default();

@@ -18,7 +18,7 @@ fn worst_hour(given: &[f64]) -> f64 {
 }
 
 fn given(restraints: Restraints, pattern: fn(usize) -> usize) -> Vec<f64> {
-    let parameters = Parameters { recheck: 50, x: 100, ..Parameters::default() };
+    let parameters = Parameters { recheck: 50, x: 100, clusters: 60, ..Parameters::default() };
     let mut world = World::new(analyser(parameters, 1).with_restraints(restraints));
     world.bandwidth = dreadful;
     // Without the measurement's noise, so that the bound can be checked exactly.
@@ -40,21 +40,28 @@ fn regret_stays_in_its_bound_in_every_hour() {
 #[test]
 fn hysteresis_switches_less_among_equals() {
     let switches = |restraints: Restraints| {
-        let mut world = World::new(analyser(Parameters { recheck: 0, x: 100, ..Parameters::default() }, 1).with_restraints(restraints));
+        let mut world = World::new(
+            analyser(Parameters { recheck: 0, x: 100, ..Parameters::default() }, 1)
+                .with_restraints(restraints),
+        );
         world.bandwidth = |_, _, _| 100e6;
         (0..400).filter(|number| world.step(number / 10 % 3).1.change).count()
     };
     let hysteresis = Some(Hysteresis::default());
-    let (free, calm) = (switches(Restraints::default()), switches(Restraints { hysteresis, ..Restraints::default() }));
+    let (free, calm) =
+        (switches(Restraints::default()), switches(Restraints { hysteresis, ..Restraints::default() }));
     println!("switches among equals: {free} without, {calm} with hysteresis");
     assert!(calm < 20 && calm < free, "{calm} of {free}");
 }
 
 #[test]
 fn a_dear_switch_is_made_only_for_a_long_phase() {
-    // Every switch costs half a window; the best scheduler alternates each window and gains a tenth.
+    // Every switch costs half a window; another scheduler is the best at each window, by a tenth.
     let run = |restraints: Restraints| {
-        let mut world = World::new(analyser(Parameters { recheck: 0, x: 100, ..Parameters::default() }, 1).with_restraints(restraints));
+        let mut world = World::new(
+            analyser(Parameters { recheck: 0, x: 100, d: 1, ..Parameters::default() }, 1)
+                .with_restraints(restraints),
+        );
         world.bandwidth = |pattern, scheduler, _| if scheduler % 2 == pattern % 2 { 110e6 } else { 100e6 };
         let (mut sum, mut ran) = (0.0, world.scheduler);
         for number in 0..600 {
@@ -72,15 +79,18 @@ fn a_dear_switch_is_made_only_for_a_long_phase() {
         sum
     };
     let switch_cost = Some(SwitchCost::new());
-    let (free, counted) = (run(Restraints::default()), run(Restraints { switch_cost, ..Restraints::default() }));
+    let (free, counted) =
+        (run(Restraints::default()), run(Restraints { switch_cost, ..Restraints::default() }));
     println!("with cost counted {:.3} of what it is without", counted / free);
-    assert!(counted >= free * 0.999, "{counted:.4e} {free:.4e}");
+    assert!(counted > free * 1.5, "{counted:.4e} {free:.4e}");
 }
 
 #[test]
 fn a_switch_that_hurt_is_taken_back_at_once() {
     let regret = Some(RegretBound::new(4, Better::Higher));
-    let mut world = World::new(analyser(Parameters::default(), 1).with_restraints(Restraints { regret, ..Restraints::default() }));
+    let mut world = World::new(
+        analyser(Parameters::default(), 1).with_restraints(Restraints { regret, ..Restraints::default() }),
+    );
     world.bandwidth = dreadful;
     let (mut hurt, mut back) = (0, 0);
     for _ in 0..200 {

@@ -37,8 +37,16 @@ fn fastdtw_is_the_oracle_to_the_bit_at_any_lengths_and_radius() {
         let radius = 1 + random.below(3) as usize;
         let mut fast = FastDtw::new(radius);
         let distance = fast.distance(&a, &b);
-        assert_eq!(distance.to_bits(), oracle::fast(&a, &b, radius).to_bits(), "case {case}: {n} x {m}, radius {radius}");
-        assert_eq!(fast.distance(&a, &b).to_bits(), distance.to_bits(), "case {case}: buffers left something behind");
+        assert_eq!(
+            distance.to_bits(),
+            oracle::fast(&a, &b, radius).to_bits(),
+            "case {case}: {n} x {m}, radius {radius}"
+        );
+        assert_eq!(
+            fast.distance(&a, &b).to_bits(),
+            distance.to_bits(),
+            "case {case}: buffers left something behind"
+        );
         assert!(distance >= oracle::exact(&a, &b) * (1.0 - 1e-12), "case {case}: below the exact distance");
     }
 }
@@ -89,7 +97,10 @@ fn banded_distances_are_the_oracles_within_single_precision() {
             };
             let exact = oracle::banded(&a, other, width);
             let found = f64::from(distances.0[lane]);
-            assert!((found - exact).abs() <= exact * 1e-4, "case {case}, {length} +-{width}: {found}, not {exact}");
+            assert!(
+                (found - exact).abs() <= exact * 1e-4,
+                "case {case}, {length} +-{width}: {found}, not {exact}"
+            );
             assert!(bounds.0[lane] <= distances.0[lane], "case {case}: a bound above the distance");
         }
     }
@@ -108,7 +119,11 @@ fn pruning_finds_the_same_nearest() {
         let rows: Vec<&[f64]> = stored.iter().map(Vec::as_slice).collect();
         let all = nearest_fast(&mut fast, &query, &rows).unwrap();
         let pruned = nearest_fast_pruned(&mut fast, &query, &rows).unwrap();
-        assert_eq!((all.index, all.distance.to_bits()), (pruned.index, pruned.distance.to_bits()), "case {case}");
+        assert_eq!(
+            (all.index, all.distance.to_bits()),
+            (pruned.index, pruned.distance.to_bits()),
+            "case {case}"
+        );
         assert!(pruned.farthest <= all.farthest);
 
         let single: Vec<Vec<f32>> = stored.iter().map(|one| singles(one)).collect();
@@ -118,7 +133,11 @@ fn pruning_finds_the_same_nearest() {
         let wanted = |index: usize| !index.is_multiple_of(7);
         let all = nearest_banded(&mut banded, &singles(&query), &batches, wanted, false).unwrap();
         let pruned = nearest_banded(&mut banded, &singles(&query), &batches, wanted, true).unwrap();
-        assert_eq!((all.index, all.distance.to_bits()), (pruned.index, pruned.distance.to_bits()), "case {case}");
+        assert_eq!(
+            (all.index, all.distance.to_bits()),
+            (pruned.index, pruned.distance.to_bits()),
+            "case {case}"
+        );
     }
 }
 

@@ -12,7 +12,7 @@
 //!
 //! # Limits
 //! - What a scheduler would have given where it was never tried is unknown, and counted as what the window gave. The bound is
-//!   against what is known.
+//!   against what is known: a scheduler of which less than half of the hour's windows tell is no candidate.
 //! - Where less is better a window's loss has no limit; there a trial is assumed to cost at most as much as the worst window of
 //!   the hour did.
 //! - Metrics that can be negative (user minus system bandwidth) have no meaningful part: with a best sum at or below zero the
@@ -35,7 +35,13 @@ const LEFT_FOR: u64 = 12;
 struct Entry {
     at: Time,
     own: f64,
-    fixed: Vec<f64>,
+    means: Vec<Option<f64>>,
+}
+
+impl Entry {
+    fn mean(&self, scheduler: usize) -> Option<f64> {
+        *self.means.get(scheduler)?
+    }
 }
 
 /// The rule and its ledger.
@@ -46,9 +52,10 @@ pub struct RegretBound {
     hurts: f64,
     better: Better,
     ledger: VecDeque<Entry>,
-    /// Sums of the ledger: what was given, and what each scheduler would have given.
+    /// Sum of what was given.
     own: f64,
-    fixed: Vec<f64>,
+    /// Sums of what each scheduler would have given; `None` for one of which less than half of the windows tell.
+    fixed: Vec<Option<f64>>,
     /// Who was left because it hurt, and for how many windows still.
     left: Option<(SchedulerId, u64)>,
 }
@@ -65,39 +72,33 @@ impl RegretBound {
             better,
             ledger: VecDeque::new(),
             own: 0.0,
-            fixed: vec![0.0; schedulers],
+            fixed: vec![None; schedulers],
             left: None,
         }
     }
 
     /// A window at `at` gave `own`; by what is known of its cluster each scheduler would have given `means`.
     pub fn record(&mut self, at: Time, own: f64, means: &[Option<f64>]) {
-        let fixed: Vec<f64> = means.iter().map(|mean| mean.unwrap_or(own)).collect();
-        self.ledger.push_back(Entry { at, own, fixed });
+        self.ledger.push_back(Entry { at, own, means: means.to_vec() });
         while self.ledger.front().is_some_and(|entry| at.since(entry.at) >= self.hour) {
             self.ledger.pop_front();
         }
         // Summed anew each time, as a running sum would drift; an hour is 720 windows.
         self.own = self.ledger.iter().map(|entry| entry.own).sum();
         for (scheduler, sum) in self.fixed.iter_mut().enumerate() {
-            *sum = self
-                .ledger
-                .iter()
-                .map(|entry| entry.fixed.get(scheduler).copied().unwrap_or(entry.own))
-                .sum();
+            let known = self.ledger.iter().filter(|entry| entry.mean(scheduler).is_some()).count();
+            let all = self.ledger.iter().map(|entry| entry.mean(scheduler).unwrap_or(entry.own)).sum();
+            *sum = (known * 2 >= self.ledger.len()).then_some(all);
         }
     }
 
     /// The scheduler that would have been the best over the hour, and its sum.
     #[must_use]
     pub fn best_fixed(&self) -> Option<(SchedulerId, f64)> {
+        let known =
+            self.fixed.iter().enumerate().filter_map(|(index, sum)| Some((SchedulerId(index), (*sum)?)));
         let oriented = |sum: f64| self.better.oriented(sum);
-        let best = self
-            .fixed
-            .iter()
-            .enumerate()
-            .reduce(|a, b| if oriented(*b.1) > oriented(*a.1) { b } else { a })?;
-        (!self.ledger.is_empty()).then_some((SchedulerId(best.0), *best.1))
+        known.reduce(|a, b| if oriented(b.1) > oriented(a.1) { b } else { a })
     }
 
     /// How far the hour's sum is below the best fixed scheduler's, as a part of that; below 0 if it is above.
@@ -148,9 +149,7 @@ impl RegretBound {
         if !broken && !dear {
             return None;
         }
-        let instead = self.best_fixed().map_or(proposal.current, |(best, sum)| {
-            if self.fixed.get(proposal.current.0) == Some(&sum) { proposal.current } else { best }
-        });
+        let instead = self.best_fixed().map_or(proposal.current, |(best, _)| best);
         (instead != wanted).then_some((instead, Restraint::RegretBound { wanted, regret }))
     }
 }
@@ -207,7 +206,7 @@ mod tests {
     fn what_hurt_is_left_alone_for_a_while() {
         let mut regret = RegretBound::new(2, Better::Higher);
         for window in 0..100 {
-            regret.record(at(window), 100.0, &[None, None]);
+            regret.record(at(window), 100.0, &[Some(100.0), None]);
         }
         regret.leave(SchedulerId(1));
         let refused = (0..30).take_while(|_| regret.review(&trial(1)).is_some()).count();

@@ -66,7 +66,8 @@ fn warp_loops<const ROWS: usize>(
     for (group, x) in groups.0.iter().enumerate() {
         let i = ROWS * group;
         fill_rows(x, i, ys, width, row);
-        if i.is_multiple_of(ROWS_PER_LOOK) && all_above(row, bound) {
+        let in_band = i.saturating_sub(width) + 1..(i + ROWS + width).min(ys.len()) + 1;
+        if i.is_multiple_of(ROWS_PER_LOOK) && all_above(&row[in_band], bound) {
             return NO_WAY;
         }
     }
@@ -176,11 +177,9 @@ fn all_above(row: &[Lanes], bound: f32) -> bool {
 fn outside_loops(lower: &[f32], upper: &[f32], points: &[Lanes]) -> Lanes {
     let mut sums = Lanes::all(0.0);
     for ((&lower, &upper), &point) in lower.iter().zip(upper).zip(points) {
-        sums = each(sums, point, |sum, y| {
-            let (above, below) = (y - upper, lower - y);
-            let out = if above > below { above } else { below };
-            sum + if out > 0.0 { out } else { 0.0 }
-        });
+        let above = each(point, point, |y, _| y - upper);
+        let out = each(above, point, |above, y| if above > lower - y { above } else { lower - y });
+        sums = each(sums, out, |sum, out| sum + if out > 0.0 { out } else { 0.0 });
     }
     sums
 }

@@ -2,7 +2,9 @@
 #![allow(dead_code, unreachable_pub)]
 
 use elevator::{Op, Sector, Sectors, Span, Time};
-use tuner::{Access, Analyser, Decision, Metric, Observed, Parameters, Performance, Random, SchedulerId, Window};
+use tuner::{
+    Access, Analyser, Decision, Metric, Observed, Parameters, Performance, Random, SchedulerId, Window,
+};
 
 pub const T: Span = Span::from_secs(5);
 const STRIDE: u64 = 300_000_000;
