@@ -15,15 +15,18 @@ extern crate std;
 #[macro_use]
 mod tuned;
 
-pub mod bfq;
+pub mod anticipatory;
+mod averages;
 pub mod c_scan;
 pub mod deadline;
 pub mod fifo;
-pub mod kyber;
+mod jiffies;
 pub mod look;
 pub mod mq_deadline;
+mod nearest;
 pub mod noop;
 pub mod per_request;
+mod processes;
 pub mod registry;
 pub mod sorted;
 pub mod spec;

@@ -8,7 +8,7 @@ use core::fmt;
 use elevator::service_time::ServiceCurve;
 use elevator::{Scheduler, Tunable, WorkConserving};
 
-use crate::{bfq, c_scan, deadline, kyber, look, mq_deadline, noop, sptf, sstf, stream};
+use crate::{anticipatory, c_scan, deadline, look, mq_deadline, noop, sptf, sstf};
 
 /// What a policy is told of where it will run, when it is made.
 #[derive(Clone, Debug)]
@@ -116,9 +116,7 @@ const FILES: &[&[Listing]] = &[
     c_scan::LISTINGS,
     sstf::LISTINGS,
     sptf::LISTINGS,
-    kyber::LISTINGS,
-    bfq::LISTINGS,
-    stream::LISTINGS,
+    anticipatory::LISTINGS,
 ];
 
 /// What a wrapper wraps when it is named without one.
