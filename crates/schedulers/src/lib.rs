@@ -18,6 +18,7 @@ mod tuned;
 pub mod anticipatory;
 mod averages;
 pub mod c_scan;
+pub mod cooperative;
 pub mod deadline;
 pub mod fifo;
 mod jiffies;

@@ -8,7 +8,7 @@ use core::fmt;
 use elevator::service_time::ServiceCurve;
 use elevator::{Scheduler, Tunable, WorkConserving};
 
-use crate::{anticipatory, c_scan, deadline, look, mq_deadline, noop, sptf, sstf};
+use crate::{anticipatory, c_scan, cooperative, deadline, look, mq_deadline, noop, sptf, sstf};
 
 /// What a policy is told of where it will run, when it is made.
 #[derive(Clone, Debug)]
@@ -117,6 +117,7 @@ const FILES: &[&[Listing]] = &[
     sstf::LISTINGS,
     sptf::LISTINGS,
     anticipatory::LISTINGS,
+    cooperative::LISTINGS,
 ];
 
 /// What a wrapper wraps when it is named without one.

@@ -112,6 +112,11 @@ impl ByProcess {
         self.processes.is_running(slot)
     }
 
+    /// Whether the process with that number, which had that slot, has not ended.
+    pub(crate) fn is_alive(&self, slot: Slot, serial: u64) -> bool {
+        self.processes[slot].serial == serial && self.processes.is_running(slot)
+    }
+
     fn enter(&mut self, now: Jiffies, process: Process) -> Slot {
         let stale = now.saturating_sub(self.ticks.of(STALE));
         let slot = self.processes.enter(self.key(process), now, stale, drop);

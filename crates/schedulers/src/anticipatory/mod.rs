@@ -170,6 +170,8 @@ macro_rules! settings {
     };
 }
 
+pub(crate) use settings;
+
 settings!(Tunables);
 settings!(Tunables2_6_9);
 

@@ -1,0 +1,154 @@
+//! Groups: processes that ask for nearby blocks, together.
+
+use alloc::vec::Vec;
+
+use elevator::Sector;
+
+use super::Bounds;
+use crate::anticipatory::by_process::in_window;
+use crate::anticipatory::judgement::GroupId;
+use crate::averages::{Probability, ThinkTime};
+use crate::jiffies::Jiffies;
+use crate::processes::Slot;
+
+/// A process, told from a later one that has its slot by its number among all processes ever seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Member {
+    pub(super) slot: Slot,
+    pub(super) serial: u64,
+}
+
+/// What is remembered of a group: a place where reading goes on, whoever reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    generation: u32,
+    /// Where the latest request of any member ends: whoever asks near it joins.
+    position: Sector,
+    /// The time from a member's completion to the next request of any member.
+    pub(super) ttime: ThinkTime,
+    /// How likely nobody goes on where a member ended; begins as it is for the device.
+    pub(super) no_coop: Probability,
+    /// The process whose request was the latest.
+    pub(super) latest: Member,
+    /// Whether more than one process has been seen in it.
+    pub(super) is_cooperating: bool,
+    nr_queued: u32,
+    /// Something of it has completed, and when the latest did.
+    last_end_request: Option<Jiffies>,
+    used: Jiffies,
+}
+
+/// The groups of a device, as many as there are places where reading goes on.
+#[derive(Default)]
+pub(super) struct Groups {
+    groups: Vec<Group>,
+    generations: u32,
+}
+
+/// One request joins a group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Joining {
+    pub(super) now: Jiffies,
+    pub(super) process: Member,
+    pub(super) start: Sector,
+    pub(super) end: Sector,
+    /// The longest think time that counts.
+    pub(super) max_thinktime: Jiffies,
+}
+
+impl Groups {
+    /// The group of that name, if it still exists.
+    pub(super) fn get(&self, id: GroupId) -> Option<&Group> {
+        self.groups.get(id.place as usize).filter(|group| group.generation == id.generation)
+    }
+
+    pub(super) fn get_mut(&mut self, id: GroupId) -> Option<&mut Group> {
+        self.groups.get_mut(id.place as usize).filter(|group| group.generation == id.generation)
+    }
+
+    /// The group that a request at `start` belongs to: the process's own if it is still near, else the nearest.
+    pub(super) fn near(
+        &self,
+        own: Option<GroupId>,
+        start: Sector,
+        now: Jiffies,
+        bounds: &Bounds,
+    ) -> Option<GroupId> {
+        let is_near = |group: &&Group| in_window(group.position, start, bounds.group_window);
+        if own.and_then(|id| self.get(id)).as_ref().is_some_and(is_near) {
+            return own;
+        }
+        let alive =
+            |group: &&Group| group.nr_queued > 0 || now.saturating_sub(group.used) <= bounds.group_lifetime;
+        let nearest = self
+            .groups
+            .iter()
+            .enumerate()
+            .filter(|(_, group)| is_near(group) && alive(group))
+            .min_by_key(|(_, group)| group.position.distance(start));
+        nearest.map(|(place, group)| GroupId { place: place as u32, generation: group.generation })
+    }
+
+    /// A new group. If there are `groups_max`, the one that nobody used for longest goes.
+    pub(super) fn form(&mut self, joining: &Joining, no_coop: Probability, bounds: &Bounds) -> GroupId {
+        self.generations = self.generations.wrapping_add(1);
+        let group = Group {
+            generation: self.generations,
+            position: joining.start,
+            ttime: ThinkTime::default(),
+            no_coop,
+            latest: joining.process,
+            is_cooperating: false,
+            nr_queued: 0,
+            last_end_request: None,
+            used: joining.now,
+        };
+        let oldest = (0..self.groups.len())
+            .min_by_key(|&place| (self.groups[place].nr_queued > 0, self.groups[place].used));
+        let place = match oldest {
+            Some(place) if self.groups.len() >= bounds.groups_max => {
+                self.groups[place] = group;
+                place
+            }
+            _ => {
+                self.groups.push(group);
+                self.groups.len() - 1
+            }
+        };
+        GroupId { place: place as u32, generation: group.generation }
+    }
+
+    /// A request joins a group that exists.
+    pub(super) fn join(&mut self, id: GroupId, joining: &Joining) {
+        let Some(group) = self.get_mut(id) else { return };
+        if let Some(end) = group.last_end_request {
+            let ttime = if group.nr_queued == 0 { joining.now.saturating_sub(end) } else { 0 };
+            group.ttime.add(ttime.min(joining.max_thinktime));
+        }
+        group.is_cooperating |= group.latest != joining.process;
+        group.latest = joining.process;
+        group.position = joining.end;
+        group.nr_queued += 1;
+        group.used = joining.now;
+    }
+
+    /// A member's request is not queued any more.
+    pub(super) fn left_queue(&mut self, id: GroupId) {
+        if let Some(group) = self.get_mut(id) {
+            group.nr_queued = group.nr_queued.saturating_sub(1);
+        }
+    }
+
+    /// A member's request completed.
+    pub(super) fn completed(&mut self, id: GroupId, now: Jiffies) {
+        if let Some(group) = self.get_mut(id) {
+            group.last_end_request = Some(now);
+            group.used = now;
+        }
+    }
+
+    /// No more than this from now on.
+    pub(super) fn limit(&mut self, groups_max: usize) {
+        self.groups.truncate(groups_max);
+    }
+}
