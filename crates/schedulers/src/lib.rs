@@ -17,11 +17,13 @@ mod tuned;
 
 pub mod anticipatory;
 mod averages;
+pub mod bfq;
 pub mod c_scan;
 pub mod cooperative;
 pub mod deadline;
 pub mod fifo;
 mod jiffies;
+pub mod kyber;
 pub mod look;
 pub mod mq_deadline;
 mod nearest;

@@ -8,7 +8,9 @@ use core::fmt;
 use elevator::service_time::ServiceCurve;
 use elevator::{Scheduler, Tunable, WorkConserving};
 
-use crate::{anticipatory, c_scan, cooperative, deadline, look, mq_deadline, noop, sptf, sstf};
+use crate::{
+    anticipatory, bfq, c_scan, cooperative, deadline, kyber, look, mq_deadline, noop, sptf, sstf, stream,
+};
 
 /// What a policy is told of where it will run, when it is made.
 #[derive(Clone, Debug)]
@@ -118,6 +120,9 @@ const FILES: &[&[Listing]] = &[
     sptf::LISTINGS,
     anticipatory::LISTINGS,
     cooperative::LISTINGS,
+    kyber::LISTINGS,
+    bfq::LISTINGS,
+    stream::LISTINGS,
 ];
 
 /// What a wrapper wraps when it is named without one.

@@ -58,7 +58,9 @@ fn formats() -> [(&'static str, Line); 6] {
             format!("{}.{:06} 0 {} {} {}\n", n * 16, n % 1_000_000, scattered(n), 8 + n % 4 * 8, n % 3 % 2)
         }),
         ("a.mqsim", |n| format!("{} 0 {} {} {}\n", n * 1_000_000, scattered(n), 8 + n % 4 * 8, n % 3 % 2)),
-        ("alibaba.csv", |n| format!("419,R,{},4096,{}\n", scattered(n) * 512, 1_577_808_144_360_767 + n * 100)),
+        ("alibaba.csv", |n| {
+            format!("419,R,{},4096,{}\n", scattered(n) * 512, 1_577_808_144_360_767 + n * 100)
+        }),
         ("msr.csv", |n| {
             let stamp = 128_166_372_003_061_629 + n * 1_000;
             format!("{stamp},src1,2,Read,{},24576,41286\n", scattered(n) * 512)
@@ -67,7 +69,9 @@ fn formats() -> [(&'static str, Line); 6] {
         ("a.ftrace", |n| {
             let time = format!("{}.{:06}", n / 10_000, n % 10_000 * 100);
             let sector = scattered(n);
-            format!("  dd-100   [001] .....  {time}: block_rq_issue: 7,0 R 4096 () {sector} + 8 be,0,4 [dd]\n")
+            format!(
+                "  dd-100   [001] .....  {time}: block_rq_issue: 7,0 R 4096 () {sector} + 8 be,0,4 [dd]\n"
+            )
         }),
     ]
 }
