@@ -211,8 +211,13 @@ impl Machine {
         }
     }
 
-    /// Runs whoever can run, feeds the device, and hears what it finished, until nothing more happens at this instant.
+    /// Feeds the device, runs whoever can run, and hears what it finished, until nothing more happens at this instant.
+    ///
+    /// The device comes first: a kernel that hears of a completion asks the scheduler for the next request before the
+    /// process that waited is running again. That order is the whole of deceptive idleness; the other way round, a process
+    /// with no think time would always be in time with its next request.
     fn settle(&mut self) {
+        self.block.pump(self.now);
         loop {
             self.hear();
             while !self.runnable.is_empty() {
