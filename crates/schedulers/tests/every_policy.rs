@@ -1,0 +1,114 @@
+//! Every policy, bare and wrapped, through the model of operations, in every setting of the queue.
+//!
+//! `DWELL_OPERATIONS` sets how many operations a policy gets (the check script: ten million), `DWELL_SEED` where the seeds
+//! start. A failure prints the policy, the setting and the seed that repeat it.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use elevator::Span;
+use elevator::model::{Config, run};
+use elevator::queue::{Barriers, Cache, Identity, Limits, Options, Plugging};
+use schedulers::{Environment, Spec, registry};
+
+/// Every policy by its full name, and every wrapper around everything that it can wrap.
+fn policies() -> Vec<String> {
+    let mut names = Vec::new();
+    for listing in registry::all() {
+        if !listing.is_wrapper() {
+            names.push(listing.full_name());
+            continue;
+        }
+        let inside = registry::all().filter(|inside| inside.is_work_conserving());
+        names.extend(inside.map(|inside| format!("{}({})", listing.full_name(), inside.full_name())));
+    }
+    names
+}
+
+/// (settings of the queue, faults, switches), each a tenth to a quarter of the operations.
+fn settings() -> Vec<(Options, bool, bool)> {
+    let few = Limits { nr_requests: 4, batch_requests: 2, batch_time: Span::from_millis(20) };
+    let itself = Plugging::Queue { threshold: 4, delay: Span::from_millis(3) };
+    let base = Options::default();
+    vec![
+        (Options { depth: 1, ..base }, false, false),
+        (Options { depth: 31, ..base }, false, false),
+        (Options { depth: 4, plugging: Plugging::None, ..base }, true, false),
+        (Options { depth: 1, identity: Identity::Same, ..base }, true, true),
+        (Options { depth: 4, limits: few, plugging: itself, identity: Identity::Hidden, ..base }, true, true),
+        (
+            Options { depth: 2, barriers: Barriers::Drain, cache: Cache::WriteBack { fua: false }, ..base },
+            true,
+            true,
+        ),
+        (Options { depth: 31, limits: few, cache: Cache::WriteThrough, ..base }, false, true),
+    ]
+}
+
+fn from_environment(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Runs one policy in every setting; what was wrong, if anything was.
+fn torture(name: &str, operations: u64, first_seed: u64) -> Result<(), String> {
+    let spec = Spec::parse(name).map_err(|e| e.to_string())?;
+    let environment = Environment::default();
+    let settings = settings();
+    for (index, (options, faults, switches)) in settings.iter().copied().enumerate() {
+        let config = Config {
+            seed: first_seed + index as u64,
+            operations: operations / settings.len() as u64,
+            options,
+            faults,
+            switches,
+            ..Config::default()
+        };
+        let mut make = |_| -> Box<dyn elevator::Scheduler> { spec.build(&environment).expect("it parsed") };
+        run(&config, &mut make).map_err(|found| {
+            format!("{name} with {options:?}, faults {faults}, switches {switches}: {found}")
+        })?;
+    }
+    Ok(())
+}
+
+/// The same seed twice, on the first setting.
+fn repeats(name: &str) -> Result<(), String> {
+    let spec = Spec::parse(name).map_err(|e| e.to_string())?;
+    let environment = Environment::default();
+    let config = Config { operations: 5_000, ..Config::default() };
+    let mut make = |_| -> Box<dyn elevator::Scheduler> { spec.build(&environment).expect("it parsed") };
+    let (first, second) = (run(&config, &mut make)?, run(&config, &mut make)?);
+    if first.digest == second.digest {
+        Ok(())
+    } else {
+        Err(format!("{name} decides differently on the same input"))
+    }
+}
+
+#[test]
+fn every_policy_keeps_the_contract() {
+    let operations = from_environment("DWELL_OPERATIONS", 140_000);
+    let seed = from_environment("DWELL_SEED", 1);
+    let names = policies();
+    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+            for result in [torture(name, operations, seed), repeats(name)] {
+                if let Err(found) = result {
+                    failures.lock().unwrap().push(found);
+                }
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let failures = failures.into_inner().unwrap();
+    assert!(
+        failures.is_empty(),
+        "{} of {} policies failed:\n{}",
+        failures.len(),
+        names.len(),
+        failures.join("\n")
+    );
+    eprintln!("{} policies, {operations} operations each, seeds from {seed}", names.len());
+}
