@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Schedulers(SchedulersArguments),
     /// Look into recordings, or convert them
     Trace(TraceArguments),
+    /// Run a paper's experiments again: published value beside ours
+    Reproduce(ReproduceArguments),
 }
 
 /// What to compare, on what, and how to say it.
@@ -135,6 +137,35 @@ pub(crate) struct SchedulersArguments {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Which experiments, and how large.
+#[derive(Args, Debug)]
+pub(crate) struct ReproduceArguments {
+    /// The paper
+    #[arg(value_enum)]
+    pub(crate) paper: Paper,
+    /// Only what needs one disk and no page cache: the level of requests
+    #[arg(long, required = true)]
+    pub(crate) single_disk: bool,
+    /// Size of the experiments; 1 is the paper's
+    #[arg(long, default_value_t = 0.0625, value_parser = scale)]
+    pub(crate) scale: f64,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    let scale: f64 = text.parse().map_err(|_| format!("'{text}' is no number"))?;
+    if scale > 0.0 && scale <= 1.0 { Ok(scale) } else { Err("a scale is above 0 and at most 1".to_owned()) }
+}
+
+/// Papers whose experiments can be run again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Paper {
+    /// Stream scheduling (FAST 2011), and the chunk reads of cooperative anticipation (OLS 2005)
+    Stream,
 }
 
 /// Recordings.

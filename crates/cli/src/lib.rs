@@ -10,6 +10,7 @@ mod drives;
 mod error;
 mod format;
 mod interrupt;
+mod reproduce;
 mod schedulers_command;
 mod trace;
 mod workload;
@@ -42,5 +43,6 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         Command::Drives(drives) => drives::run(drives),
         Command::Schedulers(schedulers) => schedulers_command::run(schedulers),
         Command::Trace(trace) => trace::run(trace),
+        Command::Reproduce(reproduce) => reproduce::run(reproduce),
     }
 }
