@@ -153,6 +153,7 @@ fn latest_row(xs: &[f64], upper: Columns, lower: Columns, b: &[f64], above: &[f6
             Quad { x: [x0, x1, x2, x3], upper, lower }.fill::<false>(b, above, [row0, row1, row2, row]);
         }
         [x0, x1, x2] => {
+            // Once a comparison at most, and only for lengths like this.
             let mut upper_row = vec![f64::INFINITY; lower.last - upper.first + 2];
             let mut left = [f64::INFINITY; 2];
             fill_pair::<false, true>([x0, x1], ys, above, &mut left, &mut [], &mut upper_row[1..]);
@@ -174,9 +175,8 @@ struct Sums {
 
 impl Sums {
     fn fill(&mut self, window: &[Columns], a: &[f64], b: &[f64]) {
-        let mut end = self.begin(window, a.len());
-        let mut groups = a.chunks(4);
-        for (group, xs) in groups.by_ref().enumerate() {
+        let mut end = self.begin(window);
+        for (group, xs) in a.chunks(4).enumerate() {
             let upper = window[2 * group];
             let lower = *window.get(2 * group + 1).filter(|_| xs.len() > 2).unwrap_or(&upper);
             let right = window.get(2 * group + 2).map_or(lower.last, |next| next.last);
@@ -185,7 +185,7 @@ impl Sums {
     }
 
     /// Makes room and lays the virtual row: the path starts in its border. Returns where the first row begins.
-    fn begin(&mut self, window: &[Columns], rows: usize) -> usize {
+    fn begin(&mut self, window: &[Columns]) -> usize {
         let widths: usize = window.iter().map(|pair| 2 * (pair.width() + 2)).sum();
         let columns = window[window.len() - 1].last + 1;
         // Right borders reach to the last column at most, and their sum telescopes.
@@ -193,7 +193,6 @@ impl Sums {
         if self.cells.len() < needed {
             self.cells.resize(needed, f64::INFINITY);
         }
-        let _ = rows;
         self.base.clear();
         self.base.push(1);
         let end = window[0].last + 2;
@@ -202,7 +201,7 @@ impl Sums {
         end
     }
 
-    /// Fills up to four rows from place `at` on; returns the place behind them.
+    /// Fills up to four rows from place `at` on, whose right borders reach to column `right`; returns the place behind them.
     fn fill_group(
         &mut self,
         xs: &[f64],
@@ -212,63 +211,41 @@ impl Sums {
         b: &[f64],
         at: usize,
     ) -> usize {
-        let stride = [lower.last - upper.first + 3, right - lower.first + 3];
+        let columns = [upper, upper, lower, lower];
+        let stride =
+            |row: usize| if row < 2 { lower.last + 3 - upper.first } else { right + 3 - lower.first };
         let above = self.base[self.base.len() - 1] + upper.first - 1;
-        let (done, rest) = self.cells.split_at_mut(at);
-        let above = &done[above..];
-        let (row0, rest) = rest.split_at_mut(stride[0]);
-        let (row1, rest) = rest.split_at_mut(stride[0]);
-        let ys = &b[upper.first..=upper.last];
-        border(row0, upper.width());
-        border(row1, upper.width());
-        self.base.push(at + 1 - upper.first);
-        if xs.len() > 1 {
-            self.base.push(at + stride[0] + 1 - upper.first);
+        let mut end = at;
+        for (row, columns) in columns.iter().enumerate().take(xs.len()) {
+            self.base.push(end + 1 - columns.first);
+            end += stride(row);
         }
+        let (done, mut rest) = self.cells.split_at_mut(at);
+        let above = &done[above..];
+        let [row0, row1, row2, row3] = core::array::from_fn(|row| {
+            let length = if row < xs.len() { stride(row) } else { 0 };
+            let (taken, others) = core::mem::take(&mut rest).split_at_mut(length);
+            rest = others;
+            border(taken, columns[row].width());
+            taken
+        });
+        let ys = &b[upper.first..=upper.last];
+        let left = &mut [f64::INFINITY; 2];
         match *xs {
             [x] => fill_single(x, ys, above, &mut row0[1..]),
-            [x0, x1] => {
-                fill_pair::<true, true>(
-                    [x0, x1],
-                    ys,
-                    above,
-                    &mut [f64::INFINITY; 2],
-                    &mut row0[1..],
-                    &mut row1[1..],
-                );
-            }
+            [x0, x1] => fill_pair::<true, true>([x0, x1], ys, above, left, &mut row0[1..], &mut row1[1..]),
             [x0, x1, x2] => {
-                fill_pair::<true, true>(
-                    [x0, x1],
-                    ys,
-                    above,
-                    &mut [f64::INFINITY; 2],
-                    &mut row0[1..],
-                    &mut row1[1..],
-                );
-                let row2 = &mut rest[..stride[1]];
-                border(row2, lower.width());
-                self.base.push(at + 2 * stride[0] + 1 - lower.first);
-                fill_single(
-                    x2,
-                    &b[lower.first..=lower.last],
-                    &row1[lower.first - upper.first..],
-                    &mut row2[1..],
-                );
+                fill_pair::<true, true>([x0, x1], ys, above, left, &mut row0[1..], &mut row1[1..]);
+                let above = &row1[lower.first - upper.first..];
+                fill_single(x2, &b[lower.first..=lower.last], above, &mut row2[1..]);
             }
             [x0, x1, x2, x3] => {
-                let (row2, rest) = rest.split_at_mut(stride[1]);
-                let row3 = &mut rest[..stride[1]];
-                border(row2, lower.width());
-                border(row3, lower.width());
-                self.base.push(at + 2 * stride[0] + 1 - lower.first);
-                self.base.push(at + 2 * stride[0] + stride[1] + 1 - lower.first);
                 let rows = [&mut row0[1..], &mut row1[1..], &mut row2[1..], &mut row3[1..]];
                 Quad { x: [x0, x1, x2, x3], upper, lower }.fill::<true>(b, above, rows);
             }
             _ => unreachable!("one to four rows"),
         }
-        at + 2 * stride[0] + if xs.len() > 2 { 2 * stride[1] } else { 0 }
+        end
     }
 
     /// Walks back from the last cell to the first and notes the columns of each row.
@@ -298,8 +275,10 @@ impl Sums {
 
 /// Sets a row's borders to infinity: one place before, the rest behind.
 fn border(row: &mut [f64], width: usize) {
-    row[0] = f64::INFINITY;
-    row[width + 1..].fill(f64::INFINITY);
+    if let Some((first, rest)) = row.split_first_mut() {
+        *first = f64::INFINITY;
+        rest[width..].fill(f64::INFINITY);
+    }
 }
 
 fn pair(both: &(Vec<f64>, Vec<f64>)) -> (&[f64], &[f64]) {

@@ -3,15 +3,15 @@
 //! The loops are plain code on arrays, which the compiler turns into vector instructions. A stock build may only use those
 //! of the oldest x86-64, sixteen bytes wide; so the same loops are compiled again for wider ones, and the widest that this
 //! processor has is called. That call is the only `unsafe` in this crate: it is sound because the feature was detected
-//! just before. Without it the exact band takes about three times as long (`docs/tuner.md`).
+//! just before. Without it a 10% band takes more than
+//! twice as long.
 
 use core::ops::Range;
 
 /// How many series are compared at once: one vector of the widest kind.
 pub const LANES: usize = 16;
 
-/// One number for each of sixteen series. Aligned to a cache line, as a vector that straddles two takes twice the loads:
-/// a fifth of the time at a 10% band.
+/// One number for each of sixteen series. Aligned to a cache line, so that no vector straddles two.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[repr(align(64))]
 pub struct Lanes(pub [f32; LANES]);
