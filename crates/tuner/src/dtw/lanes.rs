@@ -3,8 +3,7 @@
 //! The loops are plain code on arrays, which the compiler turns into vector instructions. A stock build may only use those
 //! of the oldest x86-64, sixteen bytes wide; so the same loops are compiled again for wider ones, and the widest that this
 //! processor has is called. That call is the only `unsafe` in this crate: it is sound because the feature was detected
-//! just before. Without it a 10% band takes more than
-//! twice as long.
+//! just before. Without it a 10% band takes more than twice as long.
 
 use core::ops::Range;
 
