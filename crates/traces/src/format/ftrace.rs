@@ -19,6 +19,8 @@
 //!
 //! Source: Linux, `include/trace/events/block.h` and `kernel/trace/trace_output.c`; tried on recordings of kernel 6.18.
 
+use std::sync::LazyLock;
+
 use elevator::{Priority, PriorityClass};
 use memchr::{memchr, memmem, memrchr};
 
@@ -66,8 +68,11 @@ struct Found<'a> {
     payload: &'a [u8],
 }
 
+/// Built once: making a searcher costs more than searching a line.
+static EVENT: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(": block"));
+
 fn find_event(line: &[u8]) -> Option<Found<'_>> {
-    memmem::find_iter(line, b": block").find_map(|at| {
+    EVENT.find_iter(line).find_map(|at| {
         let rest = &line[at + 2..];
         let rest = rest.strip_prefix(b"block:").unwrap_or(rest);
         let name = &rest[..memchr(b':', rest)?];
