@@ -1,7 +1,7 @@
 //! What will happen in the drive and when.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use elevator::{Span, Time};
 
@@ -21,28 +21,49 @@ pub(super) enum Event {
 }
 
 /// Events in order of time; those of one time in the order in which they were noted.
+///
+/// The controller takes commands in order and the interface sends data in order, so that arrivals and ends are noted
+/// in order of time: they need no heap, which is most of what a read costs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Agenda {
-    heap: BinaryHeap<Reverse<(Time, u64, Event)>>,
+    heap: BinaryHeap<Reverse<Entry>>,
+    lanes: [VecDeque<Entry>; 2],
     noted: u64,
 }
 
+type Entry = (Time, u64, Event);
+
 impl Agenda {
     pub(super) fn note(&mut self, at: Time, event: Event) {
-        self.heap.push(Reverse((at, self.noted, event)));
+        let entry = (at, self.noted, event);
         self.noted += 1;
+        let lane = match event {
+            Event::Arrived(_) => &mut self.lanes[0],
+            Event::Done(_) => &mut self.lanes[1],
+            _ => return self.heap.push(Reverse(entry)),
+        };
+        debug_assert!(lane.back().is_none_or(|last| *last <= entry), "noted in order of time");
+        lane.push_back(entry);
     }
 
     pub(super) fn next(&self) -> Option<Time> {
-        self.heap.peek().map(|Reverse((at, ..))| *at)
+        self.first().map(|(at, ..)| *at)
+    }
+
+    fn first(&self) -> Option<&Entry> {
+        let lanes = self.lanes.iter().filter_map(VecDeque::front);
+        lanes.chain(self.heap.peek().map(|Reverse(entry)| entry)).min()
     }
 
     /// The next event at `now` or before.
     pub(super) fn take(&mut self, now: Time) -> Option<(Time, Event)> {
-        if self.next()? > now {
-            return None;
+        let (at, _, event) = *self.first().filter(|(at, ..)| *at <= now)?;
+        match event {
+            Event::Arrived(_) => drop(self.lanes[0].pop_front()),
+            Event::Done(_) => drop(self.lanes[1].pop_front()),
+            _ => drop(self.heap.pop()),
         }
-        self.heap.pop().map(|Reverse((at, _, event))| (at, event))
+        Some((at, event))
     }
 }
 

@@ -86,8 +86,11 @@ impl Translation {
 
     /// The first `filled` tracked pages were written once, in order.
     fn filled(sample_shift: u32, superblock_pages: u32, tracked: usize, places: usize, filled: u32) -> Self {
-        let in_order =
-            |n: usize| -> Vec<Index> { (0..filled).chain(std::iter::repeat(NOWHERE)).take(n).collect() };
+        let in_order = |n: usize| {
+            let mut indexes: Vec<Index> = (0..filled).collect();
+            indexes.resize(n, NOWHERE);
+            indexes
+        };
         let superblocks = places as u32 / superblock_pages;
         let used = filled.div_ceil(superblock_pages);
         let valid = |s: u32| filled.saturating_sub(s * superblock_pages).min(superblock_pages);
