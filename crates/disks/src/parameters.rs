@@ -5,8 +5,11 @@
 //! The fields keep the meaning that the DiskSim 4.0 reference manual (CMU-PDL-08-101) gives them; a drive that is not
 //! described by such a file starts from [`RotatingParameters::plain`].
 
+use serde::{Deserialize, Serialize};
+
 /// A rotating drive, completely.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RotatingParameters {
     /// What it is called.
     pub name: String,
@@ -15,34 +18,28 @@ pub struct RotatingParameters {
     /// How arm, heads and platters move.
     pub mechanics: MechanicsParameters,
     /// The memory between medium and bus.
+    #[serde(default)]
     pub buffer: BufferParameters,
     /// What its electronics take.
+    #[serde(default)]
     pub overheads: OverheadParameters,
     /// How data crosses the bus.
+    #[serde(default)]
     pub bus: BusParameters,
     /// The queue inside the drive.
+    #[serde(default)]
     pub queue: QueueParameters,
     /// Whether to repeat DiskSim or the drive where the two are known to differ.
+    #[serde(default)]
     pub fidelity: Fidelity,
 }
 
 /// Where a model has a choice between what DiskSim computes and what drives are measured to do.
-///
-/// As a drive, and not as DiskSim:
-/// - A synchronous SCSI bus runs at a standard rate ([`BusParameters::synchronous_scsi`]). Six drives of four makers were
-///   measured on one host: their extracted times for a sector range from 0.099 to 0.134 ms, and each of the six
-///   traces shows 0.1025, which is 5 MB/s.
-/// - A read from the buffer takes an idle drive the larger of its two hit overheads. Overheads are extracted from
-///   requests that follow each other at once, where part of the work after a read hides behind that read; a drive that
-///   has come to rest has nothing to hide it behind.
-/// - With [`FastWrite::Sequential`], a write that extends nothing is no hit: its overhead is that of a miss, where that
-///   is larger.
-/// - The segment set aside for writes is.
-/// - A head that lands within the wanted sectors waits for the first of them by the platter's turn, spare sectors
-///   included.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fidelity {
     /// Every answer as DiskSim 4.0 gives it, known errors included.
+    #[serde(rename = "disksim")]
     DiskSim,
     /// As drives behave; each difference from DiskSim is stated where it is made.
     #[default]
@@ -50,24 +47,29 @@ pub enum Fidelity {
 }
 
 /// Sectors on tracks on cylinders.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LayoutParameters {
     /// Recorded surfaces, one head each; at least 1.
     pub surfaces: u32,
     /// Cylinders; at least 1.
     pub cylinders: u32,
     /// How consecutive sectors go from track to track.
+    #[serde(default)]
     pub mapping: Mapping,
     /// Where spare sectors are kept.
+    #[serde(default)]
     pub sparing: Sparing,
     /// Cylinders that share spares, for [`Sparing::SectorsPerRange`]; at least 1.
+    #[serde(default = "one_cylinder")]
     pub range_cylinders: u32,
     /// The zones, in order of cylinders and of sectors. Gaps between them hold no data.
     pub zones: Vec<ZoneParameters>,
 }
 
 /// How consecutive sectors go from track to track.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Mapping {
     /// All heads of a cylinder in order, then the next cylinder from head 0 (DiskSim's 0).
     #[default]
@@ -79,7 +81,8 @@ pub enum Mapping {
 }
 
 /// Where spare sectors are kept and what a slipped sector uses up. The numbers are DiskSim's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Sparing {
     /// No spares (0).
     #[default]
@@ -107,7 +110,8 @@ pub enum Sparing {
 }
 
 /// A band of cylinders with equally many sectors on every track.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ZoneParameters {
     /// First cylinder.
     pub first_cylinder: u32,
@@ -116,23 +120,31 @@ pub struct ZoneParameters {
     /// Physical sectors on a track; at least 1.
     pub sectors_per_track: u32,
     /// Angle of the zone's first sector, in revolutions, 0 to 1.
+    #[serde(default)]
     pub offset: Angle,
     /// How much later each next track of a cylinder begins.
+    #[serde(default)]
     pub track_skew: Angle,
     /// How much later the next cylinder begins.
+    #[serde(default)]
     pub cylinder_skew: Angle,
     /// Sectors at the zone's front which the drive keeps for itself.
+    #[serde(default)]
     pub reserved_sectors: u32,
     /// Spares per track, cylinder, range or zone, as the sparing scheme says; tracks for [`Sparing::Tracks`].
+    #[serde(default)]
     pub spares: u32,
     /// Defective places skipped when sectors were numbered, counted in sectors (or tracks) from the zone's start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slips: Vec<u32>,
     /// Defective places found later, and where their data went, counted likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remaps: Vec<Remap>,
 }
 
 /// An angle on the platter.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Angle {
     /// Whole sectors of the zone.
     Sectors(u32),
@@ -147,7 +159,8 @@ impl Default for Angle {
 }
 
 /// A defect and its replacement, counted in sectors (or tracks) from the zone's start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Remap {
     /// The defective place.
     pub from: u32,
@@ -156,13 +169,16 @@ pub struct Remap {
 }
 
 /// How arm, heads and platters move.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MechanicsParameters {
     /// What is modelled of an access.
+    #[serde(default)]
     pub access: AccessTime,
     /// Time to move the arm, by distance.
     pub seek: SeekCurve,
     /// Added to a write's seek or head switch, to settle precisely; some published drives have it negative.
+    #[serde(default)]
     pub write_settle_ms: f64,
     /// Time to activate another head; runs beside a seek.
     pub head_switch_ms: f64,
@@ -171,7 +187,8 @@ pub struct MechanicsParameters {
 }
 
 /// What is modelled of an access.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum AccessTime {
     /// Seek and rotation.
     #[default]
@@ -179,11 +196,13 @@ pub enum AccessTime {
     /// Seek, and half a revolution for each access.
     AverageRotation,
     /// A constant for each access, in milliseconds.
+    #[serde(rename = "constant_ms")]
     Constant(f64),
 }
 
 /// Time to move the arm, by distance in cylinders. Distance 0 takes none.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum SeekCurve {
     /// The same for any distance.
     Constant {
@@ -222,9 +241,11 @@ pub enum SeekCurve {
 }
 
 /// Ruemmler and Wilkes's seek equation.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HplSeek {
     /// Distance from which the line holds.
+    #[serde(rename = "division_cylinders")]
     pub division: u32,
     /// Constant of the square root part.
     pub root_constant_ms: f64,
@@ -235,20 +256,24 @@ pub struct HplSeek {
     /// Factor of the line.
     pub line_factor_ms: f64,
     /// One cylinder, if it is not on the curve.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub single_ms: Option<f64>,
 }
 
 /// A measured seek.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SeekPoint {
     /// Cylinders moved.
+    #[serde(rename = "cylinders")]
     pub distance: u32,
     /// Time taken.
     pub ms: f64,
 }
 
 /// The memory between medium and bus.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct BufferParameters {
     /// Segments, each holding one run of sectors.
     pub segments: u32,
@@ -299,7 +324,8 @@ pub struct BufferParameters {
 }
 
 /// What survives a request in the buffer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Caching {
     /// Nothing: it only matches speeds (DiskSim's 0).
     None,
@@ -309,7 +335,8 @@ pub enum Caching {
 }
 
 /// How far the drive reads on after a read. DiskSim's `Buffer continuous read`, 0 to 4.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ReadAhead {
     /// Not at all (0).
     None,
@@ -325,7 +352,8 @@ pub enum ReadAhead {
 }
 
 /// Whether read-ahead may push out the sectors that were asked for. DiskSim's `Read-ahead over requested`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum KeepRequested {
     /// It may once they were sent (1).
     #[default]
@@ -337,7 +365,8 @@ pub enum KeepRequested {
 }
 
 /// Which writes complete when they are in the buffer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FastWrite {
     /// None; each waits for the medium (0).
     None,
@@ -349,11 +378,13 @@ pub enum FastWrite {
 }
 
 /// What the electronics take, in milliseconds, after a read and after a write where those differ.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct OverheadParameters {
     /// Before everything else, each request.
     pub request_ms: f64,
     /// Factor on all of the following.
+    #[serde(default = "unscaled")]
     pub scale: f64,
     /// A read from the buffer.
     pub read_hit: AfterReadOrWrite,
@@ -378,13 +409,15 @@ pub struct OverheadParameters {
     /// Leaving the bus, for a write.
     pub write_disconnect_ms: f64,
     /// A write leaves the bus a second time before its data moves, and what that takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub extra_disconnect: Option<ExtraDisconnect>,
     /// The arm never moves in less than this after a command.
     pub minimum_seek_delay_ms: f64,
 }
 
 /// A time that depends on what the request before was.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct AfterReadOrWrite {
     /// After a read.
     pub after_read_ms: f64,
@@ -393,7 +426,8 @@ pub struct AfterReadOrWrite {
 }
 
 /// DiskSim's "Extra write disconnect": HP drives of the 1990s left the bus twice in a write.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct ExtraDisconnect {
     /// Command overhead instead of the usual one.
     pub command_ms: f64,
@@ -408,7 +442,8 @@ pub struct ExtraDisconnect {
 }
 
 /// How data crosses the bus.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct BusParameters {
     /// One sector, as fast as the drive's side can.
     pub sector_ms: f64,
@@ -430,7 +465,8 @@ pub struct BusParameters {
 }
 
 /// When the arm may move towards the next request. DiskSim's `Preseeking level`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Preseek {
     /// Once the host has the completion (0).
     #[default]
@@ -442,7 +478,8 @@ pub enum Preseek {
 }
 
 /// The queue inside the drive.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct QueueParameters {
     /// Commands it takes at once, 1 to 32.
     pub depth: u32,
@@ -451,7 +488,8 @@ pub struct QueueParameters {
 }
 
 /// How the drive chooses among its commands.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum QueueOrder {
     /// As they came.
     #[default]
@@ -467,6 +505,14 @@ pub enum QueueOrder {
         /// 0 is pure SPTF; 0.005 to 0.02 bounds waiting at little cost (Jacobson and Wilkes, 1991).
         ageing: f64,
     },
+}
+
+fn one_cylinder() -> u32 {
+    1
+}
+
+fn unscaled() -> f64 {
+    1.0
 }
 
 impl RotatingParameters {
