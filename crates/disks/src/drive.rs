@@ -2,6 +2,8 @@
 
 use elevator::{Op, Outcome, Positioning, Sector, Sectors, Span, Time};
 
+use crate::limit::Ideal;
+
 /// The host's name for a command in the device: one of `0..depth`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Tag(pub u32);
@@ -76,4 +78,9 @@ pub trait Drive {
 
     /// The oracle that tells positioning times, where the device has a position.
     fn positioning(&self) -> Option<&dyn Positioning>;
+
+    /// What it could do at best, where it knows.
+    fn ideal(&self) -> Option<&dyn Ideal> {
+        None
+    }
 }

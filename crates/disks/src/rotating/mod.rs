@@ -20,6 +20,7 @@ mod access;
 mod arm;
 mod arrival;
 mod bus;
+mod ideal;
 mod ncq;
 mod segment;
 mod select;
@@ -37,6 +38,7 @@ use timing::Timing;
 
 use crate::drive::{Command, Completion, Drive, Service, Tag};
 use crate::layout::{Layout, LayoutError};
+use crate::limit::Ideal;
 use crate::mechanics::{Mechanics, MechanicsError, Picos};
 use crate::parameters::{BufferParameters, BusParameters, Fidelity, QueueParameters, RotatingParameters};
 
@@ -303,6 +305,10 @@ impl Drive for Rotating {
     }
 
     fn positioning(&self) -> Option<&dyn Positioning> {
+        Some(self)
+    }
+
+    fn ideal(&self) -> Option<&dyn Ideal> {
         Some(self)
     }
 }

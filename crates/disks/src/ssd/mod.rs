@@ -27,6 +27,7 @@ use std::collections::VecDeque;
 use elevator::{Op, Outcome, Positioning, Sector, Sectors, Span, Time};
 
 use crate::drive::{Command, Completion, Drive, Service, Tag};
+use crate::limit::Ideal;
 use agenda::{Agenda, Event, moving};
 use buffer::WriteBuffer;
 use collector::{Collector, Sizes};
@@ -422,6 +423,22 @@ impl Drive for Ssd {
 
     fn positioning(&self) -> Option<&dyn Positioning> {
         None
+    }
+
+    fn ideal(&self) -> Option<&dyn Ideal> {
+        Some(self)
+    }
+}
+
+impl Ideal for Ssd {
+    fn least_seek(&self, _: Sector, _: Sector) -> Span {
+        Span::ZERO
+    }
+
+    fn sequential_transfer(&self, _: Sector, sectors: Sectors) -> Span {
+        let (host, flash) = (&self.p.host, &self.p.flash);
+        let channels = flash.channel_megabytes_per_second * u64::from(flash.channels);
+        moving(sectors.bytes(), host.megabytes_per_second.min(channels))
     }
 }
 
