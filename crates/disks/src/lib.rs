@@ -3,17 +3,25 @@
 //! A [`Drive`] takes commands and says when each is done. It has no clock: the host, virtual or real, passes the time
 //! in and asks when to come back.
 
+pub mod catalogue;
+pub mod curve;
+mod description;
 pub mod disksim;
 mod drive;
 mod layout;
+mod limit;
 mod mechanics;
+mod overrides;
 pub mod parameters;
 mod rotating;
 pub mod ssd;
 pub mod validate;
 
+pub use catalogue::{OpenError, open};
+pub use description::{DescriptionError, DriveDescription, DriveParameters, Origin};
 pub use drive::{Command, Completion, Drive, Service, Tag};
 pub use layout::LayoutError;
+pub use limit::Ideal;
 pub use mechanics::MechanicsError;
 pub use parameters::RotatingParameters;
 pub use rotating::{Rotating, RotatingError};

@@ -338,6 +338,13 @@ impl Skews<'_> {
     }
 }
 
+/// How many sectors of data a layout has, without building it.
+pub(crate) fn capacity(p: &LayoutParameters) -> Result<u64, LayoutError> {
+    check(p)?;
+    let zone = |(i, z)| Zone::new(p, z).map(|zone| zone.capacity).ok_or(LayoutError::NoRoom(i));
+    p.zones.iter().enumerate().map(zone).sum()
+}
+
 fn check(p: &LayoutParameters) -> Result<(), LayoutError> {
     if p.surfaces == 0 || p.zones.is_empty() || p.range_cylinders == 0 {
         return Err(LayoutError::Empty);

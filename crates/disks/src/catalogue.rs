@@ -1,0 +1,157 @@
+//! Drives by name: the built-in ones, files in our own form, DiskSim's files, and overrides of any of their fields.
+//!
+//! A drive is asked for as `wd5000aaks`, as a file `my.toml` or `barracuda.diskspecs`, and with changes in braces:
+//! `wd5000aaks{depth=1,buffer=off}`. The short overrides are `depth`, `buffer`, `write_cache` and `read_ahead`; any
+//! other is a field by its path in the drive's TOML, such as `mechanics.revolutions_per_minute=5400`.
+
+use std::io;
+
+use crate::description::{DescriptionError, DriveDescription, DriveParameters, Origin, nearest};
+use crate::disksim::{self, Resolver};
+use crate::drive::Drive;
+use crate::overrides::{self, Override};
+
+/// Names and descriptions of the built-in drives.
+const BUILT_IN: [(&str, &str); 7] = [
+    ("wd5000aaks", include_str!("builtin/wd5000aaks.toml")),
+    ("barracuda-7200.10", include_str!("builtin/barracuda-7200.10.toml")),
+    ("maxtor-20gb", include_str!("builtin/maxtor-20gb.toml")),
+    ("ide-2003", include_str!("builtin/ide-2003.toml")),
+    ("st31500341as", include_str!("builtin/st31500341as.toml")),
+    ("ssd-sata", include_str!("builtin/ssd-sata.toml")),
+    ("ssd-nvme", include_str!("builtin/ssd-nvme.toml")),
+];
+
+/// A longer file describes no drive.
+const FILE_MAX: u64 = 16 << 20;
+
+/// Why a drive cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// No built-in drive has the name, and it does not look like a file.
+    #[error(
+        "no drive is called '{name}'{}; there are {}, or a file that ends in .toml or .diskspecs",
+        hint(.nearest),
+        .known.join(", ")
+    )]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The built-in drive whose name is most like it.
+        nearest: Option<&'static str>,
+        /// All built-in drives.
+        known: Vec<&'static str>,
+    },
+    /// A file cannot be read.
+    #[error("{file}: {error}")]
+    File {
+        /// Its name.
+        file: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A description is wrong.
+    #[error(transparent)]
+    Description(#[from] DescriptionError),
+    /// A file of DiskSim's is wrong.
+    #[error(transparent)]
+    DiskSim(#[from] disksim::ReadError),
+    /// An override is wrong.
+    #[error("{drive}{{{key}={value}}}: {what}")]
+    Override {
+        /// The drive.
+        drive: String,
+        /// What was to be changed.
+        key: String,
+        /// To what.
+        value: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// The braces behind a name are not `{name=value,…}`.
+    #[error("'{0}': overrides are written {{name=value,…}} behind the drive's name")]
+    Braces(String),
+}
+
+fn hint(nearest: &Option<&'static str>) -> String {
+    nearest.map_or_else(String::new, |near| format!("; did you mean '{near}'?"))
+}
+
+/// The built-in drives, in order.
+pub fn built_in() -> impl Iterator<Item = DriveDescription> {
+    BUILT_IN.iter().map(|(_, text)| parse_built_in(text))
+}
+
+fn parse_built_in(text: &str) -> DriveDescription {
+    DriveDescription::parse("built in", text).expect("tests read every built-in drive")
+}
+
+/// The description that a name, a file or either with overrides stands for. Files are opened by `open`.
+///
+/// # Errors
+/// An unknown name (with the nearest one and the list), files and descriptions that are wrong, overrides that do not fit.
+pub fn describe(spec: &str, open: Resolver<'_>) -> Result<DriveDescription, OpenError> {
+    let (name, changes) = overrides::split(spec).ok_or_else(|| OpenError::Braces(spec.to_owned()))?;
+    let description = match BUILT_IN.iter().find(|(known, _)| *known == name) {
+        Some((_, text)) => parse_built_in(text),
+        None => from_file(name, open)?,
+    };
+    changes.iter().try_fold(description, |description, change| apply(&description, name, change))
+}
+
+/// A drive by name, file or either with overrides, and its description.
+///
+/// # Errors
+/// As [`describe`], and parameters that contradict each other.
+pub fn open(spec: &str, open: Resolver<'_>) -> Result<(Box<dyn Drive + Send>, DriveDescription), OpenError> {
+    let description = describe(spec, open)?;
+    Ok((description.build()?, description))
+}
+
+fn apply(
+    description: &DriveDescription,
+    drive: &str,
+    change: &Override,
+) -> Result<DriveDescription, OpenError> {
+    overrides::apply(description, change).map_err(|what| OpenError::Override {
+        drive: drive.to_owned(),
+        key: change.key.clone(),
+        value: change.value.clone(),
+        what,
+    })
+}
+
+fn from_file(name: &str, open: Resolver<'_>) -> Result<DriveDescription, OpenError> {
+    if name.ends_with(".diskspecs") {
+        return Ok(from_disksim(name, open)?);
+    }
+    if name.ends_with(".toml") || name.contains('/') {
+        let text = read_text(name, open).map_err(|error| OpenError::File { file: name.to_owned(), error })?;
+        return Ok(DriveDescription::parse(name, &text)?);
+    }
+    let known: Vec<&str> = BUILT_IN.iter().map(|(known, _)| *known).collect();
+    let nearest = nearest(name, known.iter().copied());
+    Err(OpenError::Unknown { name: name.to_owned(), nearest, known })
+}
+
+fn read_text(name: &str, open: Resolver<'_>) -> io::Result<String> {
+    use io::Read;
+    let mut text = String::new();
+    open(name)?.take(FILE_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_MAX {
+        return Err(io::Error::other("longer than 16 MiB: no drive's description"));
+    }
+    Ok(text)
+}
+
+fn from_disksim(name: &str, open: Resolver<'_>) -> Result<DriveDescription, disksim::ReadError> {
+    let parameters = disksim::read(name, open)?;
+    let text = format!("DiskSim parameter files: {name} and those it names");
+    Ok(DriveDescription {
+        summary: format!("{}, from DiskSim's parameter files", parameters.name),
+        source: name.to_owned(),
+        parameters: DriveParameters::Rotating(Box::new(parameters)),
+        origins: vec![Origin { table: String::new(), field: None, text }],
+    })
+}

@@ -1,0 +1,118 @@
+//! A drive's service times by distance, measured as the stream paper does it.
+//!
+//! "Requests of various distances between two adjacent ones are sent to the disk and corresponding service times are
+//! collected. A smooth curve is fit through the measured [distance, time] data points" (Xu and Jiang, "A scheduling
+//! framework that makes any disk schedulers non-work-conserving solely based on request characteristics", 2011).
+//!
+//! Each measurement reads 4 KiB at a place that was not read before, so that no old segment of the buffer answers, and
+//! once that has completed 4 KiB at the distance: what reading ahead has fetched meanwhile answers near requests, as
+//! it will in use. Rotation makes single points scatter by a revolution, so each distance is measured at many places.
+
+use elevator::service_time::{MeasuredPoint, ServiceCurve};
+use elevator::{Op, Sector, Sectors, Span, Time};
+
+use crate::drive::{Command, Drive, Tag};
+
+/// The seed that curves are measured with where nobody asks for another.
+pub const SEED: u64 = 2011;
+
+/// Sectors of a measured request.
+const REQUEST: u32 = 8;
+/// Measurements at each distance. The mean of a random rotation of 8.3 ms is then right to 0.3 ms.
+const PLACES: u64 = 64;
+/// Reads in a row, and their length, that the transfer rate is measured with.
+const STREAM: u64 = 16;
+const STREAM_SECTORS: u32 = 512;
+const STREAMS: u64 = 8;
+
+/// What was measured.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Measurement {
+    /// Distance and time, many for each distance.
+    pub points: Vec<MeasuredPoint>,
+    /// What each further sector of a long read in sequence takes, averaged over the drive.
+    pub transfer_per_sector: Span,
+}
+
+impl Measurement {
+    /// The curve through the points.
+    #[must_use]
+    pub fn fit(&self) -> ServiceCurve {
+        ServiceCurve::fit(&self.points, self.transfer_per_sector)
+    }
+}
+
+/// Measures a drive, in virtual time from its own start. It must be fresh; afterwards it is not.
+///
+/// A drive too small to measure gives no points.
+#[must_use]
+pub fn measure(drive: &mut dyn Drive, seed: u64) -> Measurement {
+    let capacity = drive.capacity().0;
+    let mut probe = Probe { drive, now: Time::ZERO, state: seed };
+    let mut points = Vec::new();
+    for distance in distances(capacity) {
+        let times = (0..PLACES).filter_map(|_| probe.at_distance(distance));
+        points.extend(times.map(|time| MeasuredPoint { distance, time }));
+    }
+    let streamed: Vec<Span> = (0..STREAMS).filter_map(|_| probe.stream()).collect();
+    let sectors = streamed.len() as u64 * (STREAM - 1) * u64::from(STREAM_SECTORS);
+    let transfer_per_sector = streamed.into_iter().sum::<Span>() / sectors.max(1);
+    Measurement { points, transfer_per_sector }
+}
+
+/// Nothing, then doubling from one request to all but the whole drive.
+fn distances(capacity: u64) -> impl Iterator<Item = u64> {
+    let last = capacity.saturating_sub(4 * u64::from(REQUEST)) / 16 * 15;
+    let doubling = std::iter::successors(Some(u64::from(REQUEST)), |d| d.checked_mul(2));
+    let doubling = doubling.take_while(move |&d| d < last);
+    // Beyond a quarter of the drive, doubling leaves a gap where seeks are longest.
+    let thirds = [last / 3, last / 3 * 2, last].into_iter().filter(|&d| d > 0);
+    std::iter::once(0).chain(doubling).chain(thirds)
+}
+
+struct Probe<'a> {
+    drive: &'a mut dyn Drive,
+    now: Time,
+    state: u64,
+}
+
+impl Probe<'_> {
+    /// Reads at a random place and then at the distance from where that ended; how long the second took.
+    fn at_distance(&mut self, distance: u64) -> Option<Span> {
+        let (request, capacity) = (u64::from(REQUEST), self.drive.capacity().0);
+        let places = capacity.checked_sub(2 * request + distance)? / request;
+        let first = self.random(places + 1) * request;
+        self.read(first, REQUEST)?;
+        self.read(first + request + distance, REQUEST)
+    }
+
+    /// Reads in sequence from a random place; how long all but the first took.
+    fn stream(&mut self) -> Option<Span> {
+        let length = STREAM * u64::from(STREAM_SECTORS);
+        let places = self.drive.capacity().0.checked_sub(length)? / u64::from(STREAM_SECTORS);
+        let first = self.random(places + 1) * u64::from(STREAM_SECTORS);
+        self.read(first, STREAM_SECTORS)?;
+        (1..STREAM).map(|i| self.read(first + i * u64::from(STREAM_SECTORS), STREAM_SECTORS)).sum()
+    }
+
+    fn read(&mut self, start: u64, sectors: u32) -> Option<Span> {
+        let begun = self.now;
+        let (start, sectors) = (Sector(start), Sectors(sectors));
+        self.drive.submit(begun, Command { tag: Tag(0), op: Op::Read, start, sectors, fua: false });
+        loop {
+            self.now = self.now.max(self.drive.next_event()?);
+            if let Some(done) = self.drive.poll(self.now) {
+                return Some(done.at.since(begun));
+            }
+        }
+    }
+
+    /// Less than `n` (SplitMix64).
+    fn random(&mut self, n: u64) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n.max(1)
+    }
+}

@@ -1,0 +1,87 @@
+//! What is wrong with a description, and where.
+
+use std::fmt;
+use std::ops::Range;
+
+/// What is wrong with a description.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DescriptionError {
+    /// The file.
+    pub file: String,
+    /// The line, from 1, where one is to blame.
+    pub line: Option<usize>,
+    /// What is wrong, with the field's name where it is a field.
+    pub what: String,
+}
+
+impl fmt::Display for DescriptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.file, self.what),
+            None => write!(f, "{}: {}", self.file, self.what),
+        }
+    }
+}
+
+impl std::error::Error for DescriptionError {}
+
+/// A problem whose line is not known yet: where it is in the text, in bytes.
+#[derive(Debug)]
+pub(super) struct Problem {
+    place: Option<Range<usize>>,
+    what: String,
+}
+
+impl Problem {
+    pub(super) fn at(place: Range<usize>, what: impl Into<String>) -> Self {
+        Self { place: Some(place), what: what.into() }
+    }
+
+    pub(super) fn whole(what: impl Into<String>) -> Self {
+        Self { place: None, what: what.into() }
+    }
+
+    pub(super) fn in_file(self, file: &str, text: &str) -> DescriptionError {
+        let start = self.place.map(|place| place.start.min(text.len()));
+        let line = start.map(|start| 1 + text.as_bytes()[..start].iter().filter(|&&b| b == b'\n').count());
+        let field = start.and_then(|start| field_at(text, start));
+        let what = match field {
+            Some(field) if !self.what.contains(field) => format!("{field}: {}", self.what),
+            _ => self.what,
+        };
+        DescriptionError { file: file.to_owned(), line, what }
+    }
+}
+
+/// The name before the last `=` on the way to a value on its line.
+fn field_at(text: &str, start: usize) -> Option<&str> {
+    let before = text.get(..start)?;
+    let line = before.rsplit('\n').next()?;
+    let name = line.trim_end().strip_suffix('=')?.trim_end();
+    let begins = name.rfind(|c: char| !c.is_ascii_alphanumeric() && !"_-.".contains(c)).map_or(0, |i| i + 1);
+    Some(&name[begins..]).filter(|name| !name.is_empty())
+}
+
+/// serde names an unknown field and then the known ones, each in back quotes; of these the nearest is added.
+impl From<toml::de::Error> for Problem {
+    fn from(error: toml::de::Error) -> Self {
+        let message = error.message();
+        let what = if message.starts_with("unknown") { unknown(message) } else { message.to_owned() };
+        Self { place: error.span(), what }
+    }
+}
+
+fn unknown(message: &str) -> String {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let Some(name) = quoted.next() else { return message.to_owned() };
+    match nearest(name, quoted) {
+        Some(near) => format!("{message}; did you mean `{near}`?"),
+        None => message.to_owned(),
+    }
+}
+
+/// The known name most like `name`, if any is like it.
+pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let like = |known: &str| strsim::jaro_winkler(name, known);
+    known.max_by(|a, b| like(a).total_cmp(&like(b))).filter(|near| like(near) > 0.7)
+}

@@ -1,0 +1,67 @@
+//! A description before it has a type: TOML's tables with the place of each value.
+
+use std::ops::Range;
+
+use serde::de::DeserializeOwned;
+use serde::de::IntoDeserializer;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::error::Problem;
+
+/// Longer than this, in milliseconds, nothing in a drive takes: an hour.
+const LONGEST_MS: f64 = 3_600_000.0;
+/// The fields that may be negative: some published drives settle sooner for a write.
+const SIGNED: [&str; 2] = ["write_settle_ms", "seek_delta_ms"];
+/// Parts of a whole, or factors that a wild value would make a time overflow.
+const FACTORS: [(&str, f64); 4] =
+    [("write_watermark", 1.0), ("read_watermark", 1.0), ("ageing", 1000.0), ("scale", 1000.0)];
+
+/// Takes a text out of a table.
+pub(super) fn take_text(
+    table: &mut DeTable<'_>,
+    key: &str,
+) -> Result<Option<(String, Range<usize>)>, Problem> {
+    let Some(value) = table.remove(key) else { return Ok(None) };
+    let place = value.span();
+    match value.get_ref().as_str() {
+        Some(text) => Ok(Some((text.to_owned(), place))),
+        None => Err(Problem::at(place, format!("{key} must be a text"))),
+    }
+}
+
+/// What is left of the tree, as a type.
+pub(super) fn deserialize<T: DeserializeOwned>(root: Spanned<DeTable<'_>>) -> Result<T, Problem> {
+    Ok(T::deserialize(root.into_deserializer())?)
+}
+
+/// Refuses numbers that no drive has and that arithmetic would not survive.
+pub(super) fn check_numbers(table: &DeTable<'_>) -> Result<(), Problem> {
+    table.iter().try_for_each(|(key, value)| check_value(key.get_ref(), value))
+}
+
+fn check_value(key: &str, value: &Spanned<DeValue<'_>>) -> Result<(), Problem> {
+    let number: f64 = match value.get_ref() {
+        DeValue::Table(table) => return check_numbers(table),
+        DeValue::Array(values) => return values.iter().try_for_each(|value| check_value(key, value)),
+        // Other notations of a whole number (0x10) are checked by the type that takes it.
+        DeValue::Integer(number) => number.as_str().parse().unwrap_or(0.0),
+        DeValue::Float(number) => number.as_str().parse().unwrap_or(f64::NAN),
+        _ => return Ok(()),
+    };
+    let (low, high) = range(key);
+    if (low..=high).contains(&number) {
+        return Ok(());
+    }
+    Err(Problem::at(value.span(), format!("{key} must lie between {low} and {high}, not {number}")))
+}
+
+fn range(key: &str) -> (f64, f64) {
+    if SIGNED.contains(&key) {
+        return (-LONGEST_MS, LONGEST_MS);
+    }
+    if let Some((_, high)) = FACTORS.iter().find(|(name, _)| *name == key) {
+        return (0.0, *high);
+    }
+    if key.ends_with("_ms") { (0.0, LONGEST_MS) } else { (0.0, 1e15) }
+}

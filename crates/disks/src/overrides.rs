@@ -1,0 +1,101 @@
+//! Changes to a drive: `{depth=1,buffer=off}`.
+
+use toml::{Table, Value};
+
+use crate::description::{DriveDescription, DriveParameters, nearest};
+
+/// One change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Override {
+    pub(crate) key: String,
+    pub(crate) value: String,
+}
+
+/// The name before the braces and what is in them; nothing if they are not well formed.
+pub(crate) fn split(spec: &str) -> Option<(&str, Vec<Override>)> {
+    let Some((name, braces)) = spec.split_once('{') else {
+        return (!spec.contains('}')).then_some((spec.trim(), Vec::new()));
+    };
+    let inner = braces.trim_end().strip_suffix('}')?;
+    let changes = inner.split(',').map(str::trim).filter(|change| !change.is_empty());
+    let change = |change: &str| {
+        let (key, value) = change.split_once('=')?;
+        Some(Override { key: key.trim().to_owned(), value: value.trim().to_owned() })
+    };
+    Some((name.trim(), changes.map(change).collect::<Option<_>>()?))
+}
+
+/// The short overrides.
+const SHORT: [&str; 4] = ["depth", "buffer", "write_cache", "read_ahead"];
+
+/// The changed drive.
+pub(crate) fn apply(drive: &DriveDescription, change: &Override) -> Result<DriveDescription, String> {
+    let mut root: Table =
+        drive.to_toml().parse().map_err(|error: toml::de::Error| error.message().to_owned())?;
+    let rotating = matches!(drive.parameters, DriveParameters::Rotating(_));
+    for (path, value) in meaning(change, rotating)? {
+        set(&mut root, path, value)?;
+    }
+    DriveDescription::parse(&drive.source, &root.to_string()).map_err(|error| error.what)
+}
+
+/// The fields that a change sets, and to what.
+fn meaning(change: &Override, rotating: bool) -> Result<Vec<(&str, Value)>, String> {
+    let word = |off: &str, on: &str| switch(&change.value).map(|set| Value::from(if set { on } else { off }));
+    let flag = || switch(&change.value).map(Value::from);
+    Ok(match (change.key.as_str(), rotating) {
+        ("depth", true) => vec![("queue.depth", literal(&change.value))],
+        ("write_cache", true) => vec![("buffer.fast_write", word("none", "all")?)],
+        ("read_ahead", true) => vec![("buffer.read_ahead", word("none", "segment")?)],
+        // As DiskSim's own drives without a cache have it: speeds are still matched.
+        ("buffer", true) => vec![
+            ("buffer.caching", word("none", "all")?),
+            ("buffer.read_ahead", word("none", "segment")?),
+            ("buffer.fast_write", word("none", "all")?),
+            ("buffer.combine_writes", flag()?),
+        ],
+        ("write_cache" | "buffer", false) => vec![("write_buffer.write_cache", flag()?)],
+        ("read_ahead", false) => return Err("a solid-state drive does not read ahead".to_owned()),
+        (path, _) => vec![(path, literal(&change.value))],
+    })
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" | "true" | "1" => Ok(true),
+        "off" | "false" | "0" => Ok(false),
+        _ => Err(format!("expected on or off, found '{text}'")),
+    }
+}
+
+/// A value as TOML has it; anything else is a text.
+fn literal(text: &str) -> Value {
+    let parsed = format!("value = {text}").parse::<Table>().ok();
+    let value = parsed.filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
+    value.unwrap_or_else(|| Value::from(text))
+}
+
+/// Sets a field that is there. Its origin is the command line now.
+fn set(root: &mut Table, path: &str, value: Value) -> Result<(), String> {
+    let (parents, field) =
+        path.rsplit_once('.').map_or((None, path), |(parents, field)| (Some(parents), field));
+    let mut table = root;
+    for name in parents.iter().flat_map(|parents| parents.split('.')) {
+        let near = near(table, name);
+        let found = table.get_mut(name).and_then(Value::as_table_mut);
+        table = found.ok_or_else(|| format!("'{name}' is no table of this drive{near}"))?;
+    }
+    if !table.contains_key(field) {
+        return Err(format!("'{field}' is no field of this drive{}", near(table, field)));
+    }
+    table.insert(field.to_owned(), value);
+    if let Some(origins) = table.get_mut("origin").and_then(Value::as_table_mut) {
+        origins.insert(field.to_owned(), Value::from("asked for: an override"));
+    }
+    Ok(())
+}
+
+fn near(table: &Table, name: &str) -> String {
+    let known = table.keys().map(String::as_str).filter(|key| *key != "origin").chain(SHORT);
+    nearest(name, known).map_or_else(String::new, |near| format!("; did you mean '{near}'?"))
+}

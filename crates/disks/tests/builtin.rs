@@ -1,0 +1,248 @@
+//! The built-in drives keep what their sources say of them.
+
+use disks::{
+    Command, Drive, DriveDescription, DriveParameters, Ideal, Origin, Rotating, Tag, catalogue, curve,
+};
+use elevator::{Op, Sector, Sectors, Span, Time};
+
+fn description(name: &str) -> DriveDescription {
+    catalogue::built_in().find(|drive| drive.name() == name).expect("a built-in drive")
+}
+
+fn rotating(name: &str) -> Rotating {
+    match description(name).parameters {
+        DriveParameters::Rotating(p) => Rotating::new(*p).unwrap(),
+        DriveParameters::SolidState(_) => panic!("{name} rotates"),
+    }
+}
+
+/// A generator with a seed (SplitMix64).
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// What a source says of a drive.
+struct Said {
+    name: &'static str,
+    capacity: u64,
+    /// From the medium at the outermost and the innermost track, MB/s.
+    media: (f64, f64),
+    /// With the skews, outermost, MB/s.
+    sustained: f64,
+    average_seek_ms: f64,
+    full_seek_ms: f64,
+    single_ms: f64,
+    depth: u32,
+}
+
+const SAID: [Said; 5] = [
+    Said {
+        name: "wd5000aaks",
+        capacity: 976_773_168,
+        media: (126.0, 63.0),
+        sustained: 107.0,
+        average_seek_ms: 8.9,
+        full_seek_ms: 21.0,
+        single_ms: 2.0,
+        depth: 31,
+    },
+    Said {
+        name: "barracuda-7200.10",
+        capacity: 976_773_168,
+        media: (89.2, 44.6),
+        sustained: 78.0,
+        average_seek_ms: 8.5,
+        full_seek_ms: 18.0,
+        single_ms: 0.8,
+        depth: 31,
+    },
+    Said {
+        name: "maxtor-20gb",
+        capacity: 40_021_632,
+        media: (41.7, 20.8),
+        sustained: 35.5,
+        average_seek_ms: 9.0,
+        full_seek_ms: 20.0,
+        single_ms: 1.0,
+        depth: 1,
+    },
+    Said {
+        name: "ide-2003",
+        capacity: 156_301_488,
+        media: (47.2, 23.6),
+        sustained: 40.5,
+        average_seek_ms: 8.9,
+        full_seek_ms: 20.0,
+        single_ms: 1.0,
+        depth: 1,
+    },
+    Said {
+        name: "st31500341as",
+        capacity: 2_930_277_168,
+        media: (136.6, 68.3),
+        sustained: 120.5,
+        average_seek_ms: 8.5,
+        full_seek_ms: 18.0,
+        single_ms: 0.8,
+        depth: 31,
+    },
+];
+
+fn near(found: f64, said: f64, percent: f64) -> bool {
+    (found / said - 1.0).abs() * 100.0 <= percent
+}
+
+fn rate(sectors: u32, time: Span) -> f64 {
+    f64::from(sectors) * 512e-6 / time.as_secs_f64()
+}
+
+#[test]
+fn sizes_depths_and_rotation_are_exact() {
+    for said in &SAID {
+        let (text, drive) = (description(said.name), rotating(said.name));
+        assert_eq!(drive.capacity(), Sector(said.capacity), "{}", said.name);
+        assert_eq!(text.capacity().unwrap(), drive.capacity(), "{}", said.name);
+        assert_eq!((drive.depth(), text.depth()), (said.depth, said.depth));
+        assert_eq!(drive.revolution().as_nanos(), 8_333_333);
+    }
+}
+
+#[test]
+fn rates_are_as_said_from_the_medium_and_with_the_skews() {
+    for said in &SAID {
+        let drive = rotating(said.name);
+        let media = |sector: u64| {
+            f64::from(drive.sectors_per_track(Sector(sector))) * 512e-6 / drive.revolution().as_secs_f64()
+        };
+        assert!(near(media(0), said.media.0, 0.5), "{}: {}", said.name, media(0));
+        assert!(near(media(said.capacity - 1), said.media.1, 0.5), "{}", said.name);
+        let sustained = rate(400_000, drive.sequential_transfer(Sector(0), Sectors(400_000)));
+        assert!(near(sustained, said.sustained, 1.0), "{}: {sustained} MB/s", said.name);
+    }
+}
+
+/// What the model of the drive does, its buffer and all: 128 KiB at a time, one after the other.
+#[test]
+fn reading_in_sequence_comes_to_the_rate_of_the_medium() {
+    for said in &SAID {
+        let mut drive = rotating(said.name);
+        let (mut now, mut start) = (Time::ZERO, Sector(0));
+        for _ in 0..800 {
+            let sectors = Sectors(256);
+            drive.submit(now, Command { tag: Tag(0), op: Op::Read, start, sectors, fua: false });
+            start = start + sectors;
+            now = completion(&mut drive);
+        }
+        let streamed = rate(800 * 256, now.since(Time::ZERO));
+        assert!(near(streamed, said.sustained, 3.0), "{}: {streamed:.1} MB/s", said.name);
+    }
+}
+
+fn completion(drive: &mut Rotating) -> Time {
+    loop {
+        let at = drive.next_event().expect("a command is in the drive");
+        if let Some(done) = drive.poll(at) {
+            return done.at;
+        }
+    }
+}
+
+#[test]
+fn seeks_between_random_sectors_average_as_said() {
+    for said in &SAID {
+        let (drive, mut state) = (rotating(said.name), 42);
+        let count = 100_000;
+        let mut sector = || Sector(random(&mut state) % said.capacity);
+        let total: Span = (0..count).map(|_| drive.least_seek(sector(), sector())).sum();
+        let average = total.as_millis_f64() / f64::from(count);
+        assert!(near(average, said.average_seek_ms, 0.5), "{}: {average:.3} ms", said.name);
+        let full = drive.least_seek(Sector(0), Sector(said.capacity - 1)).as_millis_f64();
+        assert!(near(full, said.full_seek_ms, 0.5), "{}: {full:.3} ms", said.name);
+        let DriveParameters::Rotating(p) = description(said.name).parameters else { panic!() };
+        let track = u64::from(drive.sectors_per_track(Sector(0)));
+        let single = drive.least_seek(Sector(1), Sector(track * u64::from(p.layout.surfaces) + 1));
+        assert!(near(single.as_millis_f64(), said.single_ms, 0.5), "{}: {single}", said.name);
+    }
+}
+
+#[test]
+fn the_best_is_exact_across_tracks() {
+    let drive = rotating("wd5000aaks");
+    let track = drive.sectors_per_track(Sector(0));
+    let revolution = drive.revolution();
+    let one = drive.sequential_transfer(Sector(0), Sectors(track));
+    assert!(revolution.saturating_sub(one) < Span::from_micros(5), "a whole track is a revolution: {one}");
+    let switch = drive.least_seek(Sector(u64::from(track)), Sector(u64::from(track)));
+    assert!(near(switch.as_millis_f64(), 1.2, 0.5), "the skew: {switch}");
+    let two = drive.sequential_transfer(Sector(0), Sectors(2 * track));
+    assert!((two.saturating_sub(one * 2 + switch)).as_nanos() < 5);
+    assert_eq!(drive.least_seek(Sector(100), Sector(100)), Span::ZERO);
+}
+
+#[test]
+fn every_number_has_its_origin() {
+    for drive in catalogue::built_in() {
+        for origin in &drive.origins {
+            let text = &origin.text;
+            assert!(Origin::BASES.iter().any(|basis| text.contains(basis)), "{}: '{text}'", drive.name());
+        }
+        let table: toml::Table = drive.to_toml().parse().unwrap();
+        check_origins(drive.name(), "", &table);
+    }
+}
+
+/// Each number or switch of a table has an origin, or its whole table has.
+fn check_origins(drive: &str, path: &str, table: &toml::Table) {
+    let origin = table.get("origin");
+    if origin.is_some_and(toml::Value::is_str) {
+        return;
+    }
+    for (key, value) in table.iter().filter(|(key, _)| *key != "origin") {
+        let named = ["kind", "summary", "name", "fidelity"].contains(&key.as_str());
+        let has = origin.and_then(|origin| origin.get(key)).is_some();
+        match value {
+            toml::Value::Table(inner) if !has => check_origins(drive, &format!("{path}.{key}"), inner),
+            _ => assert!(named || has, "{drive}: where is {path}.{key} from?"),
+        }
+    }
+}
+
+#[test]
+fn descriptions_survive_being_written_and_read() {
+    for drive in catalogue::built_in() {
+        let again = DriveDescription::parse("built in", &drive.to_toml()).unwrap();
+        assert_eq!(again, drive);
+    }
+}
+
+#[test]
+fn curves_rise_from_the_buffer_to_a_seek_and_half_a_turn() {
+    for said in &SAID {
+        let measure = || curve::measure(&mut rotating(said.name), curve::SEED);
+        let measured = measure();
+        assert_eq!(measured, measure(), "the same seed, the same points");
+        let curve = measured.fit();
+        let at = |distance| curve.at_distance(distance).as_millis_f64();
+        assert!(at(0) < 0.5, "{}: what follows is in the buffer: {} ms", said.name, at(0));
+        let third = at(said.capacity / 3);
+        // A third of the sectors is a little less than the average seek's distance in cylinders.
+        let expected = said.average_seek_ms + 8.333 / 2.0;
+        assert!(near(third, expected, 12.0), "{}: {third} ms, not {expected}", said.name);
+        let inner = measured.transfer_per_sector.as_secs_f64();
+        let (slow, fast) = (said.sustained * 0.5, said.sustained);
+        assert!((slow..=fast).contains(&(512e-6 / inner)), "{}: {} ns", said.name, inner * 1e9);
+    }
+}
+
+#[test]
+fn solid_state_drives_read_as_fast_anywhere() {
+    for name in ["ssd-sata", "ssd-nvme"] {
+        let curve = description(name).service_curve().unwrap();
+        let (near, far) = (curve.at_distance(1 << 16), curve.longest());
+        assert!(far <= near.percent(110), "{name}: {near} and {far}");
+        assert!((50_000..=120_000).contains(&near.as_nanos()), "{name}: {near}");
+    }
+}

@@ -1,0 +1,150 @@
+//! Drives by name, by file, and with overrides; and what is said of wrong ones.
+
+#[allow(dead_code, reason = "what other tests use of it")]
+mod common;
+
+use std::io::{self, Read};
+
+use disks::parameters::{Caching, FastWrite, ReadAhead};
+use disks::{DriveDescription, DriveParameters, RotatingParameters, catalogue};
+
+fn no_files(_: &str) -> io::Result<Box<dyn Read>> {
+    Err(io::Error::from(io::ErrorKind::NotFound))
+}
+
+fn wrong(spec: &str) -> String {
+    match catalogue::open(spec, &mut no_files) {
+        Ok(_) => panic!("{spec} opens"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn rotating(spec: &str) -> RotatingParameters {
+    match catalogue::describe(spec, &mut no_files).unwrap().parameters {
+        DriveParameters::Rotating(p) => *p,
+        DriveParameters::SolidState(_) => panic!("{spec} rotates"),
+    }
+}
+
+const SMALL: &str = r#"
+kind = "rotating"
+name = "small"
+[layout]
+surfaces = 1
+cylinders = 10
+zones = [{ first_cylinder = 0, last_cylinder = 9, sectors_per_track = 100 }]
+[mechanics]
+revolutions_per_minute = 6000
+origin.revolutions_per_minute = "assumed: a round number"
+head_switch_ms = 1
+seek.linear = { single_ms = 1, average_ms = 5.0, full_ms = 10 }
+"#;
+
+fn parse_error(text: &str) -> String {
+    DriveDescription::parse("my.toml", text).unwrap_err().to_string()
+}
+
+#[test]
+fn a_built_in_drive_opens_by_name() {
+    let (drive, description) = catalogue::open("wd5000aaks", &mut no_files).unwrap();
+    assert_eq!(drive.capacity(), description.capacity().unwrap());
+    assert_eq!((description.name(), description.source.as_str()), ("wd5000aaks", "built in"));
+}
+
+#[test]
+fn overrides_change_what_they_name() {
+    let p = rotating("wd5000aaks{depth=1,buffer=off}");
+    assert_eq!(p.queue.depth, 1);
+    assert_eq!(
+        (p.buffer.caching, p.buffer.read_ahead, p.buffer.fast_write),
+        (Caching::None, ReadAhead::None, FastWrite::None)
+    );
+    let p = rotating("wd5000aaks { write_cache = off , mechanics.revolutions_per_minute = 5400 }");
+    assert_eq!((p.buffer.fast_write, p.mechanics.revolutions_per_minute), (FastWrite::None, 5400.0));
+    assert_eq!(rotating("wd5000aaks{}"), rotating("wd5000aaks"));
+    let ssd = catalogue::describe("ssd-nvme{write_cache=off,depth=8}", &mut no_files).unwrap();
+    let DriveParameters::SolidState(p) = ssd.parameters else { panic!() };
+    assert_eq!((p.write_buffer.write_cache, p.depth), (false, 8));
+}
+
+#[test]
+fn an_override_says_so_where_the_origin_was() {
+    let drive = catalogue::describe("wd5000aaks{depth=4}", &mut no_files).unwrap();
+    let origin = drive.origins.iter().find(|o| o.table == "queue" && o.field.as_deref() == Some("depth"));
+    assert!(origin.unwrap().text.contains("override"));
+}
+
+#[test]
+fn unknown_names_are_answered_with_the_nearest() {
+    let text = wrong("wd5000aakx");
+    assert!(text.contains("did you mean 'wd5000aaks'?") && text.contains("ssd-nvme"), "{text}");
+    assert!(wrong("wd5000aaks{dept=1}").contains("did you mean 'depth'?"));
+    let text = wrong("wd5000aaks{mechanics.revolution_per_minute=1}");
+    assert!(text.contains("did you mean 'revolutions_per_minute'?"), "{text}");
+    assert!(wrong("wd5000aaks{depth=1").contains("overrides are written"));
+    assert!(wrong("wd5000aaks{depth}").contains("overrides are written"));
+}
+
+#[test]
+fn wrong_values_of_overrides_are_refused() {
+    assert!(wrong("wd5000aaks{depth=99}").contains("between 1 and 32"));
+    assert!(wrong("wd5000aaks{buffer=perhaps}").contains("expected on or off"));
+    assert!(wrong("ssd-sata{flash.planes=9}").contains("flash.planes must lie between 1 and 8"));
+    assert!(wrong("wd5000aaks{mechanics.head_switch_ms=-1}").contains("head_switch_ms"));
+    assert!(wrong("ssd-sata{read_ahead=off}").contains("does not read ahead"));
+}
+
+#[test]
+fn errors_name_file_line_field_and_the_nearest_name() {
+    assert!(DriveDescription::parse("my.toml", SMALL).is_ok());
+    let cases = [
+        ("surfaces = 1", "surface = 1", "my.toml:5: ", "did you mean `surfaces`?"),
+        ("surfaces = 1", "surfaces = \"one\"", "my.toml:5: surfaces: ", "expected u32"),
+        ("surfaces = 1\n", "", "my.toml:4: ", "surfaces"),
+        ("head_switch_ms = 1", "head_switch_ms = nan", "my.toml:11: head_switch_ms", "not NaN"),
+        ("head_switch_ms = 1", "head_switch_ms = -1", "my.toml:11: head_switch_ms", "not -1"),
+        ("origin.rev", "origin.rov", "my.toml:10: ", "did you mean `revolutions_per_minute`?"),
+        ("seek.linear", "seek.lineal", "my.toml:12: ", "did you mean `linear`?"),
+        ("kind = \"rotating\"", "kind = \"round\"", "my.toml:2: ", "\"solid-state\""),
+        ("kind = \"rotating\"", "kind = ", "my.toml:2: ", ""),
+        ("sectors_per_track = 100", "sectors_per_track = 0", "my.toml: layout: zone 0", "1 to 65535"),
+    ];
+    for (from, to, place, says) in cases {
+        let text = parse_error(&SMALL.replace(from, to));
+        assert!(text.starts_with(place) && text.contains(says), "{to}: {text}");
+    }
+}
+
+#[test]
+fn no_cut_of_a_description_panics() {
+    let whole = catalogue::built_in().next().unwrap().to_toml();
+    for end in (0..whole.len()).step_by(7).filter(|&end| whole.is_char_boundary(end)) {
+        if let Ok(drive) = DriveDescription::parse("cut", &whole[..end]) {
+            let _ = drive.build();
+        }
+    }
+}
+
+#[test]
+fn a_toml_file_opens_through_the_resolver() {
+    let mut files = |name: &str| match name {
+        "my.toml" => Ok(Box::new(SMALL.as_bytes()) as Box<dyn Read>),
+        _ => no_files(name),
+    };
+    let (drive, description) = catalogue::open("my.toml{depth=2}", &mut files).unwrap();
+    assert_eq!((drive.capacity().0, drive.depth(), description.name()), (1000, 2, "small"));
+    assert!(wrong("other.toml").starts_with("other.toml: "));
+}
+
+/// Every measured drive of DiskSim's, written as TOML and read again, is the same drive.
+#[test]
+fn drives_of_disksim_survive_as_toml() {
+    for name in ["barracuda", "cheetah9LP", "atlas_III", "hp_c2247a", "st41601n"] {
+        let Some(path) = common::shared(&format!("{name}.diskspecs")) else { return };
+        let folder = path.parent().unwrap().to_owned();
+        let mut open = |file: &str| Ok(Box::new(std::fs::File::open(folder.join(file))?) as Box<dyn Read>);
+        let drive = catalogue::describe(&format!("{name}.diskspecs"), &mut open).unwrap();
+        let again = DriveDescription::parse(&drive.source, &drive.to_toml()).unwrap();
+        assert_eq!(again, drive, "{name}");
+    }
+}
