@@ -28,6 +28,8 @@ pub(super) fn drive(block: Block, open: Resolver<'_>) -> Taken<Reading> {
         queue: queue(&mut fields)?,
         fidelity: Fidelity::default(),
     };
+    let why = "sectors that pass before the wanted ones are not kept";
+    fields.without_effect("Read any free blocks", &[0.0], why)?;
     fields.without_effect("Print stats", &[0.0, 1.0], "")?;
     fields.optional_number("Avg sectors per cylinder", 0.0, f64::MAX)?;
     fields.without_effect("Calc sector by sector", &[0.0, 1.0], "")?;
@@ -62,7 +64,6 @@ fn buffer(f: &mut Fields) -> Taken<BufferParameters> {
             _ => KeepRequested::Keep,
         },
         read_ahead_on_hit: f.flag("Read-ahead on idle hit")?,
-        read_free_sectors: f.flag("Read any free blocks")?,
         immediate_read: f.flag("Immediate buffer read")?,
         immediate_write: f.flag("Immediate buffer write")?,
         fast_write: match f.whole("Fast write level", 0, 2)? {
@@ -140,7 +141,6 @@ fn bus(f: &mut Fields, drive: &str) -> Taken<BusParameters> {
         sector_ms,
         host_read_sector_ms: read,
         host_write_sector_ms: write,
-        synchronous_scsi: sector_ms > 0.0,
         hold_for_read: f.flag("Hold bus entire read xfer")?,
         hold_for_write: f.flag("Hold bus entire write xfer")?,
         never_disconnect: f.flag("Never disconnect")?,

@@ -2,7 +2,6 @@
 
 use crate::layout::{Layout, Spot, Stretch, Turn};
 use crate::mechanics::{Mechanics, Picos};
-use crate::parameters::Fidelity;
 
 /// Where the head is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,8 +42,6 @@ pub(super) struct Access {
     head: u16,
     /// Having passed the sectors before the first, the head has the sectors up to the second already.
     pub(super) jump: Option<(u64, u64)>,
-    /// Reading at once also brought the track's first sectors.
-    pub(super) free_from: Option<u64>,
     pub(super) seek: Picos,
     pub(super) rotation: Picos,
 }
@@ -58,15 +55,13 @@ pub(super) struct Aim {
     pub(super) write: bool,
     /// Begin with whichever sector comes first.
     pub(super) immediate: bool,
-    /// Keep what passes before the first wanted sector.
-    pub(super) free: bool,
     /// When the arm may move.
     pub(super) begin: Picos,
     pub(super) seek_min: Picos,
 }
 
 impl Access {
-    pub(super) fn new(layout: &Layout, m: &Mechanics, head: &Head, aim: &Aim, f: Fidelity) -> Self {
+    pub(super) fn new(layout: &Layout, m: &Mechanics, head: &Head, aim: &Aim) -> Self {
         let stretch = layout.stretch(aim.sector);
         let spot = stretch.spot;
         let seek = head.seek_to(m, &spot, aim.write);
@@ -85,46 +80,24 @@ impl Access {
             cylinder: spot.cylinder,
             head: spot.head,
             jump: None,
-            free_from: None,
             seek: seek.max(aim.seek_min),
             rotation: plain,
         };
-        if (aim.immediate || aim.free) && stretch.end == stretch.track_end {
-            access.begin_anywhere(layout, m, aim, &stretch, angle, f);
+        if aim.immediate && stretch.end == stretch.track_end {
+            access.begin_anywhere(layout, aim, &stretch, angle);
         }
         access
     }
 
     /// The head has landed behind the first wanted sector: what it passes until the track's end it keeps, if that is
     /// wanted, and the sectors before come round afterwards.
-    fn begin_anywhere(
-        &mut self,
-        layout: &Layout,
-        m: &Mechanics,
-        aim: &Aim,
-        stretch: &Stretch,
-        landed_at: Turn,
-        fidelity: Fidelity,
-    ) {
+    fn begin_anywhere(&mut self, layout: &Layout, aim: &Aim, stretch: &Stretch, landed_at: Turn) {
         let width = layout.width(stretch.spot.zone);
         let ahead = landed_at.wrapping_sub(stretch.spot.angle);
         let passed = u64::from(ahead.div_ceil(width.max(1)));
         let first_passed = aim.sector + passed;
         if passed == 0 || first_passed >= stretch.track_end {
             return;
-        }
-        if fidelity == Fidelity::DiskSim {
-            // DiskSim lets the track's sectors follow each other without the gap that spares leave.
-            let boundary = stretch.spot.angle.wrapping_add((passed as Turn).wrapping_mul(width));
-            let to_boundary = m.time_of(boundary.wrapping_sub(landed_at));
-            let rest = (stretch.track_end - stretch.first) - passed;
-            let wait = to_boundary + rest * self.sector_time;
-            self.from = self.landed + wait;
-            self.angle = landed_at.wrapping_add(m.turned(wait));
-            self.rotation = wait;
-        }
-        if aim.free {
-            self.free_from = Some(stretch.first);
         }
         let wanted = aim.end.min(stretch.track_end);
         if first_passed < wanted {

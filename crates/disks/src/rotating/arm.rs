@@ -6,7 +6,7 @@ use super::bus::Bus;
 use super::segment::State;
 use super::task::{Hit, TaskId};
 use crate::mechanics::Picos;
-use crate::parameters::{Caching, FastWrite, Preseek, ReadAhead};
+use crate::parameters::{Caching, FastWrite, Fidelity, Preseek, ReadAhead};
 
 /// Whether what the arm does can make way for a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -269,24 +269,31 @@ impl Rotating {
     /// Moves the arm. Reading ahead may not be allowed to go there; then nothing moves.
     fn begin_access(&mut self, at: Picos, id: TaskId, sector: u64, seek_min: Picos) -> bool {
         let task = *self.task(id);
-        let immediate = if task.write { self.buffer.immediate_write } else { self.buffer.immediate_read };
+        let immediate = self.immediate(task.write);
         let end = match self.task(id).segment.map(|i| &self.segments[usize::from(i)]) {
             Some(segment) if self.background && !task.write => segment.ahead_max,
             Some(segment) if task.write && segment.end < task.end => sector,
             _ => task.end,
         };
-        let free = self.buffer.read_free_sectors && !task.write;
         if sector >= self.layout.capacity() {
             return false;
         }
-        let aim = Aim { sector, end, write: task.write, immediate, free, begin: at, seek_min };
-        let access = Access::new(&self.layout, &self.mechanics, &self.head, &aim, self.fidelity);
+        let aim = Aim { sector, end, write: task.write, immediate, begin: at, seek_min };
+        let access = Access::new(&self.layout, &self.mechanics, &self.head, &aim);
         if self.background && !task.write && !self.may_follow(&access) {
             return false;
         }
         self.note_positioning(id, &access);
         self.access = Some(access);
         true
+    }
+
+    /// Whether the head may begin in the middle. DiskSim's never does, in effect; a drive that keeps the bus meanwhile
+    /// sends in order what it reads in order.
+    fn immediate(&self, write: bool) -> bool {
+        let keeps_bus = self.wires.hold_for_read || self.wires.never_disconnect;
+        let wanted = if write { self.buffer.immediate_write } else { self.buffer.immediate_read };
+        wanted && !keeps_bus && self.fidelity == Fidelity::Drive
     }
 
     fn may_follow(&self, access: &Access) -> bool {
@@ -390,7 +397,6 @@ impl Rotating {
         if passed <= access.next && passed != self.goal {
             return;
         }
-        let free_from = access.free_from;
         let size = self.segment_size();
         if self.task(arm).write {
             let task = self.task_mut(arm);
@@ -398,12 +404,6 @@ impl Rotating {
             return;
         }
         let segment = &mut self.segments[usize::from(index)];
-        if let Some(first) = free_from
-            && passed > access.next
-            && segment.start > first
-        {
-            segment.start = first;
-        }
         segment.end = segment.end.max(passed);
         segment.wrap(size);
     }
@@ -432,6 +432,9 @@ impl Rotating {
         }
         if task.write {
             goal = goal.min(segment.end);
+            if self.too_little_buffered(arm, index) {
+                goal = goal.min(task.media);
+            }
             if !self.background {
                 goal = goal.min(self.write_goal(arm));
             }
@@ -509,10 +512,23 @@ impl Rotating {
         let Some((arm, index)) = self.arm_segment() else { return false };
         let task = self.task(arm);
         if task.write {
-            position >= self.segments[usize::from(index)].end
+            position >= self.segments[usize::from(index)].end || self.too_little_buffered(arm, index)
         } else {
             !task.reporting && position.saturating_sub(task.sent) >= self.segment_size()
         }
+    }
+
+    /// Drives that leave the bus twice in a write begin to write when ten of its sectors are in the buffer, of a long
+    /// write fifteen (DiskSim's reading of HP's drives).
+    fn too_little_buffered(&self, arm: TaskId, index: u8) -> bool {
+        if self.timing.extra.is_none() {
+            return false;
+        }
+        let task = self.task(arm);
+        let segment = &self.segments[usize::from(index)];
+        let count = task.end - task.start;
+        let needed = if count < 45 { count.min(10) } else { 15 };
+        segment.end - segment.start < needed
     }
 
     /// What follows from sectors having passed. Whether the access has ended.

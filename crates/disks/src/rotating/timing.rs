@@ -1,7 +1,7 @@
 //! A drive's parameters turned into whole picoseconds and sectors.
 
 use crate::mechanics::{Picos, picos};
-use crate::parameters::{AfterReadOrWrite, Fidelity, RotatingParameters};
+use crate::parameters::{AfterReadOrWrite, RotatingParameters};
 
 /// A time after a read and after a write.
 #[derive(Clone, Copy, Debug)]
@@ -65,9 +65,7 @@ impl Timing {
         let o = &p.overheads;
         let scaled = |ms: f64| picos(ms * o.scale);
         let after = |ms| After::new(ms, o.scale);
-        let as_drive = p.fidelity == Fidelity::Drive;
-        let standard = as_drive && p.bus.synchronous_scsi;
-        let sector_ms = if standard { standard_sector_ms(p.bus.sector_ms) } else { p.bus.sector_ms };
+        let sector_ms = p.bus.sector_ms;
         let extra = o.extra_disconnect.map(|e| Extra {
             command: scaled(e.command_ms),
             disconnect: scaled(e.disconnect_ms),
@@ -101,14 +99,4 @@ impl Timing {
     pub(super) fn bus_sector(&self, write: bool) -> Picos {
         if write { self.bus_write } else { self.bus_read }
     }
-}
-
-/// Synchronous SCSI's rates in bytes a millisecond: SCSI-1, Fast, Fast Wide or Ultra, Ultra Wide, Ultra2 Wide.
-const RATES: [f64; 5] = [5_000.0, 10_000.0, 20_000.0, 40_000.0, 80_000.0];
-
-/// What a sector takes at the standard rate nearest, by ratio, to the one it was measured to take.
-fn standard_sector_ms(measured: f64) -> f64 {
-    let standard = RATES.map(|rate| 512.0 / rate);
-    let distance = |ms: f64| if ms > measured { ms / measured } else { measured / ms };
-    standard.into_iter().min_by(|a, b| distance(*a).total_cmp(&distance(*b))).unwrap_or(measured)
 }
