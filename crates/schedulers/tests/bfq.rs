@@ -1,10 +1,10 @@
-//! BFQ: its contract and what it does for processes, on a tiny virtual disk.
+//! BFQ: its contract, and what it does for processes on a tiny virtual disk.
 
 mod closed_loop;
 
-use closed_loop::{Load, Served, level, model, reader, run};
+use closed_loop::{Load, Served, level, model, reader, run, run_logged};
 use elevator::queue::{Identity, Options};
-use elevator::{Op, Priority, PriorityClass, Scheduler, Span, Value};
+use elevator::{Op, Priority, PriorityClass, Reason, Scheduler, Span, Value};
 use schedulers::bfq::Bfq;
 use schedulers::kyber::Kyber;
 
@@ -12,11 +12,161 @@ fn bfq() -> Box<dyn Scheduler> {
     Box::new(Bfq::new(true, 256))
 }
 
+fn without_low_latency() -> Box<dyn Scheduler> {
+    let mut bfq = bfq();
+    bfq.tune("low_latency", Value::Flag(false)).unwrap();
+    bfq
+}
+
+fn kyber() -> Box<dyn Scheduler> {
+    Box::new(Kyber::new(256))
+}
+
 fn total(served: &[Served]) -> u64 {
     served.iter().map(|s| s.sectors).sum()
+}
+
+const DEPTH_31: Options = Options {
+    depth: 31,
+    max_sectors: elevator::Sectors(2560),
+    max_segments: 128,
+    merges: true,
+    plugging: elevator::queue::Plugging::None,
+    limits: elevator::queue::Limits::NONE,
+    identity: Identity::Shown,
+    cache: elevator::queue::Cache::WriteThrough,
+    barriers: elevator::queue::Barriers::Completed,
+};
+
+const NINE: Span = Span::from_secs(9);
+
+/// Four readers of 4 KiB each, 50 GB apart. Of priority 0: not the default, so that BFQ privileges none (see below).
+fn readers() -> Vec<Load> {
+    (1..=4).map(|process| Load { priority: level(0), ..reader(process) }).collect()
+}
+
+/// On a live 6.18 kernel and an emulated disk: 20.3 to 22.6 MB/s against 0.43 under kyber; here 21.7 against 0.34.
+#[test]
+fn sequential_readers_get_the_disk_one_after_the_other() {
+    let with_bfq = run(bfq(), DEPTH_31, &readers(), NINE);
+    let with_kyber = run(kyber(), DEPTH_31, &readers(), NINE);
+    assert!(total(&with_bfq) >= 40 * total(&with_kyber), "{} and {}", total(&with_bfq), total(&with_kyber));
+    let (least, most) = (
+        with_bfq.iter().map(|s| s.sectors).min().unwrap(),
+        with_bfq.iter().map(|s| s.sectors).max().unwrap(),
+    );
+    assert!(most * 100 <= least * 105, "shares are equal: {least} to {most} sectors");
+    assert!(with_bfq.iter().all(|s| s.longest() < Span::from_millis(600)), "three others' slots, at most");
+}
+
+#[test]
+fn at_depth_one_and_with_strict_guarantees_too() {
+    let kyber = total(&run(kyber(), DEPTH_31, &readers(), NINE));
+    let depth_1 = run(bfq(), Options { depth: 1, ..DEPTH_31 }, &readers(), NINE);
+    let mut strict = bfq();
+    strict.tune("strict_guarantees", Value::Flag(true)).unwrap();
+    let strict = run(strict, DEPTH_31, &readers(), NINE);
+    assert!(total(&depth_1) >= 40 * kyber && total(&strict) >= 40 * kyber);
+}
+
+/// As live: 0.44 MB/s under BFQ as under mq-deadline, when a loop device hides the processes.
+#[test]
+fn hidden_processes_are_one_queue_and_gain_nothing() {
+    let kyber = total(&run(kyber(), DEPTH_31, &readers(), NINE));
+    for identity in [Identity::Hidden, Identity::Same] {
+        let hidden = total(&run(bfq(), Options { identity, ..DEPTH_31 }, &readers(), NINE));
+        assert!(hidden.abs_diff(kyber) * 20 <= kyber, "{identity:?}: {hidden} against {kyber}");
+    }
+}
+
+/// Readers of the default priority that start together are all privileged, so that nobody is waited for; and after
+/// 600 ms, since waiting does not pay while anybody is privileged, their queues are merged for good. So the default BFQ
+/// gives them nothing at all, for ever; at another priority (nice -20 on the live kernel) or without `low_latency` it does.
+#[test]
+fn privileged_readers_that_start_together_are_merged_for_good() {
+    let loads: Vec<Load> = (1..=4).map(reader).collect();
+    let kyber = total(&run(kyber(), DEPTH_31, &loads, Span::from_secs(30)));
+    let merged = total(&run(bfq(), DEPTH_31, &loads, Span::from_secs(30)));
+    let apart = total(&run(without_low_latency(), DEPTH_31, &loads, Span::from_secs(30)));
+    assert!(merged.abs_diff(kyber) * 20 <= kyber, "{merged} against {kyber}");
+    assert!(apart >= 40 * kyber);
+}
+
+/// Weights are (8 - level) × 10. The heavier one also loses less time to the other's seeks.
+#[test]
+fn shares_follow_weights() {
+    let loads = [reader(1), Load { priority: level(0), ..reader(2) }];
+    let served = run(without_low_latency(), DEPTH_31, &loads, Span::from_secs(20));
+    let percent = served[1].sectors * 100 / served[0].sectors;
+    assert!((185..=225).contains(&percent), "1 : {percent} %");
+
+    let deep = loads.map(|load| Load { sectors: 256, depth: 4, ..load });
+    let served = run(without_low_latency(), DEPTH_31, &deep, Span::from_secs(20));
+    let percent = served[1].sectors * 100 / served[0].sectors;
+    assert!((170..=225).contains(&percent), "1 : {percent} %");
+}
+
+#[test]
+fn the_idle_class_gets_little_but_something() {
+    let idle = Priority { class: PriorityClass::Idle, level: 7 };
+    let loads = [Load { priority: level(0), ..reader(1) }, Load { priority: idle, ..reader(2) }];
+    let served = run(bfq(), DEPTH_31, &loads, Span::from_secs(20));
+    assert!(served[1].sectors * 100 < served[0].sectors);
+    assert!(served[1].latencies.len() >= 50, "{} requests", served[1].latencies.len());
+    assert!(served[1].longest() < Span::from_millis(500), "{}", served[1].longest());
+}
+
+/// Four streams that keep the disk busy, and after five seconds somebody who reads here and there.
+#[test]
+fn a_newcomer_starts_at_once() {
+    let mut loads: Vec<Load> =
+        readers().iter().map(|&load| Load { sectors: 256, depth: 2, ..load }).collect();
+    loads.push(Load { start: Span::from_secs(5), random: true, ..reader(9) });
+    let first = |scheduler| run(scheduler, DEPTH_31, &loads, Span::from_secs(8))[4].mean_of_first(50);
+    let (privileged, share, kyber) = (first(bfq()), first(without_low_latency()), first(kyber()));
+    assert!(privileged < Span::from_millis(20), "about a seek each: {privileged}");
+    assert!(share > privileged * 3 && kyber > privileged * 3, "{privileged}, {share}, {kyber}");
+}
+
+/// A thread that writes as fast as it can, asynchronously, against one reader: the reader keeps most of what he had alone.
+#[test]
+fn a_writer_does_not_starve_a_reader() {
+    let writer = Load { op: Op::Write, sync: false, depth: 64, sectors: 256, random: true, ..reader(1) };
+    let reader = Load { priority: level(0), ..reader(2) };
+    let with_bfq = run(bfq(), DEPTH_31, &[writer, reader], Span::from_secs(10));
+    let with_kyber = run(kyber(), DEPTH_31, &[writer, reader], Span::from_secs(10));
+    assert!(with_bfq[1].sectors > 20 * with_kyber[1].sectors, "{with_bfq:.0?} {with_kyber:.0?}");
+    assert!(with_bfq[0].sectors > 0);
+}
+
+/// Two random readers: what little idling costs, it must not cost more than a fifth against kyber, which never idles.
+#[test]
+fn seekers_are_not_idled_for_long() {
+    let loads: Vec<Load> = (1..=2)
+        .map(|process| Load { random: true, depth: 4, priority: level(0), ..reader(process) })
+        .collect();
+    let (with_bfq, with_kyber) = (run(bfq(), DEPTH_31, &loads, NINE), run(kyber(), DEPTH_31, &loads, NINE));
+    assert!(total(&with_bfq) * 5 >= total(&with_kyber) * 4);
+}
+
+#[test]
+fn dispatches_say_why() {
+    let (_, log) = run_logged(bfq(), DEPTH_31, &readers(), Span::from_secs(2));
+    let count = |reason| log.0.iter().filter(|(_, _, r)| *r == reason).count();
+    assert!(count(Reason::Anticipated) > 8_000, "nearly every request was waited for");
+    assert!(
+        (8..40).contains(&count(Reason::NewBudget)),
+        "a new budget for each slot: {}",
+        count(Reason::NewBudget)
+    );
 }
 
 #[test]
 fn the_model_of_operations_finds_nothing() {
     model(200_000, bfq);
+}
+
+#[test]
+fn the_model_of_operations_finds_nothing_on_solid_state() {
+    model(50_000, || Box::new(Bfq::new(false, 64)));
 }

@@ -190,8 +190,8 @@ impl Bfq {
             self.service.activate_or_requeue(id, false, true, now);
             self.reposition(now, id);
         }
-        self.queues[id].waits = false;
-        self.idle_until = None;
+        self.end_idling(id);
+        self.queues[id].anticipated = false;
         self.service.end();
         self.free_if_unused(id);
     }

@@ -79,10 +79,10 @@ impl Bfq {
     /// Empties the list of members.
     fn disperse(&mut self, mark: impl Fn(&mut super::queue::Queue)) {
         while let Some(member) = self.burst.members.pop() {
-            if let Some(id) = self.queues.resolve(Some(member)) {
-                if core::mem::take(&mut self.queues[id].in_burst_list) {
-                    mark(&mut self.queues[id]);
-                }
+            if let Some(id) = self.queues.resolve(Some(member))
+                && core::mem::take(&mut self.queues[id].in_burst_list)
+            {
+                mark(&mut self.queues[id]);
             }
         }
     }

@@ -68,6 +68,8 @@ mod queue;
 mod raising;
 mod rate;
 mod service;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod weights;
 

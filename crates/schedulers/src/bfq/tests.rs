@@ -1,0 +1,261 @@
+//! Decisions, one call a line.
+
+use elevator::queue::Requests;
+use elevator::{
+    Flags, HoldReason, Op, Priority, PriorityClass, Process, Reason, Request, Scheduler, Time, Value,
+};
+
+use super::Bfq;
+use crate::testing::{Table, at_ms, request};
+
+const FAR: u64 = 100_000_000;
+
+/// A device that takes 31, and no privileges: shares only.
+fn table() -> Table {
+    let mut t = Table::new(Bfq::new(true, 256));
+    t.depth = 31;
+    t.scheduler.tune("low_latency", Value::Flag(false)).unwrap();
+    t
+}
+
+fn privileged() -> Table {
+    let mut t = table();
+    t.scheduler.tune("low_latency", Value::Flag(true)).unwrap();
+    t
+}
+
+fn of(process: u32, class: PriorityClass, level: u8, start: u64) -> Request {
+    Request {
+        process: Some(Process::single(process)),
+        priority: Priority { class, level },
+        ..request(start, 8)
+    }
+}
+
+fn write_of(process: u32, start: u64) -> Request {
+    Request { op: Op::Write, process: Some(Process::single(process)), ..request(start, 8) }
+}
+
+#[test]
+fn who_runs_empty_is_waited_for_and_then_it_is_the_next_ones_turn() {
+    let mut t = table();
+    let first = t.read_by(1, 1_000);
+    let other = t.read_by(2, FAR);
+    t.sends(first, Reason::NewBudget);
+    t.holds(HoldReason::AwaitCompletion, None);
+    t.at(5).complete(first);
+    t.holds(HoldReason::AwaitSliceOwner, Some(at_ms(13)));
+    let second = t.at(6).read_by(1, 1_008);
+    t.sends(second, Reason::Anticipated);
+    t.at(15).complete(second);
+    t.holds(HoldReason::AwaitSliceOwner, Some(at_ms(23)));
+    t.at(23).sends(other, Reason::NewBudget);
+}
+
+#[test]
+fn a_wait_that_nobody_asked_about_ended_when_it_was_to_end() {
+    let mut t = table();
+    let first = t.read_by(1, 1_000);
+    let other = t.read_by(2, FAR);
+    t.sends(first, Reason::NewBudget);
+    t.at(5).complete(first);
+    t.holds(HoldReason::AwaitSliceOwner, Some(at_ms(13)));
+    let late = t.at(40).read_by(1, 1_008);
+    t.sends(other, Reason::NewBudget);
+    t.holds(HoldReason::AwaitCompletion, None);
+    t.at(41).complete(other);
+    t.at(60).sends(late, Reason::NewBudget);
+}
+
+/// The slot is over after 125 ms, at the next request of its queue.
+#[test]
+fn a_slot_ends_by_time_when_the_queue_has_a_request_again() {
+    let mut t = table();
+    let mut current = t.read_by(1, 1_000);
+    let rival = t.read_by(2, FAR);
+    t.sends(current, Reason::NewBudget);
+    for n in 1..=12 {
+        t.at(10 * n - 1).complete(current);
+        current = t.at(10 * n).read_by(1, 1_000 + 8 * n);
+        t.sends(current, Reason::Anticipated);
+    }
+    t.at(129).complete(current);
+    t.at(130).read_by(1, 2_000);
+    t.sends(rival, Reason::NewBudget);
+}
+
+#[test]
+fn strict_guarantees_let_one_request_at_a_time_into_the_device() {
+    let mut t = table();
+    t.scheduler.tune("strict_guarantees", Value::Flag(true)).unwrap();
+    let (first, second) = (t.read_by(1, 0), t.read_by(1, 8_000));
+    t.sends(first, Reason::NewBudget);
+    t.holds(HoldReason::DepthLimit, None);
+    t.at(3).complete(first);
+    t.sends(second, Reason::Budget);
+}
+
+/// Ahead before behind, twice the distance behind counting once ahead; the oldest when it is due.
+#[test]
+fn within_a_queue_the_nearest_goes_first_until_one_is_due() {
+    let mut t = table();
+    let here = t.read_by(1, 10_000);
+    t.sends(here, Reason::NewBudget);
+    let far_ahead = t.read_by(1, 30_000);
+    let behind = t.read_by(1, 9_000);
+    let ahead = t.read_by(1, 11_000);
+    t.sends(ahead, Reason::Budget);
+    t.sends(behind, Reason::Budget);
+    t.sends(far_ahead, Reason::Budget);
+
+    let mut t = table();
+    let old = t.read_by(1, 500_000_000);
+    let head = t.read_by(1, 10_000);
+    t.at(126);
+    let near = t.read_by(1, 10_100);
+    t.sends(head, Reason::NewBudget);
+    t.sends(old, Reason::Expired);
+    t.sends(near, Reason::Budget);
+}
+
+#[test]
+fn metadata_goes_before_data_and_what_is_waited_for_before_all() {
+    let mut t = table();
+    let head = t.insert(of(1, PriorityClass::BestEffort, 4, 10_000));
+    let data = t.read_by(1, 10_100);
+    let meta = t.insert(Request {
+        flags: Flags { meta: true, ..Flags::default() },
+        ..of(1, PriorityClass::BestEffort, 4, 90_000)
+    });
+    t.sends(meta, Reason::NewBudget);
+    t.sends(head, Reason::Budget);
+    t.sends(data, Reason::Budget);
+}
+
+/// While one queue is served, requests close to its last go into it: processes that read the same place share a slot.
+#[test]
+fn a_close_cooperator_joins_the_queue_in_service() {
+    let mut t = table();
+    let first = t.read_by(1, 50_000);
+    let far = t.read_by(3, FAR);
+    t.sends(first, Reason::NewBudget);
+    t.holds(HoldReason::AwaitCompletion, None);
+    let close = t.at(1).read_by(2, 50_008);
+    t.sends(close, Reason::Budget);
+    t.holds(HoldReason::AwaitCompletion, None);
+    t.at(9).complete(first);
+    t.complete(close);
+    t.holds(HoldReason::AwaitSliceOwner, Some(at_ms(17)));
+    t.at(17).sends(far, Reason::NewBudget);
+}
+
+#[test]
+fn after_a_tenth_of_a_second_closeness_is_chance() {
+    let mut t = table();
+    let mut last = t.read_by(1, 50_000);
+    let far = t.read_by(3, FAR);
+    t.sends(last, Reason::NewBudget);
+    for n in 1..=26 {
+        t.at(4 * n).complete(last);
+        last = t.read_by(1, 50_000 + 8 * n);
+        t.sends(last, Reason::Anticipated);
+    }
+    let close = t.at(105).read_by(2, 50_300);
+    t.holds(HoldReason::AwaitCompletion, None);
+    let _ = (close, far);
+}
+
+/// Somebody new, of the usual priority, is privileged: his weight is 30 × 40, and he preempts one of weight 80.
+#[test]
+fn a_newcomer_preempts_and_is_waited_for_longer() {
+    let mut t = privileged();
+    let old = t.insert(of(1, PriorityClass::BestEffort, 0, 1_000));
+    let more = t.insert(of(1, PriorityClass::BestEffort, 0, 9_000));
+    t.sends(old, Reason::NewBudget);
+    let newcomer = t.at(2).read_by(2, FAR);
+    t.sends(newcomer, Reason::NewBudget);
+    t.holds(HoldReason::AwaitCompletion, None);
+    t.at(4).complete(old);
+    t.at(10).complete(newcomer);
+    t.holds(HoldReason::AwaitSliceOwner, Some(at_ms(30)));
+    let again = t.at(29).read_by(2, FAR + 8);
+    t.sends(again, Reason::Anticipated);
+    t.at(31).complete(again);
+    t.at(51).sends(more, Reason::NewBudget);
+}
+
+#[test]
+fn without_low_latency_a_newcomer_waits_for_his_turn() {
+    let mut t = table();
+    let old = t.insert(of(1, PriorityClass::BestEffort, 0, 1_000));
+    let more = t.insert(of(1, PriorityClass::BestEffort, 0, 9_000));
+    t.sends(old, Reason::NewBudget);
+    t.at(2).read_by(2, FAR);
+    t.sends(more, Reason::Budget);
+    t.holds(HoldReason::AwaitCompletion, None);
+}
+
+/// Eight queues within 180 ms of each other are a crowd: from the eighth on, newcomers are not privileged.
+#[test]
+fn a_crowd_is_not_privileged() {
+    for (apart, privileged) in [(10, 7), (200, 12)] {
+        let mut bfq = Bfq::new(true, 256);
+        let mut requests = Requests::default();
+        let raised = (1..=12).filter(|&n| {
+            let id = requests.add(of(n, PriorityClass::BestEffort, 4, FAR * u64::from(n)));
+            bfq.insert(at_ms(apart * u64::from(n)), &requests[id]);
+            let context = bfq.contexts.find(Some(Process::single(n))).unwrap();
+            bfq.service.get(bfq.queue_of(context, true).unwrap()).raising > 1
+        });
+        assert_eq!(raised.count(), privileged, "{apart} ms apart");
+    }
+}
+
+#[test]
+fn higher_classes_go_first_and_preempt() {
+    let mut t = table();
+    let best_effort = t.insert(of(1, PriorityClass::BestEffort, 0, 1_000));
+    let more = t.insert(of(1, PriorityClass::BestEffort, 0, 9_000));
+    t.sends(best_effort, Reason::NewBudget);
+    let real_time = t.at(1).insert(of(2, PriorityClass::RealTime, 7, FAR));
+    t.sends(real_time, Reason::NewBudget);
+    t.at(2).complete(best_effort);
+    t.at(3).complete(real_time);
+    t.holds(HoldReason::AwaitSliceOwner, Some(at_ms(11)));
+    t.at(11).sends(more, Reason::NewBudget);
+}
+
+/// Its own asynchronous writes may be sent while a process is waited for; they can only do it good.
+#[test]
+fn a_process_is_injected_its_own_writes() {
+    let mut t = table();
+    let read = t.read_by(1, 1_000);
+    t.sends(read, Reason::NewBudget);
+    t.at(2).insert(write_of(2, FAR));
+    t.holds(HoldReason::AwaitCompletion, None);
+    let own = t.at(3).insert(write_of(1, 50_000));
+    t.at(4).complete(read);
+    // The other's write is nearer to its deadline, but the queue is one for both, and its next request is the nearest.
+    t.sends(own, Reason::Injected);
+}
+
+/// A queue without processes to wait for is not waited for.
+#[test]
+fn nobody_waits_for_the_dead() {
+    let mut t = table();
+    let first = t.read_by(1, 1_000);
+    let other = t.read_by(2, FAR);
+    t.sends(first, Reason::NewBudget);
+    t.scheduler.exited(Time::ZERO, Process::single(1));
+    t.sends(other, Reason::NewBudget);
+}
+
+/// Without process information everything is one queue, and there is nobody else to wait for.
+#[test]
+fn unknown_processes_share_one_queue() {
+    let mut t = table();
+    let (far, near) = (t.read(FAR), t.read(16));
+    t.sends(near, Reason::NewBudget);
+    t.sends(far, Reason::Budget);
+    t.idles();
+}
