@@ -164,11 +164,11 @@ impl SortedIndex {
         self.below(Key::of(request)).map(|entry| entry.id)
     }
 
-    /// The requests before and behind the one with this key.
+    /// The requests before and behind the one with this key, which is in it.
     #[must_use]
     pub fn neighbours(&self, key: Key) -> [Option<RequestId>; 2] {
-        let (before, behind) = (self.below(key), self.from(Key(key.0.saturating_add(1))));
-        [before, behind].map(|entry| entry.map(|entry| entry.id))
+        let (chunk, place) = self.place(key);
+        [self.entry_before((chunk, place)), self.entry_from((chunk, place + 1))].map(|e| e.map(|e| e.id))
     }
 
     /// The nearest before `sector` and the nearest at or behind it, with their first sectors.
