@@ -6,6 +6,7 @@
 //! is full, whatever comes under the hand of a clock that goes round it.
 
 use alloc::vec::Vec;
+use core::hash::Hash;
 use core::ops::{Index, IndexMut};
 
 use hashbrown::HashMap;
@@ -27,8 +28,8 @@ impl Slot {
     }
 }
 
-struct Entry<T> {
-    key: u32,
+struct Entry<T, K> {
+    key: K,
     /// Whether the process has not ended, as far as is known.
     running: bool,
     taken: bool,
@@ -39,29 +40,23 @@ struct Entry<T> {
 }
 
 /// One value per process.
-pub(crate) struct Processes<T> {
-    entries: Vec<Entry<T>>,
+pub(crate) struct Processes<T, K = u32> {
+    entries: Vec<Entry<T, K>>,
     free: Vec<Slot>,
-    by_key: HashMap<u32, Slot>,
+    by_key: HashMap<K, Slot>,
     hand: usize,
 }
 
-impl<T> Default for Processes<T> {
+impl<T, K> Default for Processes<T, K> {
     fn default() -> Self {
         Self { entries: Vec::new(), free: Vec::new(), by_key: HashMap::new(), hand: 0 }
     }
 }
 
-impl<T: Default> Processes<T> {
+impl<T: Default, K: Copy + Eq + Hash> Processes<T, K> {
     /// The running process of that number, remembered from now on. Another, which has not been used since `stale`, may go
     /// for it; `forgotten` gets what was remembered of that one.
-    pub(crate) fn enter(
-        &mut self,
-        key: u32,
-        now: Jiffies,
-        stale: Jiffies,
-        forgotten: impl FnOnce(T),
-    ) -> Slot {
+    pub(crate) fn enter(&mut self, key: K, now: Jiffies, stale: Jiffies, forgotten: impl FnOnce(T)) -> Slot {
         if let Some(&slot) = self.by_key.get(&key) {
             self.entries[slot.index()].used = now;
             return slot;
@@ -85,7 +80,7 @@ impl<T: Default> Processes<T> {
     }
 
     /// The running process of that number, if it is remembered.
-    pub(crate) fn find(&self, key: u32) -> Option<Slot> {
+    pub(crate) fn find(&self, key: K) -> Option<Slot> {
         self.by_key.get(&key).copied()
     }
 
@@ -105,7 +100,7 @@ impl<T: Default> Processes<T> {
     }
 
     /// The process of that number has ended. What is remembered of it, if anything.
-    pub(crate) fn end(&mut self, key: u32) -> Option<Slot> {
+    pub(crate) fn end(&mut self, key: K) -> Option<Slot> {
         let slot = self.by_key.remove(&key)?;
         let entry = &mut self.entries[slot.index()];
         entry.running = false;
@@ -145,7 +140,7 @@ impl<T: Default> Processes<T> {
     }
 }
 
-impl<T> Index<Slot> for Processes<T> {
+impl<T, K> Index<Slot> for Processes<T, K> {
     type Output = T;
 
     fn index(&self, slot: Slot) -> &T {
@@ -153,7 +148,7 @@ impl<T> Index<Slot> for Processes<T> {
     }
 }
 
-impl<T> IndexMut<Slot> for Processes<T> {
+impl<T, K> IndexMut<Slot> for Processes<T, K> {
     fn index_mut(&mut self, slot: Slot) -> &mut T {
         &mut self.entries[slot.index()].value
     }
