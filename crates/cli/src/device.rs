@@ -1,63 +1,85 @@
-//! TEMPORARY
-use crate::error::Error;
-use disks::{Drive, Rotating, RotatingParameters, parameters::*};
+//! The modelled drive that a command line names.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use disks::{Drive, DriveDescription, DriveParameters, Ideal, catalogue};
+use elevator::service_time::ServiceCurve;
 use elevator::{Sector, Sectors, Span};
 use schedulers::Environment;
-pub(crate) struct Device(RotatingParameters);
-pub(crate) struct Ideal {
-    spt: f64,
+
+use crate::error::Error;
+
+/// A drive's description, with what was measured on it once.
+pub(crate) struct Device {
+    name: String,
+    description: DriveDescription,
+    capacity: Sector,
+    service_times: ServiceCurve,
 }
-impl Ideal {
-    pub(crate) fn least_time(&self, head: Option<Sector>, start: Sector, sectors: Sectors) -> Span {
-        let t = Span::from_nanos((f64::from(sectors.0) * 8_333_333.0 / self.spt) as u64);
-        if head == Some(start) { t } else { t + Span::from_millis(1) }
-    }
+
+/// What the drive could do at best.
+pub(crate) struct Best(Box<dyn Ideal>);
+
+/// Files are found as the shell finds them; those that a file names, beside that file.
+pub(crate) fn resolver(file: &str) -> io::Result<Box<dyn Read>> {
+    Ok(Box::new(File::open(file)?))
 }
+
 impl Device {
-    pub(crate) fn open(_: &str) -> Result<Self, Error> {
-        let mut p = RotatingParameters::plain("wd", 2051, 153_000, 4, 7200.0);
-        let n = 16;
-        p.layout.zones = (0..n)
-            .map(|i| ZoneParameters {
-                first_cylinder: i * 153_000 / n,
-                last_cylinder: (i + 1) * 153_000 / n - 1,
-                sectors_per_track: 2051 - 1026 * i / (n - 1),
-                track_skew: Angle::Sectors(200),
-                cylinder_skew: Angle::Sectors(300),
-                ..Default::default()
-            })
-            .collect();
-        p.mechanics.seek = SeekCurve::ThreePoint { single_ms: 2.0, average_ms: 8.9, full_ms: 21.0 };
-        p.mechanics.head_switch_ms = 0.8;
-        p.buffer.segments = 16;
-        p.buffer.write_segments = 8;
-        p.buffer.segment_sectors = 2048;
-        p.buffer.read_ahead_max = 2048;
-        p.buffer.almost_read_hits = true;
-        p.overheads.read_hit = AfterReadOrWrite { after_read_ms: 0.1, after_write_ms: 0.1 };
-        p.overheads.read_miss = p.overheads.read_hit;
-        p.overheads.write_hit = p.overheads.read_hit;
-        p.overheads.write_miss = p.overheads.read_hit;
-        p.bus.sector_ms = 512.0 / 300e6 * 1e3;
-        p.queue = QueueParameters { depth: 31, order: QueueOrder::PositioningTime { ageing: 0.01 } };
-        Ok(Self(p))
+    /// Opens what `name` names: a built-in drive or a file, with overrides in braces.
+    pub(crate) fn open(name: &str) -> Result<Self, Error> {
+        let description = describe(name)?;
+        let wrong = |e: disks::DescriptionError| Error::Input(e.to_string());
+        let capacity = description.capacity().map_err(wrong)?;
+        let service_times = description.service_curve().map_err(wrong)?;
+        description.build().map_err(wrong)?;
+        Ok(Self { name: name.to_owned(), description, capacity, service_times })
     }
-    pub(crate) fn capacity(&self) -> Sector {
-        Rotating::new(self.0.clone()).unwrap().capacity()
+
+    pub(crate) const fn capacity(&self) -> Sector {
+        self.capacity
     }
+
     pub(crate) fn depth(&self) -> u32 {
-        31
+        self.description.depth()
     }
+
     pub(crate) fn describe(&self) -> String {
-        "temporary".into()
+        format!("{}: {}", self.name, self.description.summary)
     }
+
+    /// What schedulers are told of it.
     pub(crate) fn environment(&self) -> Environment {
-        Environment::default()
+        let rotational = matches!(self.description.parameters, DriveParameters::Rotating(_));
+        Environment { service_times: self.service_times.clone(), rotational, ..Environment::default() }
     }
+
+    /// A drive of this kind, at rest.
     pub(crate) fn build(&self) -> Box<dyn Drive> {
-        Box::new(Rotating::new(self.0.clone()).unwrap())
+        self.description.build().expect("it was built when it was opened")
     }
-    pub(crate) fn ideal(&self) -> Ideal {
-        Ideal { spt: 1600.0 }
+
+    pub(crate) fn best(&self) -> Best {
+        Best(self.description.ideal().expect("it was built when it was opened"))
     }
+}
+
+impl Best {
+    /// The least time for a request with the head where the process's previous one ended.
+    pub(crate) fn least_time(&self, head: Option<Sector>, start: Sector, sectors: Sectors) -> Span {
+        let seek =
+            head.filter(|&head| head != start).map_or(Span::ZERO, |head| self.0.least_seek(head, start));
+        seek + self.0.sequential_transfer(start, sectors)
+    }
+}
+
+/// The description of a drive by name or file.
+pub(crate) fn describe(name: &str) -> Result<DriveDescription, Error> {
+    catalogue::describe(name, &mut resolver).map_err(|error| match error {
+        disks::OpenError::Unknown { .. }
+        | disks::OpenError::Override { .. }
+        | disks::OpenError::Braces(_) => Error::Usage(error.to_string()),
+        _ => Error::Input(error.to_string()),
+    })
 }

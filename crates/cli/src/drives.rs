@@ -1,4 +1,67 @@
-//! TEMPORARY
-pub(crate) fn run(_: &crate::arguments::DrivesArguments) -> Result<(), crate::Error> {
+//! `dwell drives`.
+
+use std::fs::File;
+use std::io::{BufReader, Write};
+use std::path::Path;
+
+use comfy_table::{Table, presets};
+use disks::{catalogue, validate};
+use serde_json::json;
+
+use crate::arguments::{DrivesArguments, DrivesCommand};
+use crate::device::{self, describe};
+use crate::error::Error;
+use crate::format::bytes;
+
+pub(crate) fn run(arguments: &DrivesArguments) -> Result<(), Error> {
+    match &arguments.command {
+        None | Some(DrivesCommand::List) => list(),
+        Some(DrivesCommand::Show { drive }) => show(drive),
+        Some(DrivesCommand::Validate { drive, trace, json }) => run_trace(drive, trace, *json),
+    }
+}
+
+fn list() -> Result<(), Error> {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["drive", "size", "depth", "what it is"]);
+    for drive in catalogue::built_in() {
+        let size = drive.capacity().map_or_else(|e| e.to_string(), |sectors| bytes(sectors.bytes()));
+        table.add_row([drive.name().to_owned(), size, drive.depth().to_string(), drive.summary.clone()]);
+    }
+    writeln!(std::io::stdout().lock(), "{table}")?;
+    Ok(())
+}
+
+fn show(name: &str) -> Result<(), Error> {
+    let description = describe(name)?;
+    write!(std::io::stdout().lock(), "{}", description.to_toml())?;
+    Ok(())
+}
+
+fn run_trace(name: &str, path: &Path, as_json: bool) -> Result<(), Error> {
+    let mut drive = device::describe(name)?.build().map_err(|e| Error::Input(e.to_string()))?;
+    let file = File::open(path).map_err(|e| Error::file(path.display(), &e))?;
+    let wrong = |error: validate::TraceError| Error::Input(format!("{}: {error}", path.display()));
+    let trace = validate::read_trace(BufReader::new(file)).map_err(wrong)?;
+    let found = validate::validate(&mut *drive, &trace).map_err(wrong)?;
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        let object = json!({
+            "schema_version": 1, "drive": name, "requests": found.requests, "measured_mean_ms": found.measured_mean_ms,
+            "modelled_mean_ms": found.modelled_mean_ms, "demerit_ms": found.demerit_ms,
+            "demerit_share": found.relative_demerit(),
+        });
+        writeln!(out, "{object}")?;
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "{name}: {} requests\nmean service time: {:.3} ms measured, {:.3} ms modelled\ndemerit: {:.3} ms, {:.2}% of the measured mean",
+        found.requests,
+        found.measured_mean_ms,
+        found.modelled_mean_ms,
+        found.demerit_ms,
+        found.relative_demerit() * 100.0
+    )?;
     Ok(())
 }

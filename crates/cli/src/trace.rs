@@ -1,4 +1,146 @@
-//! TEMPORARY
-pub(crate) fn run(_: &crate::arguments::TraceArguments) -> Result<(), crate::Error> {
+//! `dwell trace`.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use comfy_table::{Table, presets};
+use serde_json::json;
+use traces::write::{BlkparseWriter, DiskSimWriter, FioWriter, Written};
+use traces::{Info, Record, Recording};
+
+use crate::arguments::{Reading, TraceArguments, TraceCommand};
+use crate::error::Error;
+use crate::format::{bytes, number, percent, time};
+use crate::workload::{open_recording, options};
+
+pub(crate) fn run(arguments: &TraceArguments) -> Result<(), Error> {
+    match &arguments.command {
+        TraceCommand::Info { file, reading, json } => info(file, reading, *json),
+        TraceCommand::Convert { from, to, to_format, reading } => convert(from, to, to_format, reading),
+    }
+}
+
+fn open(path: &Path, reading: &Reading) -> Result<Recording, Error> {
+    open_recording(&path.to_string_lossy(), &options(reading, None)?)
+}
+
+fn info(path: &Path, reading: &Reading, as_json: bool) -> Result<(), Error> {
+    let mut recording = open(path, reading)?;
+    let info = Info::of(&mut recording).map_err(|e| Error::Input(e.to_string()))?;
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        writeln!(out, "{}", json!({"schema_version": 1, "file": path.display().to_string(), "info": info}))?;
+    } else {
+        writeln!(out, "{}: {}", path.display(), in_words(&info))?;
+    }
+    Ok(())
+}
+
+fn in_words(info: &Info) -> String {
+    let mut text = format!("{}\n", info.interpretation);
+    for doubt in info.interpretation.doubt() {
+        text += &format!("  {doubt}\n");
+    }
+    for (what, amount) in [("reads", info.reads), ("writes", info.writes), ("discards", info.discards)] {
+        text += &format!("  {what}: {} requests, {}\n", amount.requests, bytes(amount.bytes));
+    }
+    text += &format!(
+        "  flushes: {}\n  sequential: {} of requests{}\n  read-ahead: {} of reads; synchronous: {} of writes\n  reaches to {}\n",
+        info.flushes,
+        percent(info.sequential),
+        info.sequential_per_process
+            .map_or(String::new(), |share| format!(", {} within their process", percent(share))),
+        percent(info.read_ahead),
+        percent(info.sync_writes),
+        bytes(info.end_bytes),
+    );
+    if let Some(latency) = &info.latency {
+        text += &format!("  latency: mean {} over {} requests\n", time(latency.mean_ns as u64), latency.requests);
+    }
+    text += &sizes(info);
+    for process in info.processes.iter().take(12) {
+        let name = process.name.as_deref().unwrap_or("unnamed");
+        text += &format!("  process {} ({name}): {} requests\n", process.pid, process.reads.requests + process.writes.requests);
+    }
+    for line in info.skips.to_string().lines() {
+        text += &format!("  {line}\n");
+    }
+    text.trim_end().to_owned()
+}
+
+fn sizes(info: &Info) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["size up to", "reads", "writes"]);
+    for row in &info.sizes {
+        table.add_row([number(row.up_to_bytes as f64) + " B", row.reads.to_string(), row.writes.to_string()]);
+    }
+    format!("{table}\n")
+}
+
+/// A format that is written.
+enum Writer<W: Write> {
+    Fio(FioWriter<W>),
+    Blkparse(BlkparseWriter<W>),
+    DiskSim(DiskSimWriter<W>),
+}
+
+impl<W: Write> Writer<W> {
+    fn new(format: &str, sink: W, recording: &Recording) -> Result<Self, Error> {
+        Ok(match format {
+            "fio" => Self::Fio(FioWriter::new(sink, recording.devices())?),
+            "blkparse" => Self::Blkparse(BlkparseWriter::new(sink, recording.devices())),
+            "disksim" => Self::DiskSim(DiskSimWriter::new(sink)),
+            _ => {
+                return Err(Error::Usage(format!(
+                    "'{format}' is not written; written are fio, blkparse, disksim"
+                )));
+            }
+        })
+    }
+
+    fn write(&mut self, record: &Record, recording: &Recording) -> std::io::Result<()> {
+        match self {
+            Self::Fio(writer) => writer.write(record),
+            Self::Blkparse(writer) => {
+                let name = record.process.and_then(|pid| recording.process_name(pid));
+                writer.write(record, name.as_deref())
+            }
+            Self::DiskSim(writer) => writer.write(record),
+        }
+    }
+
+    fn finish(self) -> std::io::Result<Written> {
+        match self {
+            Self::Fio(writer) => writer.finish(),
+            Self::Blkparse(writer) => writer.finish(),
+            Self::DiskSim(writer) => writer.finish(),
+        }
+    }
+}
+
+fn convert(from: &Path, to: &Path, format: &str, reading: &Reading) -> Result<(), Error> {
+    let mut recording = open(from, reading)?;
+    // The first record is read before the writer is made, so that it knows the device.
+    let first = recording.next().transpose().map_err(|e| Error::Input(e.to_string()))?;
+    let sink: Box<dyn Write> = if to == Path::new("-") {
+        Box::new(std::io::stdout().lock())
+    } else {
+        Box::new(File::create(to).map_err(|e| Error::file(to.display(), &e))?)
+    };
+    let mut writer = Writer::new(format, BufWriter::new(sink), &recording)?;
+    let mut next = first;
+    while let Some(record) = next {
+        writer.write(&record, &recording)?;
+        next = recording.next().transpose().map_err(|e| Error::Input(e.to_string()))?;
+    }
+    let Written { written, left_out, rounded } = writer.finish()?;
+    eprintln!("{}: {}", from.display(), recording.interpretation());
+    eprintln!(
+        "{written} requests written, {left_out} left out as {format} has no word for them, {rounded} rounded"
+    );
+    for line in recording.skips().to_string().lines() {
+        eprintln!("{}: {line}", from.display());
+    }
     Ok(())
 }

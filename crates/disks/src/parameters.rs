@@ -46,7 +46,7 @@ pub struct RotatingParameters {
 ///   read, the three drives measured with that setting answered 25 from the buffer; the one that keeps it, all 41.
 /// - The segment set aside for writes is.
 /// - A head that lands within the wanted sectors begins there, if the drive says it can and is off the bus.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Fidelity {
     /// Every answer as DiskSim 4.0 gives it, known errors included.
     #[serde(rename = "disksim")]

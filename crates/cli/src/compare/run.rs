@@ -115,7 +115,7 @@ fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {
     plan.workload.start(&mut machine);
     let at = plan.at_most.map_or(Time::MAX, |span| Time::ZERO + span);
     let ended = machine.run(Stop { at, asked: interrupt::requested });
-    let ideal = plan.device.ideal();
+    let ideal = plan.device.best();
     let limit = machine
         .limit(&mut |head, io| match io.op {
             Op::Read | Op::Write => ideal.least_time(head, io.start, io.sectors),
