@@ -61,7 +61,7 @@ fn in_words(info: &Info) -> String {
     text += &sizes(info);
     for process in info.processes.iter().take(12) {
         let name = process.name.as_deref().unwrap_or("unnamed");
-        text += &format!("  process {} ({name}): {} requests\n", process.pid, process.reads.requests + process.writes.requests);
+        text += &format!("  process {} ({name}): {} requests\n", process.pid, process.total.requests);
     }
     for line in info.skips.to_string().lines() {
         text += &format!("  {line}\n");
