@@ -120,7 +120,7 @@ fn one_at_a_time() {
 #[test]
 fn driver_policies() {
     for trace in ["open", "heavy"] {
-        let mut by = |name: &str, policy: &mut dyn Policy| {
+        let by = |name: &str, policy: &mut dyn Policy| {
             check(&format!("{trace}.{name}"), trace, "cheetah9LP.diskspecs", policy, 1, BUFFER_ON);
         };
         by("fcfs", &mut Fcfs);

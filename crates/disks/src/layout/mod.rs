@@ -83,8 +83,6 @@ pub(crate) struct Spot {
 pub(crate) struct Stretch {
     /// The sector's own place.
     pub(crate) spot: Spot,
-    /// First sector of the track.
-    pub(crate) first: u64,
     /// The sector behind the last that can be reached without leaving the track.
     pub(crate) end: u64,
     /// The sector behind the track's last.
@@ -216,7 +214,7 @@ impl Layout {
         } else {
             u32::from(track.offset) + (sector - first) as u32
         };
-        let plain = Stretch { spot: band.spot(track, on_track), first, end: track_end, track_end };
+        let plain = Stretch { spot: band.spot(track, on_track), end: track_end, track_end };
         if self.remapped.is_empty() { plain } else { self.regard_remapped(sector, plain) }
     }
 

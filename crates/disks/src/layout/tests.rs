@@ -54,7 +54,7 @@ fn sectors_never_share_a_place() {
                 let s = layout.stretch(sector);
                 let key = (s.spot.cylinder, s.spot.head, s.spot.sector);
                 assert!(seen.insert(key), "{sparing:?} {mapping:?} {sector}");
-                assert!(s.first <= sector && sector < s.end && s.end == s.track_end);
+                assert!(layout.track(sector).0 <= sector && sector < s.end && s.end == s.track_end);
                 assert!(s.spot.sector < layout.per_track(sector));
             }
         }

@@ -1,3 +1,5 @@
+#![allow(dead_code, reason = "each test uses its part")]
+#![allow(unreachable_pub, missing_docs, reason = "shared between tests")]
 //! Where the measured drives are, and a host in front of a drive.
 
 use std::fs::File;
