@@ -36,7 +36,7 @@ pub(crate) struct Mechanics {
 #[non_exhaustive]
 pub enum MechanicsError {
     /// The platters must turn.
-    #[error("revolutions per minute must lie between 1 and 1,000,000")]
+    #[error("revolutions per minute must lie between 60 and 1,000,000")]
     Rotation,
     /// A measured curve needs points with rising distances.
     #[error("a measured seek curve needs at least one point, and its distances must rise")]
@@ -50,7 +50,8 @@ const HOUR_MS: f64 = 3_600_000.0;
 
 impl Mechanics {
     pub(crate) fn new(p: &MechanicsParameters, cylinders: u32) -> Result<Self, MechanicsError> {
-        if !(1.0..=1e6).contains(&p.revolutions_per_minute) {
+        // A slower one would overflow the conversions between angles and times.
+        if !(60.0..=1e6).contains(&p.revolutions_per_minute) {
             return Err(MechanicsError::Rotation);
         }
         let sound = |ms: f64| (0.0..=HOUR_MS).contains(&ms);

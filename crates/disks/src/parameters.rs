@@ -192,7 +192,7 @@ pub struct MechanicsParameters {
     pub write_settle_ms: f64,
     /// Time to activate another head; runs beside a seek.
     pub head_switch_ms: f64,
-    /// Revolutions per minute, above 0.
+    /// Revolutions per minute, 60 to 1,000,000.
     pub revolutions_per_minute: f64,
 }
 
