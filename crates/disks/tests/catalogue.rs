@@ -6,7 +6,8 @@ mod common;
 use std::io::{self, Read};
 
 use disks::parameters::{Caching, FastWrite, ReadAhead};
-use disks::{DriveDescription, DriveParameters, RotatingParameters, catalogue};
+use disks::{Command, DriveDescription, DriveParameters, RotatingParameters, Tag, catalogue};
+use elevator::{Op, Sector, Sectors, Time};
 
 fn no_files(_: &str) -> io::Result<Box<dyn Read>> {
     Err(io::Error::from(io::ErrorKind::NotFound))
@@ -146,5 +147,55 @@ fn drives_of_disksim_survive_as_toml() {
         let drive = catalogue::describe(&format!("{name}.diskspecs"), &mut open).unwrap();
         let again = DriveDescription::parse(&drive.source, &drive.to_toml()).unwrap();
         assert_eq!(again, drive, "{name}");
+    }
+}
+
+/// Any number of a description may be wild: it is refused, or the drive that it makes serves requests.
+#[test]
+fn wild_numbers_are_refused_or_served() {
+    let wild =
+        ["0", "1", "3", "255", "65535", "4294967295", "3600000.0", "0.0", "1e-9", "1e300", "-1", "1e12"];
+    let rotating = DriveDescription::parse("small", SMALL).unwrap();
+    let name = "ssd-sata{translation.tracked_pages_max=4096}";
+    for drive in [rotating, catalogue::describe(name, &mut no_files).unwrap()] {
+        let text = drive.to_toml();
+        let lines: Vec<&str> = text.lines().collect();
+        let numbers = (0..lines.len())
+            .filter(|&i| lines[i].split_once(" = ").is_some_and(|(_, value)| value.parse::<f64>().is_ok()));
+        for i in numbers {
+            for value in wild {
+                let (key, _) = lines[i].split_once(" = ").unwrap();
+                // A drive of billions of tracks or pages is sound, but no test should hold it.
+                let large = ["cylinders", "capacity_sectors", "last_cylinder", "tracked_pages_max"];
+                if large.contains(&key) && value.len() > 3 {
+                    continue;
+                }
+                let changed = format!("{key} = {value}");
+                let text = [&lines[..i], &[changed.as_str()], &lines[i + 1..]].concat().join("\n");
+                if let Ok(drive) = DriveDescription::parse("wild", &text) {
+                    serve_a_few(&drive, &changed);
+                }
+            }
+        }
+    }
+}
+
+fn serve_a_few(description: &DriveDescription, changed: &str) {
+    let Ok(mut drive) = description.build() else { return };
+    let capacity = drive.capacity().0;
+    let mut now = Time::ZERO;
+    for (i, op) in [Op::Write, Op::Read, Op::Read, Op::Write, Op::Flush].into_iter().enumerate() {
+        let start = Sector(capacity / 2 / (i as u64 + 1));
+        let sectors = if op == Op::Flush { Sectors::ZERO } else { Sectors(8.min(capacity as u32)) };
+        drive.submit(now, Command { tag: Tag(0), op, start, sectors, fua: i == 3 });
+        let mut steps = 0;
+        loop {
+            now = now.max(drive.next_event().unwrap_or_else(|| panic!("{changed}: {op:?} is lost")));
+            if drive.poll(now).is_some() {
+                break;
+            }
+            steps += 1;
+            assert!(steps < 1_000_000, "{changed}: {op:?} does not end");
+        }
     }
 }

@@ -13,9 +13,18 @@ use super::error::Problem;
 const LONGEST_MS: f64 = 3_600_000.0;
 /// The fields that may be negative: some published drives settle sooner for a write.
 const SIGNED: [&str; 2] = ["write_settle_ms", "seek_delta_ms"];
-/// Parts of a whole, or factors that a wild value would make a time overflow.
-const FACTORS: [(&str, f64); 4] =
-    [("write_watermark", 1.0), ("read_watermark", 1.0), ("ageing", 1000.0), ("scale", 1000.0)];
+/// The slowest bus: 51 KB a second.
+const SECTOR_MS: f64 = 10.0;
+/// Parts of a whole, and factors by which a wild value would make a time overflow.
+const HIGHEST: [(&str, f64); 7] = [
+    ("write_watermark", 1.0),
+    ("read_watermark", 1.0),
+    ("ageing", 1000.0),
+    ("scale", 1000.0),
+    ("sector_ms", SECTOR_MS),
+    ("host_read_sector_ms", SECTOR_MS),
+    ("host_write_sector_ms", SECTOR_MS),
+];
 
 /// Takes a text out of a table.
 pub(super) fn take_text(
@@ -60,7 +69,7 @@ fn range(key: &str) -> (f64, f64) {
     if SIGNED.contains(&key) {
         return (-LONGEST_MS, LONGEST_MS);
     }
-    if let Some((_, high)) = FACTORS.iter().find(|(name, _)| *name == key) {
+    if let Some((_, high)) = HIGHEST.iter().find(|(name, _)| *name == key) {
         return (0.0, *high);
     }
     if key.ends_with("_ms") { (0.0, LONGEST_MS) } else { (0.0, 1e15) }
