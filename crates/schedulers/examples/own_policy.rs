@@ -1,0 +1,98 @@
+//! A policy of one's own: reads first, but no write waits longer than it must. `docs/own-policy.md` walks through it.
+//!
+//! `cargo run -p schedulers --example own_policy` holds it to the contract with a million operations.
+
+use elevator::model::{Config, run};
+use elevator::queue::Options;
+use elevator::{
+    Candidate, Direction, Growth, Reason, Request, RequestId, Span, Time, Tunable, TuneError, Value, View,
+    WorkConserving, tunables,
+};
+use schedulers::fifo::{Fifo, Links};
+use schedulers::registry::{Listing, Make};
+use schedulers::work_conserving::Bare;
+
+tunables! {
+    /// What can be tuned in reads-first.
+    pub struct Tunables {
+        /// How long a write may be passed by reads. Longer suits readers, shorter those who wait for writes.
+        patience: Span = Span::from_millis(200), Span::ZERO, Span::from_secs(60);
+    }
+}
+
+/// Reads in order of arrival, then writes; but a write that has waited for `patience` goes before all reads.
+#[derive(Default)]
+pub struct ReadsFirst {
+    tunables: Tunables,
+    links: Links,
+    lists: [Fifo; 2],
+}
+
+/// How the policy is found by its name.
+pub const LISTING: Listing = Listing {
+    name: "reads-first",
+    version: "",
+    plain: true,
+    about: "reads first, but no write waits longer than it must",
+    source: "docs/own-policy.md",
+    tunables: Tunables::TABLE,
+    make: Make::WorkConserving(|_| Box::new(ReadsFirst::default())),
+};
+
+impl ReadsFirst {
+    fn oldest(&self, direction: Direction) -> Option<RequestId> {
+        self.lists[direction as usize].front()
+    }
+}
+
+impl WorkConserving for ReadsFirst {
+    fn insert(&mut self, _now: Time, request: &Request) {
+        self.links.push_back(&mut self.lists[request.direction() as usize], request.id);
+    }
+
+    fn merged(&mut self, _now: Time, _request: &Request, growth: Growth<'_>) {
+        if let Some(absorbed) = growth.absorbed {
+            self.links.remove(&mut self.lists[absorbed.direction() as usize], absorbed.id);
+        }
+    }
+
+    fn candidate(&mut self, now: Time, view: &View<'_>) -> Option<Candidate> {
+        let (read, write) = (self.oldest(Direction::Read), self.oldest(Direction::Write));
+        let due = |id: &RequestId| view.requests[*id].arrived + self.tunables.patience <= now;
+        if let Some(id) = write.filter(due) {
+            return Some(Candidate { id, urgent: true, reason: Reason::Expired });
+        }
+        let id = read.or(write)?;
+        Some(Candidate { id, urgent: false, reason: Reason::FirstCome })
+    }
+
+    fn take(&mut self, _now: Time, request: &Request) {
+        self.links.remove(&mut self.lists[request.direction() as usize], request.id);
+    }
+
+    fn tunables(&self) -> &'static [Tunable] {
+        Tunables::TABLE
+    }
+
+    fn tunable(&self, name: &str) -> Option<Value> {
+        self.tunables.get(name)
+    }
+
+    fn tune(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
+        self.tunables.set(name, value)
+    }
+}
+
+fn main() -> Result<(), String> {
+    for depth in [1, 31] {
+        let options = Options { depth, ..Options::default() };
+        let config = Config { seed: 42, operations: 500_000, options, switches: true, ..Config::default() };
+        let report = run(&config, &mut |_| Box::new(Bare::new(Box::new(ReadsFirst::default()))))?;
+        println!(
+            "depth {depth}: {} submissions kept the contract; the longest wait was {}, the digest {:016x}",
+            report.finished, report.longest_wait, report.digest
+        );
+    }
+    println!("as --scheduler {}: {}", LISTING.name, LISTING.about);
+    Ok(())
+}
