@@ -206,6 +206,7 @@ impl Bfq {
             self.service.count_weight(id);
         }
         self.raised_busy += u32::from(raised);
+        self.note_woken(id);
     }
 
     /// The queue has no requests, and the device is not kept idle for it.

@@ -150,6 +150,13 @@ impl Bfq {
         self.queues[waker].woken = Some(self.queues.handle(id));
     }
 
+    /// Of the queues that another one wakes, that one remembers the latest that turned busy.
+    pub(super) fn note_woken(&mut self, id: QueueId) {
+        if let Some(waker) = self.queues.resolve(self.queues[id].waker) {
+            self.queues[waker].woken = Some(self.queues.handle(id));
+        }
+    }
+
     /// A queue that has a request which fits into its budget.
     fn has_fitting(&self, id: QueueId) -> bool {
         self.service.get(id).busy && self.fits(id)

@@ -42,7 +42,8 @@
 //!   injection after a whole `slice_idle`) is left out.
 //! - A close cooperator is the nearest of the two neighbours in sector order; the source's choice depends on the shape
 //!   of its tree.
-//! - Of several queues that one queue wakes, only the latest is remembered.
+//! - Of several queues that one queue wakes, only the latest to turn busy is remembered, where the source keeps a list
+//!   of which it looks at the first.
 //! - A class changed while the queue is busy moves it in the count of busy queues; the source forgets to.
 //! - What may queue is counted here in requests that the scheduler has, out of `nr_requests`; synchronous writes are not
 //!   told from reads. Processes that the host does not name share one queue, as a loop device's worker does.
@@ -52,7 +53,8 @@
 //! Devices so fast that a microsecond a request matters; throughput at any price (`low_latency` off helps).
 //!
 //! # Sources
-//! `block/bfq-iosched.c`, `block/bfq-wf2q.c`, `Documentation/block/bfq-iosched.rst`, Linux 6.x, read for their behaviour;
+//! `block/bfq-iosched.c` (of 2024 or later: several actuators, cached time) and `block/bfq-wf2q.c` (of the same generation),
+//! Linux 6.x, read for their behaviour; what 6.18 itself changed since was not compared line by line.
 //! P. Valente and A. Avanzini, "Evolution of the BFQ Storage I/O Scheduler" (2015).
 
 mod arrival;

@@ -44,7 +44,7 @@ pub(super) struct Entity {
     finish: u64,
     /// Sectors that it may be served in one go.
     pub(super) budget: u64,
-    /// Sectors that it was charged since it was last chosen.
+    /// Sectors that it was charged of this budget, in service or injected while another was.
     pub(super) service: u64,
     pub(super) weight: u32,
     /// Its weight when it is not raised.
@@ -349,12 +349,14 @@ impl Service {
     }
 
     fn leave(&mut self, id: QueueId, place: Place) {
-        if self.in_service == Some(id) {
-            let entity = self.get_mut(id);
-            entity.finish = entity.start + virtual_length(entity.service, u64::from(entity.weight));
+        let in_service = self.in_service == Some(id);
+        let entity = self.get_mut(id);
+        // One that is not in service may have been served too: its requests were injected.
+        entity.finish = entity.start + virtual_length(entity.service, u64::from(entity.weight));
+        if in_service {
             self.in_service = None;
         } else {
-            self.get_mut(id).service = 0;
+            entity.service = 0;
         }
         match place {
             Place::Active => self.extract_active(id),
@@ -439,9 +441,7 @@ impl Service {
         let id = self.next?;
         self.in_service = Some(id);
         self.extract_active(id);
-        let entity = self.get_mut(id);
-        entity.service = 0;
-        entity.place = Place::InService;
+        self.get_mut(id).place = Place::InService;
         self.update_next(None, false, now);
         Some(id)
     }
