@@ -20,6 +20,7 @@ mod averages;
 pub mod bfq;
 pub mod c_scan;
 pub mod cfq_2003;
+pub mod cfq_2_6_32;
 pub mod cfq_2_6_9;
 pub mod cooperative;
 pub mod deadline;

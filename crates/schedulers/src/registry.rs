@@ -9,8 +9,8 @@ use elevator::service_time::ServiceCurve;
 use elevator::{Scheduler, Tunable, WorkConserving};
 
 use crate::{
-    anticipatory, bfq, c_scan, cfq_2_6_9, cfq_2003, cooperative, deadline, kyber, look, mq_deadline, noop, sptf, sstf,
-    stream,
+    anticipatory, c_scan, cfq_2_6_9, cfq_2_6_32, cfq_2003, cooperative, deadline, look, mq_deadline, noop,
+    sptf, sstf,
 };
 
 /// What a policy is told of where it will run, when it is made.
@@ -123,9 +123,7 @@ const FILES: &[&[Listing]] = &[
     cooperative::LISTINGS,
     cfq_2003::LISTINGS,
     cfq_2_6_9::LISTINGS,
-    kyber::LISTINGS,
-    bfq::LISTINGS,
-    stream::LISTINGS,
+    cfq_2_6_32::LISTINGS,
 ];
 
 /// What a wrapper wraps when it is named without one.

@@ -6,7 +6,7 @@ use elevator::Span;
 use elevator::queue::Identity::{self, Same, Shown};
 use support::{CAPACITY, Outcomes, Program, World};
 
-const WAITING: [&str; 3] = ["anticipatory-2.6.9", "anticipatory-2.6.32", "cooperative"];
+const WAITING: [&str; 4] = ["anticipatory-2.6.9", "anticipatory-2.6.32", "cooperative", "cfq-2.6.32"];
 
 /// Four processes, each reading a file of its own, far apart.
 fn par_read(scheduler: &str, identity: Identity) -> Outcomes {

@@ -12,6 +12,11 @@ const POLICIES: &[&str] = &[
     "anticipatory-2.6.9{antic_expire=0, hz=100}",
     "cooperative",
     "cooperative{groups_max=2, group_lifetime=5ms, exit_threshold=0}",
+    "cfq-2003",
+    "cfq-2.6.9{quantum=1}",
+    "cfq-2.6.32",
+    "cfq-2.6.32{hz=1000, slice_sync=5ms, slice_async=3ms, slice_idle=2ms, quantum=1}",
+    "cfq-2.6.32{low_latency=off, slice_idle=0}",
 ];
 
 fn make(policy: &str) -> Box<dyn Scheduler> {

@@ -1,0 +1,54 @@
+//! Whether the device takes several requests at once and uses it: found out by looking.
+
+/// Requests in the device from which on it counts as queueing (`CFQ_HW_QUEUE_MIN`).
+const DEEP: u32 = 5;
+
+/// Completions under load between two judgements.
+const SAMPLES: u32 = 50;
+
+/// The judgement, and what it will next be made from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hardware {
+    /// It queues (`hw_tag`). Assumed until shown otherwise.
+    pub(super) queues: bool,
+    samples: u32,
+    /// Most requests that it had at once of late (`rq_in_driver_peak`).
+    peak: u32,
+}
+
+impl Hardware {
+    pub(super) const fn new() -> Self {
+        Self { queues: true, samples: 0, peak: 0 }
+    }
+
+    /// A request completes: so many were queued, and so many in the device with it.
+    pub(super) fn sample(&mut self, queued: u32, in_driver: u32) {
+        self.peak = self.peak.max(in_driver);
+        if queued <= DEEP && in_driver <= DEEP {
+            return; // too little load to tell
+        }
+        if self.samples < SAMPLES {
+            self.samples += 1;
+            return;
+        }
+        *self = Self { queues: self.peak >= DEEP, samples: 0, peak: 0 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_takes_one_at_a_time_is_found_out_under_load() {
+        let mut hardware = Hardware::new();
+        (0..1_000).for_each(|_| hardware.sample(5, 1));
+        assert!(hardware.queues, "too little load to tell");
+        (0..50).for_each(|_| hardware.sample(6, 1));
+        assert!(hardware.queues);
+        hardware.sample(6, 1);
+        assert!(!hardware.queues);
+        (0..51).for_each(|_| hardware.sample(6, 5));
+        assert!(hardware.queues);
+    }
+}
