@@ -34,7 +34,8 @@ pub(crate) struct Context {
     pub(crate) grown: u64,
     malformed_run: u32,
     understood: bool,
-    first_malformed: Option<Error>,
+    /// The error to return if the lines that are not understood go on.
+    first_of_run: Option<Error>,
     /// The unit of time stamps and how it is known, once a parser has settled it.
     pub(crate) unit: Option<(TimeUnit, UnitSource)>,
     /// Whether the clock counts from an epoch, so that times are moved to begin at zero.
@@ -56,7 +57,7 @@ impl Context {
             grown: 0,
             malformed_run: 0,
             understood: false,
-            first_malformed: None,
+            first_of_run: None,
             unit: None,
             epoch_clock: false,
             event: None,
@@ -106,21 +107,23 @@ impl Context {
     /// A line could not be understood: counted, or an error where that is the rule and not the exception.
     #[cold]
     pub(crate) fn malformed(&mut self, bad: Bad, line: &[u8]) -> Result<(), Error> {
-        self.malformed_run += 1;
         self.skips.add(Oddity::Malformed, 1, self.place);
+        self.malformed_run += 1;
+        let first_of_run = match self.first_of_run.take() {
+            Some(error) if self.malformed_run > 1 => error,
+            _ => self.malformed_error(bad, line),
+        };
         let hopeless = self.malformed_run >= MALFORMED_RUN_MAX;
         if self.options.strict || hopeless || self.devices.entries().len() >= DEVICES_MAX {
-            return Err(self.malformed_error(bad, line));
+            return Err(first_of_run);
         }
-        if !self.understood && self.first_malformed.is_none() {
-            self.first_malformed = Some(self.malformed_error(bad, line));
-        }
+        self.first_of_run = Some(first_of_run);
         Ok(())
     }
 
     /// At the end: a file of which nothing was understood is an error and not an empty recording.
     pub(crate) fn nothing_understood(&mut self) -> Result<(), Error> {
-        match self.first_malformed.take() {
+        match self.first_of_run.take() {
             Some(error) if !self.understood => Err(error),
             _ => Ok(()),
         }

@@ -37,6 +37,8 @@ const HELD_MAX: usize = 65_536;
 const LOOK_BACK: usize = 32;
 /// Starts that one event may concern: more than a request of the largest size has pages.
 const PARTS_MAX: usize = 4_096;
+/// Devices among which a completion on another one is looked for: a disk's partitions.
+const STARTED_MAX: usize = 16;
 /// How long a write with FUA or preflush waits for a second completion, in nanoseconds of the recording.
 const LINGER: u64 = 1_000_000_000;
 
@@ -79,6 +81,8 @@ pub(crate) struct Paired<E> {
     ended: bool,
     completions_seen: bool,
     scratch: Vec<u64>,
+    /// Devices that starts name.
+    started: Vec<DeviceId>,
 }
 
 impl<E: EventSource> Paired<E> {
@@ -95,6 +99,7 @@ impl<E: EventSource> Paired<E> {
             ended: false,
             completions_seen: false,
             scratch: Vec::new(),
+            started: Vec::new(),
         }
     }
 
@@ -119,10 +124,27 @@ impl<E: EventSource> Paired<E> {
                 Ok(())
             }
             Kind::End(_) => {
+                let device = self.submitted_to(device, op, event);
                 self.completed(event, op, device, context);
                 Ok(())
             }
         }
+    }
+
+    /// The device that starts name where completions name `device`: `block_bio_queue` has the partition, completions
+    /// the disk, both with the disk's sectors.
+    fn submitted_to(&mut self, device: DeviceId, op: Op, event: &Event) -> DeviceId {
+        if self.started.contains(&device) || self.started.len() >= STARTED_MAX {
+            return device;
+        }
+        let to = event.sector.saturating_add(event.sectors.max(1));
+        for candidate in self.started.clone() {
+            self.find_overlapping(candidate, op, event.sector, to);
+            if !self.scratch.is_empty() {
+                return candidate;
+            }
+        }
+        device
     }
 
     fn start(&mut self, event: &Event, op: Op, device: DeviceId, context: &mut Context) -> Result<(), Error> {
@@ -147,6 +169,9 @@ impl<E: EventSource> Paired<E> {
     }
 
     fn hold(&mut self, record: Record, event: &Event) {
+        if !self.started.contains(&record.device) && self.started.len() < STARTED_MAX {
+            self.started.push(record.device);
+        }
         let seq = self.first + self.held.len() as u64;
         if record.op == Op::Flush {
             self.flushes.push_back(seq);

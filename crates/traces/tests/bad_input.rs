@@ -43,10 +43,7 @@ fn a_file_of_another_format_is_an_error_and_not_an_empty_recording() {
     );
     let noise = "lorem ipsum dolor\n".repeat(300);
     let failure = error("noise", &noise, &of(Format::Ftrace));
-    assert!(
-        failure.starts_with("noise, line 101, event: expected a line of an ftrace recording"),
-        "{failure}"
-    );
+    assert!(failure.starts_with("noise, line 2, event: expected a line of an ftrace recording"), "{failure}");
     let failure = error("noise", &noise, &Options::default());
     assert!(
         failure.starts_with("noise: in none of the formats that are known; name it if it is one of ftrace")

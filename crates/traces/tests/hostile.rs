@@ -150,9 +150,9 @@ impl<F: FnMut(u64) -> String> Read for Endless<F> {
 fn count(name: &str, lines: u64, line: impl FnMut(u64) -> String + 'static) -> (u64, Result<(), String>) {
     let source = Endless { line, lines, left: Vec::new() };
     let options = Options { device: DeviceChoice::All, ..Options::default() };
-    let mut recording = traces::open(name, Box::new(source), &options).expect("a format");
+    let recording = traces::open(name, Box::new(source), &options).expect("a format");
     let mut records = 0;
-    while let Some(record) = recording.next() {
+    for record in recording {
         match record {
             Ok(_) => records += 1,
             Err(error) => return (records, Err(error.to_string())),
