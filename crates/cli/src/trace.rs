@@ -56,7 +56,8 @@ fn in_words(info: &Info) -> String {
         bytes(info.end_bytes),
     );
     if let Some(latency) = &info.latency {
-        text += &format!("  latency: mean {} over {} requests\n", time(latency.mean_ns as u64), latency.requests);
+        text +=
+            &format!("  latency: mean {} over {} requests\n", time(latency.mean_ns as u64), latency.requests);
     }
     text += &sizes(info);
     for process in info.processes.iter().take(12) {

@@ -9,8 +9,8 @@ use elevator::service_time::ServiceCurve;
 use elevator::{Scheduler, Tunable, WorkConserving};
 
 use crate::{
-    anticipatory, c_scan, cfq_2_6_9, cfq_2_6_32, cfq_2003, cooperative, deadline, look, mq_deadline, noop,
-    sptf, sstf,
+    anticipatory, bfq, c_scan, cfq_2_6_9, cfq_2_6_32, cfq_2003, cooperative, deadline, kyber, look,
+    mq_deadline, noop, sptf, sstf, stream,
 };
 
 /// What a policy is told of where it will run, when it is made.
@@ -124,6 +124,9 @@ const FILES: &[&[Listing]] = &[
     cfq_2003::LISTINGS,
     cfq_2_6_9::LISTINGS,
     cfq_2_6_32::LISTINGS,
+    kyber::LISTINGS,
+    bfq::LISTINGS,
+    stream::LISTINGS,
 ];
 
 /// What a wrapper wraps when it is named without one.
