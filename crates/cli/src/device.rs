@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
 use disks::{Drive, DriveDescription, DriveParameters, Ideal, catalogue};
 use elevator::service_time::ServiceCurve;
@@ -21,9 +22,14 @@ pub(crate) struct Device {
 /// What the drive could do at best.
 pub(crate) struct Best(Box<dyn Ideal>);
 
-/// Files are found as the shell finds them; those that a file names, beside that file.
-pub(crate) fn resolver(file: &str) -> io::Result<Box<dyn Read>> {
-    Ok(Box::new(File::open(file)?))
+/// Opens files for a description: those that a description names lie beside it.
+fn resolver(description: &str) -> impl FnMut(&str) -> io::Result<Box<dyn Read>> {
+    let beside = Path::new(description).parent().map(Path::to_owned).unwrap_or_default();
+    let description = description.to_owned();
+    move |file| {
+        let path = if file == description { PathBuf::from(file) } else { beside.join(file) };
+        Ok(Box::new(File::open(path)?))
+    }
 }
 
 impl Device {
@@ -76,7 +82,8 @@ impl Best {
 
 /// The description of a drive by name or file.
 pub(crate) fn describe(name: &str) -> Result<DriveDescription, Error> {
-    catalogue::describe(name, &mut resolver).map_err(|error| match error {
+    let file = name.split('{').next().unwrap_or(name);
+    catalogue::describe(name, &mut resolver(file)).map_err(|error| match error {
         disks::OpenError::Unknown { .. }
         | disks::OpenError::Override { .. }
         | disks::OpenError::Braces(_) => Error::Usage(error.to_string()),

@@ -47,6 +47,7 @@ pub struct RotatingParameters {
 /// - The segment set aside for writes is.
 /// - A head that lands within the wanted sectors begins there, if the drive says it can and is off the bus.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Fidelity {
     /// Every answer as DiskSim 4.0 gives it, known errors included.
     #[serde(rename = "disksim")]
