@@ -45,6 +45,7 @@ pub struct RotatingParameters {
 /// - With [`KeepRequested::PushOut`], data that was sent is given up at once: of 137 reads of data that had just been
 ///   read, the three drives measured with that setting answered 25 from the buffer; the one that keeps it, all 41.
 /// - The segment set aside for writes is.
+/// - The drive's own queue reckons with a write's settling when it orders by positioning time.
 /// - A head that lands within the wanted sectors begins there, if the drive says it can and is off the bus.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

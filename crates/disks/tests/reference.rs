@@ -130,14 +130,10 @@ fn driver_policies() {
     }
 }
 
-/// Wider at the tail: orders by positioning time are chaotic, one choice between two that are a microsecond apart moves
-/// all that follow, and the reference loses some nanoseconds of phase an access that ours does not.
-const IN_THE_DRIVE: (f64, f64) = (0.015, 0.06);
-
 #[test]
 fn sixteen_in_the_drive_by_positioning_time() {
     for trace in ["open", "heavy"] {
-        check(&format!("{trace}.ncq16_sptf"), trace, "cheetah9LP.diskspecs", &mut Fcfs, 16, IN_THE_DRIVE);
+        check(&format!("{trace}.ncq16_sptf"), trace, "cheetah9LP.diskspecs", &mut Fcfs, 16, BUFFER_ON);
     }
 }
 

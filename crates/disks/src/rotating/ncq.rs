@@ -4,7 +4,7 @@ use super::Rotating;
 use super::access::Head;
 use super::task::{Hit, TaskId};
 use crate::mechanics::Picos;
-use crate::parameters::QueueOrder;
+use crate::parameters::{Fidelity, QueueOrder};
 
 impl Rotating {
     /// The best of the waiting commands that can be served now. The same ones again give the same answer.
@@ -72,11 +72,15 @@ impl Rotating {
     }
 
     /// The arm's move to a sector and the wait after it, if it begins at once.
+    ///
+    /// DiskSim's own queue forgets that a write has to settle, and so loses a revolution on some writes that it chose for
+    /// being near: inferred from the reference answers, which are met with this and missed by 3% without.
     pub(super) fn positioning_picos(&self, now: Picos, sector: u64, write: bool) -> Picos {
         let head = self.head_at(now);
         let spot = self.layout.stretch(sector).spot;
         let begin = now.max(head.at);
-        let seek = head.seek_to(&self.mechanics, &spot, write);
+        let settles = write && self.fidelity == Fidelity::Drive;
+        let seek = head.seek_to(&self.mechanics, &spot, settles);
         let angle = head.angle_at(&self.mechanics, begin + seek);
         let time = seek + self.mechanics.latency(angle, spot.angle);
         if write { time.max(self.timing.minimum_seek_delay) } else { time }
