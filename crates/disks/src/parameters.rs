@@ -42,7 +42,7 @@ pub struct RotatingParameters {
 ///   has come to rest has nothing to hide it behind.
 /// - With [`FastWrite::Sequential`], a write that extends nothing is no hit: its overhead is that of a miss, where that
 ///   is larger.
-/// - With [`KeepRequested::PushOut`], data that was sent is given up at once: of 137 reads of data that had just been
+/// - With [`KeepRequested::PushOut`], data that was sent is given up at once: of 134 reads of data that had just been
 ///   read, the three drives measured with that setting answered 25 from the buffer; the one that keeps it, all 41.
 /// - The segment set aside for writes is.
 /// - The drive's own queue reckons with a write's settling when it orders by positioning time.
