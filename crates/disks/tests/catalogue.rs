@@ -1,6 +1,5 @@
 //! Drives by name, by file, and with overrides; and what is said of wrong ones.
 
-#[allow(dead_code, reason = "what other tests use of it")]
 mod common;
 
 use std::io::{self, Read};
