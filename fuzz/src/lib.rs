@@ -11,7 +11,9 @@ use traces::{DeviceChoice, Format, Info, Options, StartEvent, TimeUnit};
 pub fn read(format: Option<Format>, data: &[u8]) {
     let Some((&choice, content)) = data.split_last() else { return };
     let options = options(format, choice);
-    let Ok(mut recording) = traces::open("fuzz", Box::new(Cursor::new(content.to_vec())), &options) else { return };
+    let Ok(mut recording) = traces::open("fuzz", Box::new(Cursor::new(content.to_vec())), &options) else {
+        return;
+    };
     let mut gatherer = Info::gatherer();
     let mut records = Vec::new();
     let mut latest = elevator::Time::ZERO;
