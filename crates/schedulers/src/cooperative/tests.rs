@@ -1,1 +1,217 @@
+//! Decision tables: what groups change, and what they leave as it is in 2.6.9.
 
+use elevator::{Decision, HoldReason, Leave, Process, Reason, RequestId, Span, Value};
+
+use super::new;
+use crate::testing::Table;
+use HoldReason::{AwaitGroup, AwaitProcess};
+use Reason::{Anticipated, CloseEnough, SectorOrder, WaitOver, WaitUseless};
+
+/// Far from everything else.
+const FAR: u64 = 1 << 30;
+
+fn cas() -> Table {
+    Table::new(new())
+}
+
+fn exits(t: &mut Table, process: u32) {
+    t.scheduler.exited(t.now, Process::single(process));
+}
+
+fn later(t: &mut Table, ms: u64) {
+    t.now += Span::from_millis(ms);
+}
+
+/// A file read by a process of its own, which then ends.
+#[track_caller]
+fn file(t: &mut Table, process: u32, sector: u64, reason: Reason) {
+    let id = t.read_by(process, sector);
+    t.serves(id, reason);
+    exits(t, process);
+}
+
+/// Serves a request, after as long a wait as the scheduler wants; why it went then.
+fn serve(t: &mut Table, id: RequestId) -> Reason {
+    loop {
+        match t.next() {
+            Decision::Dispatch { id: sent, reason } => {
+                assert_eq!(sent, id);
+                t.complete(id);
+                return reason;
+            }
+            Decision::Hold(hold) => t.now = hold.until.expect("an end of the wait"),
+            Decision::Idle => panic!("something is queued"),
+        }
+    }
+}
+
+/// A newcomer reads near by and lives on.
+fn joins(t: &mut Table, process: u32, sector: u64) {
+    let id = t.read_by(process, sector);
+    serve(t, id);
+}
+
+#[test]
+fn a_dead_members_group_is_waited_for_and_the_next_one_near_by_ends_the_wait() {
+    let mut t = cas();
+    file(&mut t, 1, 100_000, SectorOrder);
+    let other = t.read_by(50, FAR);
+    for n in 2..20 {
+        t.holds(AwaitGroup, Some(t.now + Span::from_millis(6)));
+        later(&mut t, 2);
+        file(&mut t, n, 100_000 + 1_000 * u64::from(n), CloseEnough);
+    }
+    later(&mut t, 6);
+    t.serves(other, WaitOver);
+}
+
+#[test]
+fn a_process_that_just_starts_is_waited_for_because_of_its_group() {
+    let mut t = cas();
+    // Newcomers have been known to end and not to be continued, so LAS and mainline would wait for none …
+    // (Twice, as the product of two likelihoods must exceed one half; after the groups are forgotten.)
+    nobody_goes_on(&mut t);
+    later(&mut t, 1_100);
+    nobody_goes_on(&mut t);
+    joins(&mut t, 120, 800_000_000);
+    let other = t.read_by(51, 10);
+    t.serves(other, WaitUseless);
+    // … but a group that was quick so far is waited for, whoever has just begun in it.
+    for n in 0..3 {
+        joins(&mut t, 300 + n, 500_000 + 500 * u64::from(n));
+        later(&mut t, 1);
+    }
+    let other = t.read_by(52, FAR);
+    t.holds(AwaitGroup, Some(t.now + Span::from_millis(5)));
+    let _ = other;
+}
+
+/// Eight times somebody reads far from everything and ends, and nobody goes on there.
+fn nobody_goes_on(t: &mut Table) {
+    for n in 0..8 {
+        for process in [100 + n, 200 + n] {
+            let id = t.read_by(process, 20_000_000 * u64::from(process));
+            serve(t, id);
+            exits(t, process);
+        }
+        later(t, 10);
+    }
+}
+
+#[test]
+fn a_group_that_nobody_goes_on_with_is_not_waited_for_until_somebody_does() {
+    let mut t = cas();
+    nobody_goes_on(&mut t);
+    file(&mut t, 1, 100_000, WaitOver);
+    let other = t.read_by(50, FAR);
+    t.serves(other, WaitUseless); // nobody goes on for the dead, it has turned out
+    // Somebody does go on, though nobody waited: the group learns from that, and each time anew.
+    for n in 2..6 {
+        later(&mut t, 2);
+        joins(&mut t, n, 100_000 + 1_000 * u64::from(n));
+        exits(&mut t, n);
+    }
+    t.read_by(51, FAR);
+    t.holds(AwaitGroup, Some(t.now + Span::from_millis(6)));
+}
+
+#[test]
+fn two_groups_keep_apart() {
+    let mut t = cas();
+    file(&mut t, 1, 100_000, SectorOrder);
+    let far = t.read_by(2, FAR);
+    t.holds(AwaitGroup, Some(t.now + Span::from_millis(6)));
+    // One near the far one does not end the wait for the near group.
+    let far_too = t.read_by(3, FAR + 500);
+    t.holds(AwaitGroup, Some(t.now + Span::from_millis(6)));
+    later(&mut t, 6);
+    t.serves(far, WaitOver);
+    exits(&mut t, 2);
+    t.serves(far_too, CloseEnough); // of the same group
+}
+
+#[test]
+fn a_member_ends_the_wait_even_where_the_head_is_not() {
+    let mut t = cas();
+    t.scheduler.tune("group_window", Value::Sectors(1 << 20)).unwrap();
+    t.scheduler.tune("close_window", Value::Sectors(1)).unwrap();
+    file(&mut t, 1, 100_000, SectorOrder);
+    t.read_by(2, FAR);
+    t.holds(AwaitGroup, Some(t.now + Span::from_millis(6)));
+    let member = t.read_by(3, 1_000_000);
+    t.serves(member, CloseEnough);
+}
+
+#[test]
+fn a_group_is_forgotten_after_its_lifetime() {
+    let mut t = cas();
+    nobody_goes_on(&mut t);
+    for n in 1..6 {
+        later(&mut t, 2);
+        joins(&mut t, n, 100_000 + 1_000 * u64::from(n));
+        exits(&mut t, n);
+    }
+    later(&mut t, 1_001);
+    // Its history is gone, what the device is like is not: 139/256 and more said nobody goes on; five did since.
+    joins(&mut t, 10, 106_000);
+    exits(&mut t, 10);
+    t.read_by(50, FAR);
+    t.holds(AwaitGroup, Some(t.now + Span::from_millis(6)));
+}
+
+#[test]
+fn a_single_process_is_waited_for_as_in_2_6_9() {
+    let mut t = cas();
+    for n in 0..4 {
+        let id = t.read_by(1, 1_000 + 8 * n);
+        t.serves(id, if n == 0 { SectorOrder } else { Anticipated });
+        later(&mut t, 1);
+    }
+    let other = t.read_by(2, FAR);
+    t.holds(AwaitProcess, Some(t.now + Span::from_millis(5)));
+    later(&mut t, 5);
+    t.serves(other, WaitOver);
+}
+
+#[test]
+fn who_thinks_long_is_not_waited_for_unless_the_company_is_quick() {
+    // Process 1 reads on only every 20 ms; alone it is not waited for.
+    let mut alone = cas();
+    for n in 0..4 {
+        joins(&mut alone, 1, 1_000 + 8 * n);
+        later(&mut alone, 20);
+    }
+    joins(&mut alone, 1, 1_032);
+    let other = alone.read_by(2, FAR);
+    alone.serves(other, WaitUseless);
+    // With others who read between, it is.
+    let mut among = cas();
+    for n in 0..12 {
+        let process = if n % 4 == 0 { 1 } else { 10 + n as u32 };
+        joins(&mut among, process, 1_000 + 8 * n);
+        later(&mut among, 2);
+    }
+    joins(&mut among, 1, 1_096);
+    among.read_by(2, FAR);
+    among.holds(AwaitProcess, Some(among.now + Span::from_millis(6)));
+}
+
+#[test]
+fn any_member_may_exceed_the_limit_while_its_group_is_waited_for() {
+    let mut t = cas();
+    joins(&mut t, 2, 99_000);
+    joins(&mut t, 1, 100_000);
+    t.read_by(3, FAR);
+    t.holds(AwaitGroup, Some(t.now + Span::from_millis(6)));
+    let leave = |n| t.scheduler.may_queue(t.now, Some(Process::single(n)), true);
+    assert_eq!([leave(1), leave(2), leave(3)], [Leave::Must, Leave::Must, Leave::ByLimit]);
+}
+
+#[test]
+fn unknown_processes_form_no_group() {
+    let mut t = cas();
+    let a = t.read(1_000);
+    t.serves(a, SectorOrder);
+    let other = t.read(FAR);
+    t.serves(other, SectorOrder);
+}
