@@ -135,6 +135,18 @@ impl Queues {
         id
     }
 
+    /// How many there ever were at once.
+    #[cfg(test)]
+    pub(super) fn made(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// How many are shared now.
+    #[cfg(test)]
+    pub(super) fn shared(&self) -> usize {
+        self.queues.iter().filter(|queue| queue.is_shared).count()
+    }
+
     /// Frees a queue that is unused.
     pub(super) fn free(&mut self, id: QueueId) {
         let sorted = core::mem::take(&mut self[id].sorted); // empty, but with memory

@@ -1,1 +1,415 @@
+//! Decision tables that read like the source, in ticks of a millisecond; and that nothing is kept for good.
 
+use alloc::vec::Vec;
+
+use elevator::model::Random;
+use elevator::{
+    Decision, Flags, HoldReason, Leave, Op, Priority, PriorityClass, Process, Reason, Request, RequestId,
+    Side, Span, Time, Value,
+};
+
+use super::{Cfq2_6_32, Environment};
+use crate::testing::{Table, at_ms, request};
+use HoldReason::{AwaitSliceOwner, BatchChange, DepthLimit, SyncFirst};
+use Reason::{Cooperator, Expired, NewSlice, SliceOwner};
+
+/// Far from everything else.
+const FAR: u64 = 1 << 30;
+
+fn cfq() -> Table {
+    let mut t = Table::new(Cfq2_6_32::new(&Environment::default()));
+    t.scheduler.tune("hz", Value::Count(1000)).unwrap();
+    t
+}
+
+fn until(ms: u64) -> Option<Time> {
+    Some(at_ms(ms))
+}
+
+fn later(t: &mut Table, ms: u64) {
+    t.now += Span::from_millis(ms);
+}
+
+fn with_priority(process: u32, start: u64, class: PriorityClass, level: u8) -> Request {
+    let process = Some(Process::single(process));
+    Request { process, priority: Priority { class, level }, ..request(start, 8) }
+}
+
+/// An asynchronous write of a process of normal priority.
+fn write(start: u64) -> Request {
+    Request { op: Op::Write, process: Some(Process::single(90)), ..request(start, 8) }
+}
+
+/// Serves what the scheduler wants until `ms`, each request taking `service` ms; `reads_on` gives a process's next one.
+fn owners(
+    t: &mut Table,
+    ms: u64,
+    service: u64,
+    mut reads_on: impl FnMut(&mut Table, u32),
+) -> Vec<(u64, u32)> {
+    let mut turns = Vec::new();
+    while t.now < at_ms(ms) {
+        match t.next() {
+            Decision::Dispatch { id, .. } => {
+                let owner = t.requests[id].process.map_or(0, |process| process.task);
+                if turns.last().is_none_or(|(_, last)| *last != owner) {
+                    turns.push((t.now.as_nanos() / 1_000_000, owner));
+                }
+                later(t, service);
+                t.complete(id);
+                reads_on(t, owner);
+            }
+            Decision::Hold(hold) => t.now = hold.until.expect("the device is free"),
+            Decision::Idle => panic!("everybody reads on"),
+        }
+    }
+    turns
+}
+
+#[test]
+fn each_reader_has_the_device_for_a_slice_that_begins_with_its_first_completion() {
+    let mut t = cfq();
+    let mut at = [0, FAR, 2 * FAR, 3 * FAR];
+    for n in 1..4 {
+        t.read_by(n, at[n as usize]);
+    }
+    let turns = owners(&mut t, 400, 5, |t, n| {
+        at[n as usize] += 8;
+        t.read_by(n, at[n as usize]);
+    });
+    // 100 ms from the completion at 5, and the request that is in the device then.
+    assert_eq!(turns, [(0, 1), (105, 2), (210, 3), (315, 1)]);
+}
+
+#[test]
+fn slices_are_longer_at_higher_priority() {
+    let mut t = cfq();
+    let mut at = [0, FAR, 2 * FAR, 3 * FAR];
+    let levels = [0, 0, 4, 7];
+    let read = |t: &mut Table, n: u32, at: u64| {
+        t.insert(with_priority(n, at, PriorityClass::BestEffort, levels[n as usize]));
+    };
+    (1..4).for_each(|n| read(&mut t, n, at[n as usize]));
+    let turns = owners(&mut t, 525, 5, |t, n| {
+        at[n as usize] += 8;
+        read(t, n, at[n as usize]);
+    });
+    // 180, 100 and 40 ms, each from its first completion. Turns: 1 at key 0, 2 at 80, 3 at 2 * 140 = 280; then 1 at 185,
+    // before 3; then 2 at 290 + 2 * 80, after it.
+    assert_eq!(turns, [(0, 1), (185, 2), (290, 1), (475, 3), (520, 2)]);
+}
+
+#[test]
+fn the_device_idles_for_the_owner_and_then_goes_on_with_the_next() {
+    let mut t = cfq();
+    let first = t.read_by(1, 1_000);
+    t.serves(first, NewSlice);
+    let other = t.at(1).read_by(2, FAR);
+    t.holds(AwaitSliceOwner, until(8));
+    let next = t.at(5).read_by(1, 1_008);
+    t.serves(next, SliceOwner);
+    t.holds(AwaitSliceOwner, until(13));
+    t.at(13).serves(other, NewSlice);
+}
+
+#[test]
+fn nothing_of_others_is_sent_while_the_owner_has_something_in_the_device() {
+    let mut t = cfq();
+    t.depth = 31;
+    let first = t.read_by(1, 1_000);
+    t.sends(first, NewSlice);
+    let other = t.read_by(2, FAR);
+    t.holds(AwaitSliceOwner, None);
+    t.at(9).complete(first);
+    t.holds(AwaitSliceOwner, until(17));
+    t.at(17).sends(other, NewSlice);
+}
+
+#[test]
+fn nobody_idles_for_a_process_that_has_ended() {
+    let mut t = cfq();
+    let first = t.read_by(1, 1_000);
+    t.sends(first, NewSlice);
+    let other = t.read_by(2, FAR);
+    t.scheduler.exited(t.now, Process::single(1));
+    t.at(5).complete(first);
+    t.serves(other, NewSlice);
+}
+
+#[test]
+fn nobody_idles_for_a_process_that_thinks_long() {
+    let mut t = cfq();
+    for n in 0..4 {
+        let id = t.read_by(1, 1_000 + 8 * n);
+        t.next();
+        t.complete(id);
+        later(&mut t, 14);
+    }
+    let id = t.read_by(1, 1_032);
+    t.next();
+    t.complete(id);
+    let other = t.read_by(2, FAR);
+    assert_eq!(t.next(), Decision::Dispatch { id: other, reason: NewSlice });
+}
+
+#[test]
+fn for_a_seeky_process_the_device_idles_two_milliseconds() {
+    let mut t = cfq();
+    for n in 0..6 {
+        let id = t.read_by(1, 1_000_000 * n + 8);
+        t.next();
+        t.complete(id);
+    }
+    t.read_by(2, FAR);
+    t.holds(AwaitSliceOwner, until(2));
+}
+
+#[test]
+fn slice_idle_off_is_no_idling() {
+    let mut t = cfq();
+    t.scheduler.tune("slice_idle", Value::Span(Span::ZERO)).unwrap();
+    let first = t.read_by(1, 1_000);
+    t.serves(first, NewSlice);
+    let other = t.read_by(2, FAR);
+    t.serves(other, NewSlice);
+}
+
+#[test]
+fn solid_state_is_not_idled_for_until_it_shows_that_it_does_not_queue() {
+    let mut t = Table::new(Cfq2_6_32::new(&Environment { rotational: false, ..Environment::default() }));
+    let first = t.read_by(1, 1_000);
+    t.serves(first, NewSlice);
+    let other = t.read_by(2, FAR);
+    t.serves(other, NewSlice);
+}
+
+#[test]
+fn a_queue_that_works_close_by_goes_next_and_the_two_become_one() {
+    let mut t = cfq();
+    t.depth = 31;
+    let first = t.read_by(1, 1_000);
+    t.sends(first, NewSlice);
+    let [far, near] = [FAR, 1_008].map(|sector| t.read_by(if sector == FAR { 2 } else { 3 }, sector));
+    t.sends(near, Cooperator);
+    t.at(1).complete(first);
+    t.complete(near);
+    // From their next requests on, 1 and 3 are one queue: its slice goes on whoever of them asks.
+    let [a, b] = [1, 3].map(|process| t.read_by(process, 1_016 + 8 * u64::from(process)));
+    let Decision::Dispatch { id, .. } = t.next() else { panic!("a request of the merged queue") };
+    assert_eq!(id, a);
+    t.sends(b, SliceOwner);
+    assert!(t.scheduler.may_merge(
+        &t.requests[far],
+        &with_priority(2, FAR + 8, PriorityClass::BestEffort, 4),
+        Side::Back
+    ));
+}
+
+#[test]
+fn the_oldest_goes_first_if_it_has_expired_once_in_a_slice() {
+    let mut t = cfq();
+    let owner = t.read_by(1, FAR);
+    t.serves(owner, NewSlice);
+    let [high, low, lower] = [3_000, 2_000, 1_000].map(|sector| t.read_by(2, sector));
+    t.at(126).serves(high, Expired); // idling ended at 8; expired since 125
+    // The best was chosen from where the head was before: all are far behind, so from the lowest.
+    t.serves(lower, SliceOwner);
+    t.serves(low, SliceOwner);
+}
+
+#[test]
+fn within_a_queue_synchronous_and_metadata_go_before_near() {
+    let mut t = cfq();
+    let flags = Flags { meta: true, ..Flags::default() };
+    let near = t.read_by(1, 10);
+    let meta = t.insert(Request { flags, ..with_priority(1, FAR, PriorityClass::BestEffort, 4) });
+    t.serves(meta, NewSlice);
+    t.serves(near, SliceOwner);
+}
+
+#[test]
+fn writes_wait_for_reads_in_the_device_and_reads_for_writes() {
+    let mut t = cfq();
+    t.depth = 31;
+    t.scheduler.tune("slice_idle", Value::Span(Span::ZERO)).unwrap();
+    t.at(500);
+    let read = t.read_by(1, 1_000);
+    t.sends(read, NewSlice);
+    let late = t.insert(write(FAR));
+    t.holds(SyncFirst, None);
+    t.at(510).complete(read);
+    t.sends(late, NewSlice);
+    t.scheduler.tune("slice_idle", Value::Span(Span::from_millis(8))).unwrap();
+    let next = t.read_by(2, 2_000); // takes the slice away, but must wait until the write is out
+    t.holds(BatchChange, None);
+    t.at(520).complete(late);
+    t.sends(next, NewSlice);
+}
+
+#[test]
+fn writes_ramp_up_with_the_time_since_the_last_read() {
+    for (ms, depth) in [(0, 1), (150, 1), (250, 2), (350, 3), (450, 4), (1_000, 10), (9_000, 16)] {
+        let mut t = cfq();
+        t.depth = 31;
+        let read = t.read_by(1, 0);
+        t.serves(read, NewSlice);
+        t.at(ms.max(10));
+        let writes: Vec<RequestId> = (0..20).map(|n| t.insert(write(FAR + 100 * n))).collect();
+        let sent = writes.iter().take_while(|_| matches!(t.next(), Decision::Dispatch { .. })).count();
+        assert_eq!(sent, depth, "at {ms} ms"); // quantum 4, times four when alone
+        t.holds(DepthLimit, None);
+    }
+}
+
+#[test]
+fn a_queue_has_four_requests_in_the_device_and_sixteen_when_it_is_alone() {
+    for (others, most) in [(0, 16), (1, 4)] {
+        let mut t = cfq();
+        t.depth = 31;
+        for n in 0..20 {
+            t.read_by(1, 100 * n);
+        }
+        for _ in 0..others {
+            t.read_by(2, FAR);
+        }
+        for n in 0..most {
+            assert!(matches!(t.next(), Decision::Dispatch { .. }), "request {n}");
+        }
+        t.holds(DepthLimit, None);
+    }
+}
+
+#[test]
+fn an_asynchronous_queue_sends_so_many_in_a_slice_if_others_wait() {
+    let mut t = cfq();
+    t.scheduler.tune("slice_async_rq", Value::Count(1)).unwrap();
+    t.at(5_000);
+    let lowest = |start| Request { op: Op::Write, ..with_priority(8, start, PriorityClass::BestEffort, 7) };
+    let low = [50, 60, 70].map(|start| t.insert(lowest(start)));
+    let writes: Vec<RequestId> = (0..10).map(|n| t.insert(write(FAR + 100 * n))).collect();
+    t.serves(low[0], NewSlice);
+    t.serves(low[1], SliceOwner); // 2 (1 + 1 (7 - 7))
+    t.serves(writes[0], NewSlice);
+    writes[1..8].iter().for_each(|&write| t.serves(write, SliceOwner)); // 2 (1 + 1 (7 - 4))
+    t.serves(writes[8], NewSlice); // its turn again: a higher priority comes sooner
+}
+
+#[test]
+fn the_real_time_class_takes_the_slice_and_the_idle_class_gets_what_is_left() {
+    let mut t = cfq();
+    let [a, b] = [1_000, 1_008].map(|sector| t.read_by(1, sector));
+    let idle = t.insert(with_priority(3, 500, PriorityClass::Idle, 0));
+    t.serves(a, NewSlice);
+    let real_time = t.insert(with_priority(2, FAR, PriorityClass::RealTime, 4));
+    t.serves(real_time, NewSlice);
+    t.holds(AwaitSliceOwner, until(8));
+    t.at(8).serves(b, NewSlice);
+    t.holds(AwaitSliceOwner, until(16));
+    t.at(16).serves(idle, NewSlice);
+}
+
+#[test]
+fn while_idling_a_close_request_takes_the_slice() {
+    let mut t = cfq();
+    let first = t.read_by(1, 1_000);
+    t.serves(first, NewSlice);
+    t.at(1).idles(); // the device idles for process 1 though nothing is queued
+    let near = t.read_by(2, 1_008 + 8_192);
+    t.serves(near, NewSlice);
+}
+
+#[test]
+fn while_idling_a_request_farther_away_waits() {
+    let mut t = cfq();
+    let first = t.read_by(1, 1_000);
+    t.serves(first, NewSlice);
+    t.read_by(2, 1_008 + 8_193);
+    t.holds(AwaitSliceOwner, until(8));
+}
+
+#[test]
+fn the_process_that_is_idled_for_may_exceed_the_limit_once() {
+    let mut t = cfq();
+    let first = t.read_by(1, 1_000);
+    t.serves(first, NewSlice);
+    let leave = |t: &Table, n| t.scheduler.may_queue(t.now, Some(Process::single(n)), true);
+    assert_eq!((leave(&t, 1), leave(&t, 2)), (Leave::Must, Leave::ByLimit));
+    t.read_by(1, 1_008);
+    assert_eq!(leave(&t, 1), Leave::ByLimit);
+}
+
+#[test]
+fn merges_stay_within_a_queue_and_a_kind() {
+    let mut t = cfq();
+    let read = t.read_by(1, 1_000);
+    let dirty = t.insert(write(FAR));
+    let by = |process| with_priority(process, 1_008, PriorityClass::BestEffort, 4);
+    let may =
+        |id: RequestId, addition: &Request| t.scheduler.may_merge(&t.requests[id], addition, Side::Back);
+    assert!(may(read, &by(1)) && !may(read, &by(2)));
+    assert!(may(dirty, &write(FAR + 8)));
+    let flags = Flags { sync: true, ..Flags::default() };
+    assert!(!may(dirty, &Request { flags, ..write(FAR + 8) }));
+}
+
+#[test]
+fn an_absorbed_request_gives_its_place_in_the_list() {
+    let mut t = cfq();
+    let old = t.read_by(1, 1_000);
+    let other = t.read_by(1, 5_000);
+    t.at(100);
+    let young = t.read_by(1, 992);
+    t.absorb(young, old);
+    t.at(126).serves(young, Expired);
+    t.serves(other, SliceOwner);
+    t.idles();
+}
+
+/// Processes come, cooperate, part, end, and are forgotten: no queue and no context is kept for good.
+#[test]
+fn what_processes_leave_behind_is_freed() {
+    let mut cfq = Cfq2_6_32::new(&Environment::default());
+    let mut requests = elevator::queue::Requests::default();
+    let mut random = Random::new(5);
+    let mut at = [0u64; 6];
+    let (mut ids, mut now) = ([1, 2, 3, 4, 5, 6], Time::ZERO);
+    let mut in_device = Vec::new();
+    let (mut shared, mut parted) = (0, 0);
+    use elevator::{Outcome, Scheduler};
+    for step in 0..200_000u32 {
+        now += Span::from_micros(random.below(3_000));
+        let before = cfq.queues.shared();
+        let n = random.below(6) as usize;
+        match random.below(10) {
+            0..4 if requests.len() < 40 => {
+                // By turns they keep close to each other and stray.
+                let stray = if step / 10_000 % 2 == 0 { 300 } else { 3 };
+                at[n] = if random.once_in(stray) { random.below(3) * 1_000_000 } else { at[n] + 8 };
+                let process = Some(Process::single(ids[n]));
+                let id = requests.add(Request { process, arrived: now, ..request(at[n], 8) });
+                cfq.insert(now, &requests[id]);
+            }
+            4 if random.once_in(20) => {
+                cfq.exited(now, Process::single(ids[n]));
+                ids[n] = 100 + step;
+            }
+            _ if in_device.len() > 1 || (!in_device.is_empty() && random.once_in(2)) => {
+                let id = in_device.remove(0);
+                let request = requests.remove(id);
+                cfq.completed(now, &request, Outcome::Done);
+            }
+            _ => {
+                let device =
+                    elevator::Device { depth: 31, in_flight: 0, last_dispatched: None, positioning: None };
+                let view = elevator::View { requests: &requests, device };
+                if let Decision::Dispatch { id, .. } = cfq.next(now, &view) {
+                    in_device.push(id);
+                }
+            }
+        }
+        shared += u32::from(cfq.queues.shared() > before);
+        parted += u32::from(cfq.queues.shared() < before);
+    }
+    assert!(shared > 10 && parted > 10, "{shared} times more shared queues, {parted} times fewer");
+    assert!(cfq.queues.made() < 64, "{} queues for six processes", cfq.queues.made());
+}
