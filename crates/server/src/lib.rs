@@ -1,1 +1,52 @@
-//! To be.
+//! A real block device in front of a real or an emulated disk, with a scheduler between.
+//!
+//! ```text
+//! NBD clients ─┐                                                  ┌─ a file or block device (io_uring)
+//!              ├─ front ends ─ device (queue, scheduler) ─ back end ┼─ memory
+//! FUSE + loop ─┘                                                  └─ an emulated drive in front of either
+//! ```
+//!
+//! One thread owns everything between the sockets and the disk: it sleeps in one place, hears what is ready, and no lock,
+//! queue or other thread lies between a request and the scheduler. [`start`] makes a [`Server`]; [`run`] also waits for
+//! SIGINT, SIGTERM or an order from the control socket, and takes everything down.
+//!
+//! | file | what |
+//! |---|---|
+//! | `device` | the queue, the back end, and operations on their way |
+//! | `thread` | the loop around it |
+//! | `front`, `nbd`, `fuse`, `attach` | the ways in |
+//! | `backend` | where the data is |
+//! | `control` | live control |
+//! | `statistics`, `log` | what is measured and told |
+//! | `clock`, `realtime`, `poller`, `buffer` | time, sleep and memory |
+//! | `guard` | what keeps a device from harm |
+
+mod attach;
+pub mod backend;
+mod buffer;
+mod clock;
+pub mod control;
+mod device;
+mod error;
+pub mod front;
+mod fuse;
+mod guard;
+mod log;
+mod loop_device;
+pub mod nbd;
+mod poller;
+mod realtime;
+mod server;
+mod statistics;
+mod thread;
+
+pub use attach::AttachOptions;
+pub use buffer::{Buffer, Pool};
+pub use clock::Clock;
+pub use device::{Answer, Ask, Device};
+pub use error::ServeError;
+pub use nbd::{Nbd, NbdOptions};
+pub use poller::Interest;
+pub use realtime::Punctuality;
+pub use server::{BackendFactory, Configuration, ObserverFactory, Report, Server, run, run_with, start};
+pub use statistics::{ProcessAccount, Statistics, Times, TimesSummary, Watch};

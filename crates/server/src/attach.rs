@@ -1,0 +1,206 @@
+//! The device as the kernel sees it: the FUSE file, the loop device on it, and how both are taken down, also by a later
+//! server when this one was killed.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ServeError;
+use crate::backend::Geometry;
+use crate::buffer::LARGEST;
+use crate::fuse::{Mount, unmount};
+use crate::loop_device::{LoopDevice, QueueSettings};
+
+/// How long a detached device may take to be gone before somebody is said to use it.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How the device is attached.
+#[derive(Clone, Debug)]
+pub struct AttachOptions {
+    /// Where mount points and records are kept, so that what a killed server left can be found.
+    pub runtime: PathBuf,
+    /// Requests that the loop device has under way at once; at least 4, which is the kernel's least.
+    pub nr_requests: u32,
+    /// Read-ahead of the loop device in KiB. Linux: 128 for most disks, but 2560 for these unless it is set.
+    pub read_ahead_kb: u32,
+    /// Largest request of the loop device in KiB. Small ones keep answers punctual: an answer of 1 MiB into fresh memory
+    /// takes milliseconds.
+    pub max_sectors_kb: u32,
+}
+
+impl Default for AttachOptions {
+    fn default() -> Self {
+        Self {
+            runtime: PathBuf::from("/run/dwell"),
+            nr_requests: 128,
+            read_ahead_kb: 128,
+            max_sectors_kb: 512,
+        }
+    }
+}
+
+/// What a server has put up, in a file for those after it.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    pid: u32,
+    /// When that process started, as pids are used again.
+    started: u64,
+    mount: PathBuf,
+    device: Option<LoopDevice>,
+}
+
+/// The device's file, mounted, and then the loop device on it.
+pub(crate) struct Attachment {
+    options: AttachOptions,
+    record_path: PathBuf,
+    record: Record,
+    /// Dropped last of all: unmounts.
+    _mount: Mount,
+}
+
+impl Attachment {
+    /// Mounts the file; the server must serve the descriptor before anybody opens it.
+    pub(crate) fn mount(options: &AttachOptions) -> Result<(Self, OwnedFd), ServeError> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let failed = |source| ServeError::io("attaching", source);
+        let runtime = &options.runtime;
+        DirBuilder::new().recursive(true).mode(0o700).create(runtime).map_err(|error| {
+            ServeError::io(format!("creating {} for mount points", runtime.display()), error)
+        })?;
+        clean_up(runtime);
+        let name = format!("{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = runtime.join(&name);
+        let record_path = runtime.join(format!("{name}.json"));
+        let started = start_time(process::id()).unwrap_or(0);
+        let record = Record { pid: process::id(), started, mount: path.clone(), device: None };
+        write(&record_path, &record).map_err(failed)?;
+        let (mount, connection) = Mount::new(&path, LARGEST as u32).inspect_err(|_| {
+            let _ = fs::remove_file(&record_path);
+        }).map_err(failed)?;
+        Ok((Self { options: options.clone(), record_path, record, _mount: mount }, connection))
+    }
+
+    /// Attaches the loop device. The file must be served.
+    pub(crate) fn attach(&mut self, geometry: &Geometry) -> Result<PathBuf, ServeError> {
+        let failed = |source| ServeError::io("attaching a loop device (CAP_SYS_ADMIN)", source);
+        let mut device = LoopDevice::attach(&self.record.mount, geometry.block_bytes).map_err(failed)?;
+        let path = device.path();
+        self.record.device = Some(device.clone());
+        write(&self.record_path, &self.record).map_err(failed)?;
+        let refused = device.set_up(QueueSettings {
+            rotational: geometry.rotational,
+            nr_requests: self.options.nr_requests.max(4),
+            read_ahead_kb: self.options.read_ahead_kb,
+            max_sectors_kb: self.options.max_sectors_kb,
+        });
+        refused.iter().for_each(|what| eprintln!("{}: not set: {what}", path.display()));
+        self.record.device = Some(device);
+        write(&self.record_path, &self.record).map_err(failed)?;
+        Ok(path)
+    }
+
+    /// Detaches the loop device while the file is still served. Waits as long as somebody uses it, unless `give_up`
+    /// says so: then its users get errors.
+    pub(crate) fn detach(&self, give_up: impl Fn() -> bool) {
+        let Some(device) = &self.record.device else { return };
+        if let Err(error) = device.ask_to_detach() {
+            eprintln!("{}: {error}", device.path().display());
+        }
+        let mut told = false;
+        while !device.wait_detached(PATIENCE) {
+            if give_up() {
+                eprintln!("{}: given up while in use; its users get errors", device.path().display());
+                return;
+            }
+            if !told {
+                told = true;
+                let mounts = device.mounts().join(", ");
+                let by = if mounts.is_empty() { "a program".to_string() } else { format!("mounts: {mounts}") };
+                eprintln!("{}: still in use by {by}; served until then", device.path().display());
+            }
+        }
+        device.restore();
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        unmount(&self.record.mount);
+        let _ = fs::remove_file(&self.record_path);
+    }
+}
+
+fn write(path: &Path, record: &Record) -> io::Result<()> {
+    // Whole or not at all: a server that is killed meanwhile must leave what can be read.
+    let new = path.with_extension("new");
+    fs::write(&new, serde_json::to_vec(record)?)?;
+    fs::rename(new, path)
+}
+
+/// When a process started, in clock ticks since boot: field 22 of its `stat`.
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is a name in parentheses, which may hold anything, parentheses and spaces included.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Takes down what servers that live no more have put up.
+fn clean_up(runtime: &Path) {
+    for entry in fs::read_dir(runtime).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let readable = path.extension().is_some_and(|extension| extension == "json");
+        if let Some(record) = readable.then(|| fs::read(&path).ok()).flatten()
+            && let Ok(record) = serde_json::from_slice::<Record>(&record)
+            && start_time(record.pid) != Some(record.started)
+        {
+            eprintln!("cleaning up after server {}, which was killed", record.pid);
+            record.take_down();
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+impl Record {
+    fn take_down(&self) {
+        // Only if it is still attached to our file: others may have it by now.
+        if let Some(device) = &self.device
+            && device.backing_file().is_some_and(|file| file.starts_with(&self.mount))
+        {
+            if let Err(error) = device.ask_to_detach() {
+                eprintln!("{}: {error}", device.path().display());
+            }
+            if device.wait_detached(PATIENCE) {
+                device.restore();
+            }
+        }
+        unmount(&self.mount);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_of_a_dead_server_is_cleaned_up_and_of_a_living_one_kept() {
+        let runtime = std::env::temp_dir().join(format!("dwell-attach-{}", process::id()));
+        fs::create_dir(&runtime).unwrap();
+        let mount = runtime.join("nothing");
+        let started = start_time(process::id()).unwrap();
+        for (name, started) in [("dead.json", started + 1), ("living.json", started)] {
+            let record = Record { pid: process::id(), started, mount: mount.clone(), device: None };
+            write(&runtime.join(name), &record).unwrap();
+        }
+        clean_up(&runtime);
+        assert!(!runtime.join("dead.json").exists());
+        assert!(runtime.join("living.json").exists());
+        fs::remove_dir_all(runtime).unwrap();
+    }
+}

@@ -1,0 +1,139 @@
+//! A file or block device.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use elevator::queue::Cache;
+use elevator::{SECTOR_BYTES, Sector, Time};
+use rustix::fs::SeekFrom;
+
+use super::engine::{Engine, Running};
+use super::inline::Inline;
+use super::threads::Threads;
+use super::uring::Uring;
+use super::{Backend, Done, Extent, Geometry, Job};
+use crate::ServeError;
+use crate::guard::{self, Claim};
+
+/// Which file, and how.
+#[derive(Clone, Debug)]
+pub struct FileOptions {
+    /// The file or block device.
+    pub path: PathBuf,
+    /// Past the page cache. Where the file's system cannot, the server says so and refuses.
+    pub direct: bool,
+    /// How many jobs it is given at once.
+    pub depth: u32,
+    /// The device's size in bytes. A file that does not exist is created, sparse, if this is given; one that exists must
+    /// be as large; a block device must be at least as large.
+    pub size: Option<u64>,
+    /// The engine, if not the best there is.
+    pub engine: Option<Engine>,
+    /// Serve a device although it is mounted or held by another one.
+    pub even_if_used: bool,
+}
+
+impl FileOptions {
+    /// That file, past the page cache, 31 jobs at once.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        Self { path, direct: true, depth: 31, size: None, engine: None, even_if_used: false }
+    }
+}
+
+/// A file or block device. It holds the claim on it as long as it lives.
+pub struct FileBackend {
+    options: FileOptions,
+    file: Arc<File>,
+    claim: Claim,
+    engine: Running,
+}
+
+impl FileBackend {
+    /// Opens the file and claims it.
+    ///
+    /// # Errors
+    /// It is in use, does not fit, cannot be opened as asked, or no engine starts.
+    pub fn open(options: FileOptions) -> Result<Self, ServeError> {
+        let claim = guard::claim(&options)?;
+        let file = claim.file();
+        let engine = start_engine(&options, &file)?;
+        Ok(Self { options, file, claim, engine })
+    }
+
+    /// What carries the jobs out.
+    #[must_use]
+    pub fn engine(&self) -> Engine {
+        self.engine.kind()
+    }
+}
+
+fn start_engine(options: &FileOptions, file: &Arc<File>) -> Result<Running, ServeError> {
+    let in_memory = guard::is_in_memory(file);
+    let wanted = options.engine.unwrap_or(if in_memory { Engine::Inline } else { Engine::Uring });
+    let failed = |source| ServeError::io(format!("starting {wanted} for {}", options.path.display()), source);
+    match wanted {
+        Engine::Inline => Ok(Running::Inline(Inline::new(file.clone()))),
+        Engine::Threads => Threads::new(file, options.depth).map(Running::Threads).map_err(failed),
+        Engine::Uring => match Uring::new(file.clone(), options.depth) {
+            Ok(engine) => Ok(Running::Uring(engine)),
+            Err(error) if options.engine.is_none() => {
+                eprintln!("io_uring is refused ({error}): {} threads do its work", options.depth);
+                Threads::new(file, options.depth).map(Running::Threads).map_err(failed)
+            }
+            Err(error) => Err(failed(error)),
+        },
+    }
+}
+
+impl Backend for FileBackend {
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            capacity: Sector(self.claim.bytes() / SECTOR_BYTES),
+            block_bytes: self.claim.block_bytes(),
+            depth: self.options.depth,
+            rotational: self.claim.is_rotational(),
+            cache: Cache::WriteBack { fua: true },
+        }
+    }
+
+    fn start(&mut self, _now: Time, job: Job) {
+        self.engine.start(job);
+    }
+
+    fn submit(&mut self) {
+        self.engine.submit();
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Done> {
+        self.engine.poll().map(|(job, result)| Done { job, at: now, result })
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.engine.wake_fd()
+    }
+
+    fn extent(&mut self, offset: u64, most: u64) -> Extent {
+        let whole = Extent { bytes: most, data: true };
+        if self.claim.is_block_device() {
+            return whole;
+        }
+        match rustix::fs::seek(self.file.as_fd(), SeekFrom::Data(offset)) {
+            Ok(data) if data > offset => Extent { bytes: most.min(data - offset), data: false },
+            Ok(_) => match rustix::fs::seek(self.file.as_fd(), SeekFrom::Hole(offset)) {
+                Ok(hole) if hole > offset => Extent { bytes: most.min(hole - offset), data: true },
+                _ => whole,
+            },
+            Err(rustix::io::Errno::NXIO) => Extent { bytes: most, data: false },
+            Err(_) => whole,
+        }
+    }
+
+    fn describe(&self) -> String {
+        let direct = if self.options.direct { "direct" } else { "buffered" };
+        format!("{} ({}, {direct}, depth {})", self.options.path.display(), self.engine(), self.options.depth)
+    }
+}

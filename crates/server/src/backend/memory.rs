@@ -1,0 +1,167 @@
+//! A disk in memory, for measuring everything else, and one that holds nothing.
+
+use std::collections::VecDeque;
+
+use elevator::queue::Cache;
+use elevator::{Op, SECTOR_BYTES, Sector, Time};
+
+use super::{Backend, Done, Extent, Geometry, Job, Payload};
+
+/// Memory is taken in pieces of this size, when they are first written to: large enough that a request seldom crosses
+/// one, small enough that a sparse file system stays sparse.
+const CHUNK: usize = 1 << 20;
+
+/// A disk in memory. What was never written reads as zeroes and takes no room.
+pub struct Memory {
+    capacity: Sector,
+    depth: u32,
+    chunks: Vec<Option<Box<[u8]>>>,
+    done: VecDeque<Job>,
+}
+
+impl Memory {
+    /// One of that size, rounded down to sectors.
+    #[must_use]
+    pub fn new(bytes: u64, depth: u32) -> Self {
+        let mut chunks = Vec::new();
+        chunks.resize_with(bytes.div_ceil(CHUNK as u64) as usize, || None);
+        Self { capacity: Sector(bytes / SECTOR_BYTES), depth: depth.max(1), chunks, done: VecDeque::new() }
+    }
+
+    fn read(&self, mut offset: usize, mut to: &mut [u8]) {
+        while !to.is_empty() {
+            let within = offset % CHUNK;
+            let (now, rest) = to.split_at_mut(to.len().min(CHUNK - within));
+            match &self.chunks[offset / CHUNK] {
+                Some(chunk) => now.copy_from_slice(&chunk[within..within + now.len()]),
+                None => now.fill(0),
+            }
+            offset += now.len();
+            to = rest;
+        }
+    }
+
+    fn write(&mut self, mut offset: usize, mut from: &[u8]) {
+        while !from.is_empty() {
+            let within = offset % CHUNK;
+            let (now, rest) = from.split_at(from.len().min(CHUNK - within));
+            let chunk = self.chunks[offset / CHUNK].get_or_insert_with(|| vec![0; CHUNK].into_boxed_slice());
+            chunk[within..within + now.len()].copy_from_slice(now);
+            offset += now.len();
+            from = rest;
+        }
+    }
+
+    fn clear(&mut self, mut offset: usize, mut len: usize) {
+        while len > 0 {
+            let within = offset % CHUNK;
+            let now = len.min(CHUNK - within);
+            match &mut self.chunks[offset / CHUNK] {
+                chunk if now == CHUNK => *chunk = None,
+                Some(chunk) => chunk[within..within + now].fill(0),
+                None => {}
+            }
+            offset += now;
+            len -= now;
+        }
+    }
+
+    fn serve(&mut self, job: &mut Job) {
+        let mut offset = job.start.bytes() as usize;
+        for piece in &mut job.pieces {
+            let bytes = piece.sectors.bytes() as usize;
+            match (job.op, &mut piece.payload) {
+                (Op::Read, Payload::Data(buffer)) => self.read(offset, buffer),
+                (Op::Write, Payload::Data(buffer)) => self.write(offset, buffer),
+                (Op::Write, Payload::Zeroes) | (Op::Discard, _) => self.clear(offset, bytes),
+                _ => {}
+            }
+            offset += bytes;
+        }
+    }
+}
+
+impl Backend for Memory {
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            capacity: self.capacity,
+            block_bytes: 512,
+            depth: self.depth,
+            rotational: false,
+            cache: Cache::WriteThrough,
+        }
+    }
+
+    fn start(&mut self, _now: Time, mut job: Job) {
+        self.serve(&mut job);
+        self.done.push_back(job);
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Done> {
+        self.done.pop_front().map(|job| Done { job, at: now, result: Ok(()) })
+    }
+
+    fn extent(&mut self, offset: u64, most: u64) -> Extent {
+        let holds = |chunks: &[Option<Box<[u8]>>], at: u64| chunks[at as usize / CHUNK].is_some();
+        let data = holds(&self.chunks, offset);
+        let mut end = offset;
+        while end < offset + most && holds(&self.chunks, end) == data {
+            end = (end / CHUNK as u64 + 1) * CHUNK as u64;
+        }
+        Extent { bytes: end.min(offset + most) - offset, data }
+    }
+
+    fn describe(&self) -> String {
+        format!("{} bytes of memory", self.capacity.bytes())
+    }
+}
+
+/// A disk that keeps nothing: writes are thrown away and reads give zeroes. For workloads of which only the time matters.
+pub struct Nothing {
+    capacity: Sector,
+    depth: u32,
+    done: VecDeque<Job>,
+}
+
+impl Nothing {
+    /// One of that size, rounded down to sectors.
+    #[must_use]
+    pub fn new(bytes: u64, depth: u32) -> Self {
+        Self { capacity: Sector(bytes / SECTOR_BYTES), depth: depth.max(1), done: VecDeque::new() }
+    }
+}
+
+impl Backend for Nothing {
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            capacity: self.capacity,
+            block_bytes: 512,
+            depth: self.depth,
+            rotational: false,
+            cache: Cache::WriteThrough,
+        }
+    }
+
+    fn start(&mut self, _now: Time, mut job: Job) {
+        if job.op == Op::Read {
+            for piece in &mut job.pieces {
+                if let Payload::Data(buffer) = &mut piece.payload {
+                    buffer.fill(0);
+                }
+            }
+        }
+        self.done.push_back(job);
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Done> {
+        self.done.pop_front().map(|job| Done { job, at: now, result: Ok(()) })
+    }
+
+    fn extent(&mut self, _offset: u64, most: u64) -> Extent {
+        Extent { bytes: most, data: false }
+    }
+
+    fn describe(&self) -> String {
+        format!("{} bytes of nothing: what is written is thrown away", self.capacity.bytes())
+    }
+}

@@ -1,0 +1,167 @@
+//! Jobs carried out by io_uring.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::Arc;
+
+use io_uring::{IoUring, opcode, squeue, types};
+use rustix::io::Errno;
+
+use super::Job;
+use super::inline::PUNCH;
+use super::transfer::{SEGMENTS, Segment, Step, Transfer};
+
+/// `RWF_DSYNC`: the write is durable when it completes.
+const DSYNC: i32 = 0x2;
+
+/// A job that the kernel has, and the list of its memory.
+#[derive(Default)]
+struct Slot {
+    transfer: Option<Transfer>,
+    /// Read by the kernel when the entry is submitted, which is before anything else touches it.
+    iovecs: Vec<libc::iovec>,
+}
+
+/// A ring and the jobs in it.
+pub(super) struct Uring {
+    ring: IoUring,
+    file: Arc<File>,
+    slots: Vec<Slot>,
+    unsubmitted: bool,
+    zeroes_as_data: bool,
+}
+
+impl Uring {
+    /// A ring for `depth` jobs at once.
+    ///
+    /// # Errors
+    /// The kernel refuses io_uring or one of the operations needed.
+    pub(super) fn new(file: Arc<File>, depth: u32) -> io::Result<Self> {
+        let ring = IoUring::new(depth.next_power_of_two())?;
+        let mut probe = io_uring::Probe::new();
+        ring.submitter().register_probe(&mut probe)?;
+        let needed = [opcode::Readv::CODE, opcode::Writev::CODE, opcode::Fsync::CODE, opcode::Fallocate::CODE];
+        if !needed.iter().all(|&code| probe.is_supported(code)) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let mut slots = Vec::new();
+        slots.resize_with(depth as usize, || Slot { transfer: None, iovecs: Vec::with_capacity(SEGMENTS) });
+        Ok(Self { ring, file, slots, unsubmitted: false, zeroes_as_data: false })
+    }
+
+    pub(super) fn start(&mut self, job: Job) {
+        let slot = job.tag.0 as usize;
+        self.slots[slot].transfer = Some(Transfer::new(job, self.zeroes_as_data));
+        self.step(slot);
+    }
+
+    /// Sends a job's next step to the kernel.
+    fn step(&mut self, slot: usize) {
+        let fd = types::Fd(self.file.as_raw_fd());
+        let entry = entry(fd, &mut self.slots[slot]).user_data(slot as u64);
+        // SAFETY: the entry points to the slot's list of memory, unchanged until the entry is consumed, and to buffers
+        // that the job in the slot owns: it leaves the slot only after the completion.
+        while unsafe { self.ring.submission().push(&entry) }.is_err() {
+            self.enter();
+        }
+        self.unsubmitted = true;
+    }
+
+    pub(super) fn submit(&mut self) {
+        if self.unsubmitted {
+            self.enter();
+        }
+    }
+
+    fn enter(&mut self) {
+        // EBUSY and EAGAIN: completions must be reaped first, which the next poll does; the entries stay.
+        self.unsubmitted = self.ring.submit().is_err();
+    }
+
+    pub(super) fn poll(&mut self) -> Option<(Job, Result<(), Errno>)> {
+        loop {
+            let completion = self.ring.completion().next()?;
+            if let Some(done) = self.completed(completion.user_data() as usize, completion.result()) {
+                return Some(done);
+            }
+            self.submit();
+        }
+    }
+
+    /// One step of a job is done; the job, if that was the last.
+    fn completed(&mut self, slot: usize, result: i32) -> Option<(Job, Result<(), Errno>)> {
+        let transfer = self.slots[slot].transfer.as_mut()?;
+        let step = transfer.step();
+        let result = match (step, usize::try_from(result)) {
+            (Step::Move { .. }, Ok(bytes)) => transfer.moved(bytes),
+            (_, Ok(_)) => {
+                transfer.told(step);
+                Ok(())
+            }
+            (_, Err(_)) => match Errno::from_raw_os_error(-result) {
+                Errno::INTR | Errno::AGAIN => Ok(()),
+                error if transfer.falls_back(step, error) => {
+                    self.zeroes_as_data = true;
+                    Ok(())
+                }
+                error => Err(error),
+            },
+        };
+        if result.is_ok() && transfer.step() != Step::Finished {
+            self.step(slot);
+            return None;
+        }
+        self.slots[slot].transfer.take().map(|transfer| (transfer.job, result))
+    }
+
+    pub(super) fn wake_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the ring is open as long as this lives.
+        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+    }
+}
+
+impl Drop for Uring {
+    /// The memory of jobs in the kernel must not be freed before they are done.
+    fn drop(&mut self) {
+        while self.slots.iter().any(|slot| slot.transfer.is_some()) {
+            while self.poll().is_some() {}
+            if self.slots.iter().any(|slot| slot.transfer.is_some()) && self.ring.submit_and_wait(1).is_err() {
+                // Leaked rather than freed under the kernel's hands.
+                self.slots.drain(..).for_each(std::mem::forget);
+            }
+        }
+    }
+}
+
+fn entry(fd: types::Fd, slot: &mut Slot) -> squeue::Entry {
+    let Slot { transfer, iovecs } = slot;
+    let transfer = transfer.as_mut().expect("a job in its slot");
+    match transfer.step() {
+        Step::Move { offset } => {
+            iovecs.clear();
+            let mut reads = false;
+            transfer.segments(|segment| {
+                let (base, len) = match segment {
+                    Segment::To(memory) => {
+                        reads = true;
+                        (memory.as_mut_ptr(), memory.len())
+                    }
+                    Segment::From(memory) => (memory.as_ptr().cast_mut(), memory.len()),
+                };
+                iovecs.push(libc::iovec { iov_base: base.cast(), iov_len: len });
+            });
+            let (list, count) = (iovecs.as_ptr(), iovecs.len() as u32);
+            if reads {
+                return opcode::Readv::new(fd, list, count).offset(offset).build();
+            }
+            let flags = if transfer.job.fua { DSYNC } else { 0 };
+            opcode::Writev::new(fd, list, count).offset(offset).rw_flags(flags as _).build()
+        }
+        Step::Zero { offset, bytes } | Step::Discard { offset, bytes } => {
+            opcode::Fallocate::new(fd, bytes).offset(offset).mode(PUNCH.bits() as i32).build()
+        }
+        Step::Sync => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
+        Step::Finished => opcode::Nop::new().build(),
+    }
+}

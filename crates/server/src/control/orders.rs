@@ -1,0 +1,149 @@
+//! What a device's thread is told by others, and how it obeys.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use elevator::queue::{SwitchMode, SwitchReport};
+use elevator::{Scheduler, Sector, Span, Time};
+
+use super::protocol::TunableState;
+use crate::device::Device;
+use crate::front::{Client, FrontEnd};
+use crate::log::DecisionLog;
+use crate::statistics::Statistics;
+
+/// Makes a scheduler from its name and tunables, as users write them.
+pub type SchedulerFactory = Arc<dyn Fn(&str) -> Result<Box<dyn Scheduler>, String> + Send + Sync>;
+
+/// An order to a device's thread, and where to send what comes of it.
+pub(crate) enum Order {
+    Show(Sender<Box<Snapshot>>),
+    Switch { scheduler: String, mode: SwitchMode, reply: Sender<Result<Option<SwitchReport>, String>> },
+    Tune { tunable: String, value: String, reply: Sender<Result<(), String>> },
+    Log { file: PathBuf, during: Span, reply: Sender<Result<(), String>> },
+    EndLog(Sender<Result<u64, String>>),
+    Stop,
+}
+
+/// A device at one moment.
+pub(crate) struct Snapshot {
+    pub(crate) now: Time,
+    pub(crate) scheduler: String,
+    pub(crate) tunables: Vec<TunableState>,
+    pub(crate) queued: u32,
+    pub(crate) in_flight: u32,
+    pub(crate) depth: u32,
+    pub(crate) unfinished: usize,
+    pub(crate) capacity: Sector,
+    pub(crate) backend: String,
+    pub(crate) statistics: Statistics,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) draining: Option<Span>,
+    pub(crate) log_lost: Option<u64>,
+}
+
+/// Obeys orders.
+pub(crate) struct Orders {
+    factory: SchedulerFactory,
+    scheduler: String,
+}
+
+impl Orders {
+    pub(crate) fn new(factory: SchedulerFactory, scheduler: String) -> Self {
+        Self { factory, scheduler }
+    }
+
+    /// Obeys one. Whoever gave it may be gone by now; that is its affair.
+    pub(crate) fn handle(
+        &mut self,
+        order: Order,
+        now: Time,
+        device: &mut Device,
+        fronts: &[Box<dyn FrontEnd>],
+    ) {
+        match order {
+            Order::Show(reply) => {
+                let _ = reply.send(Box::new(self.show(now, device, fronts)));
+            }
+            Order::Switch { scheduler, mode, reply } => {
+                let _ = reply.send(self.switch(scheduler, mode, now, device));
+            }
+            Order::Tune { tunable, value, reply } => {
+                let _ = reply.send(tune(&tunable, &value, device));
+            }
+            Order::Log { file, during, reply } => {
+                let _ = reply.send(log(&file, now + during, device));
+            }
+            Order::EndLog(reply) => {
+                let log = device.queue().observer().log.take();
+                let _ = reply.send(log.map(|log| log.lost()).ok_or_else(|| "the log is not on".to_string()));
+            }
+            Order::Stop => {}
+        }
+    }
+
+    pub(crate) fn show(&self, now: Time, device: &mut Device, fronts: &[Box<dyn FrontEnd>]) -> Snapshot {
+        let geometry = device.backend().geometry();
+        let backend = device.backend().describe();
+        let (unfinished, draining) = (device.unfinished(), device.draining_for());
+        let queue = device.queue();
+        Snapshot {
+            now,
+            scheduler: self.scheduler.clone(),
+            tunables: tunables(queue.scheduler()),
+            queued: queue.queued(),
+            in_flight: queue.in_flight(),
+            depth: queue.options().depth,
+            unfinished,
+            capacity: geometry.capacity,
+            backend,
+            statistics: queue.observer().statistics.clone(),
+            clients: fronts.iter().flat_map(|front| front.clients()).collect(),
+            draining,
+            log_lost: queue.observer().log.as_ref().map(DecisionLog::lost),
+        }
+    }
+
+    fn switch(
+        &mut self,
+        name: String,
+        mode: SwitchMode,
+        now: Time,
+        device: &mut Device,
+    ) -> Result<Option<SwitchReport>, String> {
+        let scheduler = (self.factory)(&name)?;
+        self.scheduler = name;
+        Ok(device.switch(now, scheduler, mode))
+    }
+}
+
+fn tunables(scheduler: &dyn Scheduler) -> Vec<TunableState> {
+    let state = |tunable: &elevator::Tunable| TunableState {
+        name: tunable.name.to_string(),
+        value: scheduler.tunable(tunable.name).unwrap_or(tunable.default).to_string(),
+        default: tunable.default.to_string(),
+        min: tunable.min.to_string(),
+        max: tunable.max.to_string(),
+        doc: tunable.doc.trim().to_string(),
+    };
+    scheduler.tunables().iter().map(state).collect()
+}
+
+fn tune(name: &str, value: &str, device: &mut Device) -> Result<(), String> {
+    let scheduler = device.queue().scheduler_mut();
+    let known = scheduler.tunables().iter().find(|tunable| tunable.name == name);
+    let tunable = known.ok_or_else(|| elevator::TuneError::unknown(name).to_string())?;
+    let value = tunable.default.parse_like(value).map_err(|problem| format!("tunable '{name}': {problem}"))?;
+    scheduler.tune(name, value).map_err(|error| error.to_string())
+}
+
+fn log(file: &std::path::Path, until: Time, device: &mut Device) -> Result<(), String> {
+    let watch = device.queue().observer();
+    if watch.log.is_some() {
+        return Err("the log is on already".to_string());
+    }
+    let log = DecisionLog::start(file, until).map_err(|error| format!("{}: {error}", file.display()))?;
+    watch.log = Some(log);
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! The server's end of the control socket: a thread that reads requests and writes replies.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use elevator::Span;
+use elevator::queue::{SwitchMode, SwitchReport};
+
+use super::metrics::{self, OPERATIONS};
+use super::orders::{Order, Snapshot};
+use super::protocol::{LONGEST_LINE, OperationState, Reply, Request, State, SwitchState};
+use crate::poller::Bell;
+use crate::server::Stop;
+
+/// Clients served at once; each has a thread.
+const CLIENTS: usize = 16;
+
+/// A client that says nothing for so long is let go.
+const SILENCE: Duration = Duration::from_secs(600);
+
+/// How orders reach the device's thread.
+#[derive(Clone)]
+pub(crate) struct Line {
+    pub(crate) orders: Sender<Order>,
+    pub(crate) bell: Arc<Bell>,
+    pub(crate) speed: u32,
+    /// Where a client's order to stop goes: whoever started the server takes it down in the right order.
+    pub(crate) stop: Sender<Stop>,
+}
+
+impl Line {
+    pub(crate) fn order(&self, order: Order) -> Result<(), String> {
+        self.orders.send(order).map_err(|_| "the device has stopped".to_string())?;
+        self.bell.ring();
+        Ok(())
+    }
+
+    /// Gives an order and waits for what comes of it.
+    pub(crate) fn ask<T>(&self, order: impl FnOnce(Sender<T>) -> Order) -> Result<T, String> {
+        let (reply, answer) = channel();
+        self.order(order(reply))?;
+        answer.recv().map_err(|_| "the device has stopped".to_string())
+    }
+}
+
+/// A control socket that is listened on until this is dropped.
+pub(crate) struct Socket {
+    path: PathBuf,
+}
+
+impl Socket {
+    /// Listens on a socket that only its owner may use.
+    pub(crate) fn listen(path: &Path, line: Line) -> io::Result<Self> {
+        let listener = bind_private(path)?;
+        thread::Builder::new().name("control".into()).spawn(move || accept(&listener, &line))?;
+        Ok(Self { path: path.to_path_buf() })
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Binds a unix socket of mode 0600. One that a dead server has left is replaced; a living one's is not.
+pub(crate) fn bind_private(path: &Path) -> io::Result<UnixListener> {
+    if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+        if UnixStream::connect(path).is_ok() {
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there"));
+        }
+        fs::remove_file(path)?;
+    }
+    // The mode is right from the first moment on: nobody can connect between bind and chmod.
+    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+    let listener = UnixListener::bind(path);
+    rustix::process::umask(before);
+    listener
+}
+
+fn accept(listener: &UnixListener, line: &Line) {
+    let clients = Arc::new(AtomicUsize::new(0));
+    for stream in listener.incoming() {
+        let Ok(stream) = stream else { return };
+        if clients.load(Ordering::Relaxed) >= CLIENTS {
+            continue;
+        }
+        let (line, counted) = (line.clone(), Counted::new(&clients));
+        let _ = thread::Builder::new().name("control-client".into()).spawn(move || {
+            let _counted = counted;
+            let _ = serve(&stream, &line);
+        });
+    }
+}
+
+/// Counts one as long as it lives.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn serve(stream: &UnixStream, line: &Line) -> io::Result<()> {
+    stream.set_read_timeout(Some(SILENCE))?;
+    stream.set_write_timeout(Some(SILENCE))?;
+    let mut reader = BufReader::new(stream);
+    let mut out = stream;
+    loop {
+        let mut text = String::new();
+        if reader.by_ref().take(LONGEST_LINE).read_line(&mut text)? == 0 {
+            return Ok(());
+        }
+        let reply = match serde_json::from_str(&text) {
+            Ok(request) => obey(request, line).unwrap_or_else(Reply::Error),
+            Err(error) => Reply::Error(format!("not a request: {error}")),
+        };
+        let mut answer = serde_json::to_vec(&reply)?;
+        answer.push(b'\n');
+        out.write_all(&answer)?;
+        if !text.ends_with('\n') {
+            return Ok(());
+        }
+    }
+}
+
+fn obey(request: Request, line: &Line) -> Result<Reply, String> {
+    Ok(match request {
+        Request::Show => Reply::State(Box::new(state(&*line.ask(Order::Show)?, line.speed))),
+        Request::Metrics => Reply::Metrics(metrics::text(&*line.ask(Order::Show)?)),
+        Request::Switch { scheduler, drain } => {
+            let mode = if drain { SwitchMode::Drain } else { SwitchMode::Transfer };
+            Reply::Switched(switched(line.ask(|reply| Order::Switch { scheduler, mode, reply })??))
+        }
+        Request::Tune { tunable, value } => {
+            line.ask(|reply| Order::Tune { tunable, value, reply })??;
+            Reply::Done
+        }
+        Request::Log { file, milliseconds } => {
+            let during = Span::from_millis(milliseconds);
+            line.ask(|reply| Order::Log { file, during, reply })??;
+            Reply::Done
+        }
+        Request::EndLog => Reply::LogEnded { lost: line.ask(Order::EndLog)?? },
+        Request::Stop => {
+            line.stop.send(Stop::Asked).map_err(|_| "the device has stopped".to_string())?;
+            Reply::Done
+        }
+    })
+}
+
+fn switched(report: Option<SwitchReport>) -> SwitchState {
+    match report {
+        None => SwitchState { draining: true, ..SwitchState::default() },
+        Some(SwitchReport { moved, in_flight, drained_for }) => {
+            SwitchState { draining: false, moved, in_flight, drained_for_ns: drained_for.as_nanos() }
+        }
+    }
+}
+
+/// A snapshot as clients see it.
+pub(crate) fn state(snapshot: &Snapshot, speed: u32) -> State {
+    let statistics = &snapshot.statistics;
+    let operation = |op| {
+        let account = statistics.account(op);
+        let state = OperationState {
+            done: account.done,
+            failed: account.failed,
+            bytes: account.bytes,
+            latency: account.latency.summary(),
+            wait: account.wait.summary(),
+        };
+        (op.to_string(), state)
+    };
+    State {
+        time_ns: snapshot.now.as_nanos(),
+        speed,
+        scheduler: snapshot.scheduler.clone(),
+        tunables: snapshot.tunables.clone(),
+        backend: snapshot.backend.clone(),
+        capacity_sectors: snapshot.capacity.0,
+        depth: snapshot.depth,
+        queued: snapshot.queued,
+        in_flight: snapshot.in_flight,
+        unfinished: snapshot.unfinished as u64,
+        head_sector: statistics.head.0,
+        dispatched: statistics.dispatched,
+        holds: statistics.holds,
+        salvaged: statistics.salvaged,
+        operations: OPERATIONS.into_iter().map(operation).collect::<BTreeMap<_, _>>(),
+        processes: statistics.processes().clone(),
+        clients: snapshot.clients.clone(),
+        lateness: statistics.lateness.summary(),
+        switches: statistics.switches.0,
+        last_switch: statistics.switches.1.map(|report| switched(Some(report))),
+        draining_ns: snapshot.draining.map(Span::as_nanos),
+        log_lost: snapshot.log_lost,
+    }
+}

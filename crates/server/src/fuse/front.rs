@@ -1,0 +1,294 @@
+//! The kernel's requests to the one file, on the device's thread.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use elevator::{Flags, Op, SECTOR_BYTES, Sector, Sectors};
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+
+use super::protocol::{self, OUT_HEADER, Operation, PREFIX};
+use crate::backend::Payload;
+use crate::buffer::{Buffer, LARGEST};
+use crate::device::{Answer, Ask};
+use crate::front::{Client, FrontEnd, Host};
+use crate::poller::Interest;
+
+/// Number of the connection among what this front end watches.
+const CONNECTION: u32 = 0;
+
+/// Requests taken before the answers of others go out.
+const TURN: u32 = 64;
+
+/// Data up to this length is copied out of the memory that it was received in, which is kept for the next request;
+/// longer data keeps that memory.
+const COPIED: usize = 64 << 10;
+
+/// `FALLOC_FL_KEEP_SIZE`, `FALLOC_FL_PUNCH_HOLE`, `FALLOC_FL_ZERO_RANGE`.
+const KEEP_SIZE: u32 = 1;
+const PUNCH_HOLE: u32 = 2;
+const ZERO_RANGE: u32 = 16;
+
+/// A request under way.
+#[derive(Clone, Copy)]
+struct Pending {
+    unique: u64,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Read,
+    Write(u32),
+    Other,
+}
+
+/// The FUSE front end.
+pub(crate) struct Fuse {
+    connection: OwnedFd,
+    bytes: u64,
+    block_bytes: u64,
+    rotational: bool,
+    pending: Vec<Option<Pending>>,
+    free: Vec<u32>,
+    /// Where the next request is received.
+    receive: Option<Buffer>,
+    initialised: bool,
+    /// The kernel has let go.
+    ended: bool,
+    stopped: bool,
+}
+
+impl Fuse {
+    pub(crate) fn new(connection: OwnedFd) -> Self {
+        Self {
+            connection,
+            bytes: 0,
+            block_bytes: SECTOR_BYTES,
+            rotational: false,
+            pending: Vec::new(),
+            free: Vec::new(),
+            receive: None,
+            initialised: false,
+            ended: false,
+            stopped: false,
+        }
+    }
+
+    /// Receives one request; whether there was one.
+    fn receive(&mut self, host: &mut Host<'_>) -> bool {
+        let mut data = self.receive.take().unwrap_or_else(|| host.device().pool.take(LARGEST));
+        data.set_len(LARGEST);
+        let mut prefix = [0; PREFIX];
+        let mut slices = [IoSliceMut::new(&mut prefix), IoSliceMut::new(&mut data)];
+        let received = match rustix::io::readv(&self.connection, &mut slices) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                self.receive = Some(data);
+                // ENOENT: the request was interrupted before it could be read.
+                let again = error == Errno::INTR || error == Errno::NOENT;
+                if !again && error != Errno::AGAIN {
+                    self.end(host);
+                }
+                return again;
+            }
+        };
+        if let Some(request) = protocol::request(&prefix[..received.min(PREFIX)]) {
+            self.understand(request, received, data, host);
+        } else {
+            self.receive = Some(data);
+        }
+        true
+    }
+
+    fn end(&mut self, host: &mut Host<'_>) {
+        if !self.ended {
+            self.ended = true;
+            let _ = host.unwatch(&self.connection);
+        }
+    }
+
+    fn understand(&mut self, request: protocol::Request, received: usize, data: Buffer, host: &mut Host<'_>) {
+        let unique = request.unique;
+        if let Operation::Write { offset, bytes } = request.operation {
+            if received != PREFIX + bytes as usize {
+                self.receive = Some(data);
+                return self.fail(unique, Errno::IO);
+            }
+            let payload = self.payload(data, bytes as usize, host);
+            return self.data(unique, Op::Write, offset, bytes, payload, host);
+        }
+        self.receive = Some(data);
+        match request.operation {
+            Operation::Read { offset, bytes } => self.read(unique, offset, bytes, host),
+            Operation::Fsync => self.submit(unique, Kind::Other, (Op::Flush, 0, 0), Payload::None, host),
+            Operation::Fallocate { offset, bytes, mode } => self.fallocate(unique, offset, bytes, mode, host),
+            Operation::Init { minor, flags } => {
+                self.initialised = true;
+                self.answer(unique, &protocol::init(minor, flags, LARGEST as u32));
+            }
+            Operation::GetAttr | Operation::SetAttr => self.answer(unique, &protocol::attributes(self.bytes)),
+            Operation::Open => self.answer(unique, &protocol::open()),
+            Operation::StatFs => self.answer(unique, &protocol::statfs(self.bytes)),
+            Operation::Release | Operation::Destroy => self.answer(unique, &[]),
+            Operation::Silent => {}
+            Operation::Unknown => self.fail(unique, Errno::NOSYS),
+            Operation::Write { .. } => {}
+        }
+    }
+
+    /// A write's data in memory of its own.
+    fn payload(&mut self, mut data: Buffer, bytes: usize, host: &mut Host<'_>) -> Buffer {
+        if bytes > COPIED {
+            data.set_len(bytes);
+            return data;
+        }
+        let mut buffer = host.device().pool.take(bytes);
+        buffer.copy_from_slice(&data[..bytes]);
+        self.receive = Some(data);
+        buffer
+    }
+
+    /// A read may reach beyond the end, as of any file.
+    fn read(&mut self, unique: u64, offset: u64, bytes: u32, host: &mut Host<'_>) {
+        let bytes = u64::from(bytes).min(self.bytes.saturating_sub(offset)).min(LARGEST as u64) as u32;
+        if bytes == 0 {
+            return self.answer(unique, &[]);
+        }
+        let buffer = host.device().pool.take(bytes as usize);
+        self.data(unique, Op::Read, offset, bytes, buffer, host);
+    }
+
+    fn data(&mut self, unique: u64, op: Op, offset: u64, bytes: u32, buffer: Buffer, host: &mut Host<'_>) {
+        if let Err(error) = self.fits(offset, u64::from(bytes)) {
+            host.device().pool.put(buffer);
+            return self.fail(unique, error);
+        }
+        let kind = if op == Op::Read { Kind::Read } else { Kind::Write(bytes) };
+        self.submit(unique, kind, (op, offset, u64::from(bytes)), Payload::Data(buffer), host);
+    }
+
+    fn fits(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
+        if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
+            return Err(Errno::NOSPC);
+        }
+        let addressable = bytes / SECTOR_BYTES <= u64::from(u32::MAX);
+        let aligned = offset.is_multiple_of(self.block_bytes) && bytes.is_multiple_of(self.block_bytes);
+        if aligned && addressable && bytes > 0 { Ok(()) } else { Err(Errno::INVAL) }
+    }
+
+    fn fallocate(&mut self, unique: u64, offset: u64, bytes: u64, mode: u32, host: &mut Host<'_>) {
+        if let Err(error) = self.fits(offset, bytes) {
+            return self.fail(unique, error);
+        }
+        let (op, payload) = match mode & !KEEP_SIZE {
+            PUNCH_HOLE => (Op::Discard, Payload::None),
+            // A disk that turns must write zeroes like anything else, in requests of ordinary length: the kernel does
+            // that by itself when it is told no.
+            ZERO_RANGE if !self.rotational => (Op::Write, Payload::Zeroes),
+            _ => return self.fail(unique, Errno::OPNOTSUPP),
+        };
+        self.submit(unique, Kind::Other, (op, offset, bytes), payload, host);
+    }
+
+    fn submit(
+        &mut self,
+        unique: u64,
+        kind: Kind,
+        (op, offset, bytes): (Op, u64, u64),
+        payload: Payload,
+        host: &mut Host<'_>,
+    ) {
+        let pending = Some(Pending { unique, kind });
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.pending[index as usize] = pending;
+                index
+            }
+            None => {
+                self.pending.push(pending);
+                self.pending.len() as u32 - 1
+            }
+        };
+        let ask = Ask {
+            cookie: u64::from(index),
+            op,
+            start: Sector(offset / SECTOR_BYTES),
+            sectors: Sectors((bytes / SECTOR_BYTES) as u32),
+            flags: Flags::default(),
+            process: None,
+            payload,
+        };
+        // The kernel bounds what it has under way; nobody here can be put to sleep.
+        let _ = host.submit(ask);
+    }
+
+    fn answer(&mut self, unique: u64, data: &[u8]) {
+        let header = protocol::out_header(unique, data.len(), 0);
+        self.send(&[IoSlice::new(&header), IoSlice::new(data)]);
+    }
+
+    fn fail(&mut self, unique: u64, error: Errno) {
+        let header: [u8; OUT_HEADER] = protocol::out_header(unique, 0, error.raw_os_error());
+        self.send(&[IoSlice::new(&header)]);
+    }
+
+    /// An answer is taken whole at once. One that is refused concerns a request that was interrupted or a connection that
+    /// has ended: nobody is left to be told.
+    fn send(&mut self, slices: &[IoSlice<'_>]) {
+        let _ = rustix::io::writev(&self.connection, slices);
+    }
+}
+
+impl FrontEnd for Fuse {
+    fn start(&mut self, host: &mut Host<'_>) -> io::Result<()> {
+        let geometry = host.geometry();
+        self.bytes = geometry.capacity.bytes();
+        self.block_bytes = u64::from(geometry.block_bytes);
+        self.rotational = geometry.rotational;
+        host.watch(&self.connection, CONNECTION, Interest::READ)
+    }
+
+    fn ready(&mut self, _number: u32, host: &mut Host<'_>) {
+        for _ in 0..TURN {
+            if self.ended || !self.receive(host) {
+                return;
+            }
+        }
+    }
+
+    fn answered(&mut self, answer: Answer, host: &mut Host<'_>) {
+        let index = answer.cookie as usize;
+        let Some(Pending { unique, kind }) = self.pending.get_mut(index).and_then(Option::take) else { return };
+        self.free.push(index as u32);
+        match (answer.result, kind, &answer.payload) {
+            (Err(error), ..) => self.fail(unique, error),
+            (Ok(()), Kind::Read, Payload::Data(buffer)) => {
+                let header = protocol::out_header(unique, buffer.len(), 0);
+                self.send(&[IoSlice::new(&header), IoSlice::new(buffer)]);
+            }
+            (Ok(()), Kind::Write(bytes), _) => self.answer(unique, &protocol::written(bytes)),
+            (Ok(()), ..) => self.answer(unique, &[]),
+        }
+        if let Payload::Data(buffer) = answer.payload {
+            host.device().pool.put(buffer);
+        }
+    }
+
+    fn woken(&mut self, _cookie: u64, _host: &mut Host<'_>) {}
+
+    fn flush(&mut self, _host: &mut Host<'_>) {}
+
+    fn stop(&mut self, _host: &mut Host<'_>) {
+        self.stopped = true;
+    }
+
+    fn is_done(&self) -> bool {
+        self.stopped || self.ended
+    }
+
+    fn clients(&self) -> Vec<Client> {
+        let in_flight = (self.pending.len() - self.free.len()) as u32;
+        let client = Client { process: None, from: "kernel, by FUSE".to_string(), in_flight, bytes: 0 };
+        if self.initialised && !self.ended { vec![client] } else { Vec::new() }
+    }
+}

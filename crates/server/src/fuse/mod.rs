@@ -1,0 +1,13 @@
+//! The FUSE front end: a file system of exactly one file, which is the device.
+//!
+//! The mount's root is that file itself, so there is no directory, no name and nothing to look up. A loop device is then
+//! attached to it ([`attach`](crate::attach)).
+//!
+//! Source: `include/uapi/linux/fuse.h` and `Documentation/filesystems/fuse*.rst` of Linux.
+
+mod front;
+mod mount;
+mod protocol;
+
+pub(crate) use front::Fuse;
+pub(crate) use mount::{Mount, unmount};

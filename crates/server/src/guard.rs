@@ -1,0 +1,224 @@
+//! What keeps a server from harm: it claims what it serves, and refuses what others use.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use elevator::SECTOR_BYTES;
+use rustix::fs::{FlockOperation, OFlags, flock, major, minor};
+use rustix::io::Errno;
+
+use crate::ServeError;
+use crate::backend::FileOptions;
+
+/// File systems that live in memory: `TMPFS_MAGIC` and `RAMFS_MAGIC` of `statfs(2)`.
+const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// A file that this process and no other server serves, until it is dropped.
+pub(crate) struct Claim {
+    file: Arc<File>,
+    bytes: u64,
+    block_bytes: u32,
+    is_block_device: bool,
+    rotational: bool,
+}
+
+impl Claim {
+    pub(crate) fn file(&self) -> Arc<File> {
+        self.file.clone()
+    }
+
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) const fn block_bytes(&self) -> u32 {
+        self.block_bytes
+    }
+
+    pub(crate) const fn is_block_device(&self) -> bool {
+        self.is_block_device
+    }
+
+    pub(crate) const fn is_rotational(&self) -> bool {
+        self.rotational
+    }
+}
+
+/// Opens what `options` name, for this server alone.
+pub(crate) fn claim(options: &FileOptions) -> Result<Claim, ServeError> {
+    let path = &options.path;
+    let existing = match fs::metadata(path) {
+        Ok(metadata) => Some(metadata),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(ServeError::io(format!("looking at {}", path.display()), error)),
+    };
+    match existing {
+        Some(metadata) if metadata.file_type().is_block_device() => claim_device(options, metadata.rdev()),
+        Some(metadata) if metadata.is_file() => claim_file(options, false),
+        Some(_) => Err(ServeError::refused(path, "it is neither a file nor a block device")),
+        None if options.size.is_some() => claim_file(options, true),
+        None => Err(ServeError::refused(path, "it does not exist, and without a size it cannot be created")),
+    }
+}
+
+fn open(options: &FileOptions, create: bool, flags: OFlags) -> Result<File, ServeError> {
+    let direct = if options.direct { OFlags::DIRECT } else { OFlags::empty() };
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(create)
+        .mode(0o600)
+        .custom_flags((flags | direct).bits() as i32)
+        .open(&options.path)
+        .map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::INVAL) if options.direct => {
+                ServeError::refused(&options.path, "its file system knows no direct I/O; ask for buffered")
+            }
+            Some(Errno::BUSY) => ServeError::refused(&options.path, "it is in use (mounted, or held by another device)"),
+            _ => ServeError::io(format!("opening {}", options.path.display()), error),
+        })
+}
+
+fn lock(path: &Path, file: &File) -> Result<(), ServeError> {
+    flock(file, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| ServeError::refused(path, "another server, or somebody else, has locked it"))
+}
+
+fn claim_file(options: &FileOptions, create: bool) -> Result<Claim, ServeError> {
+    let path = &options.path;
+    let file = open(options, create, OFlags::empty())?;
+    lock(path, &file)?;
+    let io = |source| ServeError::io(format!("sizing {}", path.display()), source);
+    let bytes = match (options.size, file.metadata().map_err(io)?.len()) {
+        (Some(size), 0) => {
+            file.set_len(size).map_err(io)?;
+            size
+        }
+        (Some(size), has) if size != has => {
+            return Err(ServeError::refused(path, &format!("it has {has} bytes, not {size}")));
+        }
+        (_, has) => has,
+    };
+    let block_bytes = if options.direct { direct_alignment(&file) } else { SECTOR_BYTES as u32 };
+    fits(path, bytes, block_bytes)?;
+    Ok(Claim { file: Arc::new(file), bytes, block_bytes, is_block_device: false, rotational: false })
+}
+
+/// The granularity that direct I/O on this file needs, as far as the kernel tells.
+fn direct_alignment(file: &File) -> u32 {
+    use rustix::fs::{AtFlags, StatxFlags, statx};
+    let mask = StatxFlags::from_bits_retain(libc::STATX_DIOALIGN);
+    match statx(file, c"", AtFlags::EMPTY_PATH, mask) {
+        Ok(found) if found.stx_mask & libc::STATX_DIOALIGN != 0 && found.stx_dio_offset_align > 0 => {
+            found.stx_dio_offset_align
+        }
+        _ => SECTOR_BYTES as u32,
+    }
+}
+
+fn fits(path: &Path, bytes: u64, block_bytes: u32) -> Result<(), ServeError> {
+    if bytes == 0 || !bytes.is_multiple_of(u64::from(block_bytes)) {
+        let problem = format!("{bytes} bytes are not a positive multiple of its {block_bytes}-byte blocks");
+        return Err(ServeError::refused(path, &problem));
+    }
+    Ok(())
+}
+
+fn claim_device(options: &FileOptions, device: u64) -> Result<Claim, ServeError> {
+    let path = &options.path;
+    let sysfs = PathBuf::from(format!("/sys/dev/block/{}:{}", major(device), minor(device)));
+    if !options.even_if_used
+        && let Some(user) = user_of(device, &sysfs)
+    {
+        return Err(ServeError::refused(path, &user));
+    }
+    // The kernel refuses O_EXCL on what is mounted or held, whatever we have overlooked.
+    let exclusive = if options.even_if_used { OFlags::empty() } else { OFlags::EXCL };
+    let file = open(options, false, exclusive)?;
+    lock(path, &file)?;
+    let has = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
+        .map_err(|error| ServeError::io(format!("sizing {}", path.display()), error.into()))?;
+    let bytes = options.size.unwrap_or(has);
+    if bytes > has {
+        return Err(ServeError::refused(path, &format!("it has {has} bytes, fewer than the {bytes} asked for")));
+    }
+    let number = |name: &str| queue_attribute(&sysfs, name);
+    let block_bytes = number("logical_block_size").unwrap_or(SECTOR_BYTES) as u32;
+    fits(path, bytes, block_bytes)?;
+    let rotational = number("rotational") == Some(1);
+    Ok(Claim { file: Arc::new(file), bytes, block_bytes, is_block_device: true, rotational })
+}
+
+/// A number from a device's queue directory; a partition's is its disk's.
+fn queue_attribute(sysfs: &Path, name: &str) -> Option<u64> {
+    let own = sysfs.join("queue").join(name);
+    let disk = sysfs.join("../queue").join(name);
+    fs::read_to_string(own).or_else(|_| fs::read_to_string(disk)).ok()?.trim().parse().ok()
+}
+
+/// Who uses a block device or one of its partitions, in words.
+fn user_of(device: u64, sysfs: &Path) -> Option<String> {
+    let mut names = vec![(format!("{}:{}", major(device), minor(device)), sysfs.to_path_buf())];
+    for entry in fs::read_dir(sysfs).into_iter().flatten().flatten() {
+        if let Ok(number) = fs::read_to_string(entry.path().join("dev")) {
+            names.push((number.trim().to_string(), entry.path()));
+        }
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    names.iter().find_map(|(number, path)| mounted_at(&mounts, number).or_else(|| holder(path)))
+}
+
+fn mounted_at(mountinfo: &str, number: &str) -> Option<String> {
+    mountinfo.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(2);
+        (fields.next() == Some(number))
+            .then(|| format!("it, or a part of it, is mounted at {}", fields.nth(1).unwrap_or("?")))
+    })
+}
+
+fn holder(sysfs: &Path) -> Option<String> {
+    let holder = fs::read_dir(sysfs.join("holders")).ok()?.flatten().next()?;
+    Some(format!("it is held by {}", holder.file_name().to_string_lossy()))
+}
+
+/// Whether a file lives in memory, so that reading and writing it never waits for a disk.
+pub(crate) fn is_in_memory(file: &File) -> bool {
+    rustix::fs::fstatfs(file.as_fd()).is_ok_and(|fs| IN_MEMORY.contains(&(fs.f_type as u64)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "22 1 8:0 / /srv/data rw,relatime - ext4 /dev/sda rw\n\
+                          23 1 0:5 / /proc rw - proc proc rw\n";
+
+    #[test]
+    fn a_mount_is_found_by_its_device_number() {
+        assert!(mounted_at(MOUNTS, "8:0").unwrap().contains("/srv/data"));
+        assert_eq!(mounted_at(MOUNTS, "8:1"), None);
+    }
+
+    #[test]
+    fn a_second_server_on_one_file_and_a_wrong_size_are_refused() {
+        let path = std::env::temp_dir().join(format!("dwell-guard-{}", std::process::id()));
+        let options = FileOptions { direct: false, size: Some(1 << 20), ..FileOptions::new(&path) };
+        let first = claim(&options).unwrap();
+        assert_eq!(first.bytes(), 1 << 20);
+        assert!(claim(&options).is_err_and(|error| error.to_string().contains("locked")));
+        drop(first);
+        let larger = FileOptions { size: Some(2 << 20), ..options };
+        assert!(claim(&larger).is_err_and(|error| error.to_string().contains("has 1048576 bytes")));
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn what_is_neither_file_nor_device_is_refused() {
+        assert!(claim(&FileOptions::new("/proc")).is_err());
+        assert!(claim(&FileOptions::new("/nonexistent/file")).is_err());
+    }
+}

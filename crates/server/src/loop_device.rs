@@ -1,0 +1,251 @@
+//! The kernel's loop devices: a file seen as a block device.
+//!
+//! Source: `include/uapi/linux/loop.h` and loop(4).
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+const LOOP_CONFIGURE: libc::c_ulong = 0x4c0a;
+const LOOP_CLR_FD: libc::c_ulong = 0x4c01;
+const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4c82;
+
+/// Partitions are looked for; the file is used past the page cache.
+const LO_FLAGS_PARTSCAN: u32 = 8;
+const LO_FLAGS_DIRECT_IO: u32 = 16;
+
+/// How often another free device is looked for, as somebody else may take the one just found.
+const TRIES: u32 = 16;
+
+/// `struct loop_info64`.
+#[repr(C)]
+struct LoopInfo {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+/// `struct loop_config`.
+#[repr(C)]
+struct LoopConfig {
+    fd: u32,
+    block_size: u32,
+    info: LoopInfo,
+    reserved: [u64; 8],
+}
+
+/// What a queue attribute was before, to be restored: these settings outlive the attachment.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Before {
+    attributes: Vec<(String, String)>,
+}
+
+/// An attached loop device.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct LoopDevice {
+    number: u32,
+    before: Before,
+}
+
+/// How the device's queue is set up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueueSettings {
+    pub(crate) rotational: bool,
+    pub(crate) nr_requests: u32,
+    pub(crate) read_ahead_kb: u32,
+    pub(crate) max_sectors_kb: u32,
+}
+
+fn ioctl(fd: RawFd, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<i32> {
+    // SAFETY: of the requests used here, only LOOP_CONFIGURE takes a pointer, to a structure that lives across the call
+    // and has the layout of the kernel's (checked below); the others take a number or nothing.
+    let result = unsafe { libc::ioctl(fd, request as _, argument) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+const _: () = assert!(size_of::<LoopInfo>() == 232 && size_of::<LoopConfig>() == 304);
+
+impl LoopDevice {
+    /// Attaches `file` to a free loop device.
+    pub(crate) fn attach(file: &Path, block_bytes: u32) -> io::Result<Self> {
+        let control = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/loop-control")
+            .map_err(|error| io::Error::new(error.kind(), format!("/dev/loop-control: {error}")))?;
+        let backing = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32)
+            .open(file)?;
+        let mut tried = 0;
+        loop {
+            let number = ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE, 0)? as u32;
+            let device = Self { number, before: Before::default() };
+            match configure(&device.open()?, &backing, file, block_bytes) {
+                Ok(()) => return Ok(device),
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tried < TRIES => tried += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Its node.
+    pub(crate) fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/dev/loop{}", self.number))
+    }
+
+    fn open(&self) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).open(self.path())
+    }
+
+    fn sysfs(&self) -> PathBuf {
+        PathBuf::from(format!("/sys/block/loop{}", self.number))
+    }
+
+    /// What it is attached to, if it is.
+    pub(crate) fn backing_file(&self) -> Option<PathBuf> {
+        let text = fs::read_to_string(self.sysfs().join("loop/backing_file")).ok()?;
+        Some(PathBuf::from(text.trim_end_matches('\n')))
+    }
+
+    /// Sets its queue up. What cannot be set is told, not fatal: it changes speeds, not results.
+    pub(crate) fn set_up(&mut self, settings: QueueSettings) -> Vec<String> {
+        let rotational = u32::from(settings.rotational).to_string();
+        let attributes = [
+            // First, as it resets nr_requests; and as Dwell is the scheduler, nothing shall reorder above it.
+            ("scheduler", "none".to_string()),
+            ("rotational", rotational),
+            ("nr_requests", settings.nr_requests.to_string()),
+            ("read_ahead_kb", settings.read_ahead_kb.to_string()),
+            ("max_sectors_kb", settings.max_sectors_kb.to_string()),
+        ];
+        let mut refused = Vec::new();
+        for (name, value) in attributes {
+            let path = self.sysfs().join("queue").join(name);
+            let before = fs::read_to_string(&path).map(|text| chosen(text.trim()).to_string());
+            if let Ok(before) = before
+                && name != "max_sectors_kb"
+            {
+                self.before.attributes.push((name.to_string(), before));
+            }
+            if let Err(error) = set(&path, name, &value) {
+                refused.push(format!("{} = {value}: {error}", path.display()));
+            }
+        }
+        refused
+    }
+
+    /// Asks for its detachment, which happens once nobody has it open.
+    pub(crate) fn ask_to_detach(&self) -> io::Result<()> {
+        match ioctl(self.open()?.as_raw_fd(), LOOP_CLR_FD, 0) {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Waits until it is detached, at most so long; whether it is.
+    pub(crate) fn wait_detached(&self, at_most: Duration) -> bool {
+        const LOOK: Duration = Duration::from_millis(5);
+        let mut waited = Duration::ZERO;
+        while self.backing_file().is_some() {
+            if waited >= at_most {
+                return false;
+            }
+            thread::sleep(LOOK);
+            waited += LOOK;
+        }
+        true
+    }
+
+    /// Puts its queue back to what it was: the next user of this loop device expects no traces.
+    pub(crate) fn restore(&self) {
+        for (name, value) in &self.before.attributes {
+            let _ = set(&self.sysfs().join("queue").join(name), name, value);
+        }
+    }
+
+    /// Where it, or a part of it, is mounted, in words.
+    pub(crate) fn mounts(&self) -> Vec<String> {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let node = self.path().to_string_lossy().into_owned();
+        let part = format!("{node}p");
+        mounts
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .filter(|(device, _)| *device == node || device.starts_with(&part))
+            .filter_map(|(_, rest)| rest.split(' ').next().map(str::to_string))
+            .collect()
+    }
+}
+
+/// Writes an attribute. The kernel ignores an `nr_requests` that it believes to have already, though the driver's tags may
+/// differ: another value first makes it believe otherwise.
+fn set(path: &Path, name: &str, value: &str) -> io::Result<()> {
+    if name == "nr_requests"
+        && let Ok(number) = value.parse::<u32>()
+    {
+        let _ = fs::write(path, (number.max(5) - 1).to_string());
+    }
+    fs::write(path, value)
+}
+
+/// Of `none [mq-deadline] bfq`, the one in brackets.
+fn chosen(text: &str) -> &str {
+    match (text.find('['), text.find(']')) {
+        (Some(from), Some(to)) if from < to => &text[from + 1..to],
+        _ => text,
+    }
+}
+
+fn configure(device: &File, backing: &File, name: &Path, block_size: u32) -> io::Result<()> {
+    let mut file_name = [0; 64];
+    let bytes = name.as_os_str().as_encoded_bytes();
+    let length = bytes.len().min(file_name.len() - 1);
+    file_name[..length].copy_from_slice(&bytes[..length]);
+    let info = LoopInfo {
+        device: 0,
+        inode: 0,
+        rdevice: 0,
+        offset: 0,
+        size_limit: 0,
+        number: 0,
+        encrypt_type: 0,
+        encrypt_key_size: 0,
+        flags: LO_FLAGS_PARTSCAN | LO_FLAGS_DIRECT_IO,
+        file_name,
+        crypt_name: [0; 64],
+        encrypt_key: [0; 32],
+        init: [0; 2],
+    };
+    let config = LoopConfig { fd: backing.as_raw_fd() as u32, block_size, info, reserved: [0; 8] };
+    ioctl(device.as_raw_fd(), LOOP_CONFIGURE, (&raw const config) as libc::c_ulong).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chosen_scheduler_is_the_one_in_brackets() {
+        assert_eq!(chosen("none [mq-deadline] bfq"), "mq-deadline");
+        assert_eq!(chosen("128"), "128");
+    }
+}

@@ -1,0 +1,158 @@
+//! All NBD clients, as the device's thread sees them.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use elevator::Process;
+
+use super::connection::{Connection, Cookie};
+use super::listener::{Address, Greeted, Listener};
+use super::negotiation::Export;
+use super::tls::TlsFiles;
+use crate::ServeError;
+use crate::device::Answer;
+use crate::front::{Client, FrontEnd, Host};
+use crate::poller::{Bell, Interest};
+
+/// Number of the bell that rings when a client has been greeted; connections follow.
+const BELL: u32 = 0;
+
+/// How long a client may take to read its last replies when the server stops.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// How NBD is served.
+#[derive(Clone, Debug)]
+pub struct NbdOptions {
+    /// Where to listen.
+    pub addresses: Vec<Address>,
+    /// The export's name; the empty name always means it too.
+    pub export: String,
+    /// Clients served at once; each may hold 40 MiB. More are turned away.
+    pub connections: u16,
+    /// Certificates, which make TLS possible on TCP and, on addresses that are not loopback, are needed.
+    pub tls: Option<TlsFiles>,
+}
+
+impl Default for NbdOptions {
+    fn default() -> Self {
+        Self { addresses: Vec::new(), export: String::new(), connections: 16, tls: None }
+    }
+}
+
+/// The NBD front end.
+pub struct Nbd {
+    options: NbdOptions,
+    listeners: Vec<Listener>,
+    greeted: Option<Receiver<Greeted>>,
+    bell: Arc<Bell>,
+    connections: Vec<Option<Connection>>,
+    /// Numbers of processes: one for each connection, never used again.
+    processes: u32,
+    stopped: Option<Instant>,
+}
+
+impl Nbd {
+    /// A front end that listens once it is started.
+    ///
+    /// # Errors
+    /// An address is not allowed without certificates, or the certificates cannot be read.
+    pub fn new(options: NbdOptions) -> Result<Self, ServeError> {
+        Listener::check(&options)?;
+        let bell = Arc::new(Bell::new().map_err(|error| ServeError::io("creating an eventfd", error))?);
+        Ok(Self {
+            options,
+            listeners: Vec::new(),
+            greeted: None,
+            bell,
+            connections: Vec::new(),
+            processes: 0,
+            stopped: None,
+        })
+    }
+
+    fn adopt(&mut self, greeted: Greeted, host: &mut Host<'_>) {
+        let index = self.connections.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.connections.push(None);
+            self.connections.len() - 1
+        });
+        self.processes = self.processes.wrapping_add(1).max(1);
+        let process = Process::single(self.processes);
+        let Greeted { socket, agreed, from, place } = greeted;
+        let mut connection = Connection::new(index as u16, process, socket, agreed, from, place, host);
+        connection.flush(index as u32 + 1, host);
+        self.connections[index] = Some(connection);
+    }
+
+    fn end_those_over(&mut self, host: &mut Host<'_>) {
+        for slot in &mut self.connections {
+            if let Some(connection) = slot.take_if(|connection| connection.is_over()) {
+                host.exited(connection.process());
+                connection.end(host);
+            }
+        }
+    }
+}
+
+impl FrontEnd for Nbd {
+    fn start(&mut self, host: &mut Host<'_>) -> io::Result<()> {
+        host.watch(&*self.bell, BELL, Interest::READ)?;
+        let export = Export::new(&self.options.export, &host.geometry());
+        let (sender, greeted) = channel();
+        self.greeted = Some(greeted);
+        self.listeners = Listener::all(&self.options, &export, &sender, &self.bell)?;
+        Ok(())
+    }
+
+    fn ready(&mut self, number: u32, host: &mut Host<'_>) {
+        if number == BELL {
+            self.bell.silence();
+            while let Some(greeted) = self.greeted.as_ref().and_then(|greeted| greeted.try_recv().ok()) {
+                if self.stopped.is_none() {
+                    self.adopt(greeted, host);
+                }
+            }
+        } else if let Some(Some(connection)) = self.connections.get_mut(number as usize - 1) {
+            connection.readable(host);
+        }
+    }
+
+    fn answered(&mut self, answer: Answer, host: &mut Host<'_>) {
+        let cookie = Cookie::unpack(answer.cookie);
+        if let Some(Some(connection)) = self.connections.get_mut(usize::from(cookie.connection)) {
+            connection.answered(cookie, answer, host);
+        }
+    }
+
+    fn woken(&mut self, cookie: u64, _host: &mut Host<'_>) {
+        let index = usize::from(Cookie::unpack(cookie).connection);
+        if let Some(Some(connection)) = self.connections.get_mut(index) {
+            connection.woken();
+        }
+    }
+
+    fn flush(&mut self, host: &mut Host<'_>) {
+        for (index, connection) in self.connections.iter_mut().enumerate() {
+            if let Some(connection) = connection {
+                connection.flush(index as u32 + 1, host);
+            }
+        }
+        self.end_those_over(host);
+    }
+
+    fn stop(&mut self, _host: &mut Host<'_>) {
+        self.listeners.clear();
+        self.stopped = Some(Instant::now());
+        self.connections.iter_mut().flatten().for_each(Connection::stop);
+    }
+
+    fn is_done(&self) -> bool {
+        let patience = self.stopped.is_some_and(|since| since.elapsed() > FAREWELL);
+        patience || self.connections.iter().all(Option::is_none)
+    }
+
+    fn clients(&self) -> Vec<Client> {
+        self.connections.iter().flatten().map(Connection::describe).collect()
+    }
+}

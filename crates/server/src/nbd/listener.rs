@@ -1,0 +1,383 @@
+//! Addresses, who may connect, and the thread that takes each client through its negotiation.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::front::NbdOptions;
+use super::negotiation::{self, Agreed, Encryption, Export, Outcome};
+use super::tls::{self, Acceptor};
+use crate::ServeError;
+use crate::control::bind_private;
+use crate::poller::Bell;
+
+/// How long a client may take from its connection to the transmission phase, whatever it sends meanwhile.
+const NEGOTIATION: Duration = Duration::from_secs(15);
+
+/// What a socket is asked to hold on its way out: several replies of 128 KiB, so that the device's thread and the client
+/// can work at the same time.
+const SOCKET_BYTES: usize = 4 << 20;
+
+/// Where to listen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Address {
+    /// A unix socket, which only its owner may use.
+    Unix(PathBuf),
+    /// A TCP port. Addresses that are not loopback need TLS.
+    Tcp(SocketAddr),
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    /// `unix:/run/dwell/sdb.sock`, `tcp:127.0.0.1:10809`, `tcp:localhost:10809`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return Ok(Self::Unix(PathBuf::from(path)));
+        }
+        let expected = || format!("expected unix:/path or tcp:address:port, found '{text}'");
+        let address = text.strip_prefix("tcp:").ok_or_else(expected)?;
+        let mut found = address.to_socket_addrs().map_err(|error| format!("{}: {error}", expected()))?;
+        found.next().map(Self::Tcp).ok_or_else(expected)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(address) => write!(f, "tcp:{address}"),
+        }
+    }
+}
+
+/// A client that may begin.
+pub(super) struct Greeted {
+    pub(super) socket: OwnedFd,
+    pub(super) agreed: Agreed,
+    pub(super) from: String,
+    pub(super) place: Place,
+}
+
+/// One of the places for clients, given back when dropped.
+pub(super) struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(taken: &Arc<AtomicUsize>, places: usize) -> Option<Self> {
+        if taken.fetch_add(1, Ordering::Relaxed) < places {
+            return Some(Self(taken.clone()));
+        }
+        taken.fetch_sub(1, Ordering::Relaxed);
+        None
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A socket that is listened on until this is dropped.
+pub(super) struct Listener {
+    stop: Arc<Bell>,
+    thread: Option<JoinHandle<()>>,
+    path: Option<PathBuf>,
+}
+
+/// What every client is greeted with.
+#[derive(Clone)]
+struct Greeter {
+    export: Export,
+    acceptor: Option<Acceptor>,
+    greeted: Sender<Greeted>,
+    bell: Arc<Bell>,
+}
+
+enum Socket {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Whether these addresses may be served.
+    pub(super) fn check(options: &NbdOptions) -> Result<(), ServeError> {
+        for address in &options.addresses {
+            if let Address::Tcp(tcp) = address
+                && !tcp.ip().is_loopback()
+                && options.tls.is_none()
+            {
+                let problem = format!("{address} is not loopback: it is served with TLS only, which needs certificates");
+                return Err(ServeError::Configuration(problem));
+            }
+        }
+        options.tls.as_ref().map_or(Ok(()), |files| Acceptor::load(files).map(drop))
+    }
+
+    /// Listens on every address.
+    pub(super) fn all(
+        options: &NbdOptions,
+        export: &Export,
+        greeted: &Sender<Greeted>,
+        bell: &Arc<Bell>,
+    ) -> io::Result<Vec<Self>> {
+        let acceptor = match &options.tls {
+            Some(files) => Some(Acceptor::load(files).map_err(io::Error::other)?),
+            None => None,
+        };
+        let taken = Arc::new(AtomicUsize::new(0));
+        let greeter = Greeter { export: export.clone(), acceptor, greeted: greeted.clone(), bell: bell.clone() };
+        options
+            .addresses
+            .iter()
+            .map(|address| {
+                Self::on(address, greeter.clone(), taken.clone(), usize::from(options.connections))
+                    .map_err(|error| io::Error::new(error.kind(), format!("listening on {address}: {error}")))
+            })
+            .collect()
+    }
+
+    fn on(address: &Address, greeter: Greeter, taken: Arc<AtomicUsize>, places: usize) -> io::Result<Self> {
+        let (socket, path) = match address {
+            Address::Unix(path) => (Socket::Unix(bind_private(path)?), Some(path.clone())),
+            Address::Tcp(address) => (Socket::Tcp(TcpListener::bind(address)?), None),
+        };
+        let stop = Arc::new(Bell::new()?);
+        let heard = stop.clone();
+        let thread = thread::Builder::new()
+            .name("nbd-listener".into())
+            .spawn(move || socket.listen(&heard, &greeter, &taken, places))?;
+        Ok(Self { stop, thread: Some(thread), path })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.stop.ring();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        if let Some(path) = &self.path {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+impl Socket {
+    fn listen(&self, stop: &Bell, greeter: &Greeter, taken: &Arc<AtomicUsize>, places: usize) {
+        loop {
+            let mut sources = [
+                PollFd::from_borrowed_fd(self.as_fd(), PollFlags::IN),
+                PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN),
+            ];
+            if poll(&mut sources, None).is_ok() && !sources[1].revents().is_empty() {
+                return;
+            }
+            // Beyond the places, a client is turned away rather than kept waiting.
+            if let (Ok(client), Some(place)) = (self.accept(), Place::take(taken, places)) {
+                let greeter = greeter.clone();
+                let greet = move || greeter.greet(client, place);
+                let _ = thread::Builder::new().name("nbd-greeter".into()).spawn(greet);
+            }
+        }
+    }
+
+    fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Self::Unix(listener) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
+            Self::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(listener) => listener.as_fd(),
+            Self::Tcp(listener) => listener.as_fd(),
+        }
+    }
+}
+
+impl Greeter {
+    /// Takes a client through its negotiation and hands it over, or lets it go.
+    fn greet(&self, client: Stream, place: Place) {
+        let from = client.describe();
+        let mut client = Deadline { stream: client, until: Instant::now() + NEGOTIATION };
+        match self.negotiate(&mut client) {
+            Ok(Some((agreed, connection))) => match self.hand_over(client.stream, connection) {
+                Ok(socket) => {
+                    if self.greeted.send(Greeted { socket, agreed, from, place }).is_ok() {
+                        self.bell.ring();
+                    }
+                }
+                Err(error) => eprintln!("nbd: {from}: {error}"),
+            },
+            Ok(None) => {}
+            Err(error) => eprintln!("nbd: {from} was let go in negotiation: {error}"),
+        }
+    }
+
+    fn negotiate(
+        &self,
+        client: &mut Deadline,
+    ) -> io::Result<Option<(Agreed, Option<rustls::ServerConnection>)>> {
+        let no_zeroes = negotiation::greet(client)?;
+        let acceptor = self.acceptor.as_ref().filter(|_| matches!(client.stream, Stream::Tcp(_)));
+        let encryption = if acceptor.is_some() { Encryption::Required } else { Encryption::Unavailable };
+        match negotiation::options(client, &self.export, encryption, no_zeroes)? {
+            Outcome::Gone => Ok(None),
+            Outcome::Transmission(agreed) => Ok(Some((agreed, None))),
+            Outcome::StartTls => {
+                let Some(acceptor) = acceptor else { return Ok(None) };
+                let mut connection = acceptor.connection()?;
+                let mut encrypted = rustls::Stream::new(&mut connection, client);
+                match negotiation::options(&mut encrypted, &self.export, Encryption::On, no_zeroes)? {
+                    Outcome::Transmission(agreed) => Ok(Some((agreed, Some(connection)))),
+                    Outcome::Gone | Outcome::StartTls => Ok(None),
+                }
+            }
+        }
+    }
+
+    /// The socket that the device's thread is to use: the client's own, or one end of a pair behind its TLS.
+    fn hand_over(&self, client: Stream, connection: Option<rustls::ServerConnection>) -> io::Result<OwnedFd> {
+        match connection {
+            None => client.into_socket(),
+            Some(connection) => {
+                let (inner, outer) = UnixStream::pair()?;
+                tls::between(client.into_socket()?, outer, connection)?;
+                Stream::Unix(inner).into_socket()
+            }
+        }
+    }
+}
+
+/// A client's connection.
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    fn describe(&self) -> String {
+        match self {
+            Self::Unix(stream) => match rustix::net::sockopt::socket_peercred(stream) {
+                Ok(peer) => format!("unix, pid {}", peer.pid.as_raw_nonzero()),
+                Err(_) => "unix".to_string(),
+            },
+            Self::Tcp(stream) => match stream.peer_addr() {
+                Ok(peer) => format!("tcp, {peer}"),
+                Err(_) => "tcp".to_string(),
+            },
+        }
+    }
+
+    /// As the device's thread wants it: nothing waits, replies go out at once, and there is room for several.
+    fn into_socket(self) -> io::Result<OwnedFd> {
+        let socket = match self {
+            Self::Unix(stream) => OwnedFd::from(stream),
+            Self::Tcp(stream) => {
+                stream.set_nodelay(true)?;
+                OwnedFd::from(stream)
+            }
+        };
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        use rustix::net::sockopt::{set_socket_send_buffer_size, set_socket_send_buffer_size_force};
+        // Beyond the system's limit only where permitted (CAP_NET_ADMIN); it is a matter of speed alone.
+        let _ = set_socket_send_buffer_size_force(&socket, SOCKET_BYTES)
+            .or_else(|_| set_socket_send_buffer_size(&socket, SOCKET_BYTES));
+        Ok(socket)
+    }
+
+    fn limit(&self, left: Duration) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => {
+                stream.set_read_timeout(Some(left))?;
+                stream.set_write_timeout(Some(left))
+            }
+            Self::Tcp(stream) => {
+                stream.set_read_timeout(Some(left))?;
+                stream.set_write_timeout(Some(left))
+            }
+        }
+    }
+}
+
+/// A stream that breaks at a time, however slowly its other end drips.
+struct Deadline {
+    stream: Stream,
+    until: Instant,
+}
+
+impl Deadline {
+    fn limit(&self) -> io::Result<()> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { self.stream.limit(left) }
+    }
+}
+
+impl Read for Deadline {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        self.limit()?;
+        match &mut self.stream {
+            Stream::Unix(stream) => stream.read(to),
+            Stream::Tcp(stream) => stream.read(to),
+        }
+    }
+}
+
+impl Write for Deadline {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.limit()?;
+        match &mut self.stream {
+            Stream::Unix(stream) => stream.write(bytes),
+            Stream::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_they_are_written() {
+        let unix: Address = "unix:/run/dwell/a.sock".parse().unwrap();
+        assert_eq!(unix.to_string(), "unix:/run/dwell/a.sock");
+        let tcp: Address = "tcp:127.0.0.1:10809".parse().unwrap();
+        assert_eq!(tcp.to_string(), "tcp:127.0.0.1:10809");
+        for wrong in ["", "127.0.0.1:10809", "tcp:127.0.0.1", "udp:127.0.0.1:1"] {
+            assert!(wrong.parse::<Address>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn only_loopback_is_served_without_tls() {
+        let on = |address: &str| {
+            let addresses = vec![address.parse().unwrap()];
+            Listener::check(&NbdOptions { addresses, ..NbdOptions::default() })
+        };
+        on("tcp:127.0.0.1:10809").unwrap();
+        on("tcp:[::1]:10809").unwrap();
+        for open in ["tcp:0.0.0.0:10809", "tcp:192.0.2.1:10809", "tcp:[::]:10809"] {
+            assert!(on(open).unwrap_err().to_string().contains("TLS"), "{open}");
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! A server from its configuration to its report.
+
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use elevator::queue::{Observer, Options, Queue};
+use serde::Serialize;
+
+use crate::ServeError;
+use crate::attach::{AttachOptions, Attachment};
+use crate::backend::{Backend, Geometry};
+use crate::clock::Clock;
+use crate::control::protocol::State;
+use crate::control::{Line, Order, Orders, SchedulerFactory, Snapshot, Socket, state};
+use crate::device::Device;
+use crate::front::FrontEnd;
+use crate::fuse::Fuse;
+use crate::nbd::{Nbd, NbdOptions};
+use crate::poller::Bell;
+use crate::realtime::{self, Punctuality};
+use crate::statistics::{Statistics, Watch};
+use crate::thread::{DeviceThread, Waiting};
+
+/// Makes the back end, on the device's thread.
+pub type BackendFactory = Box<dyn FnOnce() -> Result<Box<dyn Backend>, ServeError> + Send>;
+
+/// Makes an observer of the queue's events, given how the queue is set up.
+pub type ObserverFactory = Box<dyn FnOnce(&Options) -> Box<dyn Observer + Send> + Send>;
+
+/// What is served, and how.
+pub struct Configuration {
+    /// Where the data is.
+    pub backend: BackendFactory,
+    /// The scheduler to begin with, as users write it.
+    pub scheduler: String,
+    /// Makes schedulers from what users write.
+    pub schedulers: SchedulerFactory,
+    /// The queue. Depth and cache are the back end's, whatever this says; a smaller depth is kept.
+    pub options: Options,
+    /// How many times faster than natural the device's time goes.
+    pub speed: u32,
+    /// The NBD front end, if it is wanted.
+    pub nbd: Option<NbdOptions>,
+    /// The FUSE front end and its loop device, if they are wanted.
+    pub attach: Option<AttachOptions>,
+    /// The control socket.
+    pub control: Option<PathBuf>,
+    /// How punctual an emulated drive shall be; other back ends answer when they can.
+    pub punctuality: Punctuality,
+    /// How long the device's thread looks for more before it sleeps. Shortens the way of single requests by most of a
+    /// wake-up and costs as much processor time as there is idle time.
+    pub poll: Duration,
+    /// Somebody who hears the queue's every event.
+    pub observer: Option<ObserverFactory>,
+}
+
+impl Configuration {
+    /// That back end under that scheduler, with no way in yet.
+    #[must_use]
+    pub fn new(
+        backend: impl FnOnce() -> Result<Box<dyn Backend>, ServeError> + Send + 'static,
+        scheduler: &str,
+        schedulers: SchedulerFactory,
+    ) -> Self {
+        Self {
+            backend: Box::new(backend),
+            scheduler: scheduler.to_string(),
+            schedulers,
+            options: Options::default(),
+            speed: 1,
+            nbd: None,
+            attach: None,
+            control: None,
+            punctuality: Punctuality::default(),
+            poll: Duration::ZERO,
+            observer: None,
+        }
+    }
+}
+
+/// What a server did, from its start to its end.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Its last state, lateness included.
+    pub state: State,
+    /// What punctuality was refused, in words.
+    pub refused: Vec<String>,
+}
+
+/// A server at work. Dropped, it ends as if it had been stopped.
+pub struct Server {
+    line: Line,
+    stops: Receiver<Stop>,
+    stop: Sender<Stop>,
+    thread: Option<JoinHandle<io::Result<Box<Snapshot>>>>,
+    attachment: Option<Attachment>,
+    attached: Option<PathBuf>,
+    geometry: Geometry,
+    refused: Vec<String>,
+    _control: Option<Socket>,
+}
+
+/// Why a server is to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stop {
+    /// Somebody said so.
+    Asked,
+    /// The device's thread has ended by itself.
+    Ended,
+}
+
+/// What the device's thread says once it serves.
+struct Serving {
+    geometry: Geometry,
+    refused: Vec<String>,
+}
+
+/// Serves until SIGINT, SIGTERM, or an order to stop; takes everything down and reports. A second signal gives up on
+/// whoever still uses the attached device.
+///
+/// # Errors
+/// The server could not start, or its thread broke.
+pub fn run(configuration: Configuration) -> Result<Report, ServeError> {
+    run_with(configuration, |_| ())
+}
+
+/// As [`run`], calling `started` once everything is up.
+///
+/// # Errors
+/// As there.
+pub fn run_with(configuration: Configuration, started: impl FnOnce(&Server)) -> Result<Report, ServeError> {
+    // Before anything is put up: a signal in between must find somebody who takes it down again.
+    let signals = signals().map_err(|error| ServeError::io("hearing signals", error))?;
+    let server = start(configuration)?;
+    let stop = server.stop.clone();
+    thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || hear(signals, &stop))
+        .map_err(|error| ServeError::io("hearing signals", error))?;
+    started(&server);
+    server.wait()
+}
+
+fn signals() -> io::Result<UnixStream> {
+    let (heard, rung) = UnixStream::pair()?;
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        signal_hook::low_level::pipe::register(signal, rung.try_clone()?)?;
+    }
+    Ok(heard)
+}
+
+fn hear(mut signals: UnixStream, stop: &Sender<Stop>) {
+    while matches!(signals.read(&mut [0]), Ok(1)) {
+        if stop.send(Stop::Asked).is_err() {
+            return;
+        }
+    }
+}
+
+/// Starts a server; it serves when this returns.
+///
+/// # Errors
+/// The configuration cannot be served, something is in use or not permitted. Nothing is left behind.
+pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
+    let failed = |source| ServeError::io("starting", source);
+    let mut fronts: Vec<Box<dyn FrontEnd + Send>> = Vec::new();
+    if let Some(options) = configuration.nbd.take() {
+        fronts.push(Box::new(Nbd::new(options)?));
+    }
+    let mut attachment = None;
+    if let Some(options) = &configuration.attach {
+        let (mount, connection) = Attachment::mount(options)?;
+        attachment = Some(mount);
+        fronts.push(Box::new(Fuse::new(connection)));
+    }
+    let (orders, heard) = channel();
+    let (stop, stops) = channel();
+    let bell = Arc::new(Bell::new().map_err(failed)?);
+    let line = Line { orders, bell: bell.clone(), speed: configuration.speed.max(1), stop: stop.clone() };
+    let control = match &configuration.control {
+        Some(path) => Some(Socket::listen(path, line.clone()).map_err(|error| {
+            ServeError::io(format!("listening on {}", path.display()), error)
+        })?),
+        None => None,
+    };
+    let (ready, started) = channel();
+    let ended = stop.clone();
+    let thread = thread::Builder::new()
+        .name("device".into())
+        .spawn(move || {
+            let served = serve(configuration, fronts, bell, heard, &ready);
+            let _ = ended.send(Stop::Ended);
+            served
+        })
+        .map_err(failed)?;
+    let Serving { geometry, refused } = started
+        .recv()
+        .unwrap_or_else(|_| Err(ServeError::Configuration("the device's thread broke while it started".into())))?;
+    let mut server = Server {
+        line,
+        stops,
+        stop,
+        thread: Some(thread),
+        attachment,
+        attached: None,
+        geometry,
+        refused,
+        _control: control,
+    };
+    if let Some(attachment) = &mut server.attachment {
+        server.attached = Some(attachment.attach(&geometry)?);
+    }
+    Ok(server)
+}
+
+/// The device's thread from beginning to end.
+fn serve(
+    configuration: Configuration,
+    fronts: Vec<Box<dyn FrontEnd + Send>>,
+    bell: Arc<Bell>,
+    orders: Receiver<Order>,
+    ready: &Sender<Result<Serving, ServeError>>,
+) -> io::Result<Box<Snapshot>> {
+    match prepare(configuration, fronts, bell, orders) {
+        Ok((mut thread, serving)) => {
+            // Whoever waits for this may have given up; then the order to stop comes next.
+            let _ = ready.send(Ok(serving));
+            thread.run()?;
+            Ok(Box::new(thread.end()))
+        }
+        Err(error) => {
+            let _ = ready.send(Err(error));
+            Err(io::Error::other("it never started"))
+        }
+    }
+}
+
+fn prepare(
+    configuration: Configuration,
+    fronts: Vec<Box<dyn FrontEnd + Send>>,
+    bell: Arc<Bell>,
+    orders: Receiver<Order>,
+) -> Result<(DeviceThread, Serving), ServeError> {
+    let backend = (configuration.backend)()?;
+    let geometry = backend.geometry();
+    let scheduler = (configuration.schedulers)(&configuration.scheduler).map_err(ServeError::Configuration)?;
+    let depth = configuration.options.depth.min(geometry.depth).max(1);
+    let options = Options { depth, cache: geometry.cache, ..configuration.options };
+    let observer = configuration.observer.map(|make| make(&options));
+    let watch = Watch { statistics: Statistics::default(), log: None, observer };
+    let keeps_time = backend.keeps_time();
+    // Only an answer that must not be early or late is worth a processor's undivided attention.
+    let refused = if keeps_time { realtime::apply(configuration.punctuality) } else { Vec::new() };
+    if configuration.attach.is_some() {
+        // Needs CAP_SYS_RESOURCE, which even root may lack; without it the kernel may, short of memory, wait for itself.
+        let _ = realtime::io_flusher();
+    }
+    let device = Device::new(Queue::observed(options, scheduler, watch), backend);
+    let fronts = fronts.into_iter().map(|front| front as Box<dyn FrontEnd>).collect();
+    let handler = Orders::new(configuration.schedulers, configuration.scheduler);
+    let waiting = Waiting { spin: configuration.punctuality.spin, poll: configuration.poll };
+    let thread = DeviceThread::new(
+        Clock::new(configuration.speed),
+        device,
+        fronts,
+        (bell, orders, handler),
+        waiting,
+        keeps_time,
+    )
+    .map_err(|error| ServeError::io("starting", error))?;
+    Ok((thread, Serving { geometry, refused }))
+}
+
+impl Server {
+    /// The block device, if one was attached.
+    #[must_use]
+    pub fn attached(&self) -> Option<&Path> {
+        self.attached.as_deref()
+    }
+
+    /// What is served.
+    #[must_use]
+    pub const fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// What punctuality was refused, in words.
+    #[must_use]
+    pub fn refused(&self) -> &[String] {
+        &self.refused
+    }
+
+    /// The device now.
+    ///
+    /// # Errors
+    /// It has stopped.
+    pub fn state(&self) -> Result<State, String> {
+        Ok(state(&*self.line.ask(Order::Show)?, self.line.speed))
+    }
+
+    /// Waits until somebody asks it to stop, then takes everything down and reports.
+    ///
+    /// # Errors
+    /// The device's thread broke.
+    pub fn wait(mut self) -> Result<Report, ServeError> {
+        let _ = self.stops.recv();
+        self.take_down()
+    }
+
+    /// Takes everything down and reports.
+    ///
+    /// # Errors
+    /// The device's thread broke.
+    pub fn stop(mut self) -> Result<Report, ServeError> {
+        self.take_down()
+    }
+
+    /// The loop device first, while its file is still served; then the device; then the mount.
+    fn take_down(&mut self) -> Result<Report, ServeError> {
+        if let Some(attachment) = &self.attachment {
+            attachment.detach(|| !matches!(self.stops.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout)));
+        }
+        let _ = self.line.order(Order::Stop);
+        let broke = |source| ServeError::io("the device's thread broke", source);
+        let thread = self.thread.take().ok_or_else(|| broke(io::Error::other("it had ended before")))?;
+        let served = thread.join().map_err(|_| broke(io::Error::other("it panicked")));
+        self.attachment = None;
+        let snapshot = served?.map_err(broke)?;
+        Ok(Report { state: state(&snapshot, self.line.speed), refused: std::mem::take(&mut self.refused) })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            let _ = self.take_down();
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! A device's thread: sleeps, hears what is ready, lets the device advance, sends the answers.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use elevator::Time;
+
+use crate::clock::Clock;
+use crate::control::{Order, Orders, Snapshot};
+use crate::device::{Device, FrontIndex, News};
+use crate::front::{FrontEnd, Host};
+use crate::poller::{Bell, Interest, Poller, Source};
+
+/// The front end that is none: the thread's own sources.
+const OWN: FrontIndex = u8::MAX;
+
+/// Number of the bell among the thread's own sources.
+const BELL: u32 = 0;
+
+/// Number of the back end among the thread's own sources.
+const BACKEND: u32 = 1;
+
+/// How often a stopping thread looks whether it is done.
+const STOPPING: Duration = Duration::from_millis(50);
+
+/// How a thread waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    /// How long before the back end's next event it stops sleeping.
+    pub(crate) spin: Duration,
+    /// How long it looks again and again after there was something to do, before it sleeps.
+    pub(crate) poll: Duration,
+}
+
+/// Everything that a device's thread owns.
+pub(crate) struct DeviceThread {
+    pub(crate) clock: Clock,
+    pub(crate) device: Device,
+    poller: Poller,
+    fronts: Vec<Box<dyn FrontEnd>>,
+    bell: Arc<Bell>,
+    orders: Receiver<Order>,
+    handler: Orders,
+    waiting: Waiting,
+    /// The back end answers at times of its own, so how late it is means something.
+    keeps_time: bool,
+    stopping: bool,
+    last_busy: Time,
+}
+
+impl DeviceThread {
+    pub(crate) fn new(
+        clock: Clock,
+        device: Device,
+        fronts: Vec<Box<dyn FrontEnd>>,
+        (bell, orders, handler): (Arc<Bell>, Receiver<Order>, Orders),
+        waiting: Waiting,
+        keeps_time: bool,
+    ) -> io::Result<Self> {
+        let poller = Poller::new()?;
+        let (stopping, last_busy) = (false, Time::ZERO);
+        let mut thread = Self {
+            clock,
+            device,
+            poller,
+            fronts,
+            bell,
+            orders,
+            handler,
+            waiting,
+            keeps_time,
+            stopping,
+            last_busy,
+        };
+        thread.begin()?;
+        Ok(thread)
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        self.poller.add(&*self.bell, Source { front: OWN, number: BELL }, Interest::READ)?;
+        if let Some(fd) = self.device.backend().wake_fd().map(|fd| fd.as_raw_fd()) {
+            // SAFETY: the back end keeps it open as long as the device, which this thread owns.
+            let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+            self.poller.add(fd, Source { front: OWN, number: BACKEND }, Interest::READ)?;
+        }
+        let now = self.clock.now();
+        for index in 0..self.fronts.len() {
+            self.with_front(index, now, |front, host| front.start(host))?;
+        }
+        Ok(())
+    }
+
+    fn with_front<R>(
+        &mut self,
+        index: usize,
+        now: Time,
+        call: impl FnOnce(&mut dyn FrontEnd, &mut Host<'_>) -> R,
+    ) -> R {
+        let front = index as FrontIndex;
+        let mut host = Host { device: &mut self.device, poller: &self.poller, front, now };
+        call(&mut *self.fronts[index], &mut host)
+    }
+
+    /// Serves until it is told to stop and everything accepted is finished.
+    pub(crate) fn run(&mut self) -> io::Result<()> {
+        while !self.is_done() {
+            self.round()?;
+        }
+        Ok(())
+    }
+
+    /// What it was like at its end. The decision log, if it is on, is written to its last line.
+    pub(crate) fn end(mut self) -> Snapshot {
+        let snapshot = self.handler.show(self.clock.now(), &mut self.device, &[]);
+        if let Some(log) = self.device.queue().observer().log.take() {
+            log.close();
+        }
+        snapshot
+    }
+
+    fn is_done(&self) -> bool {
+        self.stopping && self.device.unfinished() == 0 && self.fronts.iter().all(|front| front.is_done())
+    }
+
+    fn round(&mut self) -> io::Result<()> {
+        let timeout = self.timeout();
+        self.poller.wait(timeout)?;
+        let now = self.clock.now();
+        // What was due before this moment comes first: the arrivals are of this moment.
+        self.device.advance(now);
+        self.device.plug();
+        let mut n = 0;
+        while let Some(source) = self.poller.ready(n) {
+            self.ready(source, now);
+            n += 1;
+        }
+        self.device.unplug();
+        if n > 0 {
+            self.last_busy = now;
+        }
+        loop {
+            self.device.advance(now);
+            let any = self.tell(now);
+            for index in 0..self.fronts.len() {
+                self.with_front(index, now, |front, host| front.flush(host));
+            }
+            // What was sent may have made room for requests that had been received already.
+            if !any && !self.device.has_new() {
+                break;
+            }
+        }
+        self.device.answered(self.clock.now(), self.keeps_time);
+        Ok(())
+    }
+
+    fn ready(&mut self, source: Source, now: Time) {
+        match source {
+            Source { front: OWN, number: BELL } => self.bell_rang(now),
+            Source { front: OWN, .. } => {}
+            Source { front, number } => {
+                self.with_front(front as usize, now, |front, host| front.ready(number, host));
+            }
+        }
+    }
+
+    /// Tells the front ends what happened; whether anything had.
+    fn tell(&mut self, now: Time) -> bool {
+        let mut any = false;
+        while let Some(news) = self.device.news() {
+            any = true;
+            match news {
+                News::Answer(answer) => {
+                    let front = answer.front as usize;
+                    self.with_front(front, now, |front, host| front.answered(answer, host));
+                }
+                News::Woken(woken) => {
+                    let front = woken.front as usize;
+                    self.with_front(front, now, |front, host| front.woken(woken.cookie, host));
+                }
+            }
+        }
+        any
+    }
+
+    fn bell_rang(&mut self, now: Time) {
+        self.bell.silence();
+        while let Ok(order) = self.orders.try_recv() {
+            match order {
+                Order::Stop => {
+                    self.stopping = true;
+                    for index in 0..self.fronts.len() {
+                        self.with_front(index, now, |front, host| front.stop(host));
+                    }
+                }
+                order => self.handler.handle(order, now, &mut self.device, &self.fronts),
+            }
+        }
+    }
+
+    /// How long nothing is to be done, as far as is known.
+    fn timeout(&self) -> Option<Duration> {
+        let now = self.clock.now();
+        let (event, held) = self.device.due();
+        let event = event.map(|at| self.clock.real(at.since(now)).saturating_sub(self.waiting.spin));
+        let held = held.map(|at| self.clock.real(at.since(now)));
+        let polling = self.waiting.poll > Duration::ZERO
+            && self.clock.real(now.since(self.last_busy)) < self.waiting.poll;
+        if polling {
+            return Some(Duration::ZERO);
+        }
+        // While it stops, front ends lose patience with clients, which nothing else wakes this thread for.
+        let stopping = self.stopping.then_some(STOPPING);
+        [event, held, stopping].into_iter().flatten().min()
+    }
+}
