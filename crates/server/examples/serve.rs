@@ -1,0 +1,197 @@
+//! A block server as small as can be: what the tests and measurements of this crate run, and how the library is used.
+//!
+//! ```text
+//! serve --memory 1G --nbd unix:/tmp/a.sock --scheduler deadline
+//! serve --file disk.img --size 4G --nbd unix:/tmp/a.sock --control /tmp/a.ctl
+//! serve --fixed 1000 --file /dev/shm/disk --buffered --size 1G --attach
+//! ```
+//!
+//! `--check` holds the queue to the contract: violations are printed at the end, and make it fail.
+
+#[path = "../tests/common/fixed.rs"]
+mod fixed;
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use elevator::check::Checker;
+use elevator::queue::{Cache, Event, Observer, Plugging};
+use elevator::{Scheduler, Span, Time};
+use schedulers::{Environment, Spec};
+use server::backend::{Backend, Emulated, Engine, FileBackend, FileOptions, Memory, Nothing};
+use server::control::SchedulerFactory;
+use server::nbd::TlsFiles;
+use server::{AttachOptions, Configuration, NbdOptions, ServeError};
+
+#[derive(Default)]
+struct Arguments {
+    memory: Option<u64>,
+    nothing: Option<u64>,
+    file: Option<PathBuf>,
+    size: Option<u64>,
+    buffered: bool,
+    engine: Option<Engine>,
+    fixed_us: Option<u64>,
+    depth: Option<u32>,
+    scheduler: Option<String>,
+    nbd: Vec<String>,
+    tls: Option<PathBuf>,
+    connections: Option<u16>,
+    attach: bool,
+    runtime: Option<PathBuf>,
+    control: Option<PathBuf>,
+    poll_us: u64,
+    speed: Option<u32>,
+    check: bool,
+    plain_queue: bool,
+    even_if_used: bool,
+}
+
+fn main() {
+    if let Err(error) = serve() {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
+}
+
+fn arguments() -> Result<Arguments, Box<dyn Error>> {
+    let mut arguments = Arguments::default();
+    let mut given = std::env::args().skip(1);
+    while let Some(flag) = given.next() {
+        let mut value = || given.next().ok_or_else(|| format!("{flag} needs a value"));
+        match flag.as_str() {
+            "--memory" => arguments.memory = Some(bytes(&value()?)?),
+            "--nothing" => arguments.nothing = Some(bytes(&value()?)?),
+            "--file" => arguments.file = Some(value()?.into()),
+            "--size" => arguments.size = Some(bytes(&value()?)?),
+            "--buffered" => arguments.buffered = true,
+            "--engine" => arguments.engine = Some(engine(&value()?)?),
+            "--fixed" => arguments.fixed_us = Some(value()?.parse()?),
+            "--depth" => arguments.depth = Some(value()?.parse()?),
+            "--scheduler" => arguments.scheduler = Some(value()?),
+            "--nbd" => arguments.nbd.push(value()?),
+            "--tls" => arguments.tls = Some(value()?.into()),
+            "--connections" => arguments.connections = Some(value()?.parse()?),
+            "--attach" => arguments.attach = true,
+            "--runtime" => arguments.runtime = Some(value()?.into()),
+            "--control" => arguments.control = Some(value()?.into()),
+            "--poll" => arguments.poll_us = value()?.parse()?,
+            "--speed" => arguments.speed = Some(value()?.parse()?),
+            "--check" => arguments.check = true,
+            "--plain-queue" => arguments.plain_queue = true,
+            "--even-if-used" => arguments.even_if_used = true,
+            other => return Err(format!("unknown argument {other}").into()),
+        }
+    }
+    Ok(arguments)
+}
+
+fn bytes(text: &str) -> Result<u64, Box<dyn Error>> {
+    let shift = match text.chars().last() {
+        Some('K') => 10,
+        Some('M') => 20,
+        Some('G') => 30,
+        _ => 0,
+    };
+    Ok(text.trim_end_matches(['K', 'M', 'G']).parse::<u64>()? << shift)
+}
+
+fn engine(text: &str) -> Result<Engine, Box<dyn Error>> {
+    match text {
+        "uring" => Ok(Engine::Uring),
+        "threads" => Ok(Engine::Threads),
+        "inline" => Ok(Engine::Inline),
+        other => Err(format!("unknown engine {other}").into()),
+    }
+}
+
+fn schedulers() -> SchedulerFactory {
+    Arc::new(|name| {
+        let spec = Spec::parse(name).map_err(|error| error.to_string())?;
+        let scheduler = spec.build(&Environment::default()).map_err(|error| error.to_string())?;
+        Ok(scheduler as Box<dyn Scheduler>)
+    })
+}
+
+/// A checker of which this program still has a share when the queue is gone.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Option<Checker>>>);
+
+impl Observer for Shared {
+    fn event(&mut self, now: Time, event: &Event<'_>) {
+        if let Some(checker) = self.0.lock().expect("nobody panics with it").as_mut() {
+            checker.event(now, event);
+        }
+    }
+}
+
+fn serve() -> Result<(), Box<dyn Error>> {
+    let arguments = arguments()?;
+    let name = arguments.scheduler.clone().unwrap_or_else(|| "deadline".to_string());
+    let (size, depth) = (arguments.size, arguments.depth.unwrap_or(31));
+    let (memory, nothing, file) = (arguments.memory, arguments.nothing, arguments.file.clone());
+    let (fixed_us, buffered, engine) = (arguments.fixed_us, arguments.buffered, arguments.engine);
+    let even_if_used = arguments.even_if_used;
+    let backend = move || {
+        let store: Box<dyn Backend> = match (memory, nothing, file) {
+            (Some(bytes), ..) => Box::new(Memory::new(bytes, depth)),
+            (_, Some(bytes), _) => Box::new(Nothing::new(bytes, depth)),
+            (.., Some(path)) => {
+                let options = FileOptions { path, direct: !buffered, depth, size, engine, even_if_used };
+                Box::new(FileBackend::open(options)?)
+            }
+            _ => return Err(ServeError::Configuration("nothing to serve".to_string())),
+        };
+        let Some(us) = fixed_us else { return Ok(store) };
+        let drive = fixed::Fixed::new(store.geometry().capacity.bytes(), depth, Span::from_micros(us));
+        let emulated = Emulated::new(Box::new(drive), store, true, Cache::WriteBack { fua: true })?;
+        Ok(Box::new(emulated) as Box<dyn Backend>)
+    };
+    let mut configuration = Configuration::new(backend, &name, schedulers());
+    if arguments.plain_queue {
+        configuration.options.plugging = Plugging::None;
+        configuration.options.merges = false;
+    }
+    configuration.options.depth = depth;
+    configuration.speed = arguments.speed.unwrap_or(1);
+    configuration.poll = Duration::from_micros(arguments.poll_us);
+    configuration.control = arguments.control;
+    if !arguments.nbd.is_empty() {
+        let addresses = arguments.nbd.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+        let tls = arguments.tls.map(|directory| TlsFiles {
+            certificates: directory.join("server-cert.pem"),
+            key: directory.join("server-key.pem"),
+            client_authorities: None,
+        });
+        let connections = arguments.connections.unwrap_or(16);
+        configuration.nbd = Some(NbdOptions { addresses, tls, connections, ..NbdOptions::default() });
+    }
+    if arguments.attach {
+        let default = AttachOptions::default();
+        let runtime = arguments.runtime.unwrap_or_else(|| default.runtime.clone());
+        configuration.attach = Some(AttachOptions { runtime, ..default });
+    }
+    let shared = Shared(Arc::default());
+    if arguments.check {
+        let shared = shared.clone();
+        configuration.observer = Some(Box::new(move |options| {
+            *shared.0.lock().expect("nobody panics with it") = Some(Checker::new(options));
+            Box::new(shared)
+        }));
+    }
+    let report = server::run_with(configuration, |server| {
+        // The first line says that it serves, and where: what tests wait for.
+        println!("serving {}", server.attached().map_or("sockets".into(), |path| path.to_string_lossy()));
+        server.refused().iter().for_each(|what| eprintln!("refused: {what}"));
+    })?;
+    println!("{}", serde_json::to_string(&report)?);
+    if let Some(mut checker) = shared.0.lock().expect("nobody panics with it").take() {
+        checker.finish();
+        if checker.count() > 0 {
+            return Err(format!("{} violations: {:#?}", checker.count(), checker.violations()).into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! The simplest drive there is: every command takes the same time, one after the other, first come, first served.
+
+use std::collections::VecDeque;
+
+use disks::{Command, Completion, Drive, Service};
+use elevator::{Op, Outcome, Positioning, Sector, Span, Time};
+
+/// A drive that takes `service` for each read, write or flush.
+pub struct Fixed {
+    capacity: Sector,
+    depth: u32,
+    service: Span,
+    queue: VecDeque<(Time, Command)>,
+    /// When the command in service will be done.
+    busy_until: Option<Time>,
+    /// When the latest one was done.
+    free_at: Time,
+}
+
+impl Fixed {
+    pub fn new(bytes: u64, depth: u32, service: Span) -> Self {
+        let capacity = Sector(bytes / 512);
+        Self { capacity, depth, service, queue: VecDeque::new(), busy_until: None, free_at: Time::ZERO }
+    }
+
+    fn begin(&mut self) {
+        if let (None, Some((arrived, command))) = (self.busy_until, self.queue.front()) {
+            let service = if command.op == Op::Discard { Span::ZERO } else { self.service };
+            self.busy_until = Some(self.free_at.max(*arrived) + service);
+        }
+    }
+}
+
+impl Drive for Fixed {
+    fn capacity(&self) -> Sector {
+        self.capacity
+    }
+
+    fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    fn submit(&mut self, now: Time, command: Command) {
+        self.queue.push_back((now, command));
+        self.begin();
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.busy_until
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Completion> {
+        let at = self.busy_until.filter(|&at| at <= now)?;
+        let (_, command) = self.queue.pop_front()?;
+        (self.busy_until, self.free_at) = (None, at);
+        self.begin();
+        Some(Completion { tag: command.tag, at, outcome: Outcome::Done, service: Service::default() })
+    }
+
+    fn positioning(&self) -> Option<&dyn Positioning> {
+        None
+    }
+}
