@@ -81,9 +81,11 @@ impl Attachment {
         let started = start_time(process::id()).unwrap_or(0);
         let record = Record { pid: process::id(), started, mount: path.clone(), device: None };
         write(&record_path, &record).map_err(failed)?;
-        let (mount, connection) = Mount::new(&path, LARGEST as u32).inspect_err(|_| {
-            let _ = fs::remove_file(&record_path);
-        }).map_err(failed)?;
+        let (mount, connection) = Mount::new(&path, LARGEST as u32)
+            .inspect_err(|_| {
+                let _ = fs::remove_file(&record_path);
+            })
+            .map_err(failed)?;
         Ok((Self { options: options.clone(), record_path, record, _mount: mount }, connection))
     }
 
@@ -122,7 +124,8 @@ impl Attachment {
             if !told {
                 told = true;
                 let mounts = device.mounts().join(", ");
-                let by = if mounts.is_empty() { "a program".to_string() } else { format!("mounts: {mounts}") };
+                let by =
+                    if mounts.is_empty() { "a program".to_string() } else { format!("mounts: {mounts}") };
                 eprintln!("{}: still in use by {by}; served until then", device.path().display());
             }
         }

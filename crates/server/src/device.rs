@@ -7,7 +7,9 @@
 use std::mem;
 
 use disks::Tag;
-use elevator::queue::{Accepted, Finished, Notice, Plugging, Queue, Step, Submission, SwitchMode, SwitchReport, Ticket, Token};
+use elevator::queue::{
+    Accepted, Finished, Notice, Plugging, Queue, Step, Submission, SwitchMode, SwitchReport, Ticket, Token,
+};
 use elevator::{Flags, Op, Outcome, Priority, Process, Scheduler, Sector, Sectors, Span, Time};
 use rustix::io::Errno;
 
@@ -209,7 +211,12 @@ impl Device {
     }
 
     /// Another scheduler takes over.
-    pub fn switch(&mut self, now: Time, scheduler: Box<dyn Scheduler>, mode: SwitchMode) -> Option<SwitchReport> {
+    pub fn switch(
+        &mut self,
+        now: Time,
+        scheduler: Box<dyn Scheduler>,
+        mode: SwitchMode,
+    ) -> Option<SwitchReport> {
         self.now = self.now.max(now);
         self.has_new = true;
         self.queue.switch(self.now, scheduler, mode)
@@ -361,10 +368,8 @@ impl Device {
         if finished.outcome != Outcome::Done && op == Op::Flush {
             result = Err(Errno::IO);
         }
-        let own = Finished {
-            outcome: if result.is_ok() { Outcome::Done } else { Outcome::Failed },
-            ..finished
-        };
+        let own =
+            Finished { outcome: if result.is_ok() { Outcome::Done } else { Outcome::Failed }, ..finished };
         let now = self.now;
         self.statistics().finished(now, op, sectors.bytes(), process, &own);
         Answer { front, cookie, result, payload }

@@ -6,6 +6,8 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use elevator::SECTOR_BYTES;
 use rustix::fs::{FlockOperation, OFlags, flock, major, minor};
@@ -78,14 +80,26 @@ fn open(options: &FileOptions, create: bool, flags: OFlags) -> Result<File, Serv
             Some(Errno::INVAL) if options.direct => {
                 ServeError::refused(&options.path, "its file system knows no direct I/O; ask for buffered")
             }
-            Some(Errno::BUSY) => ServeError::refused(&options.path, "it is in use (mounted, or held by another device)"),
+            Some(Errno::BUSY) => {
+                ServeError::refused(&options.path, "it is in use (mounted, or held by another device)")
+            }
             _ => ServeError::io(format!("opening {}", options.path.display()), error),
         })
 }
 
+/// How long a lock may outlive its owner. What io_uring had under way when a server was killed holds the file, and with it
+/// the lock, until it is done: this is what keeps the writes of a dead server from landing among those of the next one.
+const AFTERLIFE: Duration = Duration::from_secs(3);
+
 fn lock(path: &Path, file: &File) -> Result<(), ServeError> {
-    flock(file, FlockOperation::NonBlockingLockExclusive)
-        .map_err(|_| ServeError::refused(path, "another server, or somebody else, has locked it"))
+    let began = Instant::now();
+    while flock(file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if began.elapsed() > AFTERLIFE {
+            return Err(ServeError::refused(path, "another server, or somebody else, has locked it"));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 fn claim_file(options: &FileOptions, create: bool) -> Result<Claim, ServeError> {
@@ -138,19 +152,35 @@ fn claim_device(options: &FileOptions, device: u64) -> Result<Claim, ServeError>
     }
     // The kernel refuses O_EXCL on what is mounted or held, whatever we have overlooked.
     let exclusive = if options.even_if_used { OFlags::empty() } else { OFlags::EXCL };
-    let file = open(options, false, exclusive)?;
+    let file = open_exclusively(options, exclusive)?;
     lock(path, &file)?;
     let has = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
         .map_err(|error| ServeError::io(format!("sizing {}", path.display()), error.into()))?;
     let bytes = options.size.unwrap_or(has);
     if bytes > has {
-        return Err(ServeError::refused(path, &format!("it has {has} bytes, fewer than the {bytes} asked for")));
+        return Err(ServeError::refused(
+            path,
+            &format!("it has {has} bytes, fewer than the {bytes} asked for"),
+        ));
     }
     let number = |name: &str| queue_attribute(&sysfs, name);
     let block_bytes = number("logical_block_size").unwrap_or(SECTOR_BYTES) as u32;
     fits(path, bytes, block_bytes)?;
     let rotational = number("rotational") == Some(1);
     Ok(Claim { file: Arc::new(file), bytes, block_bytes, is_block_device: true, rotational })
+}
+
+/// A killed server's exclusive use ends with what it had under way, as its lock does.
+fn open_exclusively(options: &FileOptions, exclusive: OFlags) -> Result<File, ServeError> {
+    let began = Instant::now();
+    loop {
+        match open(options, false, exclusive) {
+            Err(ServeError::Refused { .. }) if began.elapsed() < AFTERLIFE => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            other => return other,
+        }
+    }
 }
 
 /// A number from a device's queue directory; a partition's is its disk's.

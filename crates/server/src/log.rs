@@ -51,7 +51,8 @@ impl DecisionLog {
     pub fn start(path: &Path, until: Time) -> io::Result<Self> {
         let file = File::create_new(path)?;
         let (entries, ring) = sync_channel(RING);
-        let writer = thread::Builder::new().name("decision-log".into()).spawn(move || write_all(file, &ring))?;
+        let writer =
+            thread::Builder::new().name("decision-log".into()).spawn(move || write_all(file, &ring))?;
         Ok(Self { entries: Some(entries), lost: 0, until, writer: Some(writer) })
     }
 

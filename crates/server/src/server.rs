@@ -183,9 +183,10 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
     let bell = Arc::new(Bell::new().map_err(failed)?);
     let line = Line { orders, bell: bell.clone(), speed: configuration.speed.max(1), stop: stop.clone() };
     let control = match &configuration.control {
-        Some(path) => Some(Socket::listen(path, line.clone()).map_err(|error| {
-            ServeError::io(format!("listening on {}", path.display()), error)
-        })?),
+        Some(path) => Some(
+            Socket::listen(path, line.clone())
+                .map_err(|error| ServeError::io(format!("listening on {}", path.display()), error))?,
+        ),
         None => None,
     };
     let (ready, started) = channel();
@@ -198,9 +199,9 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
             served
         })
         .map_err(failed)?;
-    let Serving { geometry, refused } = started
-        .recv()
-        .unwrap_or_else(|_| Err(ServeError::Configuration("the device's thread broke while it started".into())))?;
+    let Serving { geometry, refused } = started.recv().unwrap_or_else(|_| {
+        Err(ServeError::Configuration("the device's thread broke while it started".into()))
+    })?;
     let mut server = Server {
         line,
         stops,
@@ -248,7 +249,8 @@ fn prepare(
 ) -> Result<(DeviceThread, Serving), ServeError> {
     let backend = (configuration.backend)()?;
     let geometry = backend.geometry();
-    let scheduler = (configuration.schedulers)(&configuration.scheduler).map_err(ServeError::Configuration)?;
+    let scheduler =
+        (configuration.schedulers)(&configuration.scheduler).map_err(ServeError::Configuration)?;
     let depth = configuration.options.depth.min(geometry.depth).max(1);
     let options = Options { depth, cache: geometry.cache, ..configuration.options };
     let observer = configuration.observer.map(|make| make(&options));
@@ -323,7 +325,9 @@ impl Server {
     /// The loop device first, while its file is still served; then the device; then the mount.
     fn take_down(&mut self) -> Result<Report, ServeError> {
         if let Some(attachment) = &self.attachment {
-            attachment.detach(|| !matches!(self.stops.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout)));
+            attachment.detach(|| {
+                !matches!(self.stops.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout))
+            });
         }
         let _ = self.line.order(Order::Stop);
         let broke = |source| ServeError::io("the device's thread broke", source);

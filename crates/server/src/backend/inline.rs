@@ -72,7 +72,9 @@ fn one_move(file: &File, transfer: &mut Transfer, offset: u64) -> Result<usize, 
 
 fn tell(file: &File, step: Step) -> Result<(), Errno> {
     match step {
-        Step::Zero { offset, bytes } | Step::Discard { offset, bytes } => fallocate(file, PUNCH, offset, bytes),
+        Step::Zero { offset, bytes } | Step::Discard { offset, bytes } => {
+            fallocate(file, PUNCH, offset, bytes)
+        }
         _ => fdatasync(file),
     }
 }

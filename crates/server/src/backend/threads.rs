@@ -31,7 +31,9 @@ impl Threads {
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         for n in 0..threads.max(1) {
             let (file, todo, answers, wake) = (file.clone(), todo.clone(), answers.clone(), wake.clone());
-            thread::Builder::new().name(format!("io-{n}")).spawn(move || work(&file, &todo, &answers, &wake))?;
+            thread::Builder::new()
+                .name(format!("io-{n}"))
+                .spawn(move || work(&file, &todo, &answers, &wake))?;
         }
         Ok(Self { jobs, done, wake })
     }

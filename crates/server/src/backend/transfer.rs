@@ -184,7 +184,10 @@ mod tests {
         let data = |n: u32, pool: &mut Pool| piece(n, Payload::Data(pool.take(n as usize * 512)));
         let pieces = vec![data(8, &mut pool), data(16, &mut pool)];
         let mut transfer = Transfer::new(job(Op::Read, false, pieces), false);
-        assert_eq!((transfer.step(), lengths(&mut transfer)), (Step::Move { offset: 4096 }, vec![4096, 8192]));
+        assert_eq!(
+            (transfer.step(), lengths(&mut transfer)),
+            (Step::Move { offset: 4096 }, vec![4096, 8192])
+        );
         transfer.moved(5120).unwrap();
         assert_eq!((transfer.step(), lengths(&mut transfer)), (Step::Move { offset: 9216 }, vec![7168]));
         transfer.moved(7168).unwrap();

@@ -41,7 +41,8 @@ impl Uring {
         let ring = IoUring::new(depth.next_power_of_two())?;
         let mut probe = io_uring::Probe::new();
         ring.submitter().register_probe(&mut probe)?;
-        let needed = [opcode::Readv::CODE, opcode::Writev::CODE, opcode::Fsync::CODE, opcode::Fallocate::CODE];
+        let needed =
+            [opcode::Readv::CODE, opcode::Writev::CODE, opcode::Fsync::CODE, opcode::Fallocate::CODE];
         if !needed.iter().all(|&code| probe.is_supported(code)) {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -126,7 +127,8 @@ impl Drop for Uring {
     fn drop(&mut self) {
         while self.slots.iter().any(|slot| slot.transfer.is_some()) {
             while self.poll().is_some() {}
-            if self.slots.iter().any(|slot| slot.transfer.is_some()) && self.ring.submit_and_wait(1).is_err() {
+            if self.slots.iter().any(|slot| slot.transfer.is_some()) && self.ring.submit_and_wait(1).is_err()
+            {
                 // Leaked rather than freed under the kernel's hands.
                 self.slots.drain(..).for_each(std::mem::forget);
             }

@@ -25,11 +25,18 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     single("switches_total", "counter", "Switches of schedulers.", statistics.switches.0);
     single("clients", "gauge", "Clients connected.", snapshot.clients.len() as u64);
     by_operation(&mut out, snapshot, "operations_total", "Operations done.", |account| account.done);
-    by_operation(&mut out, snapshot, "failed_operations_total", "Operations failed.", |account| account.failed);
+    by_operation(&mut out, snapshot, "failed_operations_total", "Operations failed.", |account| {
+        account.failed
+    });
     by_operation(&mut out, snapshot, "bytes_total", "Bytes moved.", |account| account.bytes);
     header(&mut out, "latency_seconds", "histogram", "From submission to completion.");
     for op in OPERATIONS {
-        histogram(&mut out, "latency_seconds", &format!("operation=\"{op}\","), &statistics.account(op).latency);
+        histogram(
+            &mut out,
+            "latency_seconds",
+            &format!("operation=\"{op}\","),
+            &statistics.account(op).latency,
+        );
     }
     header(&mut out, "lateness_seconds", "histogram", "How late an emulated drive answered.");
     histogram(&mut out, "lateness_seconds", "", &statistics.lateness);

@@ -258,7 +258,9 @@ impl FrontEnd for Fuse {
 
     fn answered(&mut self, answer: Answer, host: &mut Host<'_>) {
         let index = answer.cookie as usize;
-        let Some(Pending { unique, kind }) = self.pending.get_mut(index).and_then(Option::take) else { return };
+        let Some(Pending { unique, kind }) = self.pending.get_mut(index).and_then(Option::take) else {
+            return;
+        };
         self.free.push(index as u32);
         match (answer.result, kind, &answer.payload) {
             (Err(error), ..) => self.fail(unique, error),

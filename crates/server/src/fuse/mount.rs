@@ -37,8 +37,9 @@ impl Mount {
         );
         let data = std::ffi::CStr::from_bytes_with_nul(data.as_bytes()).map_err(io::Error::other)?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::NOATIME;
-        rustix::mount::mount("dwell", path, "fuse.dwell", flags, Some(data))
-            .map_err(|error| io::Error::new(io::Error::from(error).kind(), format!("mounting (CAP_SYS_ADMIN): {error}")))?;
+        rustix::mount::mount("dwell", path, "fuse.dwell", flags, Some(data)).map_err(|error| {
+            io::Error::new(io::Error::from(error).kind(), format!("mounting (CAP_SYS_ADMIN): {error}"))
+        })?;
         mount.mounted = true;
         Ok((mount, connection.into()))
     }

@@ -33,14 +33,27 @@ const PAGE: u32 = 4096;
 /// What the kernel asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
-    Init { minor: u32, flags: u32 },
+    Init {
+        minor: u32,
+        flags: u32,
+    },
     GetAttr,
     SetAttr,
     Open,
-    Read { offset: u64, bytes: u32 },
-    Write { offset: u64, bytes: u32 },
+    Read {
+        offset: u64,
+        bytes: u32,
+    },
+    Write {
+        offset: u64,
+        bytes: u32,
+    },
     Fsync,
-    Fallocate { offset: u64, bytes: u64, mode: u32 },
+    Fallocate {
+        offset: u64,
+        bytes: u64,
+        mode: u32,
+    },
     StatFs,
     Release,
     Destroy,

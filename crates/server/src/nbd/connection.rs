@@ -584,7 +584,8 @@ fn direct_part(parts: &mut [Option<Buffer>], filled: usize) -> (&mut [u8], bool)
 
 /// What memory the data of a request takes.
 fn footprint(bytes: usize) -> usize {
-    bytes / LARGEST * LARGEST + if bytes.is_multiple_of(LARGEST) { 0 } else { buffer::footprint(bytes % LARGEST) }
+    bytes / LARGEST * LARGEST
+        + if bytes.is_multiple_of(LARGEST) { 0 } else { buffer::footprint(bytes % LARGEST) }
 }
 
 fn error_number(error: Errno) -> u32 {

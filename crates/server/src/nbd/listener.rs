@@ -119,7 +119,9 @@ impl Listener {
                 && !tcp.ip().is_loopback()
                 && options.tls.is_none()
             {
-                let problem = format!("{address} is not loopback: it is served with TLS only, which needs certificates");
+                let problem = format!(
+                    "{address} is not loopback: it is served with TLS only, which needs certificates"
+                );
                 return Err(ServeError::Configuration(problem));
             }
         }
@@ -138,7 +140,8 @@ impl Listener {
             None => None,
         };
         let taken = Arc::new(AtomicUsize::new(0));
-        let greeter = Greeter { export: export.clone(), acceptor, greeted: greeted.clone(), bell: bell.clone() };
+        let greeter =
+            Greeter { export: export.clone(), acceptor, greeted: greeted.clone(), bell: bell.clone() };
         options
             .addresses
             .iter()

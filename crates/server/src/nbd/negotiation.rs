@@ -311,7 +311,8 @@ mod tests {
     }
 
     fn option(number: u32, data: &[u8]) -> Vec<u8> {
-        [&OPTION_MAGIC.to_be_bytes()[..], &number.to_be_bytes(), &(data.len() as u32).to_be_bytes(), data].concat()
+        [&OPTION_MAGIC.to_be_bytes()[..], &number.to_be_bytes(), &(data.len() as u32).to_be_bytes(), data]
+            .concat()
     }
 
     fn go(name: &str) -> Vec<u8> {
@@ -334,7 +335,9 @@ mod tests {
 
     #[test]
     fn negotiations_end_as_the_protocol_says() {
-        use reply::{ACK, ERR_INVALID, ERR_POLICY, ERR_TLS_REQD, ERR_TOO_BIG, ERR_UNKNOWN, ERR_UNSUP, INFO, SERVER};
+        use reply::{
+            ACK, ERR_INVALID, ERR_POLICY, ERR_TLS_REQD, ERR_TOO_BIG, ERR_UNKNOWN, ERR_UNSUP, INFO, SERVER,
+        };
         let plain = Encryption::Unavailable;
         let began = |structured| Outcome::Transmission(Agreed { structured, base_allocation: false });
         let (outcome, types) = talk(plain, &[option(3, b""), option(8, b""), go("disk")]);

@@ -493,7 +493,7 @@ mod tests {
 
     fn meta_query(export: &str, queries: &[&str]) -> Vec<u8> {
         let mut data = Vec::new();
-        let mut text = |data: &mut Vec<u8>, text: &str| {
+        let text = |data: &mut Vec<u8>, text: &str| {
             data.extend((text.len() as u32).to_be_bytes());
             data.extend(text.as_bytes());
         };

@@ -55,7 +55,8 @@ impl Acceptor {
                 builder.with_client_cert_verifier(verifier)
             }
         };
-        let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| wrong(&files.key, error.to_string()))?;
+        let key =
+            PrivateKeyDer::from_pem_file(&files.key).map_err(|error| wrong(&files.key, error.to_string()))?;
         let config = builder
             .with_single_cert(certificates(&files.certificates)?, key)
             .map_err(|error| wrong(&files.certificates, error.to_string()))?;
@@ -68,7 +69,8 @@ impl Acceptor {
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServeError> {
-    let file = File::open(path).map_err(|error| ServeError::io(format!("opening {}", path.display()), error))?;
+    let file =
+        File::open(path).map_err(|error| ServeError::io(format!("opening {}", path.display()), error))?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_reader_iter(BufReader::new(file)).collect();
     match found {
         Ok(found) if found.is_empty() => Err(ServeError::refused(path, "it holds no certificate")),

@@ -1,0 +1,101 @@
+//! An NBD client of our own: one that can be rude, and that remembers what it was promised.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+pub const READ: u16 = 0;
+pub const WRITE: u16 = 1;
+pub const FLUSH: u16 = 3;
+pub const TRIM: u16 = 4;
+pub const WRITE_ZEROES: u16 = 6;
+pub const FUA: u16 = 1;
+
+/// A connection with simple replies.
+pub struct Nbd {
+    pub stream: UnixStream,
+}
+
+impl Nbd {
+    /// A connection before any negotiation.
+    pub fn raw(path: &Path) -> UnixStream {
+        let stream = UnixStream::connect(path).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+    }
+
+    /// A connection in the transmission phase.
+    pub fn connect(path: &Path) -> Self {
+        Self::try_connect(path).unwrap()
+    }
+
+    pub fn try_connect(path: &Path) -> io::Result<Self> {
+        let mut stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+        let mut greeting = [0; 18];
+        stream.read_exact(&mut greeting)?;
+        stream.write_all(&3u32.to_be_bytes())?;
+        // NBD_OPT_EXPORT_NAME with the empty name.
+        stream.write_all(&[b"IHAVEOPT".as_slice(), &1u32.to_be_bytes(), &0u32.to_be_bytes()].concat())?;
+        let mut export = [0; 10];
+        stream.read_exact(&mut export)?;
+        Ok(Self { stream })
+    }
+
+    pub fn header(flags: u16, kind: u16, cookie: u64, offset: u64, length: u32) -> Vec<u8> {
+        let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
+        bytes.extend(flags.to_be_bytes());
+        bytes.extend(kind.to_be_bytes());
+        bytes.extend(cookie.to_be_bytes());
+        bytes.extend(offset.to_be_bytes());
+        bytes.extend(length.to_be_bytes());
+        bytes
+    }
+
+    pub fn send(&mut self, flags: u16, kind: u16, cookie: u64, offset: u64, length: u32) -> io::Result<()> {
+        self.stream.write_all(&Self::header(flags, kind, cookie, offset, length))
+    }
+
+    pub fn send_write(&mut self, flags: u16, cookie: u64, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut bytes = Self::header(flags, WRITE, cookie, offset, data.len() as u32);
+        bytes.extend_from_slice(data);
+        self.stream.write_all(&bytes)
+    }
+
+    /// The next reply's cookie and error; data must be read by whoever asked for it.
+    pub fn reply(&mut self) -> io::Result<(u64, u32)> {
+        let mut bytes = [0; 16];
+        self.stream.read_exact(&mut bytes)?;
+        assert_eq!(bytes[..4], 0x6744_6698u32.to_be_bytes(), "a simple reply");
+        let error = u32::from_be_bytes(bytes[4..8].try_into().unwrap());
+        Ok((u64::from_be_bytes(bytes[8..].try_into().unwrap()), error))
+    }
+
+    /// Reads; the error, if it failed.
+    pub fn read(&mut self, offset: u64, length: u32) -> Result<Vec<u8>, u32> {
+        self.send(0, READ, 1, offset, length).unwrap();
+        match self.reply().unwrap() {
+            (1, 0) => {
+                let mut data = vec![0; length as usize];
+                self.stream.read_exact(&mut data).unwrap();
+                Ok(data)
+            }
+            (cookie, error) => {
+                assert_eq!(cookie, 1);
+                Err(error)
+            }
+        }
+    }
+
+    pub fn write(&mut self, offset: u64, data: &[u8]) -> u32 {
+        self.send_write(0, 2, offset, data).unwrap();
+        self.reply().unwrap().1
+    }
+
+    pub fn command(&mut self, flags: u16, kind: u16, offset: u64, length: u32) -> u32 {
+        self.send(flags, kind, 3, offset, length).unwrap();
+        self.reply().unwrap().1
+    }
+}

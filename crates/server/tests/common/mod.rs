@@ -1,0 +1,188 @@
+//! A server in a process of its own, and what tests need around it.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+pub mod client;
+pub mod fixed;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A directory that is removed with everything in it.
+pub struct Directory(pub PathBuf);
+
+impl Directory {
+    /// In memory if there is such a place: tests of speed and of `O_DIRECT` differ in what they need.
+    pub fn in_memory() -> Self {
+        let shm = Path::new("/dev/shm");
+        Self::under(if shm.is_dir() { shm } else { Path::new("/tmp") })
+    }
+
+    pub fn on_disk() -> Self {
+        Self::under(&std::env::temp_dir())
+    }
+
+    fn under(parent: &Path) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = parent.join(format!("dwell-test-{}-{number}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running server. Killed if it is dropped without [`stop`](Self::stop).
+pub struct Served {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+    /// What it says it serves: the block device, if one was attached.
+    pub what: String,
+    ended: bool,
+}
+
+impl Served {
+    /// Starts one, with the contract's checker listening, and waits until it serves.
+    pub fn start(arguments: &[&str]) -> Self {
+        Self::try_start(arguments).expect("the server starts")
+    }
+
+    /// As [`start`](Self::start); `None` if it refuses.
+    pub fn try_start(arguments: &[&str]) -> Option<Self> {
+        let mut child = Command::new(program())
+            .arg("--check")
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the example runs");
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let served = line.trim().strip_prefix("serving ").map(str::to_string);
+        let Some(what) = served else {
+            let _ = child.wait();
+            return None;
+        };
+        Some(Self { child, output, what, ended: false })
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, signal: &str) {
+        run("kill", &[signal, &self.pid().to_string()]);
+    }
+
+    /// Ends it with SIGTERM; its report. Fails if the checker found anything.
+    pub fn stop(mut self) -> serde_json::Value {
+        self.signal("-TERM");
+        self.wait()
+    }
+
+    pub fn wait(&mut self) -> serde_json::Value {
+        let mut text = String::new();
+        self.output.read_to_string(&mut text).unwrap();
+        let status = self.child.wait().unwrap();
+        self.ended = true;
+        assert!(status.success(), "the server ended with {status}: {text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Ends it with SIGKILL.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.ended = true;
+    }
+
+    /// What memory it holds, in bytes.
+    pub fn resident(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if !self.ended {
+            // Its mounts and loop devices are taken down by itself, if it can still hear.
+            self.signal("-TERM");
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// The example `serve`, which `cargo test` builds beside the tests.
+fn program() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let program = test.parent().unwrap().parent().unwrap().join("examples/serve");
+    assert!(program.exists(), "{} is missing: cargo build -p server --example serve", program.display());
+    program
+}
+
+/// Whether a program can be run; says so if not.
+pub fn have(program: &str) -> bool {
+    let found =
+        Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status();
+    let found = found.is_ok_and(|status| status.success());
+    if !found {
+        eprintln!("SKIPPED: {program} is not installed");
+    }
+    found
+}
+
+/// Whether FUSE and loop devices can be used; says so if not.
+pub fn can_attach() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    let devices = Path::new("/dev/fuse").exists() && Path::new("/dev/loop-control").exists();
+    if !root || !devices {
+        eprintln!("SKIPPED: attaching needs root, /dev/fuse and /dev/loop-control");
+    }
+    root && devices
+}
+
+/// Runs a program that must succeed; what it printed.
+pub fn run(program: &str, arguments: &[&str]) -> String {
+    let (ok, text) = try_run(program, arguments);
+    assert!(ok, "{program} {arguments:?} failed: {text}");
+    text
+}
+
+/// Runs a program; whether it succeeded, and everything it printed.
+pub fn try_run(program: &str, arguments: &[&str]) -> (bool, String) {
+    let output = Command::new("timeout").arg("120").arg(program).args(arguments).output().expect(program);
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+/// A small generator, so that a seed repeats a test.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub fn below(&mut self, n: u64) -> u64 {
+        (self.next() >> 11) % n
+    }
+}

@@ -1,0 +1,164 @@
+//! What was promised is there after `kill -9`: a writer logs every acknowledgement, the server is killed at random, and
+//! everything that was acknowledged with FUA, or before an acknowledged flush, is looked for after the next start.
+//!
+//! `DWELL_KILLS` sets how many times; the default keeps the ordinary test run short.
+
+mod common;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use common::client::{FLUSH, FUA, Nbd};
+use common::{Directory, Random, Served};
+
+const BLOCK: u64 = 4096;
+const BLOCKS: u64 = 512;
+
+/// What the writer knows of a block: the newest promised version, and every later one that may or may not be there.
+#[derive(Default, Clone)]
+struct Known {
+    promised: u64,
+    latest: u64,
+}
+
+/// A block that tells which one it is, in which version, in every part of it, so that torn writes show.
+fn block(number: u64, version: u64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(BLOCK as usize);
+    while bytes.len() < BLOCK as usize {
+        bytes.extend(number.to_le_bytes());
+        bytes.extend(version.to_le_bytes());
+    }
+    bytes
+}
+
+/// Writes at depth until the server is gone. One block has at most one write under way: the order of two is nobody's.
+fn write_until_killed(socket: &Path, known: &mut [Known], random: &mut Random, stopped: &AtomicBool) {
+    let mut client = Nbd::connect(socket);
+    // By cookie: the block and version of a write and whether it was FUA, or what a flush covers.
+    enum Sent {
+        Write { block: u64, version: u64, fua: bool },
+        Flush { covers: Vec<(u64, u64)> },
+    }
+    let mut sent: HashMap<u64, Sent> = HashMap::new();
+    let mut busy = vec![false; BLOCKS as usize];
+    let mut acknowledged: HashMap<u64, u64> = HashMap::new();
+    for cookie in 0.. {
+        while sent.len() < 16 && !stopped.load(Ordering::Relaxed) {
+            if random.below(12) == 0 {
+                let covers = acknowledged.iter().map(|(&block, &version)| (block, version)).collect();
+                if client.send(0, FLUSH, cookie, 0, 0).is_err() {
+                    return;
+                }
+                sent.insert(cookie, Sent::Flush { covers });
+                break;
+            }
+            let number = random.below(BLOCKS);
+            if busy[number as usize] {
+                continue;
+            }
+            let fua = random.below(4) == 0;
+            let version = known[number as usize].latest + 1;
+            known[number as usize].latest = version;
+            if client
+                .send_write(if fua { FUA } else { 0 }, cookie, number * BLOCK, &block(number, version))
+                .is_err()
+            {
+                return;
+            }
+            busy[number as usize] = true;
+            sent.insert(cookie, Sent::Write { block: number, version, fua });
+            break;
+        }
+        if sent.len() < 16 && random.below(3) > 0 {
+            continue;
+        }
+        let Ok((cookie, error)) = client.reply() else { return };
+        assert_eq!(error, 0);
+        match sent.remove(&cookie).expect("a request that was sent") {
+            Sent::Write { block, version, fua } => {
+                busy[block as usize] = false;
+                acknowledged.insert(block, version);
+                if fua {
+                    known[block as usize].promised = version;
+                }
+            }
+            Sent::Flush { covers } => {
+                for (block, version) in covers {
+                    let promised = &mut known[block as usize].promised;
+                    *promised = (*promised).max(version);
+                }
+            }
+        }
+    }
+}
+
+fn check(socket: &Path, known: &mut [Known]) {
+    let mut client = Nbd::connect(socket);
+    for (number, known) in known.iter_mut().enumerate() {
+        let number = number as u64;
+        let found = client.read(number * BLOCK, BLOCK as u32).unwrap();
+        let version = u64::from_le_bytes(found[8..16].try_into().unwrap());
+        if version == 0 {
+            assert_eq!(known.promised, 0, "block {number} was promised and is not there");
+        } else {
+            assert_eq!(found, block(number, version), "block {number} is torn");
+        }
+        let range = known.promised..=known.latest;
+        assert!(range.contains(&version), "block {number} has version {version}, promised were {range:?}");
+        // What is read after a restart is what is there from now on.
+        *known = Known { promised: version, latest: known.latest };
+    }
+}
+
+fn kills(directory: &Directory, arguments: &[&str], count: u64, seed: u64) {
+    let (file, socket) = (directory.join("disk"), directory.join("sock"));
+    let address = format!("unix:{}", socket.display());
+    let file = file.to_string_lossy().into_owned();
+    let mut all = vec!["--file", &file, "--size", "2M", "--nbd", &address];
+    all.extend_from_slice(arguments);
+    let mut known = vec![Known::default(); BLOCKS as usize];
+    let mut random = Random(seed);
+    for _ in 0..count {
+        let mut server = Served::start(&all);
+        check(&socket, &mut known);
+        let after = Duration::from_micros(random.below(60_000));
+        let stopped = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| write_until_killed(&socket, &mut known, &mut random, &stopped));
+            std::thread::sleep(after);
+            server.kill();
+            stopped.store(true, Ordering::Relaxed);
+        });
+    }
+    let server = Served::start(&all);
+    check(&socket, &mut known);
+    server.stop();
+    let promised = known.iter().filter(|known| known.promised > 0).count();
+    eprintln!("{count} kills, {promised} of {BLOCKS} blocks promised in the end, seed {seed}");
+}
+
+fn count(default: u64) -> u64 {
+    std::env::var("DWELL_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn promises_survive_kills_with_direct_io_and_io_uring() {
+    kills(&Directory::on_disk(), &["--scheduler", "deadline"], count(20), 11);
+}
+
+#[test]
+fn promises_survive_kills_with_threads() {
+    kills(&Directory::on_disk(), &["--engine", "threads", "--scheduler", "noop"], count(10), 12);
+}
+
+#[test]
+fn promises_survive_kills_of_an_emulated_drive() {
+    kills(
+        &Directory::in_memory(),
+        &["--buffered", "--fixed", "200", "--scheduler", "deadline"],
+        count(10),
+        13,
+    );
+}

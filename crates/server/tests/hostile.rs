@@ -1,0 +1,157 @@
+//! What bad clients may try, and that nobody else notices.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use common::client::{FLUSH, Nbd, READ, TRIM, WRITE, WRITE_ZEROES};
+use common::{Directory, Random, Served};
+
+const SIZE: u64 = 64 << 20;
+const EINVAL: u32 = 22;
+const ENOSPC: u32 = 28;
+const EOVERFLOW: u32 = 75;
+
+fn serve(directory: &Directory) -> (Served, std::path::PathBuf) {
+    let socket = directory.join("sock");
+    let address = format!("unix:{}", socket.display());
+    (Served::start(&["--memory", "64M", "--nbd", &address]), socket)
+}
+
+/// An ordinary client is served as ever, and at once.
+fn still_serves(socket: &Path) {
+    let began = Instant::now();
+    let mut client = Nbd::connect(socket);
+    let data = vec![0x5a; 8192];
+    assert_eq!(client.write(4096, &data), 0);
+    assert_eq!(client.read(4096, 8192).unwrap(), data);
+    assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
+}
+
+#[test]
+fn requests_outside_the_export_are_refused_and_the_connection_goes_on() {
+    let directory = Directory::in_memory();
+    let (server, socket) = serve(&directory);
+    let mut client = Nbd::connect(&socket);
+    let table = [
+        (READ, SIZE - 512, 1024, EINVAL),
+        (READ, SIZE, 512, EINVAL),
+        (READ, u64::MAX - 511, 1024, EINVAL),
+        (READ, 1, 512, EINVAL),
+        (READ, 0, 0, EINVAL),
+        (READ, 0, 33 << 20, EOVERFLOW),
+        (READ, 0, u32::MAX, EINVAL),
+        (TRIM, SIZE, 512, EINVAL),
+        (WRITE_ZEROES, SIZE - 512, 1024, ENOSPC),
+        (WRITE_ZEROES, 0, u32::MAX - 511, ENOSPC),
+        (FLUSH, 512, 0, EINVAL),
+        (77, 0, 512, EINVAL),
+    ];
+    for (kind, offset, length, error) in table {
+        assert_eq!(client.command(0, kind, offset, length), error, "{kind} {offset}+{length}");
+    }
+    // A refused write's data is passed over, and what follows is understood.
+    client.send_write(0, 9, SIZE - 512, &vec![1; 100_000 - 100_000 % 512]).unwrap();
+    assert_eq!(client.reply().unwrap(), (9, ENOSPC));
+    assert_eq!(client.read(0, 512).unwrap(), vec![0; 512]);
+    still_serves(&socket);
+    server.stop();
+}
+
+#[test]
+fn a_wrong_magic_ends_the_connection_and_no_other() {
+    let directory = Directory::in_memory();
+    let (server, socket) = serve(&directory);
+    let mut client = Nbd::connect(&socket);
+    client.stream.write_all(&[0xff; 28]).unwrap();
+    assert!(client.reply().is_err(), "the server hangs up");
+    let mut raw = Nbd::raw(&socket);
+    raw.write_all(&[0xff; 64]).unwrap();
+    let mut rest = Vec::new();
+    let _ = raw.read_to_end(&mut rest);
+    still_serves(&socket);
+    server.stop();
+}
+
+#[test]
+fn half_a_request_and_half_a_write_hold_nobody_up() {
+    let directory = Directory::in_memory();
+    let (server, socket) = serve(&directory);
+    let mut half_header = Nbd::connect(&socket);
+    half_header.stream.write_all(&Nbd::header(0, READ, 1, 0, 512)[..13]).unwrap();
+    let mut half_write = Nbd::connect(&socket);
+    half_write.stream.write_all(&Nbd::header(0, WRITE, 1, 0, 32 << 20)).unwrap();
+    half_write.stream.write_all(&vec![0xee; 3 << 20]).unwrap();
+    let silent = Nbd::raw(&socket);
+    still_serves(&socket);
+    // What was never sent whole never reaches the disk, not even when its sender goes.
+    drop(half_write);
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(Nbd::connect(&socket).read(0, 512).unwrap(), vec![0; 512]);
+    drop((half_header, silent));
+    let report = server.stop();
+    assert_eq!(report["state"]["unfinished"], 0);
+}
+
+#[test]
+fn a_client_that_never_reads_its_replies_is_left_alone_with_bounded_memory() {
+    let directory = Directory::in_memory();
+    let (server, socket) = serve(&directory);
+    let before = server.resident();
+    let mut deaf: Vec<Nbd> = (0..4).map(|_| Nbd::connect(&socket)).collect();
+    for client in &mut deaf {
+        client.stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+        // A thousand reads of 4 MiB: 4 GB of replies, if anybody were to make them.
+        for cookie in 0..1000 {
+            if client.send(0, READ, cookie, 0, 4 << 20).is_err() {
+                break;
+            }
+        }
+    }
+    still_serves(&socket);
+    let grown = server.resident().saturating_sub(before);
+    assert!(grown < 4 * (48 << 20) + (64 << 20), "the server grew by {} MiB", grown >> 20);
+    let began = Instant::now();
+    server.stop();
+    assert!(began.elapsed() < Duration::from_secs(10), "stopping waits for the deaf only so long");
+}
+
+#[test]
+fn more_clients_than_places_are_turned_away_until_one_leaves() {
+    let directory = Directory::in_memory();
+    let socket = directory.join("sock");
+    let address = format!("unix:{}", socket.display());
+    let server = Served::start(&["--memory", "1M", "--nbd", &address, "--connections", "2"]);
+    let (one, _two) = (Nbd::connect(&socket), Nbd::connect(&socket));
+    assert!(Nbd::try_connect(&socket).is_err());
+    drop(one);
+    std::thread::sleep(Duration::from_millis(200));
+    Nbd::connect(&socket).read(0, 512).unwrap();
+    server.stop();
+}
+
+#[test]
+fn random_bytes_after_every_stage_of_a_connection_do_no_harm() {
+    let directory = Directory::in_memory();
+    let (server, socket) = serve(&directory);
+    let mut random = Random(0x5eed);
+    for round in 0..200 {
+        let mut stream = match round % 3 {
+            0 => Nbd::raw(&socket),
+            _ => Nbd::connect(&socket).stream,
+        };
+        let mut bytes: Vec<u8> = (0..random.below(400)).map(|_| random.next() as u8).collect();
+        if round % 3 == 2 {
+            // Well-formed headers with random fields get further.
+            let kind = random.below(9) as u16;
+            let length = random.below(1 << 17) as u32;
+            bytes =
+                [Nbd::header(random.below(8) as u16, kind, 1, random.below(SIZE), length), bytes].concat();
+        }
+        let _ = stream.write_all(&bytes);
+    }
+    still_serves(&socket);
+    server.stop();
+}
