@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use disks::{Drive, DriveDescription, DriveParameters, Ideal, catalogue};
+use disks::{Drive, DriveDescription, DriveParameters, catalogue};
+use elevator::Sector;
 use elevator::service_time::ServiceCurve;
-use elevator::{Sector, Sectors, Span};
 use schedulers::Environment;
 
 use crate::error::Error;
@@ -18,9 +18,6 @@ pub(crate) struct Device {
     capacity: Sector,
     service_times: ServiceCurve,
 }
-
-/// What the drive could do at best.
-pub(crate) struct Best(Box<dyn Ideal>);
 
 /// Opens files for a description: those that a description names lie beside it.
 fn resolver(description: &str) -> impl FnMut(&str) -> io::Result<Box<dyn Read>> {
@@ -64,19 +61,6 @@ impl Device {
     /// A drive of this kind, at rest.
     pub(crate) fn build(&self) -> Box<dyn Drive> {
         self.description.build().expect("it was built when it was opened")
-    }
-
-    pub(crate) fn best(&self) -> Best {
-        Best(self.description.ideal().expect("it was built when it was opened"))
-    }
-}
-
-impl Best {
-    /// The least time for a request with the head where the process's previous one ended.
-    pub(crate) fn least_time(&self, head: Option<Sector>, start: Sector, sectors: Sectors) -> Span {
-        let seek =
-            head.filter(|&head| head != start).map_or(Span::ZERO, |head| self.0.least_seek(head, start));
-        seek + self.0.sequential_transfer(start, sectors)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use disks::Drive;
 use elevator::queue::{Accepted, Notice, Observer, Options, Plugging, Submission, Token};
-use elevator::{Scheduler, Sector, Span, Time};
+use elevator::{Scheduler, Span, Time};
 
 use crate::block::Block;
 use crate::limit::{Limit, Witness};
@@ -403,10 +403,17 @@ impl Machine {
         self.book.distributions()
     }
 
-    /// The physical limit of what was run, if [`witness`](Self::witness) was asked for: see [`Witness::limit`]. Its
-    /// processes are the lines of [`Measured`]; those that share a line are added up.
-    pub fn limit(&mut self, cost: &mut dyn FnMut(Option<Sector>, &Io) -> Span) -> Option<Limit> {
-        let limit = self.witness.take()?.limit(cost);
+    /// The physical limit of what was run on this drive, if [`witness`](Self::witness) was asked for and the drive can tell
+    /// what it could do at best. Its processes are the lines of [`Measured`]; those that share a line are added up.
+    pub fn limit(&mut self) -> Option<Limit> {
+        let witness = self.witness.take()?;
+        let ideal = self.block.drive().ideal()?;
+        let limit = witness.limit(&mut |head, io| {
+            let seek = head
+                .filter(|&head| head != io.start)
+                .map_or(Span::ZERO, |head| ideal.least_seek(head, io.start));
+            seek + ideal.sequential_transfer(io.start, io.sectors)
+        });
         let processes_ns = self.book.by_line(&limit.processes_ns);
         Some(Limit { processes_ns, ..limit })
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use elevator::queue::{Observer, Options};
-use elevator::{Op, Span, Time};
+use elevator::{Span, Time};
 use machine::{Limit, Machine, Measured, Setup, Stop, Timeline, fairness};
 use schedulers::Spec;
 use serde::Serialize;
@@ -115,13 +115,7 @@ fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {
     plan.workload.start(&mut machine);
     let at = plan.at_most.map_or(Time::MAX, |span| Time::ZERO + span);
     let ended = machine.run(Stop { at, asked: interrupt::requested });
-    let ideal = plan.device.best();
-    let limit = machine
-        .limit(&mut |head, io| match io.op {
-            Op::Read | Op::Write => ideal.least_time(head, io.start, io.sectors),
-            Op::Discard | Op::Flush => Span::ZERO,
-        })
-        .unwrap_or_default();
+    let limit = machine.limit().unwrap_or_default();
     let measured = machine.measured();
     let cut = machine.is_cut();
     let distributions = machine.distributions();

@@ -23,7 +23,6 @@ use toml::{Table, Value};
 
 use crate::curve;
 use crate::drive::Drive;
-use crate::limit::Ideal;
 use crate::parameters::RotatingParameters;
 use crate::rotating::Rotating;
 use crate::ssd::{Ssd, SsdParameters};
@@ -118,23 +117,6 @@ impl DriveDescription {
     /// # Errors
     /// If its parameters contradict each other.
     pub fn build(&self) -> Result<Box<dyn Drive + Send>, DescriptionError> {
-        match &self.parameters {
-            DriveParameters::Rotating(p) => match Rotating::new((**p).clone()) {
-                Ok(drive) => Ok(Box::new(drive)),
-                Err(error) => Err(self.impossible(error)),
-            },
-            DriveParameters::SolidState(p) => match Ssd::new(p) {
-                Ok(drive) => Ok(Box::new(drive)),
-                Err(error) => Err(self.impossible(error)),
-            },
-        }
-    }
-
-    /// What such a drive could do at best.
-    ///
-    /// # Errors
-    /// If its parameters contradict each other.
-    pub fn ideal(&self) -> Result<Box<dyn Ideal>, DescriptionError> {
         match &self.parameters {
             DriveParameters::Rotating(p) => match Rotating::new((**p).clone()) {
                 Ok(drive) => Ok(Box::new(drive)),
