@@ -31,6 +31,10 @@ pub(crate) enum Command {
     Trace(TraceArguments),
     /// Run a paper's experiments again: published value beside ours
     Reproduce(ReproduceArguments),
+    /// Put a scheduler in front of a real disk, a file, or an emulated drive, as a block device
+    Serve(ServeArguments),
+    /// Look at and change a device that is being served
+    Ctl(CtlArguments),
 }
 
 /// What to compare, on what, and how to say it.
@@ -166,6 +170,104 @@ fn scale(text: &str) -> Result<f64, String> {
 pub(crate) enum Paper {
     /// Stream scheduling (FAST 2011), and the chunk reads of cooperative anticipation (OLS 2005)
     Stream,
+}
+
+/// What to serve, under what, and how it is reached.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell serve --drive wd5000aaks --size 500G --scheduler 'stream(deadline)' --attach
+  dwell serve /dev/sdb --scheduler cooperative --nbd unix:/run/dwell/sdb.sock --control /run/dwell/sdb.ctl")]
+pub(crate) struct ServeArguments {
+    /// The file or block device to serve; the store of an emulated drive, if --drive is given too
+    pub(crate) path: Option<PathBuf>,
+    /// Emulate this drive in real time; see 'dwell drives'
+    #[arg(long)]
+    pub(crate) drive: Option<String>,
+    /// Size of the device: 500G is 500 * 10^9 bytes, 500GiB 500 * 2^30
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) size: Option<String>,
+    /// Serve from memory
+    #[arg(long, conflicts_with_all = ["path", "drive"], requires = "size")]
+    pub(crate) memory: bool,
+    /// An emulated drive keeps no data: reads give zeroes
+    #[arg(long, requires = "drive", conflicts_with = "path")]
+    pub(crate) discard_data: bool,
+    /// The scheduler, with tunables in braces
+    #[arg(long, short, default_value = "stream(deadline)")]
+    pub(crate) scheduler: String,
+    /// Requests that the backing device is given at once
+    #[arg(long, default_value_t = 31)]
+    pub(crate) depth: u32,
+    /// How many times faster than natural an emulated drive runs
+    #[arg(long, default_value_t = 1, requires = "drive", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) speed: u32,
+    /// Attach as a loop device through FUSE; needs root
+    #[arg(long)]
+    pub(crate) attach: bool,
+    /// Serve the NBD protocol at unix:PATH or ADDRESS:PORT; may be given several times
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) nbd: Vec<String>,
+    /// Directory with server-cert.pem and server-key.pem: TLS, required for addresses other than loopback
+    #[arg(long, value_name = "DIRECTORY", requires = "nbd")]
+    pub(crate) tls: Option<PathBuf>,
+    /// Control socket, for dwell ctl
+    #[arg(long, value_name = "PATH")]
+    pub(crate) control: Option<PathBuf>,
+    /// Spin for so long before sleeping, e.g. 50us: shorter ways for single requests, more processor time
+    #[arg(long, value_name = "TIME", default_value = "0ns")]
+    pub(crate) poll: String,
+    /// Serve a device although it is mounted or held; must be given twice
+    #[arg(long, action = clap::ArgAction::Count)]
+    pub(crate) even_if_used: u8,
+    /// Print the report at the end as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A served device.
+#[derive(Args, Debug)]
+pub(crate) struct CtlArguments {
+    /// The control socket of 'dwell serve --control'
+    pub(crate) socket: PathBuf,
+    #[command(subcommand)]
+    pub(crate) command: CtlCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum CtlCommand {
+    /// The device now: queue, rates, latencies, scheduler and tunables
+    Show {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// The device now, as Prometheus text
+    Metrics,
+    /// Put another scheduler in; nothing is lost
+    Switch {
+        /// The scheduler, with tunables in braces
+        scheduler: String,
+        /// Drain the queue first, as Linux does
+        #[arg(long)]
+        drain: bool,
+    },
+    /// Set a tunable of the scheduler
+    Tune {
+        /// Its name
+        tunable: String,
+        /// Its value with its unit
+        value: String,
+    },
+    /// Write a decision log for a while
+    Log {
+        /// A file that does not exist yet
+        file: PathBuf,
+        /// For how long, e.g. 10s
+        #[arg(long = "for", default_value = "10s")]
+        during: String,
+    },
+    /// End the server
+    Stop,
 }
 
 /// Recordings.

@@ -54,12 +54,20 @@ impl Device {
 
     /// What schedulers are told of it.
     pub(crate) fn environment(&self) -> Environment {
-        let rotational = matches!(self.description.parameters, DriveParameters::Rotating(_));
-        Environment { service_times: self.service_times.clone(), rotational, ..Environment::default() }
+        Environment {
+            service_times: self.service_times.clone(),
+            rotational: self.rotational(),
+            ..Environment::default()
+        }
+    }
+
+    /// Whether it has a head to move.
+    pub(crate) const fn rotational(&self) -> bool {
+        matches!(self.description.parameters, DriveParameters::Rotating(_))
     }
 
     /// A drive of this kind, at rest.
-    pub(crate) fn build(&self) -> Box<dyn Drive> {
+    pub(crate) fn build(&self) -> Box<dyn Drive + Send> {
         self.description.build().expect("it was built when it was opened")
     }
 }

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod compare;
+mod ctl;
 mod device;
 mod drives;
 mod error;
@@ -12,6 +13,7 @@ mod format;
 mod interrupt;
 mod reproduce;
 mod schedulers_command;
+mod serve;
 mod trace;
 mod workload;
 
@@ -44,5 +46,7 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         Command::Schedulers(schedulers) => schedulers_command::run(schedulers),
         Command::Trace(trace) => trace::run(trace),
         Command::Reproduce(reproduce) => reproduce::run(reproduce),
+        Command::Serve(serve) => serve::run(serve),
+        Command::Ctl(ctl) => ctl::run(ctl),
     }
 }

@@ -1,0 +1,212 @@
+//! `dwell serve`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use disks::{Drive, Part};
+use elevator::queue::Cache;
+use elevator::{Scheduler, Sector, Span, Value};
+use schedulers::{Environment, Spec};
+use server::backend::{Backend, Emulated, FileBackend, FileOptions, Memory, Nothing};
+use server::control::SchedulerFactory;
+use server::nbd::TlsFiles;
+use server::{AttachOptions, Configuration, NbdOptions, Report, ServeError, TimesSummary};
+
+use crate::arguments::ServeArguments;
+use crate::device::Device;
+use crate::error::Error;
+use crate::format::{bytes, time};
+
+pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Error> {
+    let configuration = configuration(arguments)?;
+    let report = server::run_with(configuration, |server| {
+        if let Some(path) = server.attached() {
+            println!("{}", path.display());
+        }
+        for address in &arguments.nbd {
+            println!("{address}");
+        }
+        server.refused().iter().for_each(|what| eprintln!("not granted: {what}"));
+        eprintln!("serving {} under {}; Ctrl-C ends it", what(arguments), arguments.scheduler);
+    })
+    .map_err(|error| failed(&error))?;
+    print(arguments, &report)
+}
+
+fn failed(error: &ServeError) -> Error {
+    match error {
+        ServeError::Configuration(_) => Error::Usage(error.to_string()),
+        ServeError::Refused { .. } => Error::Permission(error.to_string()),
+        ServeError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            Error::Permission(error.to_string())
+        }
+        _ => Error::Failed(error.to_string()),
+    }
+}
+
+fn what(arguments: &ServeArguments) -> String {
+    match (&arguments.drive, &arguments.path) {
+        (Some(drive), None) => format!("an emulated {drive}"),
+        (Some(drive), Some(path)) => format!("an emulated {drive} over {}", path.display()),
+        (None, Some(path)) => path.display().to_string(),
+        (None, None) => "memory".to_owned(),
+    }
+}
+
+fn configuration(arguments: &ServeArguments) -> Result<Configuration, Error> {
+    if !arguments.attach && arguments.nbd.is_empty() {
+        return Err(Error::Usage("nobody could reach it: give --attach, --nbd, or both".to_owned()));
+    }
+    let size = arguments.size.as_deref().map(size).transpose()?;
+    let device = arguments.drive.as_deref().map(Device::open).transpose()?;
+    let environment = device.as_ref().map_or_else(Environment::default, Device::environment);
+    let factory = schedulers(environment);
+    factory(&arguments.scheduler).map_err(Error::Usage)?;
+    let backend = match device {
+        Some(device) => emulated(arguments, &device, size)?,
+        None => plain(arguments, size)?,
+    };
+    let mut configuration = Configuration::new(backend, &arguments.scheduler, factory);
+    configuration.options.depth = arguments.depth.max(1);
+    configuration.speed = arguments.speed;
+    configuration.poll = span("--poll", &arguments.poll)?;
+    configuration.control.clone_from(&arguments.control);
+    configuration.attach = arguments.attach.then(AttachOptions::default);
+    configuration.nbd = nbd(arguments)?;
+    Ok(configuration)
+}
+
+type BackendMaker = Box<dyn FnOnce() -> Result<Box<dyn Backend>, ServeError> + Send>;
+
+fn plain(arguments: &ServeArguments, size: Option<u64>) -> Result<BackendMaker, Error> {
+    let depth = arguments.depth.max(1);
+    match (&arguments.path, arguments.memory, size) {
+        (Some(path), false, size) => {
+            let even_if_used = arguments.even_if_used >= 2;
+            let options = FileOptions { depth, size, even_if_used, ..FileOptions::new(path) };
+            Ok(Box::new(move || Ok(Box::new(FileBackend::open(options)?) as Box<dyn Backend>)))
+        }
+        (None, true, Some(size)) => {
+            Ok(Box::new(move || Ok(Box::new(Memory::new(size, depth)) as Box<dyn Backend>)))
+        }
+        _ => Err(Error::Usage(
+            "say what to serve: a file or device, --drive, or --memory with --size".to_owned(),
+        )),
+    }
+}
+
+/// The model in real time in front of a sparse file, or of nothing.
+fn emulated(arguments: &ServeArguments, device: &Device, size: Option<u64>) -> Result<BackendMaker, Error> {
+    let drive = device.build();
+    let whole = drive.capacity().bytes();
+    let size = size.unwrap_or(whole);
+    if size > whole {
+        let name = arguments.drive.as_deref().unwrap_or_default();
+        return Err(Error::Usage(format!(
+            "--size {} does not fit: {name} has {}",
+            bytes(size),
+            bytes(whole)
+        )));
+    }
+    let drive = Part::new(drive, Sector(size / 512));
+    let (size, depth, rotational) = (drive.capacity().bytes(), drive.depth(), device.rotational());
+    let path = arguments.path.clone();
+    let nothing = arguments.discard_data;
+    Ok(Box::new(move || {
+        let store: Box<dyn Backend> = match path {
+            _ if nothing => Box::new(Nothing::new(size, depth)),
+            Some(path) => Box::new(FileBackend::open(store(path, size, depth))?),
+            None => Box::new(Memory::new(size, depth)),
+        };
+        let cache = Cache::WriteBack { fua: true };
+        Ok(Box::new(Emulated::new(Box::new(drive), store, rotational, cache)?) as Box<dyn Backend>)
+    }))
+}
+
+/// The store of an emulated drive goes through the page cache: it must be faster than any disk.
+fn store(path: PathBuf, size: u64, depth: u32) -> FileOptions {
+    FileOptions { direct: false, depth, size: Some(size), ..FileOptions::new(path) }
+}
+
+fn schedulers(environment: Environment) -> SchedulerFactory {
+    Arc::new(move |name| {
+        let spec = Spec::parse(name).map_err(|error| error.to_string())?;
+        let scheduler = spec.build(&environment).map_err(|error| error.to_string())?;
+        Ok(scheduler as Box<dyn Scheduler>)
+    })
+}
+
+fn nbd(arguments: &ServeArguments) -> Result<Option<NbdOptions>, Error> {
+    if arguments.nbd.is_empty() {
+        return Ok(None);
+    }
+    let addresses =
+        arguments.nbd.iter().map(|text| text.parse().map_err(|e| Error::Usage(format!("--nbd {text}: {e}"))));
+    let tls = arguments.tls.as_ref().map(|directory| TlsFiles {
+        certificates: directory.join("server-cert.pem"),
+        key: directory.join("server-key.pem"),
+        client_authorities: None,
+    });
+    Ok(Some(NbdOptions { addresses: addresses.collect::<Result<_, _>>()?, tls, ..NbdOptions::default() }))
+}
+
+/// A size in bytes: `500G` is decimal, `500GiB` binary.
+fn size(text: &str) -> Result<u64, Error> {
+    let error =
+        || Error::Usage(format!("'{text}' is no size; write 500G (10^9 bytes), 500GiB (2^30), or bytes"));
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let (letter, binary) = match unit.strip_suffix("iB") {
+        Some(letter) => (letter, true),
+        None => (unit.trim_end_matches('B'), false),
+    };
+    let power = ["", "K", "M", "G", "T"]
+        .iter()
+        .position(|&known| known.eq_ignore_ascii_case(letter))
+        .ok_or_else(error)?;
+    let base: u64 = if binary { 1024 } else { 1000 };
+    number.parse::<u64>().ok().and_then(|n| n.checked_mul(base.pow(power as u32))).ok_or_else(error)
+}
+
+/// A length of time from the command line.
+pub(crate) fn span(what: &str, text: &str) -> Result<Duration, Error> {
+    match Value::Span(Span::ZERO).parse_like(text) {
+        Ok(Value::Span(span)) => Ok(Duration::from_nanos(span.as_nanos())),
+        Ok(_) => Err(Error::Usage(format!("{what}: expected a length of time"))),
+        Err(problem) => Err(Error::Usage(format!("{what}: {problem}"))),
+    }
+}
+
+fn print(arguments: &ServeArguments, report: &Report) -> Result<(), Error> {
+    if arguments.json {
+        let text = serde_json::to_string(report).map_err(|e| Error::Failed(e.to_string()))?;
+        println!("{text}");
+        return Ok(());
+    }
+    let state = &report.state;
+    eprintln!("{} requests went to the device, {} deliberate waits", state.dispatched, state.holds);
+    if arguments.drive.is_some() {
+        let TimesSummary { count, p50_ns, p99_ns, max_ns, .. } = state.lateness;
+        eprintln!(
+            "answers late by {} (median), {} (p99), {} (longest) over {count}",
+            time(p50_ns),
+            time(p99_ns),
+            time(max_ns)
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_decimal_unless_they_say_otherwise() {
+        assert_eq!(size("500G").unwrap(), 500_000_000_000);
+        assert_eq!(size("4KiB").unwrap(), 4096);
+        assert_eq!(size("512").unwrap(), 512);
+        assert!(size("500X").is_err() && size("").is_err() && size("99999999999T").is_err());
+    }
+}
