@@ -267,9 +267,7 @@ impl WorkConserving for Deadline {
             _ => Batch { batching: self.batch.batching + 1, ..self.batch },
         };
         let queue = &mut self.queues[direction as usize];
-        let successor = queue.sorted.after(Key::of(request));
-        queue.sorted.remove(request);
-        queue.next = successor;
+        queue.next = queue.sorted.take(request);
         self.links.remove(&mut queue.fifo, request.id);
         self.queues[direction.other() as usize].next = None;
     }

@@ -116,10 +116,25 @@ impl SortedIndex {
         if found.key != key {
             return false;
         }
+        self.take_out(chunk, place);
+        true
+    }
+
+    fn take_out(&mut self, chunk: usize, place: usize) {
         self.chunks[chunk].remove(place);
         self.len -= 1;
         self.tidy(chunk);
-        true
+    }
+
+    /// Takes out a request that is as it was when it was added; the one that followed it.
+    pub fn take(&mut self, request: &Request) -> Option<RequestId> {
+        let key = Key::of(request);
+        let (chunk, place) = self.place(key);
+        let successor = self.entry_from((chunk, place + 1)).map(|entry| entry.id);
+        let found = self.chunks.get(chunk).and_then(|entries| entries.get(place)).map(|entry| entry.key);
+        debug_assert_eq!(found, Some(key), "{:?} is not in the index", request.id);
+        self.take_out(chunk, place);
+        successor
     }
 
     /// The request with the lowest first sector.
@@ -308,7 +323,12 @@ mod tests {
             let from = (random.below(sectors), 0);
             let found = self.oracle.range(from..).next().or_else(|| self.oracle.iter().next());
             let Some((&k, r)) = found else { return };
-            assert!(self.index.remove(r));
+            if random.below(2) == 0 {
+                let next = self.oracle.range((k.0, k.1 + 1)..).next().map(|(_, r)| r.id);
+                assert_eq!(self.index.take(r), next);
+            } else {
+                assert!(self.index.remove(r));
+            }
             assert!(!self.index.remove(r), "removed once only");
             self.oracle.remove(&k);
         }

@@ -194,7 +194,7 @@ pub struct StreamScheduling {
     served: Option<Served>,
     /// The stream of the request dispatched last: where the head is.
     tail: StreamId,
-    /// Streams with `is_undecided`, and perhaps some that are over.
+    /// The streams with `is_undecided`.
     undecided: Vec<StreamId>,
     /// Requests in the device.
     in_device: Vec<InDevice>,
@@ -398,7 +398,7 @@ impl StreamScheduling {
             if self.tail == id {
                 self.tail = NO_STREAM;
             }
-            self.stream_mut(id).is_undecided = false;
+            self.drop_decision(id);
             self.free.push(id);
         }
     }
@@ -427,7 +427,7 @@ impl StreamScheduling {
     /// Decides, for the latest requests that have completed, until when a child is worth waiting for.
     fn decide(&mut self, candidate: Option<&Request>) {
         let mut undecided = mem::take(&mut self.undecided);
-        undecided.retain(|&id| self.stream(id).is_undecided && !self.decide_for(id, candidate));
+        undecided.retain(|&id| !self.decide_for(id, candidate));
         self.undecided = undecided;
     }
 
@@ -439,6 +439,13 @@ impl StreamScheduling {
         let since = stream.since;
         self.expect_child(id, since, budget);
         true
+    }
+
+    /// The stream needs no decision any more: its request has a child in the device, or never will.
+    fn drop_decision(&mut self, id: StreamId) {
+        if mem::take(&mut self.stream_mut(id).is_undecided) {
+            self.undecided.retain(|&other| other != id);
+        }
     }
 
     // Serving streams
@@ -587,7 +594,7 @@ impl StreamScheduling {
         let budget = selected.unwrap_or(inherited);
         self.latest_budget = selected.unwrap_or(self.latest_budget);
         let tail_rule = view.device.depth > 1 && !self.tunables.pending_in_device;
-        self.stream_mut(id).is_undecided = false;
+        self.drop_decision(id);
         self.expect_child(id, if tail_rule { now } else { Time::MAX }, budget);
     }
 

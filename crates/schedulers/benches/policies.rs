@@ -1,0 +1,192 @@
+//! Nanoseconds per request for insert + next + completed, for every policy of the registry, with 1, 128 and 10,000 requests
+//! queued all the time; and the allocations of that steady state, which must be none.
+//!
+//! `cargo bench -p schedulers --bench policies [name]`; with a name, only policies whose full name contains it.
+//!
+//! Each turn inserts one request at a random place, asks until one is dispatched, and completes it at once (a device of
+//! depth 1). Virtual time moves by 1 ms a turn, or to the end of a wait. Two in three requests are reads; 16 processes.
+//! The time includes the slab of requests and the generator, which is measured alone and printed first ("harness").
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use elevator::model::Random;
+use elevator::queue::Requests;
+use elevator::{
+    Decision, Device, Flags, LastDispatched, Op, Outcome, Positioning, Priority, Process, Request, RequestId,
+    Scheduler, Sector, Sectors, Span, Time, View,
+};
+use schedulers::{Environment, Spec, registry};
+
+/// Counts what the system's allocator is asked for.
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Sectors of the device: 500 GB.
+const CAPACITY: u64 = 976_773_168;
+
+/// What a disk takes for a short seek.
+const TURN: Span = Span::from_millis(1);
+
+/// The scheduler's surroundings, as cheap as they can be.
+struct Bench {
+    requests: Requests,
+    random: Random,
+    now: Time,
+    last_dispatched: Option<LastDispatched>,
+    positioning: bool,
+}
+
+/// An oracle that costs next to nothing to ask.
+struct Distance;
+
+impl Positioning for Distance {
+    fn positioning_time(&self, now: Time, request: &Request) -> Span {
+        Span::from_nanos(request.start.0.abs_diff(now.as_nanos() % CAPACITY))
+    }
+}
+
+impl Bench {
+    fn request(&mut self) -> Request {
+        let place = self.random.next();
+        let process = Process::single((place >> 40) as u32 % 16);
+        Request {
+            id: RequestId(0),
+            serial: 0,
+            op: if place % 3 == 0 { Op::Write } else { Op::Read },
+            start: Sector(self.random.below(CAPACITY)),
+            sectors: Sectors(8),
+            flags: Flags::default(),
+            priority: Priority::default(),
+            process: Some(process),
+            causes: None,
+            arrived: self.now,
+        }
+    }
+
+    fn insert(&mut self, scheduler: &mut dyn Scheduler) {
+        let request = self.request();
+        let id = self.requests.add(request);
+        scheduler.insert(self.now, &self.requests[id]);
+    }
+
+    fn next(&self, scheduler: &mut dyn Scheduler) -> Decision {
+        let positioning: Option<&dyn Positioning> = if self.positioning { Some(&Distance) } else { None };
+        let device = Device { depth: 1, in_flight: 0, last_dispatched: self.last_dispatched, positioning };
+        scheduler.next(self.now, &View { requests: &self.requests, device })
+    }
+
+    /// One request in, one request out.
+    fn turn(&mut self, scheduler: &mut dyn Scheduler) {
+        self.insert(scheduler);
+        loop {
+            match self.next(scheduler) {
+                Decision::Dispatch { id, .. } => return self.complete(scheduler, id),
+                Decision::Hold(hold) => self.now = hold.until.expect("nothing is in flight to wait for"),
+                Decision::Idle => panic!("a request is queued"),
+            }
+        }
+    }
+
+    fn complete(&mut self, scheduler: &mut dyn Scheduler, id: RequestId) {
+        let r = self.requests.remove(id);
+        self.last_dispatched =
+            Some(LastDispatched { serial: r.serial, start: r.start, end: r.end(), at: self.now });
+        self.now += TURN;
+        scheduler.completed(self.now, &r, Outcome::Done);
+    }
+}
+
+struct Measured {
+    nanos: f64,
+    allocations: u64,
+}
+
+fn bench() -> Bench {
+    let requests = Requests::default();
+    Bench { requests, random: Random::new(1), now: Time::ZERO, last_dispatched: None, positioning: true }
+}
+
+/// The lowest tenth of many short rounds: whatever else the machine does only ever adds.
+fn measure(turns: u64, mut turn: impl FnMut()) -> Measured {
+    let mut nanos = Vec::with_capacity(ROUNDS);
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        (0..turns).for_each(|_| turn());
+        nanos.push(start.elapsed().as_nanos() as f64 / turns as f64);
+    }
+    let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    nanos.sort_by(f64::total_cmp);
+    Measured { nanos: nanos[ROUNDS / 10], allocations }
+}
+
+const ROUNDS: usize = 100;
+
+fn measure_policy(spec: &str, queued: u64) -> Measured {
+    let mut scheduler = Spec::parse(spec).unwrap().build(&Environment::default()).unwrap();
+    let mut bench = bench();
+    for _ in 1..queued {
+        bench.insert(&mut *scheduler);
+    }
+    // A policy whose every decision looks at all requests gets fewer turns.
+    let looks_at_all = spec.contains("sptf");
+    let turns = if looks_at_all { (20_000 / queued).max(1) } else { 2_000 };
+    for _ in 0..if looks_at_all { 10 * turns } else { 4 * queued.max(10_000) } {
+        bench.turn(&mut *scheduler);
+    }
+    measure(turns, || bench.turn(&mut *scheduler))
+}
+
+/// The slab and the generator without a policy.
+fn measure_harness() -> Measured {
+    let mut bench = bench();
+    measure(2_000, || {
+        let request = bench.request();
+        let id = bench.requests.add(black_box(request));
+        black_box(bench.requests.remove(id));
+        bench.now += TURN;
+    })
+}
+
+fn main() {
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
+    let bare = registry::all().filter(|l| !l.is_wrapper()).map(registry::Listing::full_name);
+    let wrapped =
+        registry::all().filter(|l| l.is_work_conserving()).map(|l| format!("stream({})", l.full_name()));
+    println!("{:28} {:>10} {:>10} {:>10}   allocations", "ns per request, queued:", 1, 128, 10_000);
+    println!("{:28} {:10.0}", "harness", measure_harness().nanos);
+    let mut allocated = Vec::new();
+    for spec in bare.chain(wrapped).filter(|spec| spec.contains(&wanted)) {
+        let [one, many, most] = [1, 128, 10_000].map(|queued| measure_policy(&spec, queued));
+        let allocations = one.allocations + many.allocations + most.allocations;
+        println!("{spec:28} {:10.0} {:10.0} {:10.0} {allocations:13}", one.nanos, many.nanos, most.nanos);
+        if allocations > 0 {
+            allocated.push(spec);
+        }
+    }
+    assert!(allocated.is_empty(), "allocated in steady state: {allocated:?}");
+}
