@@ -22,8 +22,6 @@ pub(super) struct Member {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
     generation: u32,
-    /// Where the latest request of any member ends: whoever asks near it joins.
-    position: Sector,
     /// The time from a member's completion to the next request of any member.
     pub(super) ttime: ThinkTime,
     /// How likely nobody goes on where a member ended; begins as it is for the device.
@@ -35,13 +33,18 @@ pub(super) struct Group {
     nr_queued: u32,
     /// Something of it has completed, and when the latest did.
     last_end_request: Option<Jiffies>,
-    used: Jiffies,
 }
 
 /// The groups of a device, as many as there are places where reading goes on.
+///
+/// Every arrival from elsewhere looks at all positions, so these lie side by side; and so do the times of last use.
 #[derive(Default)]
 pub(super) struct Groups {
     groups: Vec<Group>,
+    /// Where the latest request of any member ends: whoever asks near it joins.
+    positions: Vec<Sector>,
+    /// When each was last used.
+    used: Vec<Jiffies>,
     generations: u32,
 }
 
@@ -74,19 +77,23 @@ impl Groups {
         now: Jiffies,
         bounds: &Bounds,
     ) -> Option<GroupId> {
-        let is_near = |group: &&Group| in_window(group.position, start, bounds.group_window);
-        if own.and_then(|id| self.get(id)).as_ref().is_some_and(is_near) {
+        let is_near = |position: Sector| in_window(position, start, bounds.group_window);
+        if own.is_some_and(|id| self.get(id).is_some() && is_near(self.positions[id.place as usize])) {
             return own;
         }
-        let alive =
-            |group: &&Group| group.nr_queued > 0 || now.saturating_sub(group.used) <= bounds.group_lifetime;
-        let nearest = self
-            .groups
+        let exists = |place: usize| {
+            self.groups[place].nr_queued > 0 || now.saturating_sub(self.used[place]) <= bounds.group_lifetime
+        };
+        let near = self
+            .positions
             .iter()
             .enumerate()
-            .filter(|(_, group)| is_near(group) && alive(group))
-            .min_by_key(|(_, group)| group.position.distance(start));
-        nearest.map(|(place, group)| GroupId { place: place as u32, generation: group.generation })
+            .filter(|&(place, &position)| is_near(position) && exists(place));
+        near.min_by_key(|(_, position)| position.distance(start)).map(|(place, _)| self.name(place))
+    }
+
+    fn name(&self, place: usize) -> GroupId {
+        GroupId { place: place as u32, generation: self.groups[place].generation }
     }
 
     /// A new group. If there are `groups_max`, the one that nobody used for longest goes.
@@ -94,28 +101,25 @@ impl Groups {
         self.generations = self.generations.wrapping_add(1);
         let group = Group {
             generation: self.generations,
-            position: joining.start,
             ttime: ThinkTime::default(),
             no_coop,
             latest: joining.process,
             is_cooperating: false,
             nr_queued: 0,
             last_end_request: None,
-            used: joining.now,
         };
-        let oldest = (0..self.groups.len())
-            .min_by_key(|&place| (self.groups[place].nr_queued > 0, self.groups[place].used));
-        let place = match oldest {
-            Some(place) if self.groups.len() >= bounds.groups_max => {
-                self.groups[place] = group;
-                place
-            }
-            _ => {
-                self.groups.push(group);
-                self.groups.len() - 1
-            }
-        };
-        GroupId { place: place as u32, generation: group.generation }
+        if self.groups.len() < bounds.groups_max {
+            self.groups.push(group);
+            self.positions.push(joining.start);
+            self.used.push(joining.now);
+            return self.name(self.groups.len() - 1);
+        }
+        let oldest =
+            self.used.iter().enumerate().min_by_key(|(_, used)| **used).map_or(0, |(place, _)| place);
+        self.groups[oldest] = group;
+        self.positions[oldest] = joining.start;
+        self.used[oldest] = joining.now;
+        self.name(oldest)
     }
 
     /// A request joins a group that exists.
@@ -127,9 +131,9 @@ impl Groups {
         }
         group.is_cooperating |= group.latest != joining.process;
         group.latest = joining.process;
-        group.position = joining.end;
         group.nr_queued += 1;
-        group.used = joining.now;
+        self.positions[id.place as usize] = joining.end;
+        self.used[id.place as usize] = joining.now;
     }
 
     /// A member's request is not queued any more.
@@ -143,12 +147,14 @@ impl Groups {
     pub(super) fn completed(&mut self, id: GroupId, now: Jiffies) {
         if let Some(group) = self.get_mut(id) {
             group.last_end_request = Some(now);
-            group.used = now;
+            self.used[id.place as usize] = now;
         }
     }
 
     /// No more than this from now on.
     pub(super) fn limit(&mut self, groups_max: usize) {
         self.groups.truncate(groups_max);
+        self.positions.truncate(groups_max);
+        self.used.truncate(groups_max);
     }
 }
