@@ -96,3 +96,36 @@ fn nobody_waits_long_for_a_random_reader() {
         assert!(rate > 0.9 * deadline, "{scheduler}: {rate:.0}/s, deadline {deadline:.0}/s");
     }
 }
+
+/// Throughput must not be bought with a read that waits for ever: neither of two readers waits much longer than a read
+/// expiry (looked at once in as long) or a slice.
+#[test]
+fn of_two_streaming_readers_neither_waits_long() {
+    for scheduler in WAITING {
+        let programs =
+            [0, CAPACITY / 2].map(|at| (Program::Stream { at, think: Span::from_micros(20) }, 3_000));
+        let outcomes = World::run(scheduler, Shown, 1, &programs);
+        let longest = outcomes.longest.iter().max().copied().unwrap_or_default();
+        assert!(longest < Span::from_millis(300), "{scheduler}: {longest}");
+        let spread = outcomes.seconds(0) / outcomes.seconds(1);
+        assert!(
+            (0.8..1.25).contains(&spread),
+            "{scheduler}: one took {spread:.2} times as long as the other"
+        );
+    }
+}
+
+/// Files that lie megabytes apart and come slowly are a group as long as the next one is within the window.
+#[test]
+fn chunk_readers_of_scattered_files_are_groups_all_the_same() {
+    let tree = |part: u64| Program::Chunks {
+        at: part * CAPACITY / 4,
+        reads_per_file: 1,
+        gap: 7_000,
+        think: Span::from_micros(50),
+        spawn: Span::from_micros(2_500),
+    };
+    let rate = |scheduler| World::run(scheduler, Shown, 1, &[(tree(0), 2_000), (tree(2), 2_000)]).rate();
+    let [las, cas] = ["anticipatory-2.6.9", "cooperative"].map(rate);
+    assert!(cas >= 1.5 * las, "LAS {las:.0}/s, CAS {cas:.0}/s");
+}

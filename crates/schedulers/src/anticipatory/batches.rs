@@ -65,13 +65,13 @@ impl Batches {
     }
 
     /// Reads from now on.
-    pub(crate) const fn to_reads(&mut self) {
+    pub(crate) const fn switch_to_reads(&mut self) {
         self.changed |= matches!(self.kind, Kind::Async);
         self.kind = Kind::Sync;
     }
 
     /// Writes from now on.
-    pub(crate) const fn to_writes(&mut self) {
+    pub(crate) const fn switch_to_writes(&mut self) {
         if matches!(self.kind, Kind::Sync) {
             self.changed = true;
             // The queue may have run out of reads before the batch's first one came back.
@@ -141,13 +141,13 @@ mod tests {
     /// A write batch of `sent` writes that took `ticks` until the first read came back; how many the next may have.
     fn after(count: u64, sent: u64, ticks: u64, idled: bool) -> u64 {
         let mut b = Batches { write_batch_count: count, ..Batches::new(&TIMING) };
-        b.to_writes();
+        b.switch_to_writes();
         b.drained(1_000, &TIMING);
         (0..sent).for_each(|_| b.sent_write());
         if idled {
             b.note_idleness(false, false);
         }
-        b.to_reads();
+        b.switch_to_reads();
         b.drained(1_000 + ticks, &TIMING);
         b.completed(Kind::Sync, 1_000 + ticks, &TIMING);
         b.write_batch_count
@@ -169,12 +169,12 @@ mod tests {
     #[test]
     fn a_read_batch_begins_to_count_when_its_first_read_completes() {
         let mut b = Batches::new(&TIMING);
-        b.to_writes();
+        b.switch_to_writes();
         assert!(b.is_changing() && !b.is_expired(10_000));
         b.drained(600, &TIMING);
         assert!(!b.is_expired(725));
         assert!(b.is_expired(726));
-        b.to_reads();
+        b.switch_to_reads();
         b.drained(726, &TIMING);
         assert!(!b.is_expired(10_000), "nothing has completed");
         b.completed(Kind::Async, 800, &TIMING);
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_write_batch_also_ends_by_number() {
         let mut b = Batches { write_batch_count: 2, ..Batches::new(&TIMING) };
-        b.to_writes();
+        b.switch_to_writes();
         b.drained(0, &TIMING);
         b.sent_write();
         assert!(!b.is_expired(1));

@@ -355,10 +355,10 @@ impl<S: Settings, J: Judges<S>> Anticipatory<S, J> {
         }
         let writes_next = writes && (!reads || self.batches.kind() == Kind::Sync);
         let (kind, from_oldest) = if writes_next {
-            self.batches.to_writes();
+            self.batches.switch_to_writes();
             (Kind::Async, self.writes_from_oldest)
         } else {
-            self.batches.to_reads();
+            self.batches.switch_to_reads();
             (Kind::Sync, true)
         };
         if from_oldest {

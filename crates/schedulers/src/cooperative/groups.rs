@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 use elevator::Sector;
 
 use super::Bounds;
-use crate::anticipatory::by_process::in_window;
 use crate::anticipatory::judgement::GroupId;
 use crate::averages::{Probability, ThinkTime};
 use crate::jiffies::Jiffies;
@@ -59,6 +58,24 @@ pub(super) struct Joining {
     pub(super) max_thinktime: Jiffies,
 }
 
+/// The positions behind which a request is near: up to `window` sectors before it, half as many after it.
+#[derive(Clone, Copy)]
+struct Window {
+    first: u64,
+    width: u64,
+}
+
+impl Window {
+    const fn around(start: Sector, window: u64) -> Self {
+        let first = start.0.saturating_sub(window);
+        Self { first, width: start.0.saturating_add(window / 2) - first }
+    }
+
+    const fn has(self, position: Sector) -> bool {
+        position.0.wrapping_sub(self.first) <= self.width
+    }
+}
+
 impl Groups {
     /// The group of that name, if it still exists.
     pub(super) fn get(&self, id: GroupId) -> Option<&Group> {
@@ -77,19 +94,21 @@ impl Groups {
         now: Jiffies,
         bounds: &Bounds,
     ) -> Option<GroupId> {
-        let is_near = |position: Sector| in_window(position, start, bounds.group_window);
-        if own.is_some_and(|id| self.get(id).is_some() && is_near(self.positions[id.place as usize])) {
+        let near = Window::around(start, bounds.group_window);
+        if own.is_some_and(|id| self.get(id).is_some() && near.has(self.positions[id.place as usize])) {
             return own;
+        }
+        // Mostly none is near: that is found out without a branch for each.
+        if !self.positions.iter().fold(false, |any, &position| any | near.has(position)) {
+            return None;
         }
         let exists = |place: usize| {
             self.groups[place].nr_queued > 0 || now.saturating_sub(self.used[place]) <= bounds.group_lifetime
         };
-        let near = self
-            .positions
-            .iter()
-            .enumerate()
-            .filter(|&(place, &position)| is_near(position) && exists(place));
-        near.min_by_key(|(_, position)| position.distance(start)).map(|(place, _)| self.name(place))
+        (0..self.positions.len())
+            .filter(|&place| near.has(self.positions[place]) && exists(place))
+            .min_by_key(|&place| self.positions[place].distance(start))
+            .map(|place| self.name(place))
     }
 
     fn name(&self, place: usize) -> GroupId {
@@ -156,5 +175,23 @@ impl Groups {
         self.groups.truncate(groups_max);
         self.positions.truncate(groups_max);
         self.used.truncate(groups_max);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::anticipatory::by_process::in_window;
+
+    #[test]
+    fn near_is_what_the_close_window_is() {
+        for start in [0, 5, 4_096, 8_191, 8_192, 8_193, 100_000, u64::MAX - 5] {
+            for position in
+                [0, 1, 4_095, 4_096, 4_097, 12_288, 12_289, 91_807, 91_808, 104_096, 104_097, u64::MAX]
+            {
+                let near = Window::around(Sector(start), 8_192).has(Sector(position));
+                assert_eq!(near, in_window(Sector(position), Sector(start), 8_192), "{position} {start}");
+            }
+        }
     }
 }
