@@ -166,7 +166,15 @@ pub fn run(program: &str, arguments: &[&str]) -> String {
 
 /// Runs a program; whether it succeeded, and everything it printed.
 pub fn try_run(program: &str, arguments: &[&str]) -> (bool, String) {
-    let output = Command::new("timeout").arg("120").arg(program).args(arguments).output().expect(program);
+    // The system's own interpreter first: it is the one that the system's programs are installed for.
+    let path = format!("/usr/sbin:/usr/bin:/sbin:/bin:{}", std::env::var("PATH").unwrap_or_default());
+    let output = Command::new("timeout")
+        .env("PATH", path)
+        .arg("120")
+        .arg(program)
+        .args(arguments)
+        .output()
+        .expect(program);
     let text = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }

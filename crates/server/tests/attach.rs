@@ -1,0 +1,178 @@
+//! The device as the kernel sees it: FUSE and a loop device, put up and taken down.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+
+use common::{Directory, Served, can_attach, have, run, try_run};
+
+/// Loop devices are the machine's: one test at a time looks for those left behind.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    MACHINE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A mount that is undone whatever happens.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(device: &str, directory: &Directory) -> Self {
+        let at = directory.join("mnt");
+        let _ = fs::create_dir(&at);
+        run("mount", &[device, &at.to_string_lossy()]);
+        Self(at)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = try_run("umount", &[&self.0.to_string_lossy()]);
+    }
+}
+
+/// Nothing of a server whose runtime directory this was is left on the machine.
+fn nothing_left(runtime: &Path) {
+    let runtime = runtime.to_string_lossy().into_owned();
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    assert!(!mounts.contains(&runtime), "mounts are left: {mounts}");
+    let loops = run("losetup", &["-l", "-n", "-O", "NAME,BACK-FILE"]);
+    assert!(!loops.contains(&runtime), "loop devices are left: {loops}");
+    let files: Vec<_> = fs::read_dir(&runtime).unwrap().flatten().collect();
+    assert!(files.is_empty(), "files are left: {files:?}");
+}
+
+fn serve(directory: &Directory, arguments: &[&str]) -> (Served, PathBuf) {
+    let runtime = directory.join("run");
+    let path = runtime.to_string_lossy().into_owned();
+    let all = [&["--attach", "--runtime", &path], arguments].concat();
+    (Served::start(&all), runtime)
+}
+
+fn made_filled_checked(kind: &str, make: &[&str], check: &[&str]) {
+    if !can_attach() || !have(make[0]) || !have("rsync") && !have("cp") {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::in_memory();
+    let (server, runtime) = serve(&directory, &["--memory", "512M", "--scheduler", "deadline"]);
+    let device = server.what.clone();
+    run(make[0], &[&make[1..], &[&device]].concat());
+    let mounted = Mounted::new(&device, &directory);
+    let copy = mounted.0.join("copy");
+    let copy = copy.to_string_lossy();
+    run("cp", &["-r", "/usr/include", &copy]);
+    drop(mounted);
+    // A second mount sees what is on the disk, not what the page cache remembers.
+    let mounted = Mounted::new(&device, &directory);
+    run("diff", &["-r", "/usr/include", &copy]);
+    drop(mounted);
+    let (ok, text) = try_run(check[0], &[&check[1..], &[&device]].concat());
+    assert!(ok, "{kind}: {text}");
+    server.stop();
+    nothing_left(&runtime);
+}
+
+#[test]
+fn ext4_is_made_filled_and_found_clean() {
+    made_filled_checked("ext4", &["mkfs.ext4", "-q"], &["e2fsck", "-fn"]);
+}
+
+#[test]
+fn xfs_is_made_filled_and_found_clean() {
+    made_filled_checked("xfs", &["mkfs.xfs", "-q"], &["xfs_repair", "-n"]);
+}
+
+#[test]
+fn btrfs_is_made_filled_and_found_clean() {
+    made_filled_checked("btrfs", &["mkfs.btrfs", "-q"], &["btrfs", "check"]);
+}
+
+#[test]
+fn the_loop_device_is_set_up_as_the_drive_is() {
+    if !can_attach() {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::in_memory();
+    let (server, runtime) = serve(&directory, &["--nothing", "1G", "--fixed", "100"]);
+    let queue = PathBuf::from("/sys/block").join(server.what.trim_start_matches("/dev/")).join("queue");
+    let attribute = |name: &str| fs::read_to_string(queue.join(name)).unwrap().trim().to_string();
+    assert!(attribute("scheduler").contains("[none]"));
+    assert_eq!((attribute("rotational"), attribute("nr_requests")), ("1".into(), "128".into()));
+    assert_eq!(run("blockdev", &["--getsize64", &server.what]).trim(), (1u64 << 30).to_string());
+    assert_eq!(attribute("dax"), "0");
+    let direct = run("losetup", &["-l", "-n", "-O", "DIO", &server.what]);
+    assert_eq!(direct.trim(), "1");
+    server.stop();
+    nothing_left(&runtime);
+}
+
+#[test]
+fn what_a_killed_server_left_is_cleaned_up_by_the_next_one() {
+    if !can_attach() {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::in_memory();
+    let (mut killed, runtime) = serve(&directory, &["--memory", "64M"]);
+    let left = killed.what.clone();
+    killed.kill();
+    let loops = run("losetup", &["-l", "-n", "-O", "NAME"]);
+    assert!(loops.contains(&left), "the kernel keeps it: {loops}");
+    let (server, _) = serve(&directory, &["--memory", "64M"]);
+    run("dd", &["if=/dev/zero", &format!("of={}", server.what), "bs=1M", "count=8", "oflag=direct"]);
+    server.stop();
+    nothing_left(&runtime);
+}
+
+#[test]
+fn a_device_in_use_is_served_until_it_is_let_go() {
+    if !can_attach() || !have("mkfs.ext4") {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::in_memory();
+    let (mut server, runtime) = serve(&directory, &["--memory", "256M"]);
+    run("mkfs.ext4", &["-q", &server.what]);
+    let mounted = Mounted::new(&server.what, &directory);
+    server.signal("-TERM");
+    std::thread::sleep(std::time::Duration::from_millis(800));
+    fs::write(mounted.0.join("late"), vec![7; 1 << 20]).unwrap();
+    run("sync", &["-f", &mounted.0.join("late").to_string_lossy()]);
+    drop(mounted);
+    server.wait();
+    nothing_left(&runtime);
+}
+
+#[test]
+fn fio_verifies_under_every_scheduler_and_during_switches() {
+    if !can_attach() || !have("fio") {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::in_memory();
+    let control = directory.join("control");
+    let path = control.to_string_lossy().into_owned();
+    let (server, runtime) = serve(&directory, &["--memory", "128M", "--control", &path]);
+    let filename = format!("--filename={}", server.what);
+    let fio = std::thread::spawn(move || {
+        let jobs = ["--name=v", "--direct=1", "--ioengine=libaio", "--iodepth=16", "--rw=randwrite"];
+        let verify = ["--bsrange=4k-64k", "--verify=crc32c", "--do_verify=1", "--size=96M", "--loops=2"];
+        run("fio", &[&jobs[..], &verify, &[&filename]].concat())
+    });
+    let mut client = server::control::Client::connect(&control).unwrap();
+    let names = ["noop", "deadline", "stream(deadline)", "bfq", "kyber", "mq-deadline", "look"];
+    let mut switches = 0;
+    while !fio.is_finished() {
+        client.switch(names[switches % names.len()], switches % 5 == 4).unwrap();
+        switches += 1;
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    fio.join().unwrap();
+    eprintln!("verified during {switches} switches");
+    server.stop();
+    nothing_left(&runtime);
+}

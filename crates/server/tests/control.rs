@@ -1,0 +1,93 @@
+//! The control socket while the device serves.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use common::client::{FLUSH, Nbd};
+use common::{Directory, Served};
+use server::control::Client;
+
+#[test]
+fn everything_that_can_be_asked_is_answered() {
+    let directory = Directory::in_memory();
+    let (socket, control, log) = (directory.join("sock"), directory.join("control"), directory.join("log"));
+    let address = format!("unix:{}", socket.display());
+    let path = control.to_string_lossy().into_owned();
+    let mut server = Served::start(&["--memory", "64M", "--nbd", &address, "--control", &path]);
+    for socket in [&socket, &control] {
+        assert_eq!(fs::metadata(socket).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    let mut client = Client::connect(&control).unwrap();
+    client.log(log.clone(), Duration::from_secs(60)).unwrap();
+    assert!(client.log(directory.join("other"), Duration::from_secs(1)).is_err(), "one log at a time");
+    let mut disk = Nbd::connect(&socket);
+    for n in 0..100 {
+        assert_eq!(disk.write(n * 4096, &[1; 4096]), 0);
+    }
+    assert_eq!(disk.command(0, FLUSH, 0, 0), 0);
+    let state = client.show().unwrap();
+    assert_eq!((state.scheduler.as_str(), state.operations["write"].done), ("deadline", 100));
+    assert_eq!((state.operations["write"].bytes, state.operations["flush"].done), (409_600, 1));
+    assert_eq!((state.clients.len(), state.processes.len()), (1, 1), "a connection is a process");
+    assert_eq!(state.head_sector, 800);
+    assert!(state.tunables.iter().any(|tunable| tunable.name == "read_expire"));
+    client.tune("read_expire", "124ms").unwrap();
+    assert!(client.tune("read_expire", "124").is_err(), "a length of time needs its unit");
+    assert!(client.tune("nothing", "1").is_err());
+    let tuned = client.show().unwrap();
+    assert_eq!(tuned.tunables.iter().find(|t| t.name == "read_expire").unwrap().value, "124 ms");
+    assert!(client.switch("no such scheduler", false).is_err());
+    client.switch("noop", false).unwrap();
+    client.switch("stream(deadline)", true).unwrap();
+    assert_eq!(disk.read(0, 4096).unwrap(), [1; 4096]);
+    let switched = client.show().unwrap();
+    assert_eq!((switched.scheduler.as_str(), switched.switches), ("stream(deadline)", 2));
+    let metrics = client.metrics().unwrap();
+    assert!(metrics.contains("dwell_operations_total{operation=\"write\"} 100"), "{metrics}");
+    assert!(metrics.contains("dwell_latency_seconds_count{operation=\"write\"} 100"), "{metrics}");
+    client.stop().unwrap();
+    server.wait();
+    let log = fs::read_to_string(log).unwrap();
+    assert_eq!(log.lines().filter(|line| line.contains(" dispatch ")).count() as u64, switched.dispatched);
+    assert!(!control.exists() && !socket.exists(), "the sockets are removed");
+}
+
+#[test]
+fn nonsense_on_the_control_socket_is_answered_with_an_error() {
+    let directory = Directory::in_memory();
+    let control = directory.join("control");
+    let server = Served::start(&["--memory", "1M", "--control", &control.to_string_lossy()]);
+    let mut stream = UnixStream::connect(&control).unwrap();
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    for line in ["nonsense", "{\"do\":\"dance\"}", "{\"do\":\"show\",\"more\":1}", "[]"] {
+        writeln!(stream, "{line}").unwrap();
+        let mut reply = String::new();
+        reader.read_line(&mut reply).unwrap();
+        assert!(reply.starts_with("{\"error\":"), "{line}: {reply}");
+    }
+    drop(stream);
+    let mut long = UnixStream::connect(&control).unwrap();
+    let _ = long.write_all(&vec![b'x'; 1 << 20]);
+    Client::connect(&control).unwrap().show().unwrap();
+    server.stop();
+}
+
+#[test]
+fn a_second_server_on_the_same_file_or_socket_is_refused() {
+    let directory = Directory::on_disk();
+    let (file, socket) = (directory.join("disk"), directory.join("sock"));
+    let (file, address) = (file.to_string_lossy().into_owned(), format!("unix:{}", socket.display()));
+    let first = Served::start(&["--file", &file, "--size", "1M", "--nbd", &address]);
+    assert!(Served::try_start(&["--file", &file, "--size", "1M"]).is_none(), "the same file");
+    assert!(Served::try_start(&["--memory", "1M", "--nbd", &address]).is_none(), "the same socket");
+    assert!(
+        Served::try_start(&["--memory", "1M", "--nbd", "tcp:0.0.0.0:10809"]).is_none(),
+        "open without TLS"
+    );
+    first.stop();
+}
