@@ -43,7 +43,7 @@ mod thread;
 pub use attach::AttachOptions;
 pub use buffer::{Buffer, Pool};
 pub use clock::Clock;
-pub use device::{Answer, Ask, Device};
+pub use device::{Answer, Ask, Device, News, Woken};
 pub use error::ServeError;
 pub use nbd::{Nbd, NbdOptions};
 pub use poller::Interest;

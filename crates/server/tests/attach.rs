@@ -176,3 +176,72 @@ fn fio_verifies_under_every_scheduler_and_during_switches() {
     server.stop();
     nothing_left(&runtime);
 }
+
+/// A loop device of our own, as a block device to be served.
+struct Loop(String);
+
+impl Loop {
+    fn over(file: &Path) -> Self {
+        fs::File::create(file).unwrap().set_len(64 << 20).unwrap();
+        Self(run("losetup", &["-f", "--show", &file.to_string_lossy()]).trim().to_string())
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = try_run("losetup", &["-d", &self.0]);
+    }
+}
+
+#[test]
+fn a_block_device_is_served_unless_it_is_mounted() {
+    if !can_attach() || !have("mkfs.ext4") {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::on_disk();
+    let disk = Loop::over(&directory.join("disk"));
+    run("mkfs.ext4", &["-q", &disk.0]);
+    let socket = directory.join("sock");
+    let address = format!("unix:{}", socket.display());
+    let mounted = Mounted::new(&disk.0, &directory);
+    assert!(Served::try_start(&["--file", &disk.0, "--nbd", &address]).is_none(), "it is mounted");
+    drop(mounted);
+    assert!(
+        Served::try_start(&["--file", &disk.0, "--size", "65M", "--nbd", &address]).is_none(),
+        "too small"
+    );
+    let server = Served::start(&["--file", &disk.0, "--nbd", &address]);
+    let mut client = common::client::Nbd::connect(&socket);
+    assert_eq!(client.read(1024, 512).unwrap()[56..58], [0x53, 0xef], "ext4's magic number");
+    assert_eq!(client.write(32 << 20, &[9; 4096]), 0);
+    assert_eq!(client.command(0, common::client::WRITE_ZEROES, 32 << 20, 4096), 0);
+    assert_eq!(client.read(32 << 20, 4096).unwrap(), [0; 4096]);
+    assert_eq!(client.command(0, common::client::TRIM, 0, 1 << 20), 0);
+    assert_eq!(client.command(0, common::client::FLUSH, 0, 0), 0);
+    server.stop();
+}
+
+#[test]
+fn a_full_backing_store_fails_the_write_that_did_not_fit_and_no_other() {
+    if !can_attach() {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::on_disk();
+    let small = directory.join("mnt");
+    fs::create_dir(&small).unwrap();
+    run("mount", &["-t", "tmpfs", "-o", "size=1M", "none", &small.to_string_lossy()]);
+    let mounted = Mounted(small.clone());
+    let (file, socket) = (small.join("disk").to_string_lossy().into_owned(), directory.join("sock"));
+    let address = format!("unix:{}", socket.display());
+    let server = Served::start(&["--file", &file, "--buffered", "--size", "64M", "--nbd", &address]);
+    let mut client = common::client::Nbd::connect(&socket);
+    assert_eq!(client.write(0, &[1; 65536]), 0);
+    assert_eq!(client.write(8 << 20, &vec![2; 4 << 20]), 28, "ENOSPC");
+    assert_eq!(client.read(0, 65536).unwrap(), [1; 65536]);
+    assert_eq!(client.write(0, &[3; 65536]), 0, "what has its room can be written again");
+    drop(client);
+    server.stop();
+    drop(mounted);
+}

@@ -35,7 +35,8 @@ fn block(number: u64, version: u64) -> Vec<u8> {
 
 /// Writes at depth until the server is gone. One block has at most one write under way: the order of two is nobody's.
 fn write_until_killed(socket: &Path, known: &mut [Known], random: &mut Random, stopped: &AtomicBool) {
-    let mut client = Nbd::connect(socket);
+    // It may be gone before it was there.
+    let Ok(mut client) = Nbd::try_connect(socket) else { return };
     // By cookie: the block and version of a write and whether it was FUA, or what a flush covers.
     enum Sent {
         Write { block: u64, version: u64, fua: bool },

@@ -1,0 +1,240 @@
+//! The device without a thread: times are what the test says they are.
+
+mod common;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use common::Random;
+use common::fixed::Fixed;
+use elevator::check::Checker;
+use elevator::queue::{Cache, Event, Observer, Options, Plugging, Queue, SwitchMode};
+use elevator::{Flags, Op, Scheduler, Sector, Sectors, Span, Time};
+use rustix::io::Errno;
+use schedulers::{Environment, Spec};
+use server::backend::{Backend, Done, Emulated, Geometry, Job, Memory, Nothing, Payload};
+use server::{Answer, Ask, Device, News, Statistics, Watch};
+
+fn scheduler(name: &str) -> Box<dyn Scheduler> {
+    Spec::parse(name).unwrap().build(&Environment::default()).unwrap()
+}
+
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Checker>>);
+
+impl Observer for Shared {
+    fn event(&mut self, now: Time, event: &Event<'_>) {
+        self.0.lock().unwrap().event(now, event);
+    }
+}
+
+/// A device with a checker, whose plug is not used.
+fn device(name: &str, backend: Box<dyn Backend>) -> (Device, Shared) {
+    let geometry = backend.geometry();
+    let options = Options {
+        depth: geometry.depth,
+        cache: geometry.cache,
+        plugging: Plugging::Task { most: 32 },
+        ..Options::default()
+    };
+    let shared = Shared(Arc::new(Mutex::new(Checker::new(&options))));
+    let observer: Box<dyn Observer + Send> = Box::new(shared.clone());
+    let watch = Watch { statistics: Statistics::default(), log: None, observer: Some(observer) };
+    (Device::new(Queue::observed(options, scheduler(name), watch), backend), shared)
+}
+
+fn ask(device: &mut Device, now: Time, cookie: u64, op: Op, start: u64, sectors: u32) {
+    let payload = match op {
+        Op::Read | Op::Write => {
+            let mut buffer = device.pool.take(sectors as usize * 512);
+            buffer.fill(cookie as u8);
+            Payload::Data(buffer)
+        }
+        _ => Payload::None,
+    };
+    let (start, sectors) = (Sector(start), Sectors(sectors));
+    let ask = Ask { cookie, op, start, sectors, flags: Flags::default(), process: None, payload };
+    let _ = device.submit(now, 0, ask);
+}
+
+fn answers(device: &mut Device) -> Vec<Answer> {
+    std::iter::from_fn(|| device.news())
+        .filter_map(|news| match news {
+            News::Answer(answer) => Some(answer),
+            News::Woken(_) => None,
+        })
+        .collect()
+}
+
+/// Memory with one bad sector.
+struct Bad {
+    memory: Memory,
+    sector: u64,
+    done: VecDeque<Job>,
+}
+
+impl Backend for Bad {
+    fn geometry(&self) -> Geometry {
+        self.memory.geometry()
+    }
+
+    fn start(&mut self, now: Time, job: Job) {
+        let end = job.start.0 + u64::from(job.sectors.0);
+        if (job.start.0..end).contains(&self.sector) {
+            self.done.push_back(job);
+        } else {
+            self.memory.start(now, job);
+        }
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Done> {
+        let bad = self.done.pop_front().map(|job| Done { job, at: now, result: Err(Errno::IO) });
+        bad.or_else(|| self.memory.poll(now))
+    }
+
+    fn describe(&self) -> String {
+        "bad".to_string()
+    }
+}
+
+#[test]
+fn a_bad_sector_fails_the_operation_that_asked_for_it_and_not_those_merged_with_it() {
+    let memory = Memory::new(1 << 20, 4);
+    let (mut device, checker) =
+        device("deadline", Box::new(Bad { memory, sector: 20, done: VecDeque::new() }));
+    device.plug();
+    for cookie in 0..8 {
+        ask(&mut device, Time::ZERO, cookie, Op::Write, cookie * 8, 8);
+    }
+    device.unplug();
+    device.advance(Time::ZERO);
+    let failed: Vec<(u64, Errno)> =
+        answers(&mut device).iter().filter_map(|a| a.result.err().map(|error| (a.cookie, error))).collect();
+    assert_eq!(failed, [(2, Errno::IO)]);
+    assert_eq!(device.statistics().salvaged, 1, "they had been one request");
+    for cookie in (0..8).filter(|&cookie| cookie != 2) {
+        ask(&mut device, Time::ZERO, cookie, Op::Read, cookie * 8, 8);
+        device.advance(Time::ZERO);
+        match &answers(&mut device)[..] {
+            [Answer { result: Ok(()), payload: Payload::Data(data), .. }] => {
+                assert!(data.iter().all(|&byte| byte == cookie as u8), "the others' data was written");
+            }
+            _ => panic!("one answer"),
+        }
+    }
+    checker.0.lock().unwrap().finish();
+    assert_eq!(checker.0.lock().unwrap().violations(), [] as [String; 0]);
+}
+
+/// However late the host looks, the model serves one request after the other without a gap.
+#[test]
+fn lateness_never_accumulates() {
+    const SERVICE: Span = Span::from_millis(1);
+    for depth in [1, 4, 31] {
+        let drive = Fixed::new(1 << 30, depth, SERVICE);
+        let store = Nothing::new(1 << 30, depth);
+        let backend = Emulated::new(Box::new(drive), Box::new(store), true, Cache::WriteThrough).unwrap();
+        let (mut device, checker) = device("noop", Box::new(backend));
+        let mut random = Random(7);
+        for cookie in 0..100 {
+            ask(&mut device, Time::ZERO, cookie, Op::Read, random.below(1 << 20), 8);
+        }
+        let (mut now, mut answered) = (Time::ZERO, 0);
+        device.advance(now);
+        while answered < 100 {
+            // Always some hundred microseconds later than it was told.
+            let (event, _) = device.due();
+            now = event.unwrap().max(now) + Span::from_micros(1 + random.below(900));
+            device.advance(now);
+            answered += answers(&mut device).len();
+            device.answered(now, true);
+        }
+        let late = now.since(Time::ZERO + SERVICE * 100);
+        assert!(late < SERVICE, "depth {depth}: the hundredth was {late} late");
+        assert!(device.statistics().lateness.summary().max_ns < 2_000_000);
+        checker.0.lock().unwrap().finish();
+        assert_eq!(checker.0.lock().unwrap().violations(), [] as [String; 0]);
+    }
+}
+
+/// A disk that is written, discarded, flushed and switched under, against a plain array.
+#[test]
+fn what_is_read_is_what_was_written_under_every_scheduler_and_while_they_are_switched() {
+    const SECTORS: u64 = 2048;
+    let names = ["noop", "deadline", "stream(deadline)", "bfq", "kyber", "look", "sstf", "c-scan"];
+    for seed in 1..=8u64 {
+        let drive = Fixed::new(SECTORS * 512, 8, Span::from_micros(100));
+        let store = Memory::new(SECTORS * 512, 8);
+        let cache = Cache::WriteBack { fua: true };
+        let backend = Emulated::new(Box::new(drive), Box::new(store), true, cache).unwrap();
+        let (mut device, checker) = device(names[seed as usize % names.len()], Box::new(backend));
+        let mut random = Random(seed);
+        let mut model = vec![0u8; SECTORS as usize];
+        let mut now = Time::ZERO;
+        for round in 0..2000 {
+            // One stripe for each operation of a round: what overlaps in flight has no order.
+            device.plug();
+            let operations: Vec<(Op, u64, u32, u8)> = (0..1 + random.below(16))
+                .map(|stripe| {
+                    let op = [Op::Read, Op::Read, Op::Write, Op::Write, Op::Discard, Op::Flush]
+                        [random.below(6) as usize];
+                    let length = 1 + random.below(64) as u32;
+                    let start = stripe * 128 + random.below(128 - u64::from(length));
+                    (op, start, length, random.next() as u8)
+                })
+                .collect();
+            for (cookie, &(op, start, sectors, fill)) in operations.iter().enumerate() {
+                let (start, sectors) = if op == Op::Flush { (0, 0) } else { (start, sectors) };
+                let payload = match op {
+                    Op::Read | Op::Write => {
+                        let mut buffer = device.pool.take(sectors as usize * 512);
+                        buffer.fill(if op == Op::Write { fill } else { !fill });
+                        Payload::Data(buffer)
+                    }
+                    _ => Payload::None,
+                };
+                let flags = Flags { fua: op == Op::Write && random.below(8) == 0, ..Flags::default() };
+                let (start, sectors) = (Sector(start), Sectors(sectors));
+                let _ = device.submit(
+                    now,
+                    0,
+                    Ask { cookie: cookie as u64, op, start, sectors, flags, process: None, payload },
+                );
+            }
+            device.unplug();
+            if random.below(10) == 0 {
+                let name = names[random.below(names.len() as u64) as usize];
+                let mode = if random.below(2) == 0 { SwitchMode::Transfer } else { SwitchMode::Drain };
+                let _ = device.switch(now, scheduler(name), mode);
+            }
+            let mut left = operations.len();
+            device.advance(now);
+            while left > 0 {
+                for answer in answers(&mut device) {
+                    left -= 1;
+                    let (op, start, sectors, fill) = operations[answer.cookie as usize];
+                    let part = &mut model[start as usize..start as usize + sectors as usize];
+                    assert_eq!(answer.result, Ok(()));
+                    match (op, &answer.payload) {
+                        (Op::Read, Payload::Data(data)) => {
+                            let read: Vec<u8> = data.chunks(512).map(|sector| sector[0]).collect();
+                            assert_eq!(read, part, "seed {seed}, round {round}, {start}+{sectors}");
+                        }
+                        (Op::Write, _) => part.fill(fill),
+                        (Op::Discard, _) => part.fill(0),
+                        _ => {}
+                    }
+                    if let Payload::Data(buffer) = answer.payload {
+                        device.pool.put(buffer);
+                    }
+                }
+                let (event, held) = device.due();
+                let Some(due) = [event, held].into_iter().flatten().min() else { continue };
+                now = now.max(due);
+                device.advance(now);
+            }
+        }
+        checker.0.lock().unwrap().finish();
+        assert_eq!(checker.0.lock().unwrap().violations(), [] as [String; 0], "seed {seed}");
+    }
+}
