@@ -49,7 +49,46 @@ struct Entry {
     id: RequestId,
 }
 
-type Chunk = Vec<Entry>;
+/// Entries in order. Keys and ids lie apart, so that a search touches keys only.
+#[derive(Clone, Debug)]
+struct Chunk {
+    keys: Vec<Key>,
+    ids: Vec<RequestId>,
+}
+
+impl Chunk {
+    fn new() -> Self {
+        Self { keys: Vec::with_capacity(CHUNK), ids: Vec::with_capacity(CHUNK) }
+    }
+
+    fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    fn get(&self, place: usize) -> Option<Entry> {
+        Some(Entry { key: *self.keys.get(place)?, id: *self.ids.get(place)? })
+    }
+
+    fn last(&self) -> Option<Entry> {
+        self.get(self.len().checked_sub(1)?)
+    }
+
+    fn insert(&mut self, place: usize, entry: Entry) {
+        self.keys.insert(place, entry.key);
+        self.ids.insert(place, entry.id);
+    }
+
+    fn remove(&mut self, place: usize) {
+        self.keys.remove(place);
+        self.ids.remove(place);
+    }
+
+    /// Moves its entries from `place` on behind those of `other`.
+    fn move_to(&mut self, place: usize, other: &mut Self) {
+        other.keys.extend(self.keys.drain(place..));
+        other.ids.extend(self.ids.drain(place..));
+    }
+}
 
 /// Requests ordered by first sector, then by age. The same first sector may occur any number of times.
 #[derive(Clone, Debug, Default)]
@@ -100,7 +139,7 @@ impl SortedIndex {
         }
         let (chunk, place) = self.room_for(entry.key);
         self.chunks[chunk].insert(place, entry);
-        self.least[chunk] = self.chunks[chunk][0].key;
+        self.least[chunk] = self.chunks[chunk].keys[0];
         self.len += 1;
     }
 
@@ -140,13 +179,13 @@ impl SortedIndex {
     /// The request with the lowest first sector.
     #[must_use]
     pub fn first(&self) -> Option<RequestId> {
-        Some(self.chunks.first()?.first()?.id)
+        Some(*self.chunks.first()?.ids.first()?)
     }
 
     /// The request with the highest first sector.
     #[must_use]
     pub fn last(&self) -> Option<RequestId> {
-        Some(self.chunks.last()?.last()?.id)
+        Some(*self.chunks.last()?.ids.last()?)
     }
 
     /// The next request whose first sector is `sector` or behind it.
@@ -195,7 +234,7 @@ impl SortedIndex {
 
     /// All, in order.
     pub fn iter(&self) -> impl Iterator<Item = RequestId> + '_ {
-        self.chunks.iter().flatten().map(|entry| entry.id)
+        self.chunks.iter().flat_map(|chunk| &chunk.ids).copied()
     }
 
     fn from(&self, key: Key) -> Option<Entry> {
@@ -209,19 +248,20 @@ impl SortedIndex {
     /// The place of the first entry of `key` or more; it may be one behind the end of a chunk.
     fn place(&self, key: Key) -> Place {
         let chunk = self.least.partition_point(|&least| least <= key).saturating_sub(1);
-        let place = self.chunks.get(chunk).map_or(0, |entries| entries.partition_point(|e| e.key < key));
+        let place =
+            self.chunks.get(chunk).map_or(0, |entries| entries.keys.partition_point(|&other| other < key));
         (chunk, place)
     }
 
     fn entry_from(&self, (chunk, place): Place) -> Option<Entry> {
         let entries = self.chunks.get(chunk)?;
-        entries.get(place).or_else(|| self.chunks.get(chunk + 1)?.first()).copied()
+        entries.get(place).or_else(|| self.chunks.get(chunk + 1)?.get(0))
     }
 
     fn entry_before(&self, (chunk, place): Place) -> Option<Entry> {
         match place.checked_sub(1) {
-            Some(previous) => self.chunks[chunk].get(previous).copied(),
-            None => self.chunks.get(chunk.checked_sub(1)?)?.last().copied(),
+            Some(previous) => self.chunks[chunk].get(previous),
+            None => self.chunks.get(chunk.checked_sub(1)?)?.last(),
         }
     }
 
@@ -236,15 +276,15 @@ impl SortedIndex {
         let keep = if behind_all { CHUNK } else { CHUNK / 2 };
         self.open_chunk(chunk + 1, key);
         let (left, right) = self.chunks.split_at_mut(chunk + 1);
-        right[0].extend(left[chunk].drain(keep..));
-        if let Some(first) = self.chunks[chunk + 1].first() {
-            self.least[chunk + 1] = first.key;
+        left[chunk].move_to(keep, &mut right[0]);
+        if let Some(first) = self.chunks[chunk + 1].keys.first() {
+            self.least[chunk + 1] = *first;
         }
         if place > keep || behind_all { (chunk + 1, place - keep) } else { (chunk, place) }
     }
 
     fn open_chunk(&mut self, at: usize, least: Key) {
-        let chunk = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK));
+        let chunk = self.spare.pop().unwrap_or_else(Chunk::new);
         self.chunks.insert(at, chunk);
         self.least.insert(at, least);
     }
@@ -257,10 +297,10 @@ impl SortedIndex {
 
     /// Restores order after an entry was taken from `chunk`: none is empty, no two neighbours are sparse.
     fn tidy(&mut self, chunk: usize) {
-        match self.chunks[chunk].first() {
+        match self.chunks[chunk].keys.first() {
             None => self.close_chunk(chunk),
             Some(first) => {
-                self.least[chunk] = first.key;
+                self.least[chunk] = *first;
                 if !self.merge_with_next(chunk) && chunk > 0 {
                     self.merge_with_next(chunk - 1);
                 }
@@ -274,7 +314,7 @@ impl SortedIndex {
             return false;
         }
         let (left, right) = self.chunks.split_at_mut(chunk + 1);
-        left[chunk].append(&mut right[0]);
+        right[0].move_to(0, &mut left[chunk]);
         self.close_chunk(chunk + 1);
         true
     }
@@ -290,7 +330,7 @@ impl SortedIndex {
         self.least.reserve(chunks - self.least.len());
         self.spare.reserve(chunks - self.spare.len());
         while self.chunks.len() + self.spare.len() < chunks.min(self.prepared + 1) {
-            self.spare.push(Vec::with_capacity(CHUNK));
+            self.spare.push(Chunk::new());
         }
     }
 }
@@ -358,8 +398,8 @@ mod tests {
                 assert!(pair[0].len() + pair[1].len() > MERGE, "sparse neighbours");
             }
             for (chunk, &least) in self.index.chunks.iter().zip(&self.index.least) {
-                assert_eq!(chunk[0].key, least);
-                assert!(chunk.len() <= CHUNK && chunk.capacity() == CHUNK);
+                assert_eq!(chunk.keys[0], least);
+                assert!(chunk.len() <= CHUNK && chunk.keys.capacity() == CHUNK);
             }
             assert!(
                 self.index.chunks.len() + self.index.spare.len()

@@ -139,7 +139,7 @@ struct Stream {
     before: Parent,
     /// Whether it is in the parent-to-be queue.
     is_parent_to_be: bool,
-    /// Its latest request has completed, and was not yet compared with anything pending.
+    /// Its latest request has completed, and was not yet compared with anything pending: its deadline is open.
     is_undecided: bool,
     /// It missed its deadline once and has its second chance.
     is_second_chance: bool,
@@ -334,7 +334,8 @@ impl StreamScheduling {
         id
     }
 
-    /// The stream's latest request may have a child from `since` on, for as long as `budget`.
+    /// The stream's latest request may have a child from `since` on, for as long as `budget`. From [`Time::MAX`] on: its
+    /// deadline is open.
     fn expect_child(&mut self, id: StreamId, since: Time, budget: Span) {
         self.leave_parents_to_be(id);
         let deadline = since + budget;
@@ -357,12 +358,10 @@ impl StreamScheduling {
         }
     }
 
-    /// Streams whose deadlines have passed leave the parent-to-be queue. One that completed this very moment stays, since
-    /// its deadline has not been decided yet.
+    /// Streams whose deadlines have passed leave the parent-to-be queue.
     fn pass_deadlines(&mut self, now: Time) {
         while let Some(&(deadline, id)) = self.parents_to_be.first()
             && deadline <= now
-            && self.stream(id).since < now
         {
             self.leave_parents_to_be(id);
             if self.has_no_request(id) {
@@ -580,6 +579,13 @@ impl StreamScheduling {
 
     /// A request may have children as soon as it is in the device. By the tail rule it counts as completed there.
     fn expect_children_of_dispatched(&mut self, now: Time, view: &View<'_>, request: &Request, id: StreamId) {
+        self.drop_decision(id);
+        let stream = self.stream(id);
+        let budget = if stream.length > 1 { stream.budget } else { self.latest_budget };
+        if view.device.depth == 1 || self.tunables.pending_in_device {
+            self.expect_child(id, Time::MAX, budget);
+            return;
+        }
         let mut after = *view;
         after.device.in_flight += 1;
         after.device.last_dispatched = Some(LastDispatched {
@@ -590,12 +596,8 @@ impl StreamScheduling {
         });
         let candidate = self.policy.candidate(now, &after).map(|candidate| &view.requests[candidate.id]);
         let selected = self.selected_pending(id, candidate);
-        let inherited = if self.stream(id).length > 1 { self.stream(id).budget } else { self.latest_budget };
-        let budget = selected.unwrap_or(inherited);
         self.latest_budget = selected.unwrap_or(self.latest_budget);
-        let tail_rule = view.device.depth > 1 && !self.tunables.pending_in_device;
-        self.drop_decision(id);
-        self.expect_child(id, if tail_rule { now } else { Time::MAX }, budget);
+        self.expect_child(id, now, selected.unwrap_or(budget));
     }
 
     /// The device is done with a request of the stream. When it has none left, its child's wait time begins.
@@ -606,10 +608,9 @@ impl StreamScheduling {
             return;
         }
         if stream.since == Time::MAX {
-            let budget = stream.budget;
+            stream.since = now;
             stream.is_undecided = true;
             self.undecided.push(id);
-            self.expect_child(id, now, budget);
         } else {
             self.abort_if_over(id);
         }
