@@ -29,6 +29,17 @@ struct Knot {
     slope: u128,
 }
 
+impl Knot {
+    /// Sectors behind it at which time has risen by `nanos`, rounded up.
+    fn sectors_to_rise(&self, nanos: u64) -> u64 {
+        match (u32::try_from(nanos), u64::try_from(self.slope)) {
+            (_, Ok(0)) => u64::MAX,
+            (Ok(nanos), Ok(slope)) => (u64::from(nanos) << SLOPE_BITS).div_ceil(slope),
+            _ => u64::try_from((u128::from(nanos) << SLOPE_BITS).div_ceil(self.slope)).unwrap_or(u64::MAX),
+        }
+    }
+}
+
 const SLOPE_BITS: u32 = 32;
 
 /// Service time as a function of distance; never falls with distance.
@@ -59,6 +70,16 @@ impl ServiceCurve {
         };
         let rise = (u128::from(distance - before.distance) * before.slope) >> SLOPE_BITS;
         Span::from_nanos(before.nanos + rise as u64)
+    }
+
+    /// The distance from which on everything takes at least `limit`; `u64::MAX` if nothing does.
+    #[must_use]
+    pub fn distance_taking(&self, limit: Span) -> u64 {
+        let limit = limit.as_nanos();
+        let next = self.knots.partition_point(|knot| knot.nanos < limit);
+        let Some(reached) = self.knots.get(next) else { return u64::MAX };
+        let Some(before) = next.checked_sub(1).map(|i| &self.knots[i]) else { return 0 };
+        before.distance + before.sectors_to_rise(limit - before.nanos).min(reached.distance - before.distance)
     }
 
     /// Time to serve a request at `to` with the head at `from` (the end of the request before). Backward, the same
@@ -252,6 +273,23 @@ mod tests {
     }
 
     #[test]
+    fn the_distance_that_takes_so_long_is_the_first_that_does() {
+        for seed in 0..50 {
+            let curve = ServiceCurve::fit(&measurement(seed), Span::ZERO);
+            for limit in (0..12_000_000).step_by(7_919).map(Span::from_nanos) {
+                match curve.distance_taking(limit) {
+                    u64::MAX => assert!(curve.longest() < limit),
+                    0 => assert!(curve.at_distance(0) >= limit),
+                    d => assert!(
+                        curve.at_distance(d) >= limit && curve.at_distance(d - 1) < limit,
+                        "{seed} {d}"
+                    ),
+                }
+            }
+        }
+    }
+
+    #[test]
     fn backward_costs_more_and_behind_the_last_point_nothing_does() {
         let curve = ServiceCurve::default();
         let (low, high) = (Sector(1_000), Sector(100_001_000));
@@ -269,6 +307,7 @@ mod tests {
         let near = MeasuredPoint { distance: 0, time: Span::ZERO };
         let curve = ServiceCurve::fit(&[far, near, far], Span::MAX);
         assert_eq!(curve.at_distance(u64::MAX), Span::MAX);
+        assert!(curve.distance_taking(Span::MAX) > u64::MAX - 3);
         assert_eq!(curve.transfer(Sectors(2)), Span::MAX);
     }
 }
