@@ -153,6 +153,17 @@ struct Parent {
     budget: Span,
 }
 
+/// A place in the parent-to-be queue.
+#[derive(Clone, Copy)]
+struct ParentToBe {
+    deadline: Time,
+    stream: StreamId,
+    /// No request that begins below `low` or at `high` or above satisfies the inequality, however soon it comes. Most arrivals
+    /// are told so by these two numbers alone.
+    low: u64,
+    high: u64,
+}
+
 impl Stream {
     /// Its latest request as a parent.
     fn parent(&self) -> Parent {
@@ -188,7 +199,7 @@ pub struct StreamScheduling {
     streams: Vec<Stream>,
     free: Vec<StreamId>,
     /// The parent-to-be queue, earliest deadline first.
-    parents_to_be: Vec<(Time, StreamId)>,
+    parents_to_be: Vec<ParentToBe>,
     stream_of: PerRequest<StreamId>,
     links: Links,
     served: Option<Served>,
@@ -208,6 +219,8 @@ pub struct StreamScheduling {
     latest_budget: Span,
     /// Why dedicated service has ended, until the next dispatch says it.
     ended: Option<Reason>,
+    /// Memory is set aside for this many streams.
+    prepared: usize,
 }
 
 impl StreamScheduling {
@@ -232,6 +245,20 @@ impl StreamScheduling {
             close_enough: None,
             latest_budget: Span::ZERO,
             ended: None,
+            prepared: 0,
+        }
+    }
+
+    /// Sets memory aside for every stream that there can be: each has a request, or is in the parent-to-be queue.
+    fn prepare(&mut self) {
+        let most = self.queued + self.in_device.len() + PARENTS_MAX + 1;
+        if most > self.prepared {
+            self.prepared = most.next_power_of_two();
+            self.streams.reserve(self.prepared - self.streams.len());
+            self.free.reserve(self.prepared - self.free.len());
+            self.undecided.reserve(self.prepared - self.undecided.len());
+            self.stood_back.reserve(self.prepared - self.stood_back.len());
+            self.in_device.reserve(self.prepared - self.in_device.len());
         }
     }
 
@@ -280,7 +307,9 @@ impl StreamScheduling {
         if request.op == Op::Flush {
             return None;
         }
-        let children = self.parents_to_be.iter().filter_map(|&(_, id)| {
+        let start = request.start.0;
+        let in_reach = self.parents_to_be.iter().filter(|parent| parent.low <= start && start < parent.high);
+        let children = in_reach.filter_map(|&ParentToBe { stream: id, .. }| {
             let service = self.continues(now, self.stream(id), request)?;
             Some((service, id))
         });
@@ -316,6 +345,7 @@ impl StreamScheduling {
         stream.position = request.end();
         stream.is_second_chance = false;
         self.links.push_back(&mut stream.queued, request.id);
+        self.move_reach(id);
     }
 
     /// A new stream of one request, which is on its way to the device.
@@ -342,25 +372,53 @@ impl StreamScheduling {
         let stream = self.stream_mut(id);
         (stream.since, stream.budget, stream.deadline) = (since, budget, deadline);
         stream.is_parent_to_be = true;
-        let place = self.parents_to_be.partition_point(|&(other, _)| other <= deadline);
-        self.parents_to_be.insert(place, (deadline, id));
+        let (low, high) = self.reach(id);
+        let place = self.parents_to_be.partition_point(|other| other.deadline <= deadline);
+        self.parents_to_be.insert(place, ParentToBe { deadline, stream: id, low, high });
         if self.parents_to_be.len() > PARENTS_MAX {
-            let (_, first) = self.parents_to_be[0];
+            let first = self.parents_to_be[0].stream;
             self.leave_parents_to_be(first);
             self.abort_if_over(first);
         }
     }
 
+    /// Where a child of the stream's latest request may begin at all, or another child of the one before.
+    fn reach(&self, id: StreamId) -> (u64, u64) {
+        let stream = self.stream(id);
+        let latest = self.reach_of(stream.parent());
+        if stream.before.budget == Span::ZERO {
+            return latest;
+        }
+        let before = self.reach_of(stream.before);
+        (latest.0.min(before.0), latest.1.max(before.1))
+    }
+
+    fn reach_of(&self, parent: Parent) -> (u64, u64) {
+        let distance = self.service_times.distance_taking(parent.budget);
+        let position = parent.position.0;
+        (position.saturating_sub(distance), position.saturating_add(distance))
+    }
+
+    /// The latest request of a stream in the parent-to-be queue has changed.
+    fn move_reach(&mut self, id: StreamId) {
+        if self.stream(id).is_parent_to_be {
+            let (low, high) = self.reach(id);
+            for parent in self.parents_to_be.iter_mut().filter(|parent| parent.stream == id) {
+                (parent.low, parent.high) = (low, high);
+            }
+        }
+    }
+
     fn leave_parents_to_be(&mut self, id: StreamId) {
         if self.stream(id).is_parent_to_be {
-            self.parents_to_be.retain(|&(_, other)| other != id);
+            self.parents_to_be.retain(|other| other.stream != id);
             self.stream_mut(id).is_parent_to_be = false;
         }
     }
 
     /// Streams whose deadlines have passed leave the parent-to-be queue.
     fn pass_deadlines(&mut self, now: Time) {
-        while let Some(&(deadline, id)) = self.parents_to_be.first()
+        while let Some(&ParentToBe { deadline, stream: id, .. }) = self.parents_to_be.first()
             && deadline <= now
         {
             self.leave_parents_to_be(id);
@@ -663,6 +721,7 @@ impl Scheduler for StreamScheduling {
     fn insert(&mut self, now: Time, request: &Request) {
         self.pass_deadlines(now);
         self.queued += 1;
+        self.prepare();
         self.stream_of.set(request.id, NO_STREAM);
         let joined = self.join(now, request);
         if let Some(stream) = joined
@@ -692,6 +751,7 @@ impl Scheduler for StreamScheduling {
         let id = self.stream_of[request.id];
         if id != NO_STREAM && self.stream(id).latest == request.serial {
             self.stream_mut(id).position = request.end();
+            self.move_reach(id);
         }
         self.tell_of_growth(now, request, growth);
     }
