@@ -2,11 +2,14 @@
 //!
 //! Each process has a queue in sector order. When the list for the device runs dry, it is filled in rounds, each of which
 //! takes the lowest request of every queue, until there are enough; then it is put in sector order.
+//!
+//! All queues lie one behind the other in one sorted index, so that memory depends on how many requests there are and not on
+//! how they are spread over processes.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use elevator::{Growth, Request, RequestId, View};
+use elevator::{Growth, Request, RequestId, Sector, View};
 use hashbrown::HashMap;
 
 use crate::per_request::PerRequest;
@@ -22,11 +25,19 @@ enum Place {
     Queue(u32),
 }
 
+/// Bits of a place in the index that are the sector (8 PiB; beyond, a queue's order is not quite that of sectors); the rest
+/// are the queue.
+const SECTOR_BITS: u32 = 44;
+
+/// Where a queue's request that begins at `start` stands in the index.
+const fn place(queue: u32, start: Sector) -> Sector {
+    Sector((queue as u64) << SECTOR_BITS | start.0 & ((1 << SECTOR_BITS) - 1))
+}
+
 /// One process's requests.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct ProcessQueue {
     key: Option<u32>,
-    sorted: SortedIndex,
     /// Asynchronous and synchronous ones.
     queued: [u32; 2],
 }
@@ -34,6 +45,8 @@ struct ProcessQueue {
 /// Every process's requests, and those that the device gets next.
 #[derive(Default)]
 pub(crate) struct ProcessRounds {
+    /// Requests by queue, then by sector.
+    sorted: SortedIndex,
     queues: Vec<ProcessQueue>,
     free: Vec<u32>,
     by_key: HashMap<Option<u32>, u32>,
@@ -47,9 +60,8 @@ impl ProcessRounds {
     /// A request of the process with that number; all of unknown processes are one's.
     pub(crate) fn insert(&mut self, key: Option<u32>, request: &Request) {
         let index = self.queue_of(key);
-        let queue = &mut self.queues[index as usize];
-        queue.sorted.insert(request);
-        queue.queued[usize::from(request.is_sync())] += 1;
+        self.sorted.insert(&Request { start: place(index, request.start), ..*request });
+        self.queues[index as usize].queued[usize::from(request.is_sync())] += 1;
         self.places.set(request.id, Place::Queue(index));
     }
 
@@ -61,7 +73,7 @@ impl ProcessRounds {
             self.queues.push(ProcessQueue::default());
             self.queues.len() as u32 - 1
         });
-        self.queues[index as usize].key = key;
+        self.queues[index as usize] = ProcessQueue { key, queued: [0; 2] };
         self.by_key.insert(key, index);
         self.rr_list.push(index);
         index
@@ -70,9 +82,8 @@ impl ProcessRounds {
     /// A request grew, perhaps by swallowing another.
     pub(crate) fn merged(&mut self, request: &Request, growth: &Growth<'_>) {
         if let (Place::Queue(index), true) = (self.places[request.id], growth.was_start != request.start) {
-            let sorted = &mut self.queues[index as usize].sorted;
-            sorted.remove_key(Key::at(growth.was_start, request.serial));
-            sorted.insert(request);
+            self.sorted.remove_key(Key::at(place(index, growth.was_start), request.serial));
+            self.sorted.insert(&Request { start: place(index, request.start), ..*request });
         }
         if let Some(absorbed) = growth.absorbed {
             match self.places[absorbed.id] {
@@ -86,9 +97,8 @@ impl ProcessRounds {
     }
 
     fn take(&mut self, index: u32, request: &Request) {
-        let queue = &mut self.queues[index as usize];
-        queue.sorted.remove(request);
-        queue.queued[usize::from(request.is_sync())] -= 1;
+        self.sorted.remove_key(Key::at(place(index, request.start), request.serial));
+        self.queues[index as usize].queued[usize::from(request.is_sync())] -= 1;
     }
 
     /// Queues without requests leave the list.
@@ -96,7 +106,7 @@ impl ProcessRounds {
         let Self { queues, free, by_key, rr_list, .. } = self;
         rr_list.retain(|&index| {
             let queue = &queues[index as usize];
-            let busy = !queue.sorted.is_empty();
+            let busy = queue.queued != [0; 2];
             if !busy {
                 by_key.remove(&queue.key);
                 free.push(index);
@@ -121,7 +131,7 @@ impl ProcessRounds {
     fn round(&mut self, view: &View<'_>) {
         for n in (0..self.rr_list.len()).rev() {
             let index = self.rr_list[n];
-            if let Some(id) = self.queues[index as usize].sorted.first() {
+            if let Some(id) = self.sorted.at_or_after(place(index, Sector(0))) {
                 self.take(index, &view.requests[id]);
                 self.places[id] = Place::Dispatch;
                 self.dispatch.push_back(id);
