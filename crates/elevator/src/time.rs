@@ -101,7 +101,10 @@ impl Span {
     /// `self * percent / 100`, without overflow.
     #[must_use]
     pub const fn percent(self, percent: u64) -> Self {
-        Self((self.0 as u128 * percent as u128 / 100) as u64)
+        match self.0.checked_mul(percent) {
+            Some(product) => Self(product / 100),
+            None => Self((self.0 as u128 * percent as u128 / 100) as u64),
+        }
     }
 }
 
