@@ -236,8 +236,8 @@ impl Cfq2_6_32 {
         }
     }
 
-    fn record(&self, id: RequestId) -> Record {
-        self.records[id].expect("a request that was inserted")
+    fn record(&self, id: RequestId) -> &Record {
+        self.records[id].as_ref().expect("a request that was inserted")
     }
 
     const fn reach(&self) -> Reach {
@@ -324,7 +324,7 @@ impl Cfq2_6_32 {
 
     /// A queued request leaves its queue, for the device or for good (`cfq_remove_request`).
     fn remove(&mut self, request: &Request) {
-        let Record { queue: id, is_meta, .. } = self.record(request.id);
+        let Record { queue: id, is_meta, .. } = *self.record(request.id);
         if self.queues[id].next == Some(request.id) {
             let next = self.find_next(id, request);
             self.queues[id].next = next;
@@ -344,7 +344,7 @@ impl Cfq2_6_32 {
 
     /// `cfq_dispatch_insert`, and what the driver's taking it does.
     fn send(&mut self, request: &Request) {
-        let Record { queue: id, context, is_sync, .. } = self.record(request.id);
+        let Record { queue: id, context, is_sync, .. } = *self.record(request.id);
         self.queues[id].next = self.find_next(id, request);
         self.remove(request);
         let queue = &mut self.queues[id];
@@ -409,7 +409,7 @@ impl Cfq2_6_32 {
 
     /// A queued request ends because `request` swallowed it. If it would have expired first, the other takes its place.
     fn absorb(&mut self, now: Jiffies, request: &Request, absorbed: &Request) {
-        let (was, is) = (self.record(absorbed.id), self.record(request.id));
+        let (was, is) = (*self.record(absorbed.id), *self.record(request.id));
         if was.queue == is.queue && was.expires < is.expires {
             let fifo = &mut self.queues[is.queue].fifo;
             self.links.remove(fifo, request.id);
@@ -446,7 +446,7 @@ impl Scheduler for Cfq2_6_32 {
     fn merged(&mut self, now: Time, request: &Request, growth: Growth<'_>) {
         let now = self.clock(now);
         if growth.was_start != request.start {
-            let record = Record { start: request.start, ..self.record(request.id) };
+            let record = Record { start: request.start, ..*self.record(request.id) };
             self.records.set(request.id, Some(record));
             let queue = &mut self.queues[record.queue];
             queue.sorted.remove_key(Key::at(growth.was_start, request.serial));
@@ -477,7 +477,7 @@ impl Scheduler for Cfq2_6_32 {
     /// `cfq_completed_request`.
     fn completed(&mut self, now: Time, request: &Request, outcome: Outcome) {
         let now = self.clock(now);
-        let Record { queue: id, context, is_sync, .. } = self.record(request.id);
+        let Record { queue: id, context, is_sync, .. } = *self.record(request.id);
         self.hardware.sample(self.rq_queued, self.rq_in_driver.iter().sum());
         self.rq_in_driver[usize::from(is_sync)] -= 1;
         let queue = &mut self.queues[id];
