@@ -15,8 +15,7 @@
 //!
 //! # Where it differs from the source
 //! The posted inner loop has a slip: it takes the first queue of the list each time instead of the next. The intended round
-//! is kept. The posted insertion into the list for the device compares with its first and last entries only;
-//! here it is sorted. The hash of 64 buckets has no effect and is a hash table. Only back merges, as posted, and
+//! is kept. The list for the device is kept sorted. The hash of 64 buckets has no effect and is a hash table. Only back merges, as posted, and
 //! none into what is in the list for the device. Requests of unknown processes are one process's.
 //!
 //! # Not for
