@@ -9,7 +9,7 @@ use disks::{catalogue, validate};
 use serde_json::json;
 
 use crate::arguments::{DrivesArguments, DrivesCommand};
-use crate::device::{self, describe};
+use crate::device::describe;
 use crate::error::Error;
 use crate::format::bytes;
 
@@ -39,7 +39,7 @@ fn show(name: &str) -> Result<(), Error> {
 }
 
 fn run_trace(name: &str, path: &Path, as_json: bool) -> Result<(), Error> {
-    let mut drive = device::describe(name)?.build().map_err(|e| Error::Input(e.to_string()))?;
+    let mut drive = describe(name)?.build().map_err(|e| Error::Input(e.to_string()))?;
     let file = File::open(path).map_err(|e| Error::file(path.display(), &e))?;
     let wrong = |error: validate::TraceError| Error::Input(format!("{}: {error}", path.display()));
     let trace = validate::read_trace(BufReader::new(file)).map_err(wrong)?;

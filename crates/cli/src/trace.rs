@@ -39,7 +39,7 @@ fn info(path: &Path, reading: &Reading, as_json: bool) -> Result<(), Error> {
 
 fn in_words(info: &Info) -> String {
     let mut text = format!("{}\n", info.interpretation);
-    for doubt in info.interpretation.doubt() {
+    if let Some(doubt) = info.interpretation.doubt() {
         text += &format!("  {doubt}\n");
     }
     for (what, amount) in [("reads", info.reads), ("writes", info.writes), ("discards", info.discards)] {

@@ -76,7 +76,7 @@ impl Bench {
         Request {
             id: RequestId(0),
             serial: 0,
-            op: if place % 3 == 0 { Op::Write } else { Op::Read },
+            op: if place.is_multiple_of(3) { Op::Write } else { Op::Read },
             start: Sector(self.random.below(CAPACITY)),
             sectors: Sectors(8),
             flags: Flags::default(),

@@ -251,7 +251,7 @@ fn chunk_reads(scale: f64) -> Result<Vec<Row>, Error> {
             let row = |experiment, published, run: &Run| {
                 Row::reported(
                     experiment,
-                    format!("{name}"),
+                    (*name).to_owned(),
                     published,
                     run.measured.megabytes_per_second(),
                     "MB/s",

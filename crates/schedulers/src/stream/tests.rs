@@ -3,11 +3,9 @@
 use alloc::boxed::Box;
 
 use super::*;
-use crate::deadline::{Deadline, Version};
 use crate::noop::Noop;
-use crate::testing::{Table, at_ms, request};
+use crate::testing::{Table, at_ms};
 use elevator::service_time::MeasuredPoint;
-use elevator::{Priority, PriorityClass};
 
 /// 1 ms up to 1,000 sectors away, 10 ms from 100,000 on; and no time for the transfer.
 fn curve() -> ServiceCurve {

@@ -32,7 +32,7 @@ impl std::fmt::Display for Engine {
 
 /// An engine at work.
 pub(super) enum Running {
-    Uring(Uring),
+    Uring(Box<Uring>),
     Threads(Threads),
     Inline(Inline),
 }

@@ -79,7 +79,7 @@ fn start_engine(options: &FileOptions, file: &Arc<File>) -> Result<Running, Serv
         Engine::Inline => Ok(Running::Inline(Inline::new(file.clone()))),
         Engine::Threads => Threads::new(file, options.depth).map(Running::Threads).map_err(failed),
         Engine::Uring => match Uring::new(file.clone(), options.depth) {
-            Ok(engine) => Ok(Running::Uring(engine)),
+            Ok(engine) => Ok(Running::Uring(Box::new(engine))),
             Err(error) if options.engine.is_none() => {
                 eprintln!("io_uring is refused ({error}): {} threads do its work", options.depth);
                 Threads::new(file, options.depth).map(Running::Threads).map_err(failed)

@@ -127,10 +127,10 @@ impl Between {
         self.take_decrypted()?;
         while !self.is_over() {
             self.wait()?;
-            self.from_wire()?;
-            self.to_plain()?;
-            self.from_plain()?;
-            self.to_wire()?;
+            self.read_wire()?;
+            self.drain_plain()?;
+            self.read_plain()?;
+            self.drain_wire()?;
         }
         Ok(())
     }
@@ -170,7 +170,7 @@ impl Between {
         Ok(())
     }
 
-    fn from_wire(&mut self) -> io::Result<()> {
+    fn read_wire(&mut self) -> io::Result<()> {
         if !self.reads_wire() {
             return Ok(());
         }
@@ -194,7 +194,7 @@ impl Between {
         Ok(())
     }
 
-    fn to_plain(&mut self) -> io::Result<()> {
+    fn drain_plain(&mut self) -> io::Result<()> {
         while !self.inward.is_empty() {
             match self.plain.write(&self.inward) {
                 Ok(bytes) => drop(self.inward.drain(..bytes)),
@@ -208,7 +208,7 @@ impl Between {
         Ok(())
     }
 
-    fn from_plain(&mut self) -> io::Result<()> {
+    fn read_plain(&mut self) -> io::Result<()> {
         let mut bytes = [0; 16 << 10];
         while self.reads_plain() {
             match self.plain.read(&mut bytes) {
@@ -220,12 +220,12 @@ impl Between {
                 Err(error) if is_later(&error) => break,
                 Err(error) => return Err(error),
             }
-            self.to_wire()?;
+            self.drain_wire()?;
         }
         Ok(())
     }
 
-    fn to_wire(&mut self) -> io::Result<()> {
+    fn drain_wire(&mut self) -> io::Result<()> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut Wire(&self.wire)) {
                 Ok(_) => {}
