@@ -551,7 +551,11 @@ impl StreamScheduling {
         if let Some(close) = self.close_enough.take() {
             return Some(self.dispatch(now, view, close, Reason::CloseEnough));
         }
-        self.wait_for_child(now, stream, until)
+        let wait = self.wait_for_child(now, stream, until);
+        if wait.is_none() {
+            self.end_service_of(stream, Reason::StreamBroken);
+        }
+        wait
     }
 
     fn wait_for_child(&self, now: Time, id: StreamId, slice_end: Time) -> Option<Decision> {
@@ -638,12 +642,25 @@ impl StreamScheduling {
     /// A request may have children as soon as it is in the device. By the tail rule it counts as completed there.
     fn expect_children_of_dispatched(&mut self, now: Time, view: &View<'_>, request: &Request, id: StreamId) {
         self.drop_decision(id);
+        let selected = if view.device.depth == 1 {
+            None // One decision a request is enough: the next one follows when this one has completed.
+        } else {
+            self.selected_behind(now, view, request, id)
+        };
         let stream = self.stream(id);
-        let budget = if stream.length > 1 { stream.budget } else { self.latest_budget };
-        if view.device.depth == 1 || self.tunables.pending_in_device {
-            self.expect_child(id, Time::MAX, budget);
-            return;
-        }
+        let budget = selected.unwrap_or(if stream.length > 1 { stream.budget } else { self.latest_budget });
+        let tail_rule = view.device.depth > 1 && !self.tunables.pending_in_device;
+        self.expect_child(id, if tail_rule { now } else { Time::MAX }, budget);
+    }
+
+    /// service time(selected pending request) once `request` is in the device.
+    fn selected_behind(
+        &mut self,
+        now: Time,
+        view: &View<'_>,
+        request: &Request,
+        id: StreamId,
+    ) -> Option<Span> {
         let mut after = *view;
         after.device.in_flight += 1;
         after.device.last_dispatched = Some(LastDispatched {
@@ -653,9 +670,9 @@ impl StreamScheduling {
             at: now,
         });
         let candidate = self.policy.candidate(now, &after).map(|candidate| &view.requests[candidate.id]);
-        let selected = self.selected_pending(id, candidate);
-        self.latest_budget = selected.unwrap_or(self.latest_budget);
-        self.expect_child(id, now, selected.unwrap_or(budget));
+        let selected = self.selected_pending(id, candidate)?;
+        self.latest_budget = selected;
+        Some(selected)
     }
 
     /// The device is done with a request of the stream. When it has none left, its child's wait time begins.

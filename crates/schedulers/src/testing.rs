@@ -76,6 +76,7 @@ impl Table {
     }
 
     /// A read of 8 sectors at `start`, by a process.
+    #[allow(dead_code, reason = "for policies that know processes")]
     pub(crate) fn read_by(&mut self, process: u32, start: u64) -> RequestId {
         self.insert(Request { process: Some(Process::single(process)), ..request(start, 8) })
     }

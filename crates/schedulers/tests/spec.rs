@@ -1,0 +1,88 @@
+//! Names of policies: what is understood, what is printed, and what is said about mistakes.
+
+use elevator::{Span, Value};
+use schedulers::{Environment, Spec};
+
+#[test]
+fn names_mean_what_they_print() {
+    let table = [
+        ("noop", "noop"),
+        ("deadline", "deadline-2.6.32"),
+        (" deadline-2.6.9 ", "deadline-2.6.9"),
+        ("mq-deadline", "mq-deadline-6.18"),
+        ("stream", "stream(deadline-2.6.32)"),
+        ("stream( noop )", "stream(noop)"),
+        ("stream(deadline-2.6.9{fifo_batch=8})", "stream(deadline-2.6.9{fifo_batch=8})"),
+        (
+            "stream(c-scan) { stream_time_slice = 50 ms , backward_penalty=1.25,}",
+            "stream(c-scan){stream_time_slice=50ms, backward_penalty=125%}",
+        ),
+        ("deadline{}", "deadline-2.6.32"),
+    ];
+    for (text, printed) in table {
+        let spec = Spec::parse(text).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(spec.to_string(), printed);
+        assert_eq!(Spec::parse(printed).unwrap().to_string(), printed, "what is printed is understood");
+        spec.build(&Environment::default()).unwrap();
+    }
+}
+
+#[test]
+fn settings_reach_the_policy_that_they_are_meant_for() {
+    let spec = Spec::parse("stream(deadline{fifo_batch=8}){stream_threshold=6}").unwrap();
+    let spec =
+        spec.with_tunable("read_expire", "1s").unwrap().with_tunable("stream_time_slice", "50ms").unwrap();
+    assert_eq!(
+        spec.to_string(),
+        "stream(deadline-2.6.32{fifo_batch=8, read_expire=1s}){stream_threshold=6, stream_time_slice=50ms}"
+    );
+    assert_eq!(spec.name(), "stream(deadline-2.6.32)");
+    let made = spec.build(&Environment::default()).unwrap();
+    assert_eq!(made.tunable("fifo_batch"), Some(Value::Count(8)));
+    assert_eq!(made.tunable("stream_threshold"), Some(Value::Count(6)));
+    assert_eq!(made.tunable("read_expire"), Some(Value::Span(Span::from_secs(1))));
+}
+
+#[test]
+fn mistakes_are_told_with_their_place_and_the_nearest_name() {
+    let table = [
+        ("", 1, "expected the name of a scheduler"),
+        ("dedline", 1, "no scheduler is called 'dedline'; did you mean 'deadline'?"),
+        ("cscan", 1, "did you mean 'c-scan'?"),
+        ("deadline-2.6.31", 1, "did you mean 'deadline-2.6.32'?"),
+        ("quantum-entangled", 1, "known are noop, deadline"),
+        ("stream(dedline)", 8, "did you mean 'deadline'?"),
+        ("stream(stream)", 8, "cannot be wrapped; noop, deadline-2.6.9, deadline-2.6.32"),
+        ("noop(deadline)", 5, "'noop' wraps no other scheduler"),
+        ("stream(noop", 12, "expected ')', found the end"),
+        ("noop)", 5, "')' is left over"),
+        ("deadline{fifo_bach=8}", 10, "has no tunable 'fifo_bach'; did you mean 'fifo_batch'?"),
+        ("noop{fifo_batch=8}", 6, "'noop' has no tunable 'fifo_batch'; it has none"),
+        ("deadline{fifo_batch}", 20, "expected '=', found '}'"),
+        ("deadline{fifo_batch=0}", 21, "must be from 1 to"),
+        ("deadline{read_expire=500}", 22, "expected a length of time with its unit"),
+        ("deadline{fifo_batch=8, fifo_batch=9}", 35, "'fifo_batch' is set twice"),
+        ("deadline{fifo_batch=8", 22, "expected ',', found the end"),
+        ("stream((((((((((", 8, "expected the name"),
+        ("stream(é)", 8, "no scheduler is called 'é'"),
+    ];
+    for (text, column, problem) in table {
+        let error = Spec::parse(text).expect_err(text);
+        assert!(error.problem.contains(problem), "{text}: {error}");
+        assert_eq!(error.column(), column, "{text}: {error}");
+    }
+}
+
+#[test]
+fn no_text_makes_the_reader_panic() {
+    let alphabet: Vec<char> = "stream(deadline{fifo_batch=8}){},=( é1.5% ms".chars().collect();
+    let mut random = elevator::model::Random::new(5);
+    for _ in 0..50_000 {
+        let length = random.below(40);
+        let text: String =
+            (0..length).map(|_| alphabet[random.below(alphabet.len() as u64) as usize]).collect();
+        if let Err(error) = Spec::parse(&text) {
+            assert!(error.position <= text.len() && !error.to_string().is_empty());
+        }
+    }
+}
