@@ -1,10 +1,10 @@
 //! Requests in sector order.
 //!
-//! A two-level array: chunks of at most [`CHUNK`] entries, and an array of each chunk's least key by which a chunk is
+//! A two-level array: chunks of at most `CHUNK` entries, and an array of each chunk's least key by which a chunk is
 //! found. Every operation is two binary searches in contiguous memory and at most one short move, which at the sizes
 //! of an I/O queue beats a tree with a node per request.
 //!
-//! Two neighbouring chunks together always hold more than [`MERGE`] entries, so the number of chunks is bounded by the
+//! Two neighbouring chunks together always hold more than `MERGE` entries, so the number of chunks is bounded by the
 //! number of entries; memory for that many is set aside when the number of entries reaches a new power of two, and
 //! nothing is allocated otherwise.
 

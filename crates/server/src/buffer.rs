@@ -75,7 +75,7 @@ impl Pool {
         Self { free: Default::default(), kept: 0, keep }
     }
 
-    /// A buffer of `len` bytes, at most [`LARGEST`]. What it holds is arbitrary.
+    /// A buffer of `len` bytes, at most `LARGEST`. What it holds is arbitrary.
     #[must_use]
     pub fn take(&mut self, len: usize) -> Buffer {
         let len = len.min(LARGEST);

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! [`Format`] lists the formats; each has a module under [`format`](mod@format) with its columns, units and traps.
-//! [`Info`] sums a recording up; [`write`] writes one.
+//! [`Info`] sums a recording up; [`mod@write`] writes one.
 
 #![forbid(unsafe_code)]
 

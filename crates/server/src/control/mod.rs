@@ -1,7 +1,7 @@
 //! Live control: looking at a device, switching and tuning its scheduler, and its decision log, while it serves.
 //!
 //! Clients talk to a unix socket, a line of JSON for a line of JSON ([`protocol`]). A thread of its own reads and
-//! writes those lines ([`socket`]); the device's thread only hears orders, between two rounds of its work.
+//! writes those lines; the device's thread only hears orders, between two rounds of its work.
 
 mod client;
 mod metrics;

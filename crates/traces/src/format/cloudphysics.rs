@@ -9,7 +9,7 @@
 //! - *lbn*: sectors of 512 bytes.
 //!
 //! Traps: the note beside the sample file says microseconds, yet in those its 113,872 requests would have come in 7.2
-//! ms; it is two hours to the second. Whole seconds are [spread](crate::spread) by a seeded generator. The converter
+//! ms; it is two hours to the second. Whole seconds are spread by a seeded generator. The converter
 //! drops the response times.
 //!
 //! Source: Waldspurger et al., *Efficient MRC Construction with SHARDS*, FAST 2015; libCacheSim.

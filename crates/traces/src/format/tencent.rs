@@ -5,7 +5,7 @@
 //! - *IOType*: 0 is a read, 1 a write.
 //! - *VolumeID*: a virtual disk. A file has thousands of them: choose one.
 //!
-//! Trap: whole seconds, so a second's requests would all arrive at once. They are [spread](crate::spread) over their
+//! Trap: whole seconds, so a second's requests would all arrive at once. They are spread over their
 //! second by a seeded generator, in file order.
 //!
 //! Source: Zhang et al., *OSCA: An Online-Model Based Cache Allocation Scheme in Cloud Block Storage Systems*, USENIX ATC

@@ -8,7 +8,7 @@
 //! - Requests of a process with no completion between them go out together.
 //! - Asynchronous writes are nobody's to wait for: they go out at their recorded times.
 //!
-//! A recording without completions says nothing of dependencies; it can be replayed [open](Replay::open) only.
+//! A recording without completions says nothing of dependencies; it can be replayed [open](Open) only.
 
 mod build;
 mod program;
