@@ -1,0 +1,10 @@
+//! DiskSim's parameter files: one text stands for every file that is asked for.
+
+#![no_main]
+
+use std::io::{Cursor, Read};
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let mut open = |_: &str| Ok(Box::new(Cursor::new(data.to_vec())) as Box<dyn Read>);
+    let _ = disks::disksim::read("fuzzed.diskspecs", &mut open);
+});

@@ -1,0 +1,11 @@
+//! Drives in our own TOML.
+
+#![no_main]
+
+use disks::DriveDescription;
+
+libfuzzer_sys::fuzz_target!(|text: &str| {
+    if let Ok(description) = DriveDescription::parse("fuzzed", text) {
+        let _ = description.to_toml();
+    }
+});
