@@ -372,7 +372,9 @@ impl StreamScheduling {
         let stream = self.stream_mut(id);
         (stream.since, stream.budget, stream.deadline) = (since, budget, deadline);
         stream.is_parent_to_be = true;
-        let (low, high) = self.reach(id);
+        // To compare every arrival with the only request in the device costs less than to work out how far it reaches.
+        let (low, high) =
+            if since == Time::MAX && self.in_device.len() <= 1 { (0, u64::MAX) } else { self.reach(id) };
         let place = self.parents_to_be.partition_point(|other| other.deadline <= deadline);
         self.parents_to_be.insert(place, ParentToBe { deadline, stream: id, low, high });
         if self.parents_to_be.len() > PARENTS_MAX {
@@ -411,7 +413,10 @@ impl StreamScheduling {
 
     fn leave_parents_to_be(&mut self, id: StreamId) {
         if self.stream(id).is_parent_to_be {
-            self.parents_to_be.retain(|other| other.stream != id);
+            // Those that have not completed have no deadline yet and are the last; mostly it is one of them.
+            if let Some(place) = self.parents_to_be.iter().rposition(|other| other.stream == id) {
+                self.parents_to_be.remove(place);
+            }
             self.stream_mut(id).is_parent_to_be = false;
         }
     }
