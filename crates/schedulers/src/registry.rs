@@ -1,5 +1,5 @@
 //! Every policy of this crate as data: names, versions, sources, tunables, and how one is made. Help, documentation and
-//! error messages come from here.
+//! error messages come from here. A program with policies of its own puts them beside these in a [`Catalogue`].
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -132,15 +132,58 @@ const FILES: &[&[Listing]] = &[
 /// What a wrapper wraps when it is named without one.
 pub const WRAPPED_BY_DEFAULT: &str = "deadline";
 
-/// Every policy in every version.
+/// Every policy of this crate in every version.
 pub fn all() -> impl Iterator<Item = &'static Listing> {
-    FILES.iter().copied().flatten()
+    Catalogue::default().all()
 }
 
-/// The policy that `name` means: a full name, or a plain one for its stated default version.
+/// The policy of this crate that `name` means: a full name, or a plain one for its stated default version.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Listing> {
-    all().find(|listing| listing.answers_to(name))
+    Catalogue::default().find(name)
+}
+
+/// The policies that a program knows by name: this crate's, and whatever it adds. By default, this crate's alone.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Catalogue {
+    own: &'static [Listing],
+}
+
+/// Two policies of a catalogue answer to this name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NameTaken(pub String);
+
+impl fmt::Display for NameTaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "two schedulers are called '{}'", self.0)
+    }
+}
+
+impl core::error::Error for NameTaken {}
+
+impl Catalogue {
+    /// This crate's policies and `own`.
+    ///
+    /// # Errors
+    /// If a name of `own` is already another policy's: it would hide one of the two.
+    pub fn with(own: &'static [Listing]) -> Result<Self, NameTaken> {
+        let catalogue = Self { own };
+        let plain = own.iter().filter(|listing| listing.plain).map(|listing| listing.name.to_string());
+        let mut names = own.iter().map(Listing::full_name).chain(plain);
+        let taken = names.find(|name| catalogue.all().filter(|listing| listing.answers_to(name)).count() > 1);
+        taken.map_or(Ok(catalogue), |name| Err(NameTaken(name)))
+    }
+
+    /// Every policy in every version, the added ones last.
+    pub fn all(self) -> impl Iterator<Item = &'static Listing> {
+        FILES.iter().copied().flatten().chain(self.own)
+    }
+
+    /// The policy that `name` means: a full name, or a plain one for its stated default version.
+    #[must_use]
+    pub fn find(self, name: &str) -> Option<&'static Listing> {
+        self.all().find(|listing| listing.answers_to(name))
+    }
 }
 
 #[cfg(test)]
@@ -171,5 +214,30 @@ mod tests {
                 tunable.check(tunable.default).unwrap();
             }
         }
+    }
+    const fn own(name: &'static str, version: &'static str) -> Listing {
+        let make = Make::WorkConserving(|_| Box::<noop::Noop>::default());
+        Listing { name, version, plain: true, about: "a test", source: "here", tunables: &[], make }
+    }
+
+    #[test]
+    fn a_policy_of_ones_own_stands_beside_the_others() {
+        static OWN: &[Listing] = &[own("own", "2")];
+        let catalogue = Catalogue::with(OWN).unwrap();
+        assert_eq!(catalogue.find("own"), OWN.first());
+        assert_eq!(catalogue.find("own-2"), OWN.first());
+        assert_eq!(catalogue.find("noop"), find("noop"));
+        assert_eq!(find("own"), None);
+        assert_eq!(catalogue.all().count(), all().count() + 1);
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_refused() {
+        static PLAIN: &[Listing] = &[own("deadline", "of-ones-own")];
+        static FULL: &[Listing] = &[own("deadline-2.6", "32")];
+        static TWICE: &[Listing] = &[own("own", "1"), own("own", "2")];
+        assert_eq!(Catalogue::with(PLAIN).unwrap_err(), NameTaken("deadline".to_string()));
+        assert!(Catalogue::with(TWICE).is_err());
+        assert!(Catalogue::with(FULL).is_ok(), "'deadline-2.6-32' is nobody's");
     }
 }

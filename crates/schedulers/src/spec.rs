@@ -16,7 +16,7 @@ use core::fmt;
 use elevator::{Tunable, Value};
 
 use crate::registry::{
-    self, BoxedScheduler, BoxedWorkConserving, Environment, Listing, Make, WRAPPED_BY_DEFAULT,
+    self, BoxedScheduler, BoxedWorkConserving, Catalogue, Environment, Listing, Make, WRAPPED_BY_DEFAULT,
 };
 use crate::work_conserving::Bare;
 
@@ -56,12 +56,20 @@ impl SpecError {
 impl core::error::Error for SpecError {}
 
 impl Spec {
-    /// Reads a name with its settings.
+    /// Reads a name with its settings; the names are those of this crate's policies.
     ///
     /// # Errors
     /// Says what is wrong and where, with the nearest known name where one is unknown.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
-        let mut reader = Reader { text, position: 0 };
+        Self::parse_in(Catalogue::default(), text)
+    }
+
+    /// Reads a name with its settings; the names are those of `catalogue`.
+    ///
+    /// # Errors
+    /// Says what is wrong and where, with the nearest known name where one is unknown.
+    pub fn parse_in(catalogue: Catalogue, text: &str) -> Result<Self, SpecError> {
+        let mut reader = Reader { catalogue, text, position: 0 };
         let spec = reader.spec()?;
         match reader.peek() {
             None => Ok(spec),
@@ -160,7 +168,7 @@ impl Spec {
 
     fn build_work_conserving(&self, environment: &Environment) -> Result<BoxedWorkConserving, SpecError> {
         let Make::WorkConserving(make) = self.listing.make else {
-            return Err(self.fault(not_work_conserving(self.listing)));
+            return Err(self.fault(cannot_be_wrapped(self.listing)));
         };
         let mut made = make(environment);
         for (tunable, value) in &self.settings {
@@ -174,7 +182,7 @@ impl Spec {
     }
 }
 
-/// The full name with every setting, in a form that [`Spec::parse`] reads.
+/// The full name with every setting, in a form that [`Spec::parse_in`] reads.
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.listing.full_name())?;
@@ -209,18 +217,13 @@ fn read_value(tunable: &Tunable, text: &str) -> Result<Value, String> {
     Ok(value)
 }
 
-fn not_work_conserving(listing: &Listing) -> String {
-    let names: Vec<String> =
-        registry::all().filter(|l| l.is_work_conserving()).map(Listing::full_name).collect();
-    format!(
-        "'{}' decides about waiting itself and cannot be wrapped; {} can",
-        listing.full_name(),
-        names.join(", ")
-    )
+fn cannot_be_wrapped(listing: &Listing) -> String {
+    format!("'{}' decides about waiting itself and cannot be wrapped", listing.full_name())
 }
 
-/// A position in the text of a name.
+/// A position in the text of a name, and whose names they are.
 struct Reader<'a> {
+    catalogue: Catalogue,
     text: &'a str,
     position: usize,
 }
@@ -282,7 +285,8 @@ impl<'a> Reader<'a> {
         if name.is_empty() {
             return Err(self.error("expected the name of a scheduler".to_string()));
         }
-        let listing = registry::find(name).ok_or_else(|| self.error_at(start, unknown_scheduler(name)))?;
+        let listing =
+            self.catalogue.find(name).ok_or_else(|| self.error_at(start, self.unknown_scheduler(name)))?;
         let mut spec = Spec { listing, inside: None, settings: Vec::new() };
         if self.peek() == Some('(') {
             spec.inside = Some(Box::new(self.inside(listing, depth)?));
@@ -304,10 +308,23 @@ impl<'a> Reader<'a> {
         let start = self.position;
         let inside = self.nested(depth + 1)?;
         if !inside.listing.is_work_conserving() {
-            return Err(self.error_at(start, not_work_conserving(inside.listing)));
+            return Err(self.error_at(start, self.not_work_conserving(inside.listing)));
         }
         self.expect(')')?;
         Ok(inside)
+    }
+
+    fn not_work_conserving(&self, listing: &Listing) -> String {
+        let names: Vec<String> =
+            self.catalogue.all().filter(|l| l.is_work_conserving()).map(Listing::full_name).collect();
+        format!("{}; {} can", cannot_be_wrapped(listing), names.join(", "))
+    }
+
+    fn unknown_scheduler(&self, name: &str) -> String {
+        let full: Vec<String> = self.catalogue.all().map(Listing::full_name).collect();
+        let mut names: Vec<&str> = self.catalogue.all().filter(|l| l.plain).map(|l| l.name).collect();
+        names.extend(full.iter().map(String::as_str));
+        format!("no scheduler is called '{name}'; {}", suggest(name, &names))
     }
 
     fn settings(&mut self, spec: &mut Spec) -> Result<(), SpecError> {
@@ -328,13 +345,6 @@ impl<'a> Reader<'a> {
         }
         Ok(())
     }
-}
-
-fn unknown_scheduler(name: &str) -> String {
-    let full: Vec<String> = registry::all().map(Listing::full_name).collect();
-    let mut names: Vec<&str> = registry::all().filter(|l| l.plain).map(|l| l.name).collect();
-    names.extend(full.iter().map(String::as_str));
-    format!("no scheduler is called '{name}'; {}", suggest(name, &names))
 }
 
 /// "did you mean …?", or all of them where none is near.
