@@ -1,5 +1,6 @@
 //! `dwell compare`.
 
+mod columns;
 mod explain;
 mod report;
 mod run;

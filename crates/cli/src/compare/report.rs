@@ -9,8 +9,9 @@ use plotly::layout::{Axis, AxisType, Layout, Shape, ShapeLayer, ShapeType};
 use plotly::{Plot, Scatter};
 
 use super::Comparison;
+use super::columns;
 use super::run::Run;
-use crate::format::{bytes, number, percent, time};
+use crate::format::{bytes, time};
 
 /// Colours that stay apart for most people with a colour vision deficiency (Okabe and Ito), one a process.
 const COLOURS: &[&str] =
@@ -78,65 +79,22 @@ fn escape(text: &str) -> String {
 }
 
 fn results(runs: &[&Run]) -> String {
-    let mut html = String::from("<div class=scroll><table><tr>");
-    for head in [
-        "scheduler",
-        "MB/s",
-        "time",
-        "read mean",
-        "p50",
-        "p99",
-        "longest",
-        "write mean",
-        "p99",
-        "longest",
-        "head travel",
-        "waited",
-        "fairness",
-        "of limit",
-    ] {
-        let _ = write!(html, "<th>{head}</th>");
-    }
-    html.push_str("</tr>");
+    let best = columns::best(runs);
+    let mut html = format!("<div class=scroll><table>{}", row("", "th", &columns::HEADS.map(str::to_owned)));
     if let Some(run) = runs.first() {
-        let rate = run.measured.bytes as f64 * 1e3 / run.limit.elapsed_ns.max(1) as f64;
-        let _ = write!(
-            html,
-            "<tr class=limit><td>physical limit</td><td>{}</td><td>{}</td><td colspan=10></td><td>100%</td></tr>",
-            number(rate),
-            time(run.limit.elapsed_ns)
-        );
+        html.push_str(&row(" class=limit", "td", &columns::limit(run, best)));
     }
     for (index, run) in runs.iter().enumerate() {
         let class = if index == 0 { " class=best" } else { "" };
-        let _ = write!(html, "<tr{class}><td>{}</td>", escape(&run.scheduler));
-        for cell in cells(run) {
-            let _ = write!(html, "<td>{cell}</td>");
-        }
-        html.push_str("</tr>");
+        html.push_str(&row(class, "td", &columns::cells(run, best)));
     }
     html.push_str("</table></div>");
     html
 }
 
-fn cells(run: &Run) -> Vec<String> {
-    let measured = &run.measured;
-    let (reads, writes) = (measured.reads, measured.writes);
-    vec![
-        number(measured.megabytes_per_second()),
-        time(measured.elapsed_ns),
-        time(reads.mean_ns),
-        time(reads.p50_ns),
-        time(reads.p99_ns),
-        time(reads.max_ns),
-        time(writes.mean_ns),
-        time(writes.p99_ns),
-        time(writes.max_ns),
-        bytes(measured.head_travel_sectors.saturating_mul(512)),
-        time(measured.waits.total_ns),
-        format!("{:.2}", run.fairness),
-        percent(run.of_limit()),
-    ]
+fn row(class: &str, cell: &str, cells: &[String]) -> String {
+    let cells: String = cells.iter().map(|text| format!("<{cell}>{}</{cell}>", escape(text))).collect();
+    format!("<tr{class}>{cells}</tr>")
 }
 
 fn distribution(runs: &[&Run], index: usize, what: &str) -> Plot {

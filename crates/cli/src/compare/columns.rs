@@ -1,0 +1,77 @@
+//! The columns of the results, for people: the same in the terminal and in the report.
+
+use machine::Latency;
+
+use super::run::Run;
+use crate::format::{bytes, number, percent, time};
+
+/// What stands above them.
+pub(crate) const HEADS: [&str; 15] = [
+    "scheduler",
+    "MB/s",
+    "time",
+    "read mean",
+    "p50",
+    "p99",
+    "longest",
+    "write mean",
+    "p99",
+    "longest",
+    "head travel",
+    "waited",
+    "fairness",
+    "of best",
+    "of limit",
+];
+
+/// One run's cells; `best` is the highest rate of all, in MB/s.
+pub(crate) fn cells(run: &Run, best: f64) -> Vec<String> {
+    let measured = &run.measured;
+    let rate = measured.megabytes_per_second();
+    let mut cells = vec![name(run), number(rate), time(measured.elapsed_ns)];
+    cells.extend(latency(&measured.reads, |l| {
+        vec![time(l.mean_ns), time(l.p50_ns), time(l.p99_ns), time(l.max_ns)]
+    }));
+    cells.extend(latency(&measured.writes, |l| vec![time(l.mean_ns), time(l.p99_ns), time(l.max_ns)]));
+    cells.extend([
+        bytes(measured.head_travel_sectors.saturating_mul(512)),
+        time(measured.waits.total_ns),
+        format!("{:.2}", run.fairness),
+        share(rate, best),
+        percent(run.of_limit()),
+    ]);
+    cells
+}
+
+/// The physical limit's cells, from any run of the comparison.
+pub(crate) fn limit(run: &Run, best: f64) -> Vec<String> {
+    let elapsed = run.limit.elapsed_ns;
+    let rate = if elapsed == 0 { 0.0 } else { run.measured.bytes as f64 * 1e3 / elapsed as f64 };
+    let mut cells = vec!["physical limit".to_owned(), number(rate), time(elapsed)];
+    cells.extend(std::iter::repeat_n(String::new(), HEADS.len() - 5));
+    cells.extend([share(rate, best), percent(1.0)]);
+    cells
+}
+
+/// The highest rate of all, in MB/s.
+pub(crate) fn best(runs: &[&Run]) -> f64 {
+    runs.iter().map(|run| run.measured.megabytes_per_second()).fold(0.0, f64::max)
+}
+
+fn share(rate: f64, best: f64) -> String {
+    percent(if best > 0.0 { rate / best } else { 0.0 })
+}
+
+/// Cells of a latency, empty where there was nothing of that kind.
+fn latency(latency: &Latency, cells: fn(&Latency) -> Vec<String>) -> Vec<String> {
+    let full = cells(latency);
+    if latency.count == 0 { vec![String::new(); full.len()] } else { full }
+}
+
+fn name(run: &Run) -> String {
+    match (&run.failure, run.cut) {
+        (Some(_), _) => format!("{} (failed)", run.scheduler),
+        (None, true) => format!("{} (cut)", run.scheduler),
+        (None, false) => run.scheduler.clone(),
+    }
+}
