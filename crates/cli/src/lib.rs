@@ -20,6 +20,8 @@ mod workload;
 use std::process::ExitCode;
 
 use clap::Parser;
+use schedulers::Listing;
+use schedulers::registry::Catalogue;
 
 pub use error::Error;
 
@@ -28,9 +30,17 @@ use arguments::{Arguments, Command};
 /// Runs the program with the process's arguments.
 #[must_use]
 pub fn main() -> ExitCode {
+    main_with(&[])
+}
+
+/// Runs the program with the process's arguments, and with policies of one's own beside the built-in ones: in `compare`,
+/// `schedulers` and `serve` their names are names like any other. None may be a built-in one's.
+#[must_use]
+pub fn main_with(own: &'static [Listing]) -> ExitCode {
     let arguments = Arguments::parse();
     interrupt::listen();
-    match run(&arguments) {
+    let catalogue = Catalogue::with(own).map_err(|taken| Error::Failed(taken.to_string()));
+    match catalogue.and_then(|catalogue| run(&arguments, catalogue)) {
         Ok(()) | Err(Error::Pipe) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("dwell: {error}");
@@ -39,14 +49,14 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<(), Error> {
+fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<(), Error> {
     match &arguments.command {
-        Command::Compare(compare) => compare::run(compare),
+        Command::Compare(compare) => compare::run(compare, catalogue),
         Command::Drives(drives) => drives::run(drives),
-        Command::Schedulers(schedulers) => schedulers_command::run(schedulers),
+        Command::Schedulers(schedulers) => schedulers_command::run(schedulers, catalogue),
         Command::Trace(trace) => trace::run(trace),
         Command::Reproduce(reproduce) => reproduce::run(reproduce),
-        Command::Serve(serve) => serve::run(serve),
+        Command::Serve(serve) => serve::run(serve, catalogue),
         Command::Ctl(ctl) => ctl::run(ctl),
     }
 }

@@ -3,17 +3,18 @@
 use std::io::Write;
 
 use comfy_table::{Table, presets};
-use schedulers::{Listing, registry};
+use schedulers::Listing;
+use schedulers::registry::Catalogue;
 use serde_json::json;
 
 use crate::arguments::SchedulersArguments;
 use crate::error::Error;
 use crate::format::nearest;
 
-pub(crate) fn run(arguments: &SchedulersArguments) -> Result<(), Error> {
+pub(crate) fn run(arguments: &SchedulersArguments, catalogue: Catalogue) -> Result<(), Error> {
     let listings: Vec<&Listing> = match &arguments.name {
-        None => registry::all().collect(),
-        Some(name) => vec![find(name)?],
+        None => catalogue.all().collect(),
+        Some(name) => vec![find(catalogue, name)?],
     };
     let mut out = std::io::stdout().lock();
     if arguments.json {
@@ -27,9 +28,9 @@ pub(crate) fn run(arguments: &SchedulersArguments) -> Result<(), Error> {
     Ok(())
 }
 
-fn find(name: &str) -> Result<&'static Listing, Error> {
-    registry::find(name).ok_or_else(|| {
-        let names: Vec<String> = registry::all().map(Listing::full_name).collect();
+fn find(catalogue: Catalogue, name: &str) -> Result<&'static Listing, Error> {
+    catalogue.find(name).ok_or_else(|| {
+        let names: Vec<String> = catalogue.all().map(Listing::full_name).collect();
         let hint = nearest(name, names.iter().map(String::as_str)).map(|n| format!("; did you mean '{n}'?"));
         Error::Usage(format!("no scheduler is called '{name}'{}", hint.unwrap_or_default()))
     })

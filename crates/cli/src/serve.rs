@@ -7,6 +7,7 @@ use std::time::Duration;
 use disks::{Drive, Part};
 use elevator::queue::Cache;
 use elevator::{Scheduler, Sector, Span, Value};
+use schedulers::registry::Catalogue;
 use schedulers::{Environment, Spec};
 use server::backend::{Backend, Emulated, FileBackend, FileOptions, Memory, Nothing};
 use server::control::SchedulerFactory;
@@ -18,8 +19,8 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::format::{bytes, time};
 
-pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Error> {
-    let configuration = configuration(arguments)?;
+pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<(), Error> {
+    let configuration = configuration(arguments, catalogue)?;
     let report = server::run_with(configuration, |server| {
         if let Some(path) = server.attached() {
             println!("{}", path.display());
@@ -54,14 +55,14 @@ fn what(arguments: &ServeArguments) -> String {
     }
 }
 
-fn configuration(arguments: &ServeArguments) -> Result<Configuration, Error> {
+fn configuration(arguments: &ServeArguments, catalogue: Catalogue) -> Result<Configuration, Error> {
     if !arguments.attach && arguments.nbd.is_empty() {
         return Err(Error::Usage("nobody could reach it: give --attach, --nbd, or both".to_owned()));
     }
     let size = arguments.size.as_deref().map(size).transpose()?;
     let device = arguments.drive.as_deref().map(Device::open).transpose()?;
     let environment = device.as_ref().map_or_else(Environment::default, Device::environment);
-    let factory = schedulers(environment);
+    let factory = schedulers(catalogue, environment);
     factory(&arguments.scheduler).map_err(Error::Usage)?;
     let backend = match device {
         Some(device) => emulated(arguments, &device, size)?,
@@ -129,9 +130,9 @@ fn store(path: PathBuf, size: u64, depth: u32) -> FileOptions {
     FileOptions { direct: false, depth, size: Some(size), ..FileOptions::new(path) }
 }
 
-fn schedulers(environment: Environment) -> SchedulerFactory {
+fn schedulers(catalogue: Catalogue, environment: Environment) -> SchedulerFactory {
     Arc::new(move |name| {
-        let spec = Spec::parse(name).map_err(|error| error.to_string())?;
+        let spec = Spec::parse_in(catalogue, name).map_err(|error| error.to_string())?;
         let scheduler = spec.build(&environment).map_err(|error| error.to_string())?;
         Ok(scheduler as Box<dyn Scheduler>)
     })

@@ -14,7 +14,8 @@ use std::path::Path;
 use elevator::queue::{Identity, Limits, Options};
 use elevator::{Span, Value};
 use indicatif::{ProgressBar, ProgressStyle};
-use schedulers::{Spec, registry};
+use schedulers::Spec;
+use schedulers::registry::Catalogue;
 use serde_json::json;
 
 pub(crate) use explain::Format;
@@ -51,12 +52,12 @@ impl Comparison {
     }
 }
 
-pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Error> {
+pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<(), Error> {
     let device = Device::open(&arguments.drive)?;
     let reading =
         Reading { device: arguments.device.clone(), unit: arguments.unit.clone(), ..Reading::default() };
     let workload = workload::open(&arguments.workload, &reading, arguments.open, device.capacity())?;
-    let specs = specs(&arguments.schedulers)?;
+    let specs = specs(catalogue, &arguments.schedulers)?;
     let options = options(arguments, &device);
     let comparison = Comparison {
         workload: workload.workload.describe(),
@@ -80,11 +81,12 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Error> {
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
 }
 
-fn specs(names: &[String]) -> Result<Vec<Spec>, Error> {
+fn specs(catalogue: Catalogue, names: &[String]) -> Result<Vec<Spec>, Error> {
     if names.is_empty() {
-        return Ok(registry::all().map(Spec::of).collect());
+        return Ok(catalogue.all().map(Spec::of).collect());
     }
-    names.iter().map(|name| Spec::parse(name).map_err(|error| Error::Usage(error.to_string()))).collect()
+    let spec = |name| Spec::parse_in(catalogue, name).map_err(|error| Error::Usage(error.to_string()));
+    names.iter().map(|name: &String| spec(name)).collect()
 }
 
 fn options(arguments: &CompareArguments, device: &Device) -> Options {

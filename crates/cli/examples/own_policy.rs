@@ -1,19 +1,19 @@
 //! A policy of one's own: reads first, but no write waits longer than it must. `docs/own-policy.md` walks through it.
 //!
-//! `cargo run -p schedulers --example own_policy` holds it to the contract with a million operations.
+//! This is the whole of `dwell` with one more scheduler:
+//! `cargo run --release --example own_policy -p cli -- compare par-read -s own -s 'stream(own)' -s noop`
 
-use elevator::model::{Config, run};
-use elevator::queue::Options;
+use std::process::ExitCode;
+
 use elevator::{
     Candidate, Direction, Growth, Reason, Request, RequestId, Span, Time, Tunable, TuneError, Value, View,
     WorkConserving, tunables,
 };
 use schedulers::fifo::{Fifo, Links};
 use schedulers::registry::{Listing, Make};
-use schedulers::work_conserving::Bare;
 
 tunables! {
-    /// What can be tuned in reads-first.
+    /// What can be tuned in `own`.
     pub struct Tunables {
         /// How long a write may be passed by reads. Longer suits readers, shorter those who wait for writes.
         patience: Span = Span::from_millis(200), Span::ZERO, Span::from_secs(60);
@@ -30,7 +30,7 @@ pub struct ReadsFirst {
 
 /// How the policy is found by its name.
 pub const LISTING: Listing = Listing {
-    name: "reads-first",
+    name: "own",
     version: "",
     plain: true,
     about: "reads first, but no write waits longer than it must",
@@ -83,16 +83,6 @@ impl WorkConserving for ReadsFirst {
     }
 }
 
-fn main() -> Result<(), String> {
-    for depth in [1, 31] {
-        let options = Options { depth, ..Options::default() };
-        let config = Config { seed: 42, operations: 500_000, options, switches: true, ..Config::default() };
-        let report = run(&config, &mut |_| Box::new(Bare::new(Box::new(ReadsFirst::default()))))?;
-        println!(
-            "depth {depth}: {} submissions kept the contract; the longest wait was {}, the digest {:016x}",
-            report.finished, report.longest_wait, report.digest
-        );
-    }
-    println!("as --scheduler {}: {}", LISTING.name, LISTING.about);
-    Ok(())
+fn main() -> ExitCode {
+    cli::main_with(&[LISTING])
 }
