@@ -234,10 +234,10 @@ mod tests {
     #[test]
     fn a_name_that_is_taken_is_refused() {
         static PLAIN: &[Listing] = &[own("deadline", "of-ones-own")];
-        static FULL: &[Listing] = &[own("deadline-2.6", "32")];
+        static FULL: &[Listing] = &[own("deadline-2.6.32", "")];
         static TWICE: &[Listing] = &[own("own", "1"), own("own", "2")];
         assert_eq!(Catalogue::with(PLAIN).unwrap_err(), NameTaken("deadline".to_string()));
         assert!(Catalogue::with(TWICE).is_err());
-        assert!(Catalogue::with(FULL).is_ok(), "'deadline-2.6-32' is nobody's");
+        assert!(Catalogue::with(FULL).is_err());
     }
 }
