@@ -11,9 +11,19 @@ use elevator::model::{Config, run};
 use elevator::queue::{Barriers, Cache, Identity, Limits, Options, Plugging};
 use schedulers::{Environment, Spec, registry};
 
-/// Every policy by its full name, and every wrapper around everything that it can wrap.
+/// Settings far from the defaults, where rules meet that usually do not.
+const EXTREMES: [&str; 6] = [
+    "stream(deadline){pending_in_device=off}",
+    "stream(deadline){stream_time_slice=0s}",
+    "stream(mq-deadline){stream_time_slice=3ms, stream_threshold=1, early_child=100%}",
+    "stream(look){stream_time_slice=5s, second_chance=1000%}",
+    "deadline-2.6.9{fifo_batch=1, writes_starved=0}",
+    "sptf{ageing=50%, window=3}",
+];
+
+/// Every policy by its full name, every wrapper around everything that it can wrap, and some extremes.
 fn policies() -> Vec<String> {
-    let mut names = Vec::new();
+    let mut names: Vec<String> = EXTREMES.map(str::to_owned).to_vec();
     for listing in registry::all() {
         if !listing.is_wrapper() {
             names.push(listing.full_name());
@@ -25,7 +35,7 @@ fn policies() -> Vec<String> {
     names
 }
 
-/// (settings of the queue, faults, switches), each a tenth to a quarter of the operations.
+/// (settings of the queue, faults, switches), each with its part of the operations.
 fn settings() -> Vec<(Options, bool, bool)> {
     let few = Limits { nr_requests: 4, batch_requests: 2, batch_time: Span::from_millis(20) };
     let itself = Plugging::Queue { threshold: 4, delay: Span::from_millis(3) };
@@ -61,6 +71,7 @@ fn torture(name: &str, operations: u64, first_seed: u64) -> Result<(), String> {
             options,
             faults,
             switches,
+            most: [64, 6, 200][index % 3],
             ..Config::default()
         };
         let mut make = |_| -> Box<dyn elevator::Scheduler> { spec.build(&environment).expect("it parsed") };
