@@ -1,0 +1,310 @@
+//! The program from outside: what it prints, where it writes, and which exit code says what went wrong.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// par-read, small enough to be over in a blink.
+const SMALL: &str = "par-read{file_bytes=131072, apart_bytes=10000000}";
+
+fn dwell(arguments: &[&str]) -> Output {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
+    program.env_remove("DWELL_DRIVE").args(arguments).output().expect("the program runs")
+}
+
+fn words(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("output is UTF-8")
+}
+
+/// What a run that must succeed prints.
+#[track_caller]
+fn prints(arguments: &[&str]) -> String {
+    let output = dwell(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", words(&output.stderr));
+    words(&output.stdout)
+}
+
+#[track_caller]
+fn prints_json(arguments: &[&str]) -> Value {
+    let text = prints(arguments);
+    assert_eq!(text.lines().count(), 1, "one object on one line");
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
+}
+
+/// A run that must end with `code`, nothing on standard output, and one line of error that holds all of `said`.
+#[track_caller]
+fn fails(arguments: &[&str], code: i32, said: &[&str]) {
+    let output = dwell(arguments);
+    let error = words(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
+    assert!(output.stdout.is_empty(), "{arguments:?}: results beside an error");
+    assert_eq!(error.lines().filter(|line| line.starts_with("dwell: ")).count(), 1, "{error}");
+    for part in said {
+        assert!(error.contains(part), "{arguments:?}: '{part}' is not in: {error}");
+    }
+}
+
+/// A directory of a test's own, which goes with it.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(test: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("a directory for the test");
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("UTF-8").to_owned()
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        fs::write(self.0.join(name), text).expect("the test's file is written");
+        self.path(name)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn recording(name: &str) -> String {
+    format!("{}/../../recordings/{name}.ftrace.gz", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn schedulers_of(runs: &Value) -> Vec<&str> {
+    runs.as_array().into_iter().flatten().filter_map(|run| run["scheduler"].as_str()).collect()
+}
+
+#[test]
+fn a_name_that_nothing_has_is_answered_with_the_nearest_one() {
+    fails(&["compare", SMALL, "-s", "deadlin"], 2, &["'deadlin'", "did you mean 'deadline'?", "character 1"]);
+    fails(&["compare", SMALL, "-s", "stream(nop)"], 2, &["did you mean 'noop'?", "character 8"]);
+    fails(&["compare", SMALL, "-s", "stream(cfq)"], 2, &["cannot be wrapped", "noop"]);
+    fails(&["schedulers", "deadlin"], 2, &["did you mean 'deadline"]);
+    fails(&["compare", SMALL, "--drive", "wd5000aak"], 2, &["wd5000aaks"]);
+    fails(&["drives", "show", "wd5000aak"], 2, &["wd5000aaks"]);
+    fails(&["compare", "par-reed"], 2, &["did you mean 'par-read'?"]);
+}
+
+#[test]
+fn a_tunable_that_does_not_exist_or_fit_is_named() {
+    fails(
+        &["compare", SMALL, "-s", "deadline{fifo_bach=8}"],
+        2,
+        &["no tunable 'fifo_bach'", "did you mean 'fifo_batch'?"],
+    );
+    fails(&["compare", SMALL, "-s", "deadline{fifo_batch=many}"], 2, &["'fifo_batch'"]);
+    fails(&["compare", SMALL, "-s", "deadline{fifo_batch=0}"], 2, &["fifo_batch"]);
+    fails(&["compare", SMALL, "-s", "noop{depth=1}"], 2, &["no tunable 'depth'", "it has none"]);
+    fails(&["compare", "par-read{processes=none}"], 2, &["processes"]);
+    fails(&["compare", SMALL, "--at-most", "5"], 2, &["--at-most"]);
+}
+
+#[test]
+fn a_file_that_is_not_there_is_bad_input() {
+    let directory = Directory::new("missing");
+    let missing = directory.path("missing.trace");
+    fails(&["trace", "info", &missing], 6, &["missing.trace"]);
+    fails(&["trace", "convert", &missing, "-", "--to-format", "fio"], 6, &["missing.trace"]);
+    fails(&["drives", "validate", "wd5000aaks", &missing], 6, &["missing.trace"]);
+    fails(&["compare", &missing], 2, &["is no file, and no built-in workload"]);
+}
+
+#[test]
+fn a_broken_recording_is_bad_input_with_its_line() {
+    let directory = Directory::new("broken");
+    let garbage = directory.file("garbage.trace", "this is\nno recording\nat all\n");
+    fails(&["trace", "info", &garbage], 6, &["garbage.trace"]);
+    fails(&["compare", &garbage], 6, &["garbage.trace"]);
+    fails(
+        &["trace", "info", "--format", "disksim", &garbage],
+        6,
+        &["garbage.trace, line 2", "'no recording'"],
+    );
+    let broken = directory.file("broken.disksim", "0.0 0 100 8 1\n1.5 0 200 8 1\n2.5 0 nowhere 8 1\n");
+    let strictly = ["trace", "info", "--format", "disksim", "--strict", &broken];
+    fails(&strictly, 6, &["broken.disksim, line 3, blkno", "nowhere"]);
+    let found = prints_json(&["trace", "info", "--format", "disksim", "--json", &broken]);
+    assert_eq!(found["info"]["reads"]["requests"], 2, "without --strict the line is left out");
+    fails(&["trace", "info", "--format", "xls", &broken], 2, &["'xls'", "disksim"]);
+}
+
+#[test]
+fn a_job_file_that_asks_for_the_impossible_is_bad_input_with_its_line() {
+    let directory = Directory::new("jobs");
+    let malformed = directory.file("job.fio", "[global]\nbs=4k\n[reader]\nrw=read\nsize=1m\nbs=nothing\n");
+    fails(&["compare", &malformed], 6, &["job.fio:6", "bs=nothing"]);
+    let unknown = directory.file("unknown.fio", "[reader]\nrw=read\nsize=1m\nwarp_factor=9\n");
+    fails(&["compare", &unknown], 6, &["unknown.fio:4", "warp_factor"]);
+}
+
+#[test]
+fn a_job_file_runs() {
+    let directory = Directory::new("job-runs");
+    let job = directory.file("job.fio", "[reader]\nrw=randread\nbs=4k\nsize=64m\nio_size=128k\n");
+    let found = prints_json(&["compare", &job, "-s", "noop", "--json", "--quiet"]);
+    assert_eq!(found["runs"][0]["bytes"], 128 << 10);
+}
+
+#[test]
+fn schedulers_are_listed_with_their_tunables() {
+    let found = prints_json(&["schedulers", "--json"]);
+    assert_eq!(found["schema_version"], 1);
+    let all = found["schedulers"].as_array().expect("a list");
+    for name in ["noop", "deadline", "cfq", "stream", "bfq"] {
+        assert!(all.iter().any(|one| one["plain"] == name), "{name} is not listed");
+    }
+    let one = prints_json(&["schedulers", "deadline", "--json"]);
+    let tunables = one["schedulers"][0]["tunables"].as_array().expect("tunables");
+    assert!(tunables.iter().any(|tunable| tunable["name"] == "fifo_batch"), "{one}");
+    assert!(prints(&["schedulers"]).contains("stream(...)"));
+    assert!(prints(&["schedulers", "deadline"]).contains("fifo_batch = "));
+}
+
+#[test]
+fn drives_are_listed_and_what_is_shown_can_be_used() {
+    assert!(prints(&["drives", "list"]).contains("wd5000aaks"));
+    assert_eq!(prints(&["drives"]), prints(&["drives", "list"]));
+    let directory = Directory::new("drives");
+    let file = directory.file("drive.toml", &prints(&["drives", "show", "wd5000aaks"]));
+    let run =
+        |drive: &str| prints_json(&["compare", SMALL, "--drive", drive, "-s", "noop", "--json", "--quiet"]);
+    assert_eq!(run(&file)["runs"], run("wd5000aaks")["runs"]);
+}
+
+#[test]
+fn recordings_are_summed_up() {
+    for (name, requests) in [("pgbench", 26_020), ("two-greps-and-a-copy", 11_134)] {
+        let file = recording(name);
+        let found = prints_json(&["trace", "info", "--json", &file]);
+        let info = &found["info"];
+        let amount = |what: &str| info[what]["requests"].as_u64().expect("a count");
+        let flushes = info["flushes"].as_u64().expect("a count");
+        assert_eq!(amount("reads") + amount("writes") + amount("discards") + flushes, requests, "{name}");
+        assert!(prints(&["trace", "info", &file]).contains("reads: "));
+    }
+}
+
+#[test]
+fn what_is_converted_reads_as_what_it_was() {
+    let directory = Directory::new("converted");
+    let original = recording("two-greps-and-a-copy");
+    let info = |file: &str| prints_json(&["trace", "info", "--json", file])["info"].take();
+    let before = info(&original);
+    for format in ["fio", "blkparse", "disksim"] {
+        let file = directory.path(&format!("converted.{format}"));
+        prints(&["trace", "convert", &original, &file, "--to-format", format]);
+        let after = info(&file);
+        assert_eq!(after["reads"], before["reads"], "{format}");
+        assert_eq!(after["writes"], before["writes"], "{format}");
+        assert_eq!(after["end_bytes"], before["end_bytes"], "{format}");
+    }
+    let to = directory.path("converted.xls");
+    fails(&["trace", "convert", &original, &to, "--to-format", "xls"], 2, &["fio, blkparse, disksim"]);
+}
+
+#[test]
+fn a_comparison_is_one_json_object() {
+    let arguments =
+        ["compare", SMALL, "-s", "noop", "-s", "stream(deadline){stream_time_slice=50ms}", "--json"];
+    let found = prints_json(&arguments);
+    assert_eq!(found["schema_version"], 1);
+    let runs = &found["runs"];
+    assert_eq!(schedulers_of(runs), ["noop", "stream(deadline-2.6.32){stream_time_slice=50ms}"]);
+    for run in runs.as_array().into_iter().flatten() {
+        assert_eq!(run["bytes"], 4 * 131_072, "{run}");
+        assert_eq!(run["cut"], false);
+        assert!(run["failure"].is_null());
+        assert!(found["limit"]["elapsed_ns"].as_u64() <= run["elapsed_ns"].as_u64(), "faster than the limit");
+    }
+    assert_eq!(found, prints_json(&arguments), "the same comparison, the same figures");
+}
+
+#[test]
+fn without_names_every_scheduler_runs() {
+    let listed = prints_json(&["schedulers", "--json"]);
+    let found = prints_json(&["compare", SMALL, "--json", "--quiet"]);
+    assert_eq!(found["runs"].as_array().map(Vec::len), listed["schedulers"].as_array().map(Vec::len));
+}
+
+#[test]
+fn a_run_that_is_cut_says_so() {
+    let table =
+        prints(&["compare", "par-read", "-s", "noop", "--at-most", "100ms", "--quiet", "--processes"]);
+    assert!(table.contains("noop (cut)") && table.contains("physical limit"), "{table}");
+}
+
+#[test]
+fn every_dispatch_is_explained_in_words() {
+    let compare = ["compare", SMALL, "-s", "deadline", "--quiet", "--explain", "-"];
+    let text = prints(&compare);
+    let dispatches: Vec<&str> = text.lines().filter(|line| line.contains(" dispatch #")).collect();
+    assert!(!dispatches.is_empty(), "{text}");
+    assert!(dispatches.iter().all(|line| line.contains(" -- ")), "a dispatch without its reason");
+    assert_eq!(text.lines().filter(|line| line.contains(" complete #")).count(), dispatches.len());
+}
+
+#[test]
+fn every_dispatch_is_explained_in_json() {
+    let directory = Directory::new("explained");
+    let file = directory.path("decisions.jsonl");
+    prints(&[
+        "compare",
+        SMALL,
+        "-s",
+        "noop",
+        "-s",
+        "deadline",
+        "-q",
+        "--explain",
+        &file,
+        "--explain-format",
+        "jsonl",
+    ]);
+    let text = fs::read_to_string(&file).expect("the log is written");
+    let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    for scheduler in ["noop", "deadline-2.6.32"] {
+        let of = |event: &str| {
+            let mine = events.iter().filter(|e| e["scheduler"] == scheduler && e["what"]["event"] == event);
+            mine.collect::<Vec<_>>()
+        };
+        let dispatched = of("dispatch");
+        assert!(!dispatched.is_empty() && dispatched.len() == of("complete").len(), "{scheduler}");
+        assert!(dispatched.iter().all(|event| event["what"]["reason"].is_string()));
+    }
+}
+
+#[test]
+fn a_report_holds_the_table_and_needs_no_network() {
+    let directory = Directory::new("report");
+    let file = directory.path("report.html");
+    prints(&["compare", SMALL, "-s", "noop", "-s", "stream(deadline)", "--quiet", "--report", &file]);
+    let page = fs::read_to_string(&file).expect("the report is written");
+    for part in ["<table>", "physical limit", "<td>noop</td>", "<td>stream(deadline-2.6.32)</td>"] {
+        assert!(page.contains(part), "'{part}' is not in the report");
+    }
+    assert!(!page.contains("<script src=") && !page.contains("<link "), "it loads something");
+    let nowhere = directory.path("nowhere/report.html");
+    let output = dwell(&["compare", SMALL, "-s", "noop", "--quiet", "--report", &nowhere]);
+    assert_eq!(output.status.code(), Some(6), "{}", words(&output.stderr));
+}
+
+#[test]
+fn a_pipe_that_closes_is_no_error() {
+    use std::process::Stdio;
+    let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
+    let mut child = program
+        .args(["compare", SMALL, "-s", "noop", "--quiet", "--explain", "-"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", words(&output.stderr));
+}
