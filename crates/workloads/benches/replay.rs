@@ -1,0 +1,174 @@
+//! Requests a second through everything: a DiskSim text trace is read, replayed at its times, queued, served by a modelled
+//! drive and measured, on one thread: `cargo bench -p workloads --bench replay`.
+//!
+//! The trace is made once, in memory: a million requests (or the first argument), two thirds reads, 4 to 16 KiB, at
+//! random places, 60 a second with exponential gaps. The drive is the Cheetah 9LP where its description is at hand, else
+//! the built-in `ide-2003`. Each part is also run without those behind it. Processor time is told beside wall time, so that a busy
+//! machine disturbs less.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use disks::{Command, Drive, Tag, catalogue};
+use elevator::queue::Options as QueueOptions;
+use elevator::{Op, Time};
+use machine::{Machine, Measured, Setup, Stop};
+use schedulers::noop::Noop;
+use schedulers::work_conserving::Bare;
+use traces::{Options, Record};
+use workloads::Workload;
+use workloads::replay::{Open, Replay};
+
+fn main() {
+    let requests = std::env::args().skip(1).find_map(|arg| arg.parse().ok()).unwrap_or(1_000_000);
+    let (_, name) = drive();
+    let capacity = drive().0.capacity().0;
+    let trace: Arc<[u8]> = trace(requests, capacity).into_bytes().into();
+    println!("{requests} requests in {} MB of text, drive {name}", trace.len() / 1_000_000);
+    let before = peak_memory();
+    told("read", requests, || records(&trace).map(|record| record.bytes.min(1)).sum::<u64>());
+    told("read, drive", requests, || straight(&trace, &mut *drive().0));
+    let (measured, _) = told("everything", requests, || whole(&trace)).expect("nobody waits for anybody");
+    println!("{measured}");
+    if let (Some(before), Some(peak)) = (before, peak_memory()) {
+        println!("peak memory {:.1} MB, of which {:.1} MB stood before the first run", mb(peak), mb(before));
+    }
+}
+
+fn mb(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}
+
+/// Runs a part and prints how fast it was.
+fn told<T>(what: &str, requests: u32, run: impl FnOnce() -> T) -> T {
+    let (wall, processor) = (Instant::now(), processor_time());
+    let result = run();
+    let wall = wall.elapsed();
+    let rate = |time: Duration| f64::from(requests) / time.as_secs_f64();
+    let processor = processor.zip(processor_time()).map(|(before, after)| rate(after - before));
+    let processor = processor.map_or_else(|| "unknown".to_owned(), |rate| format!("{rate:.0}"));
+    println!("{what:<12} {:>9.0} requests/s of wall time, {processor:>9} of processor time", rate(wall));
+    result
+}
+
+fn whole(trace: &Arc<[u8]>) -> Result<(String, Measured), machine::Failure> {
+    let mut open = Open::default();
+    for record in records(trace) {
+        open.push(&record);
+    }
+    let replay: Replay = open.finish("trace", &|_| None);
+    let mut machine = Machine::new(Setup {
+        options: QueueOptions::default(),
+        scheduler: Box::new(Bare::new(Box::new(Noop::default()))),
+        drive: drive().0,
+        observer: None,
+    });
+    replay.start(&mut machine);
+    machine.run(Stop::default())?;
+    let measured = machine.measured();
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let Measured { requests, dispatched, latency, .. } = &measured;
+    let (mean, p99) = (ms(latency.mean_ns), ms(latency.p99_ns));
+    Ok((format!("{requests} finished, {dispatched} sent, mean {mean:.4} ms, p99 {p99:.4} ms"), measured))
+}
+
+/// The drive alone, one request after the other.
+fn straight(trace: &Arc<[u8]>, drive: &mut dyn Drive) -> u64 {
+    let mut now = Time::ZERO;
+    for record in records(trace) {
+        now = now.max(record.at);
+        let (start, sectors) = (record.start(), record.sectors());
+        drive.submit(now, Command { tag: Tag(0), op: record.op, start, sectors, fua: false });
+        now = loop {
+            if let Some(done) = drive.poll(now) {
+                break done.at;
+            }
+            now = drive.next_event().expect("a command is in the drive");
+        };
+    }
+    now.as_nanos()
+}
+
+fn records(trace: &Arc<[u8]>) -> impl Iterator<Item = Record> {
+    let source = Box::new(Text { bytes: Arc::clone(trace), at: 0 });
+    let recording = traces::open("a.ascii", source, &Options::default()).expect("a trace");
+    recording.map(|record| record.expect("a record"))
+}
+
+/// Text that is read again and again without being copied first.
+struct Text {
+    bytes: Arc<[u8]>,
+    at: usize,
+}
+
+impl Read for Text {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = (&self.bytes[self.at..]).read(buffer)?;
+        self.at += read;
+        Ok(read)
+    }
+}
+
+fn drive() -> (Box<dyn Drive>, &'static str) {
+    let folder = std::env::var_os("DWELL_SHARED")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
+    let folder = folder.join("disks");
+    let mut open = |name: &str| {
+        let name = folder.join(Path::new(name).file_name().unwrap_or_default());
+        Ok(Box::new(File::open(name)?) as Box<dyn Read>)
+    };
+    match catalogue::open("cheetah9LP.diskspecs", &mut open) {
+        Ok((drive, _)) => (drive, "cheetah9LP"),
+        Err(_) => {
+            let (drive, _) = catalogue::open("ide-2003", &mut open).expect("a built-in drive");
+            (drive, "ide-2003")
+        }
+    }
+}
+
+/// Arrivals in milliseconds, device, sector, sectors, and 1 for a read.
+fn trace(requests: u32, capacity: u64) -> String {
+    let (mut text, mut state, mut ms) = (String::with_capacity(requests as usize * 40), 2003_u64, 0.0);
+    for _ in 0..requests {
+        ms -= (1.0 - fraction(&mut state)).ln() * 1000.0 / 60.0;
+        let sectors = 8 * (1 + below(&mut state, 4));
+        let sector = below(&mut state, (capacity - sectors) / 8) * 8;
+        let op = if below(&mut state, 100) < 66 { Op::Read } else { Op::Write };
+        let _ = writeln!(text, "{ms:.6} 0 {sector} {sectors} {}", u8::from(op == Op::Read));
+    }
+    text
+}
+
+fn fraction(state: &mut u64) -> f64 {
+    (random(state) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+fn below(state: &mut u64, n: u64) -> u64 {
+    (random(state) >> 16) % n
+}
+
+/// SplitMix64.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// What this process has had of the processors so far.
+fn processor_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/self/schedstat").ok()?;
+    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+}
+
+/// The most memory that this process has had, in bytes.
+fn peak_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? * 1024)
+}
