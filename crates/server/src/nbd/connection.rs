@@ -19,6 +19,9 @@ use crate::poller::Interest;
 /// Memory for what was received and not understood yet: 15 writes of 4 KiB in one call.
 const RECEIVE: usize = 64 << 10;
 
+/// A write from which on a call more, for the header alone, is cheaper than copying what came behind it.
+const LARGE: usize = 32 << 10;
+
 /// Requests accepted and not answered, beyond which nothing more is read from a client.
 const REQUESTS: usize = 256;
 
@@ -80,6 +83,8 @@ pub(super) struct Connection {
     begin: usize,
     end: usize,
     receiving: Option<Receiving>,
+    /// The latest write was a large one, so the next one's data shall not come by the receive memory.
+    large: bool,
     pending: Vec<Pending>,
     free: Vec<u16>,
     outbox: Outbox,
@@ -115,6 +120,7 @@ impl Connection {
             begin: 0,
             end: 0,
             receiving: None,
+            large: false,
             pending: Vec::new(),
             free: Vec::new(),
             outbox: Outbox::default(),
@@ -184,10 +190,13 @@ impl Connection {
         let mut turn = TURN;
         while self.wants_bytes() && turn > 0 {
             match self.receive(host) {
-                Ok(0) => return self.stop(),
-                Ok(bytes) => {
+                Ok((0, _)) => return self.stop(),
+                Ok((bytes, all)) => {
                     turn = turn.saturating_sub(bytes);
                     self.understand(host);
+                    if all {
+                        return;
+                    }
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
@@ -196,8 +205,9 @@ impl Connection {
         }
     }
 
-    /// One call: the rest of a payload goes where it belongs, what is behind it into the receive memory.
-    fn receive(&mut self, host: &mut Host<'_>) -> Result<usize, Errno> {
+    /// One call: the rest of a payload goes where it belongs, what is behind it into the receive memory. How many bytes
+    /// came, and whether that was all there was.
+    fn receive(&mut self, host: &mut Host<'_>) -> Result<(usize, bool), Errno> {
         if self.begin == self.end {
             (self.begin, self.end) = (0, 0);
         } else if self.begin > 0 && self.end == self.received.len() {
@@ -211,13 +221,21 @@ impl Connection {
             _ => (&mut [][..], true),
         };
         let direct_bytes = direct.len();
-        let space = if last { &mut self.received[self.end..] } else { &mut [][..] };
+        let space = match (last, self.large) {
+            (false, _) => &mut [][..],
+            (true, true) => {
+                let most = (self.begin + REQUEST_BYTES).clamp(self.end, self.received.len());
+                &mut self.received[self.end..most]
+            }
+            (true, false) => &mut self.received[self.end..],
+        };
+        let asked = direct_bytes + space.len();
         let mut slices = [IoSliceMut::new(direct), IoSliceMut::new(space)];
         let first = usize::from(direct_bytes == 0);
         let bytes = rustix::io::readv(&self.socket, &mut slices[first..])?;
         self.end += bytes.saturating_sub(direct_bytes);
         self.received_directly(bytes.min(direct_bytes), host);
-        Ok(bytes)
+        Ok((bytes, bytes < asked))
     }
 
     fn received_directly(&mut self, bytes: usize, host: &mut Host<'_>) {
@@ -299,6 +317,7 @@ impl Connection {
             }
             return self.reply(&request, problem);
         }
+        self.large = request.command == Command::Write && request.length as usize >= LARGE;
         match request.command {
             Command::Disconnect => self.stop(),
             Command::Read => {
