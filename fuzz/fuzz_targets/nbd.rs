@@ -1,0 +1,22 @@
+//! What NBD clients send: options of the negotiation, and requests.
+
+#![no_main]
+
+use server::nbd::protocol::{REQUEST_BYTES, option, option_header, request};
+
+/// An export that no request may reach beyond.
+const SIZE: u64 = 1 << 30;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    if let Some((header, rest)) = data.split_first_chunk::<16>() {
+        let number = option_header(header).map_or(u32::from(header[0]), |(number, _)| number);
+        let _ = option(number, rest);
+    }
+    if let Some(header) = data.first_chunk::<REQUEST_BYTES>()
+        && let Ok(request) = request(header)
+        && request.problem(SIZE, 512).is_none()
+    {
+        let end = request.offset.checked_add(u64::from(request.length));
+        assert!(end.is_some_and(|end| end <= SIZE) || request.command == server::nbd::protocol::Command::Disconnect);
+    }
+});
