@@ -5,6 +5,7 @@
 
 mod block;
 mod engine;
+pub mod kernel;
 mod limit;
 mod measure;
 mod program;

@@ -1,0 +1,111 @@
+//! System calls: what a program asks of the kernel, and what it is told.
+
+use std::rc::Rc;
+
+/// A file's or directory's name from the root: `/src/linux/Makefile`. No `.`, `..`, links or relative names.
+pub type Path = Rc<str>;
+
+/// An open file of one process, as the kernel numbered it: the lowest that was free, from 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Descriptor(pub u32);
+
+/// How a file is opened, as `open(2)` has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Open {
+    /// Makes the file if it is not there.
+    pub create: bool,
+    /// Throws its content away.
+    pub truncate: bool,
+    /// Every write goes to the end.
+    pub append: bool,
+    /// Past the page cache (`O_DIRECT`).
+    pub direct: bool,
+    /// Every write returns when it is durable (`O_SYNC`).
+    pub sync: bool,
+}
+
+/// A system call. All lengths and positions are in bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Call {
+    /// Opens a file; [`Returned::Opened`].
+    Open(Path, Open),
+    /// Closes it.
+    Close(Descriptor),
+    /// Reads from where the file stands, and moves it on; [`Returned::Bytes`], fewer at the file's end.
+    Read(Descriptor, u64),
+    /// Reads at a place; [`Returned::Bytes`].
+    ReadAt(Descriptor, u64, u64),
+    /// Writes where the file stands, and moves it on; [`Returned::Bytes`].
+    Write(Descriptor, u64),
+    /// Writes at a place; [`Returned::Bytes`].
+    WriteAt(Descriptor, u64, u64),
+    /// Moves to a place.
+    Seek(Descriptor, u64),
+    /// Cuts or extends a file to this length.
+    Truncate(Descriptor, u64),
+    /// Returns when the file's data and metadata are durable.
+    Fsync(Descriptor),
+    /// Returns when the file's data, and the metadata needed to find it, are durable.
+    Fdatasync(Descriptor),
+    /// Returns when everything is durable.
+    Sync,
+    /// Makes a directory.
+    Mkdir(Path),
+    /// Removes a file's name; its blocks go when nobody has it open.
+    Unlink(Path),
+    /// Removes an empty directory.
+    Rmdir(Path),
+    /// Gives a file another name, replacing what bore it.
+    Rename(Path, Path),
+    /// Reads a directory; [`Returned::Entries`].
+    Readdir(Path),
+    /// Looks a file up and reads its inode; [`Returned::Bytes`] with its length.
+    Stat(Path),
+    /// Maps memory of the program's own, which the kernel may have to swap out: touches so many bytes at a place of
+    /// its address space, to write (`true`) or to read them.
+    Touch(u64, u64, bool),
+}
+
+/// What a call came back with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Returned {
+    /// Nothing to say.
+    Done,
+    /// The open file.
+    Opened(Descriptor),
+    /// How many bytes.
+    Bytes(u64),
+    /// Names in the directory, in the order in which the directory holds them; directories end in `/`.
+    Entries(Vec<Path>),
+    /// It failed. A program that does not look at what is returned is ended by the machine with an error that names it.
+    Failed(Errno),
+}
+
+/// Why a call failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Errno {
+    /// `ENOENT`.
+    #[error("no such file or directory")]
+    NotFound,
+    /// `EEXIST`.
+    #[error("the file exists")]
+    Exists,
+    /// `ENOSPC`.
+    #[error("no space left on the device")]
+    NoSpace,
+    /// `ENOTDIR`.
+    #[error("not a directory")]
+    NotADirectory,
+    /// `EISDIR`.
+    #[error("is a directory")]
+    IsADirectory,
+    /// `ENOTEMPTY`.
+    #[error("the directory is not empty")]
+    NotEmpty,
+    /// `EBADF`.
+    #[error("no such open file")]
+    BadDescriptor,
+    /// `EIO`.
+    #[error("the device failed")]
+    Io,
+}
