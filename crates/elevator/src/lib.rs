@@ -2,6 +2,7 @@
 //!
 //! - [`Time`], [`Span`], [`Sector`], [`Sectors`], [`Request`], [`Process`]: the words.
 //! - [`Scheduler`] and [`WorkConserving`]: the contract. Events in, decisions out, no clock.
+//! - [`Split`](split::Split): what a split-level policy hears and does above the block layer.
 //! - [`Queue`](queue::Queue): merging, plugging, request limits, tags, flushes, hot switching. The modelled machine and the
 //!   block device are two hosts of the same queue.
 //! - [`Checker`](check::Checker): holds any host and any scheduler to the contract, from the queue's events alone.
@@ -19,6 +20,7 @@ mod request;
 mod scheduler;
 mod sector;
 pub mod service_time;
+pub mod split;
 mod time;
 mod tunable;
 

@@ -6,6 +6,7 @@
 use crate::reason::{HoldReason, Reason};
 use crate::request::{Outcome, Process, Request, RequestId};
 use crate::sector::Sector;
+use crate::split::Split;
 use crate::time::{Span, Time};
 use crate::tunable::{Tunable, TuneError, Value};
 
@@ -46,6 +47,11 @@ pub trait Scheduler {
 
     /// The longest that a request can stay in here under such a load, where the policy promises one.
     fn longest_wait(&self, _load: Load) -> Option<Span> {
+        None
+    }
+
+    /// Its part above the block layer, if it has one. A host without those hooks refuses such a policy.
+    fn split(&mut self) -> Option<&mut dyn Split> {
         None
     }
 
@@ -93,6 +99,11 @@ pub trait WorkConserving {
 
     /// As [`Scheduler::longest_wait`].
     fn longest_wait(&self, _load: Load) -> Option<Span> {
+        None
+    }
+
+    /// As [`Scheduler::split`].
+    fn split(&mut self) -> Option<&mut dyn Split> {
         None
     }
 

@@ -44,6 +44,7 @@ use crate::reason::{HoldReason, Reason};
 use crate::request::{Flags, Op, Outcome, Priority, Process, Request, RequestId};
 use crate::scheduler::{Decision, Device, Hold, LastDispatched, Positioning, Scheduler, View, Wake};
 use crate::sector::{Sector, Sectors};
+use crate::split::Split;
 use crate::time::Time;
 
 /// A host's name for a submission, from [`Queue::submit`] to [`Notice::Finished`]. The queue only hands it back.
@@ -213,6 +214,11 @@ impl<O: Observer> Queue<O> {
     /// The scheduler that it hosts, to tune.
     pub fn scheduler_mut(&mut self) -> &mut dyn Scheduler {
         &mut *self.scheduler
+    }
+
+    /// The part of the hosted scheduler that works above the block layer, if it has one.
+    pub fn split(&mut self) -> Option<&mut dyn Split> {
+        self.scheduler.split()
     }
 
     /// Submissions not yet finished.
