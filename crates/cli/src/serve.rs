@@ -132,7 +132,9 @@ fn store(path: PathBuf, size: u64, depth: u32) -> FileOptions {
 
 fn schedulers(catalogue: Catalogue, environment: Environment) -> SchedulerFactory {
     Arc::new(move |name| {
-        let spec = Spec::parse_in(catalogue, name).map_err(|error| error.to_string())?;
+        let spec = Spec::parse_in(catalogue, name)
+            .and_then(Spec::at_the_block)
+            .map_err(|error| error.to_string())?;
         let scheduler = spec.build(&environment).map_err(|error| error.to_string())?;
         Ok(scheduler as Box<dyn Scheduler>)
     })

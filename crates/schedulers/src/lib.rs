@@ -37,6 +37,7 @@ mod processes;
 pub mod registry;
 pub mod sorted;
 pub mod spec;
+pub mod split;
 pub mod sptf;
 pub mod sstf;
 pub mod stream;

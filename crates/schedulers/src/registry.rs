@@ -10,7 +10,7 @@ use elevator::{Scheduler, Tunable, WorkConserving};
 
 use crate::{
     anticipatory, bfq, c_scan, cfq_2_6_9, cfq_2_6_32, cfq_2003, cooperative, deadline, kyber, look,
-    mq_deadline, noop, sptf, sstf, stream,
+    mq_deadline, noop, split, sptf, sstf, stream,
 };
 
 /// What a policy is told of where it will run, when it is made.
@@ -44,6 +44,13 @@ pub enum Make {
     Scheduler(fn(&Environment) -> BoxedScheduler),
     /// One that never waits, and that others may wrap.
     WorkConserving(fn(&Environment) -> BoxedWorkConserving),
+    /// One that decides about waiting itself when alone, and leaves that to a wrapper around it.
+    Either {
+        /// With its own waiting.
+        alone: fn(&Environment) -> BoxedScheduler,
+        /// Without.
+        wrapped: fn(&Environment) -> BoxedWorkConserving,
+    },
     /// One that wraps a work-conserving policy.
     Wrapper(fn(&Environment, BoxedWorkConserving) -> BoxedScheduler),
 }
@@ -82,13 +89,19 @@ impl Listing {
     /// Whether a wrapper may be put around it.
     #[must_use]
     pub const fn is_work_conserving(&self) -> bool {
-        matches!(self.make, Make::WorkConserving(_))
+        matches!(self.make, Make::WorkConserving(_) | Make::Either { .. })
     }
 
     /// Whether it is put around another policy.
     #[must_use]
     pub const fn is_wrapper(&self) -> bool {
         matches!(self.make, Make::Wrapper(_))
+    }
+
+    /// Whether it has a part above the block layer, and so needs a host with hooks there: system calls, page cache, causes.
+    #[must_use]
+    pub fn is_split(&self) -> bool {
+        SPLIT_FILES.iter().copied().flatten().any(|split| split == self)
     }
 
     /// Its tunable of that name.
@@ -127,6 +140,14 @@ const FILES: &[&[Listing]] = &[
     kyber::LISTINGS,
     bfq::LISTINGS,
     stream::LISTINGS,
+];
+
+/// Policies with a part above the block layer, which not every host can offer.
+const SPLIT_FILES: &[&[Listing]] = &[
+    split::afq::LISTINGS,
+    split::split_deadline::LISTINGS,
+    split::split_token::LISTINGS,
+    split::plain_token::LISTINGS,
 ];
 
 /// What a wrapper wraps when it is named without one.
@@ -176,7 +197,7 @@ impl Catalogue {
 
     /// Every policy in every version, the added ones last.
     pub fn all(self) -> impl Iterator<Item = &'static Listing> {
-        FILES.iter().copied().flatten().chain(self.own)
+        FILES.iter().chain(SPLIT_FILES).copied().flatten().chain(self.own)
     }
 
     /// The policy that `name` means: a full name, or a plain one for its stated default version.

@@ -103,6 +103,25 @@ impl Spec {
         self.inside.as_deref()
     }
 
+    /// Whether it, or what it wraps, has a part above the block layer.
+    #[must_use]
+    pub fn is_split(&self) -> bool {
+        self.listing.is_split() || self.inside.as_ref().is_some_and(|inside| inside.is_split())
+    }
+
+    /// The same, for a host that has no hooks above the block layer.
+    ///
+    /// # Errors
+    /// If it needs them.
+    pub fn at_the_block(self) -> Result<Self, SpecError> {
+        if self.is_split() {
+            let problem = "it also schedules system calls and the page cache, which there are only on the \
+                           modelled machine";
+            return Err(self.fault(problem.to_string()));
+        }
+        Ok(self)
+    }
+
     /// The full name without settings: `stream(deadline-2.6.32)`.
     #[must_use]
     pub fn name(&self) -> String {
@@ -150,7 +169,7 @@ impl Spec {
     /// If the policy refuses a setting that its table allows.
     pub fn build(&self, environment: &Environment) -> Result<BoxedScheduler, SpecError> {
         let mut made: BoxedScheduler = match self.listing.make {
-            Make::Scheduler(make) => make(environment),
+            Make::Scheduler(make) | Make::Either { alone: make, .. } => make(environment),
             Make::WorkConserving(_) => Box::new(Bare::new(self.build_work_conserving(environment)?)),
             Make::Wrapper(make) => {
                 let inside =
@@ -158,7 +177,7 @@ impl Spec {
                 make(environment, inside.build_work_conserving(environment)?)
             }
         };
-        if !self.listing.is_work_conserving() {
+        if !matches!(self.listing.make, Make::WorkConserving(_)) {
             for (tunable, value) in &self.settings {
                 made.tune(tunable.name, *value).map_err(|error| self.fault(error.to_string()))?;
             }
@@ -167,7 +186,7 @@ impl Spec {
     }
 
     fn build_work_conserving(&self, environment: &Environment) -> Result<BoxedWorkConserving, SpecError> {
-        let Make::WorkConserving(make) = self.listing.make else {
+        let (Make::WorkConserving(make) | Make::Either { wrapped: make, .. }) = self.listing.make else {
             return Err(self.fault(cannot_be_wrapped(self.listing)));
         };
         let mut made = make(environment);

@@ -58,6 +58,7 @@ use alloc::vec::Vec;
 use core::mem;
 
 use elevator::service_time::ServiceCurve;
+use elevator::split::Split;
 use elevator::{
     Candidate, Decision, Growth, Hold, HoldReason, LastDispatched, Op, Outcome, Reason, Request, RequestId,
     Scheduler, Sector, Side, Span, Time, Tunable, TuneError, Value, View, Wake, tunables,
@@ -806,6 +807,10 @@ impl Scheduler for StreamScheduling {
 
     fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
         self.policy.may_merge(request, addition, side)
+    }
+
+    fn split(&mut self) -> Option<&mut dyn Split> {
+        self.policy.split()
     }
 
     /// The framework's own; what it wraps can be tuned through it all the same.

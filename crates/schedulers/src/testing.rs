@@ -126,6 +126,15 @@ impl Table {
         self.scheduler.completed(self.now, &request, Outcome::Done);
     }
 
+    /// Expects a dispatch, whatever it is; it stays in the device.
+    #[track_caller]
+    pub(crate) fn dispatches(&mut self) -> RequestId {
+        match self.next() {
+            Decision::Dispatch { id, .. } => id,
+            other => panic!("expected a dispatch at {}, got {other:?}", self.now),
+        }
+    }
+
     /// Expects a dispatch of `id`, because of `reason`; it stays in the device.
     #[track_caller]
     pub(crate) fn sends(&mut self, id: RequestId, reason: Reason) {

@@ -1,5 +1,6 @@
 //! A work-conserving policy as it is, without anything around it.
 
+use elevator::split::Split;
 use elevator::{
     Decision, Growth, Hold, HoldReason, Load, Outcome, Request, Scheduler, Side, Span, Time, Tunable,
     TuneError, Value, View, Wake,
@@ -58,6 +59,10 @@ impl Scheduler for Bare {
 
     fn longest_wait(&self, load: Load) -> Option<Span> {
         self.policy.longest_wait(load)
+    }
+
+    fn split(&mut self) -> Option<&mut dyn Split> {
+        self.policy.split()
     }
 
     fn tunables(&self) -> &'static [Tunable] {

@@ -83,9 +83,12 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
 
 fn specs(catalogue: Catalogue, names: &[String]) -> Result<Vec<Spec>, Error> {
     if names.is_empty() {
-        return Ok(catalogue.all().map(Spec::of).collect());
+        return Ok(catalogue.all().filter(|listing| !listing.is_split()).map(Spec::of).collect());
     }
-    let spec = |name| Spec::parse_in(catalogue, name).map_err(|error| Error::Usage(error.to_string()));
+    let spec = |name| {
+        let spec = Spec::parse_in(catalogue, name).and_then(Spec::at_the_block);
+        spec.map_err(|error| Error::Usage(error.to_string()))
+    };
     names.iter().map(|name: &String| spec(name)).collect()
 }
 

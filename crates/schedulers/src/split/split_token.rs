@@ -1,0 +1,404 @@
+//! Split-Token: limits by account, charged for what work really costs, as soon as it is known to be coming.
+//!
+//! # Idea
+//! A limit at the block layer comes too late for writes (and hits the writeback thread); a limit at the call does not know
+//! that a read was cached, that a page was dirty already, or that a small write costs a long seek. So charge an estimate when
+//! a page becomes dirty, the true cost when its request goes, and give everything back if it is thrown away.
+//!
+//! # State
+//! A token bucket per account that has a limit, in byte equivalents; its held calls; its queued reads. One index for writes.
+//!
+//! # Order of decisions
+//! At the call: a write, creat or mkdir is held while the account is in debt. An fsync is not: its data was paid for.
+//!
+//! At the block:
+//! 1. Writes are always allowed, and alternate with reads by turns of `turn_bytes`.
+//! 2. Reads of accounts in debt wait. The others go round robin, one account for `turn_bytes`, in one-way sector order.
+//! 3. The account whose turn it is has no more and was sequential: wait `idle` for it.
+//!
+//! # Where it differs from the source
+//! - A request with several causes queues with the first of them and is charged to all in equal parts; in the source both
+//!   fall to account 0.
+//! - The source looks at a held call again after at least 100 µs and at most 5 s; here exactly when its debt is paid, or
+//!   when something is given back.
+//! - The source waits for any account; here only for one whose last reads were near each other, as in AFQ.
+//!
+//! # Not for
+//! A host that does not tag causes: without them nobody is ever charged.
+//!
+//! # Sources
+//! Yang et al., *Split-Level I/O Scheduling*, SOSP 2015, "token bucket for performance isolation"; its published code for
+//! constants.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use elevator::split::{Account, Action, CallId, CallKind, Page, Split, SystemCall, Terms, Verdict};
+use elevator::{
+    CauseSet, Decision, Growth, Hold, HoldReason, Op, Outcome, Reason, Request, RequestId, Scheduler, Sector,
+    Side, Span, Time, View, Wake, tunables,
+};
+
+use super::bucket::Bucket;
+use super::ledger::Ledger;
+use crate::registry::{Listing, Make};
+use crate::sorted::{Key, SortedIndex};
+
+tunables! {
+    /// What can be tuned.
+    pub struct Tunables {
+        /// Bytes in a turn, of an account's reads and of writes. Source: 10 MiB.
+        turn_bytes: Count = 10 << 20, 1, 1 << 40;
+        /// How long to wait for the next read of the account whose turn it is. Source: 10 ms.
+        idle: Span = Span::from_millis(10), Span::ZERO, Span::from_secs(1);
+        /// How much an account can save up, as the time in which it would come in. The source has a cap and no number.
+        saves: Span = Span::from_secs(1), Span::ZERO, Span::from_secs(3_600);
+        /// What near means for reads in a row, as in AFQ.
+        near: Sectors = 1024, 0, 1 << 40;
+    }
+}
+
+pub(crate) const LISTINGS: &[Listing] = &[Listing {
+    name: "split-token",
+    version: "",
+    plain: true,
+    about: "split-level token bucket: limits by account, charged when dirtied, corrected when sent, refunded when freed",
+    source: "Yang et al., Split-Level I/O Scheduling, SOSP 2015",
+    tunables: Tunables::TABLE,
+    make: Make::Scheduler(|_| Box::<SplitToken>::default()),
+}];
+
+struct Member {
+    bucket: Bucket,
+    held: VecDeque<CallId>,
+    reads: SortedIndex,
+    position: Sector,
+    /// Whether its latest read was near the one before.
+    sequential: bool,
+}
+
+/// Whose turn it is at the block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Reads(usize),
+    Writes,
+}
+
+/// Split-Token.
+pub struct SplitToken {
+    tunables: Tunables,
+    ledger: Ledger,
+    members: Vec<Member>,
+    writes: SortedIndex,
+    write_position: Sector,
+    turn: (Who, u64),
+    queued: u32,
+    in_flight: u32,
+    completed: Time,
+    now: Time,
+}
+
+impl Default for SplitToken {
+    fn default() -> Self {
+        Self {
+            tunables: Tunables::default(),
+            ledger: Ledger::default(),
+            members: Vec::new(),
+            writes: SortedIndex::new(),
+            write_position: Sector(0),
+            turn: (Who::Writes, 0),
+            queued: 0,
+            in_flight: 0,
+            completed: Time::ZERO,
+            now: Time::ZERO,
+        }
+    }
+}
+
+/// Requests that nobody is known to have caused are this account's, which has no limit.
+const NOBODY: Account = Account(u32::MAX);
+
+impl SplitToken {
+    fn member(&mut self, account: Account) -> usize {
+        let place = self.ledger.place(account);
+        self.grow();
+        place
+    }
+
+    fn grow(&mut self) {
+        let (now, saves) = (self.now, self.tunables.saves);
+        self.members.resize_with(self.ledger.accounts(), || Member {
+            bucket: Bucket::new(now, None, saves),
+            held: VecDeque::new(),
+            reads: SortedIndex::new(),
+            position: Sector(0),
+            sequential: false,
+        });
+    }
+
+    fn queue_of(&mut self, request: &Request) -> usize {
+        let first = request.causes.and_then(|set| self.ledger.members(set).first().copied());
+        first.unwrap_or_else(|| self.member(NOBODY))
+    }
+
+    fn may_read(&mut self, place: usize, now: Time) -> bool {
+        let member = &mut self.members[place];
+        !member.reads.is_empty() && member.bucket.is_open(now)
+    }
+
+    fn has_work(&mut self, who: Who, now: Time) -> bool {
+        match who {
+            Who::Writes => !self.writes.is_empty(),
+            Who::Reads(place) => self.may_read(place, now),
+        }
+    }
+
+    /// The next in the round after whose turn it was: writes first, then each account.
+    fn next_turn(&mut self, now: Time) -> Option<Who> {
+        let round = self.members.len() + 1;
+        let after = match self.turn.0 {
+            Who::Writes => 0,
+            Who::Reads(place) => place + 1,
+        };
+        (1..=round)
+            .map(|step| match (after + step) % round {
+                0 => Who::Writes,
+                n => Who::Reads(n - 1),
+            })
+            .find(|&who| self.has_work(who, now))
+    }
+
+    /// Until when it is worth waiting for the account whose turn it is.
+    fn awaits(&mut self, now: Time) -> Option<Time> {
+        let (Who::Reads(place), sent) = self.turn else { return None };
+        let until = self.completed + self.tunables.idle;
+        let member = &mut self.members[place];
+        let worth = member.reads.is_empty() && member.sequential && member.bucket.is_open(now);
+        let free = self.in_flight == 0 && sent < self.tunables.turn_bytes && now < until;
+        (worth && free).then_some(until)
+    }
+
+    /// When the first account in debt may read again.
+    fn opens(&self) -> Option<Time> {
+        let waiting = self.members.iter().filter(|member| !member.reads.is_empty());
+        waiting.filter_map(|member| member.bucket.opens()).min()
+    }
+
+    fn send(&mut self, who: Who, view: &View<'_>, now: Time) -> Option<(RequestId, Reason)> {
+        let (index, position) = match who {
+            Who::Writes => (&mut self.writes, &mut self.write_position),
+            Who::Reads(place) => {
+                let Member { reads, position, .. } = &mut self.members[place];
+                (reads, position)
+            }
+        };
+        let id = index.at_or_after(*position).or_else(|| index.first())?;
+        let request = &view.requests[id];
+        index.remove(request);
+        let near = position.distance(request.start) <= self.tunables.near;
+        *position = request.end();
+        if let Who::Reads(place) = who {
+            self.members[place].sequential = near;
+        }
+        let (was, sent) = self.turn;
+        let reason = if was == who { Reason::SliceOwner } else { Reason::RoundRobin };
+        self.turn = (who, if was == who { sent } else { 0 } + request.sectors.bytes());
+        self.queued -= 1;
+        self.in_flight += 1;
+        let Self { ledger, members, .. } = self;
+        ledger.dispatched(request, &mut |place, bytes| members[place].bucket.spend(now, bytes));
+        Some((id, reason))
+    }
+
+    fn choose(&mut self, now: Time) -> Option<Who> {
+        let (who, sent) = self.turn;
+        if sent < self.tunables.turn_bytes && self.has_work(who, now) {
+            return Some(who);
+        }
+        let next = self.next_turn(now)?;
+        if next == who {
+            self.turn.1 = 0;
+        }
+        Some(next)
+    }
+}
+
+impl Scheduler for SplitToken {
+    fn insert(&mut self, _now: Time, request: &Request) {
+        self.queued += 1;
+        let place = self.queue_of(request);
+        let index = if request.op == Op::Read { &mut self.members[place].reads } else { &mut self.writes };
+        index.insert(request);
+    }
+
+    fn merged(&mut self, _now: Time, request: &Request, growth: Growth<'_>) {
+        let place = self.queue_of(request);
+        let index = if request.op == Op::Read { &mut self.members[place].reads } else { &mut self.writes };
+        if growth.was_start != request.start {
+            index.remove_key(Key::at(growth.was_start, request.serial));
+            index.insert(request);
+        }
+        if let Some(absorbed) = growth.absorbed {
+            index.remove(absorbed);
+            self.queued -= 1;
+        }
+    }
+
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        if self.queued == 0 {
+            return Decision::Idle;
+        }
+        if let Some(until) = self.awaits(now) {
+            let reason = HoldReason::AwaitSliceOwner;
+            return Decision::Hold(Hold { until: Some(until), wake: Wake::Timer, reason });
+        }
+        if let Some((id, reason)) = self.choose(now).and_then(|who| self.send(who, view, now)) {
+            return Decision::Dispatch { id, reason };
+        }
+        let until = self.opens();
+        let wake = if until.is_some() { Wake::Timer } else { Wake::Told };
+        Decision::Hold(Hold { until, wake, reason: HoldReason::NoToken })
+    }
+
+    fn completed(&mut self, now: Time, _request: &Request, _outcome: Outcome) {
+        self.in_flight -= 1;
+        self.completed = now;
+    }
+
+    fn may_merge(&self, request: &Request, addition: &Request, _side: Side) -> bool {
+        request.causes == addition.causes
+    }
+
+    fn split(&mut self) -> Option<&mut dyn Split> {
+        Some(self)
+    }
+
+    tuned!(self.tunables: Tunables);
+}
+
+impl Split for SplitToken {
+    fn account(&mut self, now: Time, account: Account, terms: Terms) {
+        self.now = now;
+        let place = self.member(account);
+        self.members[place].bucket.set(now, terms.rate, self.tunables.saves);
+    }
+
+    fn causes(&mut self, set: CauseSet, members: &[Account]) {
+        self.ledger.define(set, members);
+        self.grow();
+    }
+
+    fn entered(&mut self, now: Time, call: &SystemCall) -> Verdict {
+        self.now = now;
+        if matches!(call.kind, CallKind::Read { .. } | CallKind::Fsync { .. }) {
+            return Verdict::Proceed;
+        }
+        let place = self.member(call.account);
+        let member = &mut self.members[place];
+        if member.held.is_empty() && member.bucket.is_open(now) {
+            return Verdict::Proceed;
+        }
+        member.held.push_back(call.id);
+        Verdict::Hold
+    }
+
+    fn dirtied(&mut self, now: Time, page: &Page, causes: CauseSet, before: Option<CauseSet>) {
+        let Self { ledger, members, .. } = self;
+        ledger.dirtied(page, causes, before, &mut |place, bytes| members[place].bucket.spend(now, bytes));
+    }
+
+    fn submitted(&mut self, _now: Time, page: &Page, _causes: CauseSet) {
+        self.ledger.submitted(page);
+    }
+
+    fn freed(&mut self, now: Time, page: &Page, causes: CauseSet) {
+        let Self { ledger, members, .. } = self;
+        ledger.freed(page, causes, &mut |place, bytes| members[place].bucket.spend(now, bytes));
+    }
+
+    fn act(&mut self, now: Time) -> Option<Action> {
+        self.now = now;
+        let mut held = self.members.iter_mut().filter(|member| !member.held.is_empty());
+        let open = held.find_map(|member| member.bucket.is_open(now).then_some(member))?;
+        open.held.pop_front().map(Action::Admit)
+    }
+
+    fn alarm(&self) -> Option<Time> {
+        let held = self.members.iter().filter(|member| !member.held.is_empty());
+        held.filter_map(|member| member.bucket.opens()).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Host;
+    use super::*;
+
+    /// Account 0 has no limit; account 1 has one megabyte (10^6 bytes) a second and saves nothing.
+    fn host() -> Host {
+        let limited = Terms { rate: Some(1_000_000), ..Terms::default() };
+        let policy = SplitToken {
+            tunables: Tunables { saves: Span::ZERO, ..Tunables::default() },
+            ..SplitToken::default()
+        };
+        Host::new(policy).accounts(&[Terms::default(), limited])
+    }
+
+    #[test]
+    fn dirtying_is_charged_and_the_next_write_waits_until_it_is_paid() {
+        let mut t = host();
+        assert_eq!(t.write(1, 1).1, Verdict::Proceed);
+        t.dirty(1, 1, 0, 25); // 102,400 bytes
+        let (call, verdict) = t.write(1, 1);
+        assert_eq!(verdict, Verdict::Hold);
+        assert_eq!((t.acts(), t.alarm_ms()), (Vec::new(), Some(103)));
+        t.table.at(103);
+        assert_eq!(t.acts(), [Action::Admit(call)]);
+        assert_eq!(t.write(0, 2).1, Verdict::Proceed, "no limit");
+    }
+
+    #[test]
+    fn what_is_thrown_away_is_given_back_at_once() {
+        let mut t = host();
+        t.dirty(1, 1, 0, 1000);
+        let (call, _) = t.write(1, 1);
+        t.free(1, 1, 0, 1000);
+        assert_eq!(t.acts(), [Action::Admit(call)]);
+    }
+
+    #[test]
+    fn fsync_is_not_held_its_data_was_paid_for() {
+        let mut t = host();
+        t.dirty(1, 1, 0, 1000);
+        assert_eq!(t.fsync(1, 1).1, Verdict::Proceed);
+    }
+
+    #[test]
+    fn reads_of_one_in_debt_wait_and_writes_do_not() {
+        let mut t = host();
+        t.dirty(1, 1, 0, 25);
+        let read = t.caused(1, Op::Read, 100, 8);
+        let write = t.caused(1, Op::Write, 900, 8);
+        t.table.serves(write, Reason::SliceOwner);
+        t.table.holds(HoldReason::NoToken, Some(Time::from_nanos(102_400_000)));
+        let other = t.caused(0, Op::Read, 5000, 8);
+        t.table.serves(other, Reason::RoundRobin);
+        t.table.at(1_000).serves(read, Reason::RoundRobin);
+        t.table.idles();
+    }
+
+    #[test]
+    fn accounts_take_turns_of_so_many_bytes() {
+        let mut t = host();
+        t.table.scheduler.tune("turn_bytes", elevator::Value::Count(8192)).unwrap();
+        let mine = [0, 8, 16].map(|start| t.caused(0, Op::Read, start, 8));
+        let write = t.caused(0, Op::Write, 900, 8);
+        t.table.serves(write, Reason::SliceOwner);
+        t.table.serves(mine[0], Reason::RoundRobin);
+        let another = t.caused(0, Op::Write, 800, 8);
+        t.table.serves(mine[1], Reason::SliceOwner);
+        t.table.serves(another, Reason::RoundRobin);
+        t.table.serves(mine[2], Reason::RoundRobin);
+    }
+}

@@ -1,0 +1,256 @@
+//! One model of what happens above the block layer drives every split policy: calls enter and return, pages become dirty,
+//! join, go out and are thrown away, in any order.
+
+use std::collections::BTreeMap;
+
+use elevator::model::Random;
+use elevator::queue::{Options, Queue, Step, Submission, Token};
+use elevator::split::{Account, Action, CallId, CallKind, File, Page, SystemCall, Terms, Verdict};
+use elevator::{CauseSet, Flags, Op, Outcome, Priority, Process, Sector, Sectors, Span, Time};
+use schedulers::registry::{self, Environment};
+use schedulers::{Listing, Spec};
+
+const ACCOUNTS: u32 = 5;
+const FILES: u64 = 4;
+const PAGES: u64 = 3_000;
+
+struct Machine {
+    queue: Queue,
+    random: Random,
+    now: Time,
+    calls: u32,
+    held: BTreeMap<CallId, SystemCall>,
+    running: Vec<SystemCall>,
+    dirty: BTreeMap<(u64, u64), CauseSet>,
+    in_flight: Vec<elevator::queue::Ticket>,
+    alarm: Option<Time>,
+    digest: u64,
+    admitted: u64,
+}
+
+/// Sets 0.. are the accounts alone; after them every pair.
+fn sets() -> Vec<Vec<Account>> {
+    let alone = (0..ACCOUNTS).map(|a| vec![Account(a)]);
+    let pairs = (0..ACCOUNTS).flat_map(|a| (0..a).map(move |b| vec![Account(b), Account(a)]));
+    alone.chain(pairs).collect()
+}
+
+fn page(file: u64, number: u64) -> Page {
+    Page { file: File(file), offset: number * 4096, bytes: 4096 }
+}
+
+impl Machine {
+    fn new(spec: &Spec, seed: u64) -> Self {
+        let scheduler = spec.build(&Environment::default()).unwrap();
+        let mut queue = Queue::new(Options { depth: 4, ..Options::default() }, scheduler);
+        let split = queue.split().expect("a split policy");
+        for account in 0..ACCOUNTS {
+            let terms = Terms {
+                priority: Priority { level: (account % 8) as u8, ..Priority::default() },
+                rate: (account % 2 == 1).then_some(200_000),
+                fsync_deadline: (account == 2).then(|| Span::from_millis(100)),
+            };
+            split.account(Time::ZERO, Account(account), terms);
+        }
+        for (set, members) in (0..).zip(sets()) {
+            split.causes(CauseSet(set), &members);
+        }
+        Self {
+            queue,
+            random: Random::new(seed),
+            now: Time::ZERO,
+            calls: 0,
+            held: BTreeMap::new(),
+            running: Vec::new(),
+            dirty: BTreeMap::new(),
+            in_flight: Vec::new(),
+            alarm: None,
+            digest: 0xcbf2_9ce4_8422_2325,
+            admitted: 0,
+        }
+    }
+
+    fn note(&mut self, what: u64) {
+        self.digest = (self.digest ^ what).wrapping_mul(0x100_0000_01b3);
+    }
+
+    fn enters(&mut self) {
+        let file = File(self.random.below(FILES));
+        let kind = match self.random.below(8) {
+            0 => CallKind::Fsync { file },
+            1 => CallKind::Create,
+            2 => CallKind::Mkdir,
+            3 => CallKind::Read { bytes: 4096 },
+            _ => CallKind::Write { file, bytes: 4096 },
+        };
+        let account = Account(self.random.below(u64::from(ACCOUNTS)) as u32);
+        let call = SystemCall { id: CallId(self.calls), account, kind };
+        self.calls += 1;
+        match self.queue.split().unwrap().entered(self.now, &call) {
+            Verdict::Proceed => self.running.push(call),
+            Verdict::Hold => assert!(self.held.insert(call.id, call).is_none()),
+        }
+    }
+
+    fn returns(&mut self) {
+        if !self.running.is_empty() {
+            let nth = self.random.below(self.running.len() as u64) as usize;
+            let call = self.running.swap_remove(nth);
+            self.queue.split().unwrap().returned(self.now, &call);
+        }
+    }
+
+    fn dirties(&mut self) {
+        let (file, number) = (self.random.below(FILES), self.random.below(PAGES));
+        let set = CauseSet(self.random.below(sets().len() as u64) as u32);
+        let before = self.dirty.insert((file, number), set);
+        self.queue.split().unwrap().dirtied(self.now, &page(file, number), set, before);
+    }
+
+    /// Sends or throws away a dirty page: the first of this file, or of any.
+    fn cleans(&mut self, file: Option<u64>, throw_away: bool) -> bool {
+        let mut of_file = self.dirty.keys().filter(|&&(f, _)| file.is_none_or(|file| f == file));
+        let Some(&(file, number)) = of_file.next() else { return false };
+        let set = self.dirty.remove(&(file, number)).unwrap();
+        let split = self.queue.split().unwrap();
+        if throw_away {
+            split.freed(self.now, &page(file, number), set);
+            return true;
+        }
+        split.submitted(self.now, &page(file, number), set);
+        self.submit(Op::Write, file * 10_000_000 + number * 8, set);
+        true
+    }
+
+    fn submit(&mut self, op: Op, start: u64, set: CauseSet) {
+        let submission = Submission {
+            token: Token(0),
+            op,
+            start: Sector(start),
+            sectors: Sectors(8),
+            flags: Flags { sync: self.random.below(3) == 0, ..Flags::default() },
+            priority: Priority::default(),
+            process: Some(Process::single(set.0 % ACCOUNTS)),
+            causes: Some(set),
+        };
+        let _ = self.queue.submit(self.now, submission);
+    }
+
+    fn reads(&mut self) {
+        let set = self.random.below(u64::from(ACCOUNTS)) as u32;
+        let start = self.random.below(100_000_000);
+        self.submit(Op::Read, start, CauseSet(set));
+    }
+
+    fn completes(&mut self) {
+        if !self.in_flight.is_empty() {
+            let nth = self.random.below(self.in_flight.len() as u64) as usize;
+            let ticket = self.in_flight.swap_remove(nth);
+            self.queue.complete(self.now, ticket, Outcome::Done);
+        }
+    }
+
+    /// What a host does after every event: feeds the device and does what the policy wants done.
+    fn settle(&mut self) {
+        self.alarm = None;
+        loop {
+            match self.queue.next(self.now, None) {
+                Step::Dispatch(ticket) => {
+                    self.note(ticket.request().start.0);
+                    self.in_flight.push(ticket);
+                }
+                Step::Wait(hold) => {
+                    self.alarm = hold.until;
+                    break;
+                }
+                Step::Full | Step::Idle => break,
+            }
+        }
+        while let Some(action) = self.queue.split().unwrap().act(self.now) {
+            match action {
+                Action::Admit(id) => {
+                    self.note(u64::from(id.0));
+                    self.admitted += 1;
+                    let call = self.held.remove(&id).expect("only a held call is let go, and only once");
+                    self.running.push(call);
+                }
+                Action::WriteBack { file, pages } => {
+                    for _ in 0..pages {
+                        self.cleans(Some(file.0), false);
+                    }
+                }
+            }
+        }
+        while self.queue.notice().is_some() {}
+    }
+
+    fn step(&mut self) {
+        match self.random.below(16) {
+            0..4 => self.enters(),
+            4..6 => self.returns(),
+            6..10 => self.dirties(),
+            10 => _ = self.cleans(None, true),
+            11 => _ = self.cleans(None, false),
+            12 => self.reads(),
+            _ => self.completes(),
+        }
+        self.now += Span::from_micros(self.random.below(2_000));
+        self.settle();
+    }
+
+    /// Nobody asks for more: everything that was held must come to an end.
+    fn drain(&mut self, name: &str) {
+        for _ in 0..1_000_000 {
+            if self.held.is_empty() && self.queue.unfinished() == 0 && self.running.is_empty() {
+                return;
+            }
+            self.returns();
+            self.completes();
+            let alarms = [self.alarm, self.queue.split().unwrap().alarm()];
+            let next = alarms.into_iter().flatten().min().unwrap_or(self.now + Span::from_millis(1));
+            self.now = next.max(self.now + Span::from_micros(1));
+            self.settle();
+        }
+        panic!(
+            "{name}: {} calls are held for ever, {} submissions unfinished",
+            self.held.len(),
+            self.queue.unfinished()
+        );
+    }
+}
+
+fn run(spec: &Spec, seed: u64, steps: u64) -> (u64, u64) {
+    let mut machine = Machine::new(spec, seed);
+    for _ in 0..steps {
+        machine.step();
+    }
+    machine.drain(&spec.name());
+    (machine.digest, machine.admitted)
+}
+
+fn specs() -> Vec<Spec> {
+    let split = || registry::all().filter(|listing| listing.is_split());
+    let wrapped = split().filter(|listing| listing.is_work_conserving());
+    let wrapped = wrapped.map(|l| Spec::parse(&format!("stream({})", l.full_name())).unwrap());
+    split().map(Spec::of).chain(wrapped).collect()
+}
+
+#[test]
+fn whatever_happens_above_the_block_layer_every_held_call_goes_on_once() {
+    let steps = std::env::var("DWELL_OPERATIONS").map_or(100_000, |n| n.parse::<u64>().unwrap() / 20);
+    for spec in specs() {
+        for seed in 1..=4 {
+            let (digest, admitted) = run(&spec, seed, steps / 4);
+            let block_only = spec.listing().full_name() == "token-block";
+            assert_eq!(admitted == 0, block_only, "{}: {admitted} calls were held and let go", spec.name());
+            assert_eq!(run(&spec, seed, 2_000).0, run(&spec, seed, 2_000).0, "{}", spec.name());
+            assert_ne!(digest, 0);
+        }
+    }
+}
+
+#[test]
+fn there_are_split_policies_to_test() {
+    let names: Vec<String> = registry::all().filter(|l| l.is_split()).map(Listing::full_name).collect();
+    assert_eq!(names, ["afq", "split-deadline", "split-token", "token-block", "token-call"]);
+}
