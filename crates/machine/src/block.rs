@@ -1,10 +1,11 @@
 //! The block layer and the device under it, as one thing with one clock.
 
-use disks::{Command, Drive, Tag};
-use elevator::queue::{Accepted, Notice, Observer, Options, Queue, Step, Submission, Ticket};
-use elevator::{Op, Scheduler, Time};
+use disks::{Command, Drive, Ideal, Tag};
+use elevator::queue::{Accepted, Notice, Observer, Options, Plugging, Queue, Step, Submission, Ticket};
+use elevator::{Op, Process, Scheduler, Time};
 
 use crate::measure::Meter;
+use crate::storage::Storage;
 
 /// Who listens to the queue: the meter always, and whoever else was asked for.
 pub(crate) struct Listeners {
@@ -22,7 +23,7 @@ impl Observer for Listeners {
 }
 
 /// A queue in front of a modelled drive.
-pub struct Block {
+pub(crate) struct Block {
     queue: Queue<Listeners>,
     drive: Box<dyn Drive>,
     /// What is in the drive, by tag.
@@ -51,38 +52,37 @@ impl Block {
         }
     }
 
-    /// The drive.
-    #[must_use]
-    pub fn drive(&self) -> &dyn Drive {
-        &*self.drive
+    fn send(&mut self, now: Time, tag: Tag, ticket: Ticket) {
+        let request = ticket.request();
+        let command = Command {
+            tag,
+            op: request.op,
+            start: request.start,
+            sectors: request.sectors,
+            fua: request.flags.fua && request.op == Op::Write,
+        };
+        self.drive.submit(now, command);
+        self.tickets[tag.0 as usize] = Some(ticket);
     }
+}
 
-    pub(crate) const fn queue(&mut self) -> &mut Queue<Listeners> {
-        &mut self.queue
-    }
-
-    pub(crate) fn meter(&mut self) -> &mut Meter {
-        &mut self.queue.observer().meter
-    }
-
-    pub(crate) fn submit(&mut self, now: Time, submission: Submission) -> Accepted {
+impl Storage for Block {
+    fn submit(&mut self, now: Time, submission: Submission) -> Accepted {
         self.queue.submit(now, submission)
     }
 
-    pub(crate) fn notice(&mut self) -> Option<Notice> {
+    fn notice(&mut self) -> Option<Notice> {
         self.queue.notice()
     }
 
-    /// When something happens here by itself.
-    pub(crate) fn next_event(&self) -> Option<Time> {
+    fn next_event(&self) -> Option<Time> {
         match (self.drive.next_event(), self.wake) {
             (Some(drive), Some(wake)) => Some(drive.min(wake)),
             (drive, wake) => drive.or(wake),
         }
     }
 
-    /// Takes from the drive what it has finished.
-    pub(crate) fn collect(&mut self, now: Time) {
+    fn collect(&mut self, now: Time) {
         while let Some(completion) = self.drive.poll(now) {
             let Tag(tag) = completion.tag;
             let Some(ticket) = self.tickets[tag as usize].take() else { continue };
@@ -92,8 +92,7 @@ impl Block {
         }
     }
 
-    /// Gives the drive what the scheduler lets go.
-    pub(crate) fn pump(&mut self, now: Time) {
+    fn pump(&mut self, now: Time) {
         self.wake = None;
         while let Some(&tag) = self.free.last() {
             match self.queue.next(now, self.drive.positioning()) {
@@ -110,16 +109,25 @@ impl Block {
         }
     }
 
-    fn send(&mut self, now: Time, tag: Tag, ticket: Ticket) {
-        let request = ticket.request();
-        let command = Command {
-            tag,
-            op: request.op,
-            start: request.start,
-            sectors: request.sectors,
-            fua: request.flags.fua && request.op == Op::Write,
-        };
-        self.drive.submit(now, command);
-        self.tickets[tag.0 as usize] = Some(ticket);
+    fn plug(&mut self) {
+        self.queue.plug();
+    }
+
+    fn unplug(&mut self, now: Time, waits: bool) {
+        if waits || !matches!(self.queue.options().plugging, Plugging::Queue { .. }) {
+            self.queue.unplug(now);
+        }
+    }
+
+    fn exited(&mut self, now: Time, process: Process) {
+        self.queue.exited(now, process);
+    }
+
+    fn meter(&mut self) -> &Meter {
+        &self.queue.observer().meter
+    }
+
+    fn ideal(&self) -> Option<&dyn Ideal> {
+        self.drive.ideal()
     }
 }

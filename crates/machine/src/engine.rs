@@ -4,13 +4,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use disks::Drive;
-use elevator::queue::{Accepted, Notice, Observer, Options, Plugging, Submission, Token};
+use elevator::queue::{Accepted, Notice, Observer, Options, Submission, Token};
 use elevator::{Scheduler, Span, Time};
 
 use crate::block::Block;
 use crate::limit::{Limit, Witness};
 use crate::measure::{Book, Measured};
 use crate::program::{Await, Io, Meeting, Next, Program, Who};
+use crate::storage::Storage;
 
 /// What a machine is made of.
 pub struct Setup {
@@ -103,7 +104,7 @@ struct Outstanding {
 
 /// Processes, a queue and a drive, in virtual time.
 pub struct Machine {
-    block: Block,
+    storage: Box<dyn Storage>,
     now: Time,
     processes: Vec<Running>,
     /// When sleeping processes go on; the sequence number keeps ties in order.
@@ -124,7 +125,7 @@ impl Machine {
     pub fn new(setup: Setup) -> Self {
         let Setup { options, scheduler, drive, observer } = setup;
         Self {
-            block: Block::new(options, scheduler, drive, observer),
+            storage: Box::new(Block::new(options, scheduler, drive, observer)),
             now: Time::ZERO,
             processes: Vec::new(),
             alarms: BinaryHeap::new(),
@@ -179,7 +180,7 @@ impl Machine {
             }
             self.now = self.now.max(at);
             self.wake_sleepers();
-            self.block.collect(self.now);
+            self.storage.collect(self.now);
             self.settle();
         }
         self.stuck()
@@ -195,9 +196,9 @@ impl Machine {
 
     fn next_event(&self) -> Option<Time> {
         let alarm = self.alarms.peek().map(|Reverse((at, ..))| *at);
-        match (alarm, self.block.next_event()) {
-            (Some(alarm), Some(block)) => Some(alarm.min(block)),
-            (alarm, block) => alarm.or(block),
+        match (alarm, self.storage.next_event()) {
+            (Some(alarm), Some(storage)) => Some(alarm.min(storage)),
+            (alarm, storage) => alarm.or(storage),
         }
     }
 
@@ -217,7 +218,7 @@ impl Machine {
     /// process that waited is running again. That order is the whole of deceptive idleness; the other way round, a process
     /// with no think time would always be in time with its next request.
     fn settle(&mut self) {
-        self.block.pump(self.now);
+        self.storage.pump(self.now);
         loop {
             self.hear();
             while !self.runnable.is_empty() {
@@ -231,7 +232,7 @@ impl Machine {
                 }
                 self.hear();
             }
-            self.block.pump(self.now);
+            self.storage.pump(self.now);
             self.hear();
             if self.runnable.is_empty() {
                 break;
@@ -240,7 +241,7 @@ impl Machine {
     }
 
     fn hear(&mut self) {
-        while let Some(notice) = self.block.notice() {
+        while let Some(notice) = self.storage.notice() {
             match notice {
                 Notice::Woken(token) => {
                     let process = self.outstanding[token.0 as usize].process;
@@ -268,7 +269,7 @@ impl Machine {
     /// Runs a process until it has to wait.
     fn go_on(&mut self, process: usize) {
         self.processes[process].blocked = Blocked::No;
-        self.block.queue().plug();
+        self.storage.plug();
         loop {
             let next = self.processes[process].program.next(self.now);
             if !self.step(process, next) {
@@ -276,9 +277,7 @@ impl Machine {
             }
         }
         let waits = matches!(self.processes[process].blocked, Blocked::On(_) | Blocked::Asleep);
-        if waits || !matches!(self.block.queue().options().plugging, Plugging::Queue { .. }) {
-            self.block.queue().unplug(self.now);
-        }
+        self.storage.unplug(self.now, waits);
     }
 
     /// Does one step; whether the process can go on at once.
@@ -349,7 +348,7 @@ impl Machine {
             process: running.who.process,
             causes: None,
         };
-        match self.block.submit(self.now, submission) {
+        match self.storage.submit(self.now, submission) {
             Accepted::Queued => true,
             Accepted::Asleep => {
                 self.processes[process].blocked = Blocked::Asleep;
@@ -374,7 +373,7 @@ impl Machine {
         running.blocked = Blocked::Ended;
         self.book.ended(process, self.now);
         if let Some(who) = running.who.process {
-            self.block.queue().exited(self.now, who);
+            self.storage.exited(self.now, who);
         }
         if let Some(parent) = self.processes[process].parent {
             let parent_running = &mut self.processes[parent];
@@ -388,7 +387,7 @@ impl Machine {
     /// What was measured so far.
     pub fn measured(&mut self) -> Measured {
         let now = self.now;
-        self.book.report(now, self.block.meter())
+        self.book.report(now, self.storage.meter())
     }
 
     /// Whether the last run was stopped early.
@@ -407,7 +406,7 @@ impl Machine {
     /// what it could do at best. Its processes are the lines of [`Measured`]; those that share a line are added up.
     pub fn limit(&mut self) -> Option<Limit> {
         let witness = self.witness.take()?;
-        let ideal = self.block.drive().ideal()?;
+        let ideal = self.storage.ideal()?;
         let limit = witness.limit(&mut |head, io| {
             let seek = head
                 .filter(|&head| head != io.start)

@@ -9,10 +9,10 @@ pub mod kernel;
 mod limit;
 mod measure;
 mod program;
+mod storage;
 mod timeline;
 mod waits;
 
-pub use block::Block;
 pub use engine::{Failure, Machine, Setup, Stop};
 pub use limit::{Limit, Witness, fairness};
 pub use measure::{Latency, Measured, ProcessMeasured, Waits};

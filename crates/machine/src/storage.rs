@@ -1,0 +1,40 @@
+//! What the engine asks things of: a disk behind its queue, or an array of them. The engine cannot tell which.
+
+use disks::Ideal;
+use elevator::queue::{Accepted, Notice, Submission};
+use elevator::{Process, Time};
+
+use crate::measure::Meter;
+
+/// One address space below the engine, with the clock of whoever calls.
+pub(crate) trait Storage {
+    /// Somebody asks for something; as [`Queue::submit`](elevator::queue::Queue::submit).
+    fn submit(&mut self, now: Time, submission: Submission) -> Accepted;
+
+    /// The next thing that the engine must hear of.
+    fn notice(&mut self) -> Option<Notice>;
+
+    /// More submissions follow at once: gather them.
+    fn plug(&mut self);
+
+    /// What was gathered goes on; `waits` says that whoever asked sleeps now, which also unplugs a queue that plugged itself.
+    fn unplug(&mut self, now: Time, waits: bool);
+
+    /// When something happens here by itself.
+    fn next_event(&self) -> Option<Time>;
+
+    /// Takes from the devices what they have finished.
+    fn collect(&mut self, now: Time);
+
+    /// Gives the devices what their schedulers let go.
+    fn pump(&mut self, now: Time);
+
+    /// A process ended.
+    fn exited(&mut self, now: Time, process: Process);
+
+    /// What the devices did.
+    fn meter(&mut self) -> &Meter;
+
+    /// What it could do at best, where that is known.
+    fn ideal(&self) -> Option<&dyn Ideal>;
+}
