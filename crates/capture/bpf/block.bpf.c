@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// What a block device is asked to do, as its submitters ask it: above merging and above every scheduler.
+//
+// Arrivals are those of bios, not of requests: block_bio_queue sees every submission, also what is merged afterwards,
+// fires in the submitter's own context, and knows nothing of schedulers, so that it speaks under `none` too. A bio comes
+// back with the request that carried it (block_rq_complete), or by itself where the driver knows no requests (dm, md:
+// block_bio_complete). Of a bio that was split, the last part counts; of a write that is followed by a flush of its own
+// for want of forced unit access, the write.
+//
+// Built by build.sh; needs clang and nothing else.
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define SEC(name) __attribute__((section(name), used))
+#define inline inline __attribute__((always_inline))
+
+// As far as they are used here; where the fields really are is looked up when the program is loaded (CO-RE).
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct gendisk;
+struct block_device {
+	u32 bd_dev;
+	struct gendisk *bd_disk;
+};
+struct gendisk {
+	struct block_device *part0;
+};
+struct bvec_iter {
+	u64 bi_sector;
+	u32 bi_size;
+};
+struct bio {
+	struct bio *bi_next;
+	struct block_device *bi_bdev;
+	u32 bi_opf;
+	u16 bi_ioprio;
+	u8 bi_status;
+	struct bvec_iter bi_iter;
+};
+struct request {
+	struct bio *bio;
+};
+struct io_context {
+	u16 ioprio;
+};
+struct task_struct {
+	int pid;
+	int tgid;
+	struct io_context *io_context;
+};
+#pragma clang attribute pop
+
+// Only their names count.
+enum req_flag_bits { __REQ_SYNC = 1, __REQ_META, __REQ_FUA, __REQ_PREFLUSH, __REQ_RAHEAD };
+#define BIT_OF(name) __builtin_preserve_enum_value(*(enum req_flag_bits *)name, 1)
+#define HAS(opf, name) (((opf) >> BIT_OF(name)) & 1)
+
+// Helpers by their numbers, which are the kernel's ABI (include/uapi/linux/bpf.h).
+static void *(*const map_lookup)(void *, const void *) = (void *)1;
+static long (*const map_update)(void *, const void *, const void *, u64) = (void *)2;
+static long (*const map_delete)(void *, const void *) = (void *)3;
+static u64 (*const ktime_get_ns)(void) = (void *)5;
+static u64 (*const current_pid_tgid)(void) = (void *)14;
+static long (*const current_comm)(void *, u32) = (void *)16;
+static void *(*const ringbuf_reserve)(void *, u64, u64) = (void *)131;
+static void (*const ringbuf_submit)(void *, u64) = (void *)132;
+static struct task_struct *(*const current_task)(void) = (void *)158;
+
+#define NO_WAKEUP 1
+#define FORCE_WAKEUP 2
+
+// Set before loading.
+const volatile u32 device;	 // major << 20 | minor of the whole disk
+const volatile u32 completions;	 // report them
+const volatile u32 exits;	 // report the end of tasks that were seen
+const volatile u32 period_taken; // submissions that a processor reports in a period; 0: all
+const volatile u32 wake_every;	 // wake the reader after so many records of a processor; 0: never
+
+#define PERIOD_SHIFT 27 // 134 ms
+#define BIOS_MAX 128	// of a request: as many as a request has segments, by default
+
+enum kind { ARRIVED, COMPLETED, EXITED };
+enum flag { SYNC = 1, META = 2, FUA = 4, PREFLUSH = 8, AHEAD = 16 };
+
+// The same in src/bpf/record.rs.
+struct record {
+	u64 at;
+	u64 arrived;
+	u64 sector;
+	u32 bytes;
+	u32 task;
+	u32 group;
+	u16 priority;
+	u8 op;
+	u8 flags;
+	u8 kind;
+	u8 failed;
+	u8 unused[6];
+	char comm[16];
+};
+
+struct account {
+	u64 arrived;
+	u64 skipped;
+	u64 lost;
+	u64 period;
+	u32 taken;
+	u32 quiet;
+};
+
+#define UINT(name, value) int(*name)[value]
+struct {
+	UINT(type, 27); // ring buffer
+	UINT(max_entries, 1 << 22);
+} records SEC(".maps");
+
+struct {
+	UINT(type, 6); // array, one for each processor
+	UINT(max_entries, 1);
+	u32 *key;
+	struct account *value;
+} accounts SEC(".maps");
+
+struct {
+	UINT(type, 1); // hash
+	UINT(max_entries, 1 << 14);
+	u64 *key;
+	struct record *value;
+} under_way SEC(".maps");
+
+struct {
+	UINT(type, 9); // hash that forgets the least recently used
+	UINT(max_entries, 1 << 12);
+	u32 *key;
+	u8 *value;
+} tasks SEC(".maps");
+
+static inline int is_ours(struct bio *bio)
+{
+	return bio->bi_bdev->bd_disk->part0->bd_dev == device;
+}
+
+static inline struct account *account(void)
+{
+	u32 first = 0;
+	return map_lookup(&accounts, &first);
+}
+
+// A burst from the beginning of each period, then nothing until the next: what is seen stays in sequence.
+static inline int is_taken(struct account *own, u64 now)
+{
+	if (!period_taken)
+		return 1;
+	u64 period = now >> PERIOD_SHIFT;
+	if (own->period != period) {
+		own->period = period;
+		own->taken = 0;
+	}
+	if (own->taken >= period_taken)
+		return 0;
+	own->taken++;
+	return 1;
+}
+
+static inline struct record *reserve(struct account *own)
+{
+	struct record *record = ringbuf_reserve(&records, sizeof(*record), 0);
+	if (!record)
+		own->lost++;
+	return record;
+}
+
+static inline void submit(struct record *record, struct account *own)
+{
+	u64 how = NO_WAKEUP;
+	if (wake_every && ++own->quiet >= wake_every) {
+		own->quiet = 0;
+		how = FORCE_WAKEUP;
+	}
+	ringbuf_submit(record, how);
+}
+
+static inline u16 priority(struct bio *bio)
+{
+	if (bio->bi_ioprio)
+		return bio->bi_ioprio;
+	return current_task()->io_context->ioprio;
+}
+
+static inline void fill(struct record *record, struct bio *bio, u64 now)
+{
+	u32 opf = bio->bi_opf;
+	u64 ids = current_pid_tgid();
+	record->at = now;
+	record->arrived = now;
+	record->sector = bio->bi_iter.bi_sector;
+	record->bytes = bio->bi_iter.bi_size;
+	record->task = ids;
+	record->group = ids >> 32;
+	record->priority = priority(bio);
+	record->op = opf;
+	record->flags = HAS(opf, __REQ_SYNC) * SYNC | HAS(opf, __REQ_META) * META | HAS(opf, __REQ_FUA) * FUA |
+			HAS(opf, __REQ_PREFLUSH) * PREFLUSH | HAS(opf, __REQ_RAHEAD) * AHEAD;
+	record->kind = ARRIVED;
+	record->failed = 0;
+	current_comm(record->comm, sizeof(record->comm));
+}
+
+SEC("tp_btf/block_bio_queue")
+int bio_queue(u64 *arguments)
+{
+	struct bio *bio = (void *)arguments[0];
+	if (!is_ours(bio))
+		return 0;
+	struct account *own = account();
+	if (!own)
+		return 0;
+	own->arrived++;
+	u64 now = ktime_get_ns();
+	if (!is_taken(own, now)) {
+		own->skipped++;
+		return 0;
+	}
+	struct record *record = reserve(own);
+	if (!record)
+		return 0;
+	fill(record, bio, now);
+	if (completions) {
+		u64 key = (u64)bio;
+		if (map_update(&under_way, &key, record, 0))
+			own->lost++;
+	}
+	if (exits) {
+		u8 seen = 1;
+		if (!map_lookup(&tasks, &record->task))
+			map_update(&tasks, &record->task, &seen, 0);
+	}
+	submit(record, own);
+	return 0;
+}
+
+static inline void completed(struct bio *bio, int failed, struct account *own)
+{
+	u64 key = (u64)bio;
+	struct record *begun = map_lookup(&under_way, &key);
+	if (!begun)
+		return;
+	struct record *record = reserve(own);
+	if (record) {
+		*record = *begun;
+		record->at = ktime_get_ns();
+		record->kind = COMPLETED;
+		record->failed = failed;
+		submit(record, own);
+	}
+	map_delete(&under_way, &key);
+}
+
+SEC("tp_btf/block_bio_complete")
+int bio_complete(u64 *arguments)
+{
+	struct bio *bio = (void *)arguments[1];
+	struct account *own = account();
+	if (own && is_ours(bio))
+		completed(bio, bio->bi_status != 0, own);
+	return 0;
+}
+
+SEC("tp_btf/block_rq_complete")
+int request_complete(u64 *arguments)
+{
+	struct bio *bio = ((struct request *)arguments[0])->bio;
+	int failed = (u8)arguments[1] != 0;
+	u32 left = arguments[2];
+	struct account *own = account();
+	if (!own || !bio || !is_ours(bio))
+		return 0;
+	for (int i = 0; i < BIOS_MAX && bio; i++) {
+		u32 size = bio->bi_iter.bi_size;
+		if (size > left)
+			break;
+		left -= size;
+		completed(bio, failed, own);
+		bio = bio->bi_next;
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int process_exit(u64 *arguments)
+{
+	struct task_struct *task = (void *)arguments[0];
+	u32 pid = task->pid;
+	struct account *own = account();
+	if (!own || !map_lookup(&tasks, &pid))
+		return 0;
+	map_delete(&tasks, &pid);
+	struct record *record = reserve(own);
+	if (!record)
+		return 0;
+	__builtin_memset(record, 0, sizeof(*record));
+	record->at = ktime_get_ns();
+	record->task = pid;
+	record->group = task->tgid;
+	record->kind = EXITED;
+	submit(record, own);
+	return 0;
+}
+
+SEC("license") char licence[] = "GPL";

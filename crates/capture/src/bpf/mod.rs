@@ -1,0 +1,151 @@
+//! By a BPF program at the tracepoints of submissions.
+//!
+//! The program and its maps are held by descriptors of this process alone: nothing is pinned, so the kernel takes
+//! everything down when the process ends, however it ends.
+
+mod record;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use aya::maps::{MapData, PerCpuArray, RingBuf};
+use aya::programs::BtfTracePoint;
+use aya::util::nr_cpus;
+use aya::{Btf, Ebpf, EbpfError, EbpfLoader};
+use rustix::event::{Timespec, epoll};
+
+use crate::error::Error;
+use crate::event::Batch;
+use crate::source::{Counts, Options, Source, Way};
+use record::RECORD_BYTES;
+
+/// What is loaded: GPL-2.0-only, with its source inside. See `bpf/README.md`.
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/block.bpf.o");
+
+/// `PERIOD_SHIFT` of the program.
+const PERIOD_SHIFT: u32 = 27;
+
+/// What the kernel's ring buffer keeps with each record, in bytes.
+const RECORD_HEADER: usize = 8;
+
+const PERMISSION: &str = "root, or CAP_BPF and CAP_PERFMON";
+
+/// `struct account` of the program: submissions that arrived, were skipped, were lost; then its own notes.
+type Account = [u64; 5];
+
+/// The program at its tracepoints.
+pub(crate) struct Bpf {
+    ring: RingBuf<MapData>,
+    accounts: PerCpuArray<MapData, Account>,
+    /// Ready when the program woke us: not, as a level-triggered wait would have it, when there is anything at all.
+    woken: OwnedFd,
+    /// Holds the programs and their links.
+    _ebpf: Ebpf,
+}
+
+impl Bpf {
+    /// Attaches to what the disk of that number is asked.
+    pub(crate) fn open((major, minor): (u32, u32), options: &Options) -> Result<Self, Error> {
+        let btf = Btf::from_sys_fs()
+            .map_err(|error| Error::kernel("reading the kernel's types (/sys/kernel/btf/vmlinux)", error))?;
+        let mut ebpf = load(&btf, major << 20 | minor, options)?;
+        let wanted = [
+            ("process_exit", "sched_process_exit", options.exits),
+            ("bio_complete", "block_bio_complete", options.completions),
+            ("request_complete", "block_rq_complete", options.completions),
+            ("bio_queue", "block_bio_queue", true),
+        ];
+        for (program, tracepoint, _) in wanted.into_iter().filter(|&(.., is_wanted)| is_wanted) {
+            attach(&mut ebpf, program, tracepoint, &btf)?;
+        }
+        let ring = RingBuf::try_from(map(&mut ebpf, "records")?)
+            .map_err(|error| Error::kernel("mapping the BPF ring buffer", error))?;
+        let accounts = PerCpuArray::try_from(map(&mut ebpf, "accounts")?)
+            .map_err(|error| Error::kernel("opening the BPF counters", error))?;
+        let woken = wait_on(&ring).map_err(|error| Error::io("waiting for a BPF ring buffer", error))?;
+        Ok(Self { ring, accounts, woken, _ebpf: ebpf })
+    }
+}
+
+fn load(btf: &Btf, device: u32, options: &Options) -> Result<Ebpf, Error> {
+    let processors = nr_cpus().unwrap_or(1) as u32;
+    let ring_bytes = options.ring_bytes.clamp(1 << 16, 1 << 30).next_power_of_two();
+    let per_period = |rate: u32| (u64::from(rate) << PERIOD_SHIFT).div_ceil(1_000_000_000) as u32;
+    let period_taken = options.rate_max.map_or(0, |rate| per_period(rate).max(1));
+    let wake_every = ring_bytes / 2 / (RECORD_BYTES + RECORD_HEADER) as u32 / processors;
+    EbpfLoader::new()
+        .btf(Some(btf))
+        .override_global("device", &device, true)
+        .override_global("completions", &u32::from(options.completions), true)
+        .override_global("exits", &u32::from(options.exits), true)
+        .override_global("period_taken", &period_taken, true)
+        .override_global("wake_every", &wake_every.max(1), true)
+        .map_max_entries("records", ring_bytes)
+        .load(OBJECT)
+        .map_err(|error| refused("making BPF maps", error))
+}
+
+fn attach(ebpf: &mut Ebpf, name: &str, tracepoint: &str, btf: &Btf) -> Result<(), Error> {
+    let program = ebpf.program_mut(name).and_then(|program| <&mut BtfTracePoint>::try_from(program).ok());
+    let Some(program) = program else { unreachable!("the object has the program {name}") };
+    let what = || format!("a BPF program at the tracepoint {tracepoint}");
+    program.load(tracepoint, btf).map_err(|error| refused(&format!("loading {}", what()), error.into()))?;
+    let attached = program.attach();
+    attached.map(drop).map_err(|error| refused(&format!("attaching {}", what()), error.into()))
+}
+
+fn map(ebpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, Error> {
+    ebpf.take_map(name).ok_or_else(|| Error::kernel(format!("BPF map {name}"), "is missing from the object"))
+}
+
+/// Tells a lack of leave from a lack of ability.
+fn refused(what: &str, error: EbpfError) -> Error {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    let mut said = Vec::new();
+    while let Some(current) = cause {
+        let system = current.downcast_ref::<io::Error>();
+        if system.is_some_and(|system| system.kind() == io::ErrorKind::PermissionDenied) {
+            return Error::Permission { what: what.to_owned(), needs: PERMISSION };
+        }
+        said.push(current.to_string());
+        cause = current.source();
+    }
+    said.dedup();
+    Error::kernel(what, said.join(": "))
+}
+
+fn wait_on(ring: &RingBuf<MapData>) -> io::Result<OwnedFd> {
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let when = epoll::EventFlags::IN | epoll::EventFlags::ET;
+    epoll::add(&epoll, ring.as_fd(), epoll::EventData::new_u64(0), when)?;
+    Ok(epoll)
+}
+
+impl Source for Bpf {
+    fn take(&mut self, batch: &mut Batch, patience: Duration) -> Result<(), Error> {
+        if !patience.is_zero() {
+            let mut ready = Vec::with_capacity(1);
+            let patience = Timespec::try_from(patience).ok();
+            match epoll::wait(&self.woken, rustix::buffer::spare_capacity(&mut ready), patience.as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(Error::io("waiting for a BPF ring buffer", error.into())),
+            }
+        }
+        while let Some(bytes) = self.ring.next() {
+            record::take(&bytes, batch);
+        }
+        Ok(())
+    }
+
+    fn counts(&self) -> Result<Counts, Error> {
+        let accounts =
+            self.accounts.get(&0, 0).map_err(|error| Error::kernel("reading the BPF counters", error))?;
+        let sum = |field: usize| accounts.iter().map(|account| account[field]).sum();
+        Ok(Counts { arrived: sum(0), skipped: sum(1), lost: sum(2) })
+    }
+
+    fn way(&self) -> Way {
+        Way::Bpf
+    }
+}

@@ -1,0 +1,50 @@
+//! A source for tests: says what it is told to say.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::event::Batch;
+use crate::source::{Counts, Source, Way};
+
+/// Gives prepared batches, one a call, and then nothing.
+#[derive(Clone, Default, Debug)]
+pub struct Fake {
+    batches: VecDeque<Batch>,
+    counts: Counts,
+}
+
+impl Fake {
+    /// Gives these.
+    #[must_use]
+    pub fn new(batches: impl IntoIterator<Item = Batch>) -> Self {
+        Self { batches: batches.into_iter().collect(), counts: Counts::default() }
+    }
+
+    /// Claims to have left out and lost so many.
+    #[must_use]
+    pub const fn missing(mut self, skipped: u64, lost: u64) -> Self {
+        (self.counts.skipped, self.counts.lost) = (skipped, lost);
+        self.counts.arrived += skipped;
+        self
+    }
+}
+
+impl Source for Fake {
+    fn take(&mut self, batch: &mut Batch, _patience: Duration) -> Result<(), Error> {
+        let next = self.batches.pop_front().unwrap_or_default();
+        self.counts.arrived += next.arrivals.len() as u64;
+        batch.arrivals.extend(next.arrivals);
+        batch.completed.extend(next.completed);
+        batch.exited.extend(next.exited);
+        Ok(())
+    }
+
+    fn counts(&self) -> Result<Counts, Error> {
+        Ok(self.counts)
+    }
+
+    fn way(&self) -> Way {
+        Way::Fake
+    }
+}

@@ -1,0 +1,71 @@
+//! A loop device on a file in memory, for the tests that need a live kernel.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// `O_DIRECT` of Linux on the machines that have BPF here.
+const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
+
+/// A loop device, detached when this is dropped.
+pub struct Loop {
+    pub path: PathBuf,
+    file: PathBuf,
+}
+
+impl Loop {
+    /// Of that many bytes; `None`, said aloud, where this test may not have one.
+    pub fn new(bytes: u64) -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: not root, so there is no loop device to look at");
+            return None;
+        }
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let file = PathBuf::from(format!("/dev/shm/dwell-capture-{}-{number}", std::process::id()));
+        File::create_new(&file).unwrap().set_len(bytes).unwrap();
+        let output = Command::new("losetup").args(["--find", "--show"]).arg(&file).output();
+        let path = output.ok().filter(|output| output.status.success());
+        let Some(path) = path.map(|output| String::from_utf8(output.stdout).unwrap()) else {
+            fs::remove_file(&file).unwrap();
+            eprintln!("SKIPPED: this machine gives no loop device");
+            return None;
+        };
+        Some(Self { path: PathBuf::from(path.trim()), file })
+    }
+
+    /// For reading and writing past the page cache.
+    pub fn open(&self) -> File {
+        OpenOptions::new().read(true).write(true).custom_flags(O_DIRECT).open(&self.path).unwrap()
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("--detach").arg(&self.path).status();
+        let _ = fs::remove_file(&self.file);
+    }
+}
+
+/// Memory that direct I/O takes: 4 KiB, aligned.
+#[repr(align(4096))]
+pub struct Page(pub [u8; 4096]);
+
+/// Reads the 4 KiB at that page of the device.
+pub fn read(file: &File, page: u64) {
+    let mut data = Page([0; 4096]);
+    file.read_exact_at(&mut data.0, page * 4096).unwrap();
+}
+
+/// Writes the 4 KiB at that page of the device.
+pub fn write(file: &File, page: u64) {
+    file.write_all_at(&Page([7; 4096]).0, page * 4096).unwrap();
+}
+
+/// Sets an attribute of the device's queue.
+pub fn set(device: &Path, attribute: &str, value: &str) {
+    let name = device.file_name().unwrap().to_str().unwrap();
+    fs::write(format!("/sys/block/{name}/queue/{attribute}"), value).unwrap();
+}

@@ -1,0 +1,128 @@
+//! On the running kernel. Loudly skipped where there is no root or no BPF.
+
+mod common;
+
+use std::time::Duration;
+
+use capture::{Arrival, Batch, Capture, Error, Options, Source, Way};
+use common::{Loop, read, set, write};
+use elevator::{Op, Sector, Sectors};
+
+/// Opens a capture, or says why this kernel does not allow it.
+fn open(device: &Loop, options: &Options) -> Option<Capture> {
+    match Capture::open(&device.path, options) {
+        Ok(capture) => Some(capture),
+        Err(error @ (Error::Permission { .. } | Error::Kernel { .. })) => {
+            eprintln!("SKIPPED: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn bpf() -> Options {
+    Options { way: Some(Way::Bpf), ..Options::default() }
+}
+
+/// What this thread asked for, as the device may also be looked at by others (udev).
+fn mine(batch: &Batch) -> Vec<Arrival> {
+    let task = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+    batch.arrivals.iter().filter(|arrival| arrival.process.is_some_and(|p| p.task == task)).copied().collect()
+}
+
+#[test]
+fn each_submission_is_seen_with_its_task_under_none_and_under_a_scheduler() {
+    let Some(device) = Loop::new(16 << 20) else { return };
+    for scheduler in ["none", "mq-deadline"] {
+        set(&device.path, "scheduler", scheduler);
+        let Some(mut capture) = open(&device, &Options { completions: true, ..bpf() }) else { return };
+        let file = device.open();
+        (0..50).for_each(|page| read(&file, page * 7));
+        write(&file, 3);
+        let mut batch = Batch::default();
+        capture.take(&mut batch, Duration::ZERO).unwrap();
+        let seen = mine(&batch);
+        assert_eq!(seen.len(), 51, "under {scheduler}");
+        for (page, arrival) in (0..50).zip(&seen) {
+            assert_eq!(
+                (arrival.op, arrival.start, arrival.sectors),
+                (Op::Read, Sector(page * 56), Sectors(8))
+            );
+        }
+        assert_eq!((seen[50].op, seen[50].start, seen[50].flags.sync), (Op::Write, Sector(24), true));
+        assert_eq!(seen[0].process.unwrap().group, std::process::id());
+        assert!(seen.windows(2).all(|two| two[0].at <= two[1].at));
+        let completed = batch.completed.iter().filter(|c| seen.contains(&c.arrival)).count();
+        assert_eq!(completed, 51, "under {scheduler}");
+        assert!(batch.completed.iter().all(|c| c.at > c.arrival.at && !c.failed));
+        let counts = capture.counts().unwrap();
+        assert_eq!((counts.skipped, counts.lost), (0, 0));
+        assert!(counts.arrived >= 51);
+    }
+}
+
+#[test]
+fn other_devices_are_not_seen() {
+    let (Some(device), Some(other)) = (Loop::new(1 << 20), Loop::new(1 << 20)) else { return };
+    let Some(mut capture) = open(&device, &bpf()) else { return };
+    let file = other.open();
+    (0..50).for_each(|page| read(&file, page));
+    let mut batch = Batch::default();
+    capture.take(&mut batch, Duration::ZERO).unwrap();
+    assert_eq!(mine(&batch), []);
+}
+
+#[test]
+fn above_the_rate_bursts_are_seen_whole_and_the_rest_is_counted() {
+    let Some(device) = Loop::new(16 << 20) else { return };
+    let Some(mut capture) = open(&device, &Options { rate_max: Some(100), ..bpf() }) else { return };
+    let file = device.open();
+    (0..2_000).for_each(|page| read(&file, page));
+    let mut batch = Batch::default();
+    capture.take(&mut batch, Duration::ZERO).unwrap();
+    let counts = capture.counts().unwrap();
+    assert!(counts.skipped > 0 && counts.lost == 0, "{counts:?}");
+    assert_eq!(counts.arrived - counts.skipped, batch.arrivals.len() as u64);
+    let seen = mine(&batch);
+    let in_sequence = seen.windows(2).filter(|two| two[1].start == two[0].start + Sectors(8)).count();
+    assert!(in_sequence * 10 >= (seen.len() - 1) * 8, "{in_sequence} of {}", seen.len());
+}
+
+#[test]
+fn what_nobody_fetches_in_time_is_counted_as_lost() {
+    let Some(device) = Loop::new(16 << 20) else { return };
+    let options = Options { ring_bytes: 1 << 16, rate_max: None, ..bpf() };
+    let Some(mut capture) = open(&device, &options) else { return };
+    let file = device.open();
+    (0..2_000).for_each(|page| read(&file, page));
+    let mut batch = Batch::default();
+    capture.take(&mut batch, Duration::ZERO).unwrap();
+    let counts = capture.counts().unwrap();
+    assert!(counts.lost > 0, "{counts:?}");
+    assert_eq!(counts.arrived, counts.lost + batch.arrivals.len() as u64);
+}
+
+#[test]
+fn a_task_that_asked_and_ended_is_told_of() {
+    let Some(device) = Loop::new(1 << 20) else { return };
+    let Some(mut capture) = open(&device, &Options { exits: true, ..bpf() }) else { return };
+    let file = device.open();
+    let task = std::thread::spawn(move || {
+        read(&file, 1);
+        rustix::thread::gettid().as_raw_nonzero().get() as u32
+    });
+    let task = task.join().unwrap();
+    let mut batch = Batch::default();
+    for _ in 0..50 {
+        capture.take(&mut batch, Duration::from_millis(20)).unwrap();
+    }
+    assert_eq!(batch.exited.iter().filter(|process| process.task == task).count(), 1);
+}
+
+#[test]
+fn what_is_no_block_device_is_refused() {
+    for (path, says) in [("/dev/null", "is no block device"), ("/dev/dwell-nothing", "No such file")] {
+        let error = Capture::open(path.as_ref(), &Options::default()).err().unwrap().to_string();
+        assert!(error.contains(says) && error.contains(path), "{error}");
+    }
+}
