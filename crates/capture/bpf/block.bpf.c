@@ -82,13 +82,13 @@ const volatile u32 wake_every;	 // wake the reader after so many records of a pr
 #define PERIOD_SHIFT 27 // 134 ms
 #define BIOS_MAX 128	// of a request: as many as a request has segments, by default
 
-enum kind { ARRIVED, COMPLETED, EXITED };
+enum kind { COMPLETED = 1, EXITED = 2 };
 enum flag { SYNC = 1, META = 2, FUA = 4, PREFLUSH = 8, AHEAD = 16 };
 
 // The same in src/bpf/record.rs.
-struct record {
+struct arrival {
 	u64 at;
-	u64 arrived;
+	u64 bio;
 	u64 sector;
 	u32 bytes;
 	u32 task;
@@ -96,10 +96,16 @@ struct record {
 	u16 priority;
 	u8 op;
 	u8 flags;
-	u8 kind;
-	u8 failed;
-	u8 unused[6];
+	u8 unused[8];
 	char comm[16];
+};
+
+// Of a submission that came back, or of a task that ended.
+struct end {
+	u64 at;
+	u64 whose; // the bio, or group << 32 | task
+	u32 kind;
+	u32 failed;
 };
 
 struct account {
@@ -124,19 +130,23 @@ struct {
 	struct account *value;
 } accounts SEC(".maps");
 
-struct {
-	UINT(type, 1); // hash
-	UINT(max_entries, 1 << 14);
-	u64 *key;
-	struct record *value;
-} under_way SEC(".maps");
-
+// Which submissions were reported, while not all are.
 struct {
 	UINT(type, 9); // hash that forgets the least recently used
+	UINT(max_entries, 1 << 14);
+	u64 *key;
+	u8 *value;
+} reported SEC(".maps");
+
+struct {
+	UINT(type, 9);
 	UINT(max_entries, 1 << 12);
 	u32 *key;
 	u8 *value;
 } tasks SEC(".maps");
+
+// Until then, not everything is reported.
+volatile u64 sparse_until;
 
 static inline int is_ours(struct bio *bio)
 {
@@ -159,28 +169,44 @@ static inline int is_taken(struct account *own, u64 now)
 		own->period = period;
 		own->taken = 0;
 	}
-	if (own->taken >= period_taken)
+	if (own->taken >= period_taken) {
+		u64 until = (period + 2) << PERIOD_SHIFT;
+		if (sparse_until < until)
+			sparse_until = until;
 		return 0;
+	}
 	own->taken++;
 	return 1;
 }
 
-static inline struct record *reserve(struct account *own)
+static inline void *reserve(struct account *own, u64 bytes)
 {
-	struct record *record = ringbuf_reserve(&records, sizeof(*record), 0);
+	void *record = ringbuf_reserve(&records, bytes, 0);
 	if (!record)
 		own->lost++;
 	return record;
 }
 
-static inline void submit(struct record *record, struct account *own)
+static inline void submit(void *record, struct account *own)
 {
 	u64 how = NO_WAKEUP;
-	if (wake_every && ++own->quiet >= wake_every) {
+	if (++own->quiet >= wake_every) {
 		own->quiet = 0;
 		how = FORCE_WAKEUP;
 	}
 	ringbuf_submit(record, how);
+}
+
+static inline void report_end(struct account *own, enum kind kind, u64 whose, int failed, u64 now)
+{
+	struct end *record = reserve(own, sizeof(*record));
+	if (!record)
+		return;
+	record->at = now;
+	record->whose = whose;
+	record->kind = kind;
+	record->failed = failed;
+	submit(record, own);
 }
 
 static inline u16 priority(struct bio *bio)
@@ -190,12 +216,12 @@ static inline u16 priority(struct bio *bio)
 	return current_task()->io_context->ioprio;
 }
 
-static inline void fill(struct record *record, struct bio *bio, u64 now)
+static inline void fill(struct arrival *record, struct bio *bio, u64 now)
 {
 	u32 opf = bio->bi_opf;
 	u64 ids = current_pid_tgid();
 	record->at = now;
-	record->arrived = now;
+	record->bio = (u64)bio;
 	record->sector = bio->bi_iter.bi_sector;
 	record->bytes = bio->bi_iter.bi_size;
 	record->task = ids;
@@ -204,8 +230,6 @@ static inline void fill(struct record *record, struct bio *bio, u64 now)
 	record->op = opf;
 	record->flags = HAS(opf, __REQ_SYNC) * SYNC | HAS(opf, __REQ_META) * META | HAS(opf, __REQ_FUA) * FUA |
 			HAS(opf, __REQ_PREFLUSH) * PREFLUSH | HAS(opf, __REQ_RAHEAD) * AHEAD;
-	record->kind = ARRIVED;
-	record->failed = 0;
 	current_comm(record->comm, sizeof(record->comm));
 }
 
@@ -224,39 +248,30 @@ int bio_queue(u64 *arguments)
 		own->skipped++;
 		return 0;
 	}
-	struct record *record = reserve(own);
+	struct arrival *record = reserve(own, sizeof(*record));
 	if (!record)
 		return 0;
 	fill(record, bio, now);
-	if (completions) {
+	u8 seen = 1;
+	if (completions && now < sparse_until) {
 		u64 key = (u64)bio;
-		if (map_update(&under_way, &key, record, 0))
-			own->lost++;
+		map_update(&reported, &key, &seen, 0);
 	}
 	if (exits) {
-		u8 seen = 1;
-		if (!map_lookup(&tasks, &record->task))
-			map_update(&tasks, &record->task, &seen, 0);
+		u32 task = record->task;
+		if (!map_lookup(&tasks, &task))
+			map_update(&tasks, &task, &seen, 0);
 	}
 	submit(record, own);
 	return 0;
 }
 
-static inline void completed(struct bio *bio, int failed, struct account *own)
+static inline void completed(struct account *own, struct bio *bio, int failed, u64 now)
 {
 	u64 key = (u64)bio;
-	struct record *begun = map_lookup(&under_way, &key);
-	if (!begun)
+	if (now < sparse_until && map_delete(&reported, &key))
 		return;
-	struct record *record = reserve(own);
-	if (record) {
-		*record = *begun;
-		record->at = ktime_get_ns();
-		record->kind = COMPLETED;
-		record->failed = failed;
-		submit(record, own);
-	}
-	map_delete(&under_way, &key);
+	report_end(own, COMPLETED, key, failed, now);
 }
 
 SEC("tp_btf/block_bio_complete")
@@ -265,7 +280,7 @@ int bio_complete(u64 *arguments)
 	struct bio *bio = (void *)arguments[1];
 	struct account *own = account();
 	if (own && is_ours(bio))
-		completed(bio, bio->bi_status != 0, own);
+		completed(own, bio, bio->bi_status != 0, ktime_get_ns());
 	return 0;
 }
 
@@ -278,12 +293,13 @@ int request_complete(u64 *arguments)
 	struct account *own = account();
 	if (!own || !bio || !is_ours(bio))
 		return 0;
+	u64 now = ktime_get_ns();
 	for (int i = 0; i < BIOS_MAX && bio; i++) {
 		u32 size = bio->bi_iter.bi_size;
 		if (size > left)
 			break;
 		left -= size;
-		completed(bio, failed, own);
+		completed(own, bio, failed, now);
 		bio = bio->bi_next;
 	}
 	return 0;
@@ -295,18 +311,8 @@ int process_exit(u64 *arguments)
 	struct task_struct *task = (void *)arguments[0];
 	u32 pid = task->pid;
 	struct account *own = account();
-	if (!own || !map_lookup(&tasks, &pid))
-		return 0;
-	map_delete(&tasks, &pid);
-	struct record *record = reserve(own);
-	if (!record)
-		return 0;
-	__builtin_memset(record, 0, sizeof(*record));
-	record->at = ktime_get_ns();
-	record->task = pid;
-	record->group = task->tgid;
-	record->kind = EXITED;
-	submit(record, own);
+	if (own && !map_delete(&tasks, &pid))
+		report_end(own, EXITED, (u64)task->tgid << 32 | pid, 0, ktime_get_ns());
 	return 0;
 }
 

@@ -49,7 +49,7 @@ impl Source for Capture {
 }
 
 /// Major and minor number of a block device's node.
-fn number(path: &Path) -> Result<(u32, u32), Error> {
+pub(crate) fn number(path: &Path) -> Result<(u32, u32), Error> {
     let metadata = fs::metadata(path).map_err(|error| Error::device(path, error.to_string()))?;
     if !metadata.file_type().is_block_device() {
         return Err(Error::device(path, "is no block device"));

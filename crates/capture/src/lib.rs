@@ -26,6 +26,7 @@
 //! |---|---|
 //! | `event` | what is reported |
 //! | `source` | the trait of what reports, so that a test can be one ([`Fake`]) |
+//! | `topology` | which queue schedules what a device is asked |
 //! | `bpf` | by a BPF program (`bpf/`, GPL-2.0-only), without copying through files |
 
 mod bpf;
@@ -34,6 +35,7 @@ mod error;
 mod event;
 mod fake;
 mod source;
+pub mod topology;
 
 pub use capture::Capture;
 pub use error::Error;

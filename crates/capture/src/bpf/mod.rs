@@ -4,6 +4,7 @@
 //! everything down when the process ends, however it ends.
 
 mod record;
+mod under_way;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,7 +19,8 @@ use rustix::event::{Timespec, epoll};
 use crate::error::Error;
 use crate::event::Batch;
 use crate::source::{Counts, Options, Source, Way};
-use record::RECORD_BYTES;
+use record::{ARRIVAL_BYTES, Record};
+use under_way::UnderWay;
 
 /// What is loaded: GPL-2.0-only, with its source inside. See `bpf/README.md`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/block.bpf.o");
@@ -40,6 +42,8 @@ pub(crate) struct Bpf {
     accounts: PerCpuArray<MapData, Account>,
     /// Ready when the program woke us: not, as a level-triggered wait would have it, when there is anything at all.
     woken: OwnedFd,
+    /// What waits for its completion, if completions are reported.
+    under_way: Option<UnderWay>,
     /// Holds the programs and their links.
     _ebpf: Ebpf,
 }
@@ -64,7 +68,8 @@ impl Bpf {
         let accounts = PerCpuArray::try_from(map(&mut ebpf, "accounts")?)
             .map_err(|error| Error::kernel("opening the BPF counters", error))?;
         let woken = wait_on(&ring).map_err(|error| Error::io("waiting for a BPF ring buffer", error))?;
-        Ok(Self { ring, accounts, woken, _ebpf: ebpf })
+        let under_way = options.completions.then(UnderWay::default);
+        Ok(Self { ring, accounts, woken, under_way, _ebpf: ebpf })
     }
 }
 
@@ -73,7 +78,7 @@ fn load(btf: &Btf, device: u32, options: &Options) -> Result<Ebpf, Error> {
     let ring_bytes = options.ring_bytes.clamp(1 << 16, 1 << 30).next_power_of_two();
     let per_period = |rate: u32| (u64::from(rate) << PERIOD_SHIFT).div_ceil(1_000_000_000) as u32;
     let period_taken = options.rate_max.map_or(0, |rate| per_period(rate).max(1));
-    let wake_every = ring_bytes / 2 / (RECORD_BYTES + RECORD_HEADER) as u32 / processors;
+    let wake_every = ring_bytes / 2 / (ARRIVAL_BYTES + RECORD_HEADER) as u32 / processors;
     EbpfLoader::new()
         .btf(Some(btf))
         .override_global("device", &device, true)
@@ -133,7 +138,18 @@ impl Source for Bpf {
             }
         }
         while let Some(bytes) = self.ring.next() {
-            record::take(&bytes, batch);
+            let Some(record) = Record::parse(&bytes) else { continue };
+            match (record, &mut self.under_way) {
+                (Record::Arrived(bio, arrival), under_way) => {
+                    batch.arrivals.push(arrival);
+                    under_way.iter_mut().for_each(|table| table.arrived(bio, arrival));
+                }
+                (Record::Completed { bio, at, failed }, Some(under_way)) => {
+                    batch.completed.extend(under_way.completed(bio, at, failed));
+                }
+                (Record::Completed { .. }, None) => {}
+                (Record::Exited(process), _) => batch.exited.push(process),
+            }
         }
         Ok(())
     }

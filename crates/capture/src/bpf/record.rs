@@ -2,44 +2,55 @@
 
 use elevator::{Flags, Op, Priority, PriorityClass, Process, Sector, Sectors, Time};
 
-use crate::event::{Arrival, Batch, Completed, Name};
+use crate::event::{Arrival, Name};
 
-/// Bytes of a record; the layout is `struct record` of `bpf/block.bpf.c`.
-pub(super) const RECORD_BYTES: usize = 64;
+/// Bytes of an arrival; the layout is `struct arrival` of `bpf/block.bpf.c`.
+pub(super) const ARRIVAL_BYTES: usize = 64;
+/// Bytes of `struct end`.
+const END_BYTES: usize = 24;
 
-const ARRIVED: u8 = 0;
-const COMPLETED: u8 = 1;
-const EXITED: u8 = 2;
+const COMPLETED: u32 = 1;
+const EXITED: u32 = 2;
 
-fn u32_at(bytes: &[u8; RECORD_BYTES], at: usize) -> u32 {
-    u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+/// The kernel's name of a submission under way: the address of its bio, used again when it is over.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Bio(u64);
+
+/// What the program tells.
+pub(super) enum Record {
+    Arrived(Bio, Arrival),
+    Completed { bio: Bio, at: Time, failed: bool },
+    Exited(Process),
 }
 
-fn u64_at(bytes: &[u8; RECORD_BYTES], at: usize) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_ne_bytes(word)
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).map_or(0, |b| u32::from_ne_bytes([b[0], b[1], b[2], b[3]]))
 }
 
-/// Adds a record to what happened. Commands that are no I/O (zone management, the device's own) are left out.
-pub(super) fn take(bytes: &[u8], batch: &mut Batch) {
-    let Ok(bytes) = <&[u8; RECORD_BYTES]>::try_from(bytes) else { return };
-    let at = Time::from_nanos(u64_at(bytes, 0));
-    let process = Process::thread(u32_at(bytes, 28), u32_at(bytes, 32));
-    match bytes[40] {
-        ARRIVED => batch.arrivals.extend(arrival(bytes, process)),
-        COMPLETED => {
-            let failed = bytes[41] != 0;
-            batch.completed.extend(arrival(bytes, process).map(|arrival| Completed { arrival, at, failed }));
+/// The program runs on little-endian machines alone, as it is built for them.
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}
+
+impl Record {
+    /// Reads one. `None` for commands that are no I/O (zone management, the device's own).
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
+        match (bytes.len(), u32_at(bytes, 16)) {
+            (ARRIVAL_BYTES, _) => Some(Self::Arrived(Bio(u64_at(bytes, 8)), arrival(bytes)?)),
+            (END_BYTES, COMPLETED) => Some(Self::Completed {
+                bio: Bio(u64_at(bytes, 8)),
+                at: Time::from_nanos(u64_at(bytes, 0)),
+                failed: u32_at(bytes, 20) != 0,
+            }),
+            (END_BYTES, EXITED) => Some(Self::Exited(Process::thread(u32_at(bytes, 8), u32_at(bytes, 12)))),
+            _ => None,
         }
-        EXITED => batch.exited.push(process),
-        _ => {}
     }
 }
 
-fn arrival(bytes: &[u8; RECORD_BYTES], process: Process) -> Option<Arrival> {
+fn arrival(bytes: &[u8]) -> Option<Arrival> {
     let mut name = [0; 16];
-    name.copy_from_slice(&bytes[48..]);
+    name.copy_from_slice(&bytes[48..ARRIVAL_BYTES]);
     let size = u32_at(bytes, 24);
     let flags = flags(bytes[39]);
     let op = match op(bytes[38])? {
@@ -48,13 +59,13 @@ fn arrival(bytes: &[u8; RECORD_BYTES], process: Process) -> Option<Arrival> {
     };
     let start = if op == Op::Flush { 0 } else { u64_at(bytes, 16) };
     Some(Arrival {
-        at: Time::from_nanos(u64_at(bytes, 8)),
+        at: Time::from_nanos(u64_at(bytes, 0)),
         op,
         start: Sector(start),
         sectors: Sectors::from_bytes(u64::from(size)),
         flags: Flags { preflush: flags.preflush && op != Op::Flush, ..flags },
         priority: priority(u16::from_ne_bytes([bytes[36], bytes[37]])),
-        process: Some(process),
+        process: Some(Process::thread(u32_at(bytes, 28), u32_at(bytes, 32))),
         name: Name::new(name),
     })
 }
