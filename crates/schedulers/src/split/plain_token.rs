@@ -73,7 +73,8 @@ pub struct PlainToken {
     buckets: BTreeMap<Account, Bucket>,
     /// Held calls, in order of entry.
     held: Vec<(Account, CallId)>,
-    /// Queued requests by submitter, each in order of arrival with its serial number.
+    /// Queued requests by submitter, each in order of arrival with its serial number. A submitter's list stays when it is
+    /// empty: so many submitters as a machine has processes with I/O.
     queues: BTreeMap<Account, VecDeque<(u64, RequestId)>>,
     queued: u32,
     head: Head,
@@ -120,12 +121,8 @@ impl PlainToken {
     }
 
     fn remove(&mut self, request: &Request) {
-        let account = submitter(request);
-        if let Some(queue) = self.queues.get_mut(&account) {
+        if let Some(queue) = self.queues.get_mut(&submitter(request)) {
             queue.retain(|&(_, id)| id != request.id);
-            if queue.is_empty() {
-                self.queues.remove(&account);
-            }
         }
         self.queued -= 1;
     }
@@ -148,7 +145,8 @@ impl Scheduler for PlainToken {
             return Decision::Idle;
         }
         let Some(account) = self.choose(now) else {
-            let until = self.queues.keys().filter_map(|&account| self.opens(account)).min();
+            let waiting = self.queues.iter().filter(|(_, queue)| !queue.is_empty());
+            let until = waiting.filter_map(|(&account, _)| self.opens(account)).min();
             let wake = if until.is_some() { Wake::Timer } else { Wake::Told };
             return Decision::Hold(Hold { until, wake, reason: HoldReason::NoToken });
         };

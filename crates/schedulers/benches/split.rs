@@ -1,0 +1,122 @@
+//! What a split policy costs above the block layer: nanoseconds per system call (entered + returned), per dirtied page
+//! (dirtied + submitted), and per request with causes (insert + next + completed), with 8 accounts.
+//!
+//! `cargo bench -p schedulers --bench split`. Each figure is the lowest tenth of 100 rounds and includes the bench's own
+//! work, which is some 5 ns. Requests are measured with 128 queued.
+
+use std::time::Instant;
+
+use elevator::model::Random;
+use elevator::queue::Requests;
+use elevator::split::{Account, CallId, CallKind, File, Page, SystemCall, Terms, Verdict};
+use elevator::{
+    CauseSet, Decision, Device, Flags, LastDispatched, Op, Outcome, Priority, Process, Request, RequestId,
+    Scheduler, Sector, Sectors, Span, Time, View,
+};
+use schedulers::{Environment, Listing, Spec, registry};
+
+const ACCOUNTS: u32 = 8;
+const ROUNDS: usize = 100;
+const TURNS: u64 = 2_000;
+
+/// The lowest tenth of many short rounds: whatever else the machine does only ever adds.
+fn measure(mut turn: impl FnMut(u64)) -> f64 {
+    let mut nanos = Vec::with_capacity(ROUNDS);
+    for round in 0..ROUNDS as u64 {
+        let start = Instant::now();
+        (0..TURNS).for_each(|n| turn(round * TURNS + n));
+        nanos.push(start.elapsed().as_nanos() as f64 / TURNS as f64);
+    }
+    nanos.sort_by(f64::total_cmp);
+    nanos[ROUNDS / 10]
+}
+
+fn policy(name: &str) -> Box<dyn Scheduler + Send> {
+    let mut scheduler = Spec::parse(name).unwrap().build(&Environment::default()).unwrap();
+    let split = scheduler.split().expect("a split policy");
+    for n in 0..ACCOUNTS {
+        let priority = Priority { level: n as u8, ..Priority::default() };
+        split.account(Time::ZERO, Account(n), Terms { priority, ..Terms::default() });
+        split.causes(CauseSet(n), &[Account(n)]);
+    }
+    scheduler
+}
+
+fn calls(name: &str) -> f64 {
+    let mut scheduler = policy(name);
+    let split = scheduler.split().expect("a split policy");
+    measure(|n| {
+        let now = Time::from_nanos(n * 1_000);
+        let kind = CallKind::Write { file: File(n % 8), bytes: 4096 };
+        let call = SystemCall { id: CallId(0), account: Account(n as u32 % ACCOUNTS), kind };
+        if split.entered(now, &call) == Verdict::Hold {
+            while split.act(now).is_some() {}
+        }
+        split.returned(now, &call);
+    })
+}
+
+fn pages(name: &str) -> f64 {
+    let mut scheduler = policy(name);
+    let split = scheduler.split().expect("a split policy");
+    measure(|n| {
+        let now = Time::from_nanos(n * 1_000);
+        let set = CauseSet(n as u32 % ACCOUNTS);
+        let page = Page { file: File(n % 8), offset: n / 8 * 4096, bytes: 4096 };
+        split.dirtied(now, &page, set, None);
+        split.submitted(now, &page, set);
+    })
+}
+
+fn requests(name: &str) -> f64 {
+    let mut scheduler = policy(name);
+    let (mut slab, mut random) = (Requests::default(), Random::new(1));
+    let mut last_dispatched = None;
+    let mut insert = |scheduler: &mut dyn Scheduler, slab: &mut Requests, now: Time| {
+        let account = random.below(u64::from(ACCOUNTS)) as u32;
+        let id = slab.add(Request {
+            id: RequestId(0),
+            serial: 0,
+            op: if random.below(3) == 0 { Op::Write } else { Op::Read },
+            start: Sector(random.below(976_773_168)),
+            sectors: Sectors(8),
+            flags: Flags::default(),
+            priority: Priority::default(),
+            process: Some(Process::single(account)),
+            causes: Some(CauseSet(account)),
+            arrived: now,
+        });
+        scheduler.insert(now, &slab[id]);
+    };
+    for _ in 1..128 {
+        insert(&mut *scheduler, &mut slab, Time::ZERO);
+    }
+    let mut now = Time::ZERO;
+    measure(|_| {
+        insert(&mut *scheduler, &mut slab, now);
+        loop {
+            let device = Device { depth: 1, in_flight: 0, last_dispatched, positioning: None };
+            match scheduler.next(now, &View { requests: &slab, device }) {
+                Decision::Dispatch { id, .. } => {
+                    let r = slab.remove(id);
+                    last_dispatched =
+                        Some(LastDispatched { serial: r.serial, start: r.start, end: r.end(), at: now });
+                    now += Span::from_millis(1);
+                    scheduler.completed(now, &r, Outcome::Done);
+                    return;
+                }
+                Decision::Hold(hold) => now = hold.until.expect("nothing is in flight to wait for"),
+                Decision::Idle => panic!("requests are queued"),
+            }
+        }
+    })
+}
+
+fn main() {
+    println!("{:28} {:>10} {:>10} {:>10}", "ns", "call", "page", "request");
+    let split = || registry::all().filter(|listing| listing.is_split());
+    let wrapped = split().filter(|l| l.is_work_conserving()).map(|l| format!("stream({})", l.full_name()));
+    for name in split().map(Listing::full_name).chain(wrapped) {
+        println!("{name:28} {:10.0} {:10.0} {:10.0}", calls(&name), pages(&name), requests(&name));
+    }
+}
