@@ -119,13 +119,6 @@ impl PlainToken {
             .min()
             .map(|(_, account)| account)
     }
-
-    fn remove(&mut self, request: &Request) {
-        if let Some(queue) = self.queues.get_mut(&submitter(request)) {
-            queue.retain(|&(_, id)| id != request.id);
-        }
-        self.queued -= 1;
-    }
 }
 
 impl Scheduler for PlainToken {
@@ -136,7 +129,10 @@ impl Scheduler for PlainToken {
 
     fn merged(&mut self, _now: Time, _request: &Request, growth: Growth<'_>) {
         if let Some(absorbed) = growth.absorbed {
-            self.remove(absorbed);
+            if let Some(queue) = self.queues.get_mut(&submitter(absorbed)) {
+                queue.retain(|&(_, id)| id != absorbed.id);
+            }
+            self.queued -= 1;
         }
     }
 
@@ -150,11 +146,10 @@ impl Scheduler for PlainToken {
             let wake = if until.is_some() { Wake::Timer } else { Wake::Told };
             return Decision::Hold(Hold { until, wake, reason: HoldReason::NoToken });
         };
-        let Some(&(_, id)) = self.queues.get(&account).and_then(VecDeque::front) else {
-            return Decision::Idle;
-        };
+        let oldest = self.queues.get_mut(&account).and_then(VecDeque::pop_front);
+        let Some((_, id)) = oldest else { return Decision::Idle };
         let request = &view.requests[id];
-        self.remove(request);
+        self.queued -= 1;
         let cost = self.head.moves(request.start, request.sectors);
         if self.level == Level::Block
             && let Some(bucket) = self.buckets.get_mut(&account)
