@@ -44,13 +44,12 @@ use alloc::vec::Vec;
 use elevator::split::{Account, Action, CallId, CallKind, Page, Split, SystemCall, Terms, Verdict};
 use elevator::{
     Candidate, CauseSet, Decision, Growth, Hold, HoldReason, Op, Outcome, PriorityClass, Reason, Request,
-    RequestId, Scheduler, Sector, Side, Span, Time, Tunable, TuneError, Value, View, Wake, WorkConserving,
-    tunables,
+    RequestId, Scheduler, Side, Span, Time, Tunable, TuneError, Value, View, Wake, WorkConserving, tunables,
 };
 
+use super::lane::Lane;
 use super::ledger::Ledger;
 use crate::registry::{Listing, Make};
-use crate::sorted::{Key, SortedIndex};
 
 tunables! {
     /// What can be tuned.
@@ -88,9 +87,7 @@ struct Member {
     share: i64,
     /// Cost over share; comparable between accounts.
     service: i64,
-    reads: SortedIndex,
-    /// The sector behind its last read.
-    position: Sector,
+    reads: Lane,
     /// Reads in a row, each near the last.
     steps: u64,
     /// Why it is active: calls, dirty pages, requests queued and in flight.
@@ -104,12 +101,11 @@ const STRIDE: i64 = 840;
 const PAGE: i64 = 4096;
 
 impl Member {
-    const fn new(service: i64) -> Self {
+    fn new(service: i64) -> Self {
         Self {
             share: share(PriorityClass::BestEffort, 4),
             service,
-            reads: SortedIndex::new(),
-            position: Sector(0),
+            reads: Lane::default(),
             steps: 0,
             pending: 0,
             held: VecDeque::new(),
@@ -145,9 +141,8 @@ pub struct Afq {
     tunables: Tunables,
     ledger: Ledger,
     members: Vec<Member>,
-    writes: SortedIndex,
-    /// The sector behind the last write.
-    write_position: Sector,
+    writes: Lane,
+    queued_writes: u32,
     /// Writes sent since reads had a turn.
     writes_in_a_row: u64,
     turn: Option<Turn>,
@@ -184,6 +179,10 @@ impl Afq {
         first.unwrap_or_else(|| self.member(NOBODY))
     }
 
+    fn lane(&mut self, member: usize, op: Op) -> &mut Lane {
+        if op == Op::Read { &mut self.members[member].reads } else { &mut self.writes }
+    }
+
     /// The service of the least served active account.
     fn floor(&self) -> i64 {
         let active = self.members.iter().filter(|member| member.pending > 0);
@@ -216,12 +215,6 @@ impl Afq {
         left.then_some(turn.member)
     }
 
-    /// An account's next read in one-way sector order.
-    fn next_read(&self, member: usize) -> Option<RequestId> {
-        let Member { reads, position, .. } = &self.members[member];
-        reads.at_or_after(*position).or_else(|| reads.first())
-    }
-
     fn choose_read(&self, now: Time) -> Option<(usize, Reason)> {
         if let Some(member) = self.goes_on(now).filter(|&member| !self.members[member].reads.is_empty()) {
             return Some((member, Reason::SliceOwner));
@@ -231,17 +224,16 @@ impl Afq {
     }
 
     fn reads_wait(&self) -> bool {
-        self.queued as usize > self.writes.len()
+        self.queued > self.queued_writes
     }
 
     fn choose(&self, now: Time) -> Option<(RequestId, Reason)> {
         let reads_turn = self.writes_in_a_row >= self.tunables.batch || self.goes_on(now).is_some();
-        let write = self.writes.at_or_after(self.write_position).or_else(|| self.writes.first());
-        if let Some(id) = write.filter(|_| !reads_turn || !self.reads_wait()) {
+        if let Some(id) = self.writes.next().filter(|_| !reads_turn || !self.reads_wait()) {
             return Some((id, Reason::SectorOrder));
         }
         let (member, reason) = self.choose_read(now)?;
-        self.next_read(member).map(|id| (id, reason))
+        self.members[member].reads.next().map(|id| (id, reason))
     }
 
     /// Until when it would be worth waiting for the account whose turn it is.
@@ -271,23 +263,16 @@ impl WorkConserving for Afq {
         self.queued += 1;
         let member = self.queue_of(request);
         self.begins(member);
-        if request.op == Op::Read {
-            self.members[member].reads.insert(request);
-        } else {
-            self.writes.insert(request);
-        }
+        self.queued_writes += u32::from(request.op != Op::Read);
+        self.lane(member, request.op).insert(request);
     }
 
     fn merged(&mut self, _now: Time, request: &Request, growth: Growth<'_>) {
         let member = self.queue_of(request);
-        let index = if request.op == Op::Read { &mut self.members[member].reads } else { &mut self.writes };
-        if growth.was_start != request.start {
-            index.remove_key(Key::at(growth.was_start, request.serial));
-            index.insert(request);
-        }
-        if let Some(absorbed) = growth.absorbed {
-            index.remove(absorbed);
+        self.lane(member, request.op).merged(request, growth);
+        if growth.absorbed.is_some() {
             self.queued -= 1;
+            self.queued_writes -= u32::from(request.op != Op::Read);
             self.members[member].pending -= 1;
         }
     }
@@ -303,8 +288,8 @@ impl WorkConserving for Afq {
         let Self { ledger, members, .. } = self;
         ledger.dispatched(request, &mut |member, bytes| members[member].charge(bytes));
         if request.op != Op::Read {
-            self.writes.remove(request);
-            self.write_position = request.end();
+            self.writes.take(request);
+            self.queued_writes -= 1;
             self.writes_in_a_row += 1;
             return;
         }
@@ -313,10 +298,8 @@ impl WorkConserving for Afq {
         let Turn { began, sent, .. } = turn.unwrap_or(Turn { member: place, began: now, sent: 0 });
         self.turn = Some(Turn { member: place, began, sent: sent + 1 });
         let member = &mut self.members[place];
-        member.reads.remove(request);
-        let near = member.position.distance(request.start) <= self.tunables.near;
+        let near = member.reads.take(request) <= self.tunables.near;
         member.steps = if near { member.steps + 1 } else { 0 };
-        member.position = request.end();
     }
 
     fn completed(&mut self, now: Time, request: &Request, _outcome: Outcome) {

@@ -7,11 +7,12 @@
 //! | `split_deadline` | deadlines for fsync: what would be in its way is bled out first |
 //! | `split_token` | limits by account: charged when dirtied, corrected when sent, refunded when freed |
 //! | `plain_token` | the same limits at the block layer alone, and at the system call alone |
-//! | `ledger`, `cost`, `bucket` | what they share: who is charged what, what a request costs, debts |
+//! | `ledger`, `cost`, `bucket`, `lane` | what they share: who is charged what, what a request costs, debts, sector order |
 
 pub mod afq;
 pub mod bucket;
 pub mod cost;
+pub mod lane;
 pub mod ledger;
 pub mod plain_token;
 pub mod split_deadline;

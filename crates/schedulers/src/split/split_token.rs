@@ -36,14 +36,14 @@ use alloc::vec::Vec;
 
 use elevator::split::{Account, Action, CallId, CallKind, Page, Split, SystemCall, Terms, Verdict};
 use elevator::{
-    CauseSet, Decision, Growth, Hold, HoldReason, Op, Outcome, Reason, Request, RequestId, Scheduler, Sector,
-    Side, Span, Time, View, Wake, tunables,
+    CauseSet, Decision, Growth, Hold, HoldReason, Op, Outcome, Reason, Request, RequestId, Scheduler, Side,
+    Span, Time, View, Wake, tunables,
 };
 
 use super::bucket::Bucket;
+use super::lane::Lane;
 use super::ledger::Ledger;
 use crate::registry::{Listing, Make};
-use crate::sorted::{Key, SortedIndex};
 
 tunables! {
     /// What can be tuned.
@@ -72,8 +72,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
 struct Member {
     bucket: Bucket,
     held: VecDeque<CallId>,
-    reads: SortedIndex,
-    position: Sector,
+    reads: Lane,
     /// Whether its latest read was near the one before.
     sequential: bool,
 }
@@ -90,8 +89,7 @@ pub struct SplitToken {
     tunables: Tunables,
     ledger: Ledger,
     members: Vec<Member>,
-    writes: SortedIndex,
-    write_position: Sector,
+    writes: Lane,
     turn: (Who, u64),
     queued: u32,
     in_flight: u32,
@@ -105,8 +103,7 @@ impl Default for SplitToken {
             tunables: Tunables::default(),
             ledger: Ledger::default(),
             members: Vec::new(),
-            writes: SortedIndex::new(),
-            write_position: Sector(0),
+            writes: Lane::default(),
             turn: (Who::Writes, 0),
             queued: 0,
             in_flight: 0,
@@ -131,15 +128,19 @@ impl SplitToken {
         self.members.resize_with(self.ledger.accounts(), || Member {
             bucket: Bucket::new(now, None, saves),
             held: VecDeque::new(),
-            reads: SortedIndex::new(),
-            position: Sector(0),
+            reads: Lane::default(),
             sequential: false,
         });
     }
 
-    fn queue_of(&mut self, request: &Request) -> usize {
+    /// Where a request queues: a read with the first of its causes.
+    fn lane(&mut self, request: &Request) -> &mut Lane {
+        if request.op != Op::Read {
+            return &mut self.writes;
+        }
         let first = request.causes.and_then(|set| self.ledger.members(set).first().copied());
-        first.unwrap_or_else(|| self.member(NOBODY))
+        let place = first.unwrap_or_else(|| self.member(NOBODY));
+        &mut self.members[place].reads
     }
 
     fn may_read(&mut self, place: usize, now: Time) -> bool {
@@ -186,18 +187,13 @@ impl SplitToken {
     }
 
     fn send(&mut self, who: Who, view: &View<'_>, now: Time) -> Option<(RequestId, Reason)> {
-        let (index, position) = match who {
-            Who::Writes => (&mut self.writes, &mut self.write_position),
-            Who::Reads(place) => {
-                let Member { reads, position, .. } = &mut self.members[place];
-                (reads, position)
-            }
+        let lane = match who {
+            Who::Writes => &mut self.writes,
+            Who::Reads(place) => &mut self.members[place].reads,
         };
-        let id = index.at_or_after(*position).or_else(|| index.first())?;
+        let id = lane.next()?;
         let request = &view.requests[id];
-        index.remove(request);
-        let near = position.distance(request.start) <= self.tunables.near;
-        *position = request.end();
+        let near = lane.take(request) <= self.tunables.near;
         if let Who::Reads(place) = who {
             self.members[place].sequential = near;
         }
@@ -227,22 +223,12 @@ impl SplitToken {
 impl Scheduler for SplitToken {
     fn insert(&mut self, _now: Time, request: &Request) {
         self.queued += 1;
-        let place = self.queue_of(request);
-        let index = if request.op == Op::Read { &mut self.members[place].reads } else { &mut self.writes };
-        index.insert(request);
+        self.lane(request).insert(request);
     }
 
     fn merged(&mut self, _now: Time, request: &Request, growth: Growth<'_>) {
-        let place = self.queue_of(request);
-        let index = if request.op == Op::Read { &mut self.members[place].reads } else { &mut self.writes };
-        if growth.was_start != request.start {
-            index.remove_key(Key::at(growth.was_start, request.serial));
-            index.insert(request);
-        }
-        if let Some(absorbed) = growth.absorbed {
-            index.remove(absorbed);
-            self.queued -= 1;
-        }
+        self.lane(request).merged(request, growth);
+        self.queued -= u32::from(growth.absorbed.is_some());
     }
 
     fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
