@@ -8,6 +8,7 @@ mod compare;
 mod ctl;
 mod device;
 mod drives;
+mod duel;
 mod error;
 mod format;
 mod interrupt;
@@ -38,6 +39,9 @@ pub fn main() -> ExitCode {
 #[must_use]
 pub fn main_with(own: &'static [Listing]) -> ExitCode {
     let arguments = Arguments::parse();
+    if let Command::DuelPart { script } = &arguments.command {
+        return ExitCode::from(::duel::play(script));
+    }
     interrupt::listen();
     let catalogue = Catalogue::with(own).map_err(|taken| Error::Failed(taken.to_string()));
     match catalogue.and_then(|catalogue| run(&arguments, catalogue)) {
@@ -58,5 +62,7 @@ fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<(), Error> {
         Command::Reproduce(reproduce) => reproduce::run(reproduce),
         Command::Serve(serve) => serve::run(serve, catalogue),
         Command::Ctl(ctl) => ctl::run(ctl),
+        Command::Duel(arguments) => duel::run(arguments, catalogue),
+        Command::DuelPart { .. } => unreachable!("played before anything else"),
     }
 }

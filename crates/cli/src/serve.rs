@@ -130,7 +130,8 @@ fn store(path: PathBuf, size: u64, depth: u32) -> FileOptions {
     FileOptions { direct: false, depth, size: Some(size), ..FileOptions::new(path) }
 }
 
-fn schedulers(catalogue: Catalogue, environment: Environment) -> SchedulerFactory {
+/// Makes schedulers by name for a device that is served.
+pub(crate) fn schedulers(catalogue: Catalogue, environment: Environment) -> SchedulerFactory {
     Arc::new(move |name| {
         let spec = Spec::parse_in(catalogue, name)
             .and_then(Spec::at_the_block)

@@ -16,7 +16,7 @@ use crate::ServeError;
 use crate::backend::Geometry;
 use crate::buffer::LARGEST;
 use crate::fuse::{Mount, unmount};
-use crate::loop_device::{LoopDevice, QueueSettings};
+use crate::loop_device::{Lifetime, LoopDevice, QueueSettings};
 
 /// How long a detached device may take to be gone before somebody is said to use it.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 pub struct AttachOptions {
     /// Where mount points and records are kept, so that what a killed server left can be found.
     pub runtime: PathBuf,
+    /// Only the file: whoever asked attaches loop devices of their own to it, and detaches them before the server ends.
+    pub only_file: bool,
     /// Requests that the loop device has under way at once; at least 4, which is the kernel's least.
     pub nr_requests: u32,
     /// Read-ahead of the loop device in KiB. Linux: 128 for most disks, but 2560 for these unless it is set.
@@ -39,6 +41,7 @@ impl Default for AttachOptions {
     fn default() -> Self {
         Self {
             runtime: PathBuf::from("/run/dwell"),
+            only_file: false,
             nr_requests: 128,
             read_ahead_kb: 128,
             max_sectors_kb: 512,
@@ -89,10 +92,15 @@ impl Attachment {
         Ok((Self { options: options.clone(), record_path, record, _mount: mount }, connection))
     }
 
-    /// Attaches the loop device. The file must be served.
+    /// Attaches the loop device, unless only the file is wanted; the path of what there is. The file must be served.
     pub(crate) fn attach(&mut self, geometry: &Geometry) -> Result<PathBuf, ServeError> {
         let failed = |source| ServeError::io("attaching a loop device (CAP_SYS_ADMIN)", source);
-        let mut device = LoopDevice::attach(&self.record.mount, geometry.block_bytes).map_err(failed)?;
+        if self.options.only_file {
+            return Ok(self.record.mount.clone());
+        }
+        let lifetime = Lifetime::UntilDetached;
+        let (mut device, _) =
+            LoopDevice::attach(&self.record.mount, geometry.block_bytes, lifetime).map_err(failed)?;
         let path = device.path();
         self.record.device = Some(device.clone());
         write(&self.record_path, &self.record).map_err(failed)?;

@@ -45,6 +45,7 @@ pub use buffer::{Buffer, Pool};
 pub use clock::Clock;
 pub use device::{Answer, Ask, Device, News, Woken};
 pub use error::ServeError;
+pub use loop_device::{Lifetime, LoopDevice, QueueSettings};
 pub use nbd::{Nbd, NbdOptions};
 pub use poller::Interest;
 pub use realtime::Punctuality;

@@ -17,7 +17,8 @@ const LOOP_CONFIGURE: libc::c_ulong = 0x4c0a;
 const LOOP_CLR_FD: libc::c_ulong = 0x4c01;
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4c82;
 
-/// Partitions are looked for; the file is used past the page cache.
+/// It ends when nobody has it open; partitions are looked for; the file is used past the page cache.
+const LO_FLAGS_AUTOCLEAR: u32 = 4;
 const LO_FLAGS_PARTSCAN: u32 = 8;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
 
@@ -53,24 +54,37 @@ struct LoopConfig {
 
 /// What a queue attribute was before, to be restored: these settings outlive the attachment.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Before {
+struct Before {
     attributes: Vec<(String, String)>,
 }
 
 /// An attached loop device.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct LoopDevice {
+pub struct LoopDevice {
     number: u32,
     before: Before,
 }
 
+/// How long a loop device stays attached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lifetime {
+    /// Until it is asked to be detached, whoever uses it.
+    UntilDetached,
+    /// Until nobody has it open: it goes with the process that attached it, however that ends.
+    UntilClosed,
+}
+
 /// How the device's queue is set up.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct QueueSettings {
-    pub(crate) rotational: bool,
-    pub(crate) nr_requests: u32,
-    pub(crate) read_ahead_kb: u32,
-    pub(crate) max_sectors_kb: u32,
+pub struct QueueSettings {
+    /// Whether the disk beneath turns.
+    pub rotational: bool,
+    /// Requests under way at once, at least 4, which is the kernel's least.
+    pub nr_requests: u32,
+    /// Read-ahead in KiB.
+    pub read_ahead_kb: u32,
+    /// Largest request in KiB.
+    pub max_sectors_kb: u32,
 }
 
 fn ioctl(fd: RawFd, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<i32> {
@@ -83,8 +97,12 @@ fn ioctl(fd: RawFd, request: libc::c_ulong, argument: libc::c_ulong) -> io::Resu
 const _: () = assert!(size_of::<LoopInfo>() == 232 && size_of::<LoopConfig>() == 304);
 
 impl LoopDevice {
-    /// Attaches `file` to a free loop device.
-    pub(crate) fn attach(file: &Path, block_bytes: u32) -> io::Result<Self> {
+    /// Attaches `file`, past the page cache, to a free loop device. Also gives the open device, which keeps one alive that
+    /// stays [`Lifetime::UntilClosed`].
+    ///
+    /// # Errors
+    /// There are no loop devices, none is free, or no leave to attach one (CAP_SYS_ADMIN).
+    pub fn attach(file: &Path, block_bytes: u32, lifetime: Lifetime) -> io::Result<(Self, File)> {
         let control = OpenOptions::new()
             .read(true)
             .write(true)
@@ -99,8 +117,9 @@ impl LoopDevice {
         loop {
             let number = ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE, 0)? as u32;
             let device = Self { number, before: Before::default() };
-            match configure(&device.open()?, &backing, file, block_bytes) {
-                Ok(()) => return Ok(device),
+            let open = device.open()?;
+            match configure(&open, &backing, file, block_bytes, lifetime) {
+                Ok(()) => return Ok((device, open)),
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tried < TRIES => tried += 1,
                 Err(error) => return Err(error),
             }
@@ -108,7 +127,8 @@ impl LoopDevice {
     }
 
     /// Its node.
-    pub(crate) fn path(&self) -> PathBuf {
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/dev/loop{}", self.number))
     }
 
@@ -121,13 +141,14 @@ impl LoopDevice {
     }
 
     /// What it is attached to, if it is.
-    pub(crate) fn backing_file(&self) -> Option<PathBuf> {
+    #[must_use]
+    pub fn backing_file(&self) -> Option<PathBuf> {
         let text = fs::read_to_string(self.sysfs().join("loop/backing_file")).ok()?;
         Some(PathBuf::from(text.trim_end_matches('\n')))
     }
 
     /// Sets its queue up. What cannot be set is told, not fatal: it changes speeds, not results.
-    pub(crate) fn set_up(&mut self, settings: QueueSettings) -> Vec<String> {
+    pub fn set_up(&mut self, settings: QueueSettings) -> Vec<String> {
         let rotational = u32::from(settings.rotational).to_string();
         let attributes = [
             // First, as it resets nr_requests; and as Dwell is the scheduler, nothing shall reorder above it.
@@ -153,8 +174,31 @@ impl LoopDevice {
         refused
     }
 
+    /// Puts one of the kernel's elevators in, with its tunables (`("low_latency", "0")`). After [`set_up`](Self::set_up),
+    /// which shrinks what the driver takes at once and remembers the elevator that was there before.
+    ///
+    /// # Errors
+    /// The kernel has no such elevator or tunable, or refuses the value.
+    pub fn set_elevator(&self, name: &str, tunables: &[(String, String)]) -> io::Result<()> {
+        let queue = self.sysfs().join("queue");
+        let told = |what: String| {
+            move |error: io::Error| {
+                io::Error::new(error.kind(), format!("{}: {what}: {error}", self.path().display()))
+            }
+        };
+        fs::write(queue.join("scheduler"), name).map_err(told(format!("elevator {name}")))?;
+        for (tunable, value) in tunables {
+            let path = queue.join("iosched").join(tunable);
+            fs::write(path, value).map_err(told(format!("{name}'s {tunable} = {value}")))?;
+        }
+        Ok(())
+    }
+
     /// Asks for its detachment, which happens once nobody has it open.
-    pub(crate) fn ask_to_detach(&self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// It is gone, or there is no leave.
+    pub fn ask_to_detach(&self) -> io::Result<()> {
         match ioctl(self.open()?.as_raw_fd(), LOOP_CLR_FD, 0) {
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => Ok(()),
             other => other.map(drop),
@@ -162,7 +206,8 @@ impl LoopDevice {
     }
 
     /// Waits until it is detached, at most so long; whether it is.
-    pub(crate) fn wait_detached(&self, at_most: Duration) -> bool {
+    #[must_use]
+    pub fn wait_detached(&self, at_most: Duration) -> bool {
         const LOOK: Duration = Duration::from_millis(5);
         let mut waited = Duration::ZERO;
         while self.backing_file().is_some() {
@@ -176,7 +221,7 @@ impl LoopDevice {
     }
 
     /// Puts its queue back to what it was: the next user of this loop device expects no traces.
-    pub(crate) fn restore(&self) {
+    pub fn restore(&self) {
         for (name, value) in &self.before.attributes {
             let _ = set(&self.sysfs().join("queue").join(name), name, value);
         }
@@ -202,7 +247,8 @@ fn set(path: &Path, name: &str, value: &str) -> io::Result<()> {
     if name == "nr_requests"
         && let Ok(number) = value.parse::<u32>()
     {
-        let _ = fs::write(path, (number.max(5) - 1).to_string());
+        let other = if number > 4 { number - 1 } else { number + 1 };
+        let _ = fs::write(path, other.to_string());
     }
     fs::write(path, value)
 }
@@ -215,7 +261,14 @@ fn chosen(text: &str) -> &str {
     }
 }
 
-fn configure(device: &File, backing: &File, name: &Path, block_size: u32) -> io::Result<()> {
+fn configure(
+    device: &File,
+    backing: &File,
+    name: &Path,
+    block_size: u32,
+    lifetime: Lifetime,
+) -> io::Result<()> {
+    let ends = if lifetime == Lifetime::UntilClosed { LO_FLAGS_AUTOCLEAR } else { 0 };
     let mut file_name = [0; 64];
     let bytes = name.as_os_str().as_encoded_bytes();
     let length = bytes.len().min(file_name.len() - 1);
@@ -229,7 +282,7 @@ fn configure(device: &File, backing: &File, name: &Path, block_size: u32) -> io:
         number: 0,
         encrypt_type: 0,
         encrypt_key_size: 0,
-        flags: LO_FLAGS_PARTSCAN | LO_FLAGS_DIRECT_IO,
+        flags: LO_FLAGS_PARTSCAN | LO_FLAGS_DIRECT_IO | ends,
         file_name,
         crypt_name: [0; 64],
         encrypt_key: [0; 32],

@@ -279,7 +279,7 @@ fn prepare(
 }
 
 impl Server {
-    /// The block device, if one was attached.
+    /// The block device, if one was attached, or the file, if only that was wanted.
     #[must_use]
     pub fn attached(&self) -> Option<&Path> {
         self.attached.as_deref()

@@ -1,0 +1,189 @@
+//! One contest: a discipline at one depth, with programs hidden or not, and what each contestant made of it.
+
+use std::time::Duration;
+
+use ::duel::{Contestant, Discipline, Outcome, Score, Size};
+use serde::Serialize;
+use serde::ser::{SerializeStruct, Serializer};
+
+/// A contest with its entries.
+pub(crate) struct Contest {
+    pub(crate) discipline: Discipline,
+    pub(crate) what: String,
+    pub(crate) depth: u32,
+    pub(crate) hidden: bool,
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// A contestant's runs, and what the model said.
+pub(crate) struct Entry {
+    pub(crate) contestant: Contestant,
+    pub(crate) outcomes: Vec<Outcome>,
+    /// What a request's way to the drive and back takes in this kernel.
+    pub(crate) way: Duration,
+    pub(crate) predicted: Option<Predicted>,
+    /// Why nothing was predicted.
+    pub(crate) unpredicted: String,
+}
+
+/// What the model said.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Predicted {
+    pub(crate) megabytes_per_second: f64,
+    pub(crate) operations_per_second: f64,
+    /// The longest wait of a program in the foreground.
+    pub(crate) longest_wait_ns: u64,
+}
+
+/// A median with its least and its greatest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) least: f64,
+    pub(crate) greatest: f64,
+}
+
+impl Spread {
+    fn of(mut values: Vec<f64>) -> Self {
+        values.sort_by(f64::total_cmp);
+        let (Some(&least), Some(&greatest)) = (values.first(), values.last()) else { return Self::default() };
+        let (low, high) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
+        Self { median: f64::midpoint(low, high), least, greatest }
+    }
+}
+
+impl Contest {
+    pub(crate) fn new(
+        discipline: &Discipline,
+        size: &Size,
+        depth: u32,
+        hidden: bool,
+        contestants: &[Contestant],
+    ) -> Self {
+        let entry = |contestant: &Contestant| Entry {
+            contestant: contestant.clone(),
+            outcomes: Vec::new(),
+            way: Duration::ZERO,
+            predicted: None,
+            unpredicted: String::new(),
+        };
+        Self {
+            discipline: discipline.clone(),
+            what: discipline.describe(size),
+            depth,
+            hidden,
+            entries: contestants.iter().map(entry).collect(),
+        }
+    }
+
+    pub(crate) fn has_begun(&self) -> bool {
+        self.entries.iter().any(|entry| !entry.outcomes.is_empty())
+    }
+
+    /// In a line.
+    pub(crate) fn title(&self) -> String {
+        let sight = if self.hidden { "programs hidden" } else { "programs shown" };
+        format!("{}; depth {}, {sight}", self.what, self.depth)
+    }
+
+    /// The best first.
+    pub(crate) fn ranked(&self) -> Vec<&Entry> {
+        let mut ranked: Vec<&Entry> =
+            self.entries.iter().filter(|entry| !entry.outcomes.is_empty()).collect();
+        ranked.sort_by(|a, b| self.score(b).median.total_cmp(&self.score(a).median));
+        ranked
+    }
+
+    pub(crate) fn unit(&self) -> &'static str {
+        match self.discipline.score() {
+            Score::Megabytes => "MB/s",
+            Score::Operations => "per second",
+        }
+    }
+
+    /// What an entry is judged by.
+    pub(crate) fn score(&self, entry: &Entry) -> Spread {
+        match self.discipline.score() {
+            Score::Megabytes => entry.spread(Outcome::megabytes_per_second),
+            Score::Operations => entry.spread(Outcome::operations_per_second),
+        }
+    }
+
+    /// The same as the model said it.
+    pub(crate) fn predicted_score(&self, entry: &Entry) -> Option<f64> {
+        let predicted = entry.predicted?;
+        Some(match self.discipline.score() {
+            Score::Megabytes => predicted.megabytes_per_second,
+            Score::Operations => predicted.operations_per_second,
+        })
+    }
+}
+
+impl Entry {
+    /// Over the runs in which the drive answered in time, if there were any.
+    pub(crate) fn spread(&self, figure: impl Fn(&Outcome) -> f64) -> Spread {
+        let punctual: Vec<f64> = self.outcomes.iter().filter(|o| !o.is_late()).map(&figure).collect();
+        Spread::of(if punctual.is_empty() { self.outcomes.iter().map(&figure).collect() } else { punctual })
+    }
+
+    /// Runs in which the drive answered late.
+    pub(crate) fn late(&self) -> usize {
+        self.outcomes.iter().filter(|outcome| outcome.is_late()).count()
+    }
+
+    /// The longest wait of all runs: one that is bad once is what users remember.
+    pub(crate) fn longest_wait_ns(&self) -> u64 {
+        self.outcomes.iter().map(Outcome::longest_wait_ns).max().unwrap_or(0)
+    }
+}
+
+impl Serialize for Contest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("contest", 6)?;
+        object.serialize_field("discipline", &self.discipline.name())?;
+        object.serialize_field("what", &self.what)?;
+        object.serialize_field("depth", &self.depth)?;
+        object.serialize_field("hidden", &self.hidden)?;
+        object.serialize_field("unit", self.unit())?;
+        let entries: Vec<_> =
+            self.ranked().into_iter().map(|entry| Judged { contest: self, entry }).collect();
+        object.serialize_field("entries", &entries)?;
+        object.end()
+    }
+}
+
+/// An entry as its contest judges it.
+struct Judged<'a> {
+    contest: &'a Contest,
+    entry: &'a Entry,
+}
+
+impl Serialize for Judged<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { contest, entry } = self;
+        let mut object = serializer.serialize_struct("entry", 10)?;
+        object.serialize_field("scheduler", &entry.contestant.to_string())?;
+        object.serialize_field("kernel", &entry.contestant.is_kernel())?;
+        object.serialize_field("score", &contest.score(entry))?;
+        object.serialize_field("megabytes_per_second", &entry.spread(Outcome::megabytes_per_second))?;
+        object.serialize_field("operations_per_second", &entry.spread(Outcome::operations_per_second))?;
+        object.serialize_field("longest_wait_ns", &entry.longest_wait_ns())?;
+        object.serialize_field("late_runs", &entry.late())?;
+        object.serialize_field("way_ns", &(entry.way.as_nanos() as u64))?;
+        object.serialize_field("model", &entry.predicted)?;
+        object.serialize_field("runs", &entry.outcomes)?;
+        object.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_of_an_even_number_lies_between_the_two_in_the_middle() {
+        assert_eq!(Spread::of(vec![4.0, 1.0, 2.0, 9.0]), Spread { median: 3.0, least: 1.0, greatest: 9.0 });
+        assert_eq!(Spread::of(vec![5.0]), Spread { median: 5.0, least: 5.0, greatest: 5.0 });
+        assert_eq!(Spread::of(Vec::new()), Spread::default());
+    }
+}

@@ -1,0 +1,247 @@
+//! What the modelled machine says of a contest before, or beside, reality: the same programs on the same drive, with the same
+//! priorities and starting times.
+//!
+//! The model knows no way between a program and a drive; each request is given what it was measured to take in this kernel, as
+//! time that its program thinks. Programs that go through the page cache or a file system need a model of those; until the
+//! machine has one, nothing is said of them.
+
+use std::path::Path;
+
+use ::duel::{Blocks, Contestant, Discipline, Order, Outcome, Size, Task};
+use elevator::model::Random;
+use elevator::queue::{Identity, Options};
+use elevator::{Flags, Op, Priority, PriorityClass, Sector, Sectors, Span, Time};
+use machine::{Await, Io, Next, Program, Who};
+use schedulers::Spec;
+use schedulers::registry::Catalogue;
+use workloads::Workload;
+use workloads::fio::JobFile;
+use workloads::script;
+
+use super::contest::{Entry, Predicted};
+use crate::compare::{Plan, run_plan};
+use crate::device::Device;
+
+/// Everything about a duel that the model must know.
+pub(crate) struct Model<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) catalogue: Catalogue,
+    pub(crate) size: Size,
+    pub(crate) level: u8,
+}
+
+/// The programs of a discipline, as the model runs them.
+struct Modelled {
+    what: String,
+    programs: Source,
+    /// When each began after the first.
+    starts: Vec<Span>,
+    /// What a request's way takes beside the drive.
+    way: Span,
+    priority: Priority,
+}
+
+enum Source {
+    Blocks(Vec<(String, Blocks)>),
+    Jobs(JobFile),
+}
+
+impl Model<'_> {
+    /// What the model says, or why it cannot.
+    pub(crate) fn predict(
+        &self,
+        discipline: &Discipline,
+        entry: &Entry,
+        depth: u32,
+        hidden: bool,
+    ) -> Result<Predicted, String> {
+        let (programs, foreground) = self.programs(discipline)?;
+        let workload = Modelled {
+            what: discipline.describe(&self.size),
+            programs,
+            starts: starts(entry.outcomes.first()),
+            way: Span::from_nanos(entry.way.as_nanos() as u64),
+            priority: Priority { class: PriorityClass::BestEffort, level: self.level },
+        };
+        let name = entry.contestant.in_the_model();
+        let spec = Spec::parse_in(self.catalogue, &name)
+            .map_err(|error| format!("{}: {error}", entry.contestant))?;
+        let plan = Plan {
+            workload: &workload,
+            device: self.device,
+            schedulers: &[spec],
+            options: Options {
+                depth,
+                identity: identity(&entry.contestant, hidden),
+                max_sectors: Sectors(1024),
+                ..Options::default()
+            },
+            at_most: Some(Span::from_nanos(discipline.at_most(&self.size).as_nanos() as u64)),
+            picture: 0,
+            explain: None,
+        };
+        let run = run_plan(&plan, &|_| ())?.pop().ok_or("interrupted")?;
+        if let Some(failure) = run.failure {
+            return Err(failure);
+        }
+        let counts = |name: &String| foreground.is_empty() || foreground.contains(name);
+        let of: Vec<_> = run.measured.processes.iter().filter(|process| counts(&process.name)).collect();
+        let requests: u64 = of.iter().map(|process| process.latency.count).sum();
+        Ok(Predicted {
+            megabytes_per_second: run.measured.megabytes_per_second(),
+            operations_per_second: requests as f64 * 1e9 / run.measured.elapsed_ns.max(1) as f64,
+            longest_wait_ns: of.iter().map(|process| process.latency.max_ns).max().unwrap_or(0),
+        })
+    }
+
+    /// The programs, and the names of those in the foreground (none: all).
+    fn programs(&self, discipline: &Discipline) -> Result<(Source, Vec<String>), String> {
+        let told = |error: &dyn std::fmt::Display| error.to_string();
+        if let Discipline::Fio(job) = discipline {
+            let text = std::fs::read_to_string(job).map_err(|e| told(&e))?;
+            let jobs = JobFile::parse(&job.display().to_string(), &text).map_err(|e| told(&e))?;
+            return Ok((Source::Jobs(jobs), Vec::new()));
+        }
+        let nowhere = Path::new("");
+        let parts = discipline.parts(&self.size, nowhere, nowhere, nowhere).map_err(|e| told(&e))?;
+        let foreground = parts.iter().filter(|part| !part.background).map(|part| part.name.clone()).collect();
+        let blocks = parts.into_iter().map(|part| match part.task {
+            Task::Blocks(blocks) if blocks.direct => Ok((part.name, blocks)),
+            _ => Err(format!(
+                "{}: its programs go through the page cache, which the model does not have yet",
+                discipline.name()
+            )),
+        });
+        Ok((Source::Blocks(blocks.collect::<Result<_, _>>()?), foreground))
+    }
+}
+
+/// When programs began after the first of them.
+fn starts(outcome: Option<&Outcome>) -> Vec<Span> {
+    let began: Vec<u64> =
+        outcome.into_iter().flat_map(|outcome| &outcome.tasks).map(|task| task.began_ns).collect();
+    let first = began.iter().copied().min().unwrap_or(0);
+    began.into_iter().map(|began| Span::from_nanos(began - first)).collect()
+}
+
+/// Who a scheduler takes for the issuer. A loop device submits what it gets by one worker, which the kernel's elevators take for
+/// a process; Dwell's schedulers, behind FUSE, are told of nobody.
+fn identity(contestant: &Contestant, hidden: bool) -> Identity {
+    match (contestant.is_kernel(), hidden) {
+        (false, _) => Identity::Hidden,
+        (true, true) => Identity::Same,
+        (true, false) => Identity::Shown,
+    }
+}
+
+impl Workload for Modelled {
+    fn describe(&self) -> String {
+        self.what.clone()
+    }
+
+    fn end(&self) -> Sector {
+        match &self.programs {
+            Source::Jobs(jobs) => jobs.end(),
+            Source::Blocks(all) => {
+                let ends = all.iter().map(|(_, blocks)| blocks.start_bytes + blocks.bytes);
+                Sector(ends.max().unwrap_or(0) / 512)
+            }
+        }
+    }
+
+    fn processes(&self) -> Vec<(Who, Box<dyn Program>)> {
+        let processes: Vec<(Who, Box<dyn Program>)> = match &self.programs {
+            Source::Jobs(jobs) => jobs.processes(),
+            Source::Blocks(all) => all
+                .iter()
+                .enumerate()
+                .map(|(n, (name, blocks))| {
+                    let who = Who { priority: self.priority, ..Who::process(n as u32 + 1, name.clone()) };
+                    (who, program(blocks.clone()))
+                })
+                .collect(),
+        };
+        let start = |n: usize| self.starts.get(n).copied().unwrap_or(Span::ZERO);
+        let on_the_way = |(n, (who, program))| {
+            (who, Box::new(OnTheWay::new(program, start(n), self.way)) as Box<dyn Program>)
+        };
+        processes.into_iter().enumerate().map(on_the_way).collect()
+    }
+}
+
+/// The same requests as the real program's.
+fn program(blocks: Blocks) -> Box<dyn Program> {
+    let sectors = Sectors::from_bytes(blocks.block_bytes);
+    let count = blocks.bytes / blocks.block_bytes;
+    let mut random = Random::new(if let Order::Random(seed) = blocks.order { seed } else { 0 });
+    let think = Span::from_nanos(blocks.think.as_nanos() as u64);
+    script((0..count).flat_map(move |n| {
+        let block = if matches!(blocks.order, Order::Random(_)) { random.below(count) } else { n };
+        let start = Sector((blocks.start_bytes + block * blocks.block_bytes) / 512);
+        let (op, flags) = if blocks.writes {
+            (Op::Write, Flags { sync: true, ..Flags::default() })
+        } else {
+            (Op::Read, Flags::default())
+        };
+        let think = (think > Span::ZERO).then_some(Next::Think(think));
+        [Some(Next::Submit(Io { op, start, sectors, flags })), Some(Next::Await(Await::All)), think]
+            .into_iter()
+            .flatten()
+    }))
+}
+
+/// A program that begins later, and whose requests have a way to go.
+struct OnTheWay {
+    program: Box<dyn Program>,
+    start: Option<Span>,
+    way: Span,
+    awaited: bool,
+}
+
+impl OnTheWay {
+    fn new(program: Box<dyn Program>, start: Span, way: Span) -> Self {
+        Self { program, start: Some(start), way, awaited: false }
+    }
+}
+
+impl Program for OnTheWay {
+    fn next(&mut self, now: Time) -> Next {
+        if let Some(start) = self.start.take() {
+            return Next::Think(start);
+        }
+        if std::mem::take(&mut self.awaited) && self.way > Span::ZERO {
+            return Next::Think(self.way);
+        }
+        let next = self.program.next(now);
+        self.awaited = matches!(next, Next::Await(_));
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_await_is_followed_by_the_way_and_nothing_else_is() {
+        let io = || Next::Submit(Io::read(Sector(0), Sectors(8)));
+        let inner = script([io(), Next::Await(Await::All), io()]);
+        let (start, way) = (Span::from_millis(3), Span::from_micros(60));
+        let mut program = OnTheWay::new(inner, start, way);
+        let mut next = || program.next(Time::ZERO);
+        assert!(matches!(next(), Next::Think(span) if span == start));
+        assert!(matches!(next(), Next::Submit(_)));
+        assert!(matches!(next(), Next::Await(_)));
+        assert!(matches!(next(), Next::Think(span) if span == way));
+        assert!(matches!(next(), Next::Submit(_)));
+        assert!(matches!(next(), Next::Exit));
+    }
+
+    #[test]
+    fn who_is_seen_is_what_a_loop_device_shows() {
+        let (kernel, ours) = ("kernel:bfq".parse().unwrap(), "stream(deadline)".parse().unwrap());
+        assert_eq!(identity(&kernel, false), Identity::Shown);
+        assert_eq!(identity(&kernel, true), Identity::Same);
+        assert_eq!(identity(&ours, false), Identity::Hidden);
+    }
+}

@@ -1,0 +1,154 @@
+//! A small duel on the kernel that is here, and what is left of one: nothing, however it ends.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Loop devices are the machine's: one test at a time counts them.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+/// The machine to oneself, if duels can be held on it; says so if not.
+fn machine() -> Option<MutexGuard<'static, ()>> {
+    let nodes = ["/dev/fuse", "/dev/loop-control"].iter().all(|node| Path::new(node).exists());
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let root = status.lines().any(|line| line.starts_with("Uid:\t0\t0"));
+    if !nodes || !root {
+        eprintln!("SKIPPED: a duel needs root, /dev/fuse and /dev/loop-control");
+        return None;
+    }
+    Some(MACHINE.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn duel(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dwell"));
+    command.args(["duel", "--repeat", "1", "--json", "--quiet"]).args(arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// What belongs to the duel of that process and should not be there when it is over.
+fn left_of(pid: u32) -> Vec<String> {
+    let mark = format!("dwell-duel-{pid}");
+    let mut left = Vec::new();
+    for device in fs::read_dir("/sys/block").unwrap().flatten() {
+        let backing = fs::read_to_string(device.path().join("loop/backing_file")).unwrap_or_default();
+        if backing.contains(&mark) {
+            left.push(format!("{}: {}", device.path().display(), backing.trim()));
+        }
+    }
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    left.extend(mounts.lines().filter(|line| line.contains(&mark)).map(str::to_owned));
+    for process in fs::read_dir("/proc").unwrap().flatten() {
+        let words = fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words);
+        if words.starts_with(env!("CARGO_BIN_EXE_dwell")) && words.contains("duel-part") {
+            left.push(format!("process {}", process.file_name().to_string_lossy()));
+        }
+    }
+    for directory in ["/dev/shm", "/tmp"].map(Path::new) {
+        let path = directory.join(&mark);
+        left.extend(path.exists().then(|| path.display().to_string()));
+    }
+    left
+}
+
+/// Waits until nothing is left, which may take a moment when others had to notice first.
+fn nothing_left(pid: u32) {
+    let began = Instant::now();
+    loop {
+        let left = left_of(pid);
+        if left.is_empty() {
+            return;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "left behind: {left:?}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn finish(child: Child) -> (u32, Output) {
+    let pid = child.id();
+    (pid, child.wait_with_output().unwrap())
+}
+
+#[test]
+fn contestants_play_are_measured_and_taken_down() {
+    let Some(_machine) = machine() else { return };
+    let arguments = ["-d", "par-read", "--time", "1s", "-s", "kernel:mq-deadline", "-s", "stream(deadline)"];
+    let (pid, output) = finish(duel(&arguments).spawn().unwrap());
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let contests = report["contests"].as_array().unwrap();
+    assert_eq!(contests.len(), 2, "programs shown and hidden");
+    for contest in contests {
+        for entry in contest["entries"].as_array().unwrap() {
+            let tasks = entry["runs"][0]["tasks"].as_array().unwrap();
+            assert_eq!(tasks.len(), 4, "{entry}");
+            assert!(tasks.iter().all(|task| task["bytes"].as_u64() > Some(0)), "somebody got nothing: {entry}");
+            assert!(entry["model"]["megabytes_per_second"].as_f64() > Some(0.0), "{entry}");
+        }
+        let rate = |name| {
+            let entries = contest["entries"].as_array().unwrap();
+            let entry = entries.iter().find(|entry| entry["scheduler"] == name).unwrap();
+            entry["megabytes_per_second"]["median"].as_f64().unwrap()
+        };
+        // Some fifty times on a quiet machine.
+        assert!(rate("stream(deadline)") > 3.0 * rate("kernel:mq-deadline"), "{contest}");
+    }
+    nothing_left(pid);
+}
+
+#[test]
+fn one_request_at_a_time_is_made_by_parking() {
+    let Some(_machine) = machine() else { return };
+    let arguments = ["-d", "par-read", "--time", "500ms", "--depth", "1", "--programs", "shown"];
+    let elevators = ["-s", "kernel:none", "-s", "kernel:bfq"];
+    let (pid, output) = finish(duel(&[&arguments[..], &elevators].concat()).spawn().unwrap());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    nothing_left(pid);
+}
+
+#[test]
+fn programs_on_file_systems_play_too() {
+    let Some(_machine) = machine() else { return };
+    let small = ["-d", "greps", "-d", "postmark", "--tree-files", "40", "--transactions", "20", "--time", "1s"];
+    let who = ["--programs", "hidden", "-s", "kernel:mq-deadline", "-s", "noop"];
+    let (pid, output) = finish(duel(&[&small[..], &who].concat()).spawn().unwrap());
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for contest in report["contests"].as_array().unwrap() {
+        for entry in contest["entries"].as_array().unwrap() {
+            let tasks = entry["runs"][0]["tasks"].as_array().unwrap();
+            let operations = if contest["discipline"] == "greps" { 40 } else { 20 };
+            assert!(tasks.iter().all(|task| task["operations"] == operations), "{entry}");
+        }
+    }
+    nothing_left(pid);
+}
+
+#[test]
+fn a_killed_duel_leaves_nothing() {
+    let Some(_machine) = machine() else { return };
+    for (after, who) in [(1500, "kernel:bfq"), (2500, "stream(deadline)")] {
+        let mut child =
+            duel(&["-d", "par-read-buffered", "--time", "60s", "--programs", "hidden", "-s", who]).spawn().unwrap();
+        thread::sleep(Duration::from_millis(after));
+        assert!(!left_of(child.id()).is_empty(), "it should be at work by now");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        nothing_left(child.id());
+    }
+}
+
+#[test]
+fn a_contestant_that_does_not_exist_is_refused_and_nothing_is_left() {
+    let Some(_machine) = machine() else { return };
+    let (pid, output) = finish(duel(&["-d", "par-read", "-s", "kernel:cfq"]).spawn().unwrap());
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cfq"));
+    nothing_left(pid);
+}

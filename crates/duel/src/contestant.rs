@@ -1,0 +1,125 @@
+//! Who takes part: an elevator of the kernel, or a scheduler of ours.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::DuelError;
+
+/// Somebody who takes part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Contestant {
+    /// One of the kernel's elevators: `kernel:bfq{low_latency=0}`.
+    Kernel {
+        /// Its name in `/sys/block/*/queue/scheduler`.
+        elevator: String,
+        /// Files of `queue/iosched` and what is written there.
+        tunables: Vec<(String, String)>,
+    },
+    /// One of Dwell's schedulers, as everywhere else: `stream(deadline)`.
+    Dwell {
+        /// Its name, with tunables in braces.
+        scheduler: String,
+    },
+}
+
+impl Contestant {
+    /// Those of a duel that names none: what a stock kernel has, and what Dwell puts against it.
+    #[must_use]
+    pub fn usual() -> Vec<Self> {
+        let kernel = ["none", "mq-deadline", "kyber", "bfq", "bfq{low_latency=0}"];
+        let kernel = kernel.iter().map(|name| format!("kernel:{name}"));
+        let dwell = ["noop", "deadline", "stream(noop)", "stream(deadline)"].map(str::to_owned);
+        kernel.chain(dwell).map(|name| name.parse().expect("names of ours")).collect()
+    }
+
+    /// Whether the kernel schedules.
+    #[must_use]
+    pub const fn is_kernel(&self) -> bool {
+        matches!(self, Self::Kernel { .. })
+    }
+
+    /// The policy that stands for it in the model, by Dwell's name.
+    #[must_use]
+    pub fn in_the_model(&self) -> String {
+        match self {
+            Self::Dwell { scheduler } => scheduler.clone(),
+            Self::Kernel { elevator, .. } if elevator == "none" => "noop".to_owned(),
+            Self::Kernel { .. } => self.to_string().trim_start_matches(KERNEL).to_owned(),
+        }
+    }
+}
+
+/// What stands before the names of the kernel's.
+const KERNEL: &str = "kernel:";
+
+impl FromStr for Contestant {
+    type Err = DuelError;
+
+    fn from_str(text: &str) -> Result<Self, DuelError> {
+        let Some(name) = text.strip_prefix(KERNEL) else {
+            return Ok(Self::Dwell { scheduler: text.to_owned() });
+        };
+        let wrong =
+            |what: &str| DuelError::Usage(format!("'{text}': {what}; write kernel:bfq{{low_latency=0}}"));
+        let (elevator, rest) = name.split_once('{').unwrap_or((name, "}"));
+        let body = rest.strip_suffix('}').ok_or_else(|| wrong("tunables end with '}'"))?;
+        // It becomes a path of sysfs: letters, digits, '-' and '_', nothing else.
+        let is_name = |name: &str| {
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+        };
+        let tunable = |part: &str| match part.split_once('=') {
+            Some((name, value)) if is_name(name.trim()) => {
+                Ok((name.trim().to_owned(), value.trim().to_owned()))
+            }
+            _ => Err(wrong("a tunable is written name=value")),
+        };
+        let parts = body.split(',').filter(|part| !part.trim().is_empty());
+        let tunables = parts.map(tunable).collect::<Result<_, _>>()?;
+        if is_name(elevator) {
+            Ok(Self::Kernel { elevator: elevator.to_owned(), tunables })
+        } else {
+            Err(wrong("no name of an elevator"))
+        }
+    }
+}
+
+impl fmt::Display for Contestant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dwell { scheduler } => f.write_str(scheduler),
+            Self::Kernel { elevator, tunables } => {
+                write!(f, "{KERNEL}{elevator}")?;
+                let parts: Vec<String> =
+                    tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                if parts.is_empty() { Ok(()) } else { write!(f, "{{{}}}", parts.join(",")) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back_as_they_are_printed() {
+        for name in ["kernel:bfq{low_latency=0}", "kernel:none", "stream(deadline){stream_time_slice=50ms}"] {
+            assert_eq!(name.parse::<Contestant>().unwrap().to_string(), name);
+        }
+    }
+
+    #[test]
+    fn the_model_has_every_kernel_contestant_under_its_own_name() {
+        let model = |name: &str| name.parse::<Contestant>().unwrap().in_the_model();
+        assert_eq!(model("kernel:none"), "noop");
+        assert_eq!(model("kernel:bfq{low_latency=0}"), "bfq{low_latency=0}");
+        assert_eq!(model("stream(noop)"), "stream(noop)");
+    }
+
+    #[test]
+    fn what_would_leave_sysfs_is_refused() {
+        for name in ["kernel:../../x", "kernel:bfq{../../x=1}", "kernel:bfq{low_latency", "kernel:"] {
+            assert!(name.parse::<Contestant>().is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! What is played: programs, the files that they work on, and what counts.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::DuelError;
+use crate::programs::{Blocks, Commits, CopyFile, Engine, Fio, Order, PostMark, Task, Tree};
+
+/// Bytes from one region to the next: the stream paper's 50 GB and room for the region.
+const APART: u64 = 51 << 30;
+
+/// Size of a file system.
+const PLACE: u64 = 2 << 30;
+
+/// One kind of contest.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Discipline {
+    /// Four processes, each reading a region of its own in 4 KB requests, far apart.
+    ParRead {
+        /// Past the page cache.
+        direct: bool,
+    },
+    /// Two programs, each reading a source tree as `grep -r` does, far apart.
+    Greps,
+    /// Four PostMarks, each in a directory of its own.
+    PostMark,
+    /// A process that writes as fast as it can beside one that reads 4 KB here and there.
+    WriteBesideReads,
+    /// SQLite's commits beside a copy.
+    Sqlite,
+    /// A fio job file of the user's.
+    Fio(PathBuf),
+}
+
+/// How large the contests are.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// How long those go that do not end by themselves.
+    pub time: Duration,
+    /// After so long those are stopped that should end by themselves.
+    pub patience: Duration,
+    /// Files in each of the two trees.
+    pub tree_files: u64,
+    /// Transactions of each PostMark.
+    pub transactions: u64,
+}
+
+/// What an outcome is judged by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Score {
+    /// 10^6 bytes a second.
+    Megabytes,
+    /// Requests, transactions or commits a second.
+    Operations,
+}
+
+/// The files that a discipline works on.
+#[derive(Clone, Debug, Default)]
+pub struct Scene {
+    /// File systems. Without any, programs work on the bare device.
+    pub places: Vec<Place>,
+}
+
+/// A file system at its place on the device.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Place {
+    /// Where it begins, in bytes.
+    pub start_bytes: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Mounted for reading only.
+    pub read_only: bool,
+    /// What is in it.
+    pub content: Content,
+}
+
+/// What is in a file system before anybody plays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Content {
+    /// Nothing.
+    Empty,
+    /// A source tree.
+    Tree {
+        /// How many files.
+        files: u64,
+        /// Their sizes and texts are drawn from this.
+        seed: u64,
+    },
+    /// One file.
+    File {
+        /// Its size.
+        bytes: u64,
+    },
+}
+
+impl Place {
+    pub(crate) fn inodes(&self) -> u64 {
+        let files = if let Content::Tree { files, .. } = self.content { files } else { 0 };
+        2 * files + 4096
+    }
+}
+
+/// A program of a discipline.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Its name in results.
+    pub name: String,
+    /// What it does.
+    pub task: Task,
+    /// It only makes work for the others.
+    pub background: bool,
+}
+
+impl Discipline {
+    /// All that need nothing of the user's.
+    pub const ALL: [Self; 6] = [
+        Self::ParRead { direct: true },
+        Self::ParRead { direct: false },
+        Self::Greps,
+        Self::PostMark,
+        Self::WriteBesideReads,
+        Self::Sqlite,
+    ];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::ParRead { direct: true } => "par-read".to_owned(),
+            Self::ParRead { direct: false } => "par-read-buffered".to_owned(),
+            Self::Greps => "greps".to_owned(),
+            Self::PostMark => "postmark".to_owned(),
+            Self::WriteBesideReads => "write-beside-reads".to_owned(),
+            Self::Sqlite => "sqlite".to_owned(),
+            Self::Fio(job) => job.display().to_string(),
+        }
+    }
+
+    /// The one of that name, except for job files.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|discipline| discipline.name() == name)
+    }
+
+    /// In a line.
+    #[must_use]
+    pub fn describe(&self, size: &Size) -> String {
+        let Size { time, tree_files, transactions, .. } = size;
+        match self {
+            Self::ParRead { direct } => {
+                let how = if *direct { "past the page cache" } else { "through the page cache" };
+                format!("par-read: 4 processes read in 4 KB requests {how}, 51 GiB apart, for {time:?}")
+            }
+            Self::Greps => {
+                format!("greps: 2 programs read trees of {tree_files} files, 51 GiB apart, as grep -r does")
+            }
+            Self::PostMark => format!("postmark: 4 programs, {transactions} transactions each, on one ext4"),
+            Self::WriteBesideReads => {
+                format!(
+                    "write-beside-reads: 4 KB direct reads here and there beside a direct write of 1 MiB requests, for {time:?}"
+                )
+            }
+            Self::Sqlite => {
+                format!("sqlite: one-row commits beside a copy of a big file on the same ext4, for {time:?}")
+            }
+            Self::Fio(job) => format!("fio: {}", job.display()),
+        }
+    }
+
+    /// What counts.
+    #[must_use]
+    pub const fn score(&self) -> Score {
+        match self {
+            Self::ParRead { .. } | Self::Greps | Self::Fio(_) => Score::Megabytes,
+            Self::PostMark | Self::WriteBesideReads | Self::Sqlite => Score::Operations,
+        }
+    }
+
+    /// What must be installed, beside what every Linux has.
+    ///
+    /// # Errors
+    /// It is not, in words.
+    pub fn available(&self) -> Result<(), DuelError> {
+        let needs: &[&str] = match self {
+            Self::ParRead { .. } | Self::WriteBesideReads => &[],
+            Self::Greps | Self::PostMark => &["mkfs.ext4"],
+            Self::Sqlite => &["mkfs.ext4", Engine::Sqlite.client()],
+            Self::Fio(_) => &["fio"],
+        };
+        match needs.iter().find(|program| !is_installed(program)) {
+            None => Ok(()),
+            Some(missing) => Err(DuelError::Missing(format!("{}: {missing} is not installed", self.name()))),
+        }
+    }
+
+    /// The files that it works on.
+    #[must_use]
+    pub fn scene(&self, size: &Size) -> Scene {
+        let place = |n: u64, read_only, content| Place {
+            start_bytes: (1 << 30) + n * APART,
+            bytes: PLACE,
+            read_only,
+            content,
+        };
+        let places = match self {
+            Self::ParRead { .. } | Self::WriteBesideReads | Self::Fio(_) => Vec::new(),
+            Self::Greps => {
+                let tree = |n| place(n, true, Content::Tree { files: size.tree_files, seed: n + 1 });
+                vec![tree(0), tree(1)]
+            }
+            Self::PostMark => vec![place(0, false, Content::Empty)],
+            Self::Sqlite => vec![place(0, false, Content::File { bytes: 64 << 20 })],
+        };
+        Scene { places }
+    }
+
+    /// The sector behind the last one that is touched, so that a drive too small for it can be refused, in bytes.
+    #[must_use]
+    pub fn end_bytes(&self, size: &Size) -> u64 {
+        match self {
+            Self::ParRead { .. } => 4 * APART,
+            Self::WriteBesideReads => 3 * APART,
+            Self::Fio(_) => 0,
+            _ => {
+                self.scene(size).places.iter().map(|place| place.start_bytes + place.bytes).max().unwrap_or(0)
+            }
+        }
+    }
+
+    /// Its programs, on a device or on the file systems mounted below `mounts`.
+    ///
+    /// # Errors
+    /// A job file cannot be read.
+    pub fn parts(
+        &self,
+        size: &Size,
+        device: &Path,
+        mounts: &Path,
+        scratch: &Path,
+    ) -> Result<Vec<Part>, DuelError> {
+        let part = |name: &str, task| Part { name: name.to_owned(), task, background: false };
+        let mounted = |n: u32| mounts.join(n.to_string());
+        Ok(match self {
+            Self::ParRead { direct } => (0..4)
+                .map(|n| part(&format!("reader-{}", n + 1), Task::Blocks(reader(device, n, *direct))))
+                .collect(),
+            Self::Greps => (0..2)
+                .map(|n| part(&format!("grep-{}", n + 1), Task::Tree(Tree { root: mounted(n) })))
+                .collect(),
+            Self::PostMark => (0..4u32)
+                .map(|n| {
+                    let directory = mounted(0).join(format!("mail-{n}"));
+                    let (files, seed) = (size.transactions / 2, u64::from(n) + 1);
+                    let task = PostMark { directory, files, transactions: size.transactions, seed };
+                    part(&format!("postmark-{}", n + 1), Task::PostMark(task))
+                })
+                .collect(),
+            Self::WriteBesideReads => vec![
+                part("reader", Task::Blocks(random_reader(device))),
+                Part { background: true, ..part("writer", Task::Blocks(writer(device))) },
+            ],
+            Self::Sqlite => {
+                let (file, to) = (mounted(0).join("file"), mounted(0).join("copy"));
+                let commits = Commits { engine: Engine::Sqlite, place: mounted(0).join("data") };
+                let copy = Task::Copy(CopyFile { from: file, to });
+                vec![part("commits", Task::Commits(commits)), Part { background: true, ..part("copy", copy) }]
+            }
+            Self::Fio(job) => {
+                let text = std::fs::read_to_string(job)
+                    .map_err(DuelError::io(format!("reading {}", job.display())))?;
+                vec![part("fio", Task::Fio(Fio::on(&text, device, scratch.join("job.fio"))))]
+            }
+        })
+    }
+
+    /// How long its programs may take.
+    #[must_use]
+    pub const fn at_most(&self, size: &Size) -> Duration {
+        match self {
+            Self::ParRead { .. } | Self::WriteBesideReads | Self::Sqlite => size.time,
+            Self::Greps | Self::PostMark | Self::Fio(_) => size.patience,
+        }
+    }
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
+        .any(|directory| directory.join(program).is_file())
+}
+
+/// One of par-read's: a GiB from its start.
+fn reader(device: &Path, n: u64, direct: bool) -> Blocks {
+    Blocks {
+        device: device.to_path_buf(),
+        start_bytes: n * APART,
+        bytes: 1 << 30,
+        block_bytes: 4096,
+        order: Order::Sequential,
+        writes: false,
+        direct,
+        think: Duration::ZERO,
+    }
+}
+
+/// Reads within 50 GB, a hundred and more from the writer.
+fn random_reader(device: &Path) -> Blocks {
+    Blocks { start_bytes: 2 * APART, bytes: 50 << 30, order: Order::Random(1), ..reader(device, 0, true) }
+}
+
+fn writer(device: &Path) -> Blocks {
+    Blocks { writes: true, block_bytes: 1 << 20, bytes: 50 << 30, ..reader(device, 0, true) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: Size = Size {
+        time: Duration::from_secs(1),
+        patience: Duration::from_secs(9),
+        tree_files: 9,
+        transactions: 9,
+    };
+
+    #[test]
+    fn trees_are_fifty_gigabytes_apart_and_nothing_overlaps() {
+        let places = Discipline::Greps.scene(&SIZE).places;
+        assert!(places[1].start_bytes - (places[0].start_bytes + places[0].bytes) > 49 << 30);
+        for discipline in Discipline::ALL {
+            let places = discipline.scene(&SIZE).places;
+            assert!(places.windows(2).all(|two| two[0].start_bytes + two[0].bytes <= two[1].start_bytes));
+        }
+    }
+
+    #[test]
+    fn every_discipline_has_somebody_whose_waits_count() {
+        for discipline in Discipline::ALL {
+            let parts =
+                discipline.parts(&SIZE, Path::new("/dev/x"), Path::new("/m"), Path::new("/s")).unwrap();
+            assert!(parts.iter().any(|part| !part.background), "{}", discipline.name());
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The files that programs work on: made once, the same for everybody.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+
+use elevator::model::Random;
+
+use crate::DuelError;
+use crate::discipline::{Content, Place, Scene};
+use crate::programs::text;
+
+/// Files in a directory of a source tree.
+const IN_A_DIRECTORY: u64 = 40;
+
+/// Makes a sparse image of `bytes` with the scene's file systems in it.
+pub(crate) fn make_image(image: &Path, bytes: u64, scene: &Scene) -> Result<(), DuelError> {
+    let told = || DuelError::io(format!("making {}", image.display()));
+    File::create(image).and_then(|file| file.set_len(bytes)).map_err(told())?;
+    for (n, place) in scene.places.iter().enumerate() {
+        let content = image.with_extension(format!("content-{n}"));
+        fs::create_dir_all(&content).and_then(|()| fill(&content, place)).map_err(told())?;
+        make_file_system(image, place, n, &content)?;
+        fs::remove_dir_all(&content).map_err(told())?;
+    }
+    Ok(())
+}
+
+fn fill(directory: &Path, place: &Place) -> io::Result<()> {
+    match place.content {
+        Content::Empty => Ok(()),
+        Content::Tree { files, seed } => source_tree(directory, files, seed),
+        Content::File { bytes } => {
+            let file = File::create(directory.join("file"))?;
+            let piece = text(&mut Random::new(1), 1 << 20);
+            (0..bytes.div_ceil(1 << 20)).try_for_each(|n| file.write_all_at(&piece, n << 20))
+        }
+    }
+}
+
+/// Files whose sizes are spread as those of a source tree are: most of a few KB, some of a hundred.
+fn source_tree(directory: &Path, files: u64, seed: u64) -> io::Result<()> {
+    let mut random = Random::new(seed);
+    let words = text(&mut random, 256 << 10);
+    for file in 0..files {
+        let directory = directory.join(format!("d{:03}", file / IN_A_DIRECTORY));
+        if file % IN_A_DIRECTORY == 0 {
+            fs::create_dir(&directory)?;
+        }
+        let mut bytes = 512 + random.below(3584);
+        while bytes < 128 << 10 && random.below(100) < 45 {
+            bytes *= 2;
+        }
+        let from = random.below(words.len() as u64 - bytes) as usize;
+        fs::write(directory.join(format!("f{file}.c")), &words[from..from + bytes as usize])?;
+    }
+    Ok(())
+}
+
+/// An ext4 at its place in the image. Seeds and names are fixed, as they decide in which order a directory lists its files.
+fn make_file_system(image: &Path, place: &Place, n: usize, content: &Path) -> Result<(), DuelError> {
+    const SEED: &str = "d1e11000-0000-4000-8000-00000000000";
+    let extended = format!(
+        "offset={},hash_seed={SEED}1,lazy_itable_init=0,lazy_journal_init=0,nodiscard",
+        place.start_bytes
+    );
+    let output = Command::new("mkfs.ext4")
+        .args(["-q", "-F", "-b", "4096", "-m", "0", "-J", "size=16", "-E", &extended])
+        .args(["-U", &format!("{SEED}{}", (n + 2) % 10), "-N", &place.inodes().to_string(), "-d"])
+        .args([content, image])
+        .arg((place.bytes / 1024).to_string())
+        .output()
+        .map_err(DuelError::io("mkfs.ext4 (e2fsprogs)"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(DuelError::Missing(format!("mkfs.ext4 failed: {words}")))
+}
+
+/// Copies an image, its holes as holes.
+pub(crate) fn copy_image(from: &Path, to: &Path) -> Result<(), DuelError> {
+    let doing = format!("copying {}", from.display());
+    let copied = Command::new("cp")
+        .arg("--sparse=always")
+        .args([from, to])
+        .status()
+        .map_err(DuelError::io(&*doing))?;
+    if copied.success() { Ok(()) } else { Err(DuelError::Missing(format!("{doing} failed"))) }
+}

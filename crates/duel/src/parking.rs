@@ -1,0 +1,119 @@
+//! Parking: a loop device has four tags at least, so a drive that takes one request at a time is made by keeping three of
+//! them busy.
+//!
+//! Behind the drive's end lies a car park. A read there is not answered until its last block is read.
+
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+
+use disks::Tag;
+use elevator::{Op, Positioning, Sector, Sectors, Time};
+use server::backend::{Backend, Done, Extent, Geometry, Job};
+
+/// Requests that are parked.
+pub(crate) const PARKED: u32 = 3;
+
+/// Size of the car park.
+const ROOM: Sectors = Sectors(2048);
+
+/// The block whose reading lets everybody out, in bytes before the end.
+pub(crate) const EXIT_BYTES: u64 = 4096;
+
+/// A back end with a car park behind it.
+pub(crate) struct Parking {
+    inner: Box<dyn Backend>,
+    /// Where the car park begins.
+    begins: Sector,
+    parked: Vec<Job>,
+    /// Those that were let out, or never went to the drive.
+    out: Vec<Job>,
+    /// Those that came before everybody was parked, and found the drive full.
+    waiting: VecDeque<Job>,
+    /// The device's tag of each job that the drive has, by the drive's tag.
+    tags: Vec<Option<Tag>>,
+}
+
+impl Parking {
+    pub(crate) fn new(inner: Box<dyn Backend>) -> Self {
+        let Geometry { capacity, depth, .. } = inner.geometry();
+        let tags = vec![None; depth as usize];
+        Self { inner, begins: capacity, parked: Vec::new(), out: Vec::new(), waiting: VecDeque::new(), tags }
+    }
+
+    fn enter(&mut self, job: Job) {
+        let exit = self.begins + ROOM - Sectors::from_bytes(EXIT_BYTES);
+        if job.op == Op::Read && job.start >= exit {
+            self.out.append(&mut self.parked);
+            self.out.push(job);
+        } else if job.op == Op::Read {
+            self.parked.push(job);
+        } else {
+            self.out.push(job);
+        }
+    }
+}
+
+impl Backend for Parking {
+    fn geometry(&self) -> Geometry {
+        let own = self.inner.geometry();
+        Geometry { capacity: self.begins + ROOM, depth: own.depth + PARKED, ..own }
+    }
+
+    fn start(&mut self, now: Time, mut job: Job) {
+        if job.start >= self.begins {
+            return self.enter(job);
+        }
+        let Some(tag) = self.tags.iter().position(Option::is_none) else {
+            return self.waiting.push_back(job);
+        };
+        self.tags[tag] = Some(job.tag);
+        job.tag = Tag(tag as u32);
+        self.inner.start(now, job);
+    }
+
+    fn submit(&mut self) {
+        self.inner.submit();
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Done> {
+        if let Some(job) = self.out.pop() {
+            return Some(Done { job, at: now, result: Ok(()) });
+        }
+        let mut done = self.inner.poll(now)?;
+        if let Some(tag) = self.tags[done.job.tag.0 as usize].take() {
+            done.job.tag = tag;
+        }
+        if let Some(job) = self.waiting.pop_front() {
+            self.start(now, job);
+            self.inner.submit();
+        }
+        Some(done)
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.inner.next_event()
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.wake_fd()
+    }
+
+    fn positioning(&self) -> Option<&dyn Positioning> {
+        self.inner.positioning()
+    }
+
+    fn extent(&mut self, offset: u64, most: u64) -> Extent {
+        if offset >= self.begins.bytes() {
+            return Extent { bytes: most, data: false };
+        }
+        self.inner.extent(offset, most.min(self.begins.bytes() - offset))
+    }
+
+    fn keeps_time(&self) -> bool {
+        self.inner.keeps_time()
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}

@@ -1,0 +1,91 @@
+//! Runs fio on a job file of the user's, on our device.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Round;
+use crate::outcome::Waits;
+
+/// A job file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Fio {
+    /// Its text, in which the files it names have been replaced.
+    pub text: String,
+    /// Where it may be written for fio to read.
+    pub file: PathBuf,
+}
+
+/// What was measured on fio's own clock.
+pub(crate) struct Measured {
+    pub(crate) runtime_ns: u64,
+    pub(crate) waits: Waits,
+}
+
+impl Fio {
+    /// The user's job on our device: whatever files it names, it gets this one.
+    #[must_use]
+    pub fn on(job: &str, device: &Path, file: PathBuf) -> Self {
+        let names = |line: &&str| {
+            let option = line.split('=').next().unwrap_or_default().trim();
+            !matches!(option, "filename" | "directory" | "filename_format" | "opendir")
+        };
+        let lines: Vec<&str> = job.lines().filter(names).collect();
+        Self { text: format!("[global]\nfilename={}\n{}\n", device.display(), lines.join("\n")), file }
+    }
+
+    pub(crate) fn run(&self, round: &mut Round) -> io::Result<Measured> {
+        std::fs::write(&self.file, &self.text)?;
+        let output = Command::new("fio")
+            .arg("--output-format=json")
+            .arg(&self.file)
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()?;
+        // fio may put words before the object.
+        let text = String::from_utf8_lossy(&output.stdout);
+        let object = text.find('{').map_or("", |at| &text[at..]);
+        let report: Value = serde_json::from_str(object).map_err(|error| {
+            io::Error::other(format!("fio ended with {} and no report: {error}", output.status))
+        })?;
+        Ok(read(&report, round))
+    }
+}
+
+fn read(report: &Value, round: &mut Round) -> Measured {
+    let mut waits = Waits::default();
+    let (mut runtime_ms, mut sum) = (0, 0.0);
+    for job in report["jobs"].as_array().into_iter().flatten() {
+        runtime_ms = runtime_ms.max(job["job_runtime"].as_u64().unwrap_or(0));
+        for direction in ["read", "write", "trim"] {
+            let of = &job[direction];
+            let (operations, latency) = (of["total_ios"].as_u64().unwrap_or(0), &of["lat_ns"]);
+            round.bytes += of["io_bytes"].as_u64().unwrap_or(0);
+            round.operations += operations;
+            waits.count += operations;
+            sum += latency["mean"].as_f64().unwrap_or(0.0) * operations as f64;
+            let at = |name: &str| of["clat_ns"]["percentile"][name].as_u64().unwrap_or(0);
+            waits.p50_ns = waits.p50_ns.max(at("50.000000"));
+            waits.p99_ns = waits.p99_ns.max(at("99.000000"));
+            waits.max_ns = waits.max_ns.max(latency["max"].as_u64().unwrap_or(0));
+        }
+    }
+    waits.mean_ns = if waits.count == 0 { 0 } else { (sum / waits.count as f64) as u64 };
+    Measured { runtime_ns: runtime_ms * 1_000_000, waits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_a_job_names_it_gets_our_device() {
+        let job = "[global]\nrw=read\n[a]\nfilename = /dev/sda\ndirectory=/srv\nbs=4k\n";
+        let text = Fio::on(job, Path::new("/dev/loop7"), PathBuf::new()).text;
+        assert!(text.contains("filename=/dev/loop7") && !text.contains("/dev/sda") && !text.contains("/srv"));
+        assert!(text.contains("rw=read") && text.contains("bs=4k"));
+    }
+}

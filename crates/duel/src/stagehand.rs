@@ -1,0 +1,263 @@
+//! The stagehand: puts up what programs run on, and takes it down when its standard input ends.
+
+use std::fs;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use serde::{Deserialize, Serialize};
+use server::{Lifetime, LoopDevice, QueueSettings};
+
+use crate::DuelError;
+use crate::direct::{Aligned, open};
+use crate::discipline::Place;
+use crate::parking::{EXIT_BYTES, PARKED};
+use crate::part::{deaf, say, wait_for_end};
+use crate::place::{Priority, set_priority};
+
+/// What is to be put up.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Scenery {
+    /// The served file.
+    pub(crate) file: PathBuf,
+    /// Its block size in bytes.
+    pub(crate) block_bytes: u32,
+    pub(crate) rotational: bool,
+    /// Requests that the loop device has under way at once.
+    pub(crate) nr_requests: u32,
+    /// The kernel's elevator and its tunables.
+    pub(crate) elevator: String,
+    pub(crate) tunables: Vec<(String, String)>,
+    /// One more loop device on top, on which the programs run.
+    pub(crate) hidden: bool,
+    /// Keep all tags but one busy for ever.
+    pub(crate) parks: bool,
+    /// File systems, on parts of the device.
+    pub(crate) places: Vec<Place>,
+    /// Where they are mounted, each in a directory of its number.
+    pub(crate) mounts: PathBuf,
+}
+
+/// What was put up.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Put {
+    /// The device that programs run on.
+    pub(crate) device: PathBuf,
+}
+
+/// How long a device that is asked to go may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Everything that is up, in the order in which it came up.
+#[derive(Default)]
+struct Up {
+    loops: Vec<(LoopDevice, File)>,
+    parked: Vec<JoinHandle<()>>,
+    mounted: Vec<PathBuf>,
+}
+
+/// Puts everything up, says so, waits until standard input ends, and takes everything down.
+pub(crate) fn play(scenery: Scenery) -> Result<(), DuelError> {
+    deaf()?;
+    let mut up = Up::default();
+    let put = up.put_up(&scenery);
+    let said = say(&put.map_err(|error| error.to_string()));
+    wait_for_end();
+    up.take_down();
+    said.map_err(DuelError::io("speaking"))
+}
+
+impl Up {
+    fn put_up(&mut self, scenery: &Scenery) -> Result<Put, DuelError> {
+        self.attach(&scenery.file, scenery, scenery.nr_requests)?;
+        self.loops[0]
+            .0
+            .set_elevator(&scenery.elevator, &scenery.tunables)
+            .map_err(DuelError::io("choosing an elevator"))?;
+        if scenery.parks {
+            self.park()?;
+        }
+        if scenery.hidden {
+            let below = self.loops[0].0.path();
+            self.attach(&below, scenery, 128)?;
+        }
+        let device = self.loops[self.loops.len() - 1].0.path();
+        for (n, place) in scenery.places.iter().enumerate() {
+            let part = self.part(n as u32 + 1, place)?;
+            let at = scenery.mounts.join(n.to_string());
+            self.mount(&part, &at, place.read_only)?;
+        }
+        Ok(Put { device })
+    }
+
+    fn attach(&mut self, file: &Path, scenery: &Scenery, nr_requests: u32) -> Result<(), DuelError> {
+        let (mut device, open) = LoopDevice::attach(file, scenery.block_bytes, Lifetime::UntilClosed)
+            .map_err(DuelError::io("attaching a loop device (CAP_SYS_ADMIN)"))?;
+        let settings = QueueSettings {
+            rotational: scenery.rotational,
+            nr_requests,
+            read_ahead_kb: 128,
+            max_sectors_kb: 512,
+        };
+        let refused = device.set_up(settings);
+        let depth = driver_depth(&device.path());
+        self.loops.push((device, open));
+        if !refused.is_empty() {
+            return Err(DuelError::Part(refused.join("; ")));
+        }
+        // A driver that still takes 128 would make every elevator look like none.
+        match depth {
+            Some(depth) if depth != nr_requests => Err(DuelError::Part(format!(
+                "the loop device takes {depth} requests at once, not {nr_requests}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads that are never answered, one a tag that shall be out of use.
+    fn park(&mut self) -> Result<(), DuelError> {
+        let path = self.loops[0].0.path();
+        for n in 0..PARKED {
+            let device = open(&path, false, true).map_err(DuelError::io("opening a device to park on"))?;
+            let size = length_of(&device).map_err(DuelError::io("sizing a device to park on"))?;
+            let at = size - EXIT_BYTES * u64::from(n + 2);
+            self.parked.push(thread::spawn(move || {
+                // Idle, or BFQ would wait for whoever waits here.
+                let _ = set_priority(Priority::IDLE);
+                let _ = device.read_at(&mut Aligned::new(4096), at);
+            }));
+        }
+        Ok(())
+    }
+
+    /// A part of the topmost device, as a device of its own on the same queue.
+    fn part(&self, number: u32, place: &Place) -> Result<PathBuf, DuelError> {
+        let (device, open) = &self.loops[self.loops.len() - 1];
+        add_partition(open, number, place.start_bytes, place.bytes)
+            .map_err(DuelError::io(format!("adding part {number} to {}", device.path().display())))?;
+        Ok(PathBuf::from(format!("{}p{number}", device.path().display())))
+    }
+
+    fn mount(&mut self, part: &Path, at: &Path, read_only: bool) -> Result<(), DuelError> {
+        let told = || DuelError::io(format!("mounting {}", part.display()));
+        fs::create_dir_all(at).map_err(told())?;
+        // Not updating access times keeps reading a matter of reading.
+        let mut flags = MountFlags::NOATIME | MountFlags::NODEV | MountFlags::NOSUID;
+        flags.set(MountFlags::RDONLY, read_only);
+        await_node(part).map_err(told())?;
+        mount(part, at, "ext4", flags, None).map_err(|error| told()(error.into()))?;
+        self.mounted.push(at.to_path_buf());
+        Ok(())
+    }
+
+    /// Everything, last first. What cannot be taken down is told, and the rest goes on.
+    fn take_down(&mut self) {
+        for at in self.mounted.drain(..).rev() {
+            if unmount(&at, UnmountFlags::empty()).is_err() {
+                let _ = unmount(&at, UnmountFlags::DETACH);
+            }
+        }
+        if !self.parked.is_empty()
+            && let Some((device, _)) = self.loops.first()
+            && let Err(error) = let_out(&device.path())
+        {
+            eprintln!("{}: the parked requests are still there: {error}", device.path().display());
+        }
+        self.parked.drain(..).for_each(|parked| drop(parked.join()));
+        while let Some((device, open)) = self.loops.pop() {
+            drop(open);
+            let _ = device.ask_to_detach();
+            if !device.wait_detached(PATIENCE) {
+                eprintln!("{}: still in use", device.path().display());
+            }
+            device.restore();
+        }
+    }
+}
+
+/// Reads the car park's exit.
+fn let_out(path: &Path) -> io::Result<()> {
+    let device = open(path, false, true)?;
+    let at = length_of(&device)? - EXIT_BYTES;
+    device.read_at(&mut Aligned::new(EXIT_BYTES as usize), at).map(drop)
+}
+
+fn length_of(device: &File) -> io::Result<u64> {
+    Ok(rustix::fs::seek(device, rustix::fs::SeekFrom::End(0))?)
+}
+
+/// How many requests the driver takes at once, where debugfs tells.
+fn driver_depth(device: &Path) -> Option<u32> {
+    let name = device.file_name()?.to_string_lossy().into_owned();
+    let text = fs::read_to_string(format!("/sys/kernel/debug/block/{name}/hctx0/tags")).ok()?;
+    let (_, rest) = text.split_once("depth=")?;
+    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// `struct blkpg_partition` and `struct blkpg_ioctl_arg` of `linux/blkpg.h`.
+#[repr(C)]
+struct Partition {
+    start: i64,
+    length: i64,
+    number: i32,
+    device_name: [u8; 64],
+    volume_name: [u8; 64],
+}
+
+#[repr(C)]
+struct PartitionCall {
+    operation: i32,
+    flags: i32,
+    length: i32,
+    data: *mut Partition,
+}
+
+const BLKPG: libc::c_ulong = 0x1269;
+const BLKPG_ADD_PARTITION: i32 = 1;
+
+const _: () = assert!(size_of::<Partition>() == 152);
+
+fn add_partition(device: &File, number: u32, start: u64, length: u64) -> io::Result<()> {
+    let mut partition = Partition {
+        start: start as i64,
+        length: length as i64,
+        number: number as i32,
+        device_name: [0; 64],
+        volume_name: [0; 64],
+    };
+    let call = PartitionCall {
+        operation: BLKPG_ADD_PARTITION,
+        flags: 0,
+        length: size_of::<Partition>() as i32,
+        data: &raw mut partition,
+    };
+    // SAFETY: both structures have the kernel's layout and live across the call, which only reads them.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), BLKPG as _, &raw const call) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// A device's node may come a moment after the device.
+fn await_node(node: &Path) -> io::Result<()> {
+    for _ in 0..100 {
+        if node.exists() {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    make_node(node)
+}
+
+/// Without a device manager (in a container) nobody makes nodes.
+fn make_node(node: &Path) -> io::Result<()> {
+    let name = node.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let numbers = fs::read_to_string(format!("/sys/class/block/{name}/dev"))?;
+    let (major, minor) = numbers.trim().split_once(':').ok_or(io::ErrorKind::InvalidData)?;
+    let made = Command::new("mknod").arg(node).args(["b", major, minor]).status()?;
+    if made.success() { Ok(()) } else { Err(io::Error::other("no node for a part of the device")) }
+}
