@@ -4,7 +4,7 @@ use super::Rotating;
 use super::access::{Access, Aim};
 use super::bus::Bus;
 use super::segment::State;
-use super::task::{Hit, TaskId};
+use super::task::{Hit, Task, TaskId};
 use crate::mechanics::Picos;
 use crate::parameters::{Caching, FastWrite, Fidelity, Preseek, ReadAhead};
 
@@ -275,6 +275,8 @@ impl Rotating {
             Some(segment) if task.write && segment.end < task.end => sector,
             _ => task.end,
         };
+        // What comes round last must not push out of the segment what has not been sent.
+        let end = if task.write { end } else { end.min(self.room_until(id)) };
         if sector >= self.layout.capacity() {
             return false;
         }
@@ -454,7 +456,7 @@ impl Rotating {
     fn read_goal(&self, arm: TaskId, index: u8) -> u64 {
         let task = self.task(arm);
         let segment = &self.segments[usize::from(index)];
-        let room = if task.reporting { u64::MAX } else { task.sent + self.segment_size() };
+        let room = self.room_until(arm).max(segment.end);
         let wanted = if self.background {
             let min = segment.ahead_min;
             if segment.end < min { min.min(segment.ahead_max) } else { segment.ahead_max }
@@ -484,6 +486,8 @@ impl Rotating {
                 self.release_arm(now, arm);
             }
         } else if now >= access.time_of(position) && self.no_room(position) {
+            // Whoever left the bus and could make room by now may have been overlooked while others had it.
+            self.check_bus(now, None);
             let period = self.mechanics.period();
             if let Some(access) = &mut self.access {
                 access.miss(position, period);
@@ -514,8 +518,20 @@ impl Rotating {
         if task.write {
             position >= self.segments[usize::from(index)].end || self.too_little_buffered(arm, index)
         } else {
-            !task.reporting && position.saturating_sub(task.sent) >= self.segment_size()
+            position >= self.room_until(arm)
         }
+    }
+
+    /// Up to where a read may fill its segment without pushing out what somebody has not been sent yet.
+    fn room_until(&self, id: TaskId) -> u64 {
+        let task = self.task(id);
+        let until = |t: &Task| if t.reporting { u64::MAX } else { t.sent + self.segment_size() };
+        let shared = task.segment.is_some_and(|index| self.segments[usize::from(index)].users > 1);
+        if !shared {
+            return until(task);
+        }
+        let others = self.live.iter().map(|&other| self.task(other)).filter(|t| t.segment == task.segment);
+        others.map(until).min().unwrap_or(u64::MAX)
     }
 
     /// Drives that leave the bus twice in a write begin to write when ten of its sectors are in the buffer, of a long
@@ -528,7 +544,7 @@ impl Rotating {
         let segment = &self.segments[usize::from(index)];
         let count = task.end - task.start;
         let needed = if count < 45 { count.min(10) } else { 15 };
-        segment.end - segment.start < needed
+        segment.end - segment.start < needed.min(self.segment_size())
     }
 
     /// What follows from sectors having passed. Whether the access has ended.

@@ -2,6 +2,8 @@
 #![allow(unreachable_pub, missing_docs, reason = "shared between tests")]
 //! Where the measured drives are, and a host in front of a drive.
 
+pub mod draw;
+
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
