@@ -87,7 +87,10 @@ fn contestants_play_are_measured_and_taken_down() {
         for entry in contest["entries"].as_array().unwrap() {
             let tasks = entry["runs"][0]["tasks"].as_array().unwrap();
             assert_eq!(tasks.len(), 4, "{entry}");
-            assert!(tasks.iter().all(|task| task["bytes"].as_u64() > Some(0)), "somebody got nothing: {entry}");
+            assert!(
+                tasks.iter().all(|task| task["bytes"].as_u64() > Some(0)),
+                "somebody got nothing: {entry}"
+            );
             assert!(entry["model"]["megabytes_per_second"].as_f64() > Some(0.0), "{entry}");
         }
         let rate = |name| {
@@ -114,7 +117,8 @@ fn one_request_at_a_time_is_made_by_parking() {
 #[test]
 fn programs_on_file_systems_play_too() {
     let Some(_machine) = machine() else { return };
-    let small = ["-d", "greps", "-d", "postmark", "--tree-files", "40", "--transactions", "20", "--time", "1s"];
+    let small =
+        ["-d", "greps", "-d", "postmark", "--tree-files", "40", "--transactions", "20", "--time", "1s"];
     let who = ["--programs", "hidden", "-s", "kernel:mq-deadline", "-s", "noop"];
     let (pid, output) = finish(duel(&[&small[..], &who].concat()).spawn().unwrap());
     let words = String::from_utf8_lossy(&output.stderr);
@@ -135,7 +139,9 @@ fn a_killed_duel_leaves_nothing() {
     let Some(_machine) = machine() else { return };
     for (after, who) in [(1500, "kernel:bfq"), (2500, "stream(deadline)")] {
         let mut child =
-            duel(&["-d", "par-read-buffered", "--time", "60s", "--programs", "hidden", "-s", who]).spawn().unwrap();
+            duel(&["-d", "par-read-buffered", "--time", "60s", "--programs", "hidden", "-s", who])
+                .spawn()
+                .unwrap();
         thread::sleep(Duration::from_millis(after));
         assert!(!left_of(child.id()).is_empty(), "it should be at work by now");
         child.kill().unwrap();

@@ -127,6 +127,10 @@ impl Storage for Block {
         &self.queue.observer().meter
     }
 
+    fn queue(&mut self) -> Option<&mut Queue<Listeners>> {
+        Some(&mut self.queue)
+    }
+
     fn ideal(&self) -> Option<&dyn Ideal> {
         self.drive.ideal()
     }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use disks::Drive;
-use elevator::queue::{Accepted, Notice, Observer, Options, Submission, Token};
+use elevator::queue::{Accepted, Notice, Observer, Options, Submission, SwitchMode, SwitchReport, Token};
 use elevator::{Scheduler, Span, Time};
 
 use crate::block::Block;
@@ -165,11 +165,27 @@ impl Machine {
         self.runnable.push(index);
     }
 
-    /// Runs until every process has ended and everything is finished, or until told to stop.
+    /// Another scheduler takes over at `at`, or now if that has passed. Between two runs, of which the first was stopped at
+    /// that time. The report is of a switch that was done at once; one that drains reports to the observer when it is done.
+    ///
+    /// # Panics
+    /// If below is an array: its members are not switched.
+    pub fn switch(
+        &mut self,
+        at: Time,
+        scheduler: Box<dyn Scheduler>,
+        mode: SwitchMode,
+    ) -> Option<SwitchReport> {
+        self.now = self.now.max(at);
+        self.storage.queue().expect("one disk behind one queue").switch(self.now, scheduler, mode)
+    }
+
+    /// Runs until every process has ended and everything is finished, or until told to stop; then it can be run on.
     ///
     /// # Errors
     /// [`Failure::Deadlock`] if processes wait for what cannot come.
     pub fn run(&mut self, stop: Stop) -> Result<(), Failure> {
+        self.cut = false;
         self.settle();
         let mut events = 0u32;
         while let Some(at) = self.next_event() {

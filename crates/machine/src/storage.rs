@@ -1,9 +1,10 @@
 //! What the engine asks things of: a disk behind its queue, or an array of them. The engine cannot tell which.
 
 use disks::Ideal;
-use elevator::queue::{Accepted, Notice, Submission};
+use elevator::queue::{Accepted, Notice, Queue, Submission};
 use elevator::{Process, Time};
 
+use crate::block::Listeners;
 use crate::measure::Meter;
 
 /// One address space below the engine, with the clock of whoever calls.
@@ -31,6 +32,9 @@ pub(crate) trait Storage {
 
     /// A process ended.
     fn exited(&mut self, now: Time, process: Process);
+
+    /// The queue, where there is one and no more: to switch its scheduler, or to reach what that does above the block layer.
+    fn queue(&mut self) -> Option<&mut Queue<Listeners>>;
 
     /// What the devices did.
     fn meter(&mut self) -> &Meter;

@@ -11,4 +11,4 @@ mod script;
 mod workload;
 
 pub use script::script;
-pub use workload::{Settings, SettingsError, Workload};
+pub use workload::{Processes, Settings, SettingsError, Workload};

@@ -3,6 +3,9 @@
 use elevator::{Sector, Tunable, TuneError, Value};
 use machine::{Machine, Program, Who};
 
+/// Processes in order of start.
+pub type Processes = Vec<(Who, Box<dyn Program>)>;
+
 /// Processes that can be started again and again.
 pub trait Workload: Sync {
     /// What it is, in a line, with its settings.
@@ -12,7 +15,7 @@ pub trait Workload: Sync {
     fn end(&self) -> Sector;
 
     /// Its processes, fresh, in order of start.
-    fn processes(&self) -> Vec<(Who, Box<dyn Program>)>;
+    fn processes(&self) -> Processes;
 
     /// Starts them on a machine.
     fn start(&self, machine: &mut Machine) {

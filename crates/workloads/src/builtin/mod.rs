@@ -1,14 +1,22 @@
 //! Benchmarks of the papers, at the level of requests.
 
 mod chunk_reads;
+mod kernel_read;
 mod multi_threads;
 mod par_read;
+mod strided;
+mod tpc_e;
+mod tpc_h;
 
 use crate::workload::{Settings, SettingsError, Workload};
 
 pub use chunk_reads::ChunkReads;
+pub use kernel_read::KernelRead;
 pub use multi_threads::MultiThreads;
 pub use par_read::ParRead;
+pub use strided::Strided;
+pub use tpc_e::TpcE;
+pub use tpc_h::{TpcH, UserBytes};
 
 use elevator::Tunable;
 
@@ -44,6 +52,30 @@ impl Builtin {
             doc: "small files of a tree, each read by a process of its own, beside others that do the same (cooperative paper)",
             settings: ChunkReads::TABLE,
             build: |settings| ChunkReads::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
+        },
+        Self {
+            name: "strided",
+            doc: "processes that each read 4 KB and jump 8 KB (8S) or 512 KB (512S) through a file of their own (IOAnalyzer, section IV-E)",
+            settings: Strided::TABLE,
+            build: |settings| Strided::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
+        },
+        Self {
+            name: "kernel-read",
+            doc: "two readers of kernel trees beside two dumps of big files: sequential each, random together (IOAnalyzer, section IV-C)",
+            settings: KernelRead::TABLE,
+            build: |settings| KernelRead::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
+        },
+        Self {
+            name: "tpc-e",
+            doc: "like TPC-E: clients whose transactions read scattered pages and commit to a log, above a checkpointer (IOAnalyzer, section IV-A)",
+            settings: TpcE::TABLE,
+            build: |settings| TpcE::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
+        },
+        Self {
+            name: "tpc-h",
+            doc: "like TPC-H: eight queries in parallel that scan and join tables through a shared page cache (IOAnalyzer, section IV-B)",
+            settings: TpcH::TABLE,
+            build: |settings| TpcH::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
         },
     ];
 
