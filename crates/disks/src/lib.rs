@@ -3,6 +3,7 @@
 //! A [`Drive`] takes commands and says when each is done. It has no clock: the host, virtual or real, passes the time
 //! in and asks when to come back.
 
+pub mod array;
 pub mod catalogue;
 pub mod curve;
 mod description;

@@ -1,0 +1,154 @@
+//! What an access makes the members do.
+//!
+//! A row of RAID 5 is looked at in bands: stretches of its units in which the same units are touched. In each band md
+//! (`handle_stripe_dirtying`) counts what it would have to read for either way to the new parity and takes the cheaper:
+//!
+//! - *read-modify-write*: the old data of what is written, and the old parity;
+//! - *reconstruct-write*: the data of what is not written; nothing for a full stripe. It wins a tie.
+//!
+//! With a member gone, a unit of it is read by reading the rest of its row; a write that touches it reconstructs, one
+//! that leaves it alone must read and modify, and a row whose parity is gone is just written.
+//!
+//! Left out of md: its stripe cache (old data that is still there is not read again, small writes to one stripe are
+//! gathered) and its locks on stripes. A band is as exact as a sector, where md counts pages.
+
+use std::ops::Range;
+
+use elevator::{Op, Sector, Sectors};
+
+use super::geometry::Geometry;
+
+/// What a member is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// The member.
+    pub member: u32,
+    /// Read, write or discard.
+    pub op: Op,
+    /// Its first sector there.
+    pub start: Sector,
+    /// Its length.
+    pub sectors: Sectors,
+}
+
+/// What has to be done for one access: everything in `before` must be done before anything in `then` begins.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// What a write of RAID 5 must read first.
+    pub before: Vec<Part>,
+    /// The rest.
+    pub then: Vec<Part>,
+}
+
+/// A stretch of a row's units in which the same data units are touched.
+struct Band {
+    row: u64,
+    /// Data units touched, by index.
+    touched: Range<u32>,
+    /// Which sectors of each unit.
+    within: Range<u64>,
+}
+
+impl Geometry {
+    /// What reading, writing or discarding this stretch takes, with `failed` gone. Replaces what was in `access`.
+    ///
+    /// Discards touch data only: the model keeps no data, and md passes them on only where parity needs no care.
+    pub fn access(&self, op: Op, start: Sector, sectors: Sectors, failed: Option<u32>, access: &mut Access) {
+        access.before.clear();
+        access.then.clear();
+        let with_parity = op == Op::Write && self.parity(0).is_some();
+        if !with_parity && (failed.is_none() || op != Op::Read) {
+            let pieces = self.pieces(start, sectors).filter(|piece| Some(piece.place.member) != failed);
+            access.then.extend(pieces.map(|piece| Part {
+                member: piece.place.member,
+                op,
+                start: piece.place.sector,
+                sectors: piece.sectors,
+            }));
+            return;
+        }
+        let mut from = start.0;
+        let end = (start + sectors).0;
+        while from < end {
+            let row = from / self.stripe();
+            let to = end.min((row + 1) * self.stripe());
+            for band in self.bands(row, from % self.stripe()..to - row * self.stripe()) {
+                match op {
+                    Op::Read => self.read_band(&band, failed, &mut access.then),
+                    _ => self.write_band(&band, failed, access),
+                }
+            }
+            from = to;
+        }
+        join(&mut access.before);
+        join(&mut access.then);
+    }
+
+    /// The bands of a stretch of one row.
+    fn bands(&self, row: u64, stretch: Range<u64>) -> impl Iterator<Item = Band> + use<> {
+        let unit = u64::from(self.unit().0);
+        let (head, tail) = (stretch.start % unit, stretch.end % unit);
+        let mut ends = [head, tail, unit];
+        ends.sort_unstable();
+        let mut from = 0;
+        ends.into_iter().filter_map(move |to| {
+            let within = std::mem::replace(&mut from, to)..to;
+            // The units whose sector `within.start` lies in the stretch.
+            let first = stretch.start.saturating_sub(within.start).div_ceil(unit);
+            let last = stretch.end.saturating_sub(within.start).div_ceil(unit);
+            let touched = first as u32..last as u32;
+            (!within.is_empty() && !touched.is_empty()).then_some(Band { row, touched, within })
+        })
+    }
+
+    fn part(&self, band: &Band, member: u32, op: Op) -> Part {
+        let start = Sector(band.row * u64::from(self.unit().0) + band.within.start);
+        Part { member, op, start, sectors: Sectors((band.within.end - band.within.start) as u32) }
+    }
+
+    /// A read that may touch the failed member.
+    fn read_band(&self, band: &Band, failed: Option<u32>, parts: &mut Vec<Part>) {
+        let wanted = || band.touched.clone().map(|index| self.data(band.row, index));
+        if wanted().any(|member| Some(member) == failed) {
+            let rest = (0..self.members()).filter(|&member| Some(member) != failed);
+            parts.extend(rest.map(|member| self.part(band, member, Op::Read)));
+        } else {
+            parts.extend(wanted().map(|member| self.part(band, member, Op::Read)));
+        }
+    }
+
+    fn write_band(&self, band: &Band, failed: Option<u32>, access: &mut Access) {
+        let parity = self.parity(band.row);
+        let is_there = |member: &u32| Some(*member) != failed;
+        let written = || band.touched.clone().map(|index| self.data(band.row, index));
+        let others = || {
+            let untouched = (0..self.data_members()).filter(|index| !band.touched.contains(index));
+            untouched.map(|index| self.data(band.row, index))
+        };
+        let (modify, reconstruct) = (written().count() + 1, others().count());
+        let mut read = |member| access.before.push(self.part(band, member, Op::Read));
+        if parity == failed {
+            // Nothing to keep.
+        } else if !written().all(|member| is_there(&member)) {
+            others().for_each(&mut read);
+        } else if !others().all(|member| is_there(&member)) || modify < reconstruct {
+            written().chain(parity).for_each(&mut read);
+        } else {
+            others().for_each(&mut read);
+        }
+        let targets = written().chain(parity).filter(is_there);
+        access.then.extend(targets.map(|member| self.part(band, member, Op::Write)));
+    }
+}
+
+/// Joins parts of one member that lie end to end, as bands are cut finer than requests need to be.
+fn join(parts: &mut Vec<Part>) {
+    parts.sort_unstable_by_key(|part| (part.member, part.start));
+    parts.dedup_by(|part, before| {
+        let joins = before.member == part.member && before.start + before.sectors == part.start;
+        if joins {
+            before.sectors += part.sectors;
+        }
+        joins
+    });
+}
