@@ -6,7 +6,7 @@ use std::path::Path;
 
 use comfy_table::{Table, presets};
 use serde_json::json;
-use traces::write::{BlkparseWriter, DiskSimWriter, FioWriter, Written};
+use traces::write::{BlkparseWriter, Compressed, DiskSimWriter, DwellWriter, FioWriter, Written};
 use traces::{Info, Record, Recording};
 
 use crate::arguments::{Reading, TraceArguments, TraceCommand};
@@ -81,6 +81,7 @@ fn sizes(info: &Info) -> String {
 
 /// A format that is written.
 enum Writer<W: Write> {
+    Dwell(DwellWriter<W>),
     Fio(FioWriter<W>),
     Blkparse(BlkparseWriter<W>),
     DiskSim(DiskSimWriter<W>),
@@ -89,12 +90,17 @@ enum Writer<W: Write> {
 impl<W: Write> Writer<W> {
     fn new(format: &str, sink: W, recording: &Recording) -> Result<Self, Error> {
         Ok(match format {
+            "dwell" => {
+                let comment = format!("converted: {}", recording.interpretation());
+                let devices = recording.devices().iter().map(|device| &device.name);
+                Self::Dwell(DwellWriter::new(sink, devices, &comment)?)
+            }
             "fio" => Self::Fio(FioWriter::new(sink, recording.devices())?),
             "blkparse" => Self::Blkparse(BlkparseWriter::new(sink, recording.devices())),
             "disksim" => Self::DiskSim(DiskSimWriter::new(sink)),
             _ => {
                 return Err(Error::Usage(format!(
-                    "'{format}' is not written; written are fio, blkparse, disksim"
+                    "'{format}' is not written; written are dwell, fio, blkparse, disksim"
                 )));
             }
         })
@@ -102,6 +108,10 @@ impl<W: Write> Writer<W> {
 
     fn write(&mut self, record: &Record, recording: &Recording) -> std::io::Result<()> {
         match self {
+            Self::Dwell(writer) => {
+                let name = record.process.and_then(|pid| recording.process_name(pid));
+                writer.write(record, name.as_deref())
+            }
             Self::Fio(writer) => writer.write(record),
             Self::Blkparse(writer) => {
                 let name = record.process.and_then(|pid| recording.process_name(pid));
@@ -113,6 +123,7 @@ impl<W: Write> Writer<W> {
 
     fn finish(self) -> std::io::Result<Written> {
         match self {
+            Self::Dwell(writer) => writer.finish(),
             Self::Fio(writer) => writer.finish(),
             Self::Blkparse(writer) => writer.finish(),
             Self::DiskSim(writer) => writer.finish(),
@@ -129,13 +140,15 @@ fn convert(from: &Path, to: &Path, format: &str, reading: &Reading) -> Result<()
     } else {
         Box::new(File::create(to).map_err(|e| Error::file(to.display(), &e))?)
     };
-    let mut writer = Writer::new(format, BufWriter::new(sink), &recording)?;
+    let mut sink = Compressed::new(&to.to_string_lossy(), sink);
+    let mut writer = Writer::new(format, BufWriter::new(&mut sink), &recording)?;
     let mut next = first;
     while let Some(record) = next {
         writer.write(&record, &recording)?;
         next = recording.next().transpose().map_err(|e| Error::Input(e.to_string()))?;
     }
     let Written { written, left_out, rounded } = writer.finish()?;
+    sink.finish()?;
     eprintln!("{}: {}", from.display(), recording.interpretation());
     eprintln!(
         "{written} requests written, {left_out} left out as {format} has no word for them, {rounded} rounded"

@@ -1,6 +1,6 @@
 //! Which format a file is in: by what it contains, and only where that leaves a choice, by its name.
 
-use crate::format::{Format, blkparse, blktrace, fio, ftrace, srt, vscsi};
+use crate::format::{Format, blkparse, blktrace, dwell, fio, ftrace, srt, vscsi};
 
 /// Lines that are looked at.
 const LINES: usize = 32;
@@ -20,6 +20,9 @@ pub(crate) fn detect(name: &str, head: &[u8]) -> Option<Detected> {
     }
     if srt::header_bytes(head).is_some() {
         return certain(Format::Srt);
+    }
+    if dwell::looks_like(head) {
+        return certain(Format::Dwell);
     }
     if fio::looks_like(head) {
         return certain(Format::Fio);

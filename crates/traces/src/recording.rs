@@ -11,8 +11,8 @@ use crate::detect::detect;
 use crate::devices::DeviceEntry;
 use crate::error::{Error, ErrorKind, Place};
 use crate::format::{
-    Format, alibaba, blkparse, blktrace, cloudphysics, disksim, disksim_validate, fio, ftrace, mqsim, msr,
-    spc, srt, tencent, vscsi,
+    Format, alibaba, blkparse, blktrace, cloudphysics, disksim, disksim_validate, dwell, fio, ftrace, mqsim,
+    msr, spc, srt, tencent, vscsi,
 };
 use crate::input::{BUFFER_BYTES, Input};
 use crate::interpretation::Interpretation;
@@ -68,6 +68,7 @@ fn tell_format(input: &mut Input, context: &mut Context) -> Result<Format, Error
 
 fn reader(format: Format, input: Input, context: &mut Context) -> Result<Box<dyn Source>, Error> {
     Ok(match format {
+        Format::Dwell => Box::new(dwell::reader(input, context)?),
         Format::Ftrace => Box::new(ftrace::reader(input, context)),
         Format::Blkparse => Box::new(blkparse::reader(input, context)),
         Format::Blktrace => Box::new(blktrace::reader(input, context)?),

@@ -4,7 +4,7 @@ mod common;
 
 use common::{open, read, shared};
 use elevator::{Op, Time};
-use traces::write::{BlkparseWriter, DiskSimWriter, FioWriter, Written};
+use traces::write::{BlkparseWriter, Compressed, DiskSimWriter, DwellWriter, FioWriter, Written};
 use traces::{DeviceChoice, Options, Record, Recording};
 
 fn all() -> Options {
@@ -152,4 +152,41 @@ fn the_bundled_recordings_are_described() {
     let postgres = info.processes.iter().filter(|row| row.name.as_deref() == Some("postgres")).count();
     assert!(postgres >= 4);
     serde_json::to_string(&info).unwrap();
+}
+
+#[test]
+fn dwells_own_says_everything() {
+    for (name, records, recording) in recordings() {
+        let mut bytes = Vec::new();
+        let mut writer =
+            DwellWriter::new(&mut bytes, recording.devices().iter().map(|d| &d.name), "of a test").unwrap();
+        for record in &records {
+            let process = record.process.and_then(|pid| recording.process_name(pid));
+            writer.write(record, process.as_deref()).unwrap();
+        }
+        assert_eq!(writer.finish().unwrap().written, records.len() as u64);
+        let (again, reread) = read("again", &bytes, &all()).unwrap();
+        assert!(again == records, "{name}");
+        let named = |recording: &Recording| -> Vec<_> {
+            records.iter().map(|record| recording.process_name(record.process?)).collect()
+        };
+        assert!(named(&recording) == named(&reread), "{name}");
+        let devices = |recording: &Recording| -> Vec<_> {
+            let used = recording.devices().iter().filter(|device| device.requests > 0);
+            used.map(|device| device.name.clone()).collect()
+        };
+        assert_eq!(devices(&recording), devices(&reread), "{name}");
+    }
+}
+
+#[test]
+fn what_is_compressed_by_its_extension_is_read() {
+    let text: String = (0..60_000).map(|n| format!("{}.5 0 {} 8 1\n", n * 3, n * 64)).collect();
+    for name in ["a.ascii", "a.ascii.gz", "a.ascii.zst"] {
+        let mut sink = Compressed::new(name, Vec::new());
+        std::io::Write::write_all(&mut sink, text.as_bytes()).unwrap();
+        let bytes = sink.finish().unwrap();
+        assert_eq!(bytes == text.as_bytes(), name == "a.ascii");
+        assert_eq!(read(name, &bytes, &all()).unwrap().0.len(), 60_000, "{name}");
+    }
 }

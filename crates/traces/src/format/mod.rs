@@ -10,6 +10,7 @@ pub mod blktrace;
 pub mod cloudphysics;
 pub mod disksim;
 pub mod disksim_validate;
+pub mod dwell;
 pub mod fio;
 pub mod ftrace;
 pub mod mqsim;
@@ -75,6 +76,8 @@ formats! {
     Srt = "srt", "HP SRT";
     /// See [`mqsim`].
     MqSim = "mqsim", "MQSim";
+    /// See [`dwell`].
+    Dwell = "dwell", "Dwell's own";
 }
 
 impl Format {

@@ -1,14 +1,19 @@
-//! Recordings written, in three formats that other tools read: fio's iolog v3, blkparse's text, DiskSim ASCII.
+//! Recordings written: in Dwell's own format, and in three that other tools read, fio's iolog v3, blkparse's text and
+//! DiskSim ASCII.
 //!
-//! Each format can say less than a [`Record`](crate::Record) holds. What a writer left out or rounded is counted in the
+//! Those three can say less than a [`Record`](crate::Record) holds. What a writer left out or rounded is counted in the
 //! [`Written`] that it returns.
 
 mod blkparse;
+mod compressed;
 mod disksim;
+mod dwell;
 mod fio;
 
 pub use blkparse::BlkparseWriter;
+pub use compressed::Compressed;
 pub use disksim::DiskSimWriter;
+pub use dwell::DwellWriter;
 pub use fio::FioWriter;
 
 use serde::Serialize;

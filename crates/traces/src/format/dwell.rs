@@ -1,0 +1,123 @@
+//! Dwell's own: one line a request with everything that a [`Record`] holds. What `dwell record` writes.
+//!
+//! The first line is `# dwell recording 1`. Lines that begin with `#` are comments. Then, between blanks:
+//!
+//! - *at*: **nanoseconds** since the recording began; lines are in this order;
+//! - *response*: **nanoseconds** from then to the completion, or `-` if that was not seen;
+//! - *device*: `major,minor`, a number, or a name;
+//! - *RWBS*: the block layer's letters, as in [`blkparse`](super::blkparse); a flush is `FW` of no length;
+//! - *offset*, *length*: **bytes**;
+//! - *priority*: `rt`, `be` or `idle` and the level, as `be4`, or `-`;
+//! - *pid*: the task, or `-`; and the task's name, which may hold blanks, to the end of the line.
+//!
+//! blkparse's text has no priorities and pairs completions by their sectors, fio's iolog has neither processes nor
+//! completions; so none of the formats that exist could be read back as it was written.
+
+use elevator::{Op, Priority, PriorityClass, Time};
+
+use crate::context::Context;
+use crate::devices::Key;
+use crate::error::{Error, ErrorKind, Place};
+use crate::input::Input;
+use crate::lines::{LineFormat, Lines};
+use crate::options::TimeUnit;
+use crate::record::Record;
+use crate::scan::{Bad, Cursor};
+
+/// The first line, without the version's number.
+pub(crate) const TITLE: &str = "# dwell recording ";
+/// The version that is read and written.
+pub(crate) const VERSION: u32 = 1;
+
+pub(crate) struct Dwell {
+    scale: u64,
+}
+
+/// Whether this is the head of one.
+pub(crate) fn looks_like(head: &[u8]) -> bool {
+    head.starts_with(TITLE.as_bytes())
+}
+
+pub(crate) fn reader(mut input: Input, context: &mut Context) -> Result<Lines<Dwell>, Error> {
+    let head = input.peek(64);
+    let version =
+        head.strip_prefix(TITLE.as_bytes()).and_then(|rest| Cursor::new(rest).number32("version").ok());
+    if version != Some(VERSION) {
+        let problem = match version {
+            Some(version) => format!("is of version {version}; version {VERSION} is read"),
+            None => format!("does not begin with '{TITLE}{VERSION}'"),
+        };
+        return Err(context.error(ErrorKind::Format, problem).at(Place::Line(1)));
+    }
+    let scale = context.settle_unit(TimeUnit::Nanoseconds, None);
+    Ok(Lines::new(input, Dwell { scale }))
+}
+
+impl LineFormat for Dwell {
+    type Item = Record;
+
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, Bad> {
+        if line.starts_with(b"#") {
+            return Ok(None);
+        }
+        let mut cursor = Cursor::new(line);
+        let at = cursor.decimal("at", self.scale)?;
+        cursor.blanks();
+        let response = or_dash(&mut cursor, |cursor| cursor.decimal("response", self.scale))?;
+        cursor.blanks();
+        let device = context.device(device(cursor.word()))?;
+        cursor.blanks();
+        let rwbs = cursor.rwbs()?;
+        let op = rwbs.op.ok_or_else(|| cursor.bad("RWBS", "letters of a read, write, discard or flush"))?;
+        cursor.blanks();
+        let offset = cursor.number("offset")?;
+        cursor.blanks();
+        let bytes = cursor.number("length")?;
+        cursor.blanks();
+        let priority = or_dash(&mut cursor, priority)?;
+        cursor.blanks();
+        let pid = or_dash(&mut cursor, |cursor| cursor.number32("pid"))?;
+        cursor.blanks();
+        let is_flush = bytes == 0 && (rwbs.flags.preflush || op == Op::Flush);
+        let op = if is_flush { Op::Flush } else { op };
+        let mut record = Record::new(Time::from_nanos(at), device, op, offset, bytes);
+        record.flags = rwbs.flags;
+        record.flags.preflush &= !is_flush;
+        record.priority = priority;
+        record.completed = response.and_then(|response| at.checked_add(response)).map(Time::from_nanos);
+        record.process = pid.and_then(|pid| context.process(pid, cursor.rest().trim_ascii_end()));
+        Ok(Some(record))
+    }
+}
+
+fn or_dash<'a, T>(
+    cursor: &mut Cursor<'a>,
+    read: impl FnOnce(&mut Cursor<'a>) -> Result<T, Bad>,
+) -> Result<Option<T>, Bad> {
+    if cursor.eat(b'-') { Ok(None) } else { read(cursor).map(Some) }
+}
+
+fn device(word: &[u8]) -> Key<'_> {
+    let mut pair = Cursor::new(word);
+    let number =
+        Cursor::new(word).number("device").ok().filter(|number| number.to_string().as_bytes() == word);
+    match (pair.device().ok().filter(|_| pair.rest().is_empty()), number) {
+        (Some(Key::Pair(major, minor)), _) => Key::Pair(major, minor),
+        (_, Some(number)) => Key::Number(number),
+        _ => Key::Name(word),
+    }
+}
+
+fn priority(cursor: &mut Cursor<'_>) -> Result<Priority, Bad> {
+    let from = *cursor;
+    let bad = || from.bad("priority", "rt, be or idle and a level from 0 to 7");
+    let word = cursor.word();
+    let (class, level) = word.split_at(word.len().saturating_sub(1));
+    let class = CLASSES.iter().find(|(_, name)| name.as_bytes() == class).ok_or_else(bad)?.0;
+    let level = level.first().map(|digit| digit.wrapping_sub(b'0')).filter(|&level| level <= 7);
+    Ok(Priority { class, level: level.ok_or_else(bad)? })
+}
+
+/// What the classes are called.
+pub(crate) const CLASSES: [(PriorityClass, &str); 3] =
+    [(PriorityClass::RealTime, "rt"), (PriorityClass::BestEffort, "be"), (PriorityClass::Idle, "idle")];

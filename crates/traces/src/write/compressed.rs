@@ -1,0 +1,85 @@
+//! Compression by a file's extension.
+
+use std::io::{self, Write};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+/// Bytes of a zstd frame before compression: the compressor at hand takes a whole frame at once.
+const FRAME_BYTES: usize = 1 << 20;
+
+/// A sink that compresses what is written to it as `name`'s extension says (`gz`, `zst`, or not at all), and ends well when
+/// it is [finished](Compressed::finish).
+pub enum Compressed<W: Write> {
+    /// As it is.
+    Plain(W),
+    /// gzip, of one member.
+    Gzip(GzEncoder<W>),
+    /// Zstandard, a frame for each MiB.
+    Zstd {
+        /// Where frames go.
+        sink: W,
+        /// The frame at hand.
+        frame: Vec<u8>,
+    },
+}
+
+impl<W: Write> Compressed<W> {
+    /// Writes to `sink`.
+    pub fn new(name: &str, sink: W) -> Self {
+        match name.rsplit('.').next() {
+            Some("gz") => Self::Gzip(GzEncoder::new(sink, Compression::fast())),
+            Some("zst") => Self::Zstd { sink, frame: Vec::with_capacity(FRAME_BYTES) },
+            _ => Self::Plain(sink),
+        }
+    }
+
+    /// Writes what is left and the end.
+    ///
+    /// # Errors
+    /// If the sink fails.
+    pub fn finish(self) -> io::Result<W> {
+        match self {
+            Self::Plain(mut sink) => sink.flush().map(|()| sink),
+            Self::Gzip(encoder) => encoder.finish(),
+            Self::Zstd { mut sink, mut frame } => {
+                write_frame(&mut sink, &mut frame)?;
+                sink.flush().map(|()| sink)
+            }
+        }
+    }
+}
+
+fn write_frame(sink: &mut impl Write, frame: &mut Vec<u8>) -> io::Result<()> {
+    if !frame.is_empty() {
+        sink.write_all(&compress_to_vec(&**frame, CompressionLevel::Fastest))?;
+        frame.clear();
+    }
+    Ok(())
+}
+
+impl<W: Write> Write for Compressed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(sink) => sink.write(bytes),
+            Self::Gzip(encoder) => encoder.write(bytes),
+            Self::Zstd { sink, frame } => {
+                let taken = bytes.len().min(FRAME_BYTES - frame.len());
+                frame.extend_from_slice(&bytes[..taken]);
+                if frame.len() == FRAME_BYTES {
+                    write_frame(sink, frame)?;
+                }
+                Ok(taken)
+            }
+        }
+    }
+
+    /// A frame that is not full waits for [`finish`](Compressed::finish).
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(sink) | Self::Zstd { sink, .. } => sink.flush(),
+            Self::Gzip(encoder) => encoder.flush(),
+        }
+    }
+}

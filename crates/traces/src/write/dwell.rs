@@ -1,0 +1,86 @@
+//! Dwell's own format, written. See [`format::dwell`](crate::format::dwell) for the columns.
+
+use std::io::{self, Write};
+
+use super::Written;
+use crate::format::dwell::{CLASSES, TITLE, VERSION};
+use crate::record::Record;
+use crate::rwbs::Rwbs;
+
+/// Writes everything that a record says.
+pub struct DwellWriter<W> {
+    sink: W,
+    /// Names of the devices, by id, without blanks.
+    devices: Vec<String>,
+    written: Written,
+}
+
+impl<W: Write> DwellWriter<W> {
+    /// Writes to `sink`, which should be buffered. `devices` are their names, by [`DeviceId`](crate::DeviceId);
+    /// `comment` tells people of what it is.
+    ///
+    /// # Errors
+    /// If the sink fails.
+    pub fn new<N: AsRef<str>>(
+        mut sink: W,
+        devices: impl IntoIterator<Item = N>,
+        comment: &str,
+    ) -> io::Result<Self> {
+        writeln!(sink, "{TITLE}{VERSION}")?;
+        comment.lines().try_for_each(|line| writeln!(sink, "# {line}"))?;
+        writeln!(sink, "# at_ns response_ns device rwbs offset length priority pid name")?;
+        let devices =
+            devices.into_iter().map(|name| name.as_ref().replace(char::is_whitespace, "_")).collect();
+        Ok(Self { sink, devices, written: Written::default() })
+    }
+
+    /// Writes a record, not older than the one before; `process_name` is its process's, if known.
+    ///
+    /// # Errors
+    /// If the sink fails.
+    pub fn write(&mut self, record: &Record, process_name: Option<&str>) -> io::Result<()> {
+        self.written.written += 1;
+        write!(self.sink, "{} ", record.at.as_nanos())?;
+        match record.latency() {
+            Some(latency) => write!(self.sink, "{} ", latency.as_nanos())?,
+            None => write!(self.sink, "- ")?,
+        }
+        match self.devices.get(record.device.0 as usize) {
+            Some(name) => write!(self.sink, "{name} ")?,
+            None => write!(self.sink, "{} ", record.device.0)?,
+        }
+        let letters = Rwbs::letters(record.op, record.flags);
+        write!(self.sink, "{letters} {} {} ", record.offset, record.bytes)?;
+        match record.priority {
+            Some(priority) => {
+                let class = CLASSES.iter().find(|(class, _)| *class == priority.class);
+                write!(self.sink, "{}{} ", class.map_or("be", |(_, name)| name), priority.level)?;
+            }
+            None => write!(self.sink, "- ")?,
+        }
+        match record.process {
+            Some(pid) => {
+                // A name is its owner's to choose: what would break the line must not.
+                let name = process_name.unwrap_or_default().replace(char::is_control, "?");
+                writeln!(self.sink, "{pid} {}", name.trim())
+            }
+            None => writeln!(self.sink, "-"),
+        }
+    }
+
+    /// Adds a comment, such as what was left out.
+    ///
+    /// # Errors
+    /// If the sink fails.
+    pub fn comment(&mut self, text: &str) -> io::Result<()> {
+        text.lines().try_for_each(|line| writeln!(self.sink, "# {line}"))
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// If the sink fails.
+    pub fn finish(mut self) -> io::Result<Written> {
+        self.sink.flush().map(|()| self.written)
+    }
+}
