@@ -27,6 +27,7 @@
 //! | `event` | what is reported |
 //! | `source` | the trait of what reports, so that a test can be one ([`Fake`]) |
 //! | `topology` | which queue schedules what a device is asked |
+//! | `recorder` | recordings |
 //! | `bpf` | by a BPF program (`bpf/`, GPL-2.0-only), without copying through files |
 
 mod bpf;
@@ -34,6 +35,8 @@ mod capture;
 mod error;
 mod event;
 mod fake;
+mod manners;
+mod recorder;
 mod source;
 pub mod topology;
 
@@ -41,4 +44,6 @@ pub use capture::Capture;
 pub use error::Error;
 pub use event::{Arrival, Batch, Completed, Name};
 pub use fake::Fake;
+pub use manners::{now, step_back};
+pub use recorder::Recorder;
 pub use source::{Counts, Options, Source, Way};

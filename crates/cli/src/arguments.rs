@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Drives(DrivesArguments),
     /// List schedulers, or show one with its tunables
     Schedulers(SchedulersArguments),
+    /// Record what a live device is asked: what, when and by whom, no data
+    Record(RecordArguments),
     /// Look into recordings, or convert them
     Trace(TraceArguments),
     /// Run a paper's experiments again: published value beside ours
@@ -111,6 +113,40 @@ pub(crate) enum Identity {
     Hidden,
     /// One and the same for everybody, as the stream paper hid them
     Same,
+}
+
+/// What to record, for how long, and where to.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell record /dev/sda -o io.trace.zst --for 60s
+  dwell compare io.trace.zst")]
+pub(crate) struct RecordArguments {
+    /// The device; partitions, loop devices, dm and md are followed down to the queue that schedules
+    pub(crate) device: PathBuf,
+    /// The file to write; .gz and .zst are compressed
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// For how long; until Ctrl-C if not given
+    #[arg(long = "for", value_name = "TIME")]
+    pub(crate) during: Option<String>,
+    /// Record this device itself, whatever lies below it
+    #[arg(long)]
+    pub(crate) here: bool,
+    /// Record at most so many requests a second and processor, in bursts; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) rate_max: u32,
+    /// How to look; default: BPF, and tracefs where that is not allowed
+    #[arg(long, value_enum)]
+    pub(crate) way: Option<WayName>,
+}
+
+/// How a live device is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum WayName {
+    /// A BPF program at the block layer's tracepoints
+    Bpf,
+    /// The kernel's tracer, as text
+    Tracefs,
 }
 
 /// Modelled drives.
@@ -301,9 +337,9 @@ pub(crate) enum TraceCommand {
     Convert {
         /// The recording
         from: PathBuf,
-        /// The file to write ('-' for standard output)
+        /// The file to write ('-' for standard output); .gz and .zst are compressed
         to: PathBuf,
-        /// fio, blkparse or disksim
+        /// dwell, fio, blkparse or disksim
         #[arg(long, value_name = "FORMAT")]
         to_format: String,
         #[command(flatten)]

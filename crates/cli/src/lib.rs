@@ -12,6 +12,8 @@ mod duel;
 mod error;
 mod format;
 mod interrupt;
+mod live;
+mod record;
 mod reproduce;
 mod schedulers_command;
 mod serve;
@@ -58,6 +60,7 @@ fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<(), Error> {
         Command::Compare(compare) => compare::run(compare, catalogue),
         Command::Drives(drives) => drives::run(drives),
         Command::Schedulers(schedulers) => schedulers_command::run(schedulers, catalogue),
+        Command::Record(record) => record::run(record),
         Command::Trace(trace) => trace::run(trace),
         Command::Reproduce(reproduce) => reproduce::run(reproduce),
         Command::Serve(serve) => serve::run(serve, catalogue),

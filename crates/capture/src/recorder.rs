@@ -1,0 +1,179 @@
+//! A recording of what a device is asked: what happened and who asked, no data.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+
+use elevator::{SECTOR_BYTES, Span, Time};
+use traces::write::{DwellWriter, Written};
+use traces::{DeviceId, Pid, Record};
+
+use crate::event::{Arrival, Batch, Completed};
+
+/// Arrivals that wait for their completion, or for an older one's; more than any device has under way.
+const HELD_MAX: usize = 1 << 16;
+/// An arrival that has not come back by then is written without: Linux gives a request up after 30 s.
+const PATIENCE: Span = Span::from_secs(60);
+
+struct Held {
+    arrival: Arrival,
+    completed: Option<Time>,
+}
+
+/// Writes a [`Source`](crate::Source)'s batches as a recording in Dwell's own format, in the order of arrival.
+pub struct Recorder<W: Write> {
+    writer: DwellWriter<W>,
+    /// What a recording calls zero.
+    origin: Time,
+    with_completions: bool,
+    held: VecDeque<Held>,
+}
+
+impl<W: Write> Recorder<W> {
+    /// Writes to `sink`, which should be buffered. `origin` is when the recording began on the clock of arrivals, `comment`
+    /// tells people of what it is. Without completions nothing waits for them.
+    ///
+    /// # Errors
+    /// If the sink fails.
+    pub fn new(
+        sink: W,
+        device: (u32, u32),
+        origin: Time,
+        comment: &str,
+        with_completions: bool,
+    ) -> io::Result<Self> {
+        let writer = DwellWriter::new(sink, [format!("{},{}", device.0, device.1)], comment)?;
+        Ok(Self { writer, origin, with_completions, held: VecDeque::new() })
+    }
+
+    /// Takes a batch.
+    ///
+    /// # Errors
+    /// If the sink fails.
+    pub fn take(&mut self, batch: &Batch) -> io::Result<()> {
+        for arrival in &batch.arrivals {
+            self.arrived(*arrival);
+        }
+        for completed in &batch.completed {
+            self.completed(completed);
+        }
+        self.release()
+    }
+
+    /// Processors report at once: one may be a little before its predecessor.
+    fn arrived(&mut self, arrival: Arrival) {
+        let earlier = self.held.iter().rev().take_while(|held| held.arrival.at > arrival.at).count();
+        self.held.insert(self.held.len() - earlier, Held { arrival, completed: None });
+    }
+
+    fn completed(&mut self, completed: &Completed) {
+        let from = self.held.partition_point(|held| held.arrival.at < completed.arrival.at);
+        let mut same = self.held.range_mut(from..).take_while(|held| held.arrival.at == completed.arrival.at);
+        let held = same.find(|held| held.arrival == completed.arrival && held.completed.is_none());
+        if let Some(held) = held {
+            held.completed = Some(completed.at);
+        }
+    }
+
+    /// Writes those of which nothing more can be learnt.
+    fn release(&mut self) -> io::Result<()> {
+        let now = self.held.back().map_or(Time::ZERO, |held| held.arrival.at);
+        while let Some(held) = self.held.front() {
+            let settled = held.completed.is_some() || !self.with_completions;
+            if !settled && self.held.len() <= HELD_MAX && now.since(held.arrival.at) < PATIENCE {
+                break;
+            }
+            self.write_first()?;
+        }
+        Ok(())
+    }
+
+    fn write_first(&mut self) -> io::Result<()> {
+        let Some(Held { arrival, completed }) = self.held.pop_front() else { return Ok(()) };
+        let relative = |time: Time| Time::from_nanos(time.since(self.origin).as_nanos());
+        let (offset, bytes) = (arrival.start.0.saturating_mul(SECTOR_BYTES), arrival.sectors.bytes());
+        let mut record = Record::new(relative(arrival.at), DeviceId(0), arrival.op, offset, bytes);
+        record.completed = completed.map(relative);
+        record.flags = arrival.flags;
+        record.priority = arrival.priority;
+        record.process = arrival.process.map(|process| Pid(process.task));
+        self.writer.write(&record, Some(&arrival.name.to_string()))
+    }
+
+    /// Writes what is left, what is missing if anything is, and the end.
+    ///
+    /// # Errors
+    /// If the sink fails.
+    pub fn finish(mut self, missing: Option<&str>) -> io::Result<Written> {
+        while !self.held.is_empty() {
+            self.write_first()?;
+        }
+        missing.map_or(Ok(()), |text| self.writer.comment(text))?;
+        self.writer.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use elevator::{Flags, Op, Priority, PriorityClass, Process, Sector, Sectors};
+
+    use super::*;
+    use crate::event::Name;
+
+    fn arrival(us: u64, start: u64, task: u32) -> Arrival {
+        Arrival {
+            at: Time::ZERO + Span::from_micros(us),
+            op: Op::Write,
+            start: Sector(start),
+            sectors: Sectors(8),
+            flags: Flags { sync: true, ..Flags::default() },
+            priority: Some(Priority { class: PriorityClass::Idle, level: 7 }),
+            process: Some(Process::single(task)),
+            name: Name::from("a writer"),
+        }
+    }
+
+    fn record(batches: &[Batch]) -> Vec<Record> {
+        let mut bytes = Vec::new();
+        let origin = Time::ZERO + Span::from_micros(100);
+        let mut recorder = Recorder::new(&mut bytes, (7, 1), origin, "test", true).unwrap();
+        batches.iter().for_each(|batch| recorder.take(batch).unwrap());
+        recorder.finish(Some("3 left out")).unwrap();
+        let source = Box::new(io::Cursor::new(bytes));
+        let mut recording = traces::open("io.trace", source, &traces::Options::default()).unwrap();
+        let records = recording.by_ref().collect::<Result<Vec<_>, _>>().unwrap();
+        assert_eq!(recording.devices()[0].name, "7,1");
+        assert_eq!(recording.process_name(Pid(5)).as_deref(), Some("a writer"));
+        assert!(recording.skips().is_empty());
+        records
+    }
+
+    #[test]
+    fn what_is_recorded_is_read_back_whole_and_in_order() {
+        let (first, second, third) = (arrival(100, 0, 5), arrival(110, 0, 6), arrival(105, 64, 5));
+        let done = |arrival, us| Completed { arrival, at: Time::ZERO + Span::from_micros(us), failed: false };
+        let records = record(&[
+            Batch {
+                arrivals: vec![first, second, third],
+                completed: vec![done(second, 200)],
+                ..Batch::default()
+            },
+            Batch { completed: vec![done(first, 300)], ..Batch::default() },
+        ]);
+        let micros = |time: Time| time.as_nanos() / 1_000;
+        let said: Vec<_> = records
+            .iter()
+            .map(|r| (micros(r.at), r.offset, r.process.unwrap().0, r.completed.map(micros)))
+            .collect();
+        assert_eq!(said, [(0, 0, 5, Some(200)), (5, 32_768, 5, None), (10, 0, 6, Some(100))]);
+        assert_eq!((records[0].op, records[0].bytes, records[0].flags.sync), (Op::Write, 4096, true));
+        assert_eq!(records[0].priority, first.priority);
+    }
+
+    #[test]
+    fn one_that_never_comes_back_does_not_hold_up_the_others() {
+        let mut batches = vec![Batch { arrivals: vec![arrival(100, 0, 5)], ..Batch::default() }];
+        let late = arrival(61_000_200, 8, 5);
+        batches.push(Batch { arrivals: vec![late], ..Batch::default() });
+        assert_eq!(record(&batches).len(), 2);
+    }
+}

@@ -1,0 +1,67 @@
+//! What commands that look at a live device share.
+
+use std::path::Path;
+
+use capture::topology::{Layer, Stack};
+use capture::{Capture, Options, Source, Way};
+
+use crate::arguments::WayName;
+use crate::error::Error;
+
+impl From<capture::Error> for Error {
+    fn from(error: capture::Error) -> Self {
+        let text = error.to_string();
+        match error {
+            capture::Error::Device { .. } => Self::Usage(text),
+            capture::Error::Permission { .. } => Self::Permission(text),
+            capture::Error::Kernel { .. } => Self::Kernel(text),
+            capture::Error::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+                Self::Permission(text)
+            }
+            capture::Error::Io { .. } => Self::Failed(text),
+        }
+    }
+}
+
+impl From<WayName> for Way {
+    fn from(name: WayName) -> Self {
+        match name {
+            WayName::Bpf => Self::Bpf,
+            WayName::Tracefs => Self::Tracefs,
+        }
+    }
+}
+
+/// The device whose queue schedules what `device` is asked, or `device` itself if `here`; says where that leads.
+pub(crate) fn queue_of(device: &Path, here: bool) -> Result<Layer, Error> {
+    let stack = Stack::of(device)?;
+    let layer = if here {
+        stack.layers().iter().find(|layer| layer.scheduler.is_some())
+    } else {
+        Some(stack.scheduling()?)
+    };
+    let Some(layer) = layer else {
+        return Err(Error::Usage(format!("{}: has no queue", device.display())));
+    };
+    if stack.layers().len() > 1 {
+        eprintln!("{}; looking at {}", stack.describe(), layer.name);
+    }
+    Ok(layer.clone())
+}
+
+/// Looks at a device, and says aloud how.
+pub(crate) fn look(layer: &Layer, options: &Options) -> Result<Capture, Error> {
+    let capture = Capture::open(&layer.node(), options)?;
+    capture.notes().iter().for_each(|note| eprintln!("{}: {note}", layer.name));
+    Ok(capture)
+}
+
+/// What was left out of what a source reported, in words; `None` if nothing was.
+pub(crate) fn missing(source: &impl Source) -> Result<Option<String>, Error> {
+    let counts = source.counts()?;
+    let skipped = (counts.skipped > 0).then(|| format!("{} left out above the rate", counts.skipped));
+    let lost =
+        (counts.lost > 0).then(|| format!("{} reports lost as they were not fetched in time", counts.lost));
+    let all: Vec<String> = skipped.into_iter().chain(lost).collect();
+    Ok((!all.is_empty()).then(|| format!("of {} requests, {}", counts.arrived, all.join(", "))))
+}

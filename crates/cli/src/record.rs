@@ -1,0 +1,61 @@
+//! `dwell record`.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::time::{Duration, Instant};
+
+use capture::{Batch, Options, Recorder, Source};
+use traces::write::{Compressed, Written};
+
+use crate::arguments::RecordArguments;
+use crate::error::Error;
+use crate::interrupt;
+use crate::live;
+use crate::serve::span;
+
+/// How often what was reported is fetched, if it is not much. Also how fast Ctrl-C is heard.
+const ROUND: Duration = Duration::from_millis(200);
+/// How long the last ones may take to come back.
+const LAST: Duration = Duration::from_millis(500);
+
+pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
+    let during = arguments.during.as_deref().map(|text| span("--for", text)).transpose()?;
+    let layer = live::queue_of(&arguments.device, arguments.here)?;
+    let rate_max = (arguments.rate_max > 0).then_some(arguments.rate_max);
+    let way = arguments.way.map(Into::into);
+    let ring_bytes = 16 << 20;
+    let options = Options { completions: true, rate_max, ring_bytes, way, ..Options::default() };
+    let output = arguments.output.display();
+    let file = File::create(&arguments.output).map_err(|error| Error::file(&output, &error))?;
+    let mut capture = live::look(&layer, &options)?;
+    capture::step_back();
+    let (origin, begun) = (capture::now(), Instant::now());
+    let mut sink = Compressed::new(&arguments.output.to_string_lossy(), file);
+    let scheduler = layer.scheduler.as_deref().unwrap_or("none");
+    let comment = format!("{} under {scheduler}, by {:?}", layer.name, capture.way());
+    let failed = |error: std::io::Error| Error::file(&output, &error);
+    let mut recorder =
+        Recorder::new(BufWriter::new(&mut sink), layer.number, origin, &comment, true).map_err(failed)?;
+    eprintln!("recording {comment} to {output}; Ctrl-C ends it");
+    let mut batch = Batch::default();
+    let is_over = || interrupt::requested() || during.is_some_and(|during| begun.elapsed() >= during);
+    let mut outcome = Ok(());
+    while !is_over() && outcome.is_ok() {
+        let left = during.map_or(ROUND, |during| during.saturating_sub(begun.elapsed()));
+        outcome = capture.take(&mut batch, left.min(ROUND).max(Duration::from_millis(1)));
+        recorder.take(&batch).map_err(failed)?;
+        batch.clear();
+    }
+    if outcome.is_ok() {
+        // What has come back meanwhile is told; what has arrived belongs to nobody.
+        capture.take(&mut batch, LAST.min(ROUND))?;
+        batch.arrivals.clear();
+        recorder.take(&batch).map_err(failed)?;
+    }
+    let missing = live::missing(&capture)?;
+    let Written { written, .. } = recorder.finish(missing.as_deref()).map_err(failed)?;
+    sink.finish().map_err(failed)?;
+    eprintln!("{output}: {written} requests in {:.1} s", begun.elapsed().as_secs_f64());
+    missing.iter().for_each(|text| eprintln!("{output}: {text}"));
+    outcome.map_err(Error::from)
+}
