@@ -42,6 +42,9 @@ use crate::limit::Ideal;
 use crate::mechanics::{Mechanics, MechanicsError, Picos};
 use crate::parameters::{BufferParameters, BusParameters, Fidelity, QueueParameters, RotatingParameters};
 
+/// Steps that a drive goes ahead of its host at most: one that will never answer must not keep its host from stopping.
+const RUN_AHEAD_MAX: u32 = 1000;
+
 /// A rotating drive in virtual time.
 #[derive(Clone, Debug)]
 pub struct Rotating {
@@ -93,6 +96,8 @@ pub struct Rotating {
     serial: u64,
 
     flushes: Vec<(u64, Tag, Picos)>,
+    /// Commands that the host has not been told of, those in `completions` not counted.
+    unanswered: u32,
     completions: VecDeque<Completion>,
 }
 
@@ -142,6 +147,7 @@ impl Rotating {
             inbox: VecDeque::with_capacity(p.queue.depth as usize),
             completions: VecDeque::with_capacity(p.queue.depth as usize),
             flushes: Vec::new(),
+            unanswered: 0,
             buffer: p.buffer,
             wires: p.bus,
             queue: p.queue,
@@ -192,6 +198,9 @@ impl Rotating {
             let bus = self.bus.until();
             let inbox = self.inbox_at();
             let next = self.wake.min(bus).min(inbox);
+            if next == Picos::MAX && self.rouse() {
+                continue;
+            }
             if next > now || next == Picos::MAX {
                 self.now = self.now.max(now);
                 return;
@@ -212,6 +221,38 @@ impl Rotating {
         }
     }
 
+    /// While every tag is in use nothing can come from outside before a command completes, so what leads there happens
+    /// at once, and the host is spared the steps on the way.
+    fn run_ahead(&mut self) {
+        for _ in 0..RUN_AHEAD_MAX {
+            let next = self.next_step();
+            if self.unanswered < self.queue.depth || !self.completions.is_empty() || next == Picos::MAX {
+                return;
+            }
+            self.advance(next);
+        }
+    }
+
+    /// Nothing is about to happen though a command has not been answered: whoever could use the bus was overlooked while
+    /// others had it. Whether something happens now.
+    #[cold]
+    fn rouse(&mut self) -> bool {
+        if self.unanswered == 0 {
+            return false;
+        }
+        match self.bus {
+            Bus::Held(id) => self.step(self.now, id),
+            _ => self.check_bus(self.now, None),
+        }
+        self.aim_wake();
+        self.next_step() != Picos::MAX
+    }
+
+    /// When anything happens next in here.
+    fn next_step(&self) -> Picos {
+        self.wake.min(self.bus.until()).min(self.inbox_at())
+    }
+
     /// When the next command can come in: the bus must be free.
     fn inbox_at(&self) -> Picos {
         match (&self.bus, self.inbox.front()) {
@@ -222,6 +263,7 @@ impl Rotating {
 
     fn complete(&mut self, at: Picos, tag: Tag, outcome: Outcome, service: Service) {
         let at = self.time_of(at);
+        self.unanswered -= 1;
         self.completions.push_back(Completion { tag, at, outcome, service });
     }
 
@@ -275,6 +317,7 @@ impl Drive for Rotating {
         let beyond = (command.start.0).checked_add(u64::from(command.sectors.0));
         let outside = command.op != Op::Flush && beyond.is_none_or(|end| end > self.layout.capacity());
         let service = Service { started: now, ..Default::default() };
+        self.unanswered += 1;
         if outside {
             self.complete(at, command.tag, Outcome::Failed, service);
         } else if command.op == Op::Discard || (command.sectors.0 == 0 && command.op != Op::Flush) {
@@ -282,6 +325,7 @@ impl Drive for Rotating {
         } else {
             self.inbox.push_back((at + self.timing.request, command));
             self.advance(at);
+            self.run_ahead();
         }
     }
 
@@ -289,15 +333,13 @@ impl Drive for Rotating {
         if let Some(completion) = self.completions.front() {
             return Some(completion.at);
         }
-        let next = self.wake.min(self.bus.until()).min(self.inbox_at());
-        let waited_for = !self.inbox.is_empty() || !self.flushes.is_empty() || self.host_waits();
-        (next != Picos::MAX && waited_for).then(|| self.time_of(next))
+        let next = self.next_step();
+        (next != Picos::MAX && self.unanswered > 0).then(|| self.time_of(next))
     }
 
     fn poll(&mut self, now: Time) -> Option<Completion> {
-        if self.completions.front().is_none_or(|completion| completion.at > now) {
-            self.advance(self.picos_of(now));
-        }
+        self.advance(self.picos_of(now));
+        self.run_ahead();
         match self.completions.front() {
             Some(completion) if completion.at <= now => self.completions.pop_front(),
             _ => None,
@@ -310,13 +352,6 @@ impl Drive for Rotating {
 
     fn ideal(&self) -> Option<&dyn Ideal> {
         Some(self)
-    }
-}
-
-impl Rotating {
-    /// Whether a command has not completed.
-    fn host_waits(&self) -> bool {
-        self.live.iter().any(|&id| !self.tasks[usize::from(id)].reported)
     }
 }
 
