@@ -1,9 +1,9 @@
 //! Where sectors are: sector number to cylinder, head and angle.
 //!
 //! *Theory of operation.* Slips and spares are resolved once, when the layout is built, into a table with one entry a
-//! track that holds data: its first sector and where it begins. A sector is found by a search over the zones, a
-//! division that guesses the track, and a step or two in the table. Only a track with slips in its middle, and a
-//! sector whose data was moved, need a second search.
+//! track that holds data: its first sector and where it begins. A sector is most often on the track that was asked for
+//! last; else it is found by a look at the zones, a multiplication that guesses the track, and a step or two in the table.
+//! Only a track with slips in its middle, and a sector whose data was moved, need a second search.
 //!
 //! Angles are 32-bit fractions of a revolution. The width of a sector is rounded down to such a unit, and what is left
 //! over is made good each time an angle passes zero: the arithmetic of DiskSim's `layout_g1`, which this repeats to
@@ -13,6 +13,8 @@
 
 mod slips;
 mod zone;
+
+use std::cell::Cell;
 
 use zone::Zone;
 
@@ -25,9 +27,10 @@ pub(crate) type Turn = u32;
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     zones: Vec<Band>,
-    /// The first sector of each track, and at the end the capacity.
-    firsts: Vec<u64>,
+    /// In order of sectors; behind the last one stands one that only says where it ends.
     tracks: Vec<Track>,
+    /// The track that was asked for last.
+    recent: Cell<u32>,
     /// Sectors that were moved, in order, and to where.
     remapped: Vec<(u64, Spot)>,
     capacity: u64,
@@ -40,6 +43,8 @@ struct Band {
     first_sector: u64,
     first_track: u32,
     tracks: u32,
+    /// Tracks a sector of data, in units of 2^-64: what guesses a sector's track.
+    density: u64,
     per_track: u32,
     /// A sector's width.
     width: Turn,
@@ -50,6 +55,8 @@ struct Band {
 /// A track that holds data.
 #[derive(Clone, Copy, Debug)]
 struct Track {
+    /// Its first sector.
+    first: u64,
     cylinder: u32,
     /// Angle of its physical sector 0.
     angle: Turn,
@@ -59,8 +66,6 @@ struct Track {
     offset: u16,
     /// Has slips in its middle.
     broken: bool,
-    /// Place of its physical sector 0 in the zone.
-    place: u64,
 }
 
 /// A physical sector.
@@ -118,21 +123,18 @@ const TRACKS_MAX: u64 = 100_000_000;
 impl Layout {
     pub(crate) fn new(p: &LayoutParameters) -> Result<Self, LayoutError> {
         check(p)?;
-        let empty = Vec::new;
         let mut layout = Self {
-            zones: empty(),
-            firsts: Vec::new(),
+            zones: Vec::new(),
             tracks: Vec::new(),
+            recent: Cell::new(0),
             remapped: Vec::new(),
             capacity: 0,
         };
         for (i, zone) in p.zones.iter().enumerate() {
             layout.add_zone(p, zone, i)?;
         }
-        layout.firsts.push(layout.capacity);
-        if layout.capacity == 0 {
-            return Err(LayoutError::Empty);
-        }
+        let Some(&last) = layout.tracks.last() else { return Err(LayoutError::Empty) };
+        layout.tracks.push(Track { first: layout.capacity, ..last });
         layout.remapped.sort_unstable_by_key(|&(sector, _)| sector);
         Ok(layout)
     }
@@ -151,6 +153,7 @@ impl Layout {
             first_sector: self.capacity,
             first_track,
             tracks: 0,
+            density: 0,
             per_track: z.sectors_per_track,
             width,
             rest,
@@ -160,7 +163,9 @@ impl Layout {
         self.add_tracks(p, z, &band, number);
         self.add_remapped(p, z, &band, number);
         self.capacity += band.zone.capacity;
-        self.zones.push(Band { tracks: self.tracks.len() as u32 - first_track, ..band });
+        let tracks = self.tracks.len() as u32 - first_track;
+        let density = (u128::from(tracks) << 64) / u128::from(band.zone.capacity.max(1));
+        self.zones.push(Band { tracks, density: density.min(u128::from(u64::MAX)) as u64, ..band });
         Ok(())
     }
 
@@ -174,12 +179,11 @@ impl Layout {
             }
             let at = Skews { p, z, band }.track(index);
             let (from, last) = (band.zone.place(first), band.zone.place(end - 1));
-            self.firsts.push(band.first_sector + first);
             self.tracks.push(Track {
+                first: band.first_sector + first,
                 offset: (from - place) as u16,
                 broken: last - from != end - 1 - first,
                 zone: number,
-                place,
                 ..at
             });
         }
@@ -206,13 +210,12 @@ impl Layout {
     /// A sector's place and what follows it on its track. `sector` must be less than the capacity.
     pub(crate) fn stretch(&self, sector: u64) -> Stretch {
         let index = self.track_of(sector);
-        let track = &self.tracks[index];
-        let (first, track_end) = (self.firsts[index], self.firsts[index + 1]);
+        let (track, track_end) = (&self.tracks[index], self.tracks[index + 1].first);
         let band = &self.zones[usize::from(track.zone)];
         let on_track = if track.broken {
-            (band.zone.place(sector - band.first_sector) - track.place) as u32
+            (band.zone.place(sector - band.first_sector) % band.zone.per_track) as u32
         } else {
-            u32::from(track.offset) + (sector - first) as u32
+            u32::from(track.offset) + (sector - track.first) as u32
         };
         let plain = Stretch { spot: band.spot(track, on_track), end: track_end, track_end };
         if self.remapped.is_empty() { plain } else { self.regard_remapped(sector, plain) }
@@ -231,7 +234,7 @@ impl Layout {
     /// The track's first sector and the sector behind its last.
     pub(crate) fn track(&self, sector: u64) -> (u64, u64) {
         let index = self.track_of(sector);
-        (self.firsts[index], self.firsts[index + 1])
+        (self.tracks[index].first, self.tracks[index + 1].first)
     }
 
     /// Sectors on the track of this sector, those without data included.
@@ -245,22 +248,34 @@ impl Layout {
     }
 
     fn track_of(&self, sector: u64) -> usize {
-        let zone = self.zones.partition_point(|band| band.first_sector <= sector).saturating_sub(1);
+        let recent = self.recent.get() as usize;
+        if self.tracks[recent].first <= sector && sector < self.tracks[recent + 1].first {
+            return recent;
+        }
+        let index = self.search(sector);
+        self.recent.set(index as u32);
+        index
+    }
+
+    fn search(&self, sector: u64) -> usize {
+        // Counted, not searched: the processor cannot guess where a search among so few would go.
+        let zone = self.zones[1..].iter().filter(|band| band.first_sector <= sector).count();
         let band = &self.zones[zone];
-        let (low, tracks) = (band.first_track as usize, u64::from(band.tracks));
-        let guess = (sector - band.first_sector) * tracks / band.zone.capacity.max(1);
-        let mut index = low + guess.min(tracks.saturating_sub(1)) as usize;
+        let guess = (u128::from(sector - band.first_sector) * u128::from(band.density)) >> 64;
+        let mut index =
+            band.first_track as usize + (guess as usize).min(band.tracks.saturating_sub(1) as usize);
         // Slips and spares shift the guess by a track or two; a zone that bunches them gets the search.
         for _ in 0..4 {
-            if self.firsts[index] > sector {
+            if self.tracks[index].first > sector {
                 index -= 1;
-            } else if self.firsts[index + 1] <= sector {
+            } else if self.tracks[index + 1].first <= sector {
                 index += 1;
             } else {
                 return index;
             }
         }
-        self.firsts.partition_point(|&first| first <= sector).saturating_sub(1).min(self.tracks.len() - 1)
+        let after = self.tracks.partition_point(|track| track.first <= sector);
+        after.saturating_sub(1).min(self.tracks.len() - 2)
     }
 }
 
@@ -302,7 +317,7 @@ impl Skews<'_> {
         };
         let head = if down { surfaces - 1 - surface } else { surface };
         let angle = self.angle(row, surface, head);
-        Track { cylinder, angle, head: head as u16, zone: 0, offset: 0, broken: false, place: 0 }
+        Track { first: 0, cylinder, angle, head: head as u16, zone: 0, offset: 0, broken: false }
     }
 
     fn angle(&self, row: u64, surface: u64, head: u64) -> Turn {

@@ -114,6 +114,15 @@ impl Access {
         }
     }
 
+    /// The sector that passes at a time, or `goal` if it comes first.
+    pub(super) fn passed_until(&self, now: Picos, goal: u64) -> u64 {
+        // Most often the drive has woken because it came to its goal; that needs no division.
+        if goal >= self.next && now >= self.time_of(goal) {
+            return goal;
+        }
+        self.next.saturating_add(self.passed(now)).min(goal)
+    }
+
     /// When all sectors before `sector` have passed.
     pub(super) fn time_of(&self, sector: u64) -> Picos {
         self.from + sector.saturating_sub(self.next) * self.sector_time

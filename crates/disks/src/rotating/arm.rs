@@ -395,7 +395,7 @@ impl Rotating {
         self.sync_bus(now);
         let Some((arm, index)) = self.arm_segment() else { return };
         let Some(access) = &self.access else { return };
-        let passed = (access.next + access.passed(now)).min(self.goal);
+        let passed = access.passed_until(now, self.goal);
         if passed <= access.next && passed != self.goal {
             return;
         }

@@ -80,7 +80,7 @@ impl Rotating {
             return;
         };
         let sector = self.timing.bus_sector(self.task(id).write);
-        let moved = (now - since).checked_div(sector).map_or(count, |moved| moved.min(count));
+        let moved = if now >= until { count } else { (now - since) / sector };
         self.count_moved(id, moved - counted);
         self.bus = Bus::Busy { message: Message::Move { id, count, since, counted: moved }, until };
     }

@@ -176,7 +176,6 @@ impl Rotating {
             return;
         }
         self.task_mut(id).owns_segment = true;
-        let ahead = self.ahead_limits(id, index);
         let fresh = task.hit == Hit::Miss;
         let segment = &mut self.segments[usize::from(index)];
         segment.owner = Some(id);
@@ -188,7 +187,7 @@ impl Rotating {
         let segment = &mut self.segments[usize::from(index)];
         segment.written = task.write;
         if !task.write {
-            let ahead = if fresh { self.ahead_limits(id, index) } else { ahead };
+            let ahead = self.ahead_limits(id, index);
             self.extend_ahead(index, ahead);
         }
     }
