@@ -194,11 +194,14 @@ pub(crate) struct ReproduceArguments {
     #[arg(value_enum)]
     pub(crate) paper: Paper,
     /// Only what needs one disk and no page cache: the level of requests
-    #[arg(long, required = true)]
+    #[arg(long, required_if_eq("paper", "stream"))]
     pub(crate) single_disk: bool,
-    /// Size of the experiments; 1 is the paper's
-    #[arg(long, default_value_t = 0.0625, value_parser = scale)]
-    pub(crate) scale: f64,
+    /// Size of the experiments; 1 is the paper's. Default: 0.0625 for stream, 0.5 for ioanalyzer
+    #[arg(long, value_parser = scale)]
+    pub(crate) scale: Option<f64>,
+    /// Only experiments whose name contains this
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -214,6 +217,8 @@ fn scale(text: &str) -> Result<f64, String> {
 pub(crate) enum Paper {
     /// Stream scheduling (FAST 2011), and the chunk reads of cooperative anticipation (OLS 2005)
     Stream,
+    /// Automatic I/O scheduler selection (MASCOTS 2012): the tuner
+    Ioanalyzer,
 }
 
 /// What to serve, under what, and how it is reached.

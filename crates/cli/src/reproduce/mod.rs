@@ -1,5 +1,6 @@
 //! `dwell reproduce`: the papers' experiments, run again, published value beside ours.
 
+mod ioanalyzer;
 mod stream;
 
 use std::io::{IsTerminal, Write};
@@ -135,9 +136,23 @@ pub(crate) struct Experiment {
 }
 
 pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Error> {
-    let experiments = match arguments.paper {
+    let all = match arguments.paper {
         Paper::Stream => stream::EXPERIMENTS,
+        Paper::Ioanalyzer => ioanalyzer::EXPERIMENTS,
     };
+    let wanted = |name: &str| arguments.only.as_deref().is_none_or(|only| name.contains(only));
+    let experiments: Vec<&Experiment> = all.iter().filter(|experiment| wanted(experiment.name)).collect();
+    if experiments.is_empty() {
+        let names: Vec<&str> = all.iter().map(|experiment| experiment.name).collect();
+        return Err(Error::Usage(format!(
+            "--only: no experiment has that in its name; there are {}",
+            names.join(", ")
+        )));
+    }
+    let scale = arguments.scale.unwrap_or(match arguments.paper {
+        Paper::Stream => 0.0625,
+        Paper::Ioanalyzer => 0.5,
+    });
     let shown = std::io::stderr().is_terminal();
     let bar = if shown { ProgressBar::new(experiments.len() as u64) } else { ProgressBar::hidden() };
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} (about {eta} left)") {
@@ -147,7 +162,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Error> {
     let mut interrupted = false;
     for experiment in experiments {
         bar.set_message(experiment.name);
-        match (experiment.run)(arguments.scale) {
+        match (experiment.run)(scale) {
             Ok(new) => rows.extend(new),
             Err(Error::Interrupted) => {
                 interrupted = true;
@@ -158,17 +173,17 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Error> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    print(arguments, &rows)?;
+    print(arguments, scale, &rows)?;
     if interrupted { Err(Error::Interrupted) } else { Ok(()) }
 }
 
-fn print(arguments: &ReproduceArguments, rows: &[Row]) -> Result<(), Error> {
+fn print(arguments: &ReproduceArguments, scale: f64, rows: &[Row]) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     if arguments.json {
         writeln!(
             out,
             "{}",
-            json!({"schema_version": 1, "dwell": env!("CARGO_PKG_VERSION"), "scale": arguments.scale, "rows": rows})
+            json!({"schema_version": 1, "dwell": env!("CARGO_PKG_VERSION"), "scale": scale, "rows": rows})
         )?;
         return Ok(());
     }

@@ -1,0 +1,174 @@
+//! Fixed schedulers beside the tuner, from its first run of a benchmark to its last.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tuner::{Analyser, Metric, Parameters, Random, SchedulerId};
+
+use super::phase::{FIXED, Lab, Phase, Ran, Tuner, fixed};
+use crate::error::Error;
+
+/// A benchmark: the phases of its n-th run, in order.
+pub(super) type Benchmark = dyn Fn(u64) -> Result<Vec<Phase>, Error> + Sync;
+
+/// What every scheduler made of a benchmark.
+pub(super) struct Outcome {
+    /// Mean seconds of each phase, by scheduler.
+    pub(super) fixed: [Vec<f64>; 4],
+    /// Mean bandwidth of the device, by scheduler, over all phases.
+    pub(super) bandwidth: [f64; 4],
+    /// Each run under the tuner: its phases.
+    pub(super) tuned: Vec<Vec<Ran>>,
+    /// Processor time of the tuner over the virtual time that it watched.
+    pub(super) cpu: f64,
+    /// Clusters at the end, and the bytes of their points and values.
+    pub(super) clusters: usize,
+    pub(super) memory: usize,
+}
+
+/// How the tuner is set.
+#[derive(Clone, Copy)]
+pub(super) struct Tuning {
+    pub(super) metric: Metric,
+    pub(super) parameters: Parameters,
+    pub(super) runs: u64,
+    /// Runs that fixed schedulers are measured over: the first of those that the tuner gets; 1 where all are the same.
+    pub(super) fixed_runs: u64,
+    pub(super) seed: u64,
+}
+
+impl Tuning {
+    /// The paper's, for so many runs.
+    pub(super) fn of(runs: u64) -> Self {
+        Self { metric: Metric::Bandwidth, parameters: Parameters::default(), runs, fixed_runs: 1, seed: 1 }
+    }
+}
+
+/// Runs it all.
+pub(super) fn measure(lab: &Lab, benchmark: &Benchmark, tuning: Tuning) -> Result<Outcome, Error> {
+    let fixed_runs = under_each(|scheduler| {
+        let mut runs = Vec::new();
+        for n in 0..tuning.fixed_runs {
+            let phases = benchmark(n)?;
+            runs.push(phases.iter().map(|p| fixed(lab, p, scheduler)).collect::<Result<Vec<Ran>, _>>()?);
+        }
+        Ok(runs)
+    })?;
+    let mean = |runs: &Vec<Vec<Ran>>, phase: usize| {
+        runs.iter().map(|run| run[phase].seconds).sum::<f64>() / runs.len() as f64
+    };
+    let of = |runs: &Vec<Vec<Ran>>| (0..runs[0].len()).map(|phase| mean(runs, phase)).collect();
+    let mut outcome = trained(lab, benchmark, tuning)?;
+    outcome.fixed = std::array::from_fn(|i| of(&fixed_runs[i]));
+    outcome.bandwidth = std::array::from_fn(|i| {
+        let all = fixed_runs[i].iter().flatten();
+        let (bytes, seconds) =
+            all.fold((0.0, 0.0), |sum, ran| (sum.0 + ran.bandwidth * ran.seconds, sum.1 + ran.seconds));
+        bytes / seconds
+    });
+    Ok(outcome)
+}
+
+/// Only the tuner.
+pub(super) fn trained(lab: &Lab, benchmark: &Benchmark, tuning: Tuning) -> Result<Outcome, Error> {
+    let failed = |problem: String| Error::Failed(problem);
+    let random = Random::seeded(tuning.seed);
+    let analyser = Analyser::new(lab.names(), tuning.metric, tuning.parameters, random).map_err(failed)?;
+    let mut tuner = Tuner::new(analyser, tuning.parameters.t);
+    let mut tuned = Vec::new();
+    for n in 0..tuning.runs {
+        tuned.push(benchmark(n)?.iter().map(|phase| tuner.run(lab, phase)).collect::<Result<_, _>>()?);
+    }
+    Ok(Outcome {
+        fixed: Default::default(),
+        bandwidth: [0.0; 4],
+        tuned,
+        cpu: tuner.busy.as_secs_f64() / tuner.before.as_secs_f64().max(1e-9),
+        clusters: tuner.analyser.store().clusters().len(),
+        memory: tuner.analyser.store().clusters().iter().map(memory).sum(),
+    })
+}
+
+/// Bytes of a cluster's points and values.
+fn memory(cluster: &tuner::Cluster) -> usize {
+    let values: usize = cluster.performance.iter().map(tuner::Values::count).sum();
+    (cluster.cinfo.points.len() + values) * size_of::<f64>()
+}
+
+/// `work` for each fixed scheduler, on as many threads as there are cores.
+fn under_each<T: Send>(work: impl Fn(SchedulerId) -> Result<T, Error> + Sync) -> Result<Vec<T>, Error> {
+    let next = AtomicUsize::new(0);
+    let slots: Vec<Mutex<Option<Result<T, Error>>>> = FIXED.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(slot) = slots.get(index) else { break };
+            let done = work(SchedulerId(index));
+            *slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(done);
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(FIXED.len());
+    std::thread::scope(|scope| {
+        (1..threads).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+    slots
+        .into_iter()
+        .filter_map(|slot| slot.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+        .collect()
+}
+
+impl Outcome {
+    /// Seconds of the whole benchmark under each fixed scheduler.
+    pub(super) fn fixed_seconds(&self) -> [f64; 4] {
+        std::array::from_fn(|i| self.fixed[i].iter().sum())
+    }
+
+    /// The place in [`FIXED`] of the fastest one.
+    pub(super) fn best(&self) -> usize {
+        let seconds = self.fixed_seconds();
+        (0..4).min_by(|&a, &b| seconds[a].total_cmp(&seconds[b])).unwrap_or_default()
+    }
+
+    /// Seconds of the n-th run under the tuner.
+    pub(super) fn tuned_seconds(&self, n: usize) -> f64 {
+        self.tuned[n].iter().map(|ran| ran.seconds).sum()
+    }
+
+    /// Mean seconds of the last third of the runs under the tuner: trained.
+    pub(super) fn trained_seconds(&self) -> f64 {
+        let last = self.last_third();
+        last.clone().map(|n| self.tuned_seconds(n)).sum::<f64>() / last.len() as f64
+    }
+
+    /// The same of one phase.
+    pub(super) fn trained_phase(&self, phase: usize) -> f64 {
+        let last = self.last_third();
+        last.clone().map(|n| self.tuned[n][phase].seconds).sum::<f64>() / last.len() as f64
+    }
+
+    fn last_third(&self) -> std::ops::Range<usize> {
+        let runs = self.tuned.len();
+        runs - runs.div_ceil(3)..runs
+    }
+
+    /// The first run from which on none was slower than the second best fixed scheduler, counted from 1: "Results are gathered
+    /// when they are stable, this is when they do not go down the second best scheduler". `None` if the last one was.
+    pub(super) fn steady_from(&self) -> Option<usize> {
+        let mut seconds = self.fixed_seconds();
+        seconds.sort_by(f64::total_cmp);
+        let slow = (0..self.tuned.len()).rev().find(|&n| self.tuned_seconds(n) > seconds[1]);
+        let from = slow.map_or(1, |n| n + 2);
+        (from <= self.tuned.len()).then_some(from)
+    }
+
+    /// Switches of the last run.
+    pub(super) fn switches(&self) -> u32 {
+        self.tuned.last().map_or(0, |run| run.iter().map(|ran| ran.switches).sum())
+    }
+
+    /// Windows that the tuner saw.
+    pub(super) fn windows(&self) -> u32 {
+        self.tuned.iter().flatten().map(|ran| ran.windows).sum()
+    }
+}
