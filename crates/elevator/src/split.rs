@@ -140,7 +140,8 @@ pub trait Split {
     /// A page is dirty because of `causes`. `before` is whose it was if it was dirty already.
     fn dirtied(&mut self, now: Time, page: &Page, causes: CauseSet, before: Option<CauseSet>);
 
-    /// A dirty page is on its way to the block layer.
+    /// A dirty page is on its way to the block layer. The request that carries it may carry pages of others too, and has
+    /// all their causes.
     fn submitted(&mut self, _now: Time, _page: &Page, _causes: CauseSet) {}
 
     /// A dirty page was thrown away (its file was cut or removed) and will never be written.

@@ -245,6 +245,19 @@ impl Afq {
         (worth && now < until).then_some(until)
     }
 
+    fn cleaned(&mut self, page: &Page, causes: CauseSet) {
+        let Self { ledger, members, .. } = self;
+        ledger.cleaned(page, causes, &mut |member, bytes| members[member].charge(bytes));
+        for &place in ledger.members(causes) {
+            members[place].pending -= 1;
+        }
+    }
+
+    fn queues(&mut self, request: &Request, bytes: u64) {
+        let Self { ledger, members, .. } = self;
+        ledger.queued(request, bytes, &mut |member, bytes| members[member].charge(bytes));
+    }
+
     /// The held call to go on with: (its account, whether it is an fsync).
     fn next_held(&self) -> Option<(usize, bool)> {
         let may_fsync = self.fsyncs_running < self.tunables.fsyncs;
@@ -265,12 +278,15 @@ impl WorkConserving for Afq {
         self.begins(member);
         self.queued_writes += u32::from(request.op != Op::Read);
         self.lane(member, request.op).insert(request);
+        self.queues(request, request.sectors.bytes());
     }
 
     fn merged(&mut self, _now: Time, request: &Request, growth: Growth<'_>) {
         let member = self.queue_of(request);
         self.lane(member, request.op).merged(request, growth);
-        if growth.absorbed.is_some() {
+        if growth.absorbed.is_none() {
+            self.queues(request, request.sectors.bytes() - growth.was_sectors.bytes());
+        } else {
             self.queued -= 1;
             self.queued_writes -= u32::from(request.op != Op::Read);
             self.members[member].pending -= 1;
@@ -373,18 +389,11 @@ impl Split for Afq {
     }
 
     fn submitted(&mut self, _now: Time, page: &Page, causes: CauseSet) {
-        self.ledger.submitted(page);
-        for &place in self.ledger.members(causes) {
-            self.members[place].pending -= 1;
-        }
+        self.cleaned(page, causes);
     }
 
     fn freed(&mut self, _now: Time, page: &Page, causes: CauseSet) {
-        let Self { ledger, members, .. } = self;
-        ledger.freed(page, causes, &mut |member, bytes| members[member].charge(bytes));
-        for &place in self.ledger.members(causes) {
-            self.members[place].pending -= 1;
-        }
+        self.cleaned(page, causes);
     }
 
     fn act(&mut self, _now: Time) -> Option<Action> {

@@ -1,7 +1,8 @@
-//! Who is charged what, and when: an estimate as soon as a page is dirty, the true cost when the request goes, and the
-//! estimate back; a refund when the page is thrown away.
+//! Who is charged what, and when: an estimate as soon as a page is dirty; when it sets out, the estimate is given back and
+//! the request pays, its bytes at once and its way when it goes. What is thrown away is given back.
 //!
-//! A page or request with several causes is charged to them in equal parts.
+//! A page or request with several causes is charged to them in equal parts. Pages of different causes may share a request,
+//! which then has them all.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -16,7 +17,7 @@ use super::cost::{Head, seek};
 struct Set {
     /// Places of its members in the policy's own list.
     members: Vec<usize>,
-    /// Bytes dirtied and neither sent nor thrown away.
+    /// Bytes dirtied that have neither set out nor been thrown away.
     bytes: u64,
     /// What was charged for them in advance, in byte equivalents.
     estimate: u64,
@@ -113,29 +114,30 @@ impl Ledger {
         self.split(set, estimate as i64, charge);
     }
 
-    /// A dirty page is on its way.
-    pub fn submitted(&mut self, page: &Page) {
+    /// A dirty page is on its way, in a request that will pay for it, or was thrown away: what was charged is given back.
+    pub fn cleaned(&mut self, page: &Page, set: CauseSet, charge: Charge<'_>) {
         if let Some(file) = self.files.get_mut(&page.file) {
             file.pages -= 1;
             if file.pages == 0 {
                 self.files.remove(&page.file);
             }
         }
-    }
-
-    /// A dirty page was thrown away: what was charged for it is given back.
-    pub fn freed(&mut self, page: &Page, set: CauseSet, charge: Charge<'_>) {
-        self.submitted(page);
         self.refund(set, u64::from(page.bytes), charge);
     }
 
-    /// A request goes to the device: its causes are charged what it costs, less what they were charged in advance.
+    /// A write of so many bytes entered the queue: they are charged now, as nothing stands for them any more.
+    pub fn queued(&mut self, request: &Request, bytes: u64, charge: Charge<'_>) {
+        if let Some(set) = request.causes.filter(|_| request.op != Op::Read) {
+            self.split(set, bytes as i64, charge);
+        }
+    }
+
+    /// A request goes to the device: its causes are charged its way there, and a read its bytes.
     pub fn dispatched(&mut self, request: &Request, charge: Charge<'_>) {
         let cost = self.head.moves(request.start, request.sectors);
-        let Some(set) = request.causes else { return };
-        self.split(set, cost as i64, charge);
-        if request.op == Op::Write {
-            self.refund(set, request.sectors.bytes(), charge);
+        let charged = if request.op == Op::Read { 0 } else { request.sectors.bytes() };
+        if let Some(set) = request.causes {
+            self.split(set, (cost - charged) as i64, charge);
         }
     }
 
@@ -159,7 +161,6 @@ mod tests {
     use super::*;
     use crate::testing::request;
     use alloc::vec;
-    use elevator::Flags;
 
     const A: CauseSet = CauseSet(0);
     const B: CauseSet = CauseSet(1);
@@ -184,19 +185,15 @@ mod tests {
             ledger.dirtied(&page(offset), set, before, &mut |place, amount| owed[place] += amount);
         }
 
-        fn free(&mut self, offset: u64, set: CauseSet) {
+        fn clean(&mut self, offset: u64, set: CauseSet) {
             let Self { ledger, owed } = self;
-            ledger.freed(&page(offset), set, &mut |place, amount| owed[place] += amount);
+            ledger.cleaned(&page(offset), set, &mut |place, amount| owed[place] += amount);
         }
 
         fn send(&mut self, start: u64, sectors: u32, set: CauseSet) {
             let Self { ledger, owed } = self;
-            let write = Request {
-                op: Op::Write,
-                causes: Some(set),
-                flags: Flags::default(),
-                ..request(start, sectors)
-            };
+            let write = Request { op: Op::Write, causes: Some(set), ..request(start, sectors) };
+            ledger.queued(&write, write.sectors.bytes(), &mut |place, amount| owed[place] += amount);
             ledger.dispatched(&write, &mut |place, amount| owed[place] += amount);
         }
     }
@@ -237,21 +234,35 @@ mod tests {
         let mut t = Owed::new();
         t.dirty(0, B, None);
         t.dirty(4096, B, None);
-        t.free(0, B);
-        t.free(4096, B);
+        t.clean(0, B);
+        t.clean(4096, B);
         assert_eq!(t.owed, [0, 0]);
         assert_eq!(t.ledger.dirty_pages(File(1)), 0);
     }
 
     #[test]
-    fn when_the_request_goes_the_estimate_gives_way_to_the_true_cost() {
+    fn when_the_request_goes_the_estimate_has_given_way_to_the_true_cost() {
         let mut t = Owed::new();
         t.dirty(0, A, None);
         t.dirty(100 * 4096, A, None);
         assert_eq!(t.owed[0], 2 * 4096 + 99 * 4096);
+        t.clean(0, A);
+        t.clean(100 * 4096, A);
         t.send(1000, 16, A); // the file system had put both pages side by side
         assert_eq!(t.owed[0], 2 * 4096, "the first request has no way to go");
         t.send(1000, 16, A); // a journal's block: nothing was estimated
         assert_eq!(t.owed[0], 2 * 4096 + 8192 + 8192);
+    }
+
+    #[test]
+    fn pages_of_two_that_share_a_request_leave_no_estimate_behind() {
+        let mut t = Owed::new();
+        t.dirty(0, A, None);
+        t.dirty(4096, B, None);
+        t.clean(0, A);
+        t.clean(4096, B);
+        assert_eq!(t.owed, [0, 0]);
+        t.send(0, 16, BOTH);
+        assert_eq!(t.owed, [4096, 4096]);
     }
 }

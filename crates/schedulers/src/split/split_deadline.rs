@@ -286,12 +286,12 @@ impl Split for SplitDeadline {
         self.ledger.dirtied(page, causes, before, &mut |_, _| {});
     }
 
-    fn submitted(&mut self, _now: Time, page: &Page, _causes: CauseSet) {
-        self.ledger.submitted(page);
+    fn submitted(&mut self, _now: Time, page: &Page, causes: CauseSet) {
+        self.ledger.cleaned(page, causes, &mut |_, _| {});
     }
 
     fn freed(&mut self, _now: Time, page: &Page, causes: CauseSet) {
-        self.ledger.freed(page, causes, &mut |_, _| {});
+        self.ledger.cleaned(page, causes, &mut |_, _| {});
     }
 
     fn act(&mut self, now: Time) -> Option<Action> {

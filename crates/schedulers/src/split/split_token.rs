@@ -143,6 +143,11 @@ impl SplitToken {
         &mut self.members[place].reads
     }
 
+    fn queues(&mut self, now: Time, request: &Request, bytes: u64) {
+        let Self { ledger, members, .. } = self;
+        ledger.queued(request, bytes, &mut |place, bytes| members[place].bucket.spend(now, bytes));
+    }
+
     fn may_read(&mut self, place: usize, now: Time) -> bool {
         let member = &mut self.members[place];
         !member.reads.is_empty() && member.bucket.is_open(now)
@@ -221,14 +226,18 @@ impl SplitToken {
 }
 
 impl Scheduler for SplitToken {
-    fn insert(&mut self, _now: Time, request: &Request) {
+    fn insert(&mut self, now: Time, request: &Request) {
         self.queued += 1;
         self.lane(request).insert(request);
+        self.queues(now, request, request.sectors.bytes());
     }
 
-    fn merged(&mut self, _now: Time, request: &Request, growth: Growth<'_>) {
+    fn merged(&mut self, now: Time, request: &Request, growth: Growth<'_>) {
         self.lane(request).merged(request, growth);
-        self.queued -= u32::from(growth.absorbed.is_some());
+        match growth.absorbed {
+            None => self.queues(now, request, request.sectors.bytes() - growth.was_sectors.bytes()),
+            Some(_) => self.queued -= 1,
+        }
     }
 
     fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
@@ -294,13 +303,13 @@ impl Split for SplitToken {
         ledger.dirtied(page, causes, before, &mut |place, bytes| members[place].bucket.spend(now, bytes));
     }
 
-    fn submitted(&mut self, _now: Time, page: &Page, _causes: CauseSet) {
-        self.ledger.submitted(page);
+    fn submitted(&mut self, now: Time, page: &Page, causes: CauseSet) {
+        self.freed(now, page, causes);
     }
 
     fn freed(&mut self, now: Time, page: &Page, causes: CauseSet) {
         let Self { ledger, members, .. } = self;
-        ledger.freed(page, causes, &mut |place, bytes| members[place].bucket.spend(now, bytes));
+        ledger.cleaned(page, causes, &mut |place, bytes| members[place].bucket.spend(now, bytes));
     }
 
     fn act(&mut self, now: Time) -> Option<Action> {
@@ -367,7 +376,7 @@ mod tests {
         let read = t.caused(1, Op::Read, 100, 8);
         let write = t.caused(1, Op::Write, 900, 8);
         t.table.serves(write, Reason::SliceOwner);
-        t.table.holds(HoldReason::NoToken, Some(Time::from_nanos(102_400_000)));
+        t.table.holds(HoldReason::NoToken, Some(Time::from_nanos(106_496_000)));
         let other = t.caused(0, Op::Read, 5000, 8);
         t.table.serves(other, Reason::RoundRobin);
         t.table.at(1_000).serves(read, Reason::RoundRobin);
