@@ -8,6 +8,7 @@ use elevator::queue::{Accepted, Notice, Observer, Options, Submission, SwitchMod
 use elevator::{Scheduler, Span, Time};
 
 use crate::block::Block;
+use crate::kernel::{Errno, Kernel};
 use crate::limit::{Limit, Witness};
 use crate::measure::{Book, Measured};
 use crate::program::{Await, Io, Meeting, Next, Program, Who};
@@ -52,6 +53,24 @@ pub enum Failure {
         waiting: usize,
         /// The name of one.
         first: String,
+    },
+    /// A system call on a machine without a kernel.
+    #[error("process {process}: {call}: this machine has no kernel, only a queue and a drive")]
+    NoKernel {
+        /// Who called.
+        process: String,
+        /// What.
+        call: String,
+    },
+    /// A call failed and the program did not plan for that.
+    #[error("process {process}: {call}: {errno}")]
+    Call {
+        /// Who called.
+        process: String,
+        /// What.
+        call: String,
+        /// Why it failed.
+        errno: Errno,
     },
 }
 
@@ -117,6 +136,8 @@ pub struct Machine {
     book: Book,
     witness: Option<Witness>,
     cut: bool,
+    kernel: Option<Kernel>,
+    failure: Option<Failure>,
 }
 
 impl Machine {
@@ -137,7 +158,20 @@ impl Machine {
             book: Book::default(),
             witness: None,
             cut: false,
+            kernel: None,
+            failure: None,
         }
+    }
+
+    /// Puts a kernel between programs and the queue. Without one, a program that makes a system call fails the run.
+    pub fn boot(&mut self, kernel: Kernel) {
+        self.kernel = Some(kernel);
+    }
+
+    /// The kernel, if there is one.
+    #[must_use]
+    pub const fn kernel(&self) -> Option<&Kernel> {
+        self.kernel.as_ref()
     }
 
     /// Also writes down what each process asked for and how long it thought, for the physical limit.
@@ -198,6 +232,9 @@ impl Machine {
             self.wake_sleepers();
             self.storage.collect(self.now);
             self.settle();
+            if let Some(failure) = self.failure.take() {
+                return Err(failure);
+            }
         }
         self.stuck()
     }
@@ -308,6 +345,10 @@ impl Machine {
                     return true;
                 }
                 self.processes[process].blocked = Blocked::On(what);
+            }
+            Next::Call(call) => {
+                let process = self.processes[process].who.name.clone();
+                self.failure = Some(Failure::NoKernel { process, call: call.to_string() });
             }
             Next::Think(span) => {
                 if let Some(witness) = &mut self.witness {

@@ -1,6 +1,8 @@
-//! What a process does, as requests: the level at which recordings and the stream paper's own benchmarks live.
+//! What a process does: as requests, the level at which recordings live, or as system calls of a kernel.
 
 use elevator::{Flags, Op, Priority, Process, Sector, Sectors, Span, Time};
+
+use crate::kernel::{Call, Returned};
 
 /// One process's behaviour, as a script that is asked for its next step whenever it can go on.
 ///
@@ -8,6 +10,13 @@ use elevator::{Flags, Op, Priority, Process, Sector, Sectors, Span, Time};
 pub trait Program {
     /// What it does next. `now` is when it could go on.
     fn next(&mut self, now: Time) -> Next;
+
+    /// What its latest call came back with; heard before [`next`](Self::next). Answers whether a failure is part of the plan:
+    /// if not, a call that fails ends the run with an error that names process and call.
+    fn returned(&mut self, returned: Returned) -> bool {
+        let _ = returned;
+        false
+    }
 }
 
 /// A step of a program.
@@ -16,6 +25,8 @@ pub enum Next {
     Submit(Io),
     /// Goes on when this has completed.
     Await(Await),
+    /// Asks something of the kernel, and goes on when that has returned.
+    Call(Call),
     /// Computes, or sleeps, for so long.
     Think(Span),
     /// Sleeps until then; goes on at once if that has passed.

@@ -1,5 +1,6 @@
 //! System calls: what a program asks of the kernel, and what it is told.
 
+use std::fmt;
 use std::rc::Rc;
 
 /// A file's or directory's name from the root: `/src/linux/Makefile`. No `.`, `..`, links or relative names.
@@ -33,11 +34,11 @@ pub enum Call {
     Close(Descriptor),
     /// Reads from where the file stands, and moves it on; [`Returned::Bytes`], fewer at the file's end.
     Read(Descriptor, u64),
-    /// Reads at a place; [`Returned::Bytes`].
+    /// Reads at a place (descriptor, position, length); [`Returned::Bytes`].
     ReadAt(Descriptor, u64, u64),
     /// Writes where the file stands, and moves it on; [`Returned::Bytes`].
     Write(Descriptor, u64),
-    /// Writes at a place; [`Returned::Bytes`].
+    /// Writes at a place (descriptor, position, length); [`Returned::Bytes`].
     WriteAt(Descriptor, u64, u64),
     /// Moves to a place.
     Seek(Descriptor, u64),
@@ -64,6 +65,59 @@ pub enum Call {
     /// Maps memory of the program's own, which the kernel may have to swap out: touches so many bytes at a place of
     /// its address space, to write (`true`) or to read them.
     Touch(u64, u64, bool),
+}
+
+impl Call {
+    /// The name of the system call.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Open(..) => "open",
+            Self::Close(_) => "close",
+            Self::Read(..) => "read",
+            Self::ReadAt(..) => "pread",
+            Self::Write(..) => "write",
+            Self::WriteAt(..) => "pwrite",
+            Self::Seek(..) => "lseek",
+            Self::Truncate(..) => "ftruncate",
+            Self::Fsync(_) => "fsync",
+            Self::Fdatasync(_) => "fdatasync",
+            Self::Sync => "sync",
+            Self::Mkdir(_) => "mkdir",
+            Self::Unlink(_) => "unlink",
+            Self::Rmdir(_) => "rmdir",
+            Self::Rename(..) => "rename",
+            Self::Readdir(_) => "readdir",
+            Self::Stat(_) => "stat",
+            Self::Touch(..) => "touch",
+        }
+    }
+}
+
+/// As a line of `strace` has it: `pread(3, 4096 at 8192)`, `open("/a")`.
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name();
+        match self {
+            Self::Open(path, _)
+            | Self::Mkdir(path)
+            | Self::Unlink(path)
+            | Self::Rmdir(path)
+            | Self::Readdir(path)
+            | Self::Stat(path) => write!(f, "{name}(\"{path}\")"),
+            Self::Rename(from, to) => write!(f, "{name}(\"{from}\", \"{to}\")"),
+            Self::Close(file) | Self::Fsync(file) | Self::Fdatasync(file) => write!(f, "{name}({})", file.0),
+            Self::Read(file, bytes)
+            | Self::Write(file, bytes)
+            | Self::Truncate(file, bytes)
+            | Self::Seek(file, bytes) => write!(f, "{name}({}, {bytes})", file.0),
+            Self::ReadAt(file, at, bytes) | Self::WriteAt(file, at, bytes) => {
+                write!(f, "{name}({}, {bytes} at {at})", file.0)
+            }
+            Self::Sync => write!(f, "{name}()"),
+            Self::Touch(at, bytes, _) => write!(f, "{name}({bytes} at {at})"),
+        }
+    }
 }
 
 /// What a call came back with.

@@ -1,0 +1,240 @@
+//! A machine as a page of TOML: memory, kernel, file system, block layer. Every number stands there with its origin.
+
+use elevator::queue::{Barriers, Limits, Options, Plugging};
+use elevator::{Sectors, Span};
+use serde::Deserialize;
+
+use super::BootError;
+
+/// The machines that come with this crate: (name, file).
+const BUILT_IN: [(&str, &str); 3] = [
+    ("pc-2003", include_str!("../../machines/pc-2003.toml")),
+    ("pc-2004", include_str!("../../machines/pc-2004.toml")),
+    ("pc-2010", include_str!("../../machines/pc-2010.toml")),
+];
+
+/// A machine.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Description {
+    /// Its name.
+    pub name: String,
+    /// What it stands for, in a sentence.
+    pub about: String,
+    /// Memory.
+    pub memory: Memory,
+    /// What calls cost the processor.
+    pub processor: Processor,
+    /// Reading before anybody asks.
+    pub read_ahead: ReadAhead,
+    /// How much may be dirty, and for how long.
+    pub dirty: Dirty,
+    /// What is on the device.
+    pub file_system: FileSystem,
+    /// The block layer.
+    pub block: BlockLayer,
+}
+
+/// Memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// All of it, in MiB.
+    pub mib: u32,
+    /// What kernel and programs take of it, in MiB; the page cache has the rest.
+    pub taken_mib: u32,
+}
+
+/// What calls cost the processor. There are as many processors as processes want.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Processor {
+    /// Entering, doing and leaving a call, in nanoseconds.
+    pub call_ns: u64,
+    /// A page copied, looked up and accounted, in nanoseconds.
+    pub page_ns: u64,
+    /// One component of a path, in nanoseconds.
+    pub name_ns: u64,
+}
+
+/// Reading before anybody asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadAhead {
+    /// By which rule.
+    pub kind: ReadAheadKind,
+    /// The largest window, in KiB; 0 for none.
+    pub max_kib: u32,
+}
+
+/// By which rule pages are read before anybody asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadAheadKind {
+    /// 2.5 to 2.6.22: a current window and one ahead of it.
+    Windows,
+    /// Since 2.6.23: one window with a mark in it, whose first use starts the next.
+    OnDemand,
+}
+
+/// How much may be dirty, and for how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dirty {
+    /// Of the memory that could be dirty, in percent: above this a flusher writes.
+    pub background_percent: u32,
+    /// Above this, writers are held back.
+    pub percent: u32,
+    /// How writers are held back.
+    pub throttle: ThrottleKind,
+    /// Between two looks for what is old, in milliseconds.
+    pub interval_ms: u64,
+    /// Age at which dirty pages are written, in milliseconds.
+    pub expire_ms: u64,
+}
+
+/// How writers are held back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ThrottleKind {
+    /// Until 3.1: a writer above the limit writes pages of anybody's itself, and waits for the queue.
+    Writes,
+    /// Since 3.2: a writer pauses so that it dirties no faster than the device writes.
+    Pauses,
+}
+
+/// What is on the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileSystem {
+    /// Its layout and rules.
+    pub kind: FileSystemKind,
+    /// Whether a commit is made durable by a flush before and after it.
+    pub barriers: bool,
+    /// Between two commits of a journal, in milliseconds.
+    pub commit_ms: u64,
+    /// The journal's size, in MiB.
+    pub journal_mib: u32,
+}
+
+/// A file system's layout and rules.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileSystemKind {
+    /// Indirect blocks, no journal.
+    Ext2,
+    /// Indirect blocks, a journal in ordered mode.
+    Ext3,
+    /// Extents, delayed allocation, a journal in ordered mode.
+    Ext4,
+}
+
+/// The block layer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlockLayer {
+    /// Requests a direction.
+    pub nr_requests: u32,
+    /// Largest request, in KiB.
+    pub max_kib: u32,
+    /// Gathering of submissions.
+    pub plugging: PluggingKind,
+    /// Whether a flush drains the queue (until 2.6.36).
+    pub drain: bool,
+}
+
+/// Gathering of submissions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PluggingKind {
+    /// Until 2.6.38: an empty queue plugs itself; 4 requests or 3 ms.
+    Queue,
+    /// Since 2.6.39: what a process submits before it waits, at most 32.
+    Task,
+}
+
+impl Description {
+    /// The names of the built-in machines.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|&(name, _)| name)
+    }
+
+    /// A built-in machine.
+    ///
+    /// # Errors
+    /// [`BootError::Unknown`], which lists those that there are.
+    pub fn named(name: &str) -> Result<Self, BootError> {
+        let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) else {
+            let known = Self::names().collect::<Vec<_>>().join(", ");
+            return Err(BootError::Unknown { name: name.to_owned(), known });
+        };
+        Self::from_toml(text)
+    }
+
+    /// A machine from a page of TOML.
+    ///
+    /// # Errors
+    /// [`BootError::Syntax`] with line and field; [`BootError::Description`] for numbers that cannot be.
+    pub fn from_toml(text: &str) -> Result<Self, BootError> {
+        let description: Self = toml::from_str(text).map_err(|e| BootError::Syntax(e.to_string()))?;
+        description.check()?;
+        Ok(description)
+    }
+
+    /// Whether there can be such a machine.
+    ///
+    /// # Errors
+    /// [`BootError::Description`], which names the field.
+    pub fn check(&self) -> Result<(), BootError> {
+        let fail = |field, problem: &str| {
+            Err(BootError::Description { machine: self.name.clone(), field, problem: problem.to_owned() })
+        };
+        let Self { memory, dirty, read_ahead, file_system, block, .. } = self;
+        if memory.taken_mib + 4 > memory.mib {
+            return fail("memory.taken_mib", "at least 4 MiB must be left for the page cache");
+        }
+        if !(5..=90).contains(&dirty.percent) {
+            return fail("dirty.percent", "from 5, the kernel's own floor, to 90");
+        }
+        if !(1..dirty.percent).contains(&dirty.background_percent) {
+            return fail("dirty.background_percent", "at least 1 and below dirty.percent");
+        }
+        if dirty.interval_ms == 0 || dirty.expire_ms == 0 {
+            return fail("dirty", "interval_ms and expire_ms must be at least 1");
+        }
+        if read_ahead.max_kib > 32 * 1024 || !read_ahead.max_kib.is_multiple_of(4) {
+            return fail("read_ahead.max_kib", "a multiple of 4, the page size, up to 32768");
+        }
+        if file_system.kind != FileSystemKind::Ext2 {
+            if file_system.commit_ms == 0 {
+                return fail("file_system.commit_ms", "at least 1");
+            }
+            if file_system.journal_mib < 4 {
+                return fail("file_system.journal_mib", "at least 4, as mke2fs has it");
+            }
+        }
+        if block.nr_requests < 4 {
+            return fail("block.nr_requests", "at least 4, as the kernel has it");
+        }
+        if block.max_kib < 4 {
+            return fail("block.max_kib", "at least 4, the page size");
+        }
+        Ok(())
+    }
+
+    /// The queue as this machine's block layer sets it up.
+    #[must_use]
+    pub fn queue(&self) -> Options {
+        let plugging = match self.block.plugging {
+            PluggingKind::Queue => Plugging::Queue { threshold: 4, delay: Span::from_millis(3) },
+            PluggingKind::Task => Plugging::Task { most: 32 },
+        };
+        Options {
+            max_sectors: Sectors(self.block.max_kib.saturating_mul(2)),
+            limits: Limits { nr_requests: self.block.nr_requests, ..Limits::default() },
+            plugging,
+            barriers: if self.block.drain { Barriers::Drain } else { Barriers::Completed },
+            ..Options::default()
+        }
+    }
+}
