@@ -3,13 +3,17 @@
 //! No byte of data is kept; positions, sizes, and who dirtied what are.
 
 mod calls;
+mod causes;
 mod description;
+pub mod fs;
 mod image;
+pub mod journal;
 mod watch;
 
 use elevator::Sector;
 
 pub use calls::{Call, Descriptor, Errno, Open, Path, Returned};
+pub use causes::Causes;
 pub use description::{
     BlockLayer, Description, Dirty, FileSystem, FileSystemKind, Memory, PluggingKind, Processor, ReadAhead,
     ReadAheadKind, ThrottleKind,

@@ -1,0 +1,83 @@
+//! Who is behind a dirty page, a transaction or a request: sets of processes, interned.
+
+use std::rc::Rc;
+
+use elevator::CauseSet;
+use hashbrown::HashMap;
+
+/// Every set of processes that has ever been a cause, each once: equal sets have equal names.
+///
+/// A transaction's set is everybody in it, a page's everybody who dirtied it; both only grow by unions, and the same
+/// unions come again and again, so they are remembered.
+#[derive(Debug, Default)]
+pub struct Causes {
+    sets: Vec<Rc<[u32]>>,
+    names: HashMap<Rc<[u32]>, CauseSet>,
+    unions: HashMap<(CauseSet, CauseSet), CauseSet>,
+}
+
+impl Causes {
+    /// The set that holds one process.
+    pub fn one(&mut self, process: u32) -> CauseSet {
+        self.intern(&[process])
+    }
+
+    /// Everybody in either set.
+    pub fn union(&mut self, a: CauseSet, b: CauseSet) -> CauseSet {
+        if a == b {
+            return a;
+        }
+        let key = (a.min(b), a.max(b));
+        if let Some(&known) = self.unions.get(&key) {
+            return known;
+        }
+        let mut all: Vec<u32> = self.members(a).iter().chain(self.members(b)).copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        let union = self.intern(&all);
+        self.unions.insert(key, union);
+        union
+    }
+
+    /// The union where there may be nobody yet.
+    pub fn join(&mut self, a: Option<CauseSet>, b: CauseSet) -> CauseSet {
+        a.map_or(b, |a| self.union(a, b))
+    }
+
+    /// The processes of a set, in ascending order; none if the name is not from here.
+    #[must_use]
+    pub fn members(&self, set: CauseSet) -> &[u32] {
+        self.sets.get(set.0 as usize).map_or(&[], |members| members)
+    }
+
+    fn intern(&mut self, members: &[u32]) -> CauseSet {
+        if let Some(&name) = self.names.get(members) {
+            return name;
+        }
+        let name = CauseSet(self.sets.len() as u32);
+        let members: Rc<[u32]> = members.into();
+        self.sets.push(Rc::clone(&members));
+        self.names.insert(members, name);
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_sets_have_one_name() {
+        let mut causes = Causes::default();
+        let (a, b, c) = (causes.one(7), causes.one(3), causes.one(5));
+        let ab = causes.union(a, b);
+        let abc = causes.union(ab, c);
+        let bc = causes.union(c, b);
+        assert_eq!(causes.members(abc), [3, 5, 7]);
+        assert_eq!(causes.union(a, bc), abc);
+        assert_eq!(causes.union(abc, b), abc);
+        assert_eq!(causes.one(7), a);
+        assert_eq!(causes.join(None, b), b);
+        assert_eq!(causes.join(Some(b), a), ab);
+    }
+}

@@ -1,0 +1,100 @@
+//! The words of the journal: what it is told, what it wants done, and why.
+
+use elevator::CauseSet;
+
+use crate::kernel::fs::{Block, Extent, Inode};
+
+/// A transaction's number: later ones are larger, none is used twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Tid(pub u64);
+
+/// An open handle: somebody's membership in a transaction while it changes metadata.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Handle(pub u32);
+
+/// Whether somebody could begin, or may go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Started {
+    /// It is in.
+    Handle(Handle),
+    /// Not now: ask again after [`Action::Retry`].
+    Wait,
+}
+
+/// Whether a block may be changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// It is part of the handle's transaction now.
+    Granted,
+    /// Its copy is being written to the log for an earlier transaction; ask again after [`Action::Retry`].
+    Wait,
+}
+
+/// What the journal wants done. It is heard with `Journal::poll`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Write the dirty pages of these files that have a place on the device, and say
+    /// `Journal::data_written` when all of them, and those already under way, are done.
+    WriteData {
+        /// The transaction that waits for them.
+        tid: Tid,
+        /// In the order in which they joined it.
+        inodes: Vec<Inode>,
+        /// Everybody in the transaction.
+        causes: Option<CauseSet>,
+    },
+    /// Write this, and say `Journal::written` when it is done.
+    Write(Write),
+    /// The transaction is durable: whoever waits for it goes on. `blocks` are ordinary dirty buffers from now on, that
+    /// writeback may write to their homes; see `Journal::home_begins`.
+    Committed {
+        /// Which.
+        tid: Tid,
+        /// Those of its blocks that no later transaction has taken, with everybody in the transaction as their cause.
+        blocks: Vec<Block>,
+        /// Everybody in the transaction.
+        causes: Option<CauseSet>,
+    },
+    /// Whoever was told to wait for a handle or a block may ask again.
+    Retry,
+}
+
+/// A write (or a bare flush) of the journal's own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Write {
+    /// Its name, for `Journal::written`.
+    pub id: WriteId,
+    /// Where: in the log's area, but at home for [`Why::Checkpoint`]; `None` for a bare flush of the device's cache.
+    pub to: Option<Extent>,
+    /// What for.
+    pub why: Why,
+    /// The newest transaction that it serves.
+    pub tid: Tid,
+    /// Everybody in that transaction.
+    pub causes: Option<CauseSet>,
+    /// A flush goes before it.
+    pub preflush: bool,
+    /// Durable when it completes.
+    pub fua: bool,
+    /// The blocks whose copies it carries, in order; empty for records of the log's own.
+    pub homes: Vec<Block>,
+}
+
+/// The name of a write until it is done.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct WriteId(pub u64);
+
+/// Why the journal writes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Why {
+    /// The log's blocks of a transaction: descriptors, revocations and the blocks' copies, as they lie one after another.
+    Log,
+    /// The commit record, which makes a transaction whole.
+    Commit,
+    /// Blocks go home so that the log can be used again.
+    Checkpoint,
+    /// The log's superblock: where a replay begins.
+    Superblock,
+    /// The device's cache is emptied, where the order of writes needs it.
+    Flush,
+}
