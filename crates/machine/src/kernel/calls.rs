@@ -159,6 +159,9 @@ pub enum Errno {
     /// `EBADF`.
     #[error("no such open file")]
     BadDescriptor,
+    /// `EINVAL`: a directory cannot be moved into itself.
+    #[error("invalid argument")]
+    Invalid,
     /// `EIO`.
     #[error("the device failed")]
     Io,

@@ -66,9 +66,6 @@ pub struct Run {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Inode(pub u64);
 
-/// The root directory's number.
-pub const ROOT: Inode = Inode(2);
-
 /// A name in a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {

@@ -1,0 +1,43 @@
+//! Formats against a plain set of names.
+
+use std::collections::BTreeSet;
+
+use elevator::model::Random;
+
+use super::*;
+
+#[test]
+fn every_format_keeps_every_name() {
+    for format in [Format::Linear, Format::Htree, Format::XfsLike { inline: 156 }] {
+        let mut random = Random::new(3);
+        let mut directory = Directory::new(format);
+        let mut slow = BTreeSet::new();
+        let mut steps = Vec::new();
+        for _ in 0..30_000 {
+            let number = random.below(8000);
+            let name = format!("{number:0width$}", width = 1 + (number % 90) as usize);
+            steps.clear();
+            let found = directory.look(&name, &mut steps).is_some();
+            assert_eq!(found, slow.contains(&name));
+            if found && random.once_in(2) {
+                directory.remove(&name, &mut steps);
+                slow.remove(&name);
+            } else if !found {
+                let before = directory.allocated().len();
+                let growth = directory.growth(&name);
+                directory.add(&name, Inode(number), false, &mut steps);
+                slow.insert(name);
+                assert_eq!(directory.allocated().len(), before + growth.len(), "{format:?}");
+            }
+            let pages = directory.allocated();
+            for step in &steps {
+                let (Step::Read(page) | Step::Change(page)) = step;
+                assert!(pages.is_empty() || pages.contains(page), "{format:?}: {step:?}");
+            }
+        }
+        assert!(directory.agrees());
+        let listed: BTreeSet<String> =
+            directory.list(&mut steps).iter().map(|e| e.name.to_string()).collect();
+        assert_eq!(listed, slow);
+    }
+}

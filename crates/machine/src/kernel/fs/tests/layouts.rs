@@ -1,0 +1,234 @@
+//! Where things lie.
+
+use super::super::space::GROUP;
+use super::super::*;
+
+const GB: u64 = 1 << 30;
+
+fn made(options: &Options) -> FileSystem {
+    FileSystem::new(options, Block(0), 40 * GB / BLOCK_BYTES).unwrap()
+}
+
+fn runs(fs: &FileSystem, inode: Inode) -> Vec<(u64, u32, Option<u64>)> {
+    let mut runs = Vec::new();
+    let pages = fs.size(inode).div_ceil(BLOCK_BYTES) as u32;
+    fs.map(inode, 0, pages, &mut runs, &mut Touched::default()).unwrap();
+    runs.iter().map(|run| (run.page, run.pages, run.block.map(|block| block.0))).collect()
+}
+
+fn append(fs: &mut FileSystem, inode: Inode, by: u32, pages: u64) {
+    let (size, mut touched) = (fs.size(inode), Touched::default());
+    fs.set_size(inode, size + pages * BLOCK_BYTES, &mut touched).unwrap();
+    fs.allocate(inode, size / BLOCK_BYTES, pages as u32, by, &mut Vec::new(), &mut touched).unwrap();
+}
+
+/// ext2: contiguous but for the indirect blocks, which lie where they are needed.
+#[test]
+fn a_sequential_file_is_interrupted_by_its_indirect_blocks_only() {
+    for options in [Options::ext2(), Options::ext3()] {
+        let mut fs = made(&options);
+        let file = Image::new(&mut fs).file("/big", 20 << 20).unwrap();
+        let runs = runs(&fs, file);
+        let start = runs[0].2.unwrap();
+        // 12 direct, an indirect block, 1024, then a double and an indirect block, and so on.
+        let expected = [
+            (0, 12, Some(start)),
+            (12, 1024, Some(start + 13)),
+            (1036, 1024, Some(start + 13 + 1024 + 2)),
+            (2060, 1024, Some(start + 13 + 1024 + 2 + 1025)),
+        ];
+        assert_eq!(runs[..4], expected);
+        fs.check().unwrap();
+    }
+}
+
+#[test]
+fn extents_are_not_interrupted() {
+    for options in [Options::ext4(), Options::xfs_like()] {
+        let mut fs = made(&options);
+        let file = Image::new(&mut fs).file("/big", 60 << 20).unwrap();
+        assert_eq!(runs(&fs, file).len(), 1, "{options:?}");
+        fs.check().unwrap();
+    }
+}
+
+/// Two processes of the same colour append to files of one directory by turns.
+fn pieces_of_two_writers(options: &Options) -> usize {
+    let mut fs = made(options);
+    let mut touched = Touched::default();
+    let a = fs.create("/a", &mut touched).unwrap();
+    let b = fs.create("/b", &mut touched).unwrap();
+    for _ in 0..1000 {
+        append(&mut fs, a, 16, 1);
+        append(&mut fs, b, 32, 1);
+    }
+    fs.check().unwrap();
+    runs(&fs, a).len()
+}
+
+#[test]
+fn writers_interleave_as_far_as_they_keep_nothing_ahead() {
+    let ext = |ahead| Options::Ext(Ext { ahead, ..Ext::default() });
+    // Every block apart; every eight; windows that double; 64 KB in XFS; up to 8 MB in ext4.
+    let nothing = pieces_of_two_writers(&ext(Ahead::Nothing));
+    let eight = pieces_of_two_writers(&ext(Ahead::Preallocate));
+    let windows = pieces_of_two_writers(&ext(Ahead::Reserve));
+    let xfs = pieces_of_two_writers(&Options::xfs_like());
+    let multiblock = pieces_of_two_writers(&Options::ext4());
+    assert!(nothing >= 990, "{nothing}");
+    assert!((120..=130).contains(&eight), "{eight}");
+    assert!((4..=12).contains(&windows), "{windows}");
+    assert!((50..=70).contains(&xfs), "{xfs}");
+    assert!(multiblock <= 25, "{multiblock}");
+}
+
+#[test]
+fn writers_of_different_colours_do_not_interleave() {
+    let mut fs = made(&Options::Ext(Ext { ahead: Ahead::Nothing, ..Ext::default() }));
+    let mut touched = Touched::default();
+    let a = fs.create("/a", &mut touched).unwrap();
+    let b = fs.create("/b", &mut touched).unwrap();
+    for _ in 0..1000 {
+        append(&mut fs, a, 1, 1);
+        append(&mut fs, b, 2, 1);
+    }
+    let (a, b) = (runs(&fs, a), runs(&fs, b));
+    assert_eq!((a.len(), b.len()), (2, 2));
+    assert_eq!(b[0].2.unwrap() - a[0].2.unwrap(), u64::from(GROUP / 16));
+}
+
+/// How many groups the directories of a source tree lie in.
+fn groups_of_a_tree(directories: Directories) -> usize {
+    let mut fs = made(&Options::Ext(Ext { directories, ..Ext::default() }));
+    let mut image = Image::new(&mut fs);
+    image.mkdir("/linux").unwrap();
+    for i in 0..40 {
+        image.mkdir(&format!("/linux/{i}")).unwrap();
+        for j in 0..10 {
+            image.file(&format!("/linux/{i}/{j}"), 12 << 10).unwrap();
+        }
+    }
+    let mut groups: Vec<u64> = (0..40)
+        .map(|i| {
+            let inode = fs.lookup(&format!("/linux/{i}/0"), &mut Touched::default()).unwrap();
+            runs(&fs, inode)[0].2.unwrap() / u64::from(GROUP)
+        })
+        .collect();
+    groups.sort_unstable();
+    groups.dedup();
+    fs.check().unwrap();
+    groups.len()
+}
+
+#[test]
+fn the_old_way_spreads_a_tree_and_orlovs_keeps_it_together() {
+    assert_eq!(groups_of_a_tree(Directories::Old), 40);
+    let orlov = groups_of_a_tree(Directories::Orlov);
+    assert!(orlov <= 4, "{orlov}");
+}
+
+#[test]
+fn orlov_spreads_what_lies_in_the_root() {
+    let mut fs = made(&Options::ext2());
+    let mut image = Image::new(&mut fs);
+    let mut blocks: Vec<u64> = (0..20)
+        .map(|i| image.mkdir(&format!("/user{i}")).unwrap())
+        .collect::<Vec<_>>()
+        .into_iter()
+        .map(|inode| fs.inode_block(inode).0 / u64::from(GROUP))
+        .collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    assert_eq!(blocks.len(), 20);
+}
+
+#[test]
+fn trees_lie_where_they_are_placed() {
+    for options in [Options::ext2(), Options::ext3(), Options::ext4(), Options::xfs_like()] {
+        let mut fs = FileSystem::new(&options, Block(1000), 200 * GB / BLOCK_BYTES).unwrap();
+        let mut image = Image::new(&mut fs);
+        for (i, at) in [10 * GB, 60 * GB, 110 * GB].into_iter().enumerate() {
+            image.place(Some(at)).unwrap();
+            image.mkdir(&format!("/{i}")).unwrap();
+            let file = image.file(&format!("/{i}/file"), 1 << 20).unwrap();
+            let mut found = Vec::new();
+            image.fs().map(file, 0, 256, &mut found, &mut Touched::default()).unwrap();
+            for run in found {
+                let off = run.block.unwrap().0 * BLOCK_BYTES;
+                assert!((at..at + GB / 4).contains(&off), "{options:?}: {off} for {at}");
+            }
+        }
+        assert!(matches!(image.place(Some(300 * GB)), Err(ImageError::Outside { .. })));
+        assert!(matches!(image.file("/none/x", 1), Err(ImageError::Refused { .. })));
+        fs.check().unwrap();
+    }
+}
+
+#[test]
+fn journals_lie_at_the_beginning_or_in_the_middle() {
+    let at = |options: &Options| made(options).journal_area().map(|area| (area.start.0, area.blocks));
+    assert_eq!(at(&Options::ext2()), None);
+    let (start, blocks) = at(&Options::ext3()).unwrap();
+    assert!(start < 1000 && blocks == 8192, "{start}");
+    let half = 20 * GB / BLOCK_BYTES;
+    for options in [Options::ext4(), Options::xfs_like()] {
+        let (start, _) = at(&options).unwrap();
+        assert!((half..half + u64::from(3 * GROUP)).contains(&start), "{start}");
+    }
+}
+
+/// Every new file of 4 KB touches what the kernel's would.
+#[test]
+fn what_a_new_file_touches() {
+    let mut fs = made(&Options::ext2());
+    let mut touched = Touched::default();
+    fs.create("/first", &mut touched).unwrap();
+    touched.clear();
+    let file = fs.create("/second", &mut touched).unwrap();
+    fs.set_size(file, 4096, &mut touched).unwrap();
+    fs.allocate(file, 0, 1, 0, &mut Vec::new(), &mut touched).unwrap();
+    // Inode bitmap, descriptors, inode table (the root's and the file's are one), the root's page, block bitmap.
+    assert_eq!(touched.dirties.len(), 5, "{touched:?}");
+    assert!(touched.dirties.iter().all(|block| touched.reads.contains(block)), "{touched:?}");
+}
+
+#[test]
+fn a_big_directory_is_searched_block_by_block_or_by_its_index() {
+    let reads = |options: &Options| {
+        let mut fs = made(options);
+        let mut image = Image::new(&mut fs);
+        for i in 0..20_000 {
+            image.file(&format!("/file-{i}"), 0).unwrap();
+        }
+        fs.check().unwrap();
+        let mut touched = Touched::default();
+        fs.lookup("/file-0", &mut touched).unwrap();
+        touched.clear();
+        assert_eq!(fs.lookup("/absent", &mut touched), Err(Errno::NotFound));
+        touched.reads.len()
+    };
+    // 20,000 entries of 20 bytes: 98 full blocks, and the root's inode.
+    assert_eq!(reads(&Options::ext2()), 1 + 98);
+    assert_eq!(reads(&Options::ext4()), 1 + 2);
+    assert_eq!(reads(&Options::xfs_like()), 1 + 2);
+}
+
+#[test]
+fn an_htree_lists_in_the_order_of_hashes_and_a_plain_directory_in_its_own() {
+    let list = |options: &Options| {
+        let mut fs = made(options);
+        let mut image = Image::new(&mut fs);
+        for i in 0..1000 {
+            image.file(&format!("/{i:04}"), 0).unwrap();
+        }
+        fs.readdir("/", &mut Touched::default()).unwrap()
+    };
+    let names = |entries: Vec<Entry>| entries.iter().map(|entry| entry.name.to_string()).collect::<Vec<_>>();
+    let plain = names(list(&Options::ext2()));
+    assert!(plain.is_sorted());
+    let mut hashed = names(list(&Options::ext4()));
+    assert!(!hashed.is_sorted());
+    hashed.sort();
+    assert_eq!(hashed, plain);
+    assert!(names(list(&Options::xfs_like())).is_sorted());
+}
