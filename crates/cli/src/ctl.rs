@@ -4,8 +4,9 @@ use std::io::Write;
 use std::path::Path;
 
 use comfy_table::{Table, presets};
+use serde_json::Value;
 use server::control::Client;
-use server::control::protocol::State;
+use server::control::protocol::{ItemState, State};
 
 use crate::arguments::{CtlArguments, CtlCommand};
 use crate::error::Error;
@@ -83,8 +84,81 @@ fn in_words(state: &State) -> String {
         ]);
     }
     text += &format!("{table}\n");
+    for kind in kinds(&state.items) {
+        text += &format!("{}\n", table_of(&kind));
+    }
     for tunable in &state.tunables {
         text += &format!("  {} = {}\n", tunable.name, tunable.value);
     }
     text
+}
+
+/// What the scheduler keeps, by kind.
+fn kinds(items: &[ItemState]) -> Vec<Vec<&ItemState>> {
+    let mut kinds: Vec<Vec<&ItemState>> = Vec::new();
+    for item in items {
+        match kinds.iter_mut().find(|kind| kind[0].kind == item.kind) {
+            Some(kind) => kind.push(item),
+            None => kinds.push(vec![item]),
+        }
+    }
+    kinds
+}
+
+/// Items of one kind; what does not apply to one is empty.
+fn table_of(items: &[&ItemState]) -> Table {
+    let mut names: Vec<&String> = Vec::new();
+    for name in items.iter().flat_map(|item| item.facts.keys()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let heads = names.iter().map(|name| without_unit(name).replace('_', " "));
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED);
+    table.set_header(items.first().map(|item| item.kind.clone()).into_iter().chain(heads));
+    for item in items {
+        let cells = names.iter().map(|name| item.facts.get(*name).map(|fact| fact_in_words(name, fact)));
+        let number = std::iter::once(item.number.to_string());
+        table.add_row(number.chain(cells.map(Option::unwrap_or_default)));
+    }
+    table
+}
+
+pub(crate) fn without_unit(name: &str) -> &str {
+    ["_ns", "_sector", "_percent"].iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name)
+}
+
+/// A fact with its unit.
+pub(crate) fn fact_in_words(name: &str, fact: &Value) -> String {
+    match fact {
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::String(word) => word.clone(),
+        Value::Number(number) if name.ends_with("_ns") => time(number.as_u64().unwrap_or(0)),
+        Value::Number(number) if name.ends_with("_percent") => format!("{number}%"),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn item(number: u64, facts: &Value) -> ItemState {
+        ItemState { kind: "stream".to_owned(), number, facts: facts.as_object().unwrap().clone() }
+    }
+
+    #[test]
+    fn items_of_one_kind_make_one_table_with_units_and_empty_places() {
+        let served = item(0, &json!({"role": "served", "position_sector": 77, "slice_left_ns": 1_500_000}));
+        let other = item(1, &json!({"role": "parent-to-be", "position_sector": 88}));
+        let kinds = kinds(&[served.clone(), other.clone()]).len();
+        let text = table_of(&[&served, &other]).to_string();
+        assert_eq!(kinds, 1);
+        for part in ["stream", "slice left", "1.50 ms", "parent-to-be", "88"] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+    }
 }

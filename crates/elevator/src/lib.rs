@@ -13,6 +13,7 @@
 extern crate alloc;
 
 pub mod check;
+mod inspection;
 pub mod model;
 pub mod queue;
 mod reason;
@@ -24,6 +25,7 @@ pub mod split;
 mod time;
 mod tunable;
 
+pub use inspection::{Fact, Item};
 pub use reason::{HoldReason, Reason};
 pub use request::{
     CauseSet, Direction, Flags, Op, Outcome, Priority, PriorityClass, Process, Request, RequestId,

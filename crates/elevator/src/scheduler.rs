@@ -3,6 +3,9 @@
 //! A scheduler is a state machine. It has no clock, no thread, no file and no randomness of its own: events come
 //! in with the time at which they happened, decisions come out.
 
+use alloc::vec::Vec;
+
+use crate::inspection::Item;
 use crate::reason::{HoldReason, Reason};
 use crate::request::{Outcome, Process, Request, RequestId};
 use crate::sector::Sector;
@@ -53,6 +56,11 @@ pub trait Scheduler {
     /// Its part above the block layer, if it has one. A host without those hooks refuses such a policy.
     fn split(&mut self) -> Option<&mut dyn Split> {
         None
+    }
+
+    /// What it keeps, for people who look: streams, groups. Asked rarely; may allocate.
+    fn inspect(&self, _now: Time) -> Vec<Item> {
+        Vec::new()
     }
 
     /// What can be tuned, with defaults, ranges and sources.

@@ -60,8 +60,8 @@ use core::mem;
 use elevator::service_time::ServiceCurve;
 use elevator::split::Split;
 use elevator::{
-    Candidate, Decision, Growth, Hold, HoldReason, LastDispatched, Op, Outcome, Reason, Request, RequestId,
-    Scheduler, Sector, Side, Span, Time, Tunable, TuneError, Value, View, Wake, tunables,
+    Candidate, Decision, Growth, Hold, HoldReason, Item, LastDispatched, Op, Outcome, Reason, Request,
+    RequestId, Scheduler, Sector, Side, Span, Time, Tunable, TuneError, Value, View, Wake, tunables,
 };
 
 use crate::fifo::{Fifo, Links};
@@ -69,6 +69,7 @@ use crate::per_request::PerRequest;
 use crate::registry::{BoxedWorkConserving, Listing, Make};
 use crate::work_conserving::CLASS_WAITS;
 
+mod inspection;
 #[cfg(test)]
 mod tests;
 
@@ -811,6 +812,10 @@ impl Scheduler for StreamScheduling {
 
     fn split(&mut self) -> Option<&mut dyn Split> {
         self.policy.split()
+    }
+
+    fn inspect(&self, now: Time) -> Vec<Item> {
+        self.items(now)
     }
 
     /// The framework's own; what it wraps can be tuned through it all the same.

@@ -47,6 +47,7 @@ fn everything_that_can_be_asked_is_answered() {
     assert_eq!(disk.read(0, 4096).unwrap(), [1; 4096]);
     let switched = client.show().unwrap();
     assert_eq!((switched.scheduler.as_str(), switched.switches), ("stream(deadline)", 2));
+    assert!(switched.items.iter().any(|item| item.facts.contains_key("selected_pending_service_ns")));
     let metrics = client.metrics().unwrap();
     assert!(metrics.contains("dwell_operations_total{operation=\"write\"} 100"), "{metrics}");
     assert!(metrics.contains("dwell_latency_seconds_count{operation=\"write\"} 100"), "{metrics}");

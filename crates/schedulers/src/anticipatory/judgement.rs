@@ -1,6 +1,8 @@
 //! Whether to go on waiting: what every version answers in its own way.
 
-use elevator::{HoldReason, Process, Request, Sector};
+use alloc::vec::Vec;
+
+use elevator::{HoldReason, Item, Process, Request, Sector};
 
 use super::lists::Kind;
 use crate::jiffies::Jiffies;
@@ -132,4 +134,9 @@ pub(crate) trait Judgement {
 
     /// What a wait for it is called.
     fn hold_reason(&self, awaited: Requester) -> HoldReason;
+
+    /// What there is to tell people who look; `awaited` is who is waited for now.
+    fn inspect(&self, _now: Jiffies, _awaited: Option<Requester>) -> Vec<Item> {
+        Vec::new()
+    }
 }

@@ -51,10 +51,11 @@ mod tests;
 mod wait;
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use elevator::{
-    Decision, Growth, Hold, HoldReason, Leave, Outcome, Process, Reason, Request, RequestId, Scheduler, Span,
-    Time, TuneError, Value, View, Wake, tunables,
+    Decision, Growth, Hold, HoldReason, Item, Leave, Outcome, Process, Reason, Request, RequestId, Scheduler,
+    Span, Time, TuneError, Value, View, Wake, tunables,
 };
 
 use self::batches::Batches;
@@ -541,6 +542,11 @@ impl<S: Settings, J: Judges<S>> Scheduler for Anticipatory<S, J> {
             (Some(awaited), Some(process)) if self.judgement.is_awaited(awaited, process) => Leave::Must,
             _ => Leave::ByLimit,
         }
+    }
+
+    fn inspect(&self, now: Time) -> Vec<Item> {
+        let awaited = self.wait.awaited().filter(|_| self.wait.is_waiting());
+        self.judgement.inspect(self.ticks.at(now), awaited)
     }
 
     fn tunables(&self) -> &'static [elevator::Tunable] {

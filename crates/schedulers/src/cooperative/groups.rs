@@ -2,12 +2,12 @@
 
 use alloc::vec::Vec;
 
-use elevator::Sector;
+use elevator::{Fact, Item, Sector};
 
 use super::Bounds;
 use crate::anticipatory::judgement::GroupId;
-use crate::averages::{Probability, ThinkTime};
-use crate::jiffies::Jiffies;
+use crate::averages::{ONE, Probability, ThinkTime};
+use crate::jiffies::{Jiffies, Ticks};
 use crate::processes::Slot;
 
 /// A process, told from a later one that has its slot by its number among all processes ever seen.
@@ -168,6 +168,26 @@ impl Groups {
             group.last_end_request = Some(now);
             self.used[id.place as usize] = now;
         }
+    }
+
+    /// Every group, for people who look.
+    pub(super) fn inspect(&self, now: Jiffies, ticks: Ticks, awaited: Option<GroupId>) -> Vec<Item> {
+        let item = |place: usize| {
+            let (group, name) = (&self.groups[place], self.name(place));
+            let think = match group.ttime.is_empty() {
+                true => Fact::None,
+                false => Fact::Span(ticks.span(group.ttime.mean())),
+            };
+            Item::new("group", place as u64)
+                .with("position", Fact::Sector(self.positions[place]))
+                .with("awaited", Fact::Flag(awaited == Some(name)))
+                .with("cooperating", Fact::Flag(group.is_cooperating))
+                .with("queued", Fact::Count(u64::from(group.nr_queued)))
+                .with("think_time", think)
+                .with("nobody_goes_on", Fact::Percent(group.no_coop.get() * 100 / ONE))
+                .with("unused_for", Fact::Span(ticks.span(now.saturating_sub(self.used[place]))))
+        };
+        (0..self.groups.len()).map(item).collect()
     }
 
     /// No more than this from now on.

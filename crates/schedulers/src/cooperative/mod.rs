@@ -47,8 +47,9 @@ mod groups;
 mod tests;
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
-use elevator::{HoldReason, Process, Request, Span, tunables};
+use elevator::{HoldReason, Item, Process, Request, Span, tunables};
 
 use self::groups::{Group, Groups, Joining, Member};
 use crate::anticipatory::by_process::{ByProcess, is_close};
@@ -300,6 +301,10 @@ impl Judgement for ByGroup {
         member == Some(awaited.process)
             || (awaited.group.is_some()
                 && member.is_some_and(|slot| self.las.history(slot).group == awaited.group))
+    }
+
+    fn inspect(&self, now: Jiffies, awaited: Option<Requester>) -> Vec<Item> {
+        self.groups.inspect(now, self.las.ticks, awaited.and_then(|awaited| awaited.group))
     }
 
     fn hold_reason(&self, awaited: Requester) -> HoldReason {

@@ -1,6 +1,6 @@
 //! Decision tables: what groups change, and what they leave as it is in 2.6.9.
 
-use elevator::{Decision, HoldReason, Leave, Process, Reason, RequestId, Span, Value};
+use elevator::{Decision, Fact, HoldReason, Leave, Process, Reason, RequestId, Sector, Span, Value};
 
 use super::new;
 use crate::testing::Table;
@@ -214,4 +214,18 @@ fn unknown_processes_form_no_group() {
     t.serves(a, SectorOrder);
     let other = t.read(FAR);
     t.serves(other, SectorOrder);
+}
+
+#[test]
+fn it_tells_its_groups_and_which_of_them_is_awaited() {
+    let mut t = cas();
+    file(&mut t, 1, 100_000, SectorOrder);
+    t.read_by(50, FAR);
+    t.holds(AwaitGroup, Some(t.now + Span::from_millis(6)));
+    let groups = t.scheduler.inspect(t.now);
+    let told = |n: usize, name| groups[n].fact(name).unwrap();
+    assert_eq!(groups.len(), 2);
+    assert_eq!((told(0, "position"), told(0, "awaited")), (Fact::Sector(Sector(100_008)), Fact::Flag(true)));
+    assert_eq!((told(1, "awaited"), told(1, "queued")), (Fact::Flag(false), Fact::Count(1)));
+    assert_eq!((told(0, "cooperating"), told(0, "think_time")), (Fact::Flag(false), Fact::None));
 }

@@ -9,7 +9,7 @@ use crate::noop::Noop;
 use crate::testing::{Table, at_ms, request};
 use Reason::{Child, CloseEnough, FirstCome, StreamBroken, StreamSliceOver};
 use elevator::service_time::MeasuredPoint;
-use elevator::{Priority, PriorityClass};
+use elevator::{Fact, Priority, PriorityClass};
 
 /// 1 ms up to 1,000 sectors away, 10 ms from 100,000 on, straight between.
 fn curve() -> ServiceCurve {
@@ -362,4 +362,23 @@ fn what_it_wraps_is_tuned_through_it() {
     assert_eq!(t.scheduler.tunable("fifo_batch"), Some(Value::Count(3)));
     assert_eq!(t.scheduler.tunable("stream_threshold"), Some(Value::Count(4)));
     assert!(t.scheduler.tune("no_such", Value::Count(3)).is_err());
+}
+
+/// What `inspect` says of the stream in that role.
+fn told(t: &Table, role: &str) -> Option<Item> {
+    let is = |item: &Item| matches!(item.fact("role"), Some(Fact::Word(word)) if word == role);
+    t.scheduler.inspect(t.now).into_iter().find(is)
+}
+
+#[test]
+fn it_tells_which_stream_is_served_and_what_it_waits_for() {
+    let mut t = table(&[]);
+    assert!(told(&t, "served").is_none());
+    establish(&mut t, 4);
+    assert!(matches!(t.next(), Decision::Hold(_)));
+    let served = told(&t, "served").expect("its child is awaited");
+    assert_eq!(served.fact("established"), Some(Fact::Flag(true)));
+    assert_eq!(served.fact("length"), Some(Fact::Count(4)));
+    assert!(matches!(served.fact("slice_left"), Some(Fact::Span(left)) if left > Span::ZERO));
+    assert!(matches!(served.fact("child_awaited_for"), Some(Fact::Span(left)) if left > Span::ZERO));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use elevator::queue::{SwitchMode, SwitchReport};
-use elevator::{Scheduler, Sector, Span, Time};
+use elevator::{Item, Scheduler, Sector, Span, Time};
 
 use super::protocol::TunableState;
 use crate::device::Device;
@@ -31,6 +31,7 @@ pub(crate) struct Snapshot {
     pub(crate) now: Time,
     pub(crate) scheduler: String,
     pub(crate) tunables: Vec<TunableState>,
+    pub(crate) items: Vec<Item>,
     pub(crate) queued: u32,
     pub(crate) in_flight: u32,
     pub(crate) depth: u32,
@@ -92,6 +93,7 @@ impl Orders {
             now,
             scheduler: self.scheduler.clone(),
             tunables: tunables(queue.scheduler()),
+            items: queue.scheduler().inspect(now),
             queued: queue.queued(),
             in_flight: queue.in_flight(),
             depth: queue.options().depth,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::front::Client;
 use crate::statistics::{ProcessAccount, TimesSummary};
@@ -98,6 +99,18 @@ pub struct TunableState {
     pub doc: String,
 }
 
+/// One thing that the scheduler keeps: a stream, a group.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ItemState {
+    /// What it is, in the policy's own word.
+    pub kind: String,
+    /// Its number among those of its kind.
+    pub number: u64,
+    /// What there is to say of it. Names end in `_ns`, `_sector` or `_percent`, where the value has a unit; what does not apply
+    /// now is not there.
+    pub facts: Map<String, Value>,
+}
+
 /// One kind of operation's account.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct OperationState {
@@ -124,6 +137,8 @@ pub struct State {
     pub scheduler: String,
     /// Its tunables.
     pub tunables: Vec<TunableState>,
+    /// What it keeps now: streams, groups.
+    pub items: Vec<ItemState>,
     /// What holds the data.
     pub backend: String,
     /// Size in sectors.

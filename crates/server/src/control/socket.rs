@@ -12,12 +12,12 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use elevator::Span;
 use elevator::queue::{SwitchMode, SwitchReport};
+use elevator::{Fact, Item, Span};
 
 use super::metrics::{self, OPERATIONS};
 use super::orders::{Order, Snapshot};
-use super::protocol::{LONGEST_LINE, OperationState, Reply, Request, State, SwitchState};
+use super::protocol::{ItemState, LONGEST_LINE, OperationState, Reply, Request, State, SwitchState};
 use crate::poller::Bell;
 use crate::server::Stop;
 
@@ -175,6 +175,21 @@ fn switched(report: Option<SwitchReport>) -> SwitchState {
     }
 }
 
+/// What a policy told of itself, in JSON's words.
+fn item(item: &Item) -> ItemState {
+    let fact = |&(name, fact): &(&str, Fact)| match fact {
+        Fact::Count(count) => Some((name.to_string(), count.into())),
+        Fact::Span(span) => Some((format!("{name}_ns"), span.as_nanos().into())),
+        Fact::Sector(sector) => Some((format!("{name}_sector"), sector.0.into())),
+        Fact::Flag(flag) => Some((name.to_string(), flag.into())),
+        Fact::Word(word) => Some((name.to_string(), word.into())),
+        Fact::Percent(percent) => Some((format!("{name}_percent"), percent.into())),
+        Fact::None => None,
+    };
+    let facts = item.facts.iter().filter_map(fact).collect();
+    ItemState { kind: item.kind.to_string(), number: item.number, facts }
+}
+
 /// A snapshot as clients see it.
 pub(crate) fn state(snapshot: &Snapshot, speed: u32) -> State {
     let statistics = &snapshot.statistics;
@@ -194,6 +209,7 @@ pub(crate) fn state(snapshot: &Snapshot, speed: u32) -> State {
         speed,
         scheduler: snapshot.scheduler.clone(),
         tunables: snapshot.tunables.clone(),
+        items: snapshot.items.iter().map(item).collect(),
         backend: snapshot.backend.clone(),
         capacity_sectors: snapshot.capacity.0,
         depth: snapshot.depth,
