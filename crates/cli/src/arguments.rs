@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Serve(ServeArguments),
     /// Look at and change a device that is being served
     Ctl(CtlArguments),
+    /// A device that is being served, live: head, rates, waits, latencies, streams
+    Top(TopArguments),
     /// The kernel's own schedulers against ours: real programs on an emulated drive; needs root
     Duel(DuelArguments),
     /// A part that another process plays in a duel
@@ -438,4 +440,18 @@ pub(crate) enum Sight {
     Hidden,
     /// Once so and once so
     Both,
+}
+
+/// Which device, and how often.
+#[derive(Args, Debug)]
+#[command(after_help = "Keys: q or Ctrl-C ends it.")]
+pub(crate) struct TopArguments {
+    /// The control socket of 'dwell serve --control'
+    pub(crate) socket: PathBuf,
+    /// Time between two pictures
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub(crate) every: String,
+    /// Print one picture and end, for scripts and where there is no terminal
+    #[arg(long)]
+    pub(crate) once: bool,
 }

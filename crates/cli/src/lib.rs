@@ -17,6 +17,7 @@ mod record;
 mod reproduce;
 mod schedulers_command;
 mod serve;
+mod top;
 mod trace;
 mod workload;
 
@@ -65,6 +66,7 @@ fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<(), Error> {
         Command::Reproduce(reproduce) => reproduce::run(reproduce),
         Command::Serve(serve) => serve::run(serve, catalogue),
         Command::Ctl(ctl) => ctl::run(ctl),
+        Command::Top(top) => top::run(top),
         Command::Duel(arguments) => duel::run(arguments, catalogue),
         Command::DuelPart { .. } => unreachable!("played before anything else"),
     }
