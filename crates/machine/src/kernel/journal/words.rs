@@ -30,11 +30,11 @@ pub enum Access {
     Wait,
 }
 
-/// What the journal wants done. It is heard with `Journal::poll`.
+/// What the journal wants done. It is heard with [`Journal::poll`](super::Journal::poll).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Write the dirty pages of these files that have a place on the device, and say
-    /// `Journal::data_written` when all of them, and those already under way, are done.
+    /// [`Journal::data_written`](super::Journal::data_written) when all of them, and those already under way, are done.
     WriteData {
         /// The transaction that waits for them.
         tid: Tid,
@@ -43,10 +43,10 @@ pub enum Action {
         /// Everybody in the transaction.
         causes: Option<CauseSet>,
     },
-    /// Write this, and say `Journal::written` when it is done.
+    /// Write this, and say [`Journal::written`](super::Journal::written) when it is done.
     Write(Write),
     /// The transaction is durable: whoever waits for it goes on. `blocks` are ordinary dirty buffers from now on, that
-    /// writeback may write to their homes; see `Journal::home_begins`.
+    /// writeback may write to their homes; see [`Journal::home_begins`](super::Journal::home_begins).
     Committed {
         /// Which.
         tid: Tid,
@@ -59,16 +59,16 @@ pub enum Action {
     Retry,
 }
 
-/// A write (or a bare flush) of the journal's own.
+/// A write of the journal's own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Write {
-    /// Its name, for `Journal::written`.
+    /// Its name, for [`Journal::written`](super::Journal::written).
     pub id: WriteId,
-    /// Where: in the log's area, but at home for [`Why::Checkpoint`]; `None` for a bare flush of the device's cache.
-    pub to: Option<Extent>,
+    /// Where: in the log's area, but at home for [`Why::Checkpoint`].
+    pub to: Extent,
     /// What for.
     pub why: Why,
-    /// The newest transaction that it serves.
+    /// The transaction that it serves; for [`Why::Superblock`] the first that a replay needs from now on.
     pub tid: Tid,
     /// Everybody in that transaction.
     pub causes: Option<CauseSet>,
@@ -76,8 +76,11 @@ pub struct Write {
     pub preflush: bool,
     /// Durable when it completes.
     pub fua: bool,
-    /// The blocks whose copies it carries, in order; empty for records of the log's own.
+    /// The blocks whose copies it carries, in order; empty for records of the log's own. XFS-like records carry parts of
+    /// more blocks than they have.
     pub homes: Vec<Block>,
+    /// The blocks of which no older copy may be replayed.
+    pub revokes: Vec<Block>,
 }
 
 /// The name of a write until it is done.
@@ -95,6 +98,4 @@ pub enum Why {
     Checkpoint,
     /// The log's superblock: where a replay begins.
     Superblock,
-    /// The device's cache is emptied, where the order of writes needs it.
-    Flush,
 }

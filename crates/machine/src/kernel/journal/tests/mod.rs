@@ -1,0 +1,3 @@
+//! Decision tables.
+
+mod table;
