@@ -2,7 +2,7 @@
 
 use disks::{Command, Drive, Ideal, Tag};
 use elevator::queue::{Accepted, Notice, Observer, Options, Plugging, Queue, Step, Submission, Ticket};
-use elevator::{Op, Process, Scheduler, Time};
+use elevator::{Direction, Op, Process, Scheduler, Time};
 
 use crate::measure::Meter;
 use crate::storage::Storage;
@@ -117,6 +117,10 @@ impl Storage for Block {
         if waits || !matches!(self.queue.options().plugging, Plugging::Queue { .. }) {
             self.queue.unplug(now);
         }
+    }
+
+    fn requests(&self, direction: Direction) -> u32 {
+        self.queue.allocated(direction)
     }
 
     fn exited(&mut self, now: Time, process: Process) {

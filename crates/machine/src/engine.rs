@@ -1,18 +1,26 @@
 //! The machine: processes that run in virtual time, one event after the other.
 
+mod calls;
+mod failure;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use disks::Drive;
-use elevator::queue::{Accepted, Notice, Observer, Options, Submission, SwitchMode, SwitchReport, Token};
+use elevator::queue::{
+    Accepted, Finished, Notice, Observer, Options, Submission, SwitchMode, SwitchReport, Token,
+};
 use elevator::{Scheduler, Span, Time};
 
 use crate::block::Block;
-use crate::kernel::{Errno, Kernel};
+use crate::kernel::{Kernel, TaskId};
 use crate::limit::{Limit, Witness};
 use crate::measure::{Book, Measured};
 use crate::program::{Await, Io, Meeting, Next, Program, Who};
 use crate::storage::Storage;
+
+use self::calls::Turn;
+pub use self::failure::Failure;
 
 /// What a machine is made of.
 pub struct Setup {
@@ -41,39 +49,6 @@ impl Default for Stop {
     }
 }
 
-/// Why a machine could not go on.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Failure {
-    /// Nothing can happen any more although somebody waits.
-    #[error(
-        "{waiting} of the processes wait for each other or for something that never comes; first of them: {first}"
-    )]
-    Deadlock {
-        /// How many.
-        waiting: usize,
-        /// The name of one.
-        first: String,
-    },
-    /// A system call on a machine without a kernel.
-    #[error("process {process}: {call}: this machine has no kernel, only a queue and a drive")]
-    NoKernel {
-        /// Who called.
-        process: String,
-        /// What.
-        call: String,
-    },
-    /// A call failed and the program did not plan for that.
-    #[error("process {process}: {call}: {errno}")]
-    Call {
-        /// Who called.
-        process: String,
-        /// What.
-        call: String,
-        /// Why it failed.
-        errno: Errno,
-    },
-}
-
 /// What a process waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Blocked {
@@ -87,6 +62,8 @@ enum Blocked {
     Meeting,
     /// Its children.
     Children,
+    /// Its call, which has not returned.
+    Call,
     /// It has ended.
     Ended,
 }
@@ -101,6 +78,7 @@ struct Running {
     submitted: u64,
     /// Numbers of its unfinished submissions.
     outstanding: Vec<u64>,
+    call: Option<calls::Called>,
 }
 
 impl Running {
@@ -113,12 +91,13 @@ impl Running {
     }
 }
 
-/// A submission on its way.
+/// A submission on its way, and whose it is.
 #[derive(Clone, Copy)]
-struct Outstanding {
-    process: usize,
-    number: u64,
-    io: Io,
+enum Outstanding {
+    /// A program's own.
+    Process { process: usize, number: u64, io: Io },
+    /// The kernel's, under its own number, submitted by this task.
+    Kernel { task: TaskId, bio: u64 },
 }
 
 /// Processes, a queue and a drive, in virtual time.
@@ -132,11 +111,17 @@ pub struct Machine {
     meetings: BTreeMap<u32, Vec<usize>>,
     outstanding: Vec<Outstanding>,
     free_tokens: Vec<u64>,
-    runnable: Vec<usize>,
+    runnable: Vec<Turn>,
+    /// Processes that have not ended.
+    live: usize,
     book: Book,
     witness: Option<Witness>,
     cut: bool,
     kernel: Option<Kernel>,
+    /// Kept for the kernel's tasks that may go on.
+    woken: Vec<TaskId>,
+    /// When something last happened that was not the kernel's own alarm.
+    active: Time,
     failure: Option<Failure>,
 }
 
@@ -155,16 +140,22 @@ impl Machine {
             outstanding: Vec::new(),
             free_tokens: Vec::new(),
             runnable: Vec::new(),
+            live: 0,
             book: Book::default(),
             witness: None,
             cut: false,
             kernel: None,
+            woken: Vec::new(),
+            active: Time::ZERO,
             failure: None,
         }
     }
 
     /// Puts a kernel between programs and the queue. Without one, a program that makes a system call fails the run.
-    pub fn boot(&mut self, kernel: Kernel) {
+    pub fn boot(&mut self, mut kernel: Kernel) {
+        for (index, process) in self.processes.iter().enumerate() {
+            kernel.born(index, process.who.process, process.who.priority);
+        }
         self.kernel = Some(kernel);
     }
 
@@ -172,6 +163,11 @@ impl Machine {
     #[must_use]
     pub const fn kernel(&self) -> Option<&Kernel> {
         self.kernel.as_ref()
+    }
+
+    /// The kernel, to change something between runs.
+    pub const fn kernel_mut(&mut self) -> Option<&mut Kernel> {
+        self.kernel.as_mut()
     }
 
     /// Also writes down what each process asked for and how long it thought, for the physical limit.
@@ -195,8 +191,14 @@ impl Machine {
             blocked: Blocked::No,
             submitted: 0,
             outstanding: Vec::new(),
+            call: None,
         });
-        self.runnable.push(index);
+        if let Some(kernel) = &mut self.kernel {
+            let who = &self.processes[index].who;
+            kernel.born(index, who.process, who.priority);
+        }
+        self.live += 1;
+        self.runnable.push(Turn::Process(index));
     }
 
     /// Another scheduler takes over at `at`, or now if that has passed. Between two runs, of which the first was stopped at
@@ -214,10 +216,11 @@ impl Machine {
         self.storage.queue().expect("one disk behind one queue").switch(self.now, scheduler, mode)
     }
 
-    /// Runs until every process has ended and everything is finished, or until told to stop; then it can be run on.
+    /// Runs until every process has ended and everything that they asked of the device themselves is finished, or until
+    /// told to stop; then it can be run on. What a kernel still has to write is not waited for.
     ///
     /// # Errors
-    /// [`Failure::Deadlock`] if processes wait for what cannot come.
+    /// [`Failure::Deadlock`] if processes wait for what cannot come; [`Failure::Call`] and [`Failure::NoKernel`] for calls.
     pub fn run(&mut self, stop: Stop) -> Result<(), Failure> {
         self.cut = false;
         self.settle();
@@ -239,7 +242,10 @@ impl Machine {
         self.stuck()
     }
 
-    fn stuck(&self) -> Result<(), Failure> {
+    fn stuck(&mut self) -> Result<(), Failure> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         let mut waiting = self.processes.iter().filter(|p| p.blocked != Blocked::Ended).peekable();
         match waiting.peek() {
             None => Ok(()),
@@ -247,12 +253,15 @@ impl Machine {
         }
     }
 
-    fn next_event(&self) -> Option<Time> {
+    /// When something happens next. A kernel's own alarms go on for ever, so they count only while a process can gain by
+    /// them.
+    fn next_event(&mut self) -> Option<Time> {
         let alarm = self.alarms.peek().map(|Reverse((at, ..))| *at);
-        match (alarm, self.storage.next_event()) {
+        let outside = match (alarm, self.storage.next_event()) {
             (Some(alarm), Some(storage)) => Some(alarm.min(storage)),
             (alarm, storage) => alarm.or(storage),
-        }
+        };
+        self.with_kernel_alarm(outside)
     }
 
     fn wake_sleepers(&mut self) {
@@ -261,8 +270,9 @@ impl Machine {
                 break;
             }
             self.alarms.pop();
-            self.runnable.push(process);
+            self.runnable.push(Turn::Process(process));
         }
+        self.advance_kernel();
     }
 
     /// Feeds the device, runs whoever can run, and hears what it finished, until nothing more happens at this instant.
@@ -276,8 +286,8 @@ impl Machine {
             self.hear();
             while !self.runnable.is_empty() {
                 let mut runnable = std::mem::take(&mut self.runnable);
-                for &process in &runnable {
-                    self.go_on(process);
+                for &turn in &runnable {
+                    self.take_turn(turn);
                 }
                 runnable.clear();
                 if self.runnable.is_empty() {
@@ -296,40 +306,49 @@ impl Machine {
     fn hear(&mut self) {
         while let Some(notice) = self.storage.notice() {
             match notice {
-                Notice::Woken(token) => {
-                    let process = self.outstanding[token.0 as usize].process;
-                    if self.processes[process].blocked == Blocked::Asleep {
-                        self.runnable.push(process);
+                Notice::Woken(token) => match self.outstanding[token.0 as usize] {
+                    Outstanding::Process { process, .. } => {
+                        if self.processes[process].blocked == Blocked::Asleep {
+                            self.runnable.push(Turn::Process(process));
+                        }
                     }
-                }
-                Notice::Finished(finished) => {
-                    let Outstanding { process, number, io } = self.outstanding[finished.token.0 as usize];
-                    self.free_tokens.push(finished.token.0);
-                    self.book.finished(process, &io, &finished, self.now);
-                    let running = &mut self.processes[process];
-                    running.outstanding.retain(|&n| n != number);
-                    if let Blocked::On(what) = running.blocked
-                        && running.is_satisfied(what)
-                    {
-                        running.blocked = Blocked::No;
-                        self.runnable.push(process);
-                    }
+                    Outstanding::Kernel { task, .. } => self.runnable.push(Turn::of(task)),
+                },
+                Notice::Finished(finished) => self.finished(&finished),
+            }
+        }
+        self.hear_kernel();
+    }
+
+    fn finished(&mut self, finished: &Finished) {
+        self.free_tokens.push(finished.token.0);
+        match self.outstanding[finished.token.0 as usize] {
+            Outstanding::Process { process, number, io } => {
+                self.book.finished(process, &io, finished, self.now);
+                let running = &mut self.processes[process];
+                running.outstanding.retain(|&n| n != number);
+                if let Blocked::On(what) = running.blocked
+                    && running.is_satisfied(what)
+                {
+                    running.blocked = Blocked::No;
+                    self.runnable.push(Turn::Process(process));
                 }
             }
+            Outstanding::Kernel { bio, .. } => self.kernel_finished(bio, finished.outcome),
         }
     }
 
     /// Runs a process until it has to wait.
     fn go_on(&mut self, process: usize) {
-        self.processes[process].blocked = Blocked::No;
         self.storage.plug();
-        loop {
+        let mut goes_on = self.resume_call(process);
+        while goes_on {
+            self.processes[process].blocked = Blocked::No;
             let next = self.processes[process].program.next(self.now);
-            if !self.step(process, next) {
-                break;
-            }
+            goes_on = self.step(process, next) && self.failure.is_none();
         }
-        let waits = matches!(self.processes[process].blocked, Blocked::On(_) | Blocked::Asleep);
+        let waits =
+            matches!(self.processes[process].blocked, Blocked::On(_) | Blocked::Asleep | Blocked::Call);
         self.storage.unplug(self.now, waits);
     }
 
@@ -346,10 +365,7 @@ impl Machine {
                 }
                 self.processes[process].blocked = Blocked::On(what);
             }
-            Next::Call(call) => {
-                let process = self.processes[process].who.name.clone();
-                self.failure = Some(Failure::NoKernel { process, call: call.to_string() });
-            }
+            Next::Call(call) => return self.call(process, call),
             Next::Think(span) => {
                 if let Some(witness) = &mut self.witness {
                     witness.thought(process, span);
@@ -371,7 +387,7 @@ impl Machine {
             }
             Next::AwaitChildren if self.processes[process].children == 0 => return true,
             Next::AwaitChildren => self.processes[process].blocked = Blocked::Children,
-            Next::Exit => self.exit(process),
+            Next::Exit => self.leave(process),
         }
         false
     }
@@ -386,23 +402,19 @@ impl Machine {
         let number = running.submitted;
         running.submitted += 1;
         running.outstanding.push(number);
-        let outstanding = Outstanding { process, number, io };
-        let token = self.free_tokens.pop().unwrap_or(self.outstanding.len() as u64);
-        match self.outstanding.get_mut(token as usize) {
-            Some(slot) => *slot = outstanding,
-            None => self.outstanding.push(outstanding),
-        }
         if let Some(witness) = &mut self.witness {
             witness.asked(process, &io, running.outstanding.len() > 1);
         }
+        let who = &running.who;
+        let (priority, name) = (who.priority, who.process);
         let submission = Submission {
-            token: Token(token),
+            token: self.token(Outstanding::Process { process, number, io }),
             op: io.op,
             start: io.start,
             sectors: io.sectors,
             flags: io.flags,
-            priority: running.who.priority,
-            process: running.who.process,
+            priority,
+            process: name,
             causes: None,
         };
         match self.storage.submit(self.now, submission) {
@@ -414,6 +426,16 @@ impl Machine {
         }
     }
 
+    /// A name for a submission until it is finished.
+    fn token(&mut self, outstanding: Outstanding) -> Token {
+        let token = self.free_tokens.pop().unwrap_or(self.outstanding.len() as u64);
+        match self.outstanding.get_mut(token as usize) {
+            Some(slot) => *slot = outstanding,
+            None => self.outstanding.push(outstanding),
+        }
+        Token(token)
+    }
+
     fn meet(&mut self, process: usize, meeting: Meeting) -> bool {
         let present = self.meetings.entry(meeting.name).or_default();
         if present.len() + 1 < meeting.members as usize {
@@ -421,13 +443,14 @@ impl Machine {
             self.processes[process].blocked = Blocked::Meeting;
             return false;
         }
-        self.runnable.append(present);
+        self.runnable.extend(present.drain(..).map(Turn::Process));
         true
     }
 
     fn exit(&mut self, process: usize) {
         let running = &mut self.processes[process];
         running.blocked = Blocked::Ended;
+        self.live -= 1;
         self.book.ended(process, self.now);
         if let Some(who) = running.who.process {
             self.storage.exited(self.now, who);
@@ -436,7 +459,7 @@ impl Machine {
             let parent_running = &mut self.processes[parent];
             parent_running.children -= 1;
             if parent_running.children == 0 && parent_running.blocked == Blocked::Children {
-                self.runnable.push(parent);
+                self.runnable.push(Turn::Process(parent));
             }
         }
     }

@@ -8,6 +8,7 @@ use elevator::{Direction, Op, Outcome, Request, Sector, Span, Time};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::kernel::{Call, Returned};
 use crate::program::Io;
 use crate::waits::WaitClock;
 
@@ -93,6 +94,9 @@ pub struct ProcessMeasured {
     pub reads: Latency,
     /// Of its writes.
     pub writes: Latency,
+    /// Of its system calls, by name; those that read and write count above as well.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub calls: BTreeMap<&'static str, Latency>,
 }
 
 /// Collects latencies: an exact sum and maximum beside a histogram.
@@ -157,6 +161,16 @@ struct Line {
     last: Time,
     bytes: u64,
     by_direction: [Latencies; 2],
+    by_call: BTreeMap<&'static str, Latencies>,
+}
+
+/// Which direction a call counts in, if any.
+fn direction_of(call: &str) -> Option<Direction> {
+    match call {
+        "read" | "pread" => Some(Direction::Read),
+        "write" | "pwrite" => Some(Direction::Write),
+        _ => None,
+    }
 }
 
 /// What submitters saw.
@@ -168,6 +182,7 @@ pub(crate) struct Book {
     line_of: Vec<usize>,
     last: Time,
     requests: u64,
+    calls: u64,
     failed: u64,
 }
 
@@ -183,6 +198,7 @@ impl Book {
                     last: now,
                     bytes: 0,
                     by_direction: [Latencies::default(), Latencies::default()],
+                    by_call: BTreeMap::new(),
                 });
                 self.by_name.insert(name.to_owned(), self.lines.len() - 1);
                 self.lines.len() - 1
@@ -209,17 +225,37 @@ impl Book {
         line.by_direction[io.op.direction() as usize].record(now.since(finished.submitted));
     }
 
+    /// A system call returned.
+    pub(crate) fn called(
+        &mut self,
+        process: usize,
+        call: &Call,
+        returned: &Returned,
+        since: Time,
+        now: Time,
+    ) {
+        let line = &mut self.lines[self.line_of[process]];
+        line.last = line.last.max(now);
+        self.last = self.last.max(now);
+        self.calls += 1;
+        let name = call.name();
+        if let (Some(_), Returned::Bytes(bytes)) = (direction_of(name), returned) {
+            line.bytes += bytes;
+        }
+        line.by_call.entry(name).or_default().record(now.since(since));
+    }
+
     pub(crate) fn report(&self, now: Time, meter: &Meter) -> Measured {
         let mut totals = [Latencies::default(), Latencies::default()];
         for line in &self.lines {
             for direction in Direction::BOTH {
-                totals[direction as usize].add(&line.by_direction[direction as usize]);
+                line.add_direction(direction, &mut totals[direction as usize]);
             }
         }
         let [reads, writes] = &totals;
         let mut all = reads.clone();
         all.add(writes);
-        let end = if self.requests == 0 { now } else { self.last };
+        let end = if self.requests + self.calls == 0 { now } else { self.last };
         Measured {
             elapsed_ns: end.as_nanos(),
             bytes: self.lines.iter().map(|line| line.bytes).sum(),
@@ -250,7 +286,7 @@ impl Book {
         Direction::BOTH.map(|direction| {
             let mut total = Latencies::default();
             for line in &self.lines {
-                total.add(&line.by_direction[direction as usize]);
+                line.add_direction(direction, &mut total);
             }
             total.distribution()
         })
@@ -258,10 +294,21 @@ impl Book {
 }
 
 impl Line {
+    /// Adds what went in this direction, by requests and by calls.
+    fn add_direction(&self, direction: Direction, to: &mut Latencies) {
+        to.add(&self.by_direction[direction as usize]);
+        let calls = self.by_call.iter().filter(|(name, _)| direction_of(name) == Some(direction));
+        calls.for_each(|(_, latencies)| to.add(latencies));
+    }
+
     fn report(&self) -> ProcessMeasured {
-        let [reads, writes] = &self.by_direction;
+        let [reads, writes] = Direction::BOTH.map(|direction| {
+            let mut all = Latencies::default();
+            self.add_direction(direction, &mut all);
+            all
+        });
         let mut all = reads.clone();
-        all.add(writes);
+        all.add(&writes);
         ProcessMeasured {
             name: self.name.clone(),
             elapsed_ns: self.last.since(self.started).as_nanos(),
@@ -269,6 +316,7 @@ impl Line {
             latency: all.summary(),
             reads: reads.summary(),
             writes: writes.summary(),
+            calls: self.by_call.iter().map(|(&name, latencies)| (name, latencies.summary())).collect(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use disks::Ideal;
 use elevator::queue::{Accepted, Notice, Queue, Submission};
-use elevator::{Process, Time};
+use elevator::{Direction, Process, Time};
 
 use crate::block::Listeners;
 use crate::measure::Meter;
@@ -29,6 +29,9 @@ pub(crate) trait Storage {
 
     /// Gives the devices what their schedulers let go.
     fn pump(&mut self, now: Time);
+
+    /// How many requests of a direction are queued or in flight; the most of any one device.
+    fn requests(&self, direction: Direction) -> u32;
 
     /// A process ended.
     fn exited(&mut self, now: Time, process: Process);

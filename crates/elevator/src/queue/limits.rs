@@ -101,6 +101,10 @@ impl Admission {
         }
     }
 
+    pub(super) const fn allocated(&self, direction: Direction) -> u32 {
+        self.sides[direction as usize].allocated
+    }
+
     pub(super) fn allocate(&mut self, direction: Direction) {
         self.sides[direction as usize].allocated += 1;
     }

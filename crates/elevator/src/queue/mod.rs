@@ -41,7 +41,7 @@ use self::merge::MergeIndex;
 use self::order::Order;
 use self::parts::{Chain, PartId, Parts};
 use crate::reason::{HoldReason, Reason};
-use crate::request::{Flags, Op, Outcome, Priority, Process, Request, RequestId};
+use crate::request::{Direction, Flags, Op, Outcome, Priority, Process, Request, RequestId};
 use crate::scheduler::{Decision, Device, Hold, LastDispatched, Positioning, Scheduler, View, Wake};
 use crate::sector::{Sector, Sectors};
 use crate::split::Split;
@@ -237,6 +237,13 @@ impl<O: Observer> Queue<O> {
     #[must_use]
     pub const fn in_flight(&self) -> u32 {
         self.in_flight
+    }
+
+    /// How many requests of this direction count against the limit: gathered, queued or in flight. What a kernel calls
+    /// congestion is measured on it.
+    #[must_use]
+    pub const fn allocated(&self, direction: Direction) -> u32 {
+        self.admission.allocated(direction)
     }
 
     /// The next thing that the host must hear of.

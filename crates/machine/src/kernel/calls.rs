@@ -162,6 +162,9 @@ pub enum Errno {
     /// `EINVAL`: a directory cannot be moved into itself.
     #[error("invalid argument")]
     Invalid,
+    /// `ENOMEM`.
+    #[error("out of memory and swap")]
+    NoMemory,
     /// `EIO`.
     #[error("the device failed")]
     Io,

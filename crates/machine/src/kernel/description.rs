@@ -4,7 +4,7 @@ use elevator::queue::{Barriers, Limits, Options, Plugging};
 use elevator::{Sectors, Span};
 use serde::Deserialize;
 
-use super::BootError;
+use super::{BootError, fs, journal};
 
 /// The machines that come with this crate: (name, file).
 const BUILT_IN: [(&str, &str); 3] = [
@@ -14,7 +14,7 @@ const BUILT_IN: [(&str, &str); 3] = [
 ];
 
 /// A machine.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
     /// Its name.
@@ -41,8 +41,10 @@ pub struct Description {
 pub struct Memory {
     /// All of it, in MiB.
     pub mib: u32,
-    /// What kernel and programs take of it, in MiB; the page cache has the rest.
+    /// What kernel and programs take of it, in MiB; the page cache, and memory that programs touch, have the rest.
     pub taken_mib: u32,
+    /// The end of the device that is for swapping, in MiB; 0 for none.
+    pub swap_mib: u32,
 }
 
 /// What calls cost the processor. There are as many processors as processes want.
@@ -104,29 +106,18 @@ pub enum ThrottleKind {
 }
 
 /// What is on the device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileSystem {
-    /// Its layout and rules.
-    pub kind: FileSystemKind,
-    /// Whether a commit is made durable by a flush before and after it.
-    pub barriers: bool,
-    /// Between two commits of a journal, in milliseconds.
-    pub commit_ms: u64,
-    /// The journal's size, in MiB.
-    pub journal_mib: u32,
-}
-
-/// A file system's layout and rules.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FileSystemKind {
-    /// Indirect blocks, no journal.
-    Ext2,
-    /// Indirect blocks, a journal in ordered mode.
-    Ext3,
-    /// Extents, delayed allocation, a journal in ordered mode.
-    Ext4,
+    /// Whether blocks are given out when pages are written back, not when they are dirtied.
+    pub delayed_allocation: bool,
+    /// Whether overwritten data, too, goes before the commit: ext3's ordered mode, not ext4's.
+    pub orders_overwrites: bool,
+    /// How it lies on the device.
+    pub layout: fs::Options,
+    /// How its journal works, if the layout has one. Where it has barriers, `fsync` flushes the device's cache.
+    #[serde(default)]
+    pub journal: journal::Options,
 }
 
 /// The block layer.
@@ -141,6 +132,8 @@ pub struct BlockLayer {
     pub plugging: PluggingKind,
     /// Whether a flush drains the queue (until 2.6.36).
     pub drain: bool,
+    /// Whether writes that somebody waits for are marked so (since 2.6.29).
+    pub sync_writes: bool,
 }
 
 /// Gathering of submissions.
@@ -189,7 +182,7 @@ impl Description {
         let fail = |field, problem: &str| {
             Err(BootError::Description { machine: self.name.clone(), field, problem: problem.to_owned() })
         };
-        let Self { memory, dirty, read_ahead, file_system, block, .. } = self;
+        let Self { memory, dirty, read_ahead, block, .. } = self;
         if memory.taken_mib + 4 > memory.mib {
             return fail("memory.taken_mib", "at least 4 MiB must be left for the page cache");
         }
@@ -204,14 +197,6 @@ impl Description {
         }
         if read_ahead.max_kib > 32 * 1024 || !read_ahead.max_kib.is_multiple_of(4) {
             return fail("read_ahead.max_kib", "a multiple of 4, the page size, up to 32768");
-        }
-        if file_system.kind != FileSystemKind::Ext2 {
-            if file_system.commit_ms == 0 {
-                return fail("file_system.commit_ms", "at least 1");
-            }
-            if file_system.journal_mib < 4 {
-                return fail("file_system.journal_mib", "at least 4, as mke2fs has it");
-            }
         }
         if block.nr_requests < 4 {
             return fail("block.nr_requests", "at least 4, as the kernel has it");

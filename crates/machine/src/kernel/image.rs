@@ -5,8 +5,8 @@ use super::Path;
 /// One step of making a disk's content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// Directories made from here on, in the root, look for a block group from this byte of the device on.
-    Place(u64),
+    /// What follows lies from this byte of the device on.
+    Place(Option<u64>),
     /// Makes a directory.
     Directory(Path),
     /// Makes a file of so many bytes.
@@ -27,10 +27,16 @@ impl Image {
         Self::default()
     }
 
-    /// What follows lies from this byte of the device on, as far as there is room; files follow their directory, so a
-    /// directory has to be made here first for the hint to matter to them.
+    /// Directories and files made from now on lie from this byte of the device on, as far as there is room: a directory's
+    /// inode in its group, a file's blocks from there.
     pub fn place(&mut self, byte: u64) -> &mut Self {
-        self.steps.push(Step::Place(byte));
+        self.steps.push(Step::Place(Some(byte)));
+        self
+    }
+
+    /// Directories and files made from now on lie where the allocator puts them, as at first.
+    pub fn anywhere(&mut self) -> &mut Self {
+        self.steps.push(Step::Place(None));
         self
     }
 

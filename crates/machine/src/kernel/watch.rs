@@ -1,7 +1,12 @@
 //! The machine's state over time, for the report.
 
-use elevator::Time;
+use elevator::{Span, Time};
 use serde::Serialize;
+
+use super::state::State;
+
+/// Between two samples.
+const EVERY: Span = Span::from_secs(1);
 
 /// What the kernel was like at one moment, and what happened in the second before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -20,7 +25,7 @@ pub struct Sample {
     pub hits: u64,
     /// that had to be waited for or fetched.
     pub misses: u64,
-    /// Of the hits, those that read-ahead had brought and nobody had used before.
+    /// Pages used for the first time that read-ahead had brought.
     pub read_ahead_hits: u64,
     /// Pages that read-ahead brought and that were dropped before anybody used them.
     pub read_ahead_wasted: u64,
@@ -32,10 +37,44 @@ pub struct Sample {
     pub commits: u64,
 }
 
-impl Sample {
-    /// The moment.
-    #[must_use]
-    pub const fn at(&self) -> Time {
-        Time::from_nanos(self.at_ns)
+/// Counts what happens, second by second.
+#[derive(Default)]
+pub(super) struct Watch {
+    /// The second that is running.
+    pub(super) now: Sample,
+    samples: Vec<Sample>,
+    pages_out: u64,
+}
+
+impl Watch {
+    pub(super) fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
+    /// Pages that went to the device since the start.
+    pub(super) const fn pages_out(&self) -> u64 {
+        self.pages_out + self.now.pages_out
+    }
+}
+
+impl State {
+    /// Time goes on: whole seconds that have passed are written down.
+    pub(super) fn observe(&mut self, now: Time) {
+        loop {
+            let at = Time::ZERO + EVERY * (self.watch.samples.len() as u64 + 1);
+            if now < at {
+                break;
+            }
+            let sample = Sample {
+                at_ns: at.as_nanos(),
+                cached_pages: self.pages.len() as u64,
+                dirty_pages: self.dirty as u64,
+                writeback_pages: self.writing as u64,
+                throttled: self.dirtiers.held,
+                ..std::mem::take(&mut self.watch.now)
+            };
+            self.watch.pages_out += sample.pages_out;
+            self.watch.samples.push(sample);
+        }
     }
 }

@@ -1,0 +1,36 @@
+//! Why a run ends before its programs do.
+
+use crate::kernel::Errno;
+
+/// Why a machine could not go on.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Failure {
+    /// Nothing can happen any more although somebody waits.
+    #[error(
+        "{waiting} of the processes wait for each other or for something that never comes; first of them: {first}"
+    )]
+    Deadlock {
+        /// How many.
+        waiting: usize,
+        /// The name of one.
+        first: String,
+    },
+    /// A system call on a machine without a kernel.
+    #[error("process {process}: {call}: this machine has no kernel, only a queue and a drive")]
+    NoKernel {
+        /// Who called.
+        process: String,
+        /// What.
+        call: String,
+    },
+    /// A call failed and the program did not plan for that.
+    #[error("process {process}: {call}: {errno}")]
+    Call {
+        /// Who called.
+        process: String,
+        /// What.
+        call: String,
+        /// Why it failed.
+        errno: Errno,
+    },
+}

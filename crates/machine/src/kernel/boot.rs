@@ -1,0 +1,175 @@
+//! From a description and an image to a kernel that runs.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use elevator::{CauseSet, Sector, Span, Time};
+use hashbrown::HashMap;
+
+use super::cache::{CachedFiles, Lru, Pages};
+use super::description::Description;
+use super::fs::{BLOCK_BYTES, BLOCK_SECTORS, Block, FileSystem, ImageError, Unmakeable};
+use super::image::{Image, Step};
+use super::io::Bios;
+use super::journal::Journal;
+use super::memory::Swap;
+use super::state::{Rules, State};
+use super::tasks::Sleepers;
+use super::throttle::Dirtiers;
+use super::watch::{Sample, Watch};
+use super::{Causes, Kernel, threads};
+
+/// Why there is no such machine.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BootError {
+    /// A machine description that says what cannot be.
+    #[error("machine `{machine}`: {field}: {problem}")]
+    Description {
+        /// Its name.
+        machine: String,
+        /// What is wrong: section and field.
+        field: &'static str,
+        /// Why, and what would do.
+        problem: String,
+    },
+    /// A machine description that cannot be read.
+    #[error("machine description: {0}")]
+    Syntax(String),
+    /// No built-in machine has this name.
+    #[error("no machine is called `{name}`; there are {known}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// The file system cannot be made on this device.
+    #[error("machine `{machine}`: file_system: {problem}")]
+    FileSystem {
+        /// The machine's name.
+        machine: String,
+        /// Why.
+        problem: Unmakeable,
+    },
+    /// A step of the image failed.
+    #[error("the image: {0}")]
+    Image(#[from] ImageError),
+}
+
+impl Rules {
+    fn new(description: &Description) -> Self {
+        let Description { memory, processor, read_ahead, dirty, file_system, block, .. } = description;
+        let pages = |mib: u32| mib as usize * (1 << 20) / BLOCK_BYTES as usize;
+        let capacity = pages(memory.mib - memory.taken_mib);
+        let nr_requests = block.nr_requests;
+        Self {
+            capacity,
+            read_ahead_max: u64::from(read_ahead.max_kib) * 1024 / BLOCK_BYTES,
+            request_pages: (u64::from(block.max_kib) * 1024 / BLOCK_BYTES) as usize,
+            background: capacity * dirty.background_percent as usize / 100,
+            limit: capacity * dirty.percent as usize / 100,
+            // `queue_congestion_on_threshold` and `_off_threshold`.
+            congestion_on: nr_requests - nr_requests / 8 + 1,
+            congestion_off: nr_requests - nr_requests / 8 - nr_requests / 16 - 1,
+            call: Span::from_nanos(processor.call_ns),
+            page: Span::from_nanos(processor.page_ns),
+            name: Span::from_nanos(processor.name_ns),
+            delayed: file_system.delayed_allocation,
+            orders_overwrites: file_system.orders_overwrites,
+            sync_writes: block.sync_writes,
+            description: description.clone(),
+        }
+    }
+}
+
+impl Kernel {
+    /// A kernel on a machine as described, with a device of this capacity that holds the image.
+    ///
+    /// # Errors
+    /// A description that cannot be; an image that names a directory twice or puts something where no directory is; a file
+    /// system too small for its files.
+    pub fn new(description: &Description, capacity: Sector, image: &Image) -> Result<Self, BootError> {
+        description.check()?;
+        let rules = Rules::new(description);
+        let (blocks, slots) = (capacity.0 / BLOCK_SECTORS, u64::from(description.memory.swap_mib) * 256);
+        let end = blocks.saturating_sub(slots);
+        let made = FileSystem::new(&description.file_system.layout, Block(0), end);
+        let mut fs =
+            made.map_err(|problem| BootError::FileSystem { machine: description.name.clone(), problem })?;
+        lay_out(&mut fs, image)?;
+        let journal =
+            fs.journal_area().map(|area| Journal::new(description.file_system.journal.clone(), area));
+        let state = State {
+            now: Time::ZERO,
+            dirtiers: Dirtiers::new(rules.capacity),
+            rules,
+            causes: Causes::default(),
+            fs,
+            journal,
+            journal_work: std::collections::VecDeque::new(),
+            journal_deadline: None,
+            durable: None,
+            pages: Pages::default(),
+            lru: Lru::default(),
+            files: CachedFiles::default(),
+            dirty: 0,
+            writing: 0,
+            swap: Swap::new(Block(end), blocks - end),
+            bios: Bios::default(),
+            congested: false,
+            flush_least: 0,
+            tasks: Vec::new(),
+            sleepers: Sleepers::default(),
+            watch: Watch::default(),
+            touched: Vec::new(),
+            runs: Vec::new(),
+            homes: HashMap::new(),
+        };
+        let state = Rc::new(RefCell::new(state));
+        let jobs = threads::start(&state);
+        let mut kernel = Self { state, jobs: Vec::new() };
+        for (task, job) in jobs {
+            kernel.put_job(task, job);
+            // Until it sleeps; there is nothing to do yet, so none of them submits anything.
+            let _ = kernel.poll(task);
+        }
+        Ok(kernel)
+    }
+
+    /// The machine's state, once a second of virtual time.
+    #[must_use]
+    pub fn samples(&self) -> Vec<Sample> {
+        self.state.borrow().watch.samples().to_vec()
+    }
+
+    /// Pages that are dirty and not on their way to the device.
+    #[must_use]
+    pub fn dirty_pages(&self) -> u64 {
+        self.state.borrow().dirty as u64
+    }
+
+    /// Who is behind a set of causes, as process numbers.
+    #[must_use]
+    pub fn members(&self, causes: CauseSet) -> Vec<u32> {
+        self.state.borrow().causes.members(causes).to_vec()
+    }
+
+    /// Forgets every page that is clean, as `echo 3 > /proc/sys/vm/drop_caches` does.
+    pub fn drop_caches(&mut self) {
+        let mut state = self.state.borrow_mut();
+        let clean: Vec<_> = state.pages.iter().filter(|(_, page)| page.is_idle()).map(|(id, _)| id).collect();
+        clean.into_iter().for_each(|id| state.drop_page(id));
+    }
+}
+
+fn lay_out(fs: &mut FileSystem, image: &Image) -> Result<(), ImageError> {
+    let mut writer = super::fs::Image::new(fs);
+    for step in &image.steps {
+        match step {
+            Step::Place(byte) => writer.place(*byte)?,
+            Step::Directory(path) => drop(writer.mkdir(path)?),
+            Step::File(path, bytes) => drop(writer.file(path, *bytes)?),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,275 @@
+//! Metadata blocks in memory: fetched before an operation goes on, and given to the journal, or dirtied, after it.
+
+use elevator::Op;
+
+use super::cache::{FileId, PageId};
+use super::calls::Errno;
+use super::fs::{Block, Inode, Touched};
+use super::io::{Bio, Purpose};
+use super::journal::{Access, Handle, Started};
+use super::state::State;
+use super::tasks::{Context, Wait};
+
+/// Most blocks that one handle changes; larger operations (cutting a large file) take several, as in jbd.
+const HANDLE_BLOCKS: usize = 64;
+
+/// What a change of metadata belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Of {
+    /// A name: no file's own durability needs it.
+    Name,
+    /// The file's inode.
+    Inode(Inode),
+    /// What is needed to find the file's data, which has to be written before the change is durable.
+    Data(Inode),
+}
+
+impl Of {
+    const fn inode(self) -> Option<Inode> {
+        match self {
+            Self::Name => None,
+            Self::Inode(inode) | Self::Data(inode) => Some(inode),
+        }
+    }
+}
+
+impl State {
+    /// The metadata block, if it is in memory.
+    fn buffer(&mut self, block: Block) -> Option<PageId> {
+        let id = self.pages.find(FileId::DEVICE, block.0)?;
+        self.pages[id].uptodate.then(|| {
+            self.use_page(id);
+            id
+        })
+    }
+
+    /// A buffer reached its home.
+    pub(super) fn buffer_written(&mut self, index: u64) {
+        if let (Some(tid), Some(journal)) = (self.homes.remove(&index), &mut self.journal) {
+            journal.home_written(self.now, Block(index), tid);
+            self.pump_journal();
+        }
+    }
+
+    /// Metadata that is gone: nothing of it needs to be written any more.
+    fn forget_buffer(&mut self, block: Block) {
+        if let Some(id) = self.pages.find(FileId::DEVICE, block.0) {
+            self.pages[id].held = false;
+            self.throw_away(id);
+        }
+    }
+
+    /// A buffer is part of a transaction: writeback leaves it alone until that is durable.
+    fn hold_buffer(&mut self, id: PageId) {
+        let page = &mut self.pages[id];
+        page.uptodate = true;
+        page.held = true;
+        page.causes = None;
+        if std::mem::take(&mut page.dirty) {
+            let (file, index) = (page.file, page.index);
+            self.dirty -= 1;
+            self.files.clean(file, index);
+        }
+    }
+
+    /// The journal writes these buffers home itself: those that are dirty set out with it.
+    pub(super) fn buffers_go_home(&mut self, blocks: &[Block]) -> Vec<PageId> {
+        let mut pages = self.bios.list();
+        for block in blocks {
+            let Some(id) = self.pages.find(FileId::DEVICE, block.0) else { continue };
+            let page = &self.pages[id];
+            if page.dirty && !page.writing && !page.held {
+                self.set_out(id);
+                pages.push(id);
+            }
+        }
+        pages
+    }
+
+    /// A transaction is durable: its buffers may go home.
+    pub(super) fn release_buffer(&mut self, block: Block, causes: Option<elevator::CauseSet>) {
+        let Some(id) = self.pages.find(FileId::DEVICE, block.0) else { return };
+        if !std::mem::take(&mut self.pages[id].held) {
+            return;
+        }
+        let kernel = super::threads::JOURNAL;
+        let causes = causes.unwrap_or_else(|| self.cause(kernel));
+        self.dirty_page(id, causes);
+    }
+}
+
+impl Context {
+    /// Waits until every block is in memory, in this order.
+    pub(super) async fn fetch_buffers(&self, blocks: &[Block]) -> Result<(), Errno> {
+        for &block in blocks {
+            if self.with(|state| state.buffer(block).is_none()) {
+                self.fetch_buffer(block).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn fetch_buffer(&self, block: Block) -> Result<(), Errno> {
+        self.room().await;
+        let found = self.with(|state| state.pages.find(FileId::DEVICE, block.0));
+        let id = match found {
+            Some(id) => id,
+            None => {
+                let bio = self.with(|state| {
+                    let id = state.add_page(FileId::DEVICE, block.0);
+                    state.pages[id].reading = true;
+                    state.pages[id].block = Some(block);
+                    let mut pages = state.bios.list();
+                    pages.push(id);
+                    Bio::of_pages(self.task, Purpose::Read, Op::Read, block, pages)
+                });
+                let id = bio.pages[0];
+                let bio = Bio { flags: elevator::Flags { sync: true, meta: true, ..bio.flags }, ..bio };
+                self.submit(bio).await;
+                id
+            }
+        };
+        self.wait_for_page(id).await;
+        self.with(|state| state.buffer(block)).map(|_| ()).ok_or(Errno::Io)
+    }
+
+    /// Waits until a page is no longer on its way from the device.
+    pub(super) async fn wait_for_page(&self, id: PageId) {
+        while self.with(|state| state.pages[id].reading) {
+            self.sleep(Wait::Page(id)).await;
+        }
+    }
+
+    /// Makes a block's buffer without reading it: its content is new, or was fetched before.
+    async fn new_buffer(&self, block: Block) -> PageId {
+        loop {
+            if let Some(id) = self.with(|state| state.pages.find(FileId::DEVICE, block.0)) {
+                return id;
+            }
+            self.room().await;
+            self.with(|state| {
+                if state.pages.find(FileId::DEVICE, block.0).is_none() {
+                    let id = state.add_page(FileId::DEVICE, block.0);
+                    state.pages[id].block = Some(block);
+                }
+            });
+        }
+    }
+
+    /// Pays for an operation of the file system: reads what it needed, and hands what it changed to the journal, or
+    /// dirties it where there is none.
+    pub(super) async fn settle(&self, touched: Touched, of: Of) -> Result<(), Errno> {
+        let fetched = self.fetch_buffers(&touched.reads).await;
+        if fetched.is_ok() {
+            if self.with(|state| state.journal.is_some()) {
+                self.join_transaction(&touched, of).await;
+            } else {
+                self.dirty_buffers(&touched, of).await;
+            }
+        }
+        self.with(|state| state.touched.push(touched));
+        fetched
+    }
+
+    async fn dirty_buffers(&self, touched: &Touched, of: Of) {
+        for &block in &touched.dirties {
+            let id = self.new_buffer(block).await;
+            self.with(|state| {
+                let cause = state.cause(self.task);
+                state.dirty_page(id, cause);
+                if let Some(inode) = of.inode() {
+                    state.files.entry(inode.into()).metadata.insert(block);
+                }
+            });
+        }
+        self.with(|state| touched.forgets.iter().for_each(|&block| state.forget_buffer(block)));
+    }
+
+    async fn join_transaction(&self, touched: &Touched, of: Of) {
+        let ordered = matches!(of, Of::Data(_));
+        if touched.dirties.is_empty() && touched.forgets.is_empty() && !ordered {
+            return;
+        }
+        let mut first = true;
+        let mut rest = &touched.dirties[..];
+        while first || !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(HANDLE_BLOCKS));
+            let handle = self.begin(now.len() as u32).await;
+            for &block in now {
+                self.change(handle, block).await;
+            }
+            self.with(|state| {
+                if first {
+                    touched.forgets.iter().for_each(|&block| state.forget_journalled(handle, block));
+                }
+                state.end_handle(handle, of);
+            });
+            first = false;
+            rest = later;
+        }
+    }
+
+    /// Joins the running transaction.
+    async fn begin(&self, credits: u32) -> Handle {
+        loop {
+            let started = self.with(|state| {
+                let cause = state.cause(self.task);
+                let State { journal, causes, now, .. } = state;
+                let started = journal.as_mut().map(|journal| journal.start(*now, credits, cause, causes));
+                state.pump_journal();
+                started
+            });
+            match started {
+                Some(Started::Handle(handle)) => return handle,
+                _ => self.sleep(Wait::JournalRetry).await,
+            }
+        }
+    }
+
+    async fn change(&self, handle: Handle, block: Block) {
+        let id = self.new_buffer(block).await;
+        loop {
+            let access = self.with(|state| {
+                // It may be on its way home with its old content: jbd waits for that.
+                if state.pages[id].writing {
+                    return None;
+                }
+                let access = state.journal.as_mut().map(|journal| journal.access(handle, block));
+                if access == Some(Access::Granted) {
+                    state.hold_buffer(id);
+                }
+                access
+            });
+            match access {
+                Some(Access::Granted) => return,
+                Some(Access::Wait) => self.sleep(Wait::JournalRetry).await,
+                None => self.sleep(Wait::Page(id)).await,
+            }
+        }
+    }
+}
+
+impl State {
+    fn forget_journalled(&mut self, handle: Handle, block: Block) {
+        self.forget_buffer(block);
+        if let Some(journal) = &mut self.journal {
+            journal.forget(handle, block);
+        }
+    }
+
+    fn end_handle(&mut self, handle: Handle, of: Of) {
+        let Some(journal) = &mut self.journal else { return };
+        if let Of::Data(inode) = of {
+            journal.order(handle, inode);
+        }
+        let tid = journal.stop(self.now, handle, &mut self.causes);
+        if let Some(inode) = of.inode() {
+            let file = self.files.entry(inode.into());
+            file.tid = Some(tid);
+            if matches!(of, Of::Data(_)) {
+                file.data_tid = Some(tid);
+            }
+        }
+        self.pump_journal();
+    }
+}

@@ -1,0 +1,180 @@
+//! Pages in memory, found by file and index.
+
+use elevator::CauseSet;
+use hashbrown::HashMap;
+
+use crate::kernel::fs::{Block, Inode};
+
+/// Whose pages: a file's, those of the device itself, which hold metadata, or a program's own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(in crate::kernel) struct FileId(u64);
+
+/// Marks what is no inode.
+const MEMORY: u64 = 1 << 63;
+
+impl FileId {
+    /// The device: its pages are the buffer cache, and their index is the block.
+    pub(in crate::kernel) const DEVICE: Self = Self(u64::MAX);
+
+    /// The memory of a task's program.
+    pub(in crate::kernel) const fn memory(task: u32) -> Self {
+        Self(MEMORY | task as u64)
+    }
+
+    /// Whether it is the memory of some program,
+    pub(in crate::kernel) fn is_memory(self) -> bool {
+        self != Self::DEVICE && self.0 & MEMORY != 0
+    }
+
+    /// and of which task's.
+    pub(in crate::kernel) const fn task(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The file's inode; `None` for the device and for memory.
+    pub(in crate::kernel) fn inode(self) -> Option<Inode> {
+        (self.0 & MEMORY == 0).then_some(Inode(self.0))
+    }
+}
+
+impl From<Inode> for FileId {
+    fn from(inode: Inode) -> Self {
+        Self(inode.0)
+    }
+}
+
+/// A page's place in the slab.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(in crate::kernel) struct PageId(pub(in crate::kernel) u32);
+
+/// One page.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kernel) struct Page {
+    pub(in crate::kernel) file: FileId,
+    pub(in crate::kernel) index: u64,
+    /// Where it lies on the device, once that is known.
+    pub(in crate::kernel) block: Option<Block>,
+    /// Everybody who changed it since it was last written.
+    pub(in crate::kernel) causes: Option<CauseSet>,
+    /// It holds what the file holds.
+    pub(in crate::kernel) uptodate: bool,
+    /// It is on its way from the device.
+    pub(in crate::kernel) reading: bool,
+    /// It is on its way to the device.
+    pub(in crate::kernel) writing: bool,
+    /// It was changed since it last set out for the device.
+    pub(in crate::kernel) dirty: bool,
+    /// A program's own, and no copy of it is on the device.
+    pub(in crate::kernel) modified: bool,
+    /// It belongs to a transaction that is not durable: only the journal may write it.
+    pub(in crate::kernel) held: bool,
+    /// It was used once since it came, or came to the inactive list.
+    pub(in crate::kernel) referenced: bool,
+    /// It is on the active list.
+    pub(in crate::kernel) active: bool,
+    /// Read-ahead brought it and nobody has used it.
+    pub(in crate::kernel) ahead: bool,
+    /// Its first use starts the next window (the mark of on-demand read-ahead).
+    pub(in crate::kernel) mark: bool,
+    /// The file dropped it while it was on its way; it goes when it arrives.
+    pub(in crate::kernel) orphan: bool,
+}
+
+impl Page {
+    const fn new(file: FileId, index: u64) -> Self {
+        Self {
+            file,
+            index,
+            block: None,
+            causes: None,
+            uptodate: false,
+            reading: false,
+            writing: false,
+            dirty: false,
+            modified: false,
+            held: false,
+            referenced: false,
+            active: false,
+            ahead: false,
+            mark: false,
+            orphan: false,
+        }
+    }
+
+    /// Whether it may leave memory as it is.
+    pub(in crate::kernel) const fn is_idle(&self) -> bool {
+        !self.reading && !self.writing && !self.dirty && !self.modified && !self.held
+    }
+}
+
+/// Every page in memory.
+#[derive(Default)]
+pub(in crate::kernel) struct Pages {
+    slots: Vec<Page>,
+    free: Vec<PageId>,
+    found: HashMap<(FileId, u64), PageId>,
+}
+
+impl Pages {
+    /// How many.
+    pub(in crate::kernel) const fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// The page of this file at this index.
+    pub(in crate::kernel) fn find(&self, file: FileId, index: u64) -> Option<PageId> {
+        self.found.get(&(file, index)).copied()
+    }
+
+    /// Makes a page, which must not be there yet, with nothing in it.
+    pub(in crate::kernel) fn add(&mut self, file: FileId, index: u64) -> PageId {
+        let page = Page::new(file, index);
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.slots[id.0 as usize] = page;
+                id
+            }
+            None => {
+                self.slots.push(page);
+                PageId(self.slots.len() as u32 - 1)
+            }
+        };
+        let was = self.found.insert((file, index), id);
+        debug_assert!(was.is_none(), "page {index} of {file:?} made twice");
+        id
+    }
+
+    /// The file no longer knows the page, which still has its place: it is on its way somewhere.
+    pub(in crate::kernel) fn orphan(&mut self, id: PageId) {
+        let page = &mut self.slots[id.0 as usize];
+        page.orphan = true;
+        self.found.remove(&(page.file, page.index));
+    }
+
+    /// The page is gone.
+    pub(in crate::kernel) fn remove(&mut self, id: PageId) {
+        let page = &self.slots[id.0 as usize];
+        if !page.orphan {
+            self.found.remove(&(page.file, page.index));
+        }
+        self.free.push(id);
+    }
+
+    /// Every page that a file knows, in no order.
+    pub(in crate::kernel) fn iter(&self) -> impl Iterator<Item = (PageId, &Page)> {
+        self.found.values().map(|&id| (id, &self.slots[id.0 as usize]))
+    }
+}
+
+impl std::ops::Index<PageId> for Pages {
+    type Output = Page;
+    fn index(&self, id: PageId) -> &Page {
+        &self.slots[id.0 as usize]
+    }
+}
+
+impl std::ops::IndexMut<PageId> for Pages {
+    fn index_mut(&mut self, id: PageId) -> &mut Page {
+        &mut self.slots[id.0 as usize]
+    }
+}

@@ -1,0 +1,223 @@
+//! The way into the kernel and out of it: every call of a program begins in [`Kernel::call`] and ends where
+//! [`Kernel::poll`] says `Returned`, so this is where a policy at system-call level is to be asked.
+
+use std::pin::Pin;
+use std::task::{Poll, Waker};
+
+use elevator::queue::{Submission, Token};
+use elevator::{Outcome, Priority, Process, Time};
+
+use super::calls::{Call, Errno, Returned};
+use super::fs::BLOCK_BYTES;
+use super::read::Step;
+use super::tasks::{Context, TaskId};
+use super::{Kernel, threads};
+
+/// What became of a task that was let run.
+pub(crate) enum Polled {
+    /// Its call returned; the processor is busy with it until then.
+    Returned(Returned, Time),
+    /// It submits this, and is to be let run again when that is accepted.
+    Submit(Submission),
+    /// It sleeps.
+    Asleep,
+}
+
+impl Kernel {
+    /// The task of a process.
+    pub(crate) const fn task_of(process: usize) -> TaskId {
+        TaskId(process as u32 + threads::COUNT)
+    }
+
+    /// The process of a task; `None` for the kernel's own threads.
+    pub(crate) const fn process_of(task: TaskId) -> Option<usize> {
+        match task.0.checked_sub(threads::COUNT) {
+            Some(process) => Some(process as usize),
+            None => None,
+        }
+    }
+
+    /// Time has come to `now`.
+    pub(crate) fn advance(&mut self, now: Time) {
+        let mut state = self.state.borrow_mut();
+        state.now = now;
+        state.observe(now);
+        state.sleepers.ring(now);
+    }
+
+    /// When the kernel does something by itself.
+    pub(crate) fn next_alarm(&self) -> Option<Time> {
+        self.state.borrow().sleepers.next_alarm()
+    }
+
+    /// Tasks that may go on.
+    pub(crate) fn take_woken(&mut self, into: &mut Vec<TaskId>) {
+        self.state.borrow_mut().sleepers.take_woken(into);
+    }
+
+    /// How many requests of writes the block layer has.
+    pub(crate) fn crowded(&mut self, requests: u32) {
+        self.state.borrow_mut().crowded(requests);
+    }
+
+    /// A process exists.
+    pub(crate) fn born(&mut self, process: usize, who: Option<Process>, priority: Priority) {
+        let mut state = self.state.borrow_mut();
+        let task = state.task(Self::task_of(process));
+        (task.process, task.priority) = (who, priority);
+    }
+
+    /// A process enters the kernel. The answer comes at once if nothing stands in the way, and from [`poll`](Self::poll)
+    /// otherwise.
+    pub(crate) fn call(&mut self, process: usize, call: Call) -> Polled {
+        let task = Self::task_of(process);
+        {
+            let mut state = self.state.borrow_mut();
+            let (now, cost) = (state.now, state.rules.call);
+            state.sleepers.spend(now, task, cost);
+        }
+        let context = Context::new(&self.state, task);
+        let job: Pin<Box<dyn Future<Output = Returned>>> = match call {
+            Call::Read(file, length) | Call::ReadAt(file, _, length) => {
+                let at = if let Call::ReadAt(_, at, _) = call { Some(at) } else { None };
+                match self.read_at_once(task, file, at, length) {
+                    Ok(returned) => return self.returned(task, returned),
+                    Err(job) => job,
+                }
+            }
+            call => Box::pin(async move { context.run(call).await.unwrap_or_else(Returned::Failed) }),
+        };
+        self.put_job(task, job);
+        self.poll(task)
+    }
+
+    /// A process ends, and what it has open is closed.
+    pub(crate) fn exit(&mut self, process: usize) -> Polled {
+        let task = Self::task_of(process);
+        let context = Context::new(&self.state, task);
+        self.state.borrow_mut().release_memory(task);
+        if self.state.borrow_mut().task(task).descriptors.first().is_none() {
+            return self.returned(task, Returned::Done);
+        }
+        self.put_job(
+            task,
+            Box::pin(async move {
+                context.close_all().await;
+                Returned::Done
+            }),
+        );
+        self.poll(task)
+    }
+
+    pub(super) fn put_job(&mut self, task: TaskId, job: super::tasks::Job) {
+        if task.index() >= self.jobs.len() {
+            self.jobs.resize_with(task.index() + 1, || None);
+        }
+        self.jobs[task.index()] = Some(job);
+    }
+
+    fn returned(&mut self, task: TaskId, returned: Returned) -> Polled {
+        let until = self.state.borrow_mut().sleepers.busy_until(task);
+        Polled::Returned(returned, until)
+    }
+
+    /// A read whose pages are all there needs no more than this; otherwise its way on.
+    fn read_at_once(
+        &mut self,
+        task: TaskId,
+        file: super::Descriptor,
+        at: Option<u64>,
+        length: u64,
+    ) -> Result<Returned, super::tasks::Job> {
+        let mut state = self.state.borrow_mut();
+        let begun = state.task(task).descriptors.get(file).map(|open| open.how.direct).and_then(|direct| {
+            let reading = state.begin_read(task, file, at, length)?;
+            Ok(reading.map(|reading| (direct, reading)))
+        });
+        let (direct, mut reading) = match begun {
+            Err(errno) => return Ok(Returned::Failed(errno)),
+            Ok(None) => return Ok(Returned::Bytes(0)),
+            Ok(Some(begun)) => begun,
+        };
+        let context = Context::new(&self.state, task);
+        if direct {
+            return Err(Box::pin(async move {
+                let to = reading.from + reading.bytes;
+                let read = context.read_direct(reading.inode, reading.from, to).await;
+                read.map_or_else(Returned::Failed, Returned::Bytes)
+            }));
+        }
+        let copy = state.rules.page.as_nanos() * reading.bytes / BLOCK_BYTES;
+        let now = state.now;
+        state.sleepers.spend(now, task, elevator::Span::from_nanos(copy));
+        match state.read_on(task, &mut reading) {
+            Err(errno) => Ok(Returned::Failed(errno)),
+            Ok(Step::Done) => Ok(Returned::Bytes(reading.bytes)),
+            Ok(step) => Err(Box::pin(async move {
+                context.read_pages(reading, step).await.map_or_else(Returned::Failed, Returned::Bytes)
+            })),
+        }
+    }
+
+    /// Lets a task run until it sleeps, submits or returns.
+    pub(crate) fn poll(&mut self, task: TaskId) -> Polled {
+        let Some(job) = self.jobs.get_mut(task.index()).and_then(Option::as_mut) else {
+            return Polled::Asleep;
+        };
+        let mut nobody = std::task::Context::from_waker(Waker::noop());
+        match job.as_mut().poll(&mut nobody) {
+            Poll::Ready(returned) => {
+                self.jobs[task.index()] = None;
+                self.returned(task, returned)
+            }
+            Poll::Pending => {
+                let outgoing = self.state.borrow_mut().outgoing(|bio| Token(u64::from(bio)));
+                outgoing.map_or(Polled::Asleep, Polled::Submit)
+            }
+        }
+    }
+
+    /// Something that a task submitted, by the token that it was submitted with, came back.
+    pub(crate) fn arrived(&mut self, bio: u64, outcome: Outcome) {
+        self.state.borrow_mut().arrived(bio as u32, outcome);
+    }
+}
+
+impl Context {
+    /// A call that may have to sleep.
+    async fn run(&self, call: Call) -> Result<Returned, Errno> {
+        match call {
+            Call::Open(path, how) => self.open(&path, how).await,
+            Call::Close(file) => self.close(file).await,
+            Call::Read(..) | Call::ReadAt(..) => unreachable!("reads begin in `read_at_once`"),
+            Call::Write(file, length) => self.write(file, None, length).await,
+            Call::WriteAt(file, at, length) => self.write(file, Some(at), length).await,
+            Call::Seek(file, at) => {
+                self.with(|state| {
+                    state.task(self.task).descriptors.get(file).map(|open| open.position = at)
+                })?;
+                Ok(Returned::Done)
+            }
+            Call::Truncate(file, bytes) => self.truncate(file, bytes).await,
+            Call::Fsync(file) | Call::Fdatasync(file) => {
+                let open = self.with(|state| state.task(self.task).descriptors.get(file).copied())?;
+                self.make_durable(open.inode, matches!(call, Call::Fdatasync(_))).await
+            }
+            Call::Sync => self.sync_all().await,
+            Call::Mkdir(path) => self.mkdir(&path).await,
+            Call::Unlink(path) => self.unlink(&path).await,
+            Call::Rmdir(path) => self.rmdir(&path).await,
+            Call::Rename(from, to) => self.rename(&from, &to).await,
+            Call::Readdir(path) => self.readdir(&path).await,
+            Call::Stat(path) => self.stat(&path).await,
+            Call::Touch(at, bytes, write) => self.touch(at, bytes, write).await,
+        }
+    }
+
+    async fn write(&self, file: super::Descriptor, at: Option<u64>, length: u64) -> Result<Returned, Errno> {
+        let writing = self.with(|state| state.begin_write(self.task, file, at, length))?;
+        let written =
+            if writing.direct { self.write_direct(writing).await } else { self.write_pages(writing).await };
+        written.map(Returned::Bytes)
+    }
+}

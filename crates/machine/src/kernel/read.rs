@@ -1,0 +1,268 @@
+//! Reading: pages that are there are used, pages on their way are waited for, pages that are not are fetched, and more of
+//! them than were asked for.
+
+use std::ops::Range;
+
+use elevator::{Flags, Op};
+
+use super::cache::{Ahead, FileId, PageId};
+use super::calls::{Descriptor, Errno};
+use super::description::ReadAheadKind;
+use super::fs::{BLOCK_BYTES, Block, Inode, Run, Touched};
+use super::io::{Bio, Purpose};
+use super::state::State;
+use super::tasks::{Context, TaskId};
+
+/// What a read has to do before it can go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// Nothing: everything was there.
+    Done,
+    /// Fetch these, and look again.
+    Fetch(Ahead),
+    /// Fetch this one, which read-ahead did not bring.
+    Missing(u64),
+    /// Wait for this one.
+    Arriving(PageId),
+}
+
+/// A read on its way through its pages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub(super) file: Descriptor,
+    pub(super) inode: Inode,
+    /// Where it began, in bytes.
+    pub(super) from: u64,
+    /// The next page to use, and
+    pub(super) page: u64,
+    /// the last.
+    pub(super) last: u64,
+    /// Read-ahead has heard of the next page.
+    told: bool,
+    /// The next page was waited for or fetched.
+    missed: bool,
+    /// Bytes that the call will return.
+    pub(super) bytes: u64,
+}
+
+impl State {
+    /// Begins a read; `None` if there is nothing to read there. `at`: not where the file stands.
+    pub(super) fn begin_read(
+        &mut self,
+        task: TaskId,
+        file: Descriptor,
+        at: Option<u64>,
+        length: u64,
+    ) -> Result<Option<Reading>, Errno> {
+        let open = self.task(task).descriptors.get(file)?;
+        let (inode, position) = (open.inode, at.unwrap_or(open.position));
+        if self.fs.is_directory(inode) {
+            return Err(Errno::IsADirectory);
+        }
+        let end = position.saturating_add(length).min(self.fs.size(inode));
+        if end <= position {
+            return Ok(None);
+        }
+        if at.is_none() {
+            self.task(task).descriptors.get(file)?.position = end;
+        }
+        let (page, last) = (position / BLOCK_BYTES, (end - 1) / BLOCK_BYTES);
+        let from = position;
+        Ok(Some(Reading { file, inode, from, page, last, told: false, missed: false, bytes: end - position }))
+    }
+
+    /// Uses pages until something has to be done first.
+    pub(super) fn read_on(&mut self, task: TaskId, reading: &mut Reading) -> Result<Step, Errno> {
+        let max = self.rules.read_ahead_max;
+        let windows = self.rules.description.read_ahead.kind == ReadAheadKind::Windows;
+        while reading.page <= reading.last {
+            let index = reading.page;
+            if windows && !std::mem::replace(&mut reading.told, true) {
+                let open = self.task(task).descriptors.get(reading.file)?;
+                if let Some(ahead) = open.ahead.windows(index, max) {
+                    return Ok(Step::Fetch(ahead));
+                }
+            }
+            let Some(id) = self.pages.find(reading.inode.into(), index) else {
+                let again = std::mem::replace(&mut reading.missed, true);
+                if windows || again || max == 0 {
+                    if windows {
+                        self.task(task).descriptors.get(reading.file)?.ahead.missed(max);
+                    }
+                    return Ok(Step::Missing(index));
+                }
+                return Ok(self.demand(task, reading, false)?.map_or(Step::Missing(index), Step::Fetch));
+            };
+            if std::mem::take(&mut self.pages[id].mark)
+                && let Some(ahead) = self.demand(task, reading, true)?
+            {
+                return Ok(Step::Fetch(ahead));
+            }
+            if self.pages[id].reading {
+                reading.missed = true;
+                return Ok(Step::Arriving(id));
+            }
+            if !self.pages[id].uptodate {
+                self.throw_away(id);
+                return Err(Errno::Io);
+            }
+            let open = self.task(task).descriptors.get(reading.file)?;
+            open.ahead.used(index);
+            if open.last_page.replace(index) != Some(index) {
+                self.use_page(id);
+            }
+            if std::mem::take(&mut reading.missed) {
+                self.watch.now.misses += 1;
+            } else {
+                self.watch.now.hits += 1;
+            }
+            reading.page += 1;
+            reading.told = false;
+        }
+        Ok(Step::Done)
+    }
+
+    fn demand(&mut self, task: TaskId, reading: &Reading, marked: bool) -> Result<Option<Ahead>, Errno> {
+        let (index, max) = (reading.page, self.rules.read_ahead_max);
+        let mut state = self.task(task).descriptors.get(reading.file)?.ahead;
+        let file = FileId::from(reading.inode);
+        let history =
+            || (1..=max.min(index)).take_while(|&back| self.pages.find(file, index - back).is_some()).count();
+        let ahead = state.on_demand(index, reading.last - index + 1, max, marked, || history() as u64);
+        self.task(task).descriptors.get(reading.file)?.ahead = state;
+        Ok(ahead)
+    }
+
+    /// Makes those of these pages that are not in memory, on their way, as far as there is room.
+    fn make_pages(&mut self, inode: Inode, range: Range<u64>, ahead: Option<Ahead>) -> Vec<PageId> {
+        let mut made = self.bios.list();
+        for index in range {
+            if self.pages.find(inode.into(), index).is_some() {
+                continue;
+            }
+            if !self.make_room() {
+                break;
+            }
+            let id = self.add_page(inode.into(), index);
+            let page = &mut self.pages[id];
+            page.reading = true;
+            page.ahead = ahead.is_some();
+            page.mark = ahead.is_some_and(|ahead| ahead.mark == Some(index));
+            made.push(id);
+        }
+        made
+    }
+
+    /// Where pages lie, and what has to be read to know it.
+    pub(super) fn look_up(&mut self, inode: Inode, page: u64, pages: u32) -> (Vec<Run>, Touched) {
+        let (mut runs, mut touched) = (self.take_runs(), self.take_touched());
+        // A file that is open is known; one that is not has no place.
+        if self.fs.map(inode, page, pages, &mut runs, &mut touched).is_err() {
+            runs.clear();
+        }
+        (runs, touched)
+    }
+
+    /// Gives each page its place; pages in holes are there at once.
+    fn place_pages(&mut self, pages: &mut Vec<PageId>, runs: &[Run]) {
+        pages.retain(|&id| {
+            let page = &mut self.pages[id];
+            page.block = block_of(runs, page.index);
+            let placed = page.block.is_some();
+            if !placed {
+                self.page_arrived(id, true);
+            }
+            placed
+        });
+    }
+
+    /// The longest run of pages from the front that lie one after the other, as one submission.
+    fn cut_bio(&mut self, task: TaskId, pages: &mut Vec<PageId>, ahead: bool) -> Option<Bio> {
+        let start = self.pages[*pages.first()?].block?;
+        let most = self.rules.request_pages;
+        let length = pages
+            .iter()
+            .zip(0u64..)
+            .take(most)
+            .take_while(|&(&id, n)| self.pages[id].block == Some(start.plus(n)))
+            .count();
+        let mut list = self.bios.list();
+        list.extend(pages.drain(..length));
+        let bio = Bio::of_pages(task, Purpose::Read, Op::Read, start, list);
+        Some(Bio { flags: Flags { sync: true, ahead, ..Flags::default() }, ..bio })
+    }
+}
+
+/// Where a page lies.
+pub(super) fn block_of(runs: &[Run], index: u64) -> Option<Block> {
+    let run = runs.iter().find(|run| (run.page..run.page + u64::from(run.pages)).contains(&index))?;
+    run.block.map(|block| block.plus(index - run.page))
+}
+
+impl Context {
+    /// Goes on with a read that has to do this first; how many bytes.
+    pub(super) async fn read_pages(&self, mut reading: Reading, mut step: Step) -> Result<u64, Errno> {
+        loop {
+            match step {
+                Step::Done => break,
+                Step::Fetch(ahead) => {
+                    let fetched = self.fetch(reading.inode, ahead.start, ahead.pages, Some(ahead)).await;
+                    self.with(|state| {
+                        if state.rules.description.read_ahead.kind == ReadAheadKind::Windows
+                            && let Ok(open) = state.task(self.task).descriptors.get(reading.file)
+                        {
+                            open.ahead.fetched(fetched);
+                        }
+                    });
+                }
+                Step::Missing(index) => {
+                    self.room().await;
+                    self.fetch(reading.inode, index, 1, None).await;
+                }
+                Step::Arriving(id) => self.wait_for_page(id).await,
+            }
+            step = self.with(|state| state.read_on(self.task, &mut reading))?;
+        }
+        Ok(reading.bytes)
+    }
+
+    /// Sends for those of these pages that are not in memory; how many. Read-ahead stops where there is no room.
+    pub(super) async fn fetch(&self, inode: Inode, start: u64, pages: u64, ahead: Option<Ahead>) -> u64 {
+        let (mut made, map) = self.with(|state| {
+            let end = (start + pages).min(state.fs.size(inode).div_ceil(BLOCK_BYTES));
+            let made = state.make_pages(inode, start..end.max(start), ahead);
+            let map = match (made.first(), made.last()) {
+                (Some(&first), Some(&last)) => {
+                    let (first, last) = (state.pages[first].index, state.pages[last].index);
+                    Some(state.look_up(inode, first, (last - first + 1) as u32))
+                }
+                _ => None,
+            };
+            (made, map)
+        });
+        let fetched = made.len() as u64;
+        let Some((runs, touched)) = map else { return 0 };
+        if !touched.reads.is_empty() && self.fetch_buffers(&touched.reads).await.is_err() {
+            self.with(|state| state.give_up(&made));
+            return fetched;
+        }
+        self.with(|state| {
+            state.place_pages(&mut made, &runs);
+            state.touched.push(touched);
+            state.runs.push(runs);
+        });
+        while let Some(bio) = self.with(|state| state.cut_bio(self.task, &mut made, ahead.is_some())) {
+            self.submit(bio).await;
+        }
+        fetched
+    }
+}
+
+impl State {
+    /// Pages that cannot be read: whoever waits for them sees that they have no content.
+    fn give_up(&mut self, pages: &[PageId]) {
+        for &id in pages {
+            self.page_arrived(id, false);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Writing: pages are made or found, given a place on the device (or promised one), and dirtied; then the writer is held
+//! back if too much is dirty.
+
+use elevator::Span;
+
+use super::buffers::Of;
+use super::cache::FileId;
+use super::calls::{Descriptor, Errno};
+use super::fs::{BLOCK_BYTES, Block, Inode, Run};
+use super::read::block_of;
+use super::state::State;
+use super::tasks::{Context, Wait};
+
+/// Most pages that are given places at once.
+const CHUNK: u64 = 64;
+
+/// A write on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Writing {
+    pub(super) inode: Inode,
+    /// Bytes: from here,
+    pub(super) from: u64,
+    /// to here.
+    pub(super) to: u64,
+    pub(super) direct: bool,
+    pub(super) sync: bool,
+}
+
+impl State {
+    /// Begins a write. `at`: not where the file stands.
+    pub(super) fn begin_write(
+        &mut self,
+        task: super::tasks::TaskId,
+        file: Descriptor,
+        at: Option<u64>,
+        length: u64,
+    ) -> Result<Writing, Errno> {
+        let open = *self.task(task).descriptors.get(file)?;
+        let inode = open.inode;
+        if self.fs.is_directory(inode) {
+            return Err(Errno::IsADirectory);
+        }
+        let from = if open.how.append { self.fs.size(inode) } else { at.unwrap_or(open.position) };
+        let to = from.checked_add(length).ok_or(Errno::NoSpace)?;
+        let open = self.task(task).descriptors.get(file)?;
+        open.wrote = true;
+        if at.is_none() {
+            open.position = to;
+        }
+        Ok(Writing { inode, from, to, direct: open.how.direct, sync: open.how.sync })
+    }
+
+    /// Whether a page has to be read before a part of it is written.
+    fn needs_reading(&self, inode: Inode, page: u64, from: u64, to: u64) -> bool {
+        let whole = from <= page * BLOCK_BYTES && to >= ((page + 1) * BLOCK_BYTES).min(self.fs.size(inode));
+        let beyond = page * BLOCK_BYTES >= self.fs.size(inode);
+        let there = self.pages.find(inode.into(), page).is_some_and(|id| self.pages[id].uptodate);
+        !(whole || beyond || there)
+    }
+
+    /// The file's time stamp changes once a second; whether it does now.
+    fn stamps(&mut self, file: FileId) -> bool {
+        let second = self.now.as_nanos() / Span::from_secs(1).as_nanos();
+        self.files.entry(file).stamp.replace(second) != Some(second)
+    }
+}
+
+impl Context {
+    /// Waits until nobody else changes the file's content, and keeps them out.
+    pub(super) async fn lock(&self, file: FileId) {
+        while self.with(|state| std::mem::replace(&mut state.files.entry(file).locked, true)) {
+            self.sleep(Wait::Lock(file)).await;
+        }
+    }
+
+    /// Lets the next one in.
+    pub(super) fn unlock(&self, file: FileId) {
+        self.with(|state| {
+            state.files.entry(file).locked = false;
+            state.sleepers.wake(state.now, Wait::Lock(file));
+        });
+    }
+
+    /// Writes through the page cache; how many bytes.
+    pub(super) async fn write_pages(&self, writing: Writing) -> Result<u64, Errno> {
+        let Writing { inode, from, to, .. } = writing;
+        if to == from {
+            return Ok(0);
+        }
+        self.lock(inode.into()).await;
+        let written = self.write_locked(writing).await;
+        self.unlock(inode.into());
+        written?;
+        if writing.sync {
+            self.make_durable(inode, false).await?;
+        }
+        Ok(to - from)
+    }
+
+    async fn write_locked(&self, writing: Writing) -> Result<(), Errno> {
+        let (mut page, last) = (writing.from / BLOCK_BYTES, (writing.to - 1) / BLOCK_BYTES);
+        while page <= last {
+            let count =
+                self.with(|state| state.dirtiers.until_balance()).clamp(1, CHUNK).min(last - page + 1);
+            self.write_chunk(writing, page, count).await?;
+            self.balance_dirty_pages(count).await;
+            page += count;
+        }
+        Ok(())
+    }
+
+    async fn write_chunk(&self, writing: Writing, first: u64, count: u64) -> Result<(), Errno> {
+        let Writing { inode, from, to, .. } = writing;
+        for edge in [first, first + count - 1] {
+            if self.with(|state| state.needs_reading(inode, edge, from, to)) {
+                self.fetch(inode, edge, 1, None).await;
+                let id = self.with(|state| state.pages.find(inode.into(), edge));
+                if let Some(id) = id {
+                    self.wait_for_page(id).await;
+                }
+            }
+        }
+        let runs = self.place(inode, first, count, to).await?;
+        for index in first..first + count {
+            self.dirty_one(inode, index, block_of(&runs, index)).await;
+        }
+        self.with(|state| {
+            state.runs.push(runs);
+            state.sleepers.spend(state.now, self.task, state.rules.page * count);
+        });
+        Ok(())
+    }
+
+    /// Sees to it that these pages have, or will have, a place, and that the file is as long as it will be.
+    async fn place(&self, inode: Inode, first: u64, count: u64, to: u64) -> Result<Vec<Run>, Errno> {
+        let file = FileId::from(inode);
+        let (touched, runs, allocated) = self.with(|state| {
+            let mut touched = state.take_touched();
+            let mut runs = state.take_runs();
+            state.fs.map(inode, first, count as u32, &mut runs, &mut touched)?;
+            runs.retain(|run| run.block.is_some());
+            let there = runs.len();
+            if state.rules.delayed {
+                state.promise(inode, first, count, &runs)?;
+            } else {
+                let by = state.number(self.task);
+                state.fs.allocate(inode, first, count as u32, by, &mut runs, &mut touched)?;
+            }
+            let allocated = runs.len() > there;
+            let end = ((first + count) * BLOCK_BYTES).min(to);
+            if end > state.fs.size(inode) {
+                state.fs.set_size(inode, end, &mut touched)?;
+            }
+            if state.stamps(file) && touched.dirties.is_empty() {
+                let block = state.fs.inode_block(inode);
+                touched.reads.push(block);
+                touched.dirties.push(block);
+            }
+            Ok((touched, runs, allocated))
+        })?;
+        let ordered = allocated || self.with(|state| state.rules.orders_overwrites);
+        self.settle(touched, if ordered { Of::Data(inode) } else { Of::Inode(inode) }).await?;
+        Ok(runs)
+    }
+
+    /// Makes or finds a page and dirties it.
+    async fn dirty_one(&self, inode: Inode, index: u64, block: Option<Block>) {
+        let file = FileId::from(inode);
+        loop {
+            let dirtied = self.with(|state| {
+                let id = match state.pages.find(file, index) {
+                    Some(id) if state.pages[id].reading => return Err(Some(id)),
+                    Some(id) => id,
+                    None if state.make_room() => state.add_page(file, index),
+                    None => return Err(None),
+                };
+                state.use_page(id);
+                state.pages[id].block = block;
+                let cause = state.cause(self.task);
+                state.dirty_page(id, cause);
+                Ok(())
+            });
+            match dirtied {
+                Ok(()) => return,
+                Err(Some(id)) => self.wait_for_page(id).await,
+                Err(None) => self.room().await,
+            }
+        }
+    }
+}
+
+impl State {
+    /// Delayed allocation: room is set aside for those of these pages that have no place.
+    fn promise(&mut self, inode: Inode, first: u64, count: u64, runs: &[Run]) -> Result<(), Errno> {
+        for index in first..first + count {
+            let reserved = &mut self.files.entry(inode.into()).reserved;
+            if block_of(runs, index).is_none() && !reserved.contains(&index) {
+                self.fs.reserve(1)?;
+                reserved.insert(index);
+            }
+        }
+        Ok(())
+    }
+}

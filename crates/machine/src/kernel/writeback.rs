@@ -1,0 +1,218 @@
+//! Writeback: dirty pages of a file go to the device in the order of their indexes, files in the order in which they became
+//! dirty.
+
+use elevator::{CauseSet, Flags, Op, Time};
+
+use super::buffers::Of;
+use super::cache::{FileId, PageId};
+use super::fs::{Block, Inode};
+use super::io::{Bio, Purpose};
+use super::read::block_of;
+use super::state::State;
+use super::tasks::{Context, TaskId, Wait};
+
+/// Pages written of one file before others get their turn: `MAX_WRITEBACK_PAGES`.
+pub(super) const BATCH: usize = 1024;
+
+/// How hard a writeback tries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Effort {
+    /// Stops when the queue is congested instead of sleeping there.
+    pub(super) nonblocking: bool,
+    /// Somebody waits for it: every page is written that is dirty, also those that are being written already.
+    pub(super) whole: bool,
+    /// Pages that were not given a place yet are given one.
+    pub(super) places: bool,
+    /// Only files that have been dirty since then.
+    pub(super) older_than: Time,
+    /// Only for looking at age: files keep their age when they are put back.
+    pub(super) keeps_age: bool,
+}
+
+impl Effort {
+    /// A flusher above the background threshold.
+    pub(super) const BACKGROUND: Self =
+        Self { nonblocking: true, whole: false, places: true, older_than: Time::MAX, keeps_age: false };
+    /// A writer above the limit.
+    pub(super) const WRITER: Self = Self { nonblocking: false, ..Self::BACKGROUND };
+    /// Somebody who needs memory: nothing that needs memory itself.
+    pub(super) const RECLAIM: Self = Self { nonblocking: false, places: false, ..Self::BACKGROUND };
+    /// The journal's thread, for what a transaction must not overtake: every page that has a place.
+    pub(super) const ORDERED: Self = Self { whole: true, ..Self::RECLAIM };
+    /// Somebody waits until it is durable.
+    pub(super) const SYNC: Self = Self { nonblocking: false, whole: true, ..Self::BACKGROUND };
+}
+
+/// What was to be done, and what was met.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Written {
+    pub(super) pages: usize,
+    pub(super) met_congestion: bool,
+}
+
+/// What to do next for a file.
+enum Next {
+    Nothing,
+    /// This set out.
+    Bio(Bio),
+    /// This page, dirty again, is still being written.
+    Wait(PageId),
+    /// These pages have no place yet.
+    Place(u64, u32),
+}
+
+impl State {
+    /// The next dirty pages of a file from an index on, as one submission.
+    fn next_writeback(&mut self, task: TaskId, file: FileId, from: u64, most: usize, effort: Effort) -> Next {
+        let most = most.min(self.rules.request_pages);
+        let mut list = self.bios.list();
+        let mut start = Block(0);
+        let mut at = from;
+        while list.len() < most
+            && let Some(index) = self.files.next_dirty(file, at)
+            && let Some(id) = self.pages.find(file, index)
+        {
+            at = index + 1;
+            let (block, writing, first) = (self.block_of_page(id), self.pages[id].writing, list.is_empty());
+            match block {
+                _ if writing && first && effort.whole => return Next::Wait(id),
+                // Whoever writes it now leaves it to the next round.
+                _ if writing && first => continue,
+                None if first && effort.places => return Next::Place(index, self.unplaced(file, index)),
+                None if first => continue,
+                Some(block) if first => start = block,
+                Some(block) if !writing && block == start.plus(list.len() as u64) => {}
+                _ => break,
+            }
+            list.push(id);
+        }
+        if list.is_empty() {
+            self.bios.spare(list);
+            return Next::Nothing;
+        }
+        let causes =
+            list.iter().fold(None, |all: Option<CauseSet>, &id| match (all, self.page_sets_out(id)) {
+                (Some(all), Some(causes)) => Some(self.causes.union(all, causes)),
+                (all, causes) => all.or(causes),
+            });
+        let flags = Flags {
+            sync: effort.whole && self.rules.sync_writes,
+            meta: file == FileId::DEVICE,
+            ..Flags::default()
+        };
+        let bio = Bio::of_pages(task, Purpose::Writeback, Op::Write, start, list);
+        Next::Bio(Bio { flags, causes, ..bio })
+    }
+
+    /// Where a dirty page lies. Its buffers know it since it was given its place; asking costs nothing.
+    fn block_of_page(&mut self, id: PageId) -> Option<Block> {
+        let page = &self.pages[id];
+        let Some(inode) = page.file.inode() else { return Some(Block(page.index)) };
+        if page.block.is_none() {
+            let index = page.index;
+            let (runs, touched) = self.look_up(inode, index, 1);
+            self.pages[id].block = block_of(&runs, index);
+            self.touched.push(touched);
+            self.runs.push(runs);
+        }
+        self.pages[id].block
+    }
+
+    /// How many pages in a row are dirty and without a place.
+    fn unplaced(&self, file: FileId, from: u64) -> u32 {
+        let Some(cached) = self.files.get(file) else { return 1 };
+        (from..)
+            .zip(cached.dirty.range(from..))
+            .take(BATCH)
+            .take_while(|&(expected, &index)| expected == index && cached.reserved.contains(&index))
+            .count()
+            .max(1) as u32
+    }
+}
+
+impl Context {
+    /// Writes up to so many dirty pages of a file, from where the last writeback stopped and around.
+    pub(super) async fn write_file(&self, file: FileId, most: usize, effort: Effort) -> Written {
+        let resume = self.with(|state| state.files.get(file).map_or(0, |cached| cached.resume));
+        let (mut from, mut around) = if effort.whole { (0, true) } else { (resume, resume == 0) };
+        let mut written = Written::default();
+        while written.pages < most {
+            if effort.nonblocking && self.with(|state| state.congested) {
+                written.met_congestion = true;
+                break;
+            }
+            let left = most - written.pages;
+            match self.with(|state| state.next_writeback(self.task, file, from, left, effort)) {
+                Next::Nothing if around => break,
+                Next::Nothing => (from, around) = (0, true),
+                Next::Bio(bio) => {
+                    written.pages += bio.pages.len();
+                    from = self.with(|state| state.pages[bio.pages[bio.pages.len() - 1]].index) + 1;
+                    self.submit(bio).await;
+                }
+                Next::Wait(id) => {
+                    while self.with(|state| state.pages[id].writing) {
+                        self.sleep(Wait::Page(id)).await;
+                    }
+                }
+                Next::Place(index, pages) => {
+                    if let Some(inode) = file.inode()
+                        && !self.place_delayed(inode, index, pages).await
+                    {
+                        from = index + u64::from(pages);
+                    }
+                }
+            }
+        }
+        self.with(|state| {
+            if !effort.whole && state.files.get(file).is_some() {
+                state.files.entry(file).resume = from;
+            }
+        });
+        written
+    }
+
+    /// Gives pages the place that they were promised; whether that worked.
+    async fn place_delayed(&self, inode: Inode, index: u64, pages: u32) -> bool {
+        let touched = self.with(|state| {
+            let mut touched = state.take_touched();
+            let reserved = &mut state.files.entry(inode.into()).reserved;
+            let promised = (index..index + u64::from(pages)).filter(|index| reserved.remove(index)).count();
+            state.fs.unreserve(promised as u64);
+            let (mut runs, by) = (state.take_runs(), state.number(self.task));
+            let allocated = state.fs.allocate(inode, index, pages, by, &mut runs, &mut touched);
+            state.runs.push(runs);
+            allocated.map(|()| touched)
+        });
+        match touched {
+            Ok(touched) => self.settle(touched, Of::Data(inode)).await.is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    /// Writes up to so many dirty pages of any files, the longest dirty first.
+    pub(super) async fn write_dirty(&self, most: usize, effort: Effort) -> Written {
+        let mut all = Written::default();
+        let latest = self.with(|state| state.files.order.latest());
+        while all.pages < most && !all.met_congestion {
+            let Some(file) = self.with(|state| state.files.order.first(effort.older_than, latest)) else {
+                break;
+            };
+            let written = self.write_file(file, (most - all.pages).min(BATCH), effort).await;
+            all.pages += written.pages;
+            all.met_congestion |= written.met_congestion;
+            self.with(|state| {
+                let now = (!effort.keeps_age).then_some(state.now);
+                state.files.put_back(file, now);
+            });
+        }
+        all
+    }
+
+    /// Waits until nothing of the file is on its way to the device.
+    pub(super) async fn wait_for_writes(&self, file: FileId) {
+        while self.with(|state| state.files.get(file).is_some_and(|cached| cached.writing > 0)) {
+            self.sleep(Wait::Written(file)).await;
+        }
+    }
+}

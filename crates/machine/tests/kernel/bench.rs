@@ -1,0 +1,130 @@
+//! A machine on a bench: programs as lists of calls, and an ear at the queue.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use elevator::queue::{Event, Observer};
+use elevator::{Op, Process, Time};
+use machine::kernel::{Call, Description, Descriptor, Image, Kernel, Open, Returned};
+use machine::{Machine, Measured, Next, Program, Setup, Stop, Who};
+use schedulers::{Environment, Spec};
+
+/// A request as the scheduler saw it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    pub at: Time,
+    pub op: Op,
+    pub start: u64,
+    pub sectors: u32,
+    pub process: Option<Process>,
+    pub completed: bool,
+}
+
+/// Everything that went to the device and came back, in order.
+#[derive(Clone, Default)]
+pub struct Ear(pub Rc<RefCell<Vec<Seen>>>);
+
+impl Observer for Ear {
+    fn event(&mut self, at: Time, event: &Event<'_>) {
+        let (request, completed) = match event {
+            Event::Dispatched { request, .. } => (request, false),
+            Event::Completed { request, .. } => (request, true),
+            _ => return,
+        };
+        self.0.borrow_mut().push(Seen {
+            at,
+            op: request.op,
+            start: request.start.0,
+            sectors: request.sectors.0,
+            process: request.process,
+            completed,
+        });
+    }
+}
+
+/// A program that does these steps, one after the other.
+pub struct Script {
+    steps: Box<dyn Iterator<Item = Next>>,
+    heard: Rc<RefCell<Vec<(Time, Returned)>>>,
+    latest: Option<Returned>,
+}
+
+impl Program for Script {
+    fn next(&mut self, now: Time) -> Next {
+        if let Some(returned) = self.latest.take() {
+            self.heard.borrow_mut().push((now, returned));
+        }
+        self.steps.next().unwrap_or(Next::Exit)
+    }
+
+    fn returned(&mut self, returned: Returned) -> bool {
+        self.latest = Some(returned);
+        true
+    }
+}
+
+pub type Heard = Rc<RefCell<Vec<(Time, Returned)>>>;
+
+pub struct Bench {
+    pub machine: Machine,
+    pub ear: Ear,
+    number: u32,
+}
+
+pub fn read_only() -> Open {
+    Open::default()
+}
+
+pub fn create() -> Open {
+    Open { create: true, ..Open::default() }
+}
+
+pub const FIRST: Descriptor = Descriptor(0);
+
+impl Bench {
+    pub fn new(description: &Description, scheduler: &str, image: &Image) -> Self {
+        let spec: Spec = Spec::parse(scheduler).expect("a scheduler");
+        let (drive, _) =
+            disks::catalogue::open("ide-2003", &mut |_: &str| Err(std::io::ErrorKind::NotFound.into()))
+                .expect("a built-in drive");
+        let kernel = Kernel::new(description, drive.capacity(), image).expect("a kernel");
+        let ear = Ear::default();
+        let mut machine = Machine::new(Setup {
+            options: description.queue(),
+            scheduler: spec.build(&Environment::default()).expect("a scheduler"),
+            drive,
+            observer: Some(Box::new(ear.clone())),
+        });
+        machine.boot(kernel);
+        Self { machine, ear, number: 0 }
+    }
+
+    pub fn start(&mut self, name: &str, steps: impl Iterator<Item = Next> + 'static) -> Heard {
+        self.number += 1;
+        let heard = Heard::default();
+        let script = Script { steps: Box::new(steps), heard: Rc::clone(&heard), latest: None };
+        self.machine.start(Who::process(self.number, name), Box::new(script));
+        heard
+    }
+
+    pub fn calls(&mut self, name: &str, calls: impl Iterator<Item = Call> + 'static) -> Heard {
+        self.start(name, calls.map(Next::Call))
+    }
+
+    pub fn run(&mut self) -> Measured {
+        self.machine.run(Stop::default()).expect("a run to its end");
+        self.machine.measured()
+    }
+}
+
+/// Open, then read so many bytes in pieces.
+pub fn read_file(path: &str, bytes: u64, piece: u64) -> impl Iterator<Item = Call> + use<> {
+    let open = Call::Open(path.into(), read_only());
+    std::iter::once(open).chain((0..bytes.div_ceil(piece)).map(move |_| Call::Read(FIRST, piece)))
+}
+
+/// Create, then write so many bytes in pieces.
+pub fn write_file(path: &str, bytes: u64, piece: u64) -> impl Iterator<Item = Call> + use<> {
+    let open = Call::Open(path.into(), create());
+    std::iter::once(open).chain((0..bytes.div_ceil(piece)).map(move |_| Call::Write(FIRST, piece)))
+}

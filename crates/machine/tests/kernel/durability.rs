@@ -1,0 +1,93 @@
+//! `fsync` returns when what it promised is on the medium, and not before.
+
+use elevator::{Op, Time};
+use machine::kernel::{Call, Description, Image, Returned};
+
+use crate::bench::{Bench, FIRST, Seen, write_file};
+
+fn sixteen_pages_and_fsync(name: &str) -> (Vec<Seen>, Time) {
+    let machine = Description::named(name).expect("built in");
+    let mut bench = Bench::new(&machine, "noop", &Image::new());
+    let heard = bench.calls("writer", write_file("/a", 64 << 10, 4096).chain([Call::Fsync(FIRST)]));
+    bench.run();
+    let heard = heard.borrow();
+    let (at, returned) = heard.last().expect("fsync returned");
+    assert_eq!(*returned, Returned::Done);
+    (bench.ear.0.take(), *at)
+}
+
+fn written(seen: &[Seen], by: impl Fn(u32) -> bool, until: Time) -> u32 {
+    let counts = |seen: &&Seen| {
+        let process = seen.process.map_or(0, |process| process.task);
+        seen.completed && seen.op == Op::Write && by(process) && seen.at <= until
+    };
+    seen.iter().filter(counts).map(|seen| seen.sectors / 8).sum()
+}
+
+/// The writer's process number on the bench is 1; kernel threads have the highest numbers.
+#[test]
+fn with_a_journal_it_returns_after_data_log_and_commit_record() {
+    for name in ["pc-2004", "pc-2010"] {
+        let (seen, returned) = sixteen_pages_and_fsync(name);
+        assert_eq!(written(&seen, |process| process == 1, returned), 16, "{name}: data pages");
+        let log = written(&seen, |process| process > 1000, returned);
+        assert!(
+            log >= 6,
+            "{name}: {log} blocks: descriptor, inode, bitmap, directory, …, and a commit record"
+        );
+        let last_data = seen.iter().rfind(|s| s.completed && s.process.is_some_and(|p| p.task == 1));
+        let first_log = seen.iter().find(|s| !s.completed && s.process.is_some_and(|p| p.task > 1000));
+        let (data, log) = (last_data.expect("data"), first_log.expect("log"));
+        assert!(data.at <= log.at, "{name}: ordered data first");
+    }
+}
+
+#[test]
+fn without_a_journal_it_returns_after_data_and_the_inode() {
+    let (seen, returned) = sixteen_pages_and_fsync("pc-2003");
+    let pages = written(&seen, |process| process == 1, returned);
+    assert!(pages >= 17, "{pages}: 16 of data, the inode, the indirect block");
+}
+
+#[test]
+fn a_second_fsync_has_nothing_to_do() {
+    let machine = Description::named("pc-2004").expect("built in");
+    let mut bench = Bench::new(&machine, "noop", &Image::new());
+    let calls = write_file("/a", 64 << 10, 4096).chain([Call::Fsync(FIRST), Call::Fsync(FIRST)]);
+    let heard = bench.calls("writer", calls);
+    bench.run();
+    let heard = heard.borrow();
+    let [.., (first, _), (second, _)] = heard.as_slice() else { panic!("two answers") };
+    assert!(second.since(*first).as_nanos() < 10_000, "{}", second.since(*first));
+}
+
+#[test]
+fn an_fsync_waits_for_everybody_in_its_transaction() {
+    let machine = Description::named("pc-2004").expect("built in");
+    let alone = {
+        let mut bench = Bench::new(&machine, "deadline-2.6.9", &Image::new());
+        bench.calls("small", write_file("/small", 4096, 4096).chain([Call::Fsync(FIRST)]));
+        bench.run().processes[0].calls["fsync"].max_ns
+    };
+    let mut bench = Bench::new(&machine, "deadline-2.6.9", &Image::new());
+    bench.calls("large", write_file("/large", 32 << 20, 1 << 20));
+    let think = machine::Next::Think(elevator::Span::from_millis(900));
+    let small = write_file("/small", 4096, 4096).chain([Call::Fsync(FIRST)]).map(machine::Next::Call);
+    bench.start("small", std::iter::once(think).chain(small));
+    let measured = bench.run();
+    let beside = measured.processes[1].calls["fsync"].max_ns;
+    assert!(beside > 10 * alone, "{beside} ns beside a writer of 32 MB, {alone} ns alone");
+}
+
+#[test]
+fn sync_leaves_nothing_dirty() {
+    for name in Description::names() {
+        let machine = Description::named(name).expect("built in");
+        let mut bench = Bench::new(&machine, "deadline-2.6.9", &Image::new());
+        bench.calls("writer", write_file("/a", 20 << 20, 64 << 10).chain([Call::Sync]));
+        bench.run();
+        let kernel = bench.machine.kernel().expect("booted");
+        assert_eq!(kernel.dirty_pages(), 0, "{name}");
+        kernel.check().expect("accounts that agree");
+    }
+}

@@ -1,0 +1,6 @@
+//! The kernel from outside: programs call, and what the device is asked for is looked at.
+
+mod bench;
+mod durability;
+mod reading;
+mod writing;

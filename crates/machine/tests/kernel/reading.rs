@@ -1,0 +1,135 @@
+//! Reading: what is fetched, when, and how fast.
+
+use elevator::{Op, Span};
+use machine::Next;
+use machine::kernel::{Call, Description, Image, Returned};
+
+use crate::bench::{Bench, FIRST, read_file, read_only};
+
+const MB: u64 = 1 << 20;
+
+/// The drive streams 40 MB/s from its outermost tracks; nothing is lost to the processor, as it copies while the next
+/// window is on its way.
+#[test]
+fn a_streaming_reader_reaches_the_media_rate() {
+    for name in Description::names() {
+        let machine = Description::named(name).expect("built in");
+        let mut image = Image::new();
+        image.file("/a", 100 * MB);
+        let mut bench = Bench::new(&machine, "noop", &image);
+        bench.calls("reader", read_file("/a", 100 * MB, 32 << 10));
+        let measured = bench.run();
+        assert_eq!(measured.bytes, 100 * MB);
+        let rate = measured.megabytes_per_second();
+        assert!((35.0..41.0).contains(&rate), "{name}: {rate:.1} MB/s");
+    }
+}
+
+#[test]
+fn two_streaming_readers_need_anticipation() {
+    let rate = |scheduler| {
+        let machine = Description::named("pc-2003").expect("built in");
+        let mut image = Image::new();
+        image.file("/a", 50 * MB);
+        image.place(20 << 30);
+        image.file("/b", 50 * MB);
+        let mut bench = Bench::new(&machine, scheduler, &image);
+        bench.calls("a", read_file("/a", 50 * MB, 32 << 10));
+        bench.calls("b", read_file("/b", 50 * MB, 32 << 10));
+        let measured = bench.run();
+        assert!(bench.ear.0.borrow().iter().all(|seen| seen.op == Op::Read));
+        measured.megabytes_per_second()
+    };
+    let (noop, anticipatory) = (rate("noop"), rate("anticipatory-2.6.32"));
+    assert!(anticipatory > 2.5 * noop, "noop {noop:.1} MB/s, anticipatory {anticipatory:.1} MB/s");
+    assert!(anticipatory > 30.0, "{anticipatory:.1} MB/s");
+}
+
+/// The first pages of each request for data of the file, counted from where the file begins.
+fn requests(machine: &Description, calls: impl Iterator<Item = Call> + 'static) -> Vec<(u64, u32)> {
+    let mut image = Image::new();
+    image.place(10 << 30).file("/a", 10 * MB);
+    let mut bench = Bench::new(machine, "noop", &image);
+    bench.start("reader", calls.map(Next::Call).chain([Next::Think(Span::from_secs(1))]));
+    bench.run();
+    let seen = bench.ear.0.borrow();
+    let data = seen
+        .iter()
+        .filter(|s| s.completed && s.start >= (10 << 30) / 512)
+        .map(|s| (s.start / 8, s.sectors / 8));
+    let all: Vec<_> = data.collect();
+    let first = all.iter().map(|&(start, _)| start).min().unwrap_or(0);
+    all.iter().map(|&(start, pages)| (start - first, pages)).collect()
+}
+
+#[test]
+fn nothing_is_read_before_it_is_asked_for_without_read_ahead() {
+    let mut machine = Description::named("pc-2010").expect("built in");
+    machine.read_ahead.max_kib = 0;
+    let calls =
+        [Call::Open("/a".into(), read_only()), Call::Read(FIRST, 12_288), Call::ReadAt(FIRST, 1 << 14, 1)];
+    assert_eq!(requests(&machine, calls.into_iter()), [(0, 1), (1, 1), (2, 1), (4, 1)]);
+}
+
+#[test]
+fn the_first_window_of_2_5_is_half_the_largest_and_a_second_follows_at_once() {
+    let machine = Description::named("pc-2003").expect("built in");
+    // Pages 0 to 11 are read: a current window of 16 and one ahead of it that is two pages larger. Between page 11 and
+    // 12 lies an indirect block, which is a request of its own.
+    let read = requests(&machine, read_file("/a", 12 * 4096, 4096));
+    let pages: u32 = read.iter().map(|&(_, pages)| pages).sum();
+    assert_eq!(pages, 16 + 18 + 1, "{read:?}");
+}
+
+#[test]
+fn windows_on_demand_begin_small_and_double() {
+    let machine = Description::named("pc-2010").expect("built in");
+    // A first read of one page: a window of 4 pages (`get_init_ra_size` of 1 with 32 at most), then 8.
+    let read = requests(&machine, read_file("/a", 4096, 4096));
+    assert_eq!(read, [(0, 4)]);
+    let read = requests(&machine, read_file("/a", 2 * 4096, 4096));
+    assert_eq!(read, [(0, 4), (4, 8)]);
+}
+
+#[test]
+fn a_lone_read_far_away_fetches_what_it_asked_for() {
+    let machine = Description::named("pc-2010").expect("built in");
+    let calls = [Call::Open("/a".into(), read_only()), Call::ReadAt(FIRST, 5 * 4096, 8192)];
+    assert_eq!(requests(&machine, calls.into_iter()), [(0, 2)]);
+}
+
+#[test]
+fn what_was_read_is_read_from_memory_until_it_is_dropped() {
+    let machine = Description::named("pc-2004").expect("built in");
+    let mut image = Image::new();
+    image.file("/a", MB);
+    let again = |bench: &mut Bench| {
+        let heard = bench.calls("reader", read_file("/a", MB, 64 << 10).chain([Call::Close(FIRST)]));
+        bench.run();
+        assert!(heard.borrow().iter().any(|(_, returned)| *returned == Returned::Bytes(64 << 10)));
+        bench.ear.0.take().len()
+    };
+    let mut bench = Bench::new(&machine, "noop", &image);
+    assert!(again(&mut bench) > 0);
+    assert_eq!(again(&mut bench), 0);
+    bench.machine.kernel_mut().expect("booted").drop_caches();
+    assert!(again(&mut bench) > 0);
+}
+
+#[test]
+fn what_is_used_again_stays_when_a_large_file_is_read_once() {
+    let mut machine = Description::named("pc-2003").expect("built in");
+    (machine.memory.mib, machine.memory.taken_mib) = (64, 48);
+    let mut image = Image::new();
+    image.file("/often", 4 * MB).file("/once", 100 * MB);
+    let mut bench = Bench::new(&machine, "noop", &image);
+    let often = || read_file("/often", 4 * MB, 64 << 10).chain([Call::Close(FIRST)]);
+    bench.calls("reader", often().chain(often()));
+    bench.run();
+    bench.calls("reader", read_file("/once", 100 * MB, 64 << 10).chain([Call::Close(FIRST)]));
+    bench.run();
+    bench.ear.0.take();
+    bench.calls("reader", often());
+    bench.run();
+    assert_eq!(bench.ear.0.take().len(), 0);
+}

@@ -1,0 +1,74 @@
+//! Writing: who writes what back, and who is held back.
+
+use elevator::{Op, Span};
+use machine::Next;
+use machine::kernel::{Call, Description, FIRST_THREAD, Image};
+
+use crate::bench::{Bench, FIRST, write_file};
+
+const MB: u64 = 1 << 20;
+
+#[test]
+fn a_streaming_writer_is_held_at_the_limit() {
+    let machine = Description::named("pc-2003").expect("built in");
+    let mut bench = Bench::new(&machine, "deadline-2.6.9", &Image::new());
+    bench.calls("writer", write_file("/a", 256 * MB, MB));
+    bench.run();
+    let pages = u64::from(machine.memory.mib - machine.memory.taken_mib) * 256;
+    let limit = pages * u64::from(machine.dirty.percent) / 100;
+    let samples = bench.machine.kernel().expect("booted").samples();
+    let most = samples.iter().map(|sample| sample.dirty_pages + sample.writeback_pages).max().unwrap_or(0);
+    // A look is taken every 1024 pages at most.
+    assert!(most <= limit + 1024, "{most} dirty, limit {limit}");
+    assert!(most > limit - 2048, "{most} dirty, limit {limit}: never held back");
+    assert!(samples.iter().any(|sample| sample.throttled > 0));
+}
+
+#[test]
+fn what_is_dirty_is_written_after_thirty_seconds_and_not_before() {
+    let machine = Description::named("pc-2003").expect("built in");
+    let mut bench = Bench::new(&machine, "deadline-2.6.9", &Image::new());
+    let write = write_file("/a", 64 << 10, 4096).map(Next::Call);
+    bench.start("writer", write.chain([Next::Think(Span::from_secs(60))]));
+    bench.run();
+    let seen = bench.ear.0.borrow();
+    let writes: Vec<_> = seen.iter().filter(|seen| seen.op == Op::Write && seen.completed).collect();
+    let pages: u32 = writes.iter().map(|seen| seen.sectors / 8).sum();
+    assert!(pages >= 16, "{pages} pages written");
+    for write in writes {
+        let second = write.at.as_secs_f64();
+        assert!((30.0..36.0).contains(&second), "at {second} s");
+        assert!(write.process.is_some_and(|process| process.task >= FIRST_THREAD), "{:?}", write.process);
+    }
+}
+
+#[test]
+fn a_flusher_writes_above_the_background_threshold() {
+    let machine = Description::named("pc-2003").expect("built in");
+    let mut bench = Bench::new(&machine, "deadline-2.6.9", &Image::new());
+    let write = write_file("/a", 40 * MB, 64 << 10).map(Next::Call);
+    bench.start("writer", write.chain([Next::Think(Span::from_secs(20))]));
+    bench.run();
+    let background = u64::from(machine.memory.mib - machine.memory.taken_mib)
+        * 256
+        * u64::from(machine.dirty.background_percent)
+        / 100;
+    let kernel = bench.machine.kernel().expect("booted");
+    assert!(kernel.dirty_pages() <= background, "{} dirty, threshold {background}", kernel.dirty_pages());
+    let seen = bench.ear.0.borrow();
+    let writes = || seen.iter().filter(|seen| seen.op == Op::Write && seen.completed);
+    assert!(writes().count() > 0);
+    assert!(writes().all(|write| write.process.is_some_and(|process| process.task >= FIRST_THREAD)));
+}
+
+#[test]
+fn what_is_thrown_away_before_it_is_old_is_never_written() {
+    let machine = Description::named("pc-2003").expect("built in");
+    let mut bench = Bench::new(&machine, "deadline-2.6.9", &Image::new());
+    let calls = write_file("/a", 4 * MB, 64 << 10).chain([Call::Close(FIRST), Call::Unlink("/a".into())]);
+    bench.start("writer", calls.map(Next::Call).chain([Next::Think(Span::from_secs(60))]));
+    bench.run();
+    let seen = bench.ear.0.borrow();
+    let pages: u32 = seen.iter().filter(|s| s.op == Op::Write && s.completed).map(|s| s.sectors / 8).sum();
+    assert!(pages < 20, "{pages} pages of bitmaps, inodes and the directory");
+}
