@@ -12,6 +12,7 @@
 
 extern crate alloc;
 
+pub mod array;
 pub mod check;
 mod inspection;
 pub mod model;

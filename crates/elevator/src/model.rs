@@ -9,6 +9,7 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 
+use crate::array::Directive;
 use crate::check::Checker;
 use crate::queue::{Accepted, Notice, Options, Queue, Step, Submission, SwitchMode, Ticket, Token};
 use crate::request::{Flags, Op, Outcome, Priority, PriorityClass, Process};
@@ -33,6 +34,8 @@ pub struct Config {
     pub faults: bool,
     /// Whether the scheduler is switched for another now and then.
     pub switches: bool,
+    /// Whether somebody directs it as an array's coordinator does, without rhyme or reason.
+    pub directs: bool,
 }
 
 impl Default for Config {
@@ -45,6 +48,7 @@ impl Default for Config {
             service: Span::from_millis(10),
             faults: true,
             switches: false,
+            directs: false,
         }
     }
 }
@@ -159,6 +163,7 @@ impl<'a> Model<'a> {
         match self.random.below(100) {
             0..60 => self.submit(),
             60..64 => self.burst(),
+            64..67 if self.config.directs => self.direct(),
             64..98 => self.pass(),
             98 => self.exit(),
             _ => self.switch(),
@@ -255,6 +260,20 @@ impl<'a> Model<'a> {
             let mode = if self.random.once_in(2) { SwitchMode::Transfer } else { SwitchMode::Drain };
             let _ = self.queue.switch(self.now, scheduler, mode);
         }
+    }
+
+    /// A word of a coordinator that has lost its mind, and an ear for what comes back.
+    fn direct(&mut self) {
+        let selected = self.queue.selected(self.now, None);
+        let slice = Directive::Slice(self.now + Span::from_nanos(self.random.below(200_000_000)));
+        let directive = match (self.random.below(4), selected) {
+            (0, Some(id)) => Directive::Urgent(id),
+            (1 | 2, Some(id)) => Directive::Adopt(id),
+            _ if self.random.once_in(4) => Directive::Slice(self.now),
+            _ => slice,
+        };
+        self.queue.direct(self.now, directive);
+        while self.queue.report().is_some() {}
     }
 
     /// Time passes, never past something that a prompt host would have done.

@@ -5,6 +5,7 @@
 
 use alloc::vec::Vec;
 
+use crate::array::{Directive, Report};
 use crate::inspection::Item;
 use crate::reason::{HoldReason, Reason};
 use crate::request::{Outcome, Process, Request, RequestId};
@@ -61,6 +62,20 @@ pub trait Scheduler {
     /// What it keeps, for people who look: streams, groups. Asked rarely; may allocate.
     fn inspect(&self, _now: Time) -> Vec<Item> {
         Vec::new()
+    }
+
+    /// What it would send if it never waited, where it knows: the stream paper's *selected pending request*. Asking changes
+    /// nothing.
+    fn selected(&mut self, _now: Time, _view: &View<'_>) -> Option<RequestId> {
+        None
+    }
+
+    /// An array's coordinator tells it something. The host asks for the next decision afterwards.
+    fn directed(&mut self, _now: Time, _directive: Directive) {}
+
+    /// The next thing that an array's coordinator should hear; asked for after every call.
+    fn report(&mut self) -> Option<Report> {
+        None
     }
 
     /// What can be tuned, with defaults, ranges and sources.

@@ -13,8 +13,10 @@
 //! | `limits` | who may add a request, who sleeps |
 //! | `flush` | durability: flushes past the scheduler, forced unit access |
 //! | `order` | barriers that drain, and the switch of schedulers |
+//! | `directed` | an array's coordinator and the scheduler |
 //! | `event` | what observers hear |
 
+mod directed;
 mod event;
 mod flush;
 mod limits;
