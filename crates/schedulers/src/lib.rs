@@ -16,6 +16,7 @@ extern crate std;
 mod tuned;
 
 pub mod anticipatory;
+pub mod array;
 mod averages;
 pub mod bfq;
 pub mod c_scan;

@@ -5,11 +5,12 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use core::fmt;
 
+use elevator::array::Coordinator;
 use elevator::service_time::ServiceCurve;
 use elevator::{Scheduler, Tunable, WorkConserving};
 
 use crate::{
-    anticipatory, bfq, c_scan, cfq_2_6_9, cfq_2_6_32, cfq_2003, cooperative, deadline, kyber, look,
+    anticipatory, array, bfq, c_scan, cfq_2_6_9, cfq_2_6_32, cfq_2003, cooperative, deadline, kyber, look,
     mq_deadline, noop, split, sptf, sstf, stream,
 };
 
@@ -37,6 +38,9 @@ pub type BoxedScheduler = Box<dyn Scheduler + Send>;
 /// A work-conserving policy, ready to be wrapped.
 pub type BoxedWorkConserving = Box<dyn WorkConserving + Send>;
 
+/// A coordinator of an array's members.
+pub type BoxedCoordinator = Box<dyn Coordinator + Send>;
+
 /// How a policy is made.
 #[derive(Clone, Copy)]
 pub enum Make {
@@ -53,6 +57,13 @@ pub enum Make {
     },
     /// One that wraps a work-conserving policy.
     Wrapper(fn(&Environment, BoxedWorkConserving) -> BoxedScheduler),
+    /// One for disk arrays: a wrapper for the members, and the coordinator of so many of them.
+    Array {
+        /// The wrapper.
+        member: fn(&Environment, BoxedWorkConserving) -> BoxedScheduler,
+        /// The coordinator.
+        coordinator: fn(&Environment, u32) -> BoxedCoordinator,
+    },
 }
 
 /// One policy in one version.
@@ -95,7 +106,13 @@ impl Listing {
     /// Whether it is put around another policy.
     #[must_use]
     pub const fn is_wrapper(&self) -> bool {
-        matches!(self.make, Make::Wrapper(_))
+        matches!(self.make, Make::Wrapper(_) | Make::Array { .. })
+    }
+
+    /// Whether it is for disk arrays only: without a coordinator its members never wait.
+    #[must_use]
+    pub const fn needs_array(&self) -> bool {
+        matches!(self.make, Make::Array { .. })
     }
 
     /// Whether it has a part above the block layer, and so needs a host with hooks there: system calls, page cache, causes.
@@ -140,6 +157,7 @@ const FILES: &[&[Listing]] = &[
     kyber::LISTINGS,
     bfq::LISTINGS,
     stream::LISTINGS,
+    array::LISTINGS,
 ];
 
 /// Policies with a part above the block layer, which not every host can offer.

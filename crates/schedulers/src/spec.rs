@@ -16,7 +16,8 @@ use core::fmt;
 use elevator::{Tunable, Value};
 
 use crate::registry::{
-    self, BoxedScheduler, BoxedWorkConserving, Catalogue, Environment, Listing, Make, WRAPPED_BY_DEFAULT,
+    self, BoxedCoordinator, BoxedScheduler, BoxedWorkConserving, Catalogue, Environment, Listing, Make,
+    WRAPPED_BY_DEFAULT,
 };
 use crate::work_conserving::Bare;
 
@@ -171,7 +172,7 @@ impl Spec {
         let mut made: BoxedScheduler = match self.listing.make {
             Make::Scheduler(make) | Make::Either { alone: make, .. } => make(environment),
             Make::WorkConserving(_) => Box::new(Bare::new(self.build_work_conserving(environment)?)),
-            Make::Wrapper(make) => {
+            Make::Wrapper(make) | Make::Array { member: make, .. } => {
                 let inside =
                     self.inside.as_ref().ok_or_else(|| self.fault("it wraps nothing".to_string()))?;
                 make(environment, inside.build_work_conserving(environment)?)
@@ -183,6 +184,23 @@ impl Spec {
             }
         }
         Ok(made)
+    }
+
+    /// Makes who directs the members of an array, if the policy has such a one.
+    ///
+    /// # Errors
+    /// If it refuses a setting that its table allows.
+    pub fn build_coordinator(
+        &self,
+        environment: &Environment,
+        members: u32,
+    ) -> Result<Option<BoxedCoordinator>, SpecError> {
+        let Make::Array { coordinator, .. } = self.listing.make else { return Ok(None) };
+        let mut made = coordinator(environment, members);
+        for (tunable, value) in &self.settings {
+            made.tune(tunable.name, *value).map_err(|error| self.fault(error.to_string()))?;
+        }
+        Ok(Some(made))
     }
 
     fn build_work_conserving(&self, environment: &Environment) -> Result<BoxedWorkConserving, SpecError> {

@@ -15,7 +15,8 @@
 //! no arrival can satisfy the inequality. Streams form from arrivals whatever was decided.
 //!
 //! # Order of decisions
-//! 1. The wrapped policy's candidate, if it is *urgent* (expired): dedicated service is suspended.
+//! 1. The wrapped policy's candidate, if it is *urgent* (expired): dedicated service is suspended. On a member of an array,
+//!    then what the coordinator marked urgent.
 //! 2. While a stream is served and its slice is not over: its next child, if it has come; or another's request that came
 //!    while the disk waited and satisfies the inequality.
 //! 3. The same, nothing there yet: wait, at most until the deadline. A stream that has no child by then aborts, but if it
@@ -57,6 +58,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem;
 
+use elevator::array::{Directive, Report};
 use elevator::service_time::ServiceCurve;
 use elevator::split::Split;
 use elevator::{
@@ -69,9 +71,12 @@ use crate::per_request::PerRequest;
 use crate::registry::{BoxedWorkConserving, Listing, Make};
 use crate::work_conserving::CLASS_WAITS;
 
+mod directed;
 mod inspection;
 #[cfg(test)]
 mod tests;
+
+use directed::Direction;
 
 tunables! {
     /// What can be tuned. Names and defaults are the paper's but for `second_chance`,
@@ -93,6 +98,8 @@ tunables! {
         /// Whether requests in the device count as pending, and a parent's time begins when it has left the device. Off:
         /// the paper's tail rule.
         pending_in_device: Flag = true, false, true;
+        /// Whether streams are served only when an array's coordinator says so. They form all the same.
+        directed: Flag = false, false, true;
     }
 }
 
@@ -221,6 +228,8 @@ pub struct StreamScheduling {
     latest_budget: Span,
     /// Why dedicated service has ended, until the next dispatch says it.
     ended: Option<Reason>,
+    /// What an array's coordinator has said.
+    direction: Direction,
     /// Memory is set aside for this many streams.
     prepared: usize,
 }
@@ -247,8 +256,17 @@ impl StreamScheduling {
             close_enough: None,
             latest_budget: Span::ZERO,
             ended: None,
+            direction: Direction::default(),
             prepared: 0,
         }
+    }
+
+    /// The framework around `policy` on a member of an array: it serves what the coordinator has it adopt.
+    #[must_use]
+    pub fn directed_member(policy: BoxedWorkConserving, service_times: ServiceCurve) -> Self {
+        let mut member = Self::new(policy, service_times);
+        member.tunables.directed = true;
+        member
     }
 
     /// Sets memory aside for every stream that there can be: each has a request, or is in the parent-to-be queue.
@@ -463,6 +481,7 @@ impl StreamScheduling {
                 self.tail = NO_STREAM;
             }
             self.drop_decision(id);
+            self.direction.aborted(id);
             self.free.push(id);
         }
     }
@@ -527,7 +546,7 @@ impl StreamScheduling {
         let Some(Served { stream, .. }) = self.served else { return };
         if stream != self.tail && self.has_no_request(stream) {
             self.served = None;
-            if self.is_established(self.tail) {
+            if self.may_be_served(self.tail) {
                 self.serve(now, self.tail);
             }
         }
@@ -542,7 +561,13 @@ impl StreamScheduling {
     }
 
     fn serve(&mut self, now: Time, stream: StreamId) {
-        self.served = Some(Served { stream, until: now + self.tunables.stream_time_slice });
+        let until = self.direction.slice_of(stream).unwrap_or(now + self.tunables.stream_time_slice);
+        self.served = Some(Served { stream, until });
+    }
+
+    /// Whether the disk may be dedicated to the stream: it is established, and adopted where an array decides.
+    fn may_be_served(&self, id: StreamId) -> bool {
+        self.is_established(id) && (!self.tunables.directed || self.direction.slice_of(id).is_some())
     }
 
     /// What dedicated service demands, if there is any and its slice is not over.
@@ -550,6 +575,7 @@ impl StreamScheduling {
         let Served { stream, until } = self.served?;
         if now >= until {
             self.ended = Some(Reason::StreamSliceOver);
+            self.direction.slice_over(stream);
             return None;
         }
         if let Some(child) = self.stream(stream).queued.front() {
@@ -576,7 +602,7 @@ impl StreamScheduling {
     }
 
     /// What the policy selects, now that no stream demands anything.
-    fn selected(&mut self, now: Time, view: &View<'_>, candidate: Option<Candidate>) -> Decision {
+    fn send_selected(&mut self, now: Time, view: &View<'_>, candidate: Option<Candidate>) -> Decision {
         if let Some(Candidate { id, reason, .. }) = candidate {
             let own = self.served.is_some_and(|served| served.stream == self.stream_of[id]);
             let reason = if own { reason } else { self.ended.take().unwrap_or(reason) };
@@ -607,6 +633,9 @@ impl StreamScheduling {
         self.queued -= 1;
         self.policy.take(now, request);
         let stream = self.leave_queue(request);
+        if self.direction.dispatched(id) {
+            self.adopt(now, stream);
+        }
         if self.served.is_none_or(|served| served.stream != stream) {
             self.step_forward(now, view);
         }
@@ -638,10 +667,11 @@ impl StreamScheduling {
         self.close_enough = None;
         match self.served {
             Some(served) if served.stream == stream => {}
+            Some(_) if is_close_enough && self.tunables.directed => {}
             Some(served) if is_close_enough && self.is_established(stream) => {
                 self.served = Some(Served { stream, ..served });
             }
-            _ if self.is_established(stream) => self.serve(now, stream),
+            _ if self.may_be_served(stream) => self.serve(now, stream),
             _ => self.served = None,
         }
     }
@@ -771,6 +801,7 @@ impl Scheduler for StreamScheduling {
             if self.close_enough == Some(absorbed.id) {
                 self.close_enough = Some(request.id);
             }
+            self.direction.absorbed(absorbed.id, request.id);
         }
         let id = self.stream_of[request.id];
         if id != NO_STREAM && self.stream(id).latest == request.serial {
@@ -790,11 +821,14 @@ impl Scheduler for StreamScheduling {
         if let Some(urgent) = candidate.filter(|candidate| candidate.urgent) {
             return self.suspend_service(now, view, urgent);
         }
+        if let Some(urgent) = self.urgent(now, view) {
+            return urgent;
+        }
         if candidate.is_none() && self.stood_back.len() < self.queued {
             return CLASS_WAITS;
         }
         self.follow_the_head(now);
-        self.dedicated(now, view).unwrap_or_else(|| self.selected(now, view, candidate))
+        self.dedicated(now, view).unwrap_or_else(|| self.send_selected(now, view, candidate))
     }
 
     fn completed(&mut self, now: Time, request: &Request, outcome: Outcome) {
@@ -816,6 +850,18 @@ impl Scheduler for StreamScheduling {
 
     fn inspect(&self, now: Time) -> Vec<Item> {
         self.items(now)
+    }
+
+    fn selected(&mut self, now: Time, view: &View<'_>) -> Option<RequestId> {
+        self.policy.candidate(now, view).map(|candidate| candidate.id)
+    }
+
+    fn directed(&mut self, now: Time, directive: Directive) {
+        self.heed(now, directive);
+    }
+
+    fn report(&mut self) -> Option<Report> {
+        self.tell()
     }
 
     /// The framework's own; what it wraps can be tuned through it all the same.

@@ -2,8 +2,8 @@
 
 use elevator::split::Split;
 use elevator::{
-    Decision, Growth, Hold, HoldReason, Load, Outcome, Request, Scheduler, Side, Span, Time, Tunable,
-    TuneError, Value, View, Wake,
+    Decision, Growth, Hold, HoldReason, Load, Outcome, Request, RequestId, Scheduler, Side, Span, Time,
+    Tunable, TuneError, Value, View, Wake,
 };
 
 use crate::registry::BoxedWorkConserving;
@@ -55,6 +55,10 @@ impl Scheduler for Bare {
 
     fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
         self.policy.may_merge(request, addition, side)
+    }
+
+    fn selected(&mut self, now: Time, view: &View<'_>) -> Option<RequestId> {
+        self.policy.candidate(now, view).map(|candidate| candidate.id)
     }
 
     fn longest_wait(&self, load: Load) -> Option<Span> {

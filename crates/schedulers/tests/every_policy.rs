@@ -71,6 +71,7 @@ fn torture(name: &str, operations: u64, first_seed: u64) -> Result<(), String> {
             options,
             faults,
             switches,
+            directs: index % 2 == 1,
             most: [64, 6, 200][index % 3],
             ..Config::default()
         };

@@ -1,0 +1,293 @@
+//! Stream scheduling on a disk array: a policy over the members' policies.
+//!
+//! # Idea
+//! Striping hides locality: between two requests of a stream for one disk lie the stream's requests to all the others, and
+//! how long those take depends on what the other disks decide. If all disks served one stream at a time, the gaps would
+//! shrink to the program's think time. The coordinator treats the array as one big *virtual disk* and finds *virtual
+//! streams* there, and for each of them a *physical stream* on every disk. Whether those would be worth waiting for is
+//! judged before any disk waits, from *optimistic* arrivals: the actual ones less the response times in between. When every
+//! disk has one, all heads are brought to it and the disks serve it together for a *stream time slice*.
+//!
+//! # State
+//! Of each virtual stream its latest end, its length, a *think clock* that stands still while any of its requests is
+//! unfinished, and per disk the end, length and completion (by the think clock) of the physical stream. Which stream the
+//! array serves, until when, and which disks have got there.
+//!
+//! # Order of decisions
+//! 1. A request to the array extends the nearest virtual stream for which the inequality holds, in the array's addresses,
+//!    against the pending requests of the disk on which the parent was completed last. Or it begins one.
+//! 2. Each part extends the physical stream of its disk if its optimistic arrival satisfies the inequality there; else that
+//!    begins anew.
+//! 3. A virtual stream with `stream_threshold` × members parts, whose physical streams all have `stream_threshold`, is
+//!    *ready*. If no stream is served, it is: its next request to each disk is *urgent*, and each disk is told to *adopt* the
+//!    stream, by actual arrivals from then on.
+//! 4. When every disk reports the stream *established* there, the slice begins. It is the array's, the same for all.
+//! 5. A *broken* physical stream makes the virtual stream *unusable*. It is kept for as long as it lasts, so that the same
+//!    requests do not form another one and trigger again.
+//! 6. When the slice is over, the ready stream that was not served for longest is next.
+//!
+//! # Where it differs from the source
+//! - The paper's array saw requests of a stripe unit at most, one disk each. Here one may span many: it counts as many as it
+//!   has parts, and the response times *in between* are the time in which any request of the stream was unfinished, which
+//!   for requests one after the other is their sum. Read-ahead, with several unfinished at a time, is covered so too.
+//! - A request that comes before its parent is completed has no wait time; as on one disk, it must be within `early_child`.
+//! - When no other stream is ready, the one just served stands back for one slice, so that requests of no stream are served
+//!   (*rest*). The paper is silent.
+//! - What is pending in a device counts as pending, as on one disk.
+//!
+//! # Not for
+//! Arrays of devices without heads. Streams whose requests never reach some member: those are never ready.
+//!
+//! # Sources
+//! "A Scheduling Framework That Makes Any Disk Schedulers Non-Work-Conserving Solely Based on Request Characteristics",
+//! FAST 2011, section 2.2.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use elevator::array::{ArrayRequest, ArrayRequestId, Coordinator, Directive, Member, Report};
+use elevator::service_time::ServiceCurve;
+use elevator::{Op, Request, RequestId, Sector, Span, Time, TuneError, Value, tunables};
+
+use crate::per_request::PerRequest;
+use crate::registry::{Listing, Make};
+use crate::stream::StreamScheduling;
+
+mod service;
+#[cfg(test)]
+mod tests;
+mod virtual_streams;
+
+use self::service::Service;
+use self::virtual_streams::{Joining, NO_STREAM, StreamId, VirtualStreams};
+
+tunables! {
+    /// What can be tuned; the members' framework takes the same values where it has the same names.
+    pub struct Tunables {
+        /// How many requests make a physical stream established; a virtual one needs as many times the members.
+        stream_threshold: Count = 4, 1, 1_000_000;
+        /// By how much a stream must exceed the threshold for a second chance.
+        tolerance_factor: Percent = 50, 0, 100_000;
+        /// How long the second chance lasts, as a share of the first. At 0 there is none.
+        second_chance: Percent = 100, 0, 10_000;
+        /// How long the whole array serves one stream; also how long it may take to bring the heads there.
+        stream_time_slice: Span = Span::from_millis(124), Span::from_millis(1), Span::from_secs(5);
+        /// What a distance backward costs, as a share of the same distance forward.
+        backward_penalty: Percent = 150, 100, 10_000;
+        /// How near a child must be that comes before its parent has completed: its service time as a share of the selected
+        /// pending request's.
+        early_child: Percent = 25, 0, 100;
+    }
+}
+
+pub(crate) const LISTINGS: &[Listing] = &[Listing {
+    name: "array-stream",
+    version: "",
+    plain: true,
+    about: "stream scheduling on a disk array: all members serve one stream at a time when that pays; around any work-conserving scheduler",
+    source: "FAST 2011, a scheduling framework that makes any disk schedulers non-work-conserving",
+    tunables: Tunables::TABLE,
+    make: Make::Array {
+        member: |environment, policy| {
+            Box::new(StreamScheduling::directed_member(policy, environment.service_times.clone()))
+        },
+        coordinator: |environment, members| {
+            Box::new(StreamCoordinator::new(environment.service_times.clone(), members))
+        },
+    },
+}];
+
+/// What is known of a request in a member's queue or device.
+#[derive(Clone, Copy)]
+struct Known {
+    stream: StreamId,
+    /// Where the array's request begins that it is a part of.
+    logical: Sector,
+    /// Where it begins on the member.
+    start: Sector,
+    /// Whether it is queued there or in the device; otherwise this is what an earlier bearer of its id left.
+    is_there: bool,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self { stream: NO_STREAM, logical: Sector(0), start: Sector(0), is_there: false }
+    }
+}
+
+/// What is known of a member.
+#[derive(Clone, Default)]
+struct MemberState {
+    requests: PerRequest<Known>,
+    in_device: Vec<RequestId>,
+}
+
+impl MemberState {
+    fn known(&self, id: RequestId) -> Option<Known> {
+        self.requests.get(id).copied().filter(|known| known.is_there)
+    }
+
+    /// The request ends; the stream that it was of.
+    fn forget(&mut self, id: RequestId) -> Option<StreamId> {
+        let known = self.known(id)?;
+        self.requests[id].is_there = false;
+        Some(known.stream)
+    }
+}
+
+/// An array's request on its way.
+#[derive(Clone, Copy)]
+struct Job {
+    stream: StreamId,
+    start: Sector,
+}
+
+/// The coordinator of stream scheduling.
+pub struct StreamCoordinator {
+    tunables: Tunables,
+    service_times: ServiceCurve,
+    members: Vec<MemberState>,
+    jobs: Vec<Job>,
+    streams: VirtualStreams,
+    service: Option<Service>,
+    /// The stream that was served last, and until when it stands back if nobody else is ready.
+    resting: Option<(StreamId, Time)>,
+    directives: VecDeque<(Member, Directive)>,
+}
+
+impl StreamCoordinator {
+    /// A coordinator of so many members, whose service times are like this.
+    #[must_use]
+    pub fn new(service_times: ServiceCurve, members: u32) -> Self {
+        Self {
+            tunables: Tunables::default(),
+            service_times,
+            members: vec![MemberState::default(); members as usize],
+            jobs: Vec::new(),
+            streams: VirtualStreams::new(members as usize),
+            service: None,
+            resting: None,
+            directives: VecDeque::new(),
+        }
+    }
+
+    fn set_job(&mut self, id: ArrayRequestId, job: Job) {
+        let index = id.0 as usize;
+        if index >= self.jobs.len() {
+            self.jobs.resize((index + 1).next_power_of_two(), job);
+        }
+        self.jobs[index] = job;
+    }
+
+    fn tell(&mut self, member: Member, directive: Directive) {
+        self.directives.push_back((member, directive));
+    }
+
+    /// service time(selected pending request) for a stream on a member, by the members' addresses and by the array's, from
+    /// these ends of its latest requests: the policy's own choice or what the device may turn to, whichever is nearer.
+    /// `None` if nothing is pending there but the stream's own.
+    fn selected_pending(
+        &self,
+        member: Member,
+        stream: StreamId,
+        selected: Option<RequestId>,
+    ) -> Option<(Span, Span)> {
+        let state = &self.members[member.index()];
+        let (physical, logical) = self.streams.ends(stream, member);
+        let penalty = self.tunables.backward_penalty;
+        let pending = selected.iter().chain(&state.in_device).filter_map(|&id| state.known(id));
+        let others = pending.filter(|known| known.stream != stream);
+        let costs = others.map(|known| {
+            let on_member = self.service_times.service_time(physical, known.start, penalty);
+            (on_member, self.service_times.service_time(logical, known.logical, penalty))
+        });
+        costs.reduce(|a, b| (a.0.min(b.0), a.1.min(b.1)))
+    }
+}
+
+impl Coordinator for StreamCoordinator {
+    fn arrived(&mut self, now: Time, request: &ArrayRequest) {
+        let mut stream = NO_STREAM;
+        if matches!(request.op, Op::Read | Op::Write) {
+            let judge = Joining { now, tunables: &self.tunables, service_times: &self.service_times };
+            stream = self.streams.arrived(&judge, request);
+        }
+        self.set_job(request.id, Job { stream, start: request.start });
+    }
+
+    fn inserted(&mut self, now: Time, member: Member, request: &Request, of: ArrayRequestId) {
+        let Job { stream, start } = self.jobs[of.0 as usize];
+        let known = Known { stream, logical: start, start: request.start, is_there: true };
+        self.members[member.index()].requests.set(request.id, known);
+        if stream == NO_STREAM {
+            return;
+        }
+        let judge = Joining { now, tunables: &self.tunables, service_times: &self.service_times };
+        self.streams.inserted(&judge, stream, member, request);
+        self.bring_next(stream, member);
+        self.serve_if_ready(now, stream);
+    }
+
+    fn grown(&mut self, _now: Time, member: Member, request: &Request, absorbed: Option<&Request>) {
+        let state = &mut self.members[member.index()];
+        let Some(Known { stream, .. }) = state.known(request.id) else { return };
+        self.streams.grown(stream, member, request);
+        if let Some(absorbed) = absorbed
+            && let Some(other) = state.forget(absorbed.id)
+        {
+            self.streams.left_queue(other, member, absorbed.id);
+            self.streams.left_member(other, member);
+        }
+    }
+
+    fn dispatched(&mut self, _now: Time, member: Member, request: &Request) {
+        let state = &mut self.members[member.index()];
+        state.in_device.push(request.id);
+        if let Some(Known { stream, .. }) = state.known(request.id) {
+            self.streams.left_queue(stream, member, request.id);
+        }
+    }
+
+    fn part_completed(&mut self, now: Time, member: Member, request: &Request, selected: Option<RequestId>) {
+        let state = &mut self.members[member.index()];
+        if let Some(place) = state.in_device.iter().position(|&id| id == request.id) {
+            state.in_device.swap_remove(place);
+        }
+        let Some(stream) = state.forget(request.id).filter(|&stream| stream != NO_STREAM) else { return };
+        let budgets = self.selected_pending(member, stream, selected);
+        self.streams.left_member(stream, member);
+        self.streams.part_completed(now, stream, member, budgets);
+    }
+
+    fn completed(&mut self, now: Time, id: ArrayRequestId) {
+        let Job { stream, .. } = self.jobs[id.0 as usize];
+        self.streams.completed(now, stream);
+    }
+
+    fn reported(&mut self, now: Time, member: Member, report: Report) {
+        match report {
+            Report::Established => self.established(now, member),
+            Report::Broken => self.broken(now),
+        }
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.service.as_ref().map(|service| service.until)
+    }
+
+    fn pass(&mut self, now: Time) {
+        if self.service.as_ref().is_some_and(|service| service.until <= now) {
+            self.end_service(now);
+        }
+    }
+
+    fn directive(&mut self) -> Option<(Member, Directive)> {
+        self.directives.pop_front()
+    }
+
+    fn tune(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
+        self.tunables.set(name, value)
+    }
+}

@@ -1,0 +1,118 @@
+//! Which stream the whole array serves: bringing the heads there, the slice, the end of it and who is next.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use elevator::Time;
+use elevator::array::{Directive, Member};
+
+use super::StreamCoordinator;
+use super::virtual_streams::StreamId;
+
+/// How far a member has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Arrival {
+    /// The stream has nothing for it yet.
+    Awaited,
+    /// Its next request there is urgent.
+    Called,
+    /// The head is there.
+    Established,
+}
+
+/// The stream that the array serves.
+#[derive(Clone, Debug)]
+pub(super) struct Service {
+    stream: StreamId,
+    /// The slice's end; until every member is there, the time by which that must have happened.
+    pub(super) until: Time,
+    arrivals: Vec<Arrival>,
+}
+
+impl Service {
+    fn is_complete(&self) -> bool {
+        self.arrivals.iter().all(|&arrival| arrival == Arrival::Established)
+    }
+}
+
+impl StreamCoordinator {
+    fn slice_from(&self, now: Time) -> Time {
+        now + self.tunables.stream_time_slice
+    }
+
+    fn is_ready(&self, stream: StreamId) -> bool {
+        self.streams.is_ready(stream, self.tunables.stream_threshold)
+    }
+
+    /// A stream has grown: it may be its turn.
+    pub(super) fn serve_if_ready(&mut self, now: Time, stream: StreamId) {
+        let rests = self.resting.is_some_and(|(resting, until)| resting == stream && now < until);
+        if self.service.is_none() && !rests && self.is_ready(stream) {
+            self.serve(now, stream);
+        }
+    }
+
+    fn serve(&mut self, now: Time, stream: StreamId) {
+        let arrivals = vec![Arrival::Awaited; self.members.len()];
+        self.service = Some(Service { stream, until: self.slice_from(now), arrivals });
+        self.resting = None;
+        for member in 0..self.members.len() as u32 {
+            self.bring_next(stream, Member(member));
+        }
+    }
+
+    /// The stream's next request to a member that is awaited there is urgent, and the member is to adopt the stream.
+    pub(super) fn bring_next(&mut self, stream: StreamId, member: Member) {
+        let Some(service) = self.service.as_mut().filter(|service| service.stream == stream) else { return };
+        let arrival = &mut service.arrivals[member.index()];
+        if *arrival != Arrival::Awaited {
+            return;
+        }
+        if let Some(next) = self.streams.next_queued(stream, member) {
+            *arrival = Arrival::Called;
+            self.tell(member, Directive::Urgent(next));
+            self.tell(member, Directive::Adopt(next));
+        }
+    }
+
+    /// A member's head has come to the stream. When all have, the slice begins.
+    pub(super) fn established(&mut self, now: Time, member: Member) {
+        let until = self.slice_from(now);
+        let Some(service) = &mut self.service else { return };
+        service.arrivals[member.index()] = Arrival::Established;
+        if service.is_complete() {
+            service.until = until;
+            self.streams.served(service.stream);
+            self.tell_all(Directive::Slice(until));
+        } else {
+            let until = service.until;
+            self.tell(member, Directive::Slice(until));
+        }
+    }
+
+    /// A member's physical stream is broken: it does not pay to serve this virtual stream.
+    pub(super) fn broken(&mut self, now: Time) {
+        if let Some(service) = &self.service {
+            self.streams.make_unusable(service.stream);
+            self.end_service(now);
+        }
+    }
+
+    /// The array turns to the ready stream that was not served for longest, if there is another one.
+    pub(super) fn end_service(&mut self, now: Time) {
+        let Some(Service { stream, .. }) = self.service.take() else { return };
+        self.streams.served(stream);
+        self.tell_all(Directive::Slice(now));
+        let threshold = self.tunables.stream_threshold;
+        match self.streams.longest_unserved(stream, threshold) {
+            Some(next) => self.serve(now, next),
+            None => self.resting = Some((stream, self.slice_from(now))),
+        }
+    }
+
+    fn tell_all(&mut self, directive: Directive) {
+        for member in 0..self.members.len() as u32 {
+            self.tell(Member(member), directive);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The coordinator's decisions one by one, on two members with stripe units of 64 KiB.
+//!
+//! The service times are the default desktop drive's: 0.1 ms where the head is, about 10 to 20 ms far away.
+
+use elevator::{Flags, Priority, Sectors};
+
+use super::*;
+
+const UNIT: u64 = 128;
+/// Where requests of no stream are, on the members.
+const ELSEWHERE: u64 = 700_000_000;
+/// A unit at the other end of the disks, behind those requests.
+const FAR: u64 = 14_000_000;
+
+/// A request of the array and the part of it on a member.
+#[derive(Clone, Copy)]
+struct Asked {
+    member: Member,
+    job: ArrayRequestId,
+    request: Request,
+}
+
+struct Scene {
+    coordinator: StreamCoordinator,
+    now: Time,
+    names: u32,
+    foreign: [RequestId; 2],
+}
+
+fn ms(ms: u64) -> Span {
+    Span::from_millis(ms)
+}
+
+impl Scene {
+    /// Two members, each with a request of no stream waiting far away.
+    fn new() -> Self {
+        let coordinator = StreamCoordinator::new(ServiceCurve::default(), 2);
+        let mut scene = Self { coordinator, now: Time::ZERO, names: 0, foreign: [RequestId(0); 2] };
+        for member in 0..2 {
+            let asked = scene.ask_at(Member(member), Sector(2 * ELSEWHERE), Sector(ELSEWHERE));
+            scene.foreign[member as usize] = asked.request.id;
+        }
+        scene
+    }
+
+    /// Somebody asks the array for a unit.
+    fn ask(&mut self, unit: u64) -> Asked {
+        self.ask_at(Member((unit % 2) as u32), Sector(unit * UNIT), Sector(unit / 2 * UNIT))
+    }
+
+    fn ask_at(&mut self, member: Member, logical: Sector, start: Sector) -> Asked {
+        self.names += 1;
+        let (job, sectors) = (ArrayRequestId(self.names), Sectors(UNIT as u32));
+        self.coordinator
+            .arrived(self.now, &ArrayRequest { id: job, op: Op::Read, start: logical, sectors, parts: 1 });
+        let request = Request {
+            id: RequestId(self.names),
+            serial: u64::from(self.names),
+            op: Op::Read,
+            start,
+            sectors,
+            flags: Flags::default(),
+            priority: Priority::default(),
+            process: None,
+            causes: None,
+            arrived: self.now,
+        };
+        self.coordinator.inserted(self.now, member, &request, job);
+        Asked { member, job, request }
+    }
+
+    /// The disk serves it at once; the array's request is done after `response` in all.
+    fn serve(&mut self, asked: Asked, response: Span) {
+        let Asked { member, job, request } = asked;
+        self.coordinator.dispatched(self.now, member, &request);
+        self.now += response;
+        let selected = Some(self.foreign[member.index()]);
+        self.coordinator.part_completed(self.now, member, &request, selected);
+        self.coordinator.completed(self.now, job);
+    }
+
+    /// Reads units one after the other; each takes `response`, and then the program thinks.
+    fn read(&mut self, units: core::ops::Range<u64>, response: Span, think: Span) {
+        for unit in units {
+            let asked = self.ask(unit);
+            self.serve(asked, response);
+            self.now += think;
+        }
+    }
+
+    fn directives(&mut self) -> Vec<(u32, Directive)> {
+        core::iter::from_fn(|| self.coordinator.directive()).map(|(member, d)| (member.0, d)).collect()
+    }
+
+    /// Reads on until the stream is to be served, and tells that the heads are there.
+    fn establish(&mut self, first: u64) {
+        self.read(first..first + 11, ms(20), Span::ZERO);
+        assert_eq!(self.directives().len(), 4, "two directives for each member");
+        for member in 0..2 {
+            self.coordinator.reported(self.now, Member(member), Report::Established);
+        }
+    }
+}
+
+#[test]
+fn a_stream_is_ready_when_it_has_its_threshold_on_every_disk() {
+    let mut scene = Scene::new();
+    scene.read(0..7, ms(20), Span::ZERO);
+    assert_eq!(scene.directives(), [], "seven parts, three of them on the second disk");
+    let eighth = scene.ask(7);
+    let next = eighth.request.id;
+    assert_eq!(scene.directives(), [(1, Directive::Urgent(next)), (1, Directive::Adopt(next))]);
+    scene.serve(eighth, ms(20));
+    assert_eq!(scene.directives(), [], "the other disk's head follows with the stream's next request there");
+    let ninth = scene.ask(8);
+    let next = ninth.request.id;
+    assert_eq!(scene.directives(), [(0, Directive::Urgent(next)), (0, Directive::Adopt(next))]);
+}
+
+#[test]
+fn response_times_in_between_do_not_count() {
+    let mut scene = Scene::new();
+    // A disk sees its next request 60 ms after the last one was completed: far beyond any service time.
+    scene.read(0..12, ms(60), Span::ZERO);
+    assert!(!scene.directives().is_empty(), "but the stream has thought for no time");
+}
+
+#[test]
+fn think_time_does_count() {
+    // Pending requests are about 20 ms away; between two requests for a disk the program thinks twice.
+    for (think, pays) in [(1, true), (6, true), (12, false), (30, false)] {
+        let mut scene = Scene::new();
+        scene.read(0..40, ms(1), ms(think));
+        assert_eq!(!scene.directives().is_empty(), pays, "{think} ms of thinking");
+    }
+}
+
+#[test]
+fn requests_that_jump_farther_than_what_is_pending_make_no_stream() {
+    let mut scene = Scene::new();
+    for n in 0..400 {
+        let asked = scene.ask(n / 2 % 2 * FAR + n);
+        scene.serve(asked, ms(15));
+    }
+    assert_eq!(scene.directives(), [], "two near each other, then two at the other end of the disks");
+}
+
+#[test]
+fn the_slice_is_the_arrays_and_begins_when_all_heads_are_there() {
+    let mut scene = Scene::new();
+    scene.read(0..11, ms(20), Span::ZERO);
+    scene.directives();
+    let called = scene.coordinator.next_event().unwrap();
+    scene.coordinator.reported(scene.now, Member(1), Report::Established);
+    assert_eq!(
+        scene.directives(),
+        [(1, Directive::Slice(called))],
+        "one head is there: no longer than it may take the rest"
+    );
+    scene.now += ms(5);
+    scene.coordinator.reported(scene.now, Member(0), Report::Established);
+    let until = scene.now + ms(124);
+    assert_eq!(scene.directives(), [(0, Directive::Slice(until)), (1, Directive::Slice(until))]);
+    assert_eq!(scene.coordinator.next_event(), Some(until));
+}
+
+#[test]
+fn when_the_slice_is_over_another_ready_stream_is_next() {
+    let mut scene = Scene::new();
+    scene.establish(0);
+    scene.directives();
+    scene.read(FAR..FAR + 12, ms(1), Span::ZERO);
+    assert_eq!(scene.directives(), [], "one stream at a time");
+    let waiting = scene.ask(FAR + 12);
+    scene.now = scene.coordinator.next_event().unwrap();
+    scene.coordinator.pass(scene.now);
+    let (end, next) = (Directive::Slice(scene.now), waiting.request.id);
+    let expected = [(0, end), (1, end), (0, Directive::Urgent(next)), (0, Directive::Adopt(next))];
+    assert_eq!(scene.directives(), expected);
+}
+
+#[test]
+fn a_stream_alone_rests_for_a_slice() {
+    let mut scene = Scene::new();
+    scene.establish(0);
+    scene.now = scene.coordinator.next_event().unwrap();
+    scene.coordinator.pass(scene.now);
+    scene.directives();
+    scene.read(11..15, ms(20), Span::ZERO);
+    assert_eq!(scene.directives(), [], "80 ms later it stands back for those that belong to no stream");
+    scene.now += ms(1);
+    scene.read(15..20, ms(20), Span::ZERO);
+    assert_eq!(scene.directives().len(), 4, "then it is served again");
+}
+
+#[test]
+fn a_broken_stream_ends_the_service_and_never_triggers_again() {
+    let mut scene = Scene::new();
+    scene.establish(0);
+    scene.directives();
+    scene.coordinator.reported(scene.now, Member(0), Report::Broken);
+    let end = Directive::Slice(scene.now);
+    assert_eq!(scene.directives(), [(0, end), (1, end)]);
+    assert_eq!(scene.coordinator.next_event(), None);
+    scene.read(11..200, ms(20), Span::ZERO);
+    assert_eq!(scene.directives(), [], "it lasts, and is not usable");
+    scene.now += ms(1000);
+    scene.read(200..212, ms(20), Span::ZERO);
+    assert!(!scene.directives().is_empty(), "once it is gone, another one may form");
+}
+
+#[test]
+fn merged_requests_keep_their_stream() {
+    let mut scene = Scene::new();
+    scene.read(0..8, ms(20), Span::ZERO);
+    let (first, second) = (scene.ask(8), scene.ask(10));
+    let mut grown = first.request;
+    grown.sectors += second.request.sectors;
+    scene.coordinator.grown(scene.now, first.member, &grown, Some(&second.request));
+    scene.serve(Asked { request: grown, ..first }, ms(5));
+    scene.coordinator.completed(scene.now, second.job);
+    scene.read(11..14, ms(20), Span::ZERO);
+    assert!(!scene.directives().is_empty());
+}

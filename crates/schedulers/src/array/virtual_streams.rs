@@ -1,0 +1,311 @@
+//! Virtual streams, and the physical stream of each on every member.
+
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use elevator::array::{ArrayRequest, Member};
+use elevator::service_time::ServiceCurve;
+use elevator::{Request, RequestId, Sector, Span, Time};
+
+use super::Tunables;
+
+/// A virtual stream's place in the array of streams.
+pub(super) type StreamId = u32;
+
+/// Of a request that belongs to no stream.
+pub(super) const NO_STREAM: StreamId = u32::MAX;
+
+/// Most virtual streams. It bounds the time of an arrival; requests beyond that begin none.
+const STREAMS_MAX: usize = 64;
+
+/// What the inequality is judged with.
+pub(super) struct Joining<'a> {
+    pub(super) now: Time,
+    pub(super) tunables: &'a Tunables,
+    pub(super) service_times: &'a ServiceCurve,
+}
+
+/// A request that may have a child.
+#[derive(Clone, Copy)]
+struct Parent {
+    position: Sector,
+    /// How long ago it was completed; `None` if it is not.
+    waited: Option<Span>,
+    /// service time(selected pending request).
+    budget: Span,
+}
+
+impl Joining<'_> {
+    /// What the request costs from there, if `wait time + service time < service time(selected pending request)`.
+    fn satisfies(&self, parent: Parent, start: Sector) -> Option<Span> {
+        let left = match parent.waited {
+            Some(waited) => parent.budget.saturating_sub(waited),
+            None => parent.budget.percent(self.tunables.early_child),
+        };
+        let service = self.service_times.service_time(parent.position, start, self.tunables.backward_penalty);
+        (service < left).then_some(service)
+    }
+}
+
+/// A virtual stream's part on one member.
+#[derive(Clone, Default)]
+struct PhysicalStream {
+    position: Sector,
+    length: u64,
+    /// Its requests in the member's queue or device.
+    unfinished: u32,
+    /// Those in the queue, in order of insertion.
+    queued: VecDeque<RequestId>,
+    /// The think clock when the latest was completed.
+    completed: Span,
+    budget: Span,
+}
+
+/// A sequence of requests to the array, each the child of the one before.
+#[derive(Clone, Default)]
+struct VirtualStream {
+    in_use: bool,
+    /// The end of its latest request.
+    position: Sector,
+    /// Parts so far.
+    length: u64,
+    /// Its requests that are not completed.
+    unfinished: u32,
+    /// How long it has been thinking: time without an unfinished request, up to `quiet_since`.
+    thought: Span,
+    quiet_since: Time,
+    budget: Span,
+    /// A physical stream broke while it was served.
+    is_unusable: bool,
+    /// When it was served last, as a number that grows.
+    served: u64,
+    physical: Vec<PhysicalStream>,
+}
+
+impl VirtualStream {
+    /// The think clock: stands still while anything is unfinished.
+    fn think_clock(&self, now: Time) -> Span {
+        if self.unfinished > 0 { self.thought } else { self.thought + now.since(self.quiet_since) }
+    }
+
+    fn waited(&self, now: Time) -> Option<Span> {
+        (self.unfinished == 0).then(|| now.since(self.quiet_since))
+    }
+
+    /// How long its latest request may wait for a child, the second chance included.
+    fn patience(&self, tunables: &Tunables) -> Span {
+        let threshold = tunables.stream_threshold * self.physical.len() as u64;
+        let is_long = self.length > threshold + threshold * tunables.tolerance_factor / 100;
+        if is_long { self.budget.percent(100 + tunables.second_chance) } else { self.budget }
+    }
+}
+
+/// All virtual streams.
+pub(super) struct VirtualStreams {
+    streams: Vec<VirtualStream>,
+    members: usize,
+    /// service time(selected pending request) of the latest decision that had one: by the members' addresses and by the
+    /// array's.
+    latest_budgets: (Span, Span),
+    services: u64,
+}
+
+impl VirtualStreams {
+    pub(super) fn new(members: usize) -> Self {
+        let latest_budgets = (Span::ZERO, Span::ZERO);
+        Self { streams: Vec::with_capacity(STREAMS_MAX), members, latest_budgets, services: 0 }
+    }
+
+    fn get(&mut self, id: StreamId) -> Option<&mut VirtualStream> {
+        self.streams.get_mut(id as usize)
+    }
+
+    fn physical(&mut self, id: StreamId, member: Member) -> Option<&mut PhysicalStream> {
+        self.get(id).map(|stream| &mut stream.physical[member.index()])
+    }
+
+    /// Where the latest requests end: the physical stream's on that member, and the virtual stream's.
+    pub(super) fn ends(&self, id: StreamId, member: Member) -> (Sector, Sector) {
+        let stream = self.streams.get(id as usize);
+        stream.map_or_else(Default::default, |stream| {
+            (stream.physical[member.index()].position, stream.position)
+        })
+    }
+
+    /// The array was asked for something: the stream that it belongs to.
+    pub(super) fn arrived(&mut self, judge: &Joining<'_>, request: &ArrayRequest) -> StreamId {
+        let parent = self.parent_of(judge, request.start);
+        let Some(id) = parent.or_else(|| self.begin()) else { return NO_STREAM };
+        let stream = &mut self.streams[id as usize];
+        if stream.unfinished == 0 && parent.is_some() {
+            let waited = judge.now.since(stream.quiet_since);
+            stream.thought += waited;
+            if waited > stream.budget {
+                // Its second chance: it has to grow from the threshold again before it gets another one.
+                stream.length = stream.length.min(judge.tunables.stream_threshold * self.members as u64);
+            }
+        }
+        stream.unfinished += 1;
+        stream.length += u64::from(request.parts);
+        stream.position = request.start + request.sectors;
+        id
+    }
+
+    /// The stream whose child a request at `start` is: the nearest of those for which the inequality holds. Streams that have
+    /// missed their deadlines are forgotten on the way.
+    fn parent_of(&mut self, judge: &Joining<'_>, start: Sector) -> Option<StreamId> {
+        let latest = self.latest_budgets.1;
+        let mut nearest: Option<(Span, StreamId)> = None;
+        for (id, stream) in self.streams.iter_mut().enumerate().filter(|(_, stream)| stream.in_use) {
+            if stream.budget == Span::ZERO {
+                stream.budget = latest;
+            }
+            let waited = stream.waited(judge.now);
+            let budget = stream.patience(judge.tunables);
+            if waited.is_some_and(|waited| waited >= budget) {
+                stream.in_use = false;
+                continue;
+            }
+            let parent = Parent { position: stream.position, waited, budget };
+            if let Some(service) = judge.satisfies(parent, start)
+                && nearest.is_none_or(|(least, _)| service < least)
+            {
+                nearest = Some((service, id as StreamId));
+            }
+        }
+        nearest.map(|(_, id)| id)
+    }
+
+    fn begin(&mut self) -> Option<StreamId> {
+        let free = self.streams.iter().position(|stream| !stream.in_use && stream.unfinished == 0);
+        let id = match free {
+            Some(id) => id,
+            None if self.streams.len() < STREAMS_MAX => {
+                let physical = vec![PhysicalStream::default(); self.members];
+                self.streams.push(VirtualStream { physical, ..VirtualStream::default() });
+                self.streams.len() - 1
+            }
+            None => return None,
+        };
+        let stream = &mut self.streams[id];
+        let mut physical = core::mem::take(&mut stream.physical);
+        for one in &mut physical {
+            one.queued.clear();
+            let queued = core::mem::take(&mut one.queued);
+            *one = PhysicalStream { queued, ..PhysicalStream::default() };
+        }
+        *stream = VirtualStream { in_use: true, physical, ..VirtualStream::default() };
+        Some(id as StreamId)
+    }
+
+    /// A part of the stream's latest request is in a member's queue: the child of the one before there, or the first of a new
+    /// physical stream. Its optimistic arrival is what the think clock says.
+    pub(super) fn inserted(&mut self, judge: &Joining<'_>, id: StreamId, member: Member, request: &Request) {
+        let latest = self.latest_budgets.0;
+        let Some(stream) = self.get(id) else { return };
+        let clock = stream.think_clock(judge.now);
+        let physical = &mut stream.physical[member.index()];
+        if physical.budget == Span::ZERO {
+            physical.budget = latest;
+        }
+        let waited = (physical.unfinished == 0).then(|| clock.saturating_sub(physical.completed));
+        let parent = Parent { position: physical.position, waited, budget: physical.budget };
+        let is_child = physical.length > 0 && judge.satisfies(parent, request.start).is_some();
+        physical.length = if is_child { physical.length + 1 } else { 1 };
+        physical.position = request.end();
+        physical.unfinished += 1;
+        physical.queued.push_back(request.id);
+    }
+
+    /// A queued request of the stream has grown.
+    pub(super) fn grown(&mut self, id: StreamId, member: Member, request: &Request) {
+        if let Some(physical) = self.physical(id, member) {
+            physical.position = physical.position.max(request.end());
+        }
+    }
+
+    /// A request of the stream is in the member's queue no more.
+    pub(super) fn left_queue(&mut self, id: StreamId, member: Member, request: RequestId) {
+        if let Some(physical) = self.physical(id, member) {
+            physical.queued.retain(|&queued| queued != request);
+        }
+    }
+
+    /// A request of the stream is neither in the member's queue nor in its device any more.
+    pub(super) fn left_member(&mut self, id: StreamId, member: Member) {
+        if let Some(physical) = self.physical(id, member) {
+            physical.unfinished -= 1;
+        }
+    }
+
+    /// A part was completed, with these service times of the selected pending request, if anything is pending there: by the
+    /// members' addresses and by the array's.
+    pub(super) fn part_completed(
+        &mut self,
+        now: Time,
+        id: StreamId,
+        member: Member,
+        budgets: Option<(Span, Span)>,
+    ) {
+        if let Some(budgets) = budgets {
+            self.latest_budgets = budgets;
+        }
+        let Some(stream) = self.get(id) else { return };
+        let clock = stream.think_clock(now);
+        let physical = &mut stream.physical[member.index()];
+        physical.completed = clock;
+        if let Some((on_member, on_array)) = budgets {
+            (physical.budget, stream.budget) = (on_member, on_array);
+        }
+    }
+
+    /// One of the stream's requests to the array is completed.
+    pub(super) fn completed(&mut self, now: Time, id: StreamId) {
+        let Some(stream) = self.get(id) else { return };
+        stream.unfinished -= 1;
+        if stream.unfinished == 0 {
+            stream.quiet_since = now;
+        }
+    }
+
+    /// Its oldest request in a member's queue.
+    pub(super) fn next_queued(&self, id: StreamId, member: Member) -> Option<RequestId> {
+        self.streams.get(id as usize)?.physical[member.index()].queued.front().copied()
+    }
+
+    /// Whether it is established, usable, and has an established physical stream on every member.
+    pub(super) fn is_ready(&self, id: StreamId, threshold: u64) -> bool {
+        self.streams.get(id as usize).is_some_and(|stream| {
+            stream.in_use
+                && !stream.is_unusable
+                && stream.length >= threshold * self.members as u64
+                && stream.physical.iter().all(|physical| physical.length >= threshold)
+        })
+    }
+
+    /// The ready stream beside `beside` that was not served for longest, of those for which a request is queued.
+    pub(super) fn longest_unserved(&self, beside: StreamId, threshold: u64) -> Option<StreamId> {
+        let is_queued = |id: StreamId| {
+            self.streams[id as usize].physical.iter().any(|physical| !physical.queued.is_empty())
+        };
+        let ready = (0..self.streams.len() as StreamId)
+            .filter(|&id| id != beside && self.is_ready(id, threshold) && is_queued(id));
+        ready.min_by_key(|&id| self.streams[id as usize].served)
+    }
+
+    /// The array has served it.
+    pub(super) fn served(&mut self, id: StreamId) {
+        self.services += 1;
+        let services = self.services;
+        if let Some(stream) = self.get(id) {
+            stream.served = services;
+        }
+    }
+
+    pub(super) fn make_unusable(&mut self, id: StreamId) {
+        if let Some(stream) = self.get(id) {
+            stream.is_unusable = true;
+        }
+    }
+}
