@@ -1,9 +1,10 @@
 //! The block layer and the device under it, as one thing with one clock.
 
-use disks::{Command, Drive, Ideal, Tag};
+use disks::{Command, Drive, Tag};
 use elevator::queue::{Accepted, Notice, Observer, Options, Plugging, Queue, Step, Submission, Ticket};
-use elevator::{Direction, Op, Process, Scheduler, Time};
+use elevator::{Direction, Op, Process, RequestId, Scheduler, Time};
 
+use crate::limit::{Limit, Witness};
 use crate::measure::Meter;
 use crate::storage::Storage;
 
@@ -50,6 +51,15 @@ impl Block {
             free: (0..depth).rev().map(Tag).collect(),
             wake: None,
         }
+    }
+
+    pub(crate) const fn queue(&mut self) -> &mut Queue<Listeners> {
+        &mut self.queue
+    }
+
+    /// What the scheduler would send if it never waited.
+    pub(crate) fn selected(&mut self, now: Time) -> Option<RequestId> {
+        self.queue.selected(now, self.drive.positioning())
     }
 
     fn send(&mut self, now: Time, tag: Tag, ticket: Ticket) {
@@ -127,15 +137,15 @@ impl Storage for Block {
         self.queue.exited(now, process);
     }
 
-    fn meter(&mut self) -> &Meter {
-        &self.queue.observer().meter
+    fn meters(&mut self) -> Vec<&Meter> {
+        vec![&self.queue.observer().meter]
     }
 
     fn queue(&mut self) -> Option<&mut Queue<Listeners>> {
         Some(&mut self.queue)
     }
 
-    fn ideal(&self) -> Option<&dyn Ideal> {
-        self.drive.ideal()
+    fn limit(&self, witness: Witness) -> Option<Limit> {
+        Some(witness.limit_on(self.drive.ideal()?))
     }
 }

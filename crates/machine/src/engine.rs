@@ -10,8 +10,9 @@ use disks::Drive;
 use elevator::queue::{
     Accepted, Finished, Notice, Observer, Options, Submission, SwitchMode, SwitchReport, Token,
 };
-use elevator::{Scheduler, Span, Time};
+use elevator::{Scheduler, Time};
 
+use crate::array::{Array, ArraySetup};
 use crate::block::Block;
 use crate::kernel::{Kernel, TaskId};
 use crate::limit::{Limit, Witness};
@@ -130,8 +131,18 @@ impl Machine {
     #[must_use]
     pub fn new(setup: Setup) -> Self {
         let Setup { options, scheduler, drive, observer } = setup;
+        Self::on(Box::new(Block::new(options, scheduler, drive, observer)))
+    }
+
+    /// A machine with an array of disks and no processes yet.
+    #[must_use]
+    pub fn with_array(setup: ArraySetup) -> Self {
+        Self::on(Box::new(Array::new(setup)))
+    }
+
+    fn on(storage: Box<dyn Storage>) -> Self {
         Self {
-            storage: Box::new(Block::new(options, scheduler, drive, observer)),
+            storage,
             now: Time::ZERO,
             processes: Vec::new(),
             alarms: BinaryHeap::new(),
@@ -467,7 +478,7 @@ impl Machine {
     /// What was measured so far.
     pub fn measured(&mut self) -> Measured {
         let now = self.now;
-        self.book.report(now, self.storage.meter())
+        self.book.report(now, &self.storage.meters())
     }
 
     /// Whether the last run was stopped early.
@@ -486,13 +497,7 @@ impl Machine {
     /// what it could do at best. Its processes are the lines of [`Measured`]; those that share a line are added up.
     pub fn limit(&mut self) -> Option<Limit> {
         let witness = self.witness.take()?;
-        let ideal = self.storage.ideal()?;
-        let limit = witness.limit(&mut |head, io| {
-            let seek = head
-                .filter(|&head| head != io.start)
-                .map_or(Span::ZERO, |head| ideal.least_seek(head, io.start));
-            seek + ideal.sequential_transfer(io.start, io.sectors)
-        });
+        let limit = self.storage.limit(witness)?;
         let processes_ns = self.book.by_line(&limit.processes_ns);
         Some(Limit { processes_ns, ..limit })
     }

@@ -3,6 +3,7 @@
 //! [`Machine`] runs any number of [`Program`]s against one device and tells what they would have seen, in
 //! [`Measured`]. Nothing here reads a clock: the same programs, scheduler and drive give the same numbers.
 
+mod array;
 mod block;
 mod engine;
 pub mod kernel;
@@ -13,8 +14,9 @@ mod storage;
 mod timeline;
 mod waits;
 
+pub use array::{ArrayMember, ArraySetup};
 pub use engine::{Failure, Machine, Setup, Stop};
 pub use limit::{Limit, Witness, fairness};
-pub use measure::{Latency, Measured, ProcessMeasured, Waits};
+pub use measure::{Latency, Measured, MemberMeasured, ProcessMeasured, Waits};
 pub use program::{Await, Io, Meeting, Next, Program, Who};
 pub use timeline::{Point, Recorder, Timeline, Wait};

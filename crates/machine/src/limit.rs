@@ -6,6 +6,7 @@
 //! the sum over all processes, and no process can end before its own thinking and service are over. A scheduler comes
 //! near this limit; it can pass it only where the drive's buffer answers something that never comes from the medium.
 
+use disks::Ideal;
 use elevator::{Op, Sector, Span, Time};
 use serde::Serialize;
 
@@ -35,7 +36,7 @@ struct Asked {
 pub struct Limit {
     /// For everything.
     pub elapsed_ns: u64,
-    /// Of the device's time: positioning and transfer.
+    /// Of the device's time: positioning and transfer; of an array, that of the member with most of it.
     pub service_ns: u64,
     /// For each process alone, in order of start.
     pub processes_ns: Vec<u64>,
@@ -73,6 +74,33 @@ impl Witness {
         asked.latest = asked.latest.max(at);
     }
 
+    /// The same of what `map` makes of each request.
+    pub(crate) fn mapped(&self, map: &mut dyn FnMut(&Io, &mut Vec<Io>)) -> Self {
+        let mut processes = self.processes.clone();
+        for asked in &mut processes {
+            let ios = std::mem::take(&mut asked.ios);
+            let mut batches = asked.batches.iter_mut().peekable();
+            for (index, io) in ios.iter().enumerate() {
+                while let Some(end) = batches.next_if(|end| **end <= index) {
+                    *end = asked.ios.len();
+                }
+                map(io, &mut asked.ios);
+            }
+            batches.for_each(|end| *end = asked.ios.len());
+        }
+        Self { processes }
+    }
+
+    /// The limit on a device that knows what it could do at best.
+    pub(crate) fn limit_on(self, ideal: &dyn Ideal) -> Limit {
+        self.limit(&mut |head, io| {
+            let seek = head
+                .filter(|&head| head != io.start)
+                .map_or(Span::ZERO, |head| ideal.least_seek(head, io.start));
+            seek + ideal.sequential_transfer(io.start, io.sectors)
+        })
+    }
+
     /// The limit on a device that takes `cost(head, io)` at least for `io`, with the head where the process's previous
     /// request ended (`None` for its first one).
     #[must_use]
@@ -88,6 +116,19 @@ impl Witness {
         limit.service_ns = service.as_nanos();
         limit.elapsed_ns = limit.processes_ns.iter().copied().fold(limit.service_ns, u64::max);
         limit
+    }
+}
+
+impl Limit {
+    /// Of two devices that work side by side on the same processes' requests.
+    pub(crate) fn beside(mut self, other: Self) -> Self {
+        self.elapsed_ns = self.elapsed_ns.max(other.elapsed_ns);
+        self.service_ns = self.service_ns.max(other.service_ns);
+        self.seeks += other.seeks;
+        for (own, others) in self.processes_ns.iter_mut().zip(other.processes_ns) {
+            *own = (*own).max(others);
+        }
+        self
     }
 }
 

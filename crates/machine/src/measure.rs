@@ -37,6 +37,9 @@ pub struct Measured {
     pub seeks: u64,
     /// Time that the device sat idle in a deliberate wait, with something queued.
     pub waits: Waits,
+    /// By member of an array; nothing for a single disk.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<MemberMeasured>,
     /// By process (or group of processes with one name), in order of first start.
     pub processes: Vec<ProcessMeasured>,
 }
@@ -77,6 +80,34 @@ pub struct Waits {
     pub total_ns: u64,
     /// By reason.
     pub by_reason: BTreeMap<&'static str, u64>,
+}
+
+impl Waits {
+    fn with(mut self, other: &Self) -> Self {
+        self.count += other.count;
+        self.total_ns += other.total_ns;
+        for (reason, ns) in &other.by_reason {
+            *self.by_reason.entry(reason).or_default() += ns;
+        }
+        self
+    }
+}
+
+/// What one member of an array did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MemberMeasured {
+    /// Requests that went to it after merging.
+    pub dispatched: u64,
+    /// Bytes that it read and wrote, parity and what was read for it included.
+    pub bytes: u64,
+    /// How far its head travelled, in sectors, over what was served from the medium.
+    pub head_travel_sectors: u64,
+    /// Times that its head had to go to a place that did not follow the last one.
+    pub seeks: u64,
+    /// Time with something in the device, in nanoseconds.
+    pub busy_ns: u64,
+    /// Time that it sat idle in a deliberate wait, with something queued.
+    pub waits: Waits,
 }
 
 /// What one process (or group of processes with one name) saw.
@@ -245,7 +276,7 @@ impl Book {
         line.by_call.entry(name).or_default().record(now.since(since));
     }
 
-    pub(crate) fn report(&self, now: Time, meter: &Meter) -> Measured {
+    pub(crate) fn report(&self, now: Time, meters: &[&Meter]) -> Measured {
         let mut totals = [Latencies::default(), Latencies::default()];
         for line in &self.lines {
             for direction in Direction::BOTH {
@@ -256,18 +287,20 @@ impl Book {
         let mut all = reads.clone();
         all.add(writes);
         let end = if self.requests + self.calls == 0 { now } else { self.last };
+        let members: Vec<MemberMeasured> = meters.iter().map(|meter| meter.report()).collect();
         Measured {
             elapsed_ns: end.as_nanos(),
             bytes: self.lines.iter().map(|line| line.bytes).sum(),
             requests: self.requests,
             failed: self.failed,
-            dispatched: meter.dispatched,
+            dispatched: members.iter().map(|member| member.dispatched).sum(),
             latency: all.summary(),
             reads: reads.summary(),
             writes: writes.summary(),
-            head_travel_sectors: meter.head_travel,
-            seeks: meter.seeks,
-            waits: meter.waits.clone(),
+            head_travel_sectors: members.iter().map(|member| member.head_travel_sectors).sum(),
+            seeks: members.iter().map(|member| member.seeks).sum(),
+            waits: members.iter().fold(Waits::default(), |total, member| total.with(&member.waits)),
+            members: if members.len() > 1 { members } else { Vec::new() },
             processes: self.lines.iter().map(Line::report).collect(),
         }
     }
@@ -325,17 +358,25 @@ impl Line {
 #[derive(Default)]
 pub(crate) struct Meter {
     dispatched: u64,
+    bytes: u64,
     head: Option<Sector>,
     head_travel: u64,
     seeks: u64,
     waits: Waits,
     wait_clock: WaitClock,
+    in_flight: u32,
+    busy: Span,
+    busy_since: Time,
 }
 
 impl Meter {
     /// The device finished something.
     pub(crate) fn served(&mut self, request: &Request, completion: &Completion) {
-        if completion.service.from_buffer || matches!(request.op, Op::Flush | Op::Discard) {
+        if matches!(request.op, Op::Flush | Op::Discard) {
+            return;
+        }
+        self.bytes += request.sectors.bytes();
+        if completion.service.from_buffer {
             return;
         }
         let travel = self.head.map_or(0, |head| head.distance(request.start));
@@ -343,11 +384,41 @@ impl Meter {
         self.seeks += u64::from(travel > 0);
         self.head = Some(request.end());
     }
+
+    fn report(&self) -> MemberMeasured {
+        MemberMeasured {
+            dispatched: self.dispatched,
+            bytes: self.bytes,
+            head_travel_sectors: self.head_travel,
+            seeks: self.seeks,
+            busy_ns: self.busy.as_nanos(),
+            waits: self.waits.clone(),
+        }
+    }
+
+    fn began(&mut self, now: Time) {
+        if self.in_flight == 0 {
+            self.busy_since = now;
+        }
+        self.in_flight += 1;
+        self.dispatched += 1;
+    }
+
+    fn ended(&mut self, now: Time) {
+        self.in_flight -= 1;
+        if self.in_flight == 0 {
+            self.busy += now.since(self.busy_since);
+        }
+    }
 }
 
 impl Observer for Meter {
     fn event(&mut self, now: Time, event: &Event<'_>) {
-        self.dispatched += u64::from(matches!(event, Event::Dispatched { .. }));
+        match event {
+            Event::Dispatched { .. } => self.began(now),
+            Event::Completed { .. } => self.ended(now),
+            _ => {}
+        }
         if let Some(waited) = self.wait_clock.event(now, event) {
             let ns = waited.to.since(waited.from).as_nanos();
             self.waits.count += 1;

@@ -1,10 +1,10 @@
 //! What the engine asks things of: a disk behind its queue, or an array of them. The engine cannot tell which.
 
-use disks::Ideal;
 use elevator::queue::{Accepted, Notice, Queue, Submission};
 use elevator::{Direction, Process, Time};
 
 use crate::block::Listeners;
+use crate::limit::{Limit, Witness};
 use crate::measure::Meter;
 
 /// One address space below the engine, with the clock of whoever calls.
@@ -39,9 +39,9 @@ pub(crate) trait Storage {
     /// The queue, where there is one and no more: to switch its scheduler, or to reach what that does above the block layer.
     fn queue(&mut self) -> Option<&mut Queue<Listeners>>;
 
-    /// What the devices did.
-    fn meter(&mut self) -> &Meter;
+    /// What each device did, in order.
+    fn meters(&mut self) -> Vec<&Meter>;
 
-    /// What it could do at best, where that is known.
-    fn ideal(&self) -> Option<&dyn Ideal>;
+    /// The least time that what was asked could take here, where the devices know.
+    fn limit(&self, witness: Witness) -> Option<Limit>;
 }

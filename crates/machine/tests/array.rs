@@ -1,0 +1,239 @@
+//! Arrays below the engine: every queue held to the contract by a checker, every byte accounted for, and what striping,
+//! parity and a failed member must do to times.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use disks::array::{ArrayDescription, Slow};
+use disks::{Drive, Part};
+use elevator::array::Coordinator;
+use elevator::check::Checker;
+use elevator::model::Random;
+use elevator::queue::{Event, Observer, Options};
+use elevator::{Flags, Op, Sector, Sectors, Span, Time};
+use machine::{ArrayMember, ArraySetup, Await, Io, Machine, Measured, Next, Program, Setup, Stop, Who};
+use schedulers::{Environment, Spec};
+
+/// Sectors of a member that are used: 512 MiB, so that random places come near each other.
+const MEMBER: Sector = Sector(1 << 20);
+
+fn drive() -> Box<dyn Drive + Send> {
+    let (drive, _) = disks::open("wd5000aaks", &mut |_| unreachable!("it is built in")).expect("built in");
+    Box::new(Part::new(drive, MEMBER))
+}
+
+/// A checker that outlives the machine.
+#[derive(Clone)]
+struct Checked(Rc<RefCell<Checker>>);
+
+impl Observer for Checked {
+    fn event(&mut self, now: Time, event: &Event<'_>) {
+        self.0.borrow_mut().event(now, event);
+    }
+}
+
+struct Rig {
+    machine: Machine,
+    checkers: Vec<Checked>,
+    capacity: Sector,
+}
+
+fn rig(array: &str, scheduler: &str, options: Options) -> Rig {
+    let array = ArrayDescription::parse(array).unwrap();
+    let geometry = array.geometry(MEMBER);
+    let spec = Spec::parse(scheduler).unwrap();
+    let environment = Environment::default();
+    let mut checkers = Vec::new();
+    let member = |index: u32| {
+        let checker = Checked(Rc::new(RefCell::new(Checker::new(&options))));
+        checkers.push(checker.clone());
+        let drive: Box<dyn Drive> = match array.slow {
+            Some((slow, percent)) if slow == index => Box::new(Slow::new(drive(), percent)),
+            _ => drive(),
+        };
+        ArrayMember { scheduler: spec.build(&environment).unwrap(), drive, observer: Some(Box::new(checker)) }
+    };
+    let members = (0..array.members).map(member).collect();
+    let coordinator = spec.build_coordinator(&environment, array.members).unwrap();
+    let coordinator = coordinator.map(|coordinator| coordinator as Box<dyn Coordinator>);
+    let setup = ArraySetup { geometry, failed: array.failed, options, members, coordinator };
+    Rig { machine: Machine::with_array(setup), checkers, capacity: geometry.capacity() }
+}
+
+impl Rig {
+    fn run(mut self) -> Measured {
+        self.machine.run(Stop::default()).unwrap();
+        for (index, checker) in self.checkers.iter().enumerate() {
+            let mut checker = checker.0.borrow_mut();
+            checker.finish();
+            assert_eq!(checker.count(), 0, "member {index}: {:?}", checker.violations());
+        }
+        self.machine.measured()
+    }
+}
+
+/// A program that does what comes to its mind, then waits for all of it.
+struct Whims {
+    random: Random,
+    at: u64,
+    left: u32,
+    end: Sector,
+}
+
+impl Program for Whims {
+    fn next(&mut self, _now: Time) -> Next {
+        if self.left == 0 {
+            return Next::Exit;
+        }
+        self.left -= 1;
+        match self.random.below(10) {
+            _ if self.left == 0 => Next::Await(Await::All),
+            0 => Next::Await(Await::All),
+            1..3 => Next::Await(Await::Fewer(3)),
+            3 => Next::Think(Span::from_nanos(self.random.below(20_000_000))),
+            _ => Next::Submit(self.io()),
+        }
+    }
+}
+
+impl Whims {
+    fn io(&mut self) -> Io {
+        if self.random.once_in(40) {
+            return Io { op: Op::Flush, start: Sector(0), sectors: Sectors::ZERO, flags: Flags::default() };
+        }
+        let sectors = 8 + 8 * self.random.below(160);
+        let op = [Op::Read, Op::Read, Op::Write, Op::Discard][self.random.below(4) as usize];
+        let jump = self.random.once_in(4);
+        let start = if jump { self.random.below(self.end.0) } else { self.at }.min(self.end.0 - sectors);
+        self.at = start + sectors;
+        let write = op == Op::Write;
+        let flags = Flags {
+            fua: write && self.random.once_in(20),
+            preflush: write && self.random.once_in(20),
+            ..Flags::default()
+        };
+        Io { op, start: Sector(start), sectors: Sectors(sectors as u32), flags }
+    }
+}
+
+#[test]
+fn nothing_is_lost_and_no_member_waits_without_a_word() {
+    let arrays = [
+        "raid0:2x16k",
+        "raid0:5x64k",
+        "raid5:5x64k",
+        "raid5:4x16k{failed=1}",
+        "raid5:6x64k{slow=2, slowness=300}",
+    ];
+    let policies = [
+        "noop",
+        "cfq",
+        "anticipatory",
+        "stream(deadline)",
+        "array-stream(deadline)",
+        "array-stream(noop){stream_threshold=1, stream_time_slice=3ms, early_child=100%}",
+        "array-stream(look){stream_time_slice=1ms}",
+    ];
+    let few =
+        elevator::queue::Limits { nr_requests: 4, batch_requests: 2, batch_time: Span::from_millis(20) };
+    let settings = [
+        Options::default(),
+        Options { depth: 1, ..Options::default() },
+        Options { limits: few, ..Options::default() },
+    ];
+    let mut seed = 0;
+    for (n, array) in arrays.into_iter().enumerate() {
+        for policy in policies {
+            for options in [settings[n % 3], settings[(n + 1) % 3]] {
+                seed += 1;
+                let mut rig = rig(array, policy, options);
+                for process in 0..4 {
+                    let mut random = Random::new(seed * 100 + process);
+                    let at = random.below(rig.capacity.0 / 2);
+                    let whims = Whims { random, at, left: 100, end: rig.capacity };
+                    rig.machine.start(Who::process(process as u32 + 1, "whims"), Box::new(whims));
+                }
+                let measured = rig.run();
+                assert!(measured.requests > 60, "{array} {policy}: {} requests", measured.requests);
+                assert_eq!(measured.failed, 0, "{array} {policy}");
+            }
+        }
+    }
+}
+
+/// A program of steps.
+struct Steps(std::vec::IntoIter<Io>);
+
+impl Program for Steps {
+    fn next(&mut self, _now: Time) -> Next {
+        self.0.next().map_or(Next::Exit, Next::Submit)
+    }
+}
+
+fn measure(array: &str, ios: Vec<Io>) -> Measured {
+    let mut rig = rig(array, "noop", Options::default());
+    rig.machine.start(Who::process(1, "steps"), Box::new(Steps(ios.into_iter())));
+    rig.run()
+}
+
+fn ios(op: Op, count: u64, sectors: u32) -> Vec<Io> {
+    let io = |n| Io {
+        op,
+        start: Sector(n * u64::from(sectors)),
+        sectors: Sectors(sectors),
+        flags: Flags::default(),
+    };
+    (0..count).map(io).collect()
+}
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn striping_multiplies_the_rate() {
+    let rate =
+        |members| measure(&format!("raid0:{members}x64k"), ios(Op::Read, 64, 2048)).megabytes_per_second();
+    let (two, four, eight) = (rate(2), rate(4), rate(8));
+    assert!((1.7..2.1).contains(&(four / two)), "{four} over {two}");
+    assert!((1.6..2.1).contains(&(eight / four)), "{eight} over {four}");
+}
+
+#[test]
+fn members_read_and_write_what_parity_takes() {
+    let bytes = |array: &str, op, sectors| -> (u64, u64) {
+        let measured = measure(array, ios(op, 64, sectors));
+        (measured.bytes, measured.members.iter().map(|member| member.bytes).sum())
+    };
+    assert_eq!(bytes("raid0:5x64k", Op::Write, 2048), (64 * MIB, 64 * MIB));
+    assert_eq!(bytes("raid5:5x64k", Op::Read, 2048), (64 * MIB, 64 * MIB));
+    let stripe = 4 * 128;
+    assert_eq!(
+        bytes("raid5:5x64k", Op::Write, stripe),
+        (16 * MIB, 20 * MIB),
+        "full stripes: a parity in four"
+    );
+    assert_eq!(bytes("raid5:5x64k", Op::Write, 8), (MIB / 4, MIB), "4 KiB: two read, two written");
+    let (asked, moved) = bytes("raid5:5x64k{failed=0}", Op::Read, 8);
+    assert!(moved > asked, "what the failed member had is read from the others: {moved}");
+}
+
+#[test]
+fn what_reaches_beyond_the_end_fails() {
+    let beyond = Io::read(Sector(MEMBER.0 * 5 - 8), Sectors(16));
+    assert_eq!(measure("raid0:5x64k", vec![beyond]).failed, 1);
+}
+
+#[test]
+fn a_disk_and_an_array_of_one_request_at_a_time_agree() {
+    // One unit, one member: an array adds nothing to what the disk does.
+    let io = vec![Io::read(Sector(0), Sectors(64))];
+    let array = measure("raid0:2x64k", io.clone());
+    let mut machine = Machine::new(Setup {
+        options: Options::default(),
+        scheduler: Spec::parse("noop").unwrap().build(&Environment::default()).unwrap(),
+        drive: drive(),
+        observer: None,
+    });
+    machine.start(Who::process(1, "steps"), Box::new(Steps(io.into_iter())));
+    machine.run(Stop::default()).unwrap();
+    assert_eq!(array.elapsed_ns, machine.measured().elapsed_ns);
+}
