@@ -1,5 +1,6 @@
 //! Benchmarks of the papers, at the level of requests.
 
+mod ahead_read;
 mod chunk_reads;
 mod kernel_read;
 mod multi_threads;
@@ -10,6 +11,7 @@ mod tpc_h;
 
 use crate::workload::{Settings, SettingsError, Workload};
 
+pub use ahead_read::AheadRead;
 pub use chunk_reads::ChunkReads;
 pub use kernel_read::KernelRead;
 pub use multi_threads::MultiThreads;
@@ -40,6 +42,12 @@ impl Builtin {
             doc: "processes that each read a file of their own from start to end, far apart (stream paper, section 3.3)",
             settings: ParRead::TABLE,
             build: |settings| ParRead::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
+        },
+        Self {
+            name: "ahead-read",
+            doc: "the same below a page cache that reads ahead two full stripes of an array (stream paper, section 3.5)",
+            settings: AheadRead::TABLE,
+            build: |settings| AheadRead::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
         },
         Self {
             name: "multi-threads",

@@ -1,0 +1,124 @@
+//! ahead-read: sequential readers as a disk array sees them below a page cache that reads ahead.
+//!
+//! Read-ahead at full window, as Linux does it (`mm/readahead.c`, on-demand): the reader has one window in the cache or on
+//! its way, and touches the first page of it only when that has come; that page carries the mark that sends the next window
+//! off. So two windows are on their way at most, and each is sent as soon as the first request of the one before is there.
+//! Linux gives an md array a window of two full stripes; on five disks with units of 64 KB that is 640 KB, sent as one
+//! request per stripe unit, which is what md took in 2.6.
+//!
+//! This is the steady state only: no cache, no window that grows, nothing read twice. The machine's own page cache
+//! replaces it where it can.
+
+use elevator::{Sector, Sectors, Span, tunables};
+use machine::{Await, Io, Next, Program, Who};
+
+use super::{GIB, KIB};
+use crate::script::script;
+use crate::workload::{Settings, SettingsError, Workload, apply};
+
+tunables! {
+    /// Settings of [`AheadRead`].
+    pub struct AheadReadSettings {
+        /// Processes that read.
+        processes: Count = 4, 1, 4096;
+        /// Bytes of a request, a multiple of 512.
+        request_bytes: Count = 64 * KIB, 512, 1024 * KIB;
+        /// Bytes of the read-ahead window; at least a request.
+        window_bytes: Count = 640 * KIB, 512, 1024 * 1024 * KIB;
+        /// Bytes that each process reads.
+        file_bytes: Count = GIB, 512, 1024 * GIB;
+        /// Bytes from the start of one file to the start of the next; the stream paper's gap of 50 GB and the file.
+        apart_bytes: Count = 51 * GIB, 512, 64 * 1024 * GIB;
+        /// What a process computes for each request's data.
+        think: Span = Span::ZERO, Span::ZERO, Span::from_secs(10);
+    }
+}
+
+/// The workload with its settings.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AheadRead(pub AheadReadSettings);
+
+impl AheadRead {
+    /// What can be set.
+    pub const TABLE: &'static [elevator::Tunable] = AheadReadSettings::TABLE;
+
+    /// From settings on the command line.
+    ///
+    /// # Errors
+    /// If one is unknown or out of range.
+    pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
+        let mut own = AheadReadSettings::default();
+        apply("ahead-read", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;
+        Ok(Self(own))
+    }
+
+    fn reader(&self, first: u64) -> Box<dyn Program> {
+        let AheadReadSettings { request_bytes, window_bytes, file_bytes, think, .. } = self.0;
+        let sectors = Sectors::from_bytes(request_bytes);
+        let requests = file_bytes / request_bytes;
+        let window = (window_bytes / request_bytes).max(1);
+        let send = move |from: u64| {
+            (from..requests.min(from + window))
+                .map(move |i| Next::Submit(Io::read(Sector(first + i * u64::from(sectors.0)), sectors)))
+        };
+        script(send(0).chain((0..requests).flat_map(move |i| {
+            let next = i.is_multiple_of(window).then(|| send(i + window)).into_iter().flatten();
+            let think = (think > Span::ZERO).then_some(Next::Think(think));
+            std::iter::once(Next::Await(Await::Io(i))).chain(next).chain(think)
+        })))
+    }
+}
+
+impl Workload for AheadRead {
+    fn describe(&self) -> String {
+        let AheadReadSettings { processes, request_bytes, window_bytes, file_bytes, apart_bytes, think } =
+            self.0;
+        format!(
+            "ahead-read: {processes} processes, {} MiB each, read ahead by {} KiB in requests of {} KiB, {} GiB apart, {think} of thinking a request",
+            file_bytes >> 20,
+            window_bytes >> 10,
+            request_bytes >> 10,
+            apart_bytes >> 30,
+        )
+    }
+
+    fn end(&self) -> Sector {
+        Sector(((self.0.processes - 1) * self.0.apart_bytes + self.0.file_bytes).div_ceil(512))
+    }
+
+    fn processes(&self) -> Vec<(Who, Box<dyn Program>)> {
+        let reader = |n: u64| self.reader(n * self.0.apart_bytes / 512);
+        (0..self.0.processes)
+            .map(|n| (Who::process(n as u32 + 1, format!("reader-{}", n + 1)), reader(n)))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use elevator::Time;
+
+    use super::*;
+
+    #[test]
+    fn a_window_is_sent_when_the_first_request_of_the_one_before_has_come() {
+        let settings = AheadReadSettings {
+            request_bytes: 4 * KIB,
+            window_bytes: 8 * KIB,
+            file_bytes: 20 * KIB,
+            ..AheadReadSettings::default()
+        };
+        let mut program = AheadRead(settings).reader(0);
+        let steps = std::iter::from_fn(|| match program.next(Time::ZERO) {
+            Next::Submit(io) => Some(format!("send {}", io.start.0 / 8)),
+            Next::Await(Await::Io(n)) => Some(format!("await {n}")),
+            _ => None,
+        });
+        let steps: Vec<String> = steps.collect();
+        let expected = [
+            "send 0", "send 1", "await 0", "send 2", "send 3", "await 1", "await 2", "send 4", "await 3",
+            "await 4",
+        ];
+        assert_eq!(steps, expected);
+    }
+}
