@@ -55,14 +55,19 @@ pub(crate) enum Command {
   dwell compare io.ftrace.gz                         every scheduler, on a WD5000AAKS
   dwell compare job.fio --scheduler deadline --scheduler 'stream(deadline){stream_time_slice=50ms}'
   dwell compare 'par-read{think=200us}' --identity hidden --drive 'wd5000aaks{depth=1}'
+  dwell compare io.ftrace.gz --array raid0:5x64k -s 'stream(deadline)' -s 'array-stream(deadline)'
+  dwell compare job.fio --array 'raid5:8x256k{failed=2, slow=3, slowness=200, link=400}'
   dwell compare io.ftrace.gz --scheduler cfq --explain decisions.txt")]
 pub(crate) struct CompareArguments {
-    /// A recording, a fio job file (*.fio), or a built-in workload (par-read, multi-threads, chunk-reads) with settings in braces
+    /// A recording, a fio job file (*.fio), or a built-in workload (par-read, ahead-read, multi-threads, chunk-reads) with settings in braces
     pub(crate) workload: String,
     /// The drive: built in, or a file (.toml, .diskspecs); see 'dwell drives'
     #[arg(long, default_value = "wd5000aaks", env = "DWELL_DRIVE")]
     pub(crate) drive: String,
-    /// A scheduler, with tunables in braces; may be given several times. Default: all of them
+    /// Drives of this kind as an array: level, members, stripe unit; in braces failed, slow and slowness (of one member), and link (what their card moves, MB/s)
+    #[arg(long, value_name = "ARRAY")]
+    pub(crate) array: Option<String>,
+    /// A scheduler, with tunables in braces; may be given several times. Default: all of them. On an array, each member has one
     #[arg(long = "scheduler", short = 's', value_name = "NAME")]
     pub(crate) schedulers: Vec<String>,
     /// What schedulers are told of the issuing processes
@@ -101,6 +106,9 @@ pub(crate) struct CompareArguments {
     /// Print what each process saw, under each scheduler
     #[arg(long)]
     pub(crate) processes: bool,
+    /// Print what each member of an array did, under each scheduler
+    #[arg(long, requires = "array")]
+    pub(crate) members: bool,
     /// No progress, no notes
     #[arg(long, short)]
     pub(crate) quiet: bool,

@@ -1,9 +1,12 @@
-//! The modelled drive that a command line names.
+//! The modelled drive, or array of drives, that a command line names.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
+use disks::array::{ArrayDescription, Geometry, Link, Linked, Slow};
 use disks::{Drive, DriveDescription, DriveParameters, catalogue};
 use elevator::Sector;
 use elevator::service_time::ServiceCurve;
@@ -11,12 +14,13 @@ use schedulers::Environment;
 
 use crate::error::Error;
 
-/// A drive's description, with what was measured on it once.
+/// A drive's description, with what was measured on it once; and the array that such drives make, if they do.
 pub(crate) struct Device {
     name: String,
     description: DriveDescription,
     capacity: Sector,
     service_times: ServiceCurve,
+    array: Option<ArrayDescription>,
 }
 
 /// Opens files for a description: those that a description names lie beside it.
@@ -37,11 +41,33 @@ impl Device {
         let capacity = description.capacity().map_err(wrong)?;
         let service_times = description.service_curve().map_err(wrong)?;
         description.build().map_err(wrong)?;
-        Ok(Self { name: name.to_owned(), description, capacity, service_times })
+        Ok(Self { name: name.to_owned(), description, capacity, service_times, array: None })
     }
 
-    pub(crate) const fn capacity(&self) -> Sector {
-        self.capacity
+    /// Drives of this kind as an array: `raid0:5x64k`.
+    pub(crate) fn in_array(self, array: &str) -> Result<Self, Error> {
+        let array = ArrayDescription::parse(array).map_err(|e| Error::Usage(e.to_string()))?;
+        if array.geometry(self.capacity).capacity() == Sector(0) {
+            return Err(Error::Usage(format!(
+                "{}: a drive is smaller than a stripe unit of {array}",
+                self.name
+            )));
+        }
+        Ok(Self { array: Some(array), ..self })
+    }
+
+    /// The array, if it is one.
+    pub(crate) const fn array(&self) -> Option<&ArrayDescription> {
+        self.array.as_ref()
+    }
+
+    /// How the array is laid out, if it is one.
+    pub(crate) fn geometry(&self) -> Option<Geometry> {
+        self.array.as_ref().map(|array| array.geometry(self.capacity))
+    }
+
+    pub(crate) fn capacity(&self) -> Sector {
+        self.geometry().map_or(self.capacity, |geometry| geometry.capacity())
     }
 
     pub(crate) fn depth(&self) -> u32 {
@@ -49,7 +75,8 @@ impl Device {
     }
 
     pub(crate) fn describe(&self) -> String {
-        format!("{}: {}", self.name, self.description.summary)
+        let drive = format!("{}: {}", self.name, self.description.summary);
+        self.array.as_ref().map_or_else(|| drive.clone(), |array| format!("{array} of {drive}"))
     }
 
     /// What schedulers are told of it.
@@ -69,6 +96,24 @@ impl Device {
     /// A drive of this kind, at rest.
     pub(crate) fn build(&self) -> Box<dyn Drive + Send> {
         self.description.build().expect("it was built when it was opened")
+    }
+
+    /// The drives of the array in order, at rest: the slow one slow, all behind the card that they share.
+    pub(crate) fn build_members(&self, array: &ArrayDescription) -> Vec<Box<dyn Drive>> {
+        let link = array.link.map(|rate| Rc::new(RefCell::new(Link::new(rate))));
+        let member = |index| {
+            let mut drive: Box<dyn Drive> = self.build();
+            if let Some((slow, percent)) = array.slow
+                && slow == index
+            {
+                drive = Box::new(Slow::new(drive, percent));
+            }
+            match &link {
+                Some(link) => Box::new(Linked::new(drive, Rc::clone(link))),
+                None => drive,
+            }
+        };
+        (0..array.members).map(member).collect()
     }
 }
 

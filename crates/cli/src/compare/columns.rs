@@ -38,19 +38,19 @@ pub(crate) fn cells(run: &Run, best: f64) -> Vec<String> {
         time(measured.waits.total_ns),
         format!("{:.2}", run.fairness),
         share(rate, best),
-        percent(run.of_limit()),
+        run.of_limit().map_or_else(String::new, percent),
     ]);
     cells
 }
 
-/// The physical limit's cells, from any run of the comparison.
-pub(crate) fn limit(run: &Run, best: f64) -> Vec<String> {
-    let elapsed = run.limit.elapsed_ns;
+/// The physical limit's cells, from any run of the comparison, where it is known.
+pub(crate) fn limit(run: &Run, best: f64) -> Option<Vec<String>> {
+    let elapsed = run.limit.as_ref()?.elapsed_ns;
     let rate = if elapsed == 0 { 0.0 } else { run.measured.bytes as f64 * 1e3 / elapsed as f64 };
     let mut cells = vec!["physical limit".to_owned(), number(rate), time(elapsed)];
     cells.extend(std::iter::repeat_n(String::new(), HEADS.len() - 5));
     cells.extend([share(rate, best), percent(1.0)]);
-    cells
+    Some(cells)
 }
 
 /// The highest rate of all, in MB/s.

@@ -18,17 +18,30 @@ pub(crate) enum Format {
 /// Writes a queue's decisions down.
 pub(crate) struct Explainer<W> {
     scheduler: String,
+    /// The member of an array whose queue it is.
+    member: Option<u32>,
     format: Format,
     out: W,
 }
 
 impl<W: Write> Explainer<W> {
-    pub(crate) fn new(scheduler: String, format: Format, out: W) -> Self {
-        Self { scheduler, format, out }
+    pub(crate) fn new(scheduler: String, member: Option<u32>, format: Format, out: W) -> Self {
+        Self { scheduler, member, format, out }
     }
 
     fn text(&mut self, now: Time, event: &Event<'_>) -> std::io::Result<()> {
+        let is_told = matches!(
+            event,
+            Event::Dispatched { .. }
+                | Event::Held { .. }
+                | Event::Completed { .. }
+                | Event::Absorbed(..)
+                | Event::Inserted(_)
+        );
         let out = &mut self.out;
+        if let Some(member) = self.member.filter(|_| is_told) {
+            write!(out, "member {member} ")?;
+        }
         let at = now.as_secs_f64();
         match *event {
             Event::Dispatched { request, reason, queued, in_flight } => writeln!(
@@ -78,7 +91,10 @@ impl<W: Write> Explainer<W> {
             Event::Inserted(request) => json!({"event": "insert", "request": fields(request)}),
             _ => return Ok(()),
         };
-        let line = json!({"scheduler": self.scheduler, "at_ns": now.as_nanos(), "what": value});
+        let mut line = json!({"scheduler": self.scheduler, "at_ns": now.as_nanos(), "what": value});
+        if let Some(member) = self.member {
+            line["member"] = json!(member);
+        }
         writeln!(self.out, "{line}")
     }
 }

@@ -53,11 +53,11 @@ impl Comparison {
 }
 
 pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<(), Error> {
-    let device = Device::open(&arguments.drive)?;
+    let device = device(arguments)?;
     let reading =
         Reading { device: arguments.device.clone(), unit: arguments.unit.clone(), ..Reading::default() };
     let workload = workload::open(&arguments.workload, &reading, arguments.open, device.capacity())?;
-    let specs = specs(catalogue, &arguments.schedulers)?;
+    let specs = specs(catalogue, &arguments.schedulers, device.array().is_some())?;
     let options = options(arguments, &device);
     let comparison = Comparison {
         workload: workload.workload.describe(),
@@ -81,13 +81,29 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
 }
 
-fn specs(catalogue: Catalogue, names: &[String]) -> Result<Vec<Spec>, Error> {
+fn device(arguments: &CompareArguments) -> Result<Device, Error> {
+    let drive = Device::open(&arguments.drive)?;
+    match &arguments.array {
+        Some(array) => drive.in_array(array),
+        None => Ok(drive),
+    }
+}
+
+fn specs(catalogue: Catalogue, names: &[String], on_array: bool) -> Result<Vec<Spec>, Error> {
     if names.is_empty() {
-        return Ok(catalogue.all().filter(|listing| !listing.is_split()).map(Spec::of).collect());
+        let fits =
+            catalogue.all().filter(|listing| !listing.is_split() && (on_array || !listing.needs_array()));
+        return Ok(fits.map(Spec::of).collect());
     }
     let spec = |name| {
         let spec = Spec::parse_in(catalogue, name).and_then(Spec::at_the_block);
-        spec.map_err(|error| Error::Usage(error.to_string()))
+        let spec = spec.map_err(|error| Error::Usage(error.to_string()))?;
+        if spec.listing().needs_array() && !on_array {
+            return Err(Error::Usage(format!(
+                "{spec} directs the members of an array; give one with --array, or use stream(...)"
+            )));
+        }
+        Ok(spec)
     };
     names.iter().map(|name: &String| spec(name)).collect()
 }
@@ -159,7 +175,7 @@ fn print(arguments: &CompareArguments, comparison: &Comparison, runs: &[Run]) ->
         let object = json!({
             "schema_version": 1, "dwell": env!("CARGO_PKG_VERSION"), "workload": comparison.workload,
             "drive": comparison.drive, "queue": comparison.queue, "notes": comparison.said,
-            "limit": runs.first().map(|run| &run.limit), "runs": runs,
+            "limit": runs.first().and_then(|run| run.limit.as_ref()), "runs": runs,
         });
         writeln!(out, "{object}")?;
     } else {
@@ -167,6 +183,11 @@ fn print(arguments: &CompareArguments, comparison: &Comparison, runs: &[Run]) ->
         if arguments.processes {
             for run in &ranked {
                 writeln!(out, "\n{}", table::processes(run, 32))?;
+            }
+        }
+        if arguments.members {
+            for run in ranked.iter().filter(|run| !run.measured.members.is_empty()) {
+                writeln!(out, "\n{}", table::members(run))?;
             }
         }
     }

@@ -81,8 +81,8 @@ fn escape(text: &str) -> String {
 fn results(runs: &[&Run]) -> String {
     let best = columns::best(runs);
     let mut html = format!("<div class=scroll><table>{}", row("", "th", &columns::HEADS.map(str::to_owned)));
-    if let Some(run) = runs.first() {
-        html.push_str(&row(" class=limit", "td", &columns::limit(run, best)));
+    if let Some(limit) = runs.first().and_then(|run| columns::limit(run, best)) {
+        html.push_str(&row(" class=limit", "td", &limit));
     }
     for (index, run) in runs.iter().enumerate() {
         let class = if index == 0 { " class=best" } else { "" };

@@ -7,9 +7,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use elevator::array::Coordinator;
 use elevator::queue::{Observer, Options};
 use elevator::{Span, Time};
-use machine::{Limit, Machine, Measured, Setup, Stop, Timeline, fairness};
+use machine::{ArrayMember, ArraySetup, Limit, Machine, Measured, Setup, Stop, Timeline, fairness};
 use schedulers::Spec;
 use serde::Serialize;
 use workloads::Workload;
@@ -45,7 +46,7 @@ pub(crate) struct Run {
     /// Why it could not go on.
     pub(crate) failure: Option<String>,
     #[serde(skip)]
-    pub(crate) limit: Limit,
+    pub(crate) limit: Option<Limit>,
     #[serde(skip)]
     pub(crate) distributions: [Vec<(u64, f64)>; 2],
     #[serde(skip)]
@@ -56,13 +57,10 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// How near it comes to the physical limit; 1 is there.
-    pub(crate) fn of_limit(&self) -> f64 {
-        if self.measured.elapsed_ns == 0 {
-            0.0
-        } else {
-            self.limit.elapsed_ns as f64 / self.measured.elapsed_ns as f64
-        }
+    /// How near it comes to the physical limit, where that is known; 1 is there.
+    pub(crate) fn of_limit(&self) -> Option<f64> {
+        let limit = self.limit.as_ref()?.elapsed_ns;
+        Some(if self.measured.elapsed_ns == 0 { 0.0 } else { limit as f64 / self.measured.elapsed_ns as f64 })
     }
 }
 
@@ -99,30 +97,30 @@ pub(crate) fn run(plan: &Plan<'_>, done: &(dyn Fn(&Run) + Sync)) -> Result<Vec<R
 }
 
 fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {
-    let scheduler = spec.build(&plan.device.environment()).map_err(|e| e.to_string())?;
     let (recorder, timeline) = Timeline::recorder(plan.picture);
     let explanation = Rc::new(RefCell::new(Vec::new()));
-    let explainer =
-        plan.explain.map(|format| Explainer::new(spec.to_string(), format, Shared(Rc::clone(&explanation))));
-    let observer: Box<dyn Observer> = Box::new(((plan.picture > 0).then_some(recorder), explainer));
-    let mut machine = Machine::new(Setup {
-        options: plan.options,
-        scheduler,
-        drive: plan.device.build(),
-        observer: Some(observer),
-    });
+    let mut recorder = (plan.picture > 0).then_some(recorder);
+    // The picture is of one head: an array's first.
+    let mut observer = |member: Option<u32>| -> Option<Box<dyn Observer>> {
+        let explainer = plan
+            .explain
+            .map(|format| Explainer::new(spec.to_string(), member, format, Shared(Rc::clone(&explanation))));
+        Some(Box::new((recorder.take(), explainer)))
+    };
+    let mut machine = machine(plan, spec, &mut observer)?;
     machine.witness();
     plan.workload.start(&mut machine);
     let at = plan.at_most.map_or(Time::MAX, |span| Time::ZERO + span);
     let ended = machine.run(Stop { at, asked: interrupt::requested });
-    let limit = machine.limit().unwrap_or_default();
+    let limit = machine.limit();
     let measured = machine.measured();
     let cut = machine.is_cut();
     let distributions = machine.distributions();
     drop(machine);
+    let alone = limit.as_ref().map(|limit| limit.processes_ns.as_slice()).unwrap_or_default();
     Ok(Run {
         scheduler: spec.to_string(),
-        fairness: fairness(&measured, &limit.processes_ns),
+        fairness: fairness(&measured, alone),
         measured,
         cut,
         failure: ended.err().map(|failure| failure.to_string()),
@@ -131,6 +129,32 @@ fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {
         timeline: Rc::try_unwrap(timeline).map(RefCell::into_inner).unwrap_or_default(),
         explanation: Rc::try_unwrap(explanation).map(RefCell::into_inner).unwrap_or_default(),
     })
+}
+
+/// The machine with its drive or its array; `observer` listens to each queue.
+fn machine(
+    plan: &Plan<'_>,
+    spec: &Spec,
+    observer: &mut dyn FnMut(Option<u32>) -> Option<Box<dyn Observer>>,
+) -> Result<Machine, String> {
+    let Plan { device, options, .. } = *plan;
+    let environment = device.environment();
+    let scheduler = || spec.build(&environment).map_err(|e| e.to_string());
+    let (Some(array), Some(geometry)) = (device.array(), device.geometry()) else {
+        let (scheduler, drive) = (scheduler()?, device.build());
+        return Ok(Machine::new(Setup { options, scheduler, drive, observer: observer(None) }));
+    };
+    let member =
+        |(index, drive)| Ok(ArrayMember { scheduler: scheduler()?, drive, observer: observer(Some(index)) });
+    let members = (0..).zip(device.build_members(array)).map(member).collect::<Result<_, String>>()?;
+    let coordinator = spec.build_coordinator(&environment, array.members).map_err(|e| e.to_string())?;
+    Ok(Machine::with_array(ArraySetup {
+        geometry,
+        failed: array.failed,
+        options,
+        members,
+        coordinator: coordinator.map(|coordinator| coordinator as Box<dyn Coordinator>),
+    }))
 }
 
 /// A buffer that an observer writes to and that outlives it.

@@ -11,7 +11,7 @@ pub(crate) fn table(runs: &[&Run]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(columns::HEADS);
     let best = columns::best(runs);
-    table.add_rows(runs.first().map(|run| columns::limit(run, best)));
+    table.add_rows(runs.first().and_then(|run| columns::limit(run, best)));
     table.add_rows(runs.iter().map(|run| columns::cells(run, best)));
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -35,8 +35,9 @@ pub(crate) fn processes(run: &Run, most: usize) -> String {
         "p99",
         "longest",
     ]);
-    for (process, alone) in run.measured.processes.iter().zip(&run.limit.processes_ns).take(most) {
-        let share = if process.elapsed_ns == 0 { 0.0 } else { *alone as f64 / process.elapsed_ns as f64 };
+    let alone = run.limit.iter().flat_map(|limit| &limit.processes_ns).copied().chain(std::iter::repeat(0));
+    for (process, alone) in run.measured.processes.iter().zip(alone).take(most) {
+        let share = if process.elapsed_ns == 0 { 0.0 } else { alone as f64 / process.elapsed_ns as f64 };
         let mut cells = vec![
             process.name.clone(),
             bytes(process.bytes),
@@ -59,4 +60,33 @@ pub(crate) fn processes(run: &Run, most: usize) -> String {
     let left_out = run.measured.processes.len().saturating_sub(most);
     let note = if left_out > 0 { format!("\n(and {left_out} more)") } else { String::new() };
     format!("{}\n{table}{note}", run.scheduler)
+}
+
+/// What each member of an array did under one scheduler.
+pub(crate) fn members(run: &Run) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
+        "member",
+        "requests",
+        "bytes",
+        "busy",
+        "waited",
+        "seeks",
+        "head travel",
+    ]);
+    for (index, member) in run.measured.members.iter().enumerate() {
+        table.add_row([
+            index.to_string(),
+            member.dispatched.to_string(),
+            bytes(member.bytes),
+            time(member.busy_ns),
+            time(member.waits.total_ns),
+            member.seeks.to_string(),
+            bytes(member.head_travel_sectors.saturating_mul(512)),
+        ]);
+    }
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    format!("{}\n{table}", run.scheduler)
 }
