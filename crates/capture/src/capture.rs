@@ -12,7 +12,7 @@ use crate::source::{Counts, Options, Source, Way};
 
 /// Looks at a device as long as it lives.
 pub struct Capture {
-    source: Box<dyn Source>,
+    source: Box<dyn Source + Send>,
     notes: Vec<String>,
 }
 

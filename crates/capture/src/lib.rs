@@ -27,6 +27,7 @@
 //! | `event` | what is reported |
 //! | `source` | the trait of what reports, so that a test can be one ([`Fake`]) |
 //! | `topology` | which queue schedules what a device is asked |
+//! | `issuers` | whose a kernel worker's request is |
 //! | `recorder` | recordings |
 //! | `bpf` | by a BPF program (`bpf/`, GPL-2.0-only), without copying through files |
 
@@ -35,6 +36,7 @@ mod capture;
 mod error;
 mod event;
 mod fake;
+mod issuers;
 mod manners;
 mod recorder;
 mod source;
@@ -44,6 +46,7 @@ pub use capture::Capture;
 pub use error::Error;
 pub use event::{Arrival, Batch, Completed, Name};
 pub use fake::Fake;
+pub use issuers::{Issuer, Issuers};
 pub use manners::{now, step_back};
 pub use recorder::Recorder;
 pub use source::{Counts, Options, Source, Way};

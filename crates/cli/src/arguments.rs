@@ -263,6 +263,9 @@ pub(crate) struct ServeArguments {
     /// Attach as a loop device through FUSE; needs root
     #[arg(long)]
     pub(crate) attach: bool,
+    /// How requests that come through the attached device are told apart by their processes; default: not at all
+    #[arg(long, value_enum, value_name = "WAY", requires = "attach")]
+    pub(crate) identify: Option<IdentifyBy>,
     /// Serve the NBD protocol at unix:PATH or ADDRESS:PORT; may be given several times
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) nbd: Vec<String>,
@@ -281,6 +284,13 @@ pub(crate) struct ServeArguments {
     /// Print the report at the end as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// How processes are told apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum IdentifyBy {
+    /// A BPF program sees who asks the loop device
+    Bpf,
 }
 
 /// A served device.

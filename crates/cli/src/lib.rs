@@ -11,6 +11,7 @@ mod drives;
 mod duel;
 mod error;
 mod format;
+mod identity;
 mod interrupt;
 mod live;
 mod record;

@@ -14,10 +14,11 @@ use server::control::SchedulerFactory;
 use server::nbd::TlsFiles;
 use server::{AttachOptions, Configuration, NbdOptions, Report, ServeError, TimesSummary};
 
-use crate::arguments::ServeArguments;
+use crate::arguments::{IdentifyBy, ServeArguments};
 use crate::device::Device;
 use crate::error::Error;
 use crate::format::{bytes, time};
+use crate::identity;
 
 pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<(), Error> {
     let configuration = configuration(arguments, catalogue)?;
@@ -74,6 +75,7 @@ fn configuration(arguments: &ServeArguments, catalogue: Catalogue) -> Result<Con
     configuration.poll = span("--poll", &arguments.poll)?;
     configuration.control.clone_from(&arguments.control);
     configuration.attach = arguments.attach.then(AttachOptions::default);
+    configuration.identify = arguments.identify.map(|IdentifyBy::Bpf| identity::by_bpf());
     configuration.nbd = nbd(arguments)?;
     Ok(configuration)
 }

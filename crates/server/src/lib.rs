@@ -15,6 +15,7 @@
 //! | `device` | the queue, the back end, and operations on their way |
 //! | `thread` | the loop around it |
 //! | `front`, `nbd`, `fuse`, `attach` | the ways in |
+//! | `identity` | who asks, where the way in does not show it |
 //! | `backend` | where the data is |
 //! | `control` | live control |
 //! | `statistics`, `log` | what is measured and told |
@@ -31,6 +32,7 @@ mod error;
 pub mod front;
 mod fuse;
 mod guard;
+mod identity;
 mod log;
 mod loop_device;
 pub mod nbd;
@@ -45,6 +47,7 @@ pub use buffer::{Buffer, Pool};
 pub use clock::Clock;
 pub use device::{Answer, Ask, Device, News, Woken};
 pub use error::ServeError;
+pub use identity::{Identify, IdentifyFactory};
 pub use loop_device::{Lifetime, LoopDevice, QueueSettings};
 pub use nbd::{Nbd, NbdOptions};
 pub use poller::Interest;

@@ -20,6 +20,7 @@ use crate::control::{Line, Order, Orders, SchedulerFactory, Snapshot, Socket, st
 use crate::device::Device;
 use crate::front::FrontEnd;
 use crate::fuse::Fuse;
+use crate::identity::{IdentifyFactory, Identity};
 use crate::nbd::{Nbd, NbdOptions};
 use crate::poller::Bell;
 use crate::realtime::{self, Punctuality};
@@ -48,6 +49,8 @@ pub struct Configuration {
     pub nbd: Option<NbdOptions>,
     /// The FUSE front end and its loop device, if they are wanted.
     pub attach: Option<AttachOptions>,
+    /// Tells who issues what comes through the attached device; without it nobody is known there.
+    pub identify: Option<IdentifyFactory>,
     /// The control socket.
     pub control: Option<PathBuf>,
     /// How punctual an emulated drive shall be; other back ends answer when they can.
@@ -75,6 +78,7 @@ impl Configuration {
             speed: 1,
             nbd: None,
             attach: None,
+            identify: None,
             control: None,
             punctuality: Punctuality::default(),
             poll: Duration::ZERO,
@@ -173,10 +177,17 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
         fronts.push(Box::new(Nbd::new(options)?));
     }
     let mut attachment = None;
+    let (identify, identity) = match configuration.identify.take() {
+        Some(make) => {
+            let (sender, receiver) = channel();
+            (Some((make, sender)), Identity::Awaited(receiver))
+        }
+        None => (None, Identity::Unknown),
+    };
     if let Some(options) = &configuration.attach {
         let (mount, connection) = Attachment::mount(options)?;
         attachment = Some(mount);
-        fronts.push(Box::new(Fuse::new(connection)));
+        fronts.push(Box::new(Fuse::new(connection, identity)));
     }
     let (orders, heard) = channel();
     let (stop, stops) = channel();
@@ -214,7 +225,12 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
         _control: control,
     };
     if let Some(attachment) = &mut server.attachment {
-        server.attached = Some(attachment.attach(&geometry)?);
+        let path = attachment.attach(&geometry)?;
+        if let Some((make, sender)) = identify {
+            // Whoever does not listen has ended, which is told elsewhere.
+            let _ = sender.send(make(&path)?);
+        }
+        server.attached = Some(path);
     }
     Ok(server)
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use elevator::{Flags, Op, SECTOR_BYTES, Sector, Sectors};
+use elevator::{Op, SECTOR_BYTES, Sector, Sectors};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 
 use super::protocol::{self, OUT_HEADER, Operation, PREFIX};
@@ -11,6 +11,7 @@ use crate::backend::Payload;
 use crate::buffer::{Buffer, LARGEST};
 use crate::device::{Answer, Ask};
 use crate::front::{Client, FrontEnd, Host};
+use crate::identity::Identity;
 use crate::poller::Interest;
 
 /// Number of the connection among what this front end watches.
@@ -53,13 +54,15 @@ pub(crate) struct Fuse {
     /// Where the next request is received.
     receive: Option<Buffer>,
     initialised: bool,
+    /// The kernel shows its own workers only.
+    identity: Identity,
     /// The kernel has let go.
     ended: bool,
     stopped: bool,
 }
 
 impl Fuse {
-    pub(crate) fn new(connection: OwnedFd) -> Self {
+    pub(crate) fn new(connection: OwnedFd, identity: Identity) -> Self {
         Self {
             connection,
             bytes: 0,
@@ -69,6 +72,7 @@ impl Fuse {
             free: Vec::new(),
             receive: None,
             initialised: false,
+            identity,
             ended: false,
             stopped: false,
         }
@@ -209,15 +213,9 @@ impl Fuse {
                 self.pending.len() as u32 - 1
             }
         };
-        let ask = Ask {
-            cookie: u64::from(index),
-            op,
-            start: Sector(offset / SECTOR_BYTES),
-            sectors: Sectors((bytes / SECTOR_BYTES) as u32),
-            flags: Flags::default(),
-            process: None,
-            payload,
-        };
+        let (start, sectors) = (Sector(offset / SECTOR_BYTES), Sectors((bytes / SECTOR_BYTES) as u32));
+        let (process, flags) = self.identity.issuer(op, start, sectors);
+        let ask = Ask { cookie: u64::from(index), op, start, sectors, flags, process, payload };
         // The kernel bounds what it has under way; nobody here can be put to sleep.
         let _ = host.submit(ask);
     }
@@ -251,8 +249,11 @@ impl FrontEnd for Fuse {
     fn ready(&mut self, _number: u32, host: &mut Host<'_>) {
         for _ in 0..TURN {
             if self.ended || !self.receive(host) {
-                return;
+                break;
             }
+        }
+        while let Some(process) = self.identity.exited() {
+            host.exited(process);
         }
     }
 

@@ -1,0 +1,203 @@
+//! Who issued what a kernel worker hands on.
+//!
+//! A loop device has its requests carried out by workers, so that its file's server sees theirs alone. But each
+//! submission was reported when its issuer made it, before a worker could take it up; so when a worker's request comes,
+//! its issuer's report is there, and joins it by place and kind. What does not join for certain stays unknown: no report,
+//! reports that do not reach from its first sector to its last, or reports of several issuers that overlap it.
+
+use std::time::Duration;
+
+use elevator::{Flags, Op, Process, Sector, Sectors, Span, Time};
+
+use crate::error::Error;
+use crate::event::{Arrival, Batch, Completed};
+use crate::source::Source;
+
+/// Submissions that may be under way; more are not, and their completions were lost.
+const UNDER_WAY_MAX: usize = 4096;
+/// How often it is asked whether reports were lost.
+const CHECK_EVERY: Span = Span::from_secs(1);
+
+/// The submissions of a device that are under way, to ask for issuers.
+pub struct Issuers<S> {
+    source: S,
+    batch: Batch,
+    under_way: Vec<Arrival>,
+    exited: Vec<Process>,
+    checked: Time,
+    lost: u64,
+}
+
+/// An issuer, and what it said of its request. Of several submissions' flags, `meta` is any's, the others are all's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Issuer {
+    /// The task.
+    pub process: Process,
+    /// `sync`, `meta` and `ahead`; the others are false, as the worker's own requests do what they ask.
+    pub flags: Flags,
+}
+
+impl<S: Source> Issuers<S> {
+    /// From a source that reports completions, all submissions, and best also exits.
+    pub const fn new(source: S) -> Self {
+        Self {
+            source,
+            batch: Batch { arrivals: Vec::new(), completed: Vec::new(), exited: Vec::new() },
+            under_way: Vec::new(),
+            exited: Vec::new(),
+            checked: Time::ZERO,
+            lost: 0,
+        }
+    }
+
+    /// Hears what was reported until now. To be called when a request has come and before its issuer is asked for.
+    ///
+    /// # Errors
+    /// The source's.
+    pub fn hear(&mut self) -> Result<(), Error> {
+        self.batch.clear();
+        self.source.take(&mut self.batch, Duration::ZERO)?;
+        let Self { batch, under_way, exited, .. } = self;
+        under_way.extend(batch.arrivals.iter().filter(|arrival| arrival.op != Op::Flush));
+        batch.completed.iter().for_each(|completed| forget(under_way, completed));
+        exited.append(&mut batch.exited);
+        self.check()
+    }
+
+    /// A lost completion would leave a submission behind that somebody else's request could join: then all are forgotten,
+    /// and those under way stay unknown.
+    fn check(&mut self) -> Result<(), Error> {
+        let now = self.under_way.last().map_or(self.checked, |arrival| arrival.at);
+        if now.since(self.checked) >= CHECK_EVERY || self.under_way.len() > UNDER_WAY_MAX {
+            self.checked = now;
+            let counts = self.source.counts()?;
+            let missing = counts.lost + counts.skipped;
+            if missing != self.lost || self.under_way.len() > UNDER_WAY_MAX {
+                self.lost = missing;
+                self.under_way.clear();
+            }
+        }
+        Ok(())
+    }
+
+    /// Who issued a request that has come; `None` if that is not certain.
+    #[must_use]
+    pub fn issuer(&self, op: Op, start: Sector, sectors: Sectors) -> Option<Issuer> {
+        let end = start + sectors;
+        let (mut first, mut last) = (false, false);
+        let mut issuer: Option<Issuer> = None;
+        for arrival in self.under_way.iter().filter(|arrival| arrival.op == op) {
+            let arrival_end = arrival.start + arrival.sectors;
+            if arrival.start >= end || arrival_end <= start {
+                continue;
+            }
+            first |= arrival.start <= start;
+            last |= arrival_end >= end;
+            let (process, flags) = (arrival.process?, arrival.flags);
+            let said = Flags { sync: flags.sync, meta: flags.meta, ahead: flags.ahead, ..Flags::default() };
+            issuer = match issuer {
+                None => Some(Issuer { process, flags: said }),
+                Some(known) if known.process == process => {
+                    Some(Issuer { process, flags: both(known.flags, said) })
+                }
+                Some(_) => return None,
+            };
+        }
+        issuer.filter(|_| first && last)
+    }
+
+    /// A task that had submitted something and is gone.
+    pub fn exited(&mut self) -> Option<Process> {
+        self.exited.pop()
+    }
+}
+
+const fn both(one: Flags, other: Flags) -> Flags {
+    Flags {
+        sync: one.sync && other.sync,
+        meta: one.meta || other.meta,
+        ahead: one.ahead && other.ahead,
+        fua: false,
+        preflush: false,
+    }
+}
+
+/// One that came back can issue nothing any more.
+fn forget(under_way: &mut Vec<Arrival>, completed: &Completed) {
+    if let Some(index) = under_way.iter().position(|arrival| *arrival == completed.arrival) {
+        under_way.remove(index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Name;
+    use crate::fake::Fake;
+
+    fn arrival(task: u32, start: u64, sectors: u32) -> Arrival {
+        Arrival {
+            at: Time::from_nanos(start + 1),
+            op: Op::Read,
+            start: Sector(start),
+            sectors: Sectors(sectors),
+            flags: Flags { ahead: true, ..Flags::default() },
+            priority: None,
+            process: Some(Process::single(task)),
+            name: Name::default(),
+        }
+    }
+
+    fn issuers(batches: impl IntoIterator<Item = Batch>) -> Issuers<Fake> {
+        Issuers::new(Fake::new(batches))
+    }
+
+    fn task(issuers: &Issuers<Fake>, start: u64, sectors: u32) -> Option<u32> {
+        issuers.issuer(Op::Read, Sector(start), Sectors(sectors)).map(|issuer| issuer.process.task)
+    }
+
+    #[test]
+    fn a_request_joins_the_submissions_that_it_was_merged_of_or_is_a_part_of() {
+        let arrivals = vec![arrival(1, 0, 8), arrival(1, 8, 8), arrival(2, 16, 256)];
+        let mut issuers = issuers([Batch { arrivals, ..Batch::default() }]);
+        issuers.hear().unwrap();
+        assert_eq!(task(&issuers, 0, 16), Some(1), "merged");
+        assert_eq!((task(&issuers, 16, 128), task(&issuers, 144, 128)), (Some(2), Some(2)), "split");
+        assert!(issuers.issuer(Op::Read, Sector(0), Sectors(8)).unwrap().flags.ahead);
+    }
+
+    #[test]
+    fn what_is_not_certain_stays_unknown() {
+        let arrivals = vec![arrival(1, 0, 8), arrival(2, 8, 8), arrival(3, 100, 8)];
+        let mut issuers = issuers([Batch { arrivals, ..Batch::default() }]);
+        assert_eq!(task(&issuers, 0, 8), None, "nothing was heard");
+        issuers.hear().unwrap();
+        assert_eq!(task(&issuers, 0, 16), None, "of two");
+        assert_eq!(task(&issuers, 96, 12), None, "begins before what is known");
+        assert_eq!(task(&issuers, 100, 16), None, "ends behind what is known");
+        assert_eq!(issuers.issuer(Op::Write, Sector(0), Sectors(8)), None, "of another kind");
+    }
+
+    #[test]
+    fn what_came_back_joins_nothing_any_more() {
+        let (old, new) = (arrival(1, 0, 8), arrival(2, 0, 8));
+        let done = Completed { arrival: old, at: Time::from_nanos(50), failed: false };
+        let first = Batch { arrivals: vec![old], ..Batch::default() };
+        let then = Batch { arrivals: vec![new], completed: vec![done], exited: vec![Process::single(1)] };
+        let mut issuers = issuers([first, then]);
+        issuers.hear().unwrap();
+        assert_eq!(task(&issuers, 0, 8), Some(1));
+        issuers.hear().unwrap();
+        assert_eq!(task(&issuers, 0, 8), Some(2));
+        assert_eq!((issuers.exited(), issuers.exited()), (Some(Process::single(1)), None));
+    }
+
+    #[test]
+    fn after_a_loss_everything_under_way_is_unknown() {
+        let late = Arrival { at: Time::ZERO + Span::from_secs(2), ..arrival(1, 0, 8) };
+        let batches = [Batch { arrivals: vec![late], ..Batch::default() }];
+        let mut issuers = Issuers::new(Fake::new(batches).missing(0, 1));
+        issuers.hear().unwrap();
+        assert_eq!(task(&issuers, 0, 8), None);
+    }
+}

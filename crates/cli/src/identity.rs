@@ -1,0 +1,42 @@
+//! `dwell serve --identify`: whose the requests are that a loop device's workers hand on.
+
+use std::path::Path;
+
+use capture::{Capture, Issuers, Options, Way};
+use elevator::{Flags, Op, Process, Sector, Sectors};
+use server::{Identify, IdentifyFactory, ServeError};
+
+/// By a BPF program on the attached device.
+pub(crate) fn by_bpf() -> IdentifyFactory {
+    Box::new(|device: &Path| {
+        let options = Options {
+            completions: true,
+            exits: true,
+            rate_max: None,
+            way: Some(Way::Bpf),
+            ..Options::default()
+        };
+        let capture = Capture::open(device, &options)
+            .map_err(|error| ServeError::Configuration(format!("--identify bpf: {error}")))?;
+        Ok(Box::new(Joined(Some(Issuers::new(capture)))))
+    })
+}
+
+/// Becomes nothing when it fails: then nobody is known, and that is said once.
+struct Joined(Option<Issuers<Capture>>);
+
+impl Identify for Joined {
+    fn issuer(&mut self, op: Op, start: Sector, sectors: Sectors) -> Option<(Process, Flags)> {
+        let issuers = self.0.as_mut()?;
+        if let Err(error) = issuers.hear() {
+            eprintln!("--identify bpf: {error}; from now on processes are unknown");
+            self.0 = None;
+            return None;
+        }
+        issuers.issuer(op, start, sectors).map(|issuer| (issuer.process, issuer.flags))
+    }
+
+    fn exited(&mut self) -> Option<Process> {
+        self.0.as_mut()?.exited()
+    }
+}
