@@ -8,6 +8,7 @@ pub mod catalogue;
 pub mod curve;
 mod description;
 pub mod disksim;
+mod divisor;
 mod drive;
 mod layout;
 mod limit;

@@ -8,6 +8,7 @@
 //! *Sources.* Ruemmler and Wilkes, "An introduction to disk drive modeling", 1994 (seek equation); Lee and Katz, "An
 //! analytic performance model of disk arrays", 1993 (three-point curve); DiskSim 4.0 reference manual.
 
+use crate::divisor::Divisor;
 use crate::layout::Turn;
 use crate::parameters::{AccessTime, HplSeek, MechanicsParameters, SeekCurve, SeekPoint};
 
@@ -28,7 +29,7 @@ pub(crate) struct Mechanics {
     /// May be negative.
     write_settle: i64,
     head_switch: Picos,
-    period: Picos,
+    period: Divisor,
 }
 
 /// Why mechanics are impossible.
@@ -68,13 +69,13 @@ impl Mechanics {
             seeks: seek_table(&p.seek, cylinders)?,
             write_settle: (p.write_settle_ms * 1e9) as i64,
             head_switch: picos(p.head_switch_ms),
-            period: picos(1000.0 / (p.revolutions_per_minute / 60.0)),
+            period: Divisor::new(picos(1000.0 / (p.revolutions_per_minute / 60.0))),
         })
     }
 
     /// One revolution.
     pub(crate) fn period(&self) -> Picos {
-        self.period
+        self.period.get()
     }
 
     /// From one track to another: the arm and the head switch beside it, then, for a write, settling.
@@ -92,20 +93,21 @@ impl Mechanics {
     pub(crate) fn latency(&self, from: Turn, to: Turn) -> Picos {
         match self.access {
             AccessTime::SeekAndRotation => self.time_of(to.wrapping_sub(from)),
-            AccessTime::AverageRotation => self.period >> 1,
+            AccessTime::AverageRotation => self.period() >> 1,
             AccessTime::Constant(_) => 0,
         }
     }
 
     /// The time to turn by an angle.
     pub(crate) fn time_of(&self, angle: Turn) -> Picos {
-        ((u64::from(angle) >> 12) * self.period) >> 20
+        ((u64::from(angle) >> 12) * self.period()) >> 20
     }
 
     /// The angle turned in a time.
     pub(crate) fn turned(&self, time: Picos) -> Turn {
-        let rest = time % self.period;
-        (((rest << 24) / self.period) << 8) as Turn
+        let (_, rest) = self.period.divide(time);
+        let (part, _) = self.period.divide(rest << 24);
+        (part << 8) as Turn
     }
 }
 
