@@ -12,10 +12,12 @@
 //! *Sources.* DiskSim 4.0 reference manual, "Disk layout"; behaviour of its diskmodel library.
 
 mod slips;
+mod tracks;
 mod zone;
 
 use std::cell::Cell;
 
+use tracks::{Track, Tracks};
 use zone::Zone;
 
 use crate::parameters::{Angle, LayoutParameters, Mapping, Sparing, ZoneParameters};
@@ -26,11 +28,12 @@ pub(crate) type Turn = u32;
 /// A drive's layout.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
+    surfaces: u32,
+    mapping: Mapping,
     zones: Vec<Band>,
-    /// In order of sectors; behind the last one stands one that only says where it ends.
-    tracks: Vec<Track>,
-    /// The track that was asked for last.
-    recent: Cell<u32>,
+    tracks: Tracks,
+    /// The track that was asked for last, and its zone.
+    recent: Cell<(u32, u16)>,
     /// Sectors that were moved, in order, and to where.
     remapped: Vec<(u64, Spot)>,
     capacity: u64,
@@ -43,6 +46,7 @@ struct Band {
     first_sector: u64,
     first_track: u32,
     tracks: u32,
+    first_cylinder: u32,
     /// Tracks a sector of data, in units of 2^-64: what guesses a sector's track.
     density: u64,
     per_track: u32,
@@ -50,22 +54,6 @@ struct Band {
     width: Turn,
     /// What is left of a revolution after all sectors.
     rest: Turn,
-}
-
-/// A track that holds data.
-#[derive(Clone, Copy, Debug)]
-struct Track {
-    /// Its first sector.
-    first: u64,
-    cylinder: u32,
-    /// Angle of its physical sector 0.
-    angle: Turn,
-    head: u16,
-    zone: u16,
-    /// Physical sector of its first sector of data.
-    offset: u16,
-    /// Has slips in its middle.
-    broken: bool,
 }
 
 /// A physical sector.
@@ -124,17 +112,21 @@ impl Layout {
     pub(crate) fn new(p: &LayoutParameters) -> Result<Self, LayoutError> {
         check(p)?;
         let mut layout = Self {
+            surfaces: p.surfaces,
+            mapping: p.mapping,
             zones: Vec::new(),
-            tracks: Vec::new(),
-            recent: Cell::new(0),
+            tracks: Tracks::default(),
+            recent: Cell::default(),
             remapped: Vec::new(),
             capacity: 0,
         };
         for (i, zone) in p.zones.iter().enumerate() {
             layout.add_zone(p, zone, i)?;
         }
-        let Some(&last) = layout.tracks.last() else { return Err(LayoutError::Empty) };
-        layout.tracks.push(Track { first: layout.capacity, ..last });
+        layout.tracks.end(layout.capacity);
+        if layout.capacity == 0 {
+            return Err(LayoutError::Empty);
+        }
         layout.remapped.sort_unstable_by_key(|&(sector, _)| sector);
         Ok(layout)
     }
@@ -148,11 +140,12 @@ impl Layout {
         }
         let width = ((1_u64 << 32) / zone.per_track).min(u64::from(Turn::MAX)) as Turn;
         let rest = ((1_u64 << 32) % zone.per_track) as Turn;
-        let first_track = self.tracks.len() as u32;
+        let first_track = self.tracks.pushed();
         let band = Band {
             first_sector: self.capacity,
             first_track,
             tracks: 0,
+            first_cylinder: z.first_cylinder,
             density: 0,
             per_track: z.sectors_per_track,
             width,
@@ -160,32 +153,30 @@ impl Layout {
             zone,
         };
         let number = self.zones.len() as u16;
-        self.add_tracks(p, z, &band, number);
+        self.add_tracks(p, z, &band);
         self.add_remapped(p, z, &band, number);
         self.capacity += band.zone.capacity;
-        let tracks = self.tracks.len() as u32 - first_track;
+        let tracks = self.tracks.pushed() - first_track;
         let density = (u128::from(tracks) << 64) / u128::from(band.zone.capacity.max(1));
         self.zones.push(Band { tracks, density: density.min(u128::from(u64::MAX)) as u64, ..band });
         Ok(())
     }
 
-    fn add_tracks(&mut self, p: &LayoutParameters, z: &ZoneParameters, band: &Band, number: u16) {
+    fn add_tracks(&mut self, p: &LayoutParameters, z: &ZoneParameters, band: &Band) {
         let tracks = u64::from(z.last_cylinder - z.first_cylinder + 1) * u64::from(p.surfaces);
-        for index in 0..tracks {
-            let place = index * band.zone.per_track;
+        for physical in 0..tracks {
+            let place = physical * band.zone.per_track;
             let (first, end) = (band.zone.rank(place), band.zone.rank(place + band.zone.per_track));
             if first == end {
                 continue;
             }
-            let at = Skews { p, z, band }.track(index);
             let (from, last) = (band.zone.place(first), band.zone.place(end - 1));
-            self.tracks.push(Track {
-                first: band.first_sector + first,
-                offset: (from - place) as u16,
-                broken: last - from != end - 1 - first,
-                zone: number,
-                ..at
-            });
+            let offset = (from - place) as u16;
+            let broken = last - from != end - 1 - first;
+            let number = self.tracks.pushed() - band.first_track;
+            let plain = u64::from(number) == physical && offset == 0 && !broken;
+            let (first, angle) = (band.first_sector + first, Skews { p, z, band }.angle(physical));
+            self.tracks.push(Track { first, angle, physical: physical as u32, offset, broken }, plain);
         }
     }
 
@@ -195,9 +186,9 @@ impl Layout {
             if rank >= band.zone.capacity || band.zone.place(rank) != from {
                 continue;
             }
-            let track = Skews { p, z, band }.track(to / band.zone.per_track);
-            let sector = (to % band.zone.per_track) as u32;
-            let spot = band.spot(&Track { zone: number, ..track }, sector);
+            let physical = to / band.zone.per_track;
+            let angle = Skews { p, z, band }.angle(physical);
+            let spot = self.spot(number, band, (physical as u32, angle), (to % band.zone.per_track) as u32);
             self.remapped.push((band.first_sector + rank, spot));
         }
     }
@@ -209,16 +200,26 @@ impl Layout {
 
     /// A sector's place and what follows it on its track. `sector` must be less than the capacity.
     pub(crate) fn stretch(&self, sector: u64) -> Stretch {
-        let index = self.track_of(sector);
-        let (track, track_end) = (&self.tracks[index], self.tracks[index + 1].first);
-        let band = &self.zones[usize::from(track.zone)];
+        let (index, zone) = self.track_of(sector);
+        let band = &self.zones[usize::from(zone)];
+        let track = self.tracks.get(index, index as u32 - band.first_track);
+        let track_end = self.tracks.first(index + 1);
         let on_track = if track.broken {
             (band.zone.place(sector - band.first_sector) % band.zone.per_track) as u32
         } else {
             u32::from(track.offset) + (sector - track.first) as u32
         };
-        let plain = Stretch { spot: band.spot(track, on_track), end: track_end, track_end };
+        let spot = self.spot(zone, band, (track.physical, track.angle), on_track);
+        let plain = Stretch { spot, end: track_end, track_end };
         if self.remapped.is_empty() { plain } else { self.regard_remapped(sector, plain) }
+    }
+
+    /// A sector of a track that is given by its number in the zone and its angle.
+    fn spot(&self, zone: u16, band: &Band, (physical, angle): (u32, Turn), sector: u32) -> Spot {
+        let (row, surface) = (physical / self.surfaces, physical % self.surfaces);
+        let cylinder = band.first_cylinder + row;
+        let head = head(self.mapping, self.surfaces, surface, row, cylinder) as u16;
+        Spot { cylinder, head, zone, angle: advance(angle, u64::from(sector), band.width, band.rest), sector }
     }
 
     /// A moved sector is reached by itself; one before it ends the stretch.
@@ -233,13 +234,13 @@ impl Layout {
 
     /// The track's first sector and the sector behind its last.
     pub(crate) fn track(&self, sector: u64) -> (u64, u64) {
-        let index = self.track_of(sector);
-        (self.tracks[index].first, self.tracks[index + 1].first)
+        let (index, _) = self.track_of(sector);
+        (self.tracks.first(index), self.tracks.first(index + 1))
     }
 
     /// Sectors on the track of this sector, those without data included.
     pub(crate) fn per_track(&self, sector: u64) -> u32 {
-        self.zones[usize::from(self.tracks[self.track_of(sector)].zone)].per_track
+        self.zones[self.zone_of(sector)].per_track
     }
 
     /// Width of a sector in a zone.
@@ -247,48 +248,50 @@ impl Layout {
         self.zones[usize::from(zone)].width
     }
 
-    fn track_of(&self, sector: u64) -> usize {
-        let recent = self.recent.get() as usize;
-        if self.tracks[recent].first <= sector && sector < self.tracks[recent + 1].first {
-            return recent;
+    /// The track and the zone of a sector.
+    fn track_of(&self, sector: u64) -> (usize, u16) {
+        let (recent, zone) = self.recent.get();
+        let index = recent as usize;
+        if self.tracks.first(index) <= sector && sector < self.tracks.first(index + 1) {
+            return (index, zone);
         }
-        let index = self.search(sector);
-        self.recent.set(index as u32);
-        index
+        let zone = self.zone_of(sector);
+        let index = self.find(sector, &self.zones[zone]);
+        self.recent.set((index as u32, zone as u16));
+        (index, zone as u16)
     }
 
-    fn search(&self, sector: u64) -> usize {
-        // Counted, not searched: the processor cannot guess where a search among so few would go.
-        let zone = self.zones[1..].iter().filter(|band| band.first_sector <= sector).count();
-        let band = &self.zones[zone];
+    /// Counted, not searched: the processor cannot guess where a search among so few would go.
+    fn zone_of(&self, sector: u64) -> usize {
+        self.zones[1..].iter().filter(|band| band.first_sector <= sector).count()
+    }
+
+    fn find(&self, sector: u64, band: &Band) -> usize {
         let guess = (u128::from(sector - band.first_sector) * u128::from(band.density)) >> 64;
         let mut index =
             band.first_track as usize + (guess as usize).min(band.tracks.saturating_sub(1) as usize);
         // Slips and spares shift the guess by a track or two; a zone that bunches them gets the search.
         for _ in 0..4 {
-            if self.tracks[index].first > sector {
+            if self.tracks.first(index) > sector {
                 index -= 1;
-            } else if self.tracks[index + 1].first <= sector {
+            } else if self.tracks.first(index + 1) <= sector {
                 index += 1;
             } else {
                 return index;
             }
         }
-        let after = self.tracks.partition_point(|track| track.first <= sector);
-        after.saturating_sub(1).min(self.tracks.len() - 2)
+        self.tracks.search(sector)
     }
 }
 
-impl Band {
-    fn spot(&self, track: &Track, sector: u32) -> Spot {
-        Spot {
-            cylinder: track.cylinder,
-            head: track.head,
-            zone: track.zone,
-            angle: advance(track.angle, u64::from(sector), self.width, self.rest),
-            sector,
-        }
-    }
+/// The head of the `surface`-th track of a cylinder, which is the `row`-th of its zone.
+fn head(mapping: Mapping, surfaces: u32, surface: u32, row: u32, cylinder: u32) -> u32 {
+    let down = match mapping {
+        Mapping::Cylinder => false,
+        Mapping::SerpentineByZone => row % 2 == 1,
+        Mapping::Serpentine => cylinder % 2 == 1,
+    };
+    if down { surfaces - 1 - surface } else { surface }
 }
 
 /// `start + times * step`, with `rest` added for each time that passes zero.
@@ -305,23 +308,13 @@ struct Skews<'a> {
 }
 
 impl Skews<'_> {
-    /// The `index`-th track of the zone in order of sectors.
-    fn track(&self, index: u64) -> Track {
-        let surfaces = u64::from(self.p.surfaces);
-        let (row, surface) = (index / surfaces, index % surfaces);
-        let cylinder = self.z.first_cylinder + row as u32;
-        let down = match self.p.mapping {
-            Mapping::Cylinder => false,
-            Mapping::SerpentineByZone => row % 2 == 1,
-            Mapping::Serpentine => cylinder % 2 == 1,
-        };
-        let head = if down { surfaces - 1 - surface } else { surface };
-        let angle = self.angle(row, surface, head);
-        Track { first: 0, cylinder, angle, head: head as u16, zone: 0, offset: 0, broken: false }
-    }
-
-    fn angle(&self, row: u64, surface: u64, head: u64) -> Turn {
+    /// Where the zone's track of that number, in order of sectors, begins.
+    fn angle(&self, physical: u64) -> Turn {
         let Self { p, z, band } = self;
+        let surfaces = u64::from(p.surfaces);
+        let (row, surface) = (physical / surfaces, physical % surfaces);
+        let cylinder = z.first_cylinder + row as u32;
+        let head = u64::from(head(p.mapping, p.surfaces, surface as u32, row as u32, cylinder));
         let switches = surface + (u64::from(p.surfaces) - 1) * row;
         let angle = self.turn(z.offset);
         let angle = advance(angle, switches, self.turn(z.track_skew), band.rest);
