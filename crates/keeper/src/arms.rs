@@ -1,0 +1,300 @@
+//! What there is to choose from: a queue's schedulers, with settings of theirs if asked for, or a Dwell device's policies.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use server::control::Client;
+
+use crate::error::Error;
+use crate::queue::{QueueSettings, SETTINGS};
+
+/// Schedulers by name, one of which is in use.
+pub trait Arms {
+    /// Their names, which never change.
+    fn names(&self) -> &[String];
+
+    /// The one in use, by its name as an arm where it is one.
+    ///
+    /// # Errors
+    /// The device is gone, or does not say.
+    fn current(&mut self) -> Result<String, Error>;
+
+    /// Another one, by its place in [`names`](Self::names); how long the switch took.
+    ///
+    /// # Errors
+    /// The device is gone, or refuses.
+    fn switch(&mut self, arm: usize) -> Result<Duration, Error>;
+
+    /// The line that would set it by hand, and one that keeps it so, if there is any.
+    fn by_hand(&self, arm: &str) -> (String, Option<String>);
+}
+
+/// A scheduler of the kernel, with settings: `bfq{slice_idle=0, nr_requests=64}`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Arm {
+    scheduler: String,
+    settings: Vec<(String, String)>,
+}
+
+impl Arm {
+    fn parse(text: &str) -> Result<Self, Error> {
+        let wrong = || Error::Usage(format!("'{text}' is no arm; write bfq, or bfq{{slice_idle=0}}"));
+        let (scheduler, settings) = match text.split_once('{') {
+            None => (text, ""),
+            Some((scheduler, rest)) => (scheduler, rest.strip_suffix('}').ok_or_else(wrong)?),
+        };
+        let setting = |part: &str| {
+            let (name, value) = part.split_once('=').ok_or_else(wrong)?;
+            let (name, value) = (name.trim(), value.trim());
+            // A name becomes a file name.
+            let plain =
+                |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+            if name.is_empty() || !plain(name) || name == "scheduler" {
+                Err(wrong())
+            } else {
+                Ok((name.to_owned(), value.to_owned()))
+            }
+        };
+        let parts = settings.split(',').filter(|part| !part.trim().is_empty());
+        Ok(Self {
+            scheduler: scheduler.trim().to_owned(),
+            settings: parts.map(setting).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// Where a setting of an arm is: of the queue, or of its scheduler.
+fn place(setting: &str) -> String {
+    if SETTINGS.contains(&setting) { setting.to_owned() } else { format!("iosched/{setting}") }
+}
+
+/// A queue of the kernel.
+pub struct KernelArms {
+    queue: QueueSettings,
+    names: Vec<String>,
+    arms: Vec<Arm>,
+    /// The arm that was set here, and what its settings were before.
+    set: Option<(usize, Vec<(String, String)>)>,
+}
+
+impl KernelArms {
+    /// All schedulers that the queue offers, or `wanted`.
+    ///
+    /// # Errors
+    /// The device is gone, offers nothing to choose from, or lacks one that is wanted.
+    pub fn new(queue: QueueSettings, wanted: &[String]) -> Result<Self, Error> {
+        let offered = queue.offered()?;
+        let names = if wanted.is_empty() { offered.clone() } else { wanted.to_vec() };
+        let arms = names.iter().map(|name| Arm::parse(name)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(arm) = arms.iter().find(|arm| !offered.contains(&arm.scheduler)) {
+            return Err(Error::Usage(format!(
+                "{}: the kernel offers no scheduler '{}' here; it has {}",
+                queue.name(),
+                arm.scheduler,
+                offered.join(", ")
+            )));
+        }
+        if arms.len() < 2 {
+            let problem =
+                format!("{}: there is nothing to choose from but {}", queue.name(), names.join(", "));
+            return Err(Error::Usage(problem));
+        }
+        Ok(Self { queue, names, arms, set: None })
+    }
+
+    /// Takes back what the arm at hand has set beside the scheduler.
+    fn unset(&mut self) -> Result<(), Error> {
+        let Some((arm, before)) = self.set.take() else { return Ok(()) };
+        // A scheduler that is no longer there has taken its own settings with it.
+        let there = self.queue.get("scheduler")? == self.arms[arm].scheduler;
+        let left = before.iter().filter(|(file, _)| there || !file.starts_with("iosched/"));
+        left.into_iter().try_for_each(|(file, value)| self.queue.set(file, value))
+    }
+}
+
+impl Arms for KernelArms {
+    fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn current(&mut self) -> Result<String, Error> {
+        let scheduler = self.queue.get("scheduler")?;
+        Ok(match &self.set {
+            Some((arm, _)) if self.arms[*arm].scheduler == scheduler => self.names[*arm].clone(),
+            _ => scheduler,
+        })
+    }
+
+    fn switch(&mut self, arm: usize) -> Result<Duration, Error> {
+        let from = Instant::now();
+        self.unset()?;
+        let Arm { scheduler, settings } = self.arms[arm].clone();
+        if self.queue.get("scheduler")? != scheduler {
+            self.queue.set("scheduler", &scheduler)?;
+        }
+        let mut before = Vec::new();
+        for (setting, value) in &settings {
+            let file = place(setting);
+            before.push((file.clone(), self.queue.get(&file)?));
+            let done = self.queue.set(&file, value);
+            if done.is_err() {
+                self.set = Some((arm, before));
+                self.unset()?;
+                return done.map(|()| Duration::ZERO);
+            }
+        }
+        self.set = Some((arm, before));
+        Ok(from.elapsed())
+    }
+
+    fn by_hand(&self, arm: &str) -> (String, Option<String>) {
+        let Ok(Arm { scheduler, settings }) = Arm::parse(arm) else { return (String::new(), None) };
+        let mut line = format!("echo {scheduler} > {}", self.queue.file("scheduler").display());
+        let mut rule = format!(
+            "ACTION==\"add|change\", KERNEL==\"{}\", ATTR{{queue/scheduler}}=\"{scheduler}\"",
+            self.queue.name()
+        );
+        for (setting, value) in settings {
+            let file = place(&setting);
+            line += &format!("; echo {value} > {}", self.queue.file(&file).display());
+            rule += &format!(", ATTR{{queue/{file}}}=\"{value}\"");
+        }
+        (line, Some(rule))
+    }
+}
+
+/// Leaves no settings of an arm behind; the scheduler itself is the journal's to put back.
+impl Drop for KernelArms {
+    fn drop(&mut self) {
+        if let Err(error) = self.unset()
+            && !matches!(error, Error::Gone(_))
+        {
+            eprintln!("{error}");
+        }
+    }
+}
+
+/// A device that `dwell serve` serves: every policy of the library may be an arm.
+pub struct ServedArms {
+    socket: PathBuf,
+    client: Client,
+    names: Vec<String>,
+    before: String,
+}
+
+impl ServedArms {
+    /// By its control socket.
+    ///
+    /// # Errors
+    /// Nobody listens there.
+    pub fn new(socket: &Path, names: Vec<String>) -> Result<Self, Error> {
+        let failed = |error| Error::file(socket, error);
+        let mut client = Client::connect(socket).map_err(failed)?;
+        let before = client.show().map_err(failed)?.scheduler;
+        Ok(Self { socket: socket.to_owned(), client, names, before })
+    }
+}
+
+impl Arms for ServedArms {
+    fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn current(&mut self) -> Result<String, Error> {
+        let state = self.client.show().map_err(|error| Error::file(&self.socket, error))?;
+        Ok(state.scheduler)
+    }
+
+    fn switch(&mut self, arm: usize) -> Result<Duration, Error> {
+        let from = Instant::now();
+        let value = &self.names[arm];
+        self.client.switch(value, false).map_err(|source| Error::Refused {
+            what: self.socket.display().to_string(),
+            value: value.clone(),
+            source,
+        })?;
+        Ok(from.elapsed())
+    }
+
+    fn by_hand(&self, arm: &str) -> (String, Option<String>) {
+        (format!("dwell ctl {} switch '{arm}'", self.socket.display()), None)
+    }
+}
+
+/// Puts the policy of before back. A server that is gone needs nothing.
+impl Drop for ServedArms {
+    fn drop(&mut self) {
+        if self.client.show().is_ok_and(|state| state.scheduler != self.before) {
+            let _ = self.client.switch(&self.before, false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Tree;
+
+    #[test]
+    fn an_arms_settings_go_with_it() {
+        let tree = Tree::new("arms");
+        let queue = tree.queue("sda");
+        let names = ["bfq{read_ahead_kb=64}", "none"].map(str::to_owned);
+        let mut arms = KernelArms::new(queue.clone(), &names).unwrap();
+        assert_eq!(arms.current().unwrap(), "mq-deadline", "none of the arms yet");
+        arms.switch(0).unwrap();
+        assert_eq!(
+            (arms.current().unwrap(), queue.get("read_ahead_kb").unwrap()),
+            (names[0].clone(), "64".into())
+        );
+        arms.switch(1).unwrap();
+        assert_eq!(
+            (arms.current().unwrap(), queue.get("read_ahead_kb").unwrap()),
+            ("none".into(), "128".into())
+        );
+        arms.switch(0).unwrap();
+        drop(arms);
+        assert_eq!(queue.get("read_ahead_kb").unwrap(), "128", "also at the end");
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_offer_is_said_before_anything_is_done() {
+        let tree = Tree::new("not-offered");
+        let problem = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            KernelArms::new(tree.queue("sda"), &names).err().unwrap().to_string()
+        };
+        assert!(
+            problem(&["bfq", "cfq"])
+                .contains("offers no scheduler 'cfq' here; it has none, mq-deadline, bfq")
+        );
+        assert!(problem(&["bfq"]).contains("nothing to choose from"));
+        for bad in ["bfq{", "bfq{x}", "bfq{../x=1}", "bfq{scheduler=none}"] {
+            assert!(problem(&[bad, "none"]).contains("is no arm"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_device_that_vanished_is_gone() {
+        let tree = Tree::new("arms-gone");
+        let mut arms = KernelArms::new(tree.queue("sda"), &[]).unwrap();
+        tree.unplug("sda");
+        assert!(matches!(arms.current(), Err(Error::Gone(_))));
+        assert!(matches!(arms.switch(2), Err(Error::Gone(_))));
+    }
+
+    #[test]
+    fn by_hand_says_what_to_write_where() {
+        let tree = Tree::new("by-hand");
+        let arms = KernelArms::new(tree.queue("sda"), &[]).unwrap();
+        let (line, rule) = arms.by_hand("bfq{slice_idle=0}");
+        assert!(
+            line.starts_with("echo bfq > ")
+                && line.contains("; echo 0 > ")
+                && line.ends_with("/iosched/slice_idle")
+        );
+        assert!(
+            rule.unwrap().ends_with("ATTR{queue/scheduler}=\"bfq\", ATTR{queue/iosched/slice_idle}=\"0\"")
+        );
+    }
+}

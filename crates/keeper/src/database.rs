@@ -1,0 +1,397 @@
+//! What was learned, in an embedded SQLite file, so that it survives restarts.
+//!
+//! One row a drive, one a cluster. A drive is named by its model and size, so that the same drive in another machine is the same
+//! (see [`Database::load`]). Saving writes only the clusters that changed.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tuner::{ClusterState, State};
+
+use crate::error::Error;
+
+/// The version of the tables that this code writes, and the newest that it reads.
+const VERSION: i64 = 1;
+/// "Dwel" in the file's header, so that another program's file is not taken for ours.
+const APPLICATION: i64 = 0x4477_656c;
+
+const TABLES: &str = "
+    CREATE TABLE drive (
+        name TEXT PRIMARY KEY,
+        state TEXT NOT NULL,
+        saved INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE cluster (
+        drive TEXT NOT NULL REFERENCES drive (name) ON DELETE CASCADE,
+        id INTEGER NOT NULL,
+        requests INTEGER NOT NULL,
+        hits INTEGER NOT NULL,
+        used INTEGER NOT NULL,
+        points BLOB NOT NULL,
+        performance TEXT NOT NULL,
+        successors TEXT NOT NULL,
+        PRIMARY KEY (drive, id)
+    ) STRICT;
+";
+
+/// The file, open.
+#[derive(Debug)]
+pub struct Database {
+    path: PathBuf,
+    connection: Connection,
+    /// What the file has of each cluster.
+    written: HashMap<(String, u64), Mark>,
+}
+
+/// A cluster's hits, last use and links: whatever changes of it changes one of these.
+type Mark = (u64, u64, u64);
+
+fn mark(cluster: &ClusterState) -> Mark {
+    (cluster.hits, cluster.used, cluster.successors.iter().map(|(_, count)| count).sum())
+}
+
+/// What `patterns list` shows of a drive.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Drive {
+    /// Its name.
+    pub name: String,
+    /// Clusters kept.
+    pub clusters: u64,
+    /// Windows that hit one of them.
+    pub hits: u64,
+    /// When it was last saved, in seconds since 1970.
+    pub saved: i64,
+}
+
+impl Database {
+    /// Opens the file, or makes it.
+    ///
+    /// # Errors
+    /// It is damaged, of a newer version or another program's, or cannot be written.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        if let Some(directory) = path.parent() {
+            std::fs::create_dir_all(directory).map_err(|error| Error::file(directory, error))?;
+        }
+        Self::with(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)
+    }
+
+    /// Opens the file to look at it; `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn look(path: &Path) -> Result<Option<Self>, Error> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        Self::with(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map(Some)
+    }
+
+    fn with(path: &Path, flags: OpenFlags) -> Result<Self, Error> {
+        let failed = |error| Self::wrong(path, &error);
+        let connection =
+            Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(failed)?;
+        connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
+        let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        let (application, version) =
+            (number("application_id").map_err(failed)?, number("user_version").map_err(failed)?);
+        let problem = |problem: String| Error::Database { path: path.to_owned(), problem };
+        let tables: i64 = connection
+            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+            .map_err(failed)?;
+        match (application, version, tables) {
+            (0, 0, 0) if flags.contains(OpenFlags::SQLITE_OPEN_CREATE) => {
+                let text = format!(
+                    "BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; {TABLES} COMMIT;"
+                );
+                connection.execute_batch(&text).map_err(failed)?;
+            }
+            (0, 0, 0) => return Err(problem("is empty; 'dwell tune' fills it".to_owned())),
+            (APPLICATION, VERSION, _) => {}
+            (APPLICATION, newer, _) if newer > VERSION => {
+                return Err(problem(format!(
+                    "is of version {newer}, this program reads {VERSION}; use a newer dwell, or another file with --database"
+                )));
+            }
+            _ => {
+                return Err(problem(
+                    "is no database of dwell's; give another file with --database".to_owned(),
+                ));
+            }
+        }
+        connection.execute_batch("PRAGMA foreign_keys = ON;").map_err(failed)?;
+        if flags.contains(OpenFlags::SQLITE_OPEN_CREATE) {
+            connection
+                .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;")
+                .map_err(failed)?;
+        }
+        let sound: String =
+            connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(failed)?;
+        if sound != "ok" {
+            return Err(damaged(path, &sound));
+        }
+        Ok(Self { path: path.to_owned(), connection, written: HashMap::new() })
+    }
+
+    fn wrong(path: &Path, error: &rusqlite::Error) -> Error {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        match error.sqlite_error_code() {
+            Some(DatabaseCorrupt | NotADatabase) => damaged(path, &error.to_string()),
+            _ => Error::Database { path: path.to_owned(), problem: error.to_string() },
+        }
+    }
+
+    fn failed(&self, error: rusqlite::Error) -> Error {
+        Self::wrong(&self.path, &error)
+    }
+
+    fn unreadable(&self, what: &str, error: impl std::fmt::Display) -> Error {
+        damaged(&self.path, &format!("{what}: {error}"))
+    }
+
+    /// Every drive that something is known of.
+    ///
+    /// # Errors
+    /// The file is damaged.
+    pub fn drives(&self) -> Result<Vec<Drive>, Error> {
+        let text = "SELECT name, saved, count(id), coalesce(sum(hits), 0) FROM drive LEFT JOIN cluster ON drive = name GROUP BY name ORDER BY name";
+        let mut query = self.connection.prepare(text).map_err(|e| self.failed(e))?;
+        let rows = query.query_map([], |row| {
+            Ok(Drive { name: row.get(0)?, saved: row.get(1)?, clusters: row.get(2)?, hits: row.get(3)? })
+        });
+        rows.and_then(Iterator::collect).map_err(|e| self.failed(e))
+    }
+
+    /// What was learned of a drive, if anything was.
+    ///
+    /// # Errors
+    /// The file is damaged.
+    pub fn load(&mut self, drive: &str) -> Result<Option<State>, Error> {
+        let state: Option<String> = self
+            .connection
+            .query_row("SELECT state FROM drive WHERE name = ?1", [drive], |row| row.get(0))
+            .optional()
+            .map_err(|e| self.failed(e))?;
+        let Some(state) = state else { return Ok(None) };
+        let mut state: State = self.parsed("what is kept of the drive", &state)?;
+        state.clusters = self.clusters(drive)?;
+        for cluster in &state.clusters {
+            self.written.insert((drive.to_owned(), cluster.id), mark(cluster));
+        }
+        Ok(Some(state))
+    }
+
+    fn clusters(&self, drive: &str) -> Result<Vec<ClusterState>, Error> {
+        let text = "SELECT id, requests, hits, used, points, performance, successors FROM cluster WHERE drive = ?1 ORDER BY id";
+        let mut query = self.connection.prepare(text).map_err(|e| self.failed(e))?;
+        let mut rows = query.query([drive]).map_err(|e| self.failed(e))?;
+        let mut clusters = Vec::new();
+        while let Some(row) = rows.next().map_err(|e| self.failed(e))? {
+            let read = || -> rusqlite::Result<_> {
+                let points: Vec<u8> = row.get(4)?;
+                let (performance, successors): (String, String) = (row.get(5)?, row.get(6)?);
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, points, performance, successors))
+            };
+            let (id, requests, hits, used, points, performance, successors) =
+                read().map_err(|e| self.failed(e))?;
+            clusters.push(ClusterState {
+                id,
+                requests,
+                hits,
+                used,
+                points: points
+                    .chunks_exact(8)
+                    .map(|eight| f64::from_le_bytes(eight.try_into().unwrap_or_default()))
+                    .collect(),
+                performance: self.parsed("values of a cluster", &performance)?,
+                successors: self.parsed("links of a cluster", &successors)?,
+            });
+        }
+        Ok(clusters)
+    }
+
+    fn parsed<T: DeserializeOwned>(&self, what: &str, text: &str) -> Result<T, Error> {
+        serde_json::from_str(text).map_err(|error| self.unreadable(what, error))
+    }
+
+    /// Keeps what was learned of a drive: all of it or, if this fails, nothing new.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&mut self, drive: &str, state: &State, now: i64) -> Result<(), Error> {
+        let rest = State { clusters: Vec::new(), ..state.clone() };
+        let path = self.path.clone();
+        let failed = |error: rusqlite::Error| Self::wrong(&path, &error);
+        let text = |value: Result<String, serde_json::Error>| {
+            value.map_err(|error| Error::Database { path: path.clone(), problem: error.to_string() })
+        };
+        let transaction = self.connection.transaction().map_err(failed)?;
+        transaction
+            .execute(
+                "INSERT INTO drive VALUES (?1, ?2, ?3) ON CONFLICT (name) DO UPDATE SET state = excluded.state, saved = excluded.saved",
+                params![drive, text(serde_json::to_string(&rest))?, now],
+            )
+            .map_err(failed)?;
+        let mut written = Vec::new();
+        for cluster in &state.clusters {
+            let key = (drive.to_owned(), cluster.id);
+            let mark = mark(cluster);
+            if self.written.get(&key) == Some(&mark) {
+                continue;
+            }
+            let points: Vec<u8> = cluster.points.iter().flat_map(|point| point.to_le_bytes()).collect();
+            let performance = text(serde_json::to_string(&cluster.performance))?;
+            let successors = text(serde_json::to_string(&cluster.successors))?;
+            transaction
+                .execute(
+                    "INSERT OR REPLACE INTO cluster VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                    params![
+                        drive,
+                        cluster.id,
+                        cluster.requests,
+                        cluster.hits,
+                        cluster.used,
+                        points,
+                        performance,
+                        successors
+                    ],
+                )
+                .map_err(failed)?;
+            written.push((key, mark));
+        }
+        let kept: std::collections::HashSet<u64> = state.clusters.iter().map(|cluster| cluster.id).collect();
+        let gone: Vec<(String, u64)> =
+            self.written.keys().filter(|(of, id)| of == drive && !kept.contains(id)).cloned().collect();
+        for (_, id) in &gone {
+            transaction
+                .execute("DELETE FROM cluster WHERE drive = ?1 AND id = ?2", params![drive, id])
+                .map_err(failed)?;
+        }
+        transaction.commit().map_err(failed)?;
+        self.written.extend(written);
+        self.written.retain(|key, _| !gone.contains(key));
+        Ok(())
+    }
+
+    /// Forgets a drive.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn forget(&mut self, drive: &str) -> Result<bool, Error> {
+        self.written.retain(|(of, _), _| of != drive);
+        let rows = self.connection.execute("DELETE FROM drive WHERE name = ?1", [drive]);
+        rows.map(|rows| rows > 0).map_err(|error| self.failed(error))
+    }
+}
+
+fn damaged(path: &Path, how: &str) -> Error {
+    Error::Database {
+        path: path.to_owned(),
+        problem: format!(
+            "is damaged ({how}); move it away and what is learned begins anew, or give another with --database"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use elevator::{Op, Sector, Sectors, Span, Time};
+    use tuner::{Access, Analyser, Metric, Observed, Parameters, Performance, Random, SchedulerId, Window};
+
+    use super::*;
+    use crate::testing::Tree;
+
+    fn analyser() -> Analyser {
+        let names = ["none", "bfq"].map(str::to_owned).to_vec();
+        Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::seeded(7)).unwrap()
+    }
+
+    /// One window of one of three patterns.
+    fn step(analyser: &mut Analyser, n: u64) {
+        let start = Time::ZERO + Span::from_secs(5 * n);
+        let stride = [8, 1 << 20, 1 << 24][(n % 3) as usize];
+        let access = |i: u64| Access {
+            time: start + Span::from_millis(i * 10),
+            position: Sector(i * stride),
+            op: Op::Read,
+            size: Sectors(8),
+        };
+        let window = Window { start, length: Span::from_secs(5), accesses: (0..400).map(access).collect() };
+        let performance = Performance { bandwidth: 1e6 / (n % 7 + 1) as f64, ..Performance::default() };
+        let observed =
+            Observed { scheduler: Some(SchedulerId((n % 2) as usize)), performance, drained: None };
+        analyser.window(&window, &observed);
+    }
+
+    #[test]
+    fn what_is_saved_bit_by_bit_is_what_is_loaded() {
+        let tree = Tree::new("database");
+        let path = tree.directory().join("tuner.sqlite");
+        let (mut database, mut analyser) = (Database::open(&path).unwrap(), analyser());
+        for n in 0..20 {
+            step(&mut analyser, n);
+            database.save("disk", &analyser.state(), 42).unwrap();
+        }
+        drop(database);
+        let mut database = Database::look(&path).unwrap().unwrap();
+        let mut loaded = database.load("disk").unwrap().unwrap();
+        let mut state = analyser.state();
+        loaded.clusters.sort_by_key(|cluster| cluster.id);
+        state.clusters.sort_by_key(|cluster| cluster.id);
+        assert_eq!(loaded, state);
+        let drives = database.drives().unwrap();
+        assert_eq!((drives[0].name.as_str(), drives[0].saved, drives[0].hits), ("disk", 42, 20));
+        assert!(database.load("another").unwrap().is_none());
+    }
+
+    #[test]
+    fn clusters_that_are_gone_go_from_the_file() {
+        let tree = Tree::new("database-gone");
+        let mut database = Database::open(&tree.directory().join("tuner.sqlite")).unwrap();
+        let mut analyser = analyser();
+        (0..6).for_each(|n| step(&mut analyser, n));
+        let mut state = analyser.state();
+        database.save("disk", &state, 0).unwrap();
+        let gone = state.clusters.remove(0).id;
+        database.save("disk", &state, 0).unwrap();
+        assert!(database.load("disk").unwrap().unwrap().clusters.iter().all(|cluster| cluster.id != gone));
+        assert!(database.forget("disk").unwrap() && !database.forget("disk").unwrap());
+        assert!(database.load("disk").unwrap().is_none());
+    }
+
+    #[test]
+    fn bad_files_are_said_clearly_and_left_alone() {
+        let tree = Tree::new("database-bad");
+        let path = |name: &str| tree.directory().join(name);
+        let problem = |name: &str| Database::open(&path(name)).unwrap_err().to_string();
+        std::fs::write(path("text"), "this is no database, and long enough to be read as the header of one, or more: 0123456789 0123456789").unwrap();
+        assert!(problem("text").contains("is damaged") && problem("text").contains("move it away"));
+        Connection::open(path("newer"))
+            .unwrap()
+            .execute_batch(&format!(
+                "PRAGMA application_id = {APPLICATION}; PRAGMA user_version = 9; CREATE TABLE x (y);"
+            ))
+            .unwrap();
+        assert!(problem("newer").contains("is of version 9, this program reads 1"), "{}", problem("newer"));
+        Connection::open(path("other")).unwrap().execute_batch("CREATE TABLE x (y);").unwrap();
+        assert!(problem("other").contains("no database of dwell's"));
+        assert!(Database::look(&path("absent")).unwrap().is_none());
+        // Torn in the middle: pages of zeroes where the clusters were.
+        let mut database = Database::open(&path("torn")).unwrap();
+        let mut analyser = analyser();
+        (0..9).for_each(|n| step(&mut analyser, n));
+        database.save("disk", &analyser.state(), 0).unwrap();
+        database.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE);").unwrap();
+        drop(database);
+        let mut bytes = std::fs::read(path("torn")).unwrap();
+        let end = bytes.len().min(40_000);
+        bytes[4096..end].fill(0);
+        std::fs::write(path("torn"), bytes).unwrap();
+        let said = Database::open(&path("torn")).map(|mut d| d.load("disk").err().map(|e| e.to_string()));
+        let said = said.map_or_else(|e| e.to_string(), |e| e.unwrap_or_default());
+        assert!(said.contains("is damaged"), "{said}");
+    }
+}

@@ -1,0 +1,74 @@
+//! What can go wrong with a live device. Each says what, where, and what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why tuning ended or did not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The device is gone: unplugged, or detached.
+    #[error("{0} is gone; what was set on it went with it")]
+    Gone(String),
+    /// Somebody else set the scheduler meanwhile.
+    #[error(
+        "{device}: somebody else changed the scheduler from {ours} to {theirs}; theirs stays, and this device is left alone from now on"
+    )]
+    Foreign {
+        /// The device.
+        device: String,
+        /// What had been set here.
+        ours: String,
+        /// What is set now.
+        theirs: String,
+    },
+    /// The kernel, or a server, refused a setting.
+    #[error("{what} = {value}: refused ({source})")]
+    Refused {
+        /// The setting.
+        what: String,
+        /// Its value.
+        value: String,
+        /// The answer.
+        source: io::Error,
+    },
+    /// A file could not be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The database cannot be used.
+    #[error("{}: {problem}", path.display())]
+    Database {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// Something was asked for that does not exist or does not fit.
+    #[error("{0}")]
+    Usage(String),
+    /// The device can no longer be watched.
+    #[error(transparent)]
+    Capture(#[from] capture::Error),
+}
+
+impl Error {
+    pub(crate) fn file(path: &Path, source: io::Error) -> Self {
+        Self::File { path: path.to_owned(), source }
+    }
+
+    /// Whether it is for lack of leave.
+    #[must_use]
+    pub fn is_permission(&self) -> bool {
+        match self {
+            Self::Refused { source, .. } | Self::File { source, .. } => {
+                source.kind() == io::ErrorKind::PermissionDenied
+            }
+            Self::Capture(error) => matches!(error, capture::Error::Permission { .. }),
+            _ => false,
+        }
+    }
+}

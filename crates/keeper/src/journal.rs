@@ -1,0 +1,192 @@
+//! What was set before anything was changed, in a file, so that a run that was killed is put right by the next.
+//!
+//! The file is written whole before the first change and removed after the last was taken back. It names the process and
+//! when that started, as process numbers are used again.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::queue::QueueSettings;
+
+/// What the file holds.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Record {
+    pid: u32,
+    started: u64,
+    device: String,
+    before: Vec<(String, String)>,
+}
+
+/// A device's settings from before; puts them back when it is dropped.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    queue: QueueSettings,
+    record: Record,
+    restore: bool,
+}
+
+impl Journal {
+    /// Notes what `queue` is set to, in `directory`.
+    ///
+    /// # Errors
+    /// Another living process tunes the device, or the file cannot be written.
+    pub fn begin(directory: &Path, queue: &QueueSettings) -> Result<Self, Error> {
+        fs::create_dir_all(directory).map_err(|error| Error::file(directory, error))?;
+        let path = directory.join(format!("{}.before.json", queue.name().replace('/', "!")));
+        if let Some(other) = read(&path).filter(|record| lives(record)) {
+            return Err(Error::Usage(format!(
+                "{}: process {} tunes it already; end that first",
+                queue.name(),
+                other.pid
+            )));
+        }
+        let pid = std::process::id();
+        let started = start_time(pid).unwrap_or(0);
+        let record = Record { pid, started, device: queue.name().to_owned(), before: queue.all() };
+        write(&path, &record).map_err(|error| Error::file(&path, error))?;
+        Ok(Self { path, queue: queue.clone(), record, restore: true })
+    }
+
+    /// What a setting was.
+    #[must_use]
+    pub fn before(&self, setting: &str) -> Option<&str> {
+        self.record.before.iter().find(|(name, _)| name == setting).map(|(_, value)| value.as_str())
+    }
+
+    /// Leaves everything as it is now: somebody else has taken over.
+    pub fn leave(&mut self) {
+        self.restore = false;
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if self.restore {
+            put_back(&self.queue, &self.record).iter().for_each(|problem| eprintln!("{problem}"));
+        }
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Puts back what runs that live no more have changed; what was done, in words. `block` is `/sys/block`.
+pub fn recover(directory: &Path, block: &Path) -> Vec<String> {
+    let mut done = Vec::new();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let ours = path.to_string_lossy().ends_with(".before.json");
+        let Some(record) = ours.then(|| read(&path)).flatten().filter(|record| !lives(record)) else {
+            continue;
+        };
+        let queue = QueueSettings::within(block, &record.device);
+        let problems = put_back(&queue, &record);
+        let _ = fs::remove_file(&path);
+        let settings: Vec<String> =
+            record.before.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        done.push(if queue.exists() {
+            format!(
+                "{}: put back after process {}, which was killed: {}",
+                record.device,
+                record.pid,
+                settings.join(" ")
+            )
+        } else {
+            format!("{}: is gone, nothing to put back after process {}", record.device, record.pid)
+        });
+        done.extend(problems);
+    }
+    done
+}
+
+/// Sets everything that differs; what was refused, in words.
+fn put_back(queue: &QueueSettings, record: &Record) -> Vec<String> {
+    let differs = |(setting, value): &&(String, String)| queue.get(setting).is_ok_and(|now| now != *value);
+    let set = |(setting, value): &(String, String)| queue.set(setting, value).err().map(|e| e.to_string());
+    record.before.iter().filter(differs).filter_map(set).collect()
+}
+
+fn read(path: &Path) -> Option<Record> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+fn write(path: &Path, record: &Record) -> io::Result<()> {
+    // Whole or not at all, and on the disk before the first change.
+    let new = path.with_extension("new");
+    let file = fs::File::create(&new)?;
+    serde_json::to_writer(&file, record)?;
+    file.sync_all()?;
+    fs::rename(new, path)
+}
+
+fn lives(record: &Record) -> bool {
+    start_time(record.pid) == Some(record.started)
+}
+
+/// When a process started, in clock ticks since boot: field 22 of its `stat`.
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is a name in parentheses, which may hold anything.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Tree;
+
+    #[test]
+    fn what_was_set_is_put_back_in_order() {
+        let tree = Tree::new("put-back");
+        let queue = tree.queue("sda");
+        let journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        queue.set("scheduler", "bfq").unwrap();
+        queue.set("read_ahead_kb", "4096").unwrap();
+        assert_eq!(journal.before("scheduler"), Some("mq-deadline"));
+        drop(journal);
+        assert_eq!(queue.get("scheduler").unwrap(), "mq-deadline");
+        assert_eq!(queue.get("read_ahead_kb").unwrap(), "128");
+        assert!(fs::read_dir(tree.directory()).unwrap().next().is_none(), "no file stays");
+    }
+
+    #[test]
+    fn a_killed_run_is_put_right_by_the_next_and_a_living_one_left_alone() {
+        let tree = Tree::new("killed");
+        let queue = tree.queue("sda");
+        let journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        queue.set("scheduler", "bfq").unwrap();
+        assert_eq!(recover(&tree.directory(), &tree.block()), [""; 0], "it lives");
+        let again = Journal::begin(&tree.directory(), &queue).unwrap_err().to_string();
+        assert!(again.contains("tunes it already"), "{again}");
+        // As SIGKILL leaves it: the file stays, its process has another start time.
+        let mut record = journal.record.clone();
+        record.started += 1;
+        let path = journal.path.clone();
+        std::mem::forget(journal);
+        write(&path, &record).unwrap();
+        let said = recover(&tree.directory(), &tree.block());
+        assert!(
+            said.len() == 1 && said[0].contains("put back") && said[0].contains("mq-deadline"),
+            "{said:?}"
+        );
+        assert_eq!(queue.get("scheduler").unwrap(), "mq-deadline");
+        assert_eq!(recover(&tree.directory(), &tree.block()), [""; 0], "once");
+    }
+
+    #[test]
+    fn a_device_that_vanished_needs_nothing() {
+        let tree = Tree::new("vanished");
+        let queue = tree.queue("sda");
+        let journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        let (path, mut record) = (journal.path.clone(), journal.record.clone());
+        std::mem::forget(journal);
+        record.started += 1;
+        write(&path, &record).unwrap();
+        tree.unplug("sda");
+        let said = recover(&tree.directory(), &tree.block());
+        assert!(said.len() == 1 && said[0].contains("is gone"), "{said:?}");
+    }
+}

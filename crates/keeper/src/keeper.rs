@@ -1,0 +1,234 @@
+//! One window after the other: watch, decide, act, say.
+
+use std::path::Path;
+use std::time::Duration;
+
+use elevator::Span;
+use tuner::{Analyser, Decision, Metric, Observed, SchedulerId, Why};
+
+use crate::arms::Arms;
+use crate::error::Error;
+use crate::observe::Seen;
+use crate::outside;
+use crate::status::Status;
+use crate::system;
+
+/// How long a user's command may take to print its number, of a window.
+const COMMAND_SHARE: u32 = 4;
+
+/// What is to be kept how.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Say what would be done, and do nothing.
+    pub dry_run: bool,
+    /// A command that prints the metric; for [`Metric::External`].
+    pub command: Option<String>,
+}
+
+/// Keeps a device on the scheduler that serves it best.
+pub struct Keeper {
+    analyser: Analyser,
+    arms: Box<dyn Arms>,
+    metric: Metric,
+    settings: Settings,
+    status: Status,
+    /// What was set here last; until then what was found.
+    expected: String,
+    drained: Option<Duration>,
+    user_bytes: Option<u64>,
+}
+
+/// What one window led to, for the journal of the system.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    /// A line that says what was decided, and why.
+    pub line: String,
+    /// The arm that was switched to, or would have been.
+    pub switched: Option<String>,
+    /// The analyser's own answer; `None` if the window was not shown to it.
+    pub decision: Option<Decision>,
+}
+
+impl Keeper {
+    /// Over these arms, which must be those that the analyser chooses from, in order.
+    ///
+    /// # Errors
+    /// The device is gone.
+    pub fn new(
+        device: &str,
+        analyser: Analyser,
+        mut arms: Box<dyn Arms>,
+        metric: Metric,
+        settings: Settings,
+    ) -> Result<Self, Error> {
+        let expected = arms.current()?;
+        let status = Status {
+            device: device.to_owned(),
+            pid: std::process::id(),
+            metric: in_words(metric),
+            dry_run: settings.dry_run,
+            arms: arms.names().to_vec(),
+            current: expected.clone(),
+            before: expected.clone(),
+            clusters: analyser.store().clusters().len() as u64,
+            ..Status::default()
+        };
+        let user_bytes = None;
+        Ok(Self { analyser, arms, metric, settings, status, expected, drained: None, user_bytes })
+    }
+
+    /// What was learned.
+    #[must_use]
+    pub const fn analyser(&self) -> &Analyser {
+        &self.analyser
+    }
+
+    /// How it is doing.
+    #[must_use]
+    pub const fn status(&self) -> &Status {
+        &self.status
+    }
+
+    /// The arms.
+    #[must_use]
+    pub fn arms(&self) -> &dyn Arms {
+        &*self.arms
+    }
+
+    /// A window ended: learns from it, and acts.
+    ///
+    /// # Errors
+    /// The device is gone, or somebody else has changed its scheduler. A switch that is refused is no error: it is said, and
+    /// the device stays as it is.
+    pub fn window(&mut self, mut seen: Seen) -> Result<Outcome, Error> {
+        let current = self.arms.current()?;
+        if current != self.expected {
+            return Err(Error::Foreign {
+                device: self.status.device.clone(),
+                ours: std::mem::replace(&mut self.expected, current.clone()),
+                theirs: current,
+            });
+        }
+        self.status.windows += 1;
+        self.status.missed += seen.missed;
+        self.status.processor_seconds = system::processor_seconds();
+        let problem = self.measure_outside(&mut seen);
+        if seen.torn {
+            self.drained = None;
+            return Ok(self.said(
+                "this window lasted too long to say anything (the machine slept, or was too busy)".to_owned(),
+            ));
+        }
+        self.status.value = self.metric.of(&seen.performance).filter(|_| seen.window.counts());
+        let observed = Observed {
+            scheduler: self.place(&current).map(SchedulerId),
+            performance: seen.performance,
+            drained: self.drained.take().map(|took| Span::from_nanos(took.as_nanos() as u64)),
+        };
+        let decision = self.analyser.window(&seen.window, &observed);
+        self.count(&decision);
+        let mut outcome = self.said(decision.line(self.arms.names()));
+        if let Some(to) = decision.scheduler.filter(|_| decision.change) {
+            self.switch(to.0, &mut outcome);
+        }
+        if seen.missed > 0 {
+            outcome.line += &format!("; {} requests were not reported", seen.missed);
+        }
+        if let Some(problem) = problem {
+            outcome.line += &format!("; {problem}");
+        }
+        self.status.latest.clone_from(&outcome.line);
+        Ok(Outcome { decision: Some(decision), ..outcome })
+    }
+
+    fn switch(&mut self, to: usize, outcome: &mut Outcome) {
+        let name = self.arms.names()[to].clone();
+        if self.settings.dry_run {
+            outcome.line = format!("would {}", outcome.line);
+            outcome.switched = Some(name);
+            return;
+        }
+        match self.arms.switch(to) {
+            Ok(took) => {
+                self.status.switches += 1;
+                self.status.switching_seconds += took.as_secs_f64();
+                self.status.current.clone_from(&name);
+                self.drained = Some(took);
+                self.expected.clone_from(&name);
+                outcome.line += &format!("; the switch took {:.0} ms", took.as_secs_f64() * 1e3);
+                outcome.switched = Some(name);
+            }
+            Err(error) => {
+                // Whatever it is at now is what the next window is of.
+                if let Ok(now) = self.arms.current() {
+                    self.expected = now;
+                }
+                outcome.line += &format!("; {error}");
+            }
+        }
+    }
+
+    /// What the metric needs from outside; what went wrong, in words.
+    fn measure_outside(&mut self, seen: &mut Seen) -> Option<String> {
+        let seconds = seen.window.length.as_secs_f64();
+        match self.metric {
+            Metric::UserMinusSystem => {
+                let now = outside::user_bytes(Path::new("/proc"))?;
+                let before = self.user_bytes.replace(now)?;
+                // Programs that ended took what they had read with them.
+                seen.performance.user_bandwidth = Some(now.saturating_sub(before) as f64 / seconds);
+                None
+            }
+            Metric::External(_) => {
+                let command = self.settings.command.as_deref()?;
+                let patience = Duration::from_secs_f64(seconds) / COMMAND_SHARE;
+                match outside::number(command, patience) {
+                    Ok(number) => {
+                        seen.performance.external = Some(number);
+                        None
+                    }
+                    Err(problem) => Some(problem),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        self.arms.names().iter().position(|arm| arm == name)
+    }
+
+    fn count(&mut self, decision: &Decision) {
+        self.status.analysed += u64::from(decision.cluster.is_some());
+        let hit = matches!(decision.why, Why::Best { .. } | Why::Untested { .. } | Why::NotMeasured { .. });
+        self.status.hits += u64::from(hit);
+        self.status.clusters = self.analyser.store().clusters().len() as u64;
+    }
+
+    fn said(&self, what: String) -> Outcome {
+        Outcome { line: what, switched: None, decision: None }
+    }
+}
+
+/// A metric's name, as on the command line.
+#[must_use]
+pub fn in_words(metric: Metric) -> String {
+    use tuner::{Better, Of, Which};
+    match metric {
+        Metric::Bandwidth => "bandwidth".to_owned(),
+        Metric::Iops => "iops".to_owned(),
+        Metric::Fairness => "fairness".to_owned(),
+        Metric::UserMinusSystem => "user-minus-system".to_owned(),
+        Metric::External(Better::Higher) => "command, more is better".to_owned(),
+        Metric::External(Better::Lower) => "command, less is better".to_owned(),
+        Metric::Latency(which, of) => {
+            let which = if which == Which::Mean { "mean" } else { "p99" };
+            let of = match of {
+                Of::Reads => "read",
+                Of::Writes => "write",
+                Of::Synchronous => "sync",
+            };
+            format!("{which}-{of}-latency")
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What a user may do with what was learned: join two clusters, forget one.
+
+use tuner::State;
+
+/// Joins cluster `other` into `into`: its hits, the values of the metric and the links, also those of others to it.
+///
+/// # Errors
+/// If one of them is not there, or both are the same.
+pub fn merge(state: &mut State, into: u64, other: u64, values: usize) -> Result<(), String> {
+    if into == other {
+        return Err(format!("cluster {into} cannot be merged with itself"));
+    }
+    place(state, into)?;
+    let gone = state.clusters.remove(place(state, other)?);
+    let at = place(state, into)?;
+    let kept = &mut state.clusters[at];
+    kept.hits += gone.hits;
+    kept.used = kept.used.max(gone.used);
+    for ((mine, at_hit), (theirs, _)) in kept.performance.iter_mut().zip(gone.performance) {
+        // Theirs count as the older ones.
+        let mut both = theirs;
+        both.append(mine);
+        *mine = both.split_off(both.len().saturating_sub(values));
+        *at_hit = (*at_hit).min(kept.hits);
+    }
+    for (next, count) in gone.successors {
+        link(&mut kept.successors, next, count);
+    }
+    for cluster in &mut state.clusters {
+        if let Some(at) = cluster.successors.iter().position(|(next, _)| *next == other) {
+            let (_, count) = cluster.successors.remove(at);
+            link(&mut cluster.successors, into, count);
+        }
+    }
+    if state.preceding == Some(other) {
+        state.preceding = Some(into);
+    }
+    Ok(())
+}
+
+/// Forgets a cluster and all links to it.
+///
+/// # Errors
+/// If it is not there.
+pub fn forget(state: &mut State, cluster: u64) -> Result<(), String> {
+    state.clusters.remove(place(state, cluster)?);
+    for other in &mut state.clusters {
+        other.successors.retain(|(next, _)| *next != cluster);
+    }
+    if state.preceding == Some(cluster) {
+        state.preceding = None;
+    }
+    Ok(())
+}
+
+fn place(state: &State, cluster: u64) -> Result<usize, String> {
+    let place = state.clusters.iter().position(|other| other.id == cluster);
+    place.ok_or_else(|| format!("there is no cluster {cluster}; 'dwell patterns list' shows which there are"))
+}
+
+fn link(links: &mut Vec<(u64, u64)>, next: u64, count: u64) {
+    match links.iter_mut().find(|(known, _)| *known == next) {
+        Some((_, known)) => *known += count,
+        None => links.push((next, count)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tuner::{Analyser, ClusterState, Metric, Parameters, Random};
+
+    use super::*;
+
+    fn state() -> State {
+        let names = ["none", "bfq"].map(str::to_owned).to_vec();
+        let analyser =
+            Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::seeded(1)).unwrap();
+        let cluster = |id: u64, successors: &[(u64, u64)]| ClusterState {
+            id,
+            requests: 100,
+            points: vec![id as f64; 1000],
+            hits: 10 + id,
+            used: id,
+            performance: vec![(vec![id as f64], 1), (Vec::new(), 0)],
+            successors: successors.to_vec(),
+        };
+        let clusters =
+            vec![cluster(0, &[(1, 2), (2, 1)]), cluster(1, &[(0, 3)]), cluster(2, &[(1, 1), (2, 5)])];
+        State { clusters, next_cluster: 3, preceding: Some(1), ..analyser.state() }
+    }
+
+    #[test]
+    fn merging_joins_hits_values_and_links() {
+        let mut state = state();
+        merge(&mut state, 2, 1, 20).unwrap();
+        let of = |id: u64| state.clusters.iter().find(|cluster| cluster.id == id).unwrap();
+        assert_eq!((of(2).hits, of(2).performance[0].0.clone()), (23, vec![1.0, 2.0]));
+        assert_eq!(of(2).successors, [(2, 6), (0, 3)]);
+        assert_eq!(of(0).successors, [(2, 3)]);
+        assert_eq!((state.preceding, state.clusters.len()), (Some(2), 2));
+    }
+
+    #[test]
+    fn forgetting_leaves_no_links_and_mistakes_are_said() {
+        let mut state = state();
+        forget(&mut state, 1).unwrap();
+        assert!(state.clusters.iter().all(|cluster| cluster.successors.iter().all(|(next, _)| *next != 1)));
+        assert_eq!(state.preceding, None);
+        assert!(forget(&mut state, 1).unwrap_err().contains("no cluster 1"));
+        assert!(merge(&mut state, 0, 0, 20).is_err() && merge(&mut state, 0, 9, 20).is_err());
+    }
+}

@@ -1,0 +1,37 @@
+//! The tuner on a live device: watches what it is asked, decides with [`tuner::Analyser`], switches, and puts back.
+//!
+//! The analyser has no clock and no files; this is where both are. Everything that is read or written of the system comes
+//! in by a path, and what is asked of a device by a [`capture::Source`], so that tests run on trees and sources made up.
+//!
+//! | file | what |
+//! |---|---|
+//! | `keeper` | one window after the other: watch, decide, act, say |
+//! | `observe` | from what a source reports to windows |
+//! | `arms` | what there is to choose from, in the kernel or on a served device |
+//! | `queue` | a queue's settings in sysfs |
+//! | `journal` | what was set before, put back at the end or by the next run |
+//! | `database`, `identity` | what was learned, by drive |
+//! | `learned`, `picture` | what users do with it, and how it looks |
+//! | `status` | how it is doing, for people and for Prometheus |
+//! | `outside`, `system` | numbers from elsewhere; idle priority and the clock |
+
+pub mod arms;
+pub mod database;
+mod error;
+pub mod identity;
+pub mod journal;
+mod keeper;
+pub mod learned;
+mod observe;
+pub mod outside;
+pub mod picture;
+mod queue;
+pub mod status;
+pub mod system;
+#[cfg(test)]
+mod testing;
+
+pub use error::Error;
+pub use keeper::{Keeper, Outcome, Settings, in_words};
+pub use observe::{Seen, Windower};
+pub use queue::{QueueSettings, SETTINGS};

@@ -1,0 +1,112 @@
+//! The settings of a queue in sysfs.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use capture::topology::schedulers;
+
+use crate::error::Error;
+
+/// Settings that a tuner may change, in the order in which they are put back: the scheduler resets `nr_requests`.
+pub const SETTINGS: [&str; 4] = ["scheduler", "nr_requests", "read_ahead_kb", "wbt_lat_usec"];
+
+/// `/sys/block/NAME/queue`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueueSettings {
+    name: String,
+    directory: PathBuf,
+}
+
+impl QueueSettings {
+    /// Of a device by its name in `/sys/block`.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        Self::within(Path::new("/sys/block"), name)
+    }
+
+    /// Of one in a tree like `/sys/block`.
+    #[must_use]
+    pub fn within(block: &Path, name: &str) -> Self {
+        Self { name: name.to_owned(), directory: block.join(name).join("queue") }
+    }
+
+    /// The device's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The file of a setting.
+    #[must_use]
+    pub fn file(&self, setting: &str) -> PathBuf {
+        self.directory.join(setting)
+    }
+
+    /// Whether the device is still there.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.directory.exists()
+    }
+
+    /// A setting's value; of the scheduler the one in use.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if the device is, else why the file cannot be read.
+    pub fn get(&self, setting: &str) -> Result<String, Error> {
+        let text = fs::read_to_string(self.file(setting)).map_err(|error| self.failed(setting, error))?;
+        let text = text.trim();
+        if setting != "scheduler" {
+            return Ok(text.to_owned());
+        }
+        schedulers(text).0.ok_or_else(|| {
+            Error::Usage(format!("{}: no scheduler is marked in '{text}'", self.file(setting).display()))
+        })
+    }
+
+    /// The schedulers that the kernel offers here.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn offered(&self) -> Result<Vec<String>, Error> {
+        let text = fs::read_to_string(self.file("scheduler")).map_err(|e| self.failed("scheduler", e))?;
+        Ok(schedulers(&text).1)
+    }
+
+    /// Sets one.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if the device is, else [`Error::Refused`].
+    pub fn set(&self, setting: &str, value: &str) -> Result<(), Error> {
+        let path = self.file(setting);
+        let refused =
+            |source| Error::Refused { what: path.display().to_string(), value: value.to_owned(), source };
+        // Opened without creating: a file in the place of a device that is gone would be no setting.
+        let write = |value: &str| {
+            let mut file = fs::OpenOptions::new().write(true).truncate(true).open(&path)?;
+            io::Write::write_all(&mut file, value.as_bytes())
+        };
+        if setting == "nr_requests"
+            && let Ok(number) = value.parse::<u32>()
+        {
+            // The kernel ignores a number that it believes to have already, though the driver's tags may differ.
+            let _ = write(&(number.max(5) - 1).to_string());
+        }
+        match write(value) {
+            Ok(()) => Ok(()),
+            Err(_) if !self.exists() => Err(Error::Gone(self.name.clone())),
+            Err(source) => Err(refused(source)),
+        }
+    }
+
+    /// All that may be changed, as it is: (setting, value) in the order of [`SETTINGS`]. What this queue lacks is left out.
+    #[must_use]
+    pub fn all(&self) -> Vec<(String, String)> {
+        let known = |&setting: &&str| Some((setting.to_owned(), self.get(setting).ok()?));
+        SETTINGS.iter().filter_map(|setting| known(&setting)).collect()
+    }
+
+    fn failed(&self, setting: &str, error: io::Error) -> Error {
+        if self.exists() { Error::file(&self.file(setting), error) } else { Error::Gone(self.name.clone()) }
+    }
+}

@@ -1,0 +1,210 @@
+//! How a running tuner is doing: for `dwell tune --status`, and as Prometheus text.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Read, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// What a tuner did so far.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Status {
+    /// The device's name.
+    pub device: String,
+    /// The process that tunes it.
+    pub pid: u32,
+    /// What is improved, in words.
+    pub metric: String,
+    /// Decisions are only said, not carried out.
+    pub dry_run: bool,
+    /// What there is to choose from.
+    pub arms: Vec<String>,
+    /// The one in use.
+    pub current: String,
+    /// The one from before.
+    pub before: String,
+    /// Windows watched, and of these those with enough requests to be analysed.
+    pub windows: u64,
+    /// See `windows`.
+    pub analysed: u64,
+    /// Windows that hit a cluster.
+    pub hits: u64,
+    /// Clusters kept.
+    pub clusters: u64,
+    /// Switches made.
+    pub switches: u64,
+    /// How long they took together, in seconds.
+    pub switching_seconds: f64,
+    /// Requests that were not reported.
+    pub missed: u64,
+    /// Processor time of the tuner, in seconds.
+    pub processor_seconds: f64,
+    /// The metric in the latest window.
+    pub value: Option<f64>,
+    /// The latest decision in words.
+    pub latest: String,
+}
+
+/// Where a device's status is kept.
+#[must_use]
+pub fn file(directory: &Path, device: &str) -> PathBuf {
+    directory.join(format!("tune-{}.json", device.replace('/', "!")))
+}
+
+/// Writes it, whole or not at all.
+///
+/// # Errors
+/// The directory cannot be made or written to.
+pub fn write(directory: &Path, status: &Status) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    let path = file(directory, &status.device);
+    let new = path.with_extension("new");
+    fs::write(&new, serde_json::to_vec(status)?)?;
+    fs::rename(new, path)
+}
+
+/// Reads it; `None` if nobody tunes the device.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read(directory: &Path, device: &str) -> io::Result<Option<Status>> {
+    match fs::read(file(directory, device)) {
+        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Status {
+    /// As Prometheus text, exposition format 0.0.4.
+    #[must_use]
+    pub fn prometheus(&self) -> String {
+        let device = escaped(&self.device);
+        let mut out = String::new();
+        let mut single = |name: &str, kind: &str, help: &str, value: f64| {
+            let _ = writeln!(
+                out,
+                "# HELP dwell_tuner_{name} {help}\n# TYPE dwell_tuner_{name} {kind}\ndwell_tuner_{name}{{device=\"{device}\"}} {value}"
+            );
+        };
+        single("windows_total", "counter", "Windows watched.", self.windows as f64);
+        single("windows_analysed_total", "counter", "Windows with enough requests.", self.analysed as f64);
+        single("hits_total", "counter", "Windows that hit a cluster.", self.hits as f64);
+        single("clusters", "gauge", "Clusters kept.", self.clusters as f64);
+        single("switches_total", "counter", "Switches made.", self.switches as f64);
+        single("switching_seconds_total", "counter", "Time that switches took.", self.switching_seconds);
+        single("missed_requests_total", "counter", "Requests that were not reported.", self.missed as f64);
+        single("processor_seconds_total", "counter", "Processor time of the tuner.", self.processor_seconds);
+        if let Some(value) = self.value {
+            single("metric", "gauge", "The metric in the latest window.", value);
+        }
+        let _ =
+            writeln!(out, "# HELP dwell_tuner_arm Whether an arm is in use.\n# TYPE dwell_tuner_arm gauge");
+        for arm in &self.arms {
+            let used = u8::from(*arm == self.current);
+            let _ = writeln!(out, "dwell_tuner_arm{{device=\"{device}\",arm=\"{}\"}} {used}", escaped(arm));
+        }
+        out
+    }
+}
+
+fn escaped(label: &str) -> String {
+    label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// A status that a thread of its own shows to whoever asks.
+#[derive(Clone, Default)]
+pub struct Shown(Arc<Mutex<Status>>);
+
+impl Shown {
+    /// Answers HTTP at `address` until the process ends.
+    ///
+    /// # Errors
+    /// The address is taken, or not ours.
+    pub fn serve(&self, address: SocketAddr) -> io::Result<SocketAddr> {
+        let listener = TcpListener::bind(address)?;
+        let bound = listener.local_addr()?;
+        let shown = self.clone();
+        std::thread::Builder::new().name("metrics".to_owned()).spawn(move || {
+            listener.incoming().flatten().for_each(|stream| drop(shown.answer(stream)));
+        })?;
+        Ok(bound)
+    }
+
+    /// Shows another one.
+    pub fn set(&self, status: Status) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = status;
+    }
+
+    fn answer(&self, mut stream: std::net::TcpStream) -> io::Result<()> {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut request = Vec::new();
+        let mut piece = [0; 1024];
+        while !request.windows(4).any(|four| four == b"\r\n\r\n") && request.len() < 8192 {
+            match stream.read(&mut piece)? {
+                0 => break,
+                length => request.extend_from_slice(&piece[..length]),
+            }
+        }
+        let (state, text) = if request.starts_with(b"GET /metrics ") {
+            ("200 OK", self.0.lock().unwrap_or_else(PoisonError::into_inner).prometheus())
+        } else {
+            ("404 Not Found", "only /metrics is here\n".to_owned())
+        };
+        write!(
+            stream,
+            "HTTP/1.1 {state}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
+            text.len()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status() -> Status {
+        Status {
+            device: "sda".to_owned(),
+            arms: ["none", "bfq{slice_idle=\"0\"}"].map(str::to_owned).to_vec(),
+            current: "none".to_owned(),
+            windows: 3,
+            ..Status::default()
+        }
+    }
+
+    #[test]
+    fn it_is_read_as_it_was_written_and_nobody_is_nobody() {
+        let tree = crate::testing::Tree::new("status");
+        assert_eq!(read(&tree.directory(), "sda").unwrap(), None);
+        write(&tree.directory(), &status()).unwrap();
+        assert_eq!(read(&tree.directory(), "sda").unwrap(), Some(status()));
+    }
+
+    #[test]
+    fn prometheus_gets_it_over_http() {
+        let shown = Shown::default();
+        shown.set(status());
+        let address = shown.serve(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let ask = |path: &str| {
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            write!(stream, "GET {path} HTTP/1.1\r\n\r\n").unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            text
+        };
+        let text = ask("/metrics");
+        assert!(
+            text.starts_with("HTTP/1.1 200 OK")
+                && text.contains("\ndwell_tuner_windows_total{device=\"sda\"} 3\n")
+        );
+        assert!(text.contains("dwell_tuner_arm{device=\"sda\",arm=\"bfq{slice_idle=\\\"0\\\"}\"} 0"));
+        assert!(ask("/").starts_with("HTTP/1.1 404"));
+    }
+}

@@ -1,0 +1,45 @@
+//! What is asked of the system itself: idle priority, processor time, the clock.
+//!
+//! "our method runs in low priority threads being able to reduce the impact on CPU bound applications" (IOAnalyzer, I).
+
+/// This thread and those that it starts run at idle priority from now on, for the processor and for I/O. What was refused, in
+/// words; that is no failure.
+#[must_use]
+pub fn idle() -> Vec<String> {
+    let mut refused = Vec::new();
+    let mut check = |what: &str, result: i64| {
+        if result != 0 {
+            refused.push(format!("{what}: {}", std::io::Error::last_os_error()));
+        }
+    };
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: a valid structure that outlives the call; 0 is this thread.
+    check(
+        "idle processor priority",
+        unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) }.into(),
+    );
+    /// `IOPRIO_WHO_PROCESS`, and class 3 (idle) in the upper bits, of `linux/ioprio.h`.
+    const WHO_PROCESS: libc::c_int = 1;
+    const IDLE: libc::c_int = 3 << 13;
+    // SAFETY: takes numbers only; 0 is this thread.
+    check("idle I/O priority", unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, IDLE) });
+    refused
+}
+
+/// Processor time that this process took so far, in seconds.
+#[must_use]
+pub fn processor_seconds() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid structure that outlives the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// The time that a capture stamps with: `CLOCK_MONOTONIC`.
+#[must_use]
+pub fn now() -> elevator::Time {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid structure that outlives the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    elevator::Time::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}

@@ -1,0 +1,46 @@
+//! A tree like `/sys/block` for tests.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::queue::QueueSettings;
+
+/// Removed when it is dropped.
+pub(crate) struct Tree(PathBuf);
+
+impl Tree {
+    pub(crate) fn new(test: &str) -> Self {
+        let root = std::env::temp_dir().join(format!("dwell-keeper-{test}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(root.join("state")).unwrap();
+        Self(root)
+    }
+
+    pub(crate) fn block(&self) -> PathBuf {
+        self.0.join("block")
+    }
+
+    pub(crate) fn directory(&self) -> PathBuf {
+        self.0.join("state")
+    }
+
+    /// A device under mq-deadline. A plain file keeps what is written, without brackets, and reads as the one scheduler.
+    pub(crate) fn queue(&self, name: &str) -> QueueSettings {
+        let queue = self.block().join(name).join("queue");
+        fs::create_dir_all(&queue).unwrap();
+        fs::write(queue.join("scheduler"), "none [mq-deadline] bfq\n").unwrap();
+        fs::write(queue.join("nr_requests"), "64\n").unwrap();
+        fs::write(queue.join("read_ahead_kb"), "128\n").unwrap();
+        QueueSettings::within(&self.block(), name)
+    }
+
+    pub(crate) fn unplug(&self, name: &str) {
+        fs::remove_dir_all(self.block().join(name)).unwrap();
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
