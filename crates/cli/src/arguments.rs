@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::compare::Format;
+use crate::tune::{AdviseArguments, PatternsArguments, TuneArguments};
 
 /// I/O scheduling for Linux block devices: try a choice before it is made.
 #[derive(Parser, Debug)]
@@ -47,6 +48,12 @@ pub(crate) enum Command {
         /// Which part, as the duel wrote it
         script: String,
     },
+    /// Watch a device and say which scheduler would serve it better; changes nothing
+    Advise(AdviseArguments),
+    /// Keep a device on the scheduler that serves it best; puts everything back on exit
+    Tune(TuneArguments),
+    /// Look into what the tuner learned, and mend it
+    Patterns(PatternsArguments),
 }
 
 /// What to compare, on what, and how to say it.

@@ -20,6 +20,7 @@ mod schedulers_command;
 mod serve;
 mod top;
 mod trace;
+mod tune;
 mod workload;
 
 use std::process::ExitCode;
@@ -70,5 +71,8 @@ fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<(), Error> {
         Command::Top(top) => top::run(top),
         Command::Duel(arguments) => duel::run(arguments, catalogue),
         Command::DuelPart { .. } => unreachable!("played before anything else"),
+        Command::Advise(arguments) => tune::advise(arguments, catalogue),
+        Command::Tune(arguments) => tune::run(arguments, catalogue),
+        Command::Patterns(arguments) => tune::patterns(arguments),
     }
 }

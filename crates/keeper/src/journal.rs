@@ -38,7 +38,7 @@ impl Journal {
     pub fn begin(directory: &Path, queue: &QueueSettings) -> Result<Self, Error> {
         fs::create_dir_all(directory).map_err(|error| Error::file(directory, error))?;
         let path = directory.join(format!("{}.before.json", queue.name().replace('/', "!")));
-        if let Some(other) = read(&path).filter(|record| lives(record)) {
+        if let Some(other) = read(&path).filter(lives) {
             return Err(Error::Usage(format!(
                 "{}: process {} tunes it already; end that first",
                 queue.name(),

@@ -102,8 +102,8 @@ impl QueueSettings {
     /// All that may be changed, as it is: (setting, value) in the order of [`SETTINGS`]. What this queue lacks is left out.
     #[must_use]
     pub fn all(&self) -> Vec<(String, String)> {
-        let known = |&setting: &&str| Some((setting.to_owned(), self.get(setting).ok()?));
-        SETTINGS.iter().filter_map(|setting| known(&setting)).collect()
+        let known = |setting: &str| Some((setting.to_owned(), self.get(setting).ok()?));
+        SETTINGS.iter().filter_map(|setting| known(setting)).collect()
     }
 
     fn failed(&self, setting: &str, error: io::Error) -> Error {

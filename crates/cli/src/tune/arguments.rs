@@ -1,0 +1,168 @@
+//! The command lines of `advise`, `tune` and `patterns`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// What is common to watching and tuning.
+#[derive(Args, Debug)]
+pub(crate) struct Watching {
+    /// What to improve
+    #[arg(long, value_enum, default_value_t = MetricName::Bandwidth)]
+    pub(crate) metric: MetricName,
+    /// A command that prints the number to improve, once a window; instead of --metric
+    #[arg(long, value_name = "COMMAND", conflicts_with = "metric")]
+    pub(crate) command: Option<String>,
+    /// Less of the command's number is better
+    #[arg(long, requires = "command")]
+    pub(crate) less_is_better: bool,
+    /// A scheduler to choose from, with settings in braces: bfq{slice_idle=0}; several times. Default: all that the queue offers
+    #[arg(long = "arm", value_name = "NAME")]
+    pub(crate) arms: Vec<String>,
+    /// Length of a window
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    pub(crate) window: String,
+    /// Where what was learned is kept
+    #[arg(long, value_name = "FILE", default_value = "/var/lib/dwell/tuner.sqlite")]
+    pub(crate) database: PathBuf,
+    /// A device that 'dwell serve' serves: choose among Dwell's own policies, by its control socket
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) control: Option<PathBuf>,
+}
+
+/// What to improve.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum MetricName {
+    /// Bytes a second of the device
+    Bandwidth,
+    /// Requests a second of the device
+    Iops,
+    MeanReadLatency,
+    P99ReadLatency,
+    MeanWriteLatency,
+    P99WriteLatency,
+    MeanSyncLatency,
+    P99SyncLatency,
+    /// Equal shares for processes (Jain's index)
+    Fairness,
+    /// What programs read and wrote beyond what the device did: page cache hits
+    UserMinusSystem,
+}
+
+/// Watch a device and say which scheduler would serve it better. Changes nothing, ever.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell advise /dev/sda
+  dwell advise /dev/sda --windows 12 --metric p99-read-latency --json")]
+pub(crate) struct AdviseArguments {
+    /// The device
+    pub(crate) device: PathBuf,
+    #[command(flatten)]
+    pub(crate) watching: Watching,
+    /// Windows to watch
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) windows: u32,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Restraints beyond the paper, each off unless asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum RestraintName {
+    /// Never more than 5% below the best fixed scheduler over an hour, as far as is known; go back when a switch hurt
+    Regret,
+    /// Switch only for at least 3%, asked for twice in a row
+    Hysteresis,
+    /// Count what a switch costs
+    SwitchCost,
+}
+
+/// Keep a device on the scheduler that serves it best; put everything back on exit.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell tune /dev/sda --dry-run
+  dwell tune /dev/sda --metric p99-sync-latency --restrain regret
+  dwell tune /dev/sda --status
+  dwell tune /dev/loop0 --control /run/dwell/disk.ctl --arm cfq --arm 'stream(deadline)' --arm noop")]
+pub(crate) struct TuneArguments {
+    /// The device
+    pub(crate) device: PathBuf,
+    #[command(flatten)]
+    pub(crate) watching: Watching,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Show how a running tuner of this device is doing
+    #[arg(long)]
+    pub(crate) status: bool,
+    /// With --status: print one JSON object
+    #[arg(long, requires = "status")]
+    pub(crate) json: bool,
+    /// End after so much time; default: never
+    #[arg(long = "for", value_name = "TIME")]
+    pub(crate) during: Option<String>,
+    /// Hold the tuner back; several times
+    #[arg(long = "restrain", value_enum, value_name = "HOW")]
+    pub(crate) restraints: Vec<RestraintName>,
+    /// Begin with what was learned of a drive of the same model and size elsewhere, from that machine's database
+    #[arg(long, value_name = "FILE")]
+    pub(crate) transfer: Option<PathBuf>,
+    /// Show metrics to Prometheus at this address
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) metrics_addr: Option<SocketAddr>,
+    /// Where a running tuner's status is kept
+    #[arg(long, value_name = "DIRECTORY", default_value = "/run/dwell")]
+    pub(crate) runtime: PathBuf,
+    /// Seed of the tuner's chance; default: drawn
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+}
+
+/// What the tuner learned.
+#[derive(Args, Debug)]
+pub(crate) struct PatternsArguments {
+    /// Where what was learned is kept
+    #[arg(long, value_name = "FILE", default_value = "/var/lib/dwell/tuner.sqlite", global = true)]
+    pub(crate) database: PathBuf,
+    /// The drive, or a part of its name; needed where there are several
+    #[arg(long, value_name = "NAME", global = true)]
+    pub(crate) drive: Option<String>,
+    #[command(subcommand)]
+    pub(crate) command: PatternsCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum PatternsCommand {
+    /// The drives, and the clusters of one with their pictures
+    List {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// One cluster: its picture, how it went under each scheduler, what follows it
+    Show {
+        /// Its number
+        cluster: u64,
+        /// Also draw it into an HTML file that opens offline
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
+    },
+    /// Join a cluster into another
+    Merge {
+        /// The one that stays
+        into: u64,
+        /// The one that goes
+        other: u64,
+    },
+    /// Forget a cluster, or the whole drive
+    Forget {
+        /// Its number
+        #[arg(required_unless_present = "all")]
+        cluster: Option<u64>,
+        /// All that was learned of the drive
+        #[arg(long, conflicts_with = "cluster")]
+        all: bool,
+    },
+}

@@ -1,0 +1,218 @@
+//! `dwell tune`: keeps a device on the scheduler that serves it best.
+
+mod advise;
+mod arguments;
+mod patterns;
+mod setup;
+
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use keeper::database::Database;
+use keeper::journal::{self, Journal};
+use keeper::status::{self, Shown, Status};
+use keeper::{Keeper, Settings, Windower, system};
+use schedulers::registry::Catalogue;
+use tuner::beyond::{Hysteresis, RegretBound, Restraints, SwitchCost};
+use tuner::{Analyser, Metric};
+
+use self::arguments::RestraintName;
+use self::setup::Target;
+use crate::error::Error;
+use crate::interrupt;
+use crate::serve::span;
+
+pub(crate) use advise::run as advise;
+pub(crate) use arguments::{AdviseArguments, PatternsArguments, TuneArguments};
+pub(crate) use patterns::run as patterns;
+
+/// Windows between two savings: a minute at the default length.
+const SAVE_EVERY: u64 = 12;
+
+pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(), Error> {
+    if arguments.status {
+        return show(arguments);
+    }
+    let directory = arguments.watching.database.parent().unwrap_or(Path::new(".")).to_owned();
+    if !arguments.dry_run {
+        journal::recover(&directory, Path::new("/sys/block")).iter().for_each(|line| eprintln!("{line}"));
+    }
+    let target = Target::find(&arguments.device)?;
+    system::idle().iter().for_each(|refused| eprintln!("not granted: {refused}"));
+    eprintln!("{}: {}", arguments.device.display(), target.stack.describe());
+    target.stack.doubts().iter().for_each(|doubt| eprintln!("{doubt}"));
+    // Before anything of the device changes, and so dropped after everything else: what was set is put back last.
+    let served = arguments.watching.control.is_some();
+    let mut journal =
+        if arguments.dry_run || served { None } else { Some(Journal::begin(&directory, &target.queue)?) };
+    let arms = setup::arms(&target, &arguments.watching, catalogue)?;
+    let seed = arguments.seed.unwrap_or_else(setup::drawn_seed);
+    let (length, mut analyser) = setup::analyser(arms.names(), &arguments.watching, seed)?;
+    let metric = setup::metric(&arguments.watching);
+    let mut database = Database::open(&arguments.watching.database)?;
+    restore(&mut analyser, &mut database, &target.drive, arguments)?;
+    let analyser = analyser.with_restraints(restraints(&arguments.restraints, arms.names().len(), metric));
+    let settings = Settings { dry_run: arguments.dry_run, command: arguments.watching.command.clone() };
+    let keeper = Keeper::new(&target.layer.name, analyser, arms, metric, settings)?;
+    let mut run = Run {
+        windows: target.watch(length)?,
+        keeper,
+        database,
+        drive: target.drive.clone(),
+        runtime: arguments.runtime.clone(),
+        shown: Shown::default(),
+        until: arguments
+            .during
+            .as_deref()
+            .map(|text| span("--for", text))
+            .transpose()?
+            .map(|d| Instant::now() + d),
+    };
+    if let Some(address) = arguments.metrics_addr {
+        let bound =
+            run.shown.serve(address).map_err(|e| Error::Failed(format!("--metrics-addr {address}: {e}")))?;
+        eprintln!("metrics at http://{bound}/metrics");
+    }
+    let ended = run.go_on();
+    if matches!(ended, Err(keeper::Error::Foreign { .. } | keeper::Error::Gone(_)))
+        && let Some(journal) = &mut journal
+    {
+        journal.leave();
+    }
+    run.end();
+    drop(run);
+    drop(journal);
+    ended.map_err(Error::from)
+}
+
+/// A tuner at work.
+struct Run {
+    windows: Windower<capture::Capture>,
+    keeper: Keeper,
+    database: Database,
+    drive: String,
+    runtime: std::path::PathBuf,
+    shown: Shown,
+    until: Option<Instant>,
+}
+
+impl Run {
+    fn go_on(&mut self) -> Result<(), keeper::Error> {
+        notify(&[sd_notify::NotifyState::Ready]);
+        self.tell();
+        let until = self.until;
+        let mut going_on = || {
+            notify(&[sd_notify::NotifyState::Watchdog]);
+            !interrupt::requested() && until.is_none_or(|until| Instant::now() < until)
+        };
+        while let Some(seen) = self.windows.next(&mut system::now, &mut going_on)? {
+            let asked = !seen.window.accesses.is_empty();
+            let outcome = self.keeper.window(seen)?;
+            if asked {
+                println!("{}: {}", self.keeper.status().device, outcome.line);
+            }
+            self.tell();
+            if self.keeper.status().windows.is_multiple_of(SAVE_EVERY) {
+                self.save()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&self) {
+        let status = self.keeper.status();
+        if let Err(error) = status::write(&self.runtime, status) {
+            eprintln!("{}: {error}", self.runtime.display());
+        }
+        self.shown.set(status.clone());
+        notify(&[sd_notify::NotifyState::Status(&status.latest)]);
+    }
+
+    fn save(&mut self) -> Result<(), keeper::Error> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() as i64;
+        self.database.save(&self.drive, &self.keeper.analyser().state(), now)
+    }
+
+    fn end(&mut self) {
+        notify(&[sd_notify::NotifyState::Stopping]);
+        if let Err(error) = self.save() {
+            eprintln!("what was learned since the last saving is lost: {error}");
+        }
+        let _ = std::fs::remove_file(status::file(&self.runtime, &self.keeper.status().device));
+        let Status { windows, switches, switching_seconds, processor_seconds, .. } = self.keeper.status();
+        eprintln!(
+            "{windows} windows, {switches} switches that took {switching_seconds:.2} s together, {processor_seconds:.2} s of processor time"
+        );
+    }
+}
+
+/// Tells systemd, if it started us.
+fn notify(state: &[sd_notify::NotifyState<'_>]) {
+    let _ = sd_notify::notify(false, state);
+}
+
+/// What was learned here before, or else of the same drive elsewhere.
+fn restore(
+    analyser: &mut Analyser,
+    database: &mut Database,
+    drive: &str,
+    arguments: &TuneArguments,
+) -> Result<(), Error> {
+    let does_not_fit = |file: &Path, problem: String| {
+        let file = file.display();
+        Error::Usage(format!("{file}: {problem}; use the same --window, or another --database"))
+    };
+    let path = &arguments.watching.database;
+    if let Some(state) = database.load(drive)? {
+        let clusters = state.clusters.len();
+        analyser.restore(state).map_err(|problem| does_not_fit(path, problem))?;
+        eprintln!("{clusters} clusters are known of {drive}");
+    } else if let Some(other) = &arguments.transfer {
+        let missing = || Error::Input(format!("{}: nothing is known there of {drive}", other.display()));
+        let state = Database::look(other)?.ok_or_else(missing)?.load(drive)?.ok_or_else(missing)?;
+        let clusters = state.clusters.len();
+        analyser.restore(state).map_err(|problem| does_not_fit(other, problem))?;
+        eprintln!("{clusters} clusters of {drive} taken over from {}", other.display());
+    }
+    Ok(())
+}
+
+fn restraints(wanted: &[RestraintName], arms: usize, metric: Metric) -> Restraints {
+    Restraints {
+        regret: wanted.contains(&RestraintName::Regret).then(|| RegretBound::new(arms, metric.better())),
+        hysteresis: wanted.contains(&RestraintName::Hysteresis).then(Hysteresis::default),
+        switch_cost: wanted.contains(&RestraintName::SwitchCost).then(SwitchCost::new),
+    }
+}
+
+fn show(arguments: &TuneArguments) -> Result<(), Error> {
+    let target = Target::find(&arguments.device)?;
+    let name = &target.layer.name;
+    let read = status::read(&arguments.runtime, name)
+        .map_err(|error| Error::file(arguments.runtime.display(), &error))?;
+    let Some(status) = read else {
+        return Err(Error::Failed(format!("{name}: nobody tunes it")));
+    };
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string(&status).map_err(|e| Error::Failed(e.to_string()))?)?;
+        return Ok(());
+    }
+    let Status { current, before, windows, analysed, hits, clusters, switches, .. } = &status;
+    let dry = if status.dry_run { " (dry run)" } else { "" };
+    writeln!(out, "{name}: tuned for {} by process {}{dry}", status.metric, status.pid)?;
+    writeln!(out, "scheduler: {current}, before: {before}; of {}", status.arms.join(", "))?;
+    writeln!(
+        out,
+        "{windows} windows, {analysed} analysed, {hits} recognised; {clusters} clusters; {switches} switches, {:.2} s",
+        status.switching_seconds
+    )?;
+    writeln!(
+        out,
+        "{:.2} s of processor time, {} requests not reported",
+        status.processor_seconds, status.missed
+    )?;
+    writeln!(out, "latest: {}", status.latest)?;
+    Ok(())
+}

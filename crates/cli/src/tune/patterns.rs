@@ -1,0 +1,179 @@
+//! `dwell patterns`: what the tuner learned, for people to look at and to mend.
+
+use std::io::Write;
+use std::path::Path;
+
+use comfy_table::{Table, presets};
+use keeper::database::Database;
+use keeper::{in_words, learned, picture};
+use serde_json::json;
+use tuner::{ClusterState, Parameters, State};
+
+use super::arguments::{PatternsArguments, PatternsCommand};
+use crate::error::Error;
+use crate::format::number;
+
+/// Characters of a picture in a list, and alone.
+const NARROW: usize = 40;
+const WIDE: usize = 80;
+
+pub(crate) fn run(arguments: &PatternsArguments) -> Result<(), Error> {
+    let path = &arguments.database;
+    let nothing = || Error::Input(format!("{}: there is none; 'dwell tune' makes it", path.display()));
+    let changes = matches!(arguments.command, PatternsCommand::Merge { .. } | PatternsCommand::Forget { .. });
+    let mut database = match changes && path.exists() {
+        true => Database::open(path)?,
+        false => Database::look(path)?.ok_or_else(nothing)?,
+    };
+    let drive = match (&arguments.command, drive(&database, arguments)) {
+        (PatternsCommand::List { json }, Err(_)) if arguments.drive.is_none() => {
+            return drives(&database, *json);
+        }
+        (_, drive) => drive?,
+    };
+    let unknown = || Error::Usage(format!("nothing is known of {drive}"));
+    let mut state = database.load(&drive)?.ok_or_else(unknown)?;
+    match &arguments.command {
+        PatternsCommand::List { json } => list(&drive, &state, *json),
+        PatternsCommand::Show { cluster, html } => show(&state, *cluster, html.as_deref()),
+        PatternsCommand::Merge { into, other } => {
+            let values = Parameters::default().values as usize;
+            learned::merge(&mut state, *into, *other, values).map_err(Error::Usage)?;
+            keep(&mut database, &drive, &state)
+        }
+        PatternsCommand::Forget { cluster: Some(cluster), .. } => {
+            learned::forget(&mut state, *cluster).map_err(Error::Usage)?;
+            keep(&mut database, &drive, &state)
+        }
+        PatternsCommand::Forget { .. } => {
+            database.forget(&drive)?;
+            Ok(())
+        }
+    }
+}
+
+fn keep(database: &mut Database, drive: &str, state: &State) -> Result<(), Error> {
+    let saved =
+        database.drives()?.into_iter().find(|known| known.name == drive).map_or(0, |known| known.saved);
+    Ok(database.save(drive, state, saved)?)
+}
+
+/// The drive that is meant.
+fn drive(database: &Database, arguments: &PatternsArguments) -> Result<String, Error> {
+    let part = arguments.drive.as_deref().unwrap_or_default();
+    let known: Vec<String> = database.drives()?.into_iter().map(|drive| drive.name).collect();
+    let mut fit = known.iter().filter(|name| name.contains(part));
+    match (fit.next(), fit.next()) {
+        (Some(one), None) => Ok(one.clone()),
+        (None, _) => {
+            Err(Error::Usage(format!("no drive's name contains '{part}'; known are: {}", known.join("; "))))
+        }
+        _ => Err(Error::Usage(format!(
+            "several drives are known; choose one with --drive: {}",
+            known.join("; ")
+        ))),
+    }
+}
+
+fn table(columns: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(columns.iter().copied());
+    table
+}
+
+fn drives(database: &Database, as_json: bool) -> Result<(), Error> {
+    let drives = database.drives()?;
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        return Ok(writeln!(out, "{}", json!({"schema_version": 1, "drives": drives}))?);
+    }
+    let mut table = table(&["drive", "clusters", "windows"]);
+    for drive in drives {
+        table.add_row([drive.name, drive.clusters.to_string(), drive.hits.to_string()]);
+    }
+    Ok(writeln!(out, "{table}")?)
+}
+
+/// The scheduler with the best mean, and that.
+fn best(state: &State, cluster: &ClusterState) -> Option<(String, f64)> {
+    let better = state.metric.better();
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let tried =
+        state.schedulers.iter().zip(&cluster.performance).filter(|(_, (values, _))| !values.is_empty());
+    tried
+        .map(|(name, (values, _))| (name.clone(), mean(values)))
+        .max_by(|a, b| better.oriented(a.1).total_cmp(&better.oriented(b.1)))
+}
+
+fn list(drive: &str, state: &State, as_json: bool) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    let mut clusters: Vec<&ClusterState> = state.clusters.iter().collect();
+    clusters.sort_by_key(|cluster| std::cmp::Reverse(cluster.hits));
+    if as_json {
+        let cluster = |cluster: &&ClusterState| json!({"cluster": cluster.id, "windows": cluster.hits, "requests": cluster.requests, "best": best(state, cluster).map(|(name, _)| name)});
+        let clusters: Vec<_> = clusters.iter().map(cluster).collect();
+        let object = json!({"schema_version": 1, "drive": drive, "metric": in_words(state.metric), "clusters": clusters});
+        return Ok(writeln!(out, "{object}")?);
+    }
+    writeln!(out, "{drive}, by {}", in_words(state.metric))?;
+    let mut table = table(&["cluster", "windows", "requests", "best so far", "jumps forwards and backwards"]);
+    for cluster in clusters {
+        let best = best(state, cluster)
+            .map_or_else(String::new, |(name, mean)| format!("{name} ({})", number(mean)));
+        let [up, down] = picture::sparkline(&cluster.points, NARROW);
+        table.add_row([
+            cluster.id.to_string(),
+            cluster.hits.to_string(),
+            cluster.requests.to_string(),
+            best,
+            format!("{up}\n{down}"),
+        ]);
+    }
+    Ok(writeln!(out, "{table}")?)
+}
+
+fn show(state: &State, id: u64, html: Option<&Path>) -> Result<(), Error> {
+    let missing =
+        || Error::Usage(format!("there is no cluster {id}; 'dwell patterns list' shows which there are"));
+    let cluster = state.clusters.iter().find(|cluster| cluster.id == id).ok_or_else(missing)?;
+    let mut out = std::io::stdout().lock();
+    let [up, down] = picture::sparkline(&cluster.points, WIDE);
+    writeln!(
+        out,
+        "cluster {id}: {} windows, {} requests in the first\n{up}\n{down}",
+        cluster.hits, cluster.requests
+    )?;
+    let mut table = table(&["scheduler", "measured", "mean", "least", "greatest"]);
+    for (name, (values, _)) in state.schedulers.iter().zip(&cluster.performance) {
+        let of = |fold: fn(f64, f64) -> f64, from: f64| match values.is_empty() {
+            true => String::new(),
+            false => number(values.iter().copied().fold(from, fold)),
+        };
+        let mean = if values.is_empty() {
+            String::new()
+        } else {
+            number(values.iter().sum::<f64>() / values.len() as f64)
+        };
+        table.add_row([
+            name.clone(),
+            values.len().to_string(),
+            mean,
+            of(f64::min, f64::INFINITY),
+            of(f64::max, f64::NEG_INFINITY),
+        ]);
+    }
+    writeln!(out, "{table}")?;
+    let total: u64 = cluster.successors.iter().map(|(_, count)| count).sum();
+    for (next, count) in &cluster.successors {
+        writeln!(out, "followed by cluster {next}: {count} of {total}")?;
+    }
+    if let Some(path) = html {
+        let title = format!("cluster {id}: {} windows", cluster.hits);
+        let page = format!(
+            "<!doctype html><meta charset=\"utf-8\"><title>{title}</title><style>body{{font:16px sans-serif;margin:2em;color-scheme:light dark}}svg{{width:100%;max-width:60em}}</style><h1>{title}</h1><p>Sector jumps over the window: forwards above, backwards below, on a scale of powers of two.</p>{}",
+            picture::svg(&cluster.points, &title)
+        );
+        std::fs::write(path, page).map_err(|error| Error::file(path.display(), &error))?;
+    }
+    Ok(())
+}

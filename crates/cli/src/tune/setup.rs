@@ -1,0 +1,128 @@
+//! From a device's name and options to what watches and what chooses.
+
+use std::path::Path;
+use std::time::Duration;
+
+use capture::topology::{Layer, Stack};
+use capture::{Capture, Options};
+use elevator::Span;
+use keeper::arms::{Arms, KernelArms, ServedArms};
+use keeper::{QueueSettings, Windower};
+use schedulers::Spec;
+use schedulers::registry::Catalogue;
+use tuner::{Analyser, Better, Metric, Of, Parameters, Random, Which};
+
+use super::arguments::{MetricName, Watching};
+use crate::error::Error;
+use crate::serve::span;
+
+/// The device as it was found.
+pub(super) struct Target {
+    pub(super) stack: Stack,
+    pub(super) layer: Layer,
+    pub(super) queue: QueueSettings,
+    /// Its name in the database.
+    pub(super) drive: String,
+}
+
+impl From<keeper::Error> for Error {
+    fn from(error: keeper::Error) -> Self {
+        let text = error.to_string();
+        match error {
+            keeper::Error::Capture(error) => watching(&error),
+            keeper::Error::Usage(_) => Self::Usage(text),
+            keeper::Error::Database { .. } => Self::Input(text),
+            _ if error.is_permission() => Self::Permission(format!("{text}; run it as root")),
+            keeper::Error::Refused { .. } => Self::Kernel(text),
+            _ => Self::Failed(text),
+        }
+    }
+}
+
+fn watching(error: &capture::Error) -> Error {
+    let text = error.to_string();
+    match error {
+        capture::Error::Device { .. } => Error::Usage(text),
+        capture::Error::Permission { .. } => Error::Permission(text),
+        capture::Error::Kernel { .. } => Error::Kernel(text),
+        capture::Error::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            Error::Permission(text)
+        }
+        capture::Error::Io { .. } => Error::Failed(text),
+    }
+}
+
+impl Target {
+    pub(super) fn find(device: &Path) -> Result<Self, Error> {
+        let stack = Stack::of(device).map_err(|error| watching(&error))?;
+        let layer = stack.scheduling().map_err(|error| watching(&error))?.clone();
+        let queue = QueueSettings::of(&layer.name);
+        let drive = keeper::identity::drive(Path::new("/sys/block"), &layer.name);
+        Ok(Self { stack, layer, queue, drive })
+    }
+
+    /// Looks at the queue that schedules.
+    pub(super) fn watch(&self, window: Duration) -> Result<Windower<Capture>, Error> {
+        let options = Options { completions: true, ..Options::default() };
+        let capture = Capture::open(&self.layer.node(), &options).map_err(|error| watching(&error))?;
+        capture.notes().iter().for_each(|note| eprintln!("{note}"));
+        Ok(Windower::new(capture, window))
+    }
+}
+
+/// What there is to choose from.
+pub(super) fn arms(
+    target: &Target,
+    watching: &Watching,
+    catalogue: Catalogue,
+) -> Result<Box<dyn Arms>, Error> {
+    let Some(socket) = &watching.control else {
+        return Ok(Box::new(KernelArms::new(target.queue.clone(), &watching.arms)?));
+    };
+    let names = match &*watching.arms {
+        [] => catalogue.all().map(|listing| Spec::of(listing).to_string()).collect(),
+        wanted => wanted.to_vec(),
+    };
+    for name in &names {
+        Spec::parse_in(catalogue, name).map_err(|error| Error::Usage(error.to_string()))?;
+    }
+    Ok(Box::new(ServedArms::new(socket, names)?))
+}
+
+pub(super) fn metric(watching: &Watching) -> Metric {
+    if watching.command.is_some() {
+        return Metric::External(if watching.less_is_better { Better::Lower } else { Better::Higher });
+    }
+    match watching.metric {
+        MetricName::Bandwidth => Metric::Bandwidth,
+        MetricName::Iops => Metric::Iops,
+        MetricName::MeanReadLatency => Metric::Latency(Which::Mean, Of::Reads),
+        MetricName::P99ReadLatency => Metric::Latency(Which::P99, Of::Reads),
+        MetricName::MeanWriteLatency => Metric::Latency(Which::Mean, Of::Writes),
+        MetricName::P99WriteLatency => Metric::Latency(Which::P99, Of::Writes),
+        MetricName::MeanSyncLatency => Metric::Latency(Which::Mean, Of::Synchronous),
+        MetricName::P99SyncLatency => Metric::Latency(Which::P99, Of::Synchronous),
+        MetricName::Fairness => Metric::Fairness,
+        MetricName::UserMinusSystem => Metric::UserMinusSystem,
+    }
+}
+
+/// The length of a window, and an analyser that knows nothing yet.
+pub(super) fn analyser(
+    names: &[String],
+    watching: &Watching,
+    seed: u64,
+) -> Result<(Duration, Analyser), Error> {
+    let length = span("--window", &watching.window)?;
+    let t = Span::from_nanos(length.as_nanos() as u64);
+    let parameters = Parameters { t, ..Parameters::default() };
+    let random = Random::seeded(seed);
+    let made = Analyser::new(names.to_vec(), metric(watching), parameters, random);
+    Ok((length, made.map_err(|problem| Error::Usage(format!("--window or --arm: {problem}")))?))
+}
+
+/// A number that nobody chose.
+pub(super) fn drawn_seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::hash::RandomState::new().build_hasher().finish()
+}
