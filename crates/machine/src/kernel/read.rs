@@ -84,6 +84,11 @@ impl State {
                 }
             }
             let Some(id) = self.pages.find(reading.inode.into(), index) else {
+                if index * BLOCK_BYTES >= self.fs.size(reading.inode) {
+                    // Somebody cut the file meanwhile.
+                    reading.bytes = (index * BLOCK_BYTES).saturating_sub(reading.from);
+                    break;
+                }
                 let again = std::mem::replace(&mut reading.missed, true);
                 if windows || again || max == 0 {
                     if windows {

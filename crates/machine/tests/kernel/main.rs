@@ -2,5 +2,6 @@
 
 mod bench;
 mod durability;
+mod model;
 mod reading;
 mod writing;
