@@ -103,7 +103,8 @@ impl Context {
     pub(super) async fn fetch_buffers(&self, blocks: &[Block]) -> Result<(), Errno> {
         for &block in blocks {
             if self.with(|state| state.buffer(block).is_none()) {
-                self.fetch_buffer(block).await?;
+                // Boxed, like everything that is rare on the way of a write: what is not used is not moved about.
+                Box::pin(self.fetch_buffer(block)).await?;
             }
         }
         Ok(())

@@ -1,7 +1,6 @@
 //! The way into the kernel and out of it: every call of a program begins in [`Kernel::call`] and ends where
 //! [`Kernel::poll`] says `Returned`, so this is where a policy at system-call level is to be asked.
 
-use std::pin::Pin;
 use std::task::{Poll, Waker};
 
 use elevator::queue::{Submission, Token};
@@ -10,7 +9,7 @@ use elevator::{Outcome, Priority, Process, Time};
 use super::calls::{Call, Errno, Returned};
 use super::fs::BLOCK_BYTES;
 use super::read::Step;
-use super::tasks::{Context, TaskId};
+use super::tasks::{Context, Job, TaskId};
 use super::{Kernel, threads};
 
 /// What became of a task that was let run.
@@ -77,7 +76,7 @@ impl Kernel {
             state.sleepers.spend(now, task, cost);
         }
         let context = Context::new(&self.state, task);
-        let job: Pin<Box<dyn Future<Output = Returned>>> = match call {
+        let job = match call {
             Call::Read(file, length) | Call::ReadAt(file, _, length) => {
                 let at = if let Call::ReadAt(_, at, _) = call { Some(at) } else { None };
                 match self.read_at_once(task, file, at, length) {
@@ -85,7 +84,7 @@ impl Kernel {
                     Err(job) => job,
                 }
             }
-            call => Box::pin(async move { context.run(call).await.unwrap_or_else(Returned::Failed) }),
+            call => job(context, call),
         };
         self.put_job(task, job);
         self.poll(task)
@@ -109,7 +108,7 @@ impl Kernel {
         self.poll(task)
     }
 
-    pub(super) fn put_job(&mut self, task: TaskId, job: super::tasks::Job) {
+    pub(super) fn put_job(&mut self, task: TaskId, job: Job) {
         if task.index() >= self.jobs.len() {
             self.jobs.resize_with(task.index() + 1, || None);
         }
@@ -128,7 +127,7 @@ impl Kernel {
         file: super::Descriptor,
         at: Option<u64>,
         length: u64,
-    ) -> Result<Returned, super::tasks::Job> {
+    ) -> Result<Returned, Job> {
         let mut state = self.state.borrow_mut();
         let begun = state.task(task).descriptors.get(file).map(|open| open.how.direct).and_then(|direct| {
             let reading = state.begin_read(task, file, at, length)?;
@@ -183,41 +182,29 @@ impl Kernel {
     }
 }
 
-impl Context {
-    /// A call that may have to sleep.
-    async fn run(&self, call: Call) -> Result<Returned, Errno> {
-        match call {
-            Call::Open(path, how) => self.open(&path, how).await,
-            Call::Close(file) => self.close(file).await,
-            Call::Read(..) | Call::ReadAt(..) => unreachable!("reads begin in `read_at_once`"),
-            Call::Write(file, length) => self.write(file, None, length).await,
-            Call::WriteAt(file, at, length) => self.write(file, Some(at), length).await,
-            Call::Seek(file, at) => {
-                self.with(|state| {
-                    state.task(self.task).descriptors.get(file).map(|open| open.position = at)
-                })?;
-                Ok(Returned::Done)
-            }
-            Call::Truncate(file, bytes) => self.truncate(file, bytes).await,
-            Call::Fsync(file) | Call::Fdatasync(file) => {
-                let open = self.with(|state| state.task(self.task).descriptors.get(file).copied())?;
-                self.make_durable(open.inode, matches!(call, Call::Fdatasync(_))).await
-            }
-            Call::Sync => self.sync_all().await,
-            Call::Mkdir(path) => self.mkdir(&path).await,
-            Call::Unlink(path) => self.unlink(&path).await,
-            Call::Rmdir(path) => self.rmdir(&path).await,
-            Call::Rename(from, to) => self.rename(&from, &to).await,
-            Call::Readdir(path) => self.readdir(&path).await,
-            Call::Stat(path) => self.stat(&path).await,
-            Call::Touch(at, bytes, write) => self.touch(at, bytes, write).await,
-        }
+/// The way of a call that may have to sleep. Each kind of call is a future of its own, so that a short one is small.
+fn job(context: Context, call: Call) -> Job {
+    match call {
+        Call::Open(path, how) => boxed(async move { context.open(&path, how).await }),
+        Call::Close(file) => boxed(async move { context.close(file).await }),
+        Call::Read(..) | Call::ReadAt(..) => unreachable!("reads begin in `read_at_once`"),
+        Call::Write(file, length) => boxed(async move { context.write(file, None, length).await }),
+        Call::WriteAt(file, at, length) => boxed(async move { context.write(file, Some(at), length).await }),
+        Call::Seek(file, at) => boxed(async move { context.seek(file, at) }),
+        Call::Truncate(file, bytes) => boxed(async move { context.truncate(file, bytes).await }),
+        Call::Fsync(file) => boxed(async move { context.sync_file(file, false).await }),
+        Call::Fdatasync(file) => boxed(async move { context.sync_file(file, true).await }),
+        Call::Sync => boxed(async move { context.sync_all().await }),
+        Call::Mkdir(path) => boxed(async move { context.mkdir(&path).await }),
+        Call::Unlink(path) => boxed(async move { context.unlink(&path).await }),
+        Call::Rmdir(path) => boxed(async move { context.rmdir(&path).await }),
+        Call::Rename(from, to) => boxed(async move { context.rename(&from, &to).await }),
+        Call::Readdir(path) => boxed(async move { context.readdir(&path).await }),
+        Call::Stat(path) => boxed(async move { context.stat(&path).await }),
+        Call::Touch(at, bytes, write) => boxed(async move { context.touch(at, bytes, write).await }),
     }
+}
 
-    async fn write(&self, file: super::Descriptor, at: Option<u64>, length: u64) -> Result<Returned, Errno> {
-        let writing = self.with(|state| state.begin_write(self.task, file, at, length))?;
-        let written =
-            if writing.direct { self.write_direct(writing).await } else { self.write_pages(writing).await };
-        written.map(Returned::Bytes)
-    }
+fn boxed(call: impl Future<Output = Result<Returned, Errno>> + 'static) -> Job {
+    Box::pin(async move { call.await.unwrap_or_else(Returned::Failed) })
 }

@@ -1,7 +1,7 @@
 //! Durability: `fsync`, `fdatasync`, `sync`, `O_SYNC`.
 
 use super::cache::FileId;
-use super::calls::{Errno, Returned};
+use super::calls::{Descriptor, Errno, Returned};
 use super::fs::Inode;
 use super::io::{Bio, Purpose};
 use super::state::State;
@@ -19,6 +19,12 @@ impl State {
 }
 
 impl Context {
+    /// `fsync`, and `fdatasync` if only data counts.
+    pub(super) async fn sync_file(&self, file: Descriptor, data_only: bool) -> Result<Returned, Errno> {
+        let open = self.with(|state| state.task(self.task).descriptors.get(file).copied())?;
+        self.make_durable(open.inode, data_only).await
+    }
+
     /// Returns when a file's data, and its metadata or what of it is needed to find the data, are durable.
     pub(super) async fn make_durable(&self, inode: Inode, data_only: bool) -> Result<Returned, Errno> {
         let file = FileId::from(inode);

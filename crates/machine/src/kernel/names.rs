@@ -114,6 +114,11 @@ impl Context {
         Ok(Returned::Bytes(self.with(|state| state.fs.size(inode))))
     }
 
+    pub(super) fn seek(&self, file: Descriptor, at: u64) -> Result<Returned, Errno> {
+        self.with(|state| state.task(self.task).descriptors.get(file).map(|open| open.position = at))?;
+        Ok(Returned::Done)
+    }
+
     pub(super) async fn truncate(&self, file: Descriptor, bytes: u64) -> Result<Returned, Errno> {
         let inode = self.with(|state| state.task(self.task).descriptors.get(file).map(|open| open.inode))?;
         self.lock(inode.into()).await;

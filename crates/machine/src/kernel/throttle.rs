@@ -80,7 +80,7 @@ impl Context {
             return;
         }
         match self.with(|state| state.rules.description.dirty.throttle) {
-            ThrottleKind::Writes => self.write_for_leave().await,
+            ThrottleKind::Writes => Box::pin(self.write_for_leave()).await,
             ThrottleKind::Pauses => self.pause().await,
         }
         self.with(|state| {

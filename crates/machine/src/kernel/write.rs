@@ -5,7 +5,7 @@ use elevator::Span;
 
 use super::buffers::Of;
 use super::cache::FileId;
-use super::calls::{Descriptor, Errno};
+use super::calls::{Descriptor, Errno, Returned};
 use super::fs::{BLOCK_BYTES, Block, Inode, Run};
 use super::read::block_of;
 use super::state::State;
@@ -81,6 +81,22 @@ impl Context {
         });
     }
 
+    /// Writes, in whichever way the file was opened for.
+    pub(super) async fn write(
+        &self,
+        file: Descriptor,
+        at: Option<u64>,
+        length: u64,
+    ) -> Result<Returned, Errno> {
+        let writing = self.with(|state| state.begin_write(self.task, file, at, length))?;
+        let written = if writing.direct {
+            Box::pin(self.write_direct(writing)).await
+        } else {
+            self.write_pages(writing).await
+        };
+        written.map(Returned::Bytes)
+    }
+
     /// Writes through the page cache; how many bytes.
     pub(super) async fn write_pages(&self, writing: Writing) -> Result<u64, Errno> {
         let Writing { inode, from, to, .. } = writing;
@@ -92,7 +108,7 @@ impl Context {
         self.unlock(inode.into());
         written?;
         if writing.sync {
-            self.make_durable(inode, false).await?;
+            Box::pin(self.make_durable(inode, false)).await?;
         }
         Ok(to - from)
     }
@@ -113,7 +129,7 @@ impl Context {
         let Writing { inode, from, to, .. } = writing;
         for edge in [first, first + count - 1] {
             if self.with(|state| state.needs_reading(inode, edge, from, to)) {
-                self.fetch(inode, edge, 1, None).await;
+                Box::pin(self.fetch(inode, edge, 1, None)).await;
                 let id = self.with(|state| state.pages.find(inode.into(), edge));
                 if let Some(id) = id {
                     self.wait_for_page(id).await;
