@@ -158,7 +158,7 @@ impl Context {
             let there = runs.len();
             if state.rules.delayed {
                 state.promise(inode, first, count, &runs)?;
-            } else {
+            } else if runs.iter().map(|run| u64::from(run.pages)).sum::<u64>() < count {
                 let by = state.number(self.task);
                 state.fs.allocate(inode, first, count as u32, by, &mut runs, &mut touched)?;
             }
