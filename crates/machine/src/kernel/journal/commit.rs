@@ -81,7 +81,7 @@ impl Journal {
         let (data_out, writes_out) = (commit.data_out, commit.writes_out > 0);
         let (phase, is_empty) = (commit.phase, commit.of.is_empty());
         match phase {
-            Phase::Data if data_out && (self.options.log_after_data || is_empty) => return false,
+            Phase::Data if data_out && self.options.log_after_data => return false,
             Phase::Data if is_empty => self.finish(),
             Phase::Data | Phase::Room if !self.commit_fits() => return false,
             Phase::Data | Phase::Room => self.write_log(),
@@ -167,10 +167,8 @@ impl Journal {
         let extents = self.log.take(n);
         let Some(commit) = &mut self.committing else { return };
         let (tid, causes) = (commit.of.tid, commit.of.causes);
-        let fua = why == Why::Commit && self.options.barrier;
-        // XFS's first record may be written over what is only at home if the device's cache has been flushed.
-        let first = why == Why::Log && self.options.style == Style::XfsLike && commit.writes_out == 0;
-        let preflush = fua || first && self.options.barrier;
+        // All of XFS's records are barriers, as each may be written over what is only at home if that has been flushed.
+        let past_cache = self.options.barrier && (why == Why::Commit || self.options.style == Style::XfsLike);
         commit.writes_out += extents.len() as u32;
         let mut homes = homes.to_vec();
         let whole = extents.len() == 1;
@@ -184,8 +182,8 @@ impl Journal {
                 why,
                 tid,
                 causes,
-                preflush: preflush && i == 0,
-                fua,
+                preflush: past_cache,
+                fua: past_cache,
                 homes: carried,
                 revokes,
             });

@@ -20,7 +20,7 @@
 //! # Where it differs from the source
 //! - A block that is being copied to the log is waited for by whoever changes it, one changed before that is copied, as
 //!   in jbd; but every block of a transaction is copied at the same time.
-//! - Transactions without anything to log do not write a commit record.
+//! - Transactions in which nothing changed do not write a commit record.
 //! - No batching of synchronous handles, no asynchronous commit, no checksums.
 //! - [`Style::XfsLike`]: one checkpoint (XFS's word for such a commit) at a time, where XFS fills the next record while
 //!   one is being written.
@@ -112,7 +112,8 @@ impl Journal {
     }
 
     /// Wants a transaction durable (`fsync`). Whether there is anything to wait for: [`Action::Committed`] of it or of a
-    /// later one.
+    /// later one. If there is not, data that the caller has written may still be in the device's cache: where there are
+    /// barriers, the flush is the caller's.
     pub fn commit(&mut self, now: Time, tid: Tid) -> bool {
         if let Some(running) = self.running.as_mut().filter(|running| running.tid <= tid) {
             running.asked = true;

@@ -49,9 +49,9 @@ impl Transaction {
         }
     }
 
-    /// Nothing to log.
+    /// Nothing to write: neither log nor data.
     pub(super) fn is_empty(&self) -> bool {
-        self.count == 0 && self.revoked.is_empty()
+        self.count == 0 && self.revoked.is_empty() && self.ordered.is_empty()
     }
 }
 

@@ -1,3 +1,4 @@
-//! Decision tables.
+//! Decision tables, and random histories that stop at any moment.
 
+mod crash;
 mod table;

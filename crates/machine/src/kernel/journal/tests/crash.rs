@@ -1,0 +1,452 @@
+//! Random histories against a medium that remembers only what reached it, stopped at any moment and replayed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use elevator::Span;
+use elevator::model::Random;
+
+use super::super::*;
+use crate::kernel::Causes;
+use crate::kernel::fs::Inode;
+
+/// A place on the medium: a block at home, a block of the log, the log's superblock, a file's data.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum At {
+    Home(Block),
+    Log(Block),
+    Superblock,
+    Data(Inode),
+}
+
+/// What a write puts there: a version, or the number of a transaction.
+type Content = u64;
+
+/// A device: writes that completed may sit in its cache until a flush.
+#[derive(Clone, Default)]
+struct Medium {
+    safe: BTreeMap<At, Content>,
+    cached: Vec<(At, Content)>,
+}
+
+impl Medium {
+    fn flush(&mut self) {
+        self.safe.extend(self.cached.drain(..));
+    }
+
+    /// Power fails: of what is cached and of what is under way any part arrived, in any order; but nothing that wants a
+    /// flush before it unless everything cached did.
+    fn after_failure(&self, under_way: &[Out], random: &mut Random) -> BTreeMap<At, Content> {
+        let mut left = self.safe.clone();
+        let flushed = random.once_in(2);
+        let cached = self.cached.iter().filter(|_| flushed || random.once_in(2));
+        left.extend(cached.copied());
+        for out in under_way.iter().filter(|out| flushed || !out.preflush) {
+            left.extend(out.contents.iter().filter(|_| random.once_in(2)).copied());
+        }
+        left
+    }
+}
+
+/// Blocks that a handle has changed (`true`) or freed.
+type Changes = Vec<(bool, Block)>;
+
+/// What a transaction left in the log.
+#[derive(Clone, Default)]
+struct Logged {
+    tid: u64,
+    places: Vec<Block>,
+    record: Vec<Block>,
+    revokes: Vec<Block>,
+    /// The versions of its copies, which are those of its end.
+    copies: BTreeMap<Block, u64>,
+    ordered: BTreeMap<Inode, u64>,
+    /// Where a replay begins by its record (XFS-like).
+    from: u64,
+}
+
+impl Logged {
+    fn is_whole(&self, left: &BTreeMap<At, Content>) -> bool {
+        let is_there = |place: &Block| left.get(&At::Log(*place)) == Some(&self.tid);
+        !self.record.is_empty() && self.record.iter().chain(&self.places).all(is_there)
+    }
+}
+
+struct Machine {
+    journal: Journal,
+    causes: Causes,
+    random: Random,
+    now: Time,
+    volatile: bool,
+    version: u64,
+    memory: BTreeMap<Block, u64>,
+    /// What memory held at each transaction's end is the sum of these.
+    transactions: BTreeMap<Tid, Logged>,
+    data: BTreeMap<Inode, u64>,
+    medium: Medium,
+    under_way: Vec<Out>,
+    /// Open ones, with the transaction that they are in (jbd) or what they will bring to one (XFS-like).
+    handles: Vec<(Handle, Tid, Changes)>,
+    acknowledged: Option<Tid>,
+    dirty: BTreeSet<Block>,
+    stats: Stats,
+}
+
+#[derive(Default, Debug)]
+struct Stats {
+    commits: u32,
+    waits: u32,
+    checkpoints: u32,
+    crashes: u32,
+    replayed: u32,
+}
+
+/// A write that the device has not finished.
+struct Out {
+    contents: Vec<(At, Content)>,
+    preflush: bool,
+    fua: bool,
+    then: Then,
+}
+
+enum Then {
+    Written(WriteId),
+    Data(Tid),
+    Home(Block, Tid),
+}
+
+const BLOCKS: u64 = 60;
+
+impl Machine {
+    fn new(options: Options, seed: u64) -> Self {
+        let volatile = options.barrier;
+        let area = Extent { start: Block(10_000), blocks: 141 };
+        Self {
+            journal: Journal::new(options, area),
+            causes: Causes::default(),
+            random: Random::new(seed),
+            now: Time::ZERO,
+            volatile,
+            version: 0,
+            memory: BTreeMap::new(),
+            transactions: BTreeMap::new(),
+            data: BTreeMap::new(),
+            medium: Medium::default(),
+            under_way: Vec::new(),
+            handles: Vec::new(),
+            acknowledged: None,
+            dirty: BTreeSet::new(),
+            stats: Stats::default(),
+        }
+    }
+
+    fn step(&mut self) {
+        self.now += Span::from_millis(self.random.below(40));
+        match self.random.below(16) {
+            0..=3 => self.start(),
+            4..=7 => self.stop(),
+            8 => self.sync(),
+            9 | 10 => self.writeback(),
+            _ => self.complete(),
+        }
+        self.pump();
+    }
+
+    fn start(&mut self) {
+        if self.handles.len() > 3 {
+            return;
+        }
+        let cause = self.causes.one(1);
+        let credits = 1 + self.random.below(6) as u32;
+        match self.journal.start(self.now, credits, cause, &mut self.causes) {
+            Started::Wait => self.stats.waits += 1,
+            Started::Handle(handle) => {
+                let mut changes = Vec::new();
+                for _ in 0..credits {
+                    let block = Block(self.random.below(BLOCKS));
+                    // Who changes a block that is on its way home waits for that, which is the page's matter.
+                    if self.on_its_way(block) || changes.iter().any(|&(_, other)| other == block) {
+                        continue;
+                    }
+                    if self.random.once_in(9) {
+                        self.journal.forget(handle, block);
+                        changes.push((false, block));
+                    } else if self.journal.access(handle, block) == Access::Granted {
+                        changes.push((true, block));
+                    } else {
+                        self.stats.waits += 1;
+                    }
+                }
+                // A jbd handle's changes are its transaction's from here; an XFS-like handle's from its end.
+                let tid = self.journal.running.as_ref().map_or(Tid(0), |running| running.tid);
+                let jbd = self.journal.options.style == Style::Jbd;
+                if jbd {
+                    self.apply(tid, &changes);
+                    self.order(handle, tid);
+                    changes.clear();
+                }
+                self.handles.push((handle, tid, changes));
+            }
+        }
+    }
+
+    fn on_its_way(&self, block: Block) -> bool {
+        self.under_way.iter().flat_map(|out| &out.contents).any(|&(at, _)| at == At::Home(block))
+    }
+
+    fn apply(&mut self, tid: Tid, changes: &[(bool, Block)]) {
+        for &(changed, block) in changes {
+            self.version += 1;
+            let logged = self.transactions.entry(tid).or_default();
+            self.dirty.remove(&block);
+            if changed {
+                self.memory.insert(block, self.version);
+                logged.copies.insert(block, self.version);
+            } else {
+                self.memory.remove(&block);
+                logged.copies.remove(&block);
+            }
+        }
+    }
+
+    /// The handle's transaction makes new data part of a file.
+    fn order(&mut self, handle: Handle, tid: Tid) {
+        if self.journal.options.data != Data::Ordered || self.random.once_in(3) {
+            return;
+        }
+        let inode = Inode(self.random.below(5));
+        self.journal.order(handle, inode);
+        self.version += 1;
+        self.data.insert(inode, self.version);
+        self.transactions.entry(tid).or_default().ordered.insert(inode, self.version);
+    }
+
+    fn stop(&mut self) {
+        if self.handles.is_empty() {
+            return;
+        }
+        let i = self.random.below(self.handles.len() as u64) as usize;
+        let (handle, joined, changes) = self.handles.swap_remove(i);
+        let running = self.journal.running.as_ref().map(|running| running.tid);
+        let tid = self.journal.stop(self.now, handle, &mut self.causes);
+        match self.journal.options.style {
+            Style::Jbd => assert_eq!(tid, joined),
+            Style::XfsLike => {
+                assert!(running.is_none_or(|running| running == tid));
+                self.apply(tid, &changes);
+            }
+        }
+        if self.random.once_in(4) {
+            self.journal.commit(self.now, tid);
+        }
+    }
+
+    fn sync(&mut self) {
+        self.journal.force(self.now);
+    }
+
+    /// Writeback takes a committed block home.
+    fn writeback(&mut self) {
+        let free =
+            self.dirty.iter().copied().filter(|&block| !self.journal.holds(block) && !self.on_its_way(block));
+        let free: Vec<Block> = free.collect();
+        if free.is_empty() {
+            return;
+        }
+        let block = free[self.random.below(free.len() as u64) as usize];
+        self.dirty.remove(&block);
+        let contents = vec![(At::Home(block), self.memory[&block])];
+        if let Some(tid) = self.journal.home_begins(block) {
+            self.under_way.push(Out { contents, preflush: false, fua: false, then: Then::Home(block, tid) });
+        }
+    }
+
+    fn complete(&mut self) {
+        if self.under_way.is_empty() {
+            return;
+        }
+        let i = self.random.below(self.under_way.len() as u64) as usize;
+        let out = self.under_way.swap_remove(i);
+        if out.preflush {
+            self.medium.flush();
+        }
+        if self.volatile && !out.fua {
+            self.medium.cached.extend(out.contents);
+        } else {
+            self.medium.safe.extend(out.contents);
+        }
+        match out.then {
+            Then::Written(id) => self.journal.written(self.now, id),
+            Then::Data(tid) => self.journal.data_written(self.now, tid),
+            Then::Home(block, tid) => self.journal.home_written(self.now, block, tid),
+        }
+    }
+
+    fn pump(&mut self) {
+        while let Some(action) = self.journal.poll(self.now) {
+            match action {
+                Action::WriteData { tid, inodes, .. } => {
+                    let contents = inodes.iter().map(|&inode| (At::Data(inode), self.data[&inode])).collect();
+                    self.under_way.push(Out { contents, preflush: false, fua: false, then: Then::Data(tid) });
+                }
+                Action::Write(write) => self.issue(write),
+                Action::Committed { tid, blocks, .. } => {
+                    assert!(self.acknowledged < Some(tid));
+                    self.acknowledged = Some(tid);
+                    self.stats.commits += 1;
+                    assert!(blocks.iter().all(|&block| !self.journal.holds(block)));
+                    self.dirty.extend(blocks.iter().filter(|block| self.memory.contains_key(block)));
+                }
+                Action::Retry => {}
+            }
+        }
+    }
+
+    fn issue(&mut self, write: Write) {
+        let places = || (0..u64::from(write.to.blocks)).map(|i| write.to.start.plus(i));
+        let contents = match write.why {
+            Why::Log | Why::Commit => {
+                let logged = self.transactions.entry(write.tid).or_default();
+                let list = if write.why == Why::Log { &mut logged.places } else { &mut logged.record };
+                list.extend(places());
+                logged.tid = write.tid.0;
+                logged.from = self.journal.old.front().map_or(write.tid, |old| old.tid).0;
+                logged.revokes.extend(&write.revokes);
+                places().map(|place| (At::Log(place), write.tid.0)).collect()
+            }
+            Why::Superblock => vec![(At::Superblock, write.tid.0)],
+            Why::Checkpoint => {
+                self.stats.checkpoints += 1;
+                let home = |block: &Block| {
+                    assert!(!self.journal.holds(*block), "{block:?} goes home before it is committed");
+                    self.dirty.remove(block);
+                    (At::Home(*block), self.memory[block])
+                };
+                write.homes.iter().map(home).collect()
+            }
+        };
+        let then = Then::Written(write.id);
+        self.under_way.push(Out { contents, preflush: write.preflush, fua: write.fua, then });
+    }
+
+    /// Everybody ends, and everything that was ever changed becomes durable.
+    fn finish(&mut self) {
+        while !self.handles.is_empty() {
+            self.stop();
+            self.pump();
+        }
+        let newest = self.journal.force(self.now);
+        self.pump();
+        while !self.under_way.is_empty() {
+            self.complete();
+            self.pump();
+        }
+        assert!(newest.is_none() || self.acknowledged >= newest, "{newest:?} after {:?}", self.acknowledged);
+        assert_eq!(self.journal.force(self.now), None);
+        self.crash();
+    }
+
+    /// What is on the medium after a failure now and a replay is what memory held at the end of some transaction, none
+    /// older than the newest that anybody was told to be durable; and its ordered data is there.
+    fn crash(&mut self) {
+        self.stats.crashes += 1;
+        let mut left = self.medium.after_failure(&self.under_way, &mut self.random);
+        let from = match self.journal.options.style {
+            Style::Jbd => left.get(&At::Superblock).copied().unwrap_or(1),
+            // The newest record says where a replay begins.
+            Style::XfsLike => {
+                let whole = |logged: &&Logged| logged.is_whole(&left);
+                self.transactions.values().rev().find(whole).map_or(1, |logged| logged.from)
+            }
+        };
+        let last = self.replay(from, &mut left);
+        assert!(last >= self.acknowledged.map_or(0, |tid| tid.0), "{last} after {:?}", self.acknowledged);
+        let mut expected: BTreeMap<Block, u64> = BTreeMap::new();
+        let mut gone = BTreeSet::new();
+        for (tid, logged) in self.transactions.range(..=Tid(last)) {
+            for block in &logged.revokes {
+                expected.remove(block);
+                gone.insert(*block);
+            }
+            expected.extend(&logged.copies);
+            for (inode, version) in &logged.ordered {
+                let there = left.get(&At::Data(*inode)).copied().unwrap_or(0);
+                assert!(there >= *version, "data of {inode:?} in {tid:?}: {there} for {version}");
+            }
+        }
+        for block in (0..BLOCKS).map(Block) {
+            let there = left.get(&At::Home(block));
+            match expected.get(&block) {
+                Some(version) => assert_eq!(there, Some(version), "{block:?} after {last}"),
+                // Freed: whatever was there last may be.
+                None => assert!(there.is_none() || gone.contains(&block), "{block:?} after {last}"),
+            }
+        }
+    }
+
+    /// Goes through the log from the transaction where it begins to the last one that is whole.
+    fn replay(&mut self, from: u64, left: &mut BTreeMap<At, Content>) -> u64 {
+        let mut whole = Vec::new();
+        let mut tid = from;
+        let nothing = Logged::default();
+        loop {
+            let logged = self.transactions.get(&Tid(tid)).unwrap_or(&nothing);
+            // What logs nothing leaves nothing to see; it is done when it was said to be.
+            let empty = logged.places.is_empty() && logged.record.is_empty();
+            let done = empty && Some(Tid(tid)) <= self.acknowledged;
+            if !(done || logged.is_whole(left)) {
+                break;
+            }
+            whole.push(tid);
+            tid += 1;
+        }
+        let last = whole.last().copied().unwrap_or(from - 1);
+        self.stats.replayed += whole.len() as u32;
+        for &tid in &whole {
+            let revoked = |block: &Block| {
+                self.transactions.range(Tid(tid)..=Tid(last)).any(|(_, later)| later.revokes.contains(block))
+            };
+            for (&block, &version) in
+                self.transactions.get(&Tid(tid)).map_or(&nothing.copies, |it| &it.copies)
+            {
+                if !revoked(&block) {
+                    left.insert(At::Home(block), version);
+                }
+            }
+        }
+        last
+    }
+}
+
+fn run(options: &Options) -> Stats {
+    let mut all = Stats::default();
+    for seed in 0..12 {
+        let mut machine = Machine::new(options.clone(), seed);
+        for i in 0..4000 {
+            machine.step();
+            if i % 7 == 0 {
+                machine.crash();
+            }
+        }
+        machine.finish();
+        all.commits += machine.stats.commits;
+        all.waits += machine.stats.waits;
+        all.checkpoints += machine.stats.checkpoints;
+        all.crashes += machine.stats.crashes;
+        all.replayed += machine.stats.replayed;
+    }
+    all
+}
+
+#[test]
+fn whatever_was_durable_is_there_after_any_failure() {
+    let jbd2_small = Options { tag_bytes: 512, ..Options::jbd2() };
+    for options in [Options::default(), Options::jbd2(), jbd2_small, Options::xfs_like()] {
+        let stats = run(&options);
+        // The histories go through what they are meant to go through.
+        assert!(stats.commits > 900, "{stats:?}");
+        assert!(stats.replayed > stats.crashes, "{stats:?}");
+        if options.style == Style::Jbd {
+            assert!(stats.waits > 1000 && stats.checkpoints > 300, "{stats:?}");
+        }
+    }
+}
