@@ -97,6 +97,40 @@ fn writers_of_different_colours_do_not_interleave() {
     assert_eq!(b[0].2.unwrap() - a[0].2.unwrap(), u64::from(GROUP / 16));
 }
 
+/// ext2 looks for one free block close by before it looks for eight together.
+#[test]
+fn a_block_close_to_the_goal_is_better_than_eight_far_away() {
+    let mut fs = made(&Options::Ext(Ext { ahead: Ahead::Nothing, ..Ext::default() }));
+    let mut touched = Touched::default();
+    let mut image = Image::new(&mut fs);
+    // Two files of one block each with one between them, which is freed, and a file that ends before all three.
+    image.place(Some(GB)).unwrap();
+    let files: Vec<Inode> = (0..4).map(|i| image.file(&format!("/{i}"), 4096).unwrap()).collect();
+    let at: Vec<u64> = files.iter().map(|&file| runs(&fs, file)[0].2.unwrap()).collect();
+    assert_eq!(at[3] - at[0], 3);
+    let gone = fs.unlink("/2", &mut touched).unwrap();
+    fs.evict(gone, &mut touched);
+    append(&mut fs, files[0], 0, 2);
+    let pieces = runs(&fs, files[0]);
+    assert_eq!(pieces, [(0, 1, Some(at[0])), (1, 1, Some(at[2])), (2, 1, Some(at[3] + 1))]);
+}
+
+/// What a closed file kept ahead is there for the next one.
+#[test]
+fn a_closed_file_keeps_nothing() {
+    for options in
+        [Options::ext2(), Options::Ext(Ext { ahead: Ahead::Reserve, ..Ext::ext3() }), Options::xfs_like()]
+    {
+        let mut fs = made(&options);
+        let file = fs.create("/a", &mut Touched::default()).unwrap();
+        let free = fs.free_blocks();
+        append(&mut fs, file, 0, 1);
+        assert!(fs.free_blocks() < free - 1, "{options:?}");
+        fs.closed(file);
+        assert_eq!(fs.free_blocks(), free - 1, "{options:?}");
+    }
+}
+
 /// How many groups the directories of a source tree lie in.
 fn groups_of_a_tree(directories: Directories) -> usize {
     let mut fs = made(&Options::Ext(Ext { directories, ..Ext::default() }));
