@@ -34,6 +34,7 @@ impl FileSystem {
         if bytes < growth.node.bytes {
             growth.cut(page, &mut bill);
         }
+        growth.node.closed &= bytes <= growth.node.bytes;
         growth.node.bytes = bytes;
         bill.change(growth.ground.layout.inode_block(inode));
         Ok(())
@@ -126,9 +127,11 @@ impl FileSystem {
         self.promised = self.promised.saturating_sub(pages);
     }
 
-    /// Nobody has the file open for writing any more: what it kept ahead is given back.
+    /// Nobody has the file open for writing any more: what it kept ahead is given back, and until it grows again it
+    /// keeps nothing.
     pub fn closed(&mut self, inode: Inode) {
         if let Some(node) = self.nodes.get_mut(&inode) {
+            node.closed = true;
             self.ground.give_back(&mut node.window);
         }
     }

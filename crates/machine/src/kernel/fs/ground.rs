@@ -42,6 +42,8 @@ pub(super) struct Wish {
     pub(super) goal: u32,
     /// How many pages the file has, these included.
     pub(super) pages: u32,
+    /// Whether the file may grow, and so may keep something ahead.
+    pub(super) grows: bool,
 }
 
 /// Free space, and how it is given away.
@@ -79,7 +81,7 @@ impl Ground {
         if let Some(got) = self.take_kept(window, wish) {
             return Some(got);
         }
-        let keeps = self.keeps(window, wish);
+        let keeps = if wish.grows { self.keeps(window, wish) } else { 0 };
         self.give_back(window);
         let (at, n) = self.search(wish.goal, wish.n + keeps)?;
         self.space.take(at, n);

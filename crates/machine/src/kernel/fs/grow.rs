@@ -75,7 +75,8 @@ impl Growth<'_> {
             return self.ground.take_one(goal).map(|at| (at, 1)).ok_or(Errno::NoSpace);
         }
         let has = self.node.bytes.div_ceil(BLOCK_BYTES) as u32;
-        let wish = Wish { page, n, goal, pages: has.max(page + n) };
+        let grows = !self.node.closed;
+        let wish = Wish { page, n, goal, pages: has.max(page + n), grows };
         self.ground.take(&mut self.node.window, wish).ok_or(Errno::NoSpace)
     }
 

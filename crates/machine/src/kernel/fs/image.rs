@@ -42,12 +42,15 @@ impl<'a> Image<'a> {
     }
 
     /// Directories and files made from now on lie from this byte of the device on: a directory's inode in its group, a
-    /// file's blocks from there. `None`: wherever the allocator puts them, as at first.
+    /// file's blocks from there. `None`: wherever the allocator puts them, as at first. For a tree that lies there as the
+    /// allocator would lay it out, place its uppermost directory and nothing else: Orlov's keeps what is in it near it.
     ///
     /// # Errors
     /// [`ImageError::Outside`].
     pub fn place(&mut self, offset: Option<u64>) -> Result<(), ImageError> {
         let (start, blocks) = self.fs.area();
+        // Small files of another place do not share their window with those of this one.
+        self.fs.ground.give_packed_back();
         self.near = match offset {
             None => None,
             Some(offset) => {

@@ -17,6 +17,8 @@ pub(super) struct Node {
     pub(super) window: Window,
     /// The page after the one that was given a block last, and the block after that one's.
     pub(super) next: Option<(u32, u32)>,
+    /// Nobody writes it, since it grew last: blocks that it is still given (at writeback) are all that it needs.
+    pub(super) closed: bool,
     /// Whether it has lost its name.
     pub(super) orphan: bool,
 }

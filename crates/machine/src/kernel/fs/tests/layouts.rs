@@ -131,6 +131,29 @@ fn a_closed_file_keeps_nothing() {
     }
 }
 
+/// Files that are given their blocks at writeback, after they were closed, lie one after another.
+#[test]
+fn delayed_files_lie_close_together() {
+    for options in [Options::ext4(), Options::xfs_like()] {
+        let mut fs = made(&options);
+        let mut touched = Touched::default();
+        let files: Vec<Inode> = (0..50)
+            .map(|i| {
+                let file = fs.create(&format!("/{i}"), &mut touched).unwrap();
+                fs.set_size(file, 20 * BLOCK_BYTES, &mut touched).unwrap();
+                fs.closed(file);
+                file
+            })
+            .collect();
+        for &file in &files {
+            fs.allocate(file, 0, 20, 0, &mut Vec::new(), &mut touched).unwrap();
+        }
+        let starts: Vec<u64> = files.iter().map(|&file| runs(&fs, file)[0].2.unwrap()).collect();
+        let apart = starts.windows(2).filter(|pair| pair[1] != pair[0] + 20).count();
+        assert!(apart <= 2, "{options:?}: {starts:?}");
+    }
+}
+
 /// How many groups the directories of a source tree lie in.
 fn groups_of_a_tree(directories: Directories) -> usize {
     let mut fs = made(&Options::Ext(Ext { directories, ..Ext::default() }));
@@ -184,9 +207,12 @@ fn trees_lie_where_they_are_placed() {
         for (i, at) in [10 * GB, 60 * GB, 110 * GB].into_iter().enumerate() {
             image.place(Some(at)).unwrap();
             image.mkdir(&format!("/{i}")).unwrap();
-            let file = image.file(&format!("/{i}/file"), 1 << 20).unwrap();
             let mut found = Vec::new();
-            image.fs().map(file, 0, 256, &mut found, &mut Touched::default()).unwrap();
+            for bytes in [8 << 10, 1 << 20] {
+                let file = image.file(&format!("/{i}/{bytes}"), bytes).unwrap();
+                let pages = (bytes / BLOCK_BYTES) as u32;
+                image.fs().map(file, 0, pages, &mut found, &mut Touched::default()).unwrap();
+            }
             for run in found {
                 let off = run.block.unwrap().0 * BLOCK_BYTES;
                 assert!((at..at + GB / 4).contains(&off), "{options:?}: {off} for {at}");

@@ -6,77 +6,18 @@ use elevator::Span;
 use elevator::model::Random;
 
 use super::super::*;
+use super::medium::{At, Content, Logged, Medium, Out, Then};
 use crate::kernel::Causes;
 use crate::kernel::fs::Inode;
 
-/// A place on the medium: a block at home, a block of the log, the log's superblock, a file's data.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum At {
-    Home(Block),
-    Log(Block),
-    Superblock,
-    Data(Inode),
-}
-
-/// What a write puts there: a version, or the number of a transaction.
-type Content = u64;
-
-/// A device: writes that completed may sit in its cache until a flush.
-#[derive(Clone, Default)]
-struct Medium {
-    safe: BTreeMap<At, Content>,
-    cached: Vec<(At, Content)>,
-}
-
-impl Medium {
-    fn flush(&mut self) {
-        self.safe.extend(self.cached.drain(..));
-    }
-
-    /// Power fails: of what is cached and of what is under way any part arrived, in any order; but nothing that wants a
-    /// flush before it unless everything cached did.
-    fn after_failure(&self, under_way: &[Out], random: &mut Random) -> BTreeMap<At, Content> {
-        let mut left = self.safe.clone();
-        let flushed = random.once_in(2);
-        let cached = self.cached.iter().filter(|_| flushed || random.once_in(2));
-        left.extend(cached.copied());
-        for out in under_way.iter().filter(|out| flushed || !out.preflush) {
-            left.extend(out.contents.iter().filter(|_| random.once_in(2)).copied());
-        }
-        left
-    }
-}
-
 /// Blocks that a handle has changed (`true`) or freed.
 type Changes = Vec<(bool, Block)>;
-
-/// What a transaction left in the log.
-#[derive(Clone, Default)]
-struct Logged {
-    tid: u64,
-    places: Vec<Block>,
-    record: Vec<Block>,
-    revokes: Vec<Block>,
-    /// The versions of its copies, which are those of its end.
-    copies: BTreeMap<Block, u64>,
-    ordered: BTreeMap<Inode, u64>,
-    /// Where a replay begins by its record (XFS-like).
-    from: u64,
-}
-
-impl Logged {
-    fn is_whole(&self, left: &BTreeMap<At, Content>) -> bool {
-        let is_there = |place: &Block| left.get(&At::Log(*place)) == Some(&self.tid);
-        !self.record.is_empty() && self.record.iter().chain(&self.places).all(is_there)
-    }
-}
 
 struct Machine {
     journal: Journal,
     causes: Causes,
     random: Random,
     now: Time,
-    volatile: bool,
     version: u64,
     memory: BTreeMap<Block, u64>,
     /// What memory held at each transaction's end is the sum of these.
@@ -100,20 +41,6 @@ struct Stats {
     replayed: u32,
 }
 
-/// A write that the device has not finished.
-struct Out {
-    contents: Vec<(At, Content)>,
-    preflush: bool,
-    fua: bool,
-    then: Then,
-}
-
-enum Then {
-    Written(WriteId),
-    Data(Tid),
-    Home(Block, Tid),
-}
-
 const BLOCKS: u64 = 60;
 
 impl Machine {
@@ -125,12 +52,11 @@ impl Machine {
             causes: Causes::default(),
             random: Random::new(seed),
             now: Time::ZERO,
-            volatile,
             version: 0,
             memory: BTreeMap::new(),
             transactions: BTreeMap::new(),
             data: BTreeMap::new(),
-            medium: Medium::default(),
+            medium: Medium { volatile, ..Medium::default() },
             under_way: Vec::new(),
             handles: Vec::new(),
             acknowledged: None,
@@ -266,15 +192,7 @@ impl Machine {
         }
         let i = self.random.below(self.under_way.len() as u64) as usize;
         let out = self.under_way.swap_remove(i);
-        if out.preflush {
-            self.medium.flush();
-        }
-        if self.volatile && !out.fua {
-            self.medium.cached.extend(out.contents);
-        } else {
-            self.medium.safe.extend(out.contents);
-        }
-        match out.then {
+        match self.medium.complete(out) {
             Then::Written(id) => self.journal.written(self.now, id),
             Then::Data(tid) => self.journal.data_written(self.now, tid),
             Then::Home(block, tid) => self.journal.home_written(self.now, block, tid),

@@ -1,4 +1,5 @@
 //! Decision tables, and random histories that stop at any moment.
 
 mod crash;
+mod medium;
 mod table;

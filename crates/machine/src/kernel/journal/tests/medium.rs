@@ -1,0 +1,92 @@
+//! What survives: a device's medium, its cache, and the log as it lies there.
+
+use std::collections::BTreeMap;
+
+use elevator::model::Random;
+
+use super::super::{Tid, WriteId};
+use crate::kernel::fs::{Block, Inode};
+
+/// A place on the medium: a block at home, a block of the log, the log's superblock, a file's data.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum At {
+    Home(Block),
+    Log(Block),
+    Superblock,
+    Data(Inode),
+}
+
+/// What a write puts there: a version, or the number of a transaction.
+pub(super) type Content = u64;
+
+/// A device: writes that completed may sit in its cache until a flush.
+#[derive(Clone, Default)]
+pub(super) struct Medium {
+    /// Whether there is such a cache.
+    pub(super) volatile: bool,
+    pub(super) safe: BTreeMap<At, Content>,
+    pub(super) cached: Vec<(At, Content)>,
+}
+
+impl Medium {
+    /// A write is done.
+    pub(super) fn complete(&mut self, out: Out) -> Then {
+        if out.preflush {
+            self.safe.extend(self.cached.drain(..));
+        }
+        if self.volatile && !out.fua {
+            self.cached.extend(out.contents);
+        } else {
+            self.safe.extend(out.contents);
+        }
+        out.then
+    }
+
+    /// Power fails: of what is cached and of what is under way any part arrived, in any order; but nothing that wants a
+    /// flush before it unless everything cached did.
+    pub(super) fn after_failure(&self, under_way: &[Out], random: &mut Random) -> BTreeMap<At, Content> {
+        let mut left = self.safe.clone();
+        let flushed = random.once_in(2);
+        let cached = self.cached.iter().filter(|_| flushed || random.once_in(2));
+        left.extend(cached.copied());
+        for out in under_way.iter().filter(|out| flushed || !out.preflush) {
+            left.extend(out.contents.iter().filter(|_| random.once_in(2)).copied());
+        }
+        left
+    }
+}
+
+/// A write that the device has not finished.
+pub(super) struct Out {
+    pub(super) contents: Vec<(At, Content)>,
+    pub(super) preflush: bool,
+    pub(super) fua: bool,
+    pub(super) then: Then,
+}
+
+pub(super) enum Then {
+    Written(WriteId),
+    Data(Tid),
+    Home(Block, Tid),
+}
+
+/// What a transaction left in the log.
+#[derive(Clone, Default)]
+pub(super) struct Logged {
+    pub(super) tid: u64,
+    pub(super) places: Vec<Block>,
+    pub(super) record: Vec<Block>,
+    pub(super) revokes: Vec<Block>,
+    /// The versions of its copies, which are those of its end.
+    pub(super) copies: BTreeMap<Block, u64>,
+    pub(super) ordered: BTreeMap<Inode, u64>,
+    /// Where a replay begins by its record (XFS-like).
+    pub(super) from: u64,
+}
+
+impl Logged {
+    pub(super) fn is_whole(&self, left: &BTreeMap<At, Content>) -> bool {
+        let is_there = |place: &Block| left.get(&At::Log(*place)) == Some(&self.tid);
+        !self.record.is_empty() && self.record.iter().chain(&self.places).all(is_there)
+    }
+}
