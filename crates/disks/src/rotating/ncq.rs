@@ -102,17 +102,32 @@ impl Rotating {
     }
 
     /// Whether a waiting command could be served if it had the arm: it has a segment, or one can be found for it, and
-    /// no unwritten data is in its way.
+    /// no unwritten data is in its way, nor before it in a segment that it needs room in.
     pub(super) fn enabled(&mut self, now: Picos, id: TaskId) -> bool {
         let (write, segment) = (self.task(id).write, self.task(id).segment);
         if let Some(s) = segment {
-            return write || !self.segments[usize::from(s)].unwritten();
+            return if write {
+                self.has_room_to_come(id, s)
+            } else {
+                !self.segments[usize::from(s)].unwritten()
+            };
         }
         self.select(now, id);
         let found = self.task(id).segment;
         let task = self.task_mut(id);
         (task.segment, task.hit) = (None, Hit::Miss);
         found.is_some_and(|s| write || !self.segments[usize::from(s)].unwritten())
+    }
+
+    /// Whether all of a write is in its segment, or will have room there once the arm has it. What others wrote before it in
+    /// the same segment makes room only as it goes to the medium, and that needs the arm.
+    fn has_room_to_come(&self, id: TaskId, index: u8) -> bool {
+        let task = self.task(id);
+        let before = |&other: &TaskId| {
+            let other = self.task(other);
+            other.segment == Some(index) && other.dirty() && other.start < task.start
+        };
+        task.sent == task.end || !self.live.iter().any(before)
     }
 
     /// The arm turns to a command: it no longer waits.
