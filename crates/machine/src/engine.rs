@@ -10,6 +10,7 @@ use disks::Drive;
 use elevator::queue::{
     Accepted, Finished, Notice, Observer, Options, Submission, SwitchMode, SwitchReport, Token,
 };
+use elevator::split::Terms;
 use elevator::{Scheduler, Time};
 
 use crate::array::{Array, ArraySetup};
@@ -119,6 +120,8 @@ pub struct Machine {
     witness: Option<Witness>,
     cut: bool,
     kernel: Option<Kernel>,
+    /// The scheduler works above the block layer, too.
+    splits: bool,
     /// Kept for the kernel's tasks that may go on.
     woken: Vec<TaskId>,
     /// When something last happened that was not the kernel's own alarm.
@@ -156,6 +159,7 @@ impl Machine {
             witness: None,
             cut: false,
             kernel: None,
+            splits: false,
             woken: Vec::new(),
             active: Time::ZERO,
             failure: None,
@@ -168,6 +172,14 @@ impl Machine {
             kernel.born(index, process.who.process, process.who.priority);
         }
         self.kernel = Some(kernel);
+    }
+
+    /// What was agreed with a process, by the number of its thread group, for policies above the block layer. After
+    /// [`boot`](Self::boot) and before the process starts; one with which nothing was agreed has its priority and no limits.
+    pub fn agree(&mut self, process: u32, terms: Terms) {
+        if let Some(kernel) = &mut self.kernel {
+            kernel.agree(process, terms);
+        }
     }
 
     /// The kernel, if there is one.
@@ -216,13 +228,17 @@ impl Machine {
     /// that time. The report is of a switch that was done at once; one that drains reports to the observer when it is done.
     ///
     /// # Panics
-    /// If below is an array: its members are not switched.
+    /// If below is an array, or if either scheduler works above the block layer: neither can be switched.
     pub fn switch(
         &mut self,
         at: Time,
-        scheduler: Box<dyn Scheduler>,
+        mut scheduler: Box<dyn Scheduler>,
         mode: SwitchMode,
     ) -> Option<SwitchReport> {
+        assert!(
+            !self.splits && scheduler.split().is_none(),
+            "a policy above the block layer is not switched"
+        );
         self.now = self.now.max(at);
         self.storage.queue().expect("one disk behind one queue").switch(self.now, scheduler, mode)
     }
@@ -231,9 +247,11 @@ impl Machine {
     /// told to stop; then it can be run on. What a kernel still has to write is not waited for.
     ///
     /// # Errors
-    /// [`Failure::Deadlock`] if processes wait for what cannot come; [`Failure::Call`] and [`Failure::NoKernel`] for calls.
+    /// [`Failure::Deadlock`] if processes wait for what cannot come; [`Failure::Call`] and [`Failure::NoKernel`] for calls;
+    /// [`Failure::NoHooks`] if the scheduler works above the block layer and there is no kernel.
     pub fn run(&mut self, stop: Stop) -> Result<(), Failure> {
         self.cut = false;
+        self.connect_policy()?;
         self.settle();
         let mut events = 0u32;
         while let Some(at) = self.next_event() {
@@ -272,7 +290,8 @@ impl Machine {
             (Some(alarm), Some(storage)) => Some(alarm.min(storage)),
             (alarm, storage) => alarm.or(storage),
         };
-        self.with_kernel_alarm(outside)
+        let policy = self.policy_alarm();
+        self.with_kernel_alarm(outside.into_iter().chain(policy).min())
     }
 
     fn wake_sleepers(&mut self) {

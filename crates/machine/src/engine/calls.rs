@@ -67,8 +67,48 @@ impl Machine {
         }
     }
 
+    /// Whether the scheduler has a part above the block layer, which listens to the kernel from now on.
+    pub(super) fn connect_policy(&mut self) -> Result<(), Failure> {
+        let splits = self.storage.queue().is_some_and(|queue| queue.split().is_some());
+        self.splits = splits;
+        match &mut self.kernel {
+            Some(kernel) => kernel.listen(splits),
+            None if splits => return Err(Failure::NoHooks),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// A split policy hears what the kernel noted.
+    fn tell_policy(&mut self) {
+        if self.splits
+            && let Some(split) = self.storage.queue().and_then(|queue| queue.split())
+            && let Some(kernel) = &mut self.kernel
+        {
+            kernel.tell(self.now, split);
+        }
+    }
+
+    /// And what it wants done is done.
+    fn consult_policy(&mut self) {
+        self.tell_policy();
+        while self.splits
+            && let Some(split) = self.storage.queue().and_then(|queue| queue.split())
+            && let Some(action) = split.act(self.now)
+            && let Some(kernel) = &mut self.kernel
+        {
+            kernel.heed(action);
+        }
+    }
+
+    /// When a split policy wants to be asked again.
+    pub(super) fn policy_alarm(&mut self) -> Option<Time> {
+        if self.splits && self.live > 0 { self.storage.queue()?.split()?.alarm() } else { None }
+    }
+
     /// Tasks that the kernel has woken get their turns.
     pub(super) fn hear_kernel(&mut self) {
+        self.consult_policy();
         if let Some(kernel) = &mut self.kernel {
             kernel.take_woken(&mut self.woken);
             self.runnable.extend(self.woken.drain(..).map(Turn::of));
@@ -106,6 +146,7 @@ impl Machine {
                 Polled::Asleep => return None,
                 Polled::Submit(submission) => submission,
             };
+            self.tell_policy();
             submission.token = self.token(Outstanding::Kernel { task, bio: submission.token.0 });
             if self.storage.submit(self.now, submission) == Accepted::Asleep {
                 return None;

@@ -15,6 +15,11 @@ pub enum Failure {
         /// The name of one.
         first: String,
     },
+    /// A policy that works above the block layer, on a machine that has nothing there.
+    #[error(
+        "the scheduler works above the block layer too; this machine has no kernel, only a queue and a drive"
+    )]
+    NoHooks,
     /// A system call on a machine without a kernel.
     #[error("process {process}: {call}: this machine has no kernel, only a queue and a drive")]
     NoKernel {

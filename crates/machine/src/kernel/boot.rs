@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 use super::cache::{CachedFiles, Lru, Pages};
 use super::description::Description;
 use super::fs::{BLOCK_BYTES, BLOCK_SECTORS, Block, FileSystem, ImageError, Unmakeable};
+use super::hooks::Hooks;
 use super::image::{Image, Step};
 use super::io::Bios;
 use super::journal::Journal;
@@ -104,6 +105,7 @@ impl Kernel {
             dirtiers: Dirtiers::new(rules.capacity),
             rules,
             causes: Causes::default(),
+            hooks: Hooks::default(),
             fs,
             journal,
             journal_work: std::collections::VecDeque::new(),

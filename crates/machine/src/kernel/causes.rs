@@ -50,6 +50,24 @@ impl Causes {
         self.sets.get(set.0 as usize).map_or(&[], |members| members)
     }
 
+    /// The members of the n-th set that was made, from 0; `None` if there are not so many.
+    #[must_use]
+    pub fn nth(&self, n: u32) -> Option<Rc<[u32]>> {
+        self.sets.get(n as usize).cloned()
+    }
+
+    /// Bytes that all of them take, with what is remembered of unions.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let members: usize = self.sets.iter().map(|set| size_of_val(&**set)).sum();
+        let name = size_of::<Rc<[u32]>>() + size_of::<CauseSet>();
+        let union = size_of::<(CauseSet, CauseSet)>() + size_of::<CauseSet>();
+        members
+            + self.sets.capacity() * size_of::<Rc<[u32]>>()
+            + self.names.capacity() * name
+            + self.unions.capacity() * union
+    }
+
     fn intern(&mut self, members: &[u32]) -> CauseSet {
         if let Some(&name) = self.names.get(members) {
             return name;

@@ -4,7 +4,8 @@
 use std::task::{Poll, Waker};
 
 use elevator::queue::{Submission, Token};
-use elevator::{Outcome, Priority, Process, Time};
+use elevator::split::Terms;
+use elevator::{Outcome, Priority, Process, Span, Time};
 
 use super::calls::{Call, Errno, Returned};
 use super::fs::BLOCK_BYTES;
@@ -64,6 +65,9 @@ impl Kernel {
         let mut state = self.state.borrow_mut();
         let task = state.task(Self::task_of(process));
         (task.process, task.priority) = (who, priority);
+        if let Some(process) = who {
+            state.note_process(process, Terms { priority, ..Terms::default() });
+        }
     }
 
     /// A process enters the kernel. The answer comes at once if nothing stands in the way, and from [`poll`](Self::poll)
@@ -77,6 +81,7 @@ impl Kernel {
         }
         let context = Context::new(&self.state, task);
         let job = match call {
+            call if self.state.borrow().tags() => Box::pin(async move { context.run_with_leave(call).await }),
             Call::Read(file, length) | Call::ReadAt(file, _, length) => {
                 let at = if let Call::ReadAt(_, at, _) = call { Some(at) } else { None };
                 match self.read_at_once(task, file, at, length) {
@@ -148,7 +153,7 @@ impl Kernel {
         }
         let copy = state.rules.page.as_nanos() * reading.bytes / BLOCK_BYTES;
         let now = state.now;
-        state.sleepers.spend(now, task, elevator::Span::from_nanos(copy));
+        state.sleepers.spend(now, task, Span::from_nanos(copy));
         match state.read_on(task, &mut reading) {
             Err(errno) => Ok(Returned::Failed(errno)),
             Ok(Step::Done) => Ok(Returned::Bytes(reading.bytes)),
@@ -183,11 +188,12 @@ impl Kernel {
 }
 
 /// The way of a call that may have to sleep. Each kind of call is a future of its own, so that a short one is small.
-fn job(context: Context, call: Call) -> Job {
+pub(super) fn job(context: Context, call: Call) -> Job {
     match call {
         Call::Open(path, how) => boxed(async move { context.open(&path, how).await }),
         Call::Close(file) => boxed(async move { context.close(file).await }),
-        Call::Read(..) | Call::ReadAt(..) => unreachable!("reads begin in `read_at_once`"),
+        Call::Read(file, length) => boxed(async move { context.read(file, None, length).await }),
+        Call::ReadAt(file, at, length) => boxed(async move { context.read(file, Some(at), length).await }),
         Call::Write(file, length) => boxed(async move { context.write(file, None, length).await }),
         Call::WriteAt(file, at, length) => boxed(async move { context.write(file, Some(at), length).await }),
         Call::Seek(file, at) => boxed(async move { context.seek(file, at) }),

@@ -108,7 +108,10 @@ impl Bios {
 
 impl State {
     /// The task submits this; the engine hands it on at once.
-    pub(super) fn send(&mut self, task: TaskId, bio: Bio) {
+    pub(super) fn send(&mut self, task: TaskId, mut bio: Bio) {
+        if self.tags() && bio.op == Op::Read && bio.causes.is_none() {
+            bio.causes = Some(self.cause(task));
+        }
         debug_assert_eq!(self.bios.outbox, None, "{task:?} submitted twice without sleeping");
         match bio.op {
             Op::Read => self.watch.now.pages_in += bio.sectors.bytes() / super::fs::BLOCK_BYTES,
@@ -139,7 +142,7 @@ impl State {
             flags: bio.flags,
             priority: task.priority,
             process: task.process,
-            causes: bio.causes,
+            causes: bio.causes.filter(|_| self.tags()),
         })
     }
 

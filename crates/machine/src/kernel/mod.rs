@@ -14,6 +14,7 @@ mod direct;
 mod dispatch;
 mod durable;
 pub mod fs;
+mod hooks;
 mod image;
 mod io;
 pub mod journal;

@@ -29,7 +29,11 @@ impl State {
     pub(super) fn dirty_page(&mut self, id: PageId, causes: CauseSet) {
         let page = &mut self.pages[id];
         page.uptodate = true;
-        page.causes = Some(self.causes.join(page.causes, causes));
+        let before = page.causes.filter(|_| page.dirty);
+        let joined = self.causes.join(page.causes, causes);
+        page.causes = Some(joined);
+        self.note_dirty(id, joined, before);
+        let page = &mut self.pages[id];
         if !page.dirty {
             page.dirty = true;
             let (file, index) = (page.file, page.index);
@@ -56,6 +60,7 @@ impl State {
         page.dirty = false;
         page.writing = true;
         let (file, index, causes) = (page.file, page.index, page.causes.take());
+        self.note_submitted(id, causes);
         self.dirty -= 1;
         self.writing += 1;
         self.files.clean(file, index);
@@ -91,7 +96,8 @@ impl State {
         let page = &mut self.pages[id];
         let (file, index) = (page.file, page.index);
         if std::mem::take(&mut page.dirty) {
-            page.causes = None;
+            let causes = page.causes.take();
+            self.note_freed(id, causes);
             self.dirty -= 1;
             self.files.clean(file, index);
         }

@@ -3,10 +3,10 @@
 
 use std::ops::Range;
 
-use elevator::{Flags, Op};
+use elevator::{Flags, Op, Span};
 
 use super::cache::{Ahead, FileId, PageId};
-use super::calls::{Descriptor, Errno};
+use super::calls::{Descriptor, Errno, Returned};
 use super::description::ReadAheadKind;
 use super::fs::{BLOCK_BYTES, Block, Inode, Run, Touched};
 use super::io::{Bio, Purpose};
@@ -205,6 +205,31 @@ pub(super) fn block_of(runs: &[Run], index: u64) -> Option<Block> {
 }
 
 impl Context {
+    /// A read from its beginning; one that need not ask for leave begins in `read_at_once`.
+    pub(super) async fn read(
+        &self,
+        file: Descriptor,
+        at: Option<u64>,
+        length: u64,
+    ) -> Result<Returned, Errno> {
+        let begun = self.with(|state| {
+            let direct = state.task(self.task).descriptors.get(file)?.how.direct;
+            let reading = state.begin_read(self.task, file, at, length)?;
+            Ok(reading.map(|reading| (direct, reading)))
+        })?;
+        let Some((direct, mut reading)) = begun else { return Ok(Returned::Bytes(0)) };
+        if direct {
+            let to = reading.from + reading.bytes;
+            return self.read_direct(reading.inode, reading.from, to).await.map(Returned::Bytes);
+        }
+        let step = self.with(|state| {
+            let copy = state.rules.page.as_nanos() * reading.bytes / BLOCK_BYTES;
+            state.sleepers.spend(state.now, self.task, Span::from_nanos(copy));
+            state.read_on(self.task, &mut reading)
+        })?;
+        self.read_pages(reading, step).await.map(Returned::Bytes)
+    }
+
     /// Goes on with a read that has to do this first; how many bytes.
     pub(super) async fn read_pages(&self, mut reading: Reading, mut step: Step) -> Result<u64, Errno> {
         loop {

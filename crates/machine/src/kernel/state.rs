@@ -10,6 +10,7 @@ use super::cache::{CachedFiles, FileId, Lru, PageId, Pages};
 use super::description::Description;
 use super::descriptors::Descriptors;
 use super::fs::{FileSystem, Run, Touched};
+use super::hooks::Hooks;
 use super::io::Bios;
 use super::journal::{Action, Journal, Tid};
 use super::memory::Swap;
@@ -64,6 +65,7 @@ pub(super) struct State {
     pub(super) now: Time,
     pub(super) rules: Rules,
     pub(super) causes: Causes,
+    pub(super) hooks: Hooks,
     pub(super) fs: FileSystem,
     pub(super) journal: Option<Journal>,
     /// What the journal wants written, for its thread.
@@ -108,7 +110,7 @@ impl State {
         if let Some(cause) = self.task(task).cause {
             return cause;
         }
-        let number = self.number(task);
+        let number = self.task(task).process.map_or(task.0, |process| process.group);
         let cause = self.causes.one(number);
         self.task(task).cause = Some(cause);
         cause

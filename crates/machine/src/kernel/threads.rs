@@ -1,5 +1,5 @@
 //! The kernel's own threads: the flusher, which writes when much is dirty, the one that looks for what is old, and the
-//! journal's.
+//! journal's; and one that writes what a split policy wants written.
 
 use elevator::{Flags, Op, Priority, Process, Span, Time};
 
@@ -16,12 +16,14 @@ pub(super) const FLUSHER: TaskId = TaskId(0);
 pub(super) const UPDATER: TaskId = TaskId(1);
 /// Writes the journal: `kjournald`.
 pub(super) const JOURNAL: TaskId = TaskId(2);
+/// Writes what a split policy wants written.
+pub(super) const BLEEDER: TaskId = TaskId(3);
 
 /// How many there are; processes' tasks are numbered from here.
-pub(super) const COUNT: u32 = 3;
+pub(super) const COUNT: u32 = 4;
 
 /// What the block layer calls the kernel's threads: process numbers from here on, which no program may have. In this
-/// order: the flusher, the one that looks for what is old, the journal's.
+/// order: the flusher, the one that looks for what is old, the journal's, and the one that a split policy has write.
 pub const FIRST_THREAD: u32 = u32::MAX - COUNT;
 
 /// A flusher that met a congested queue waits so long at most: `HZ/10`.
@@ -36,11 +38,13 @@ pub(super) fn start(state: &Shared) -> Vec<(TaskId, Job)> {
         task.priority = Priority::default();
     }
     let context = |task| Context::new(state, task);
-    let (flusher, updater, journal) = (context(FLUSHER), context(UPDATER), context(JOURNAL));
+    let (flusher, updater) = (context(FLUSHER), context(UPDATER));
+    let (journal, bleeder) = (context(JOURNAL), context(BLEEDER));
     vec![
         (FLUSHER, Box::pin(async move { flusher.flush_forever().await })),
         (UPDATER, Box::pin(async move { updater.update_forever().await })),
         (JOURNAL, Box::pin(async move { journal.journal_forever().await })),
+        (BLEEDER, Box::pin(async move { bleeder.bleed_forever().await })),
     ]
 }
 

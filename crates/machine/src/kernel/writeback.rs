@@ -130,13 +130,35 @@ impl State {
     }
 }
 
+impl State {
+    /// The file's pages that are on their way to the device.
+    fn on_their_way(&self, file: FileId) -> Vec<PageId> {
+        let submissions = self.bios.iter().filter(|bio| bio.is_writeback());
+        submissions
+            .flat_map(|bio| bio.pages.iter().copied())
+            .filter(|&id| self.is_writing(id, file))
+            .collect()
+    }
+
+    fn is_writing(&self, id: PageId, file: FileId) -> bool {
+        let page = &self.pages[id];
+        page.writing && page.file == file
+    }
+}
+
 impl Context {
     /// Writes up to so many dirty pages of a file, from where the last writeback stopped and around.
     pub(super) async fn write_file(&self, file: FileId, most: usize, effort: Effort) -> Written {
-        let resume = self.with(|state| state.files.get(file).map_or(0, |cached| cached.resume));
+        let (resume, end) = self.with(|state| {
+            let cached = state.files.get(file);
+            let last = cached.and_then(|cached| cached.dirty.last().copied());
+            // One sweep, up to where it was dirty when the sweep began: nobody is waited for who writes as fast as this.
+            let end = if effort.whole { last.unwrap_or(0) } else { u64::MAX };
+            (cached.map_or(0, |cached| cached.resume), end)
+        });
         let (mut from, mut around) = if effort.whole { (0, true) } else { (resume, resume == 0) };
         let mut written = Written::default();
-        while written.pages < most {
+        while written.pages < most && from <= end {
             if effort.nonblocking && self.with(|state| state.congested) {
                 written.met_congestion = true;
                 break;
@@ -209,10 +231,13 @@ impl Context {
         all
     }
 
-    /// Waits until nothing of the file is on its way to the device.
+    /// Waits until every page of the file that is on its way to the device now has arrived there; others that set out
+    /// meanwhile are not waited for.
     pub(super) async fn wait_for_writes(&self, file: FileId) {
-        while self.with(|state| state.files.get(file).is_some_and(|cached| cached.writing > 0)) {
-            self.sleep(Wait::Written(file)).await;
+        for id in self.with(|state| state.on_their_way(file)) {
+            while self.with(|state| state.is_writing(id, file)) {
+                self.sleep(Wait::Page(id)).await;
+            }
         }
     }
 }

@@ -49,6 +49,12 @@ pub struct Script {
     latest: Option<Returned>,
 }
 
+impl Script {
+    pub fn of(steps: impl Iterator<Item = Next> + 'static) -> Box<Self> {
+        Box::new(Self { steps: Box::new(steps), heard: Heard::default(), latest: None })
+    }
+}
+
 impl Program for Script {
     fn next(&mut self, now: Time) -> Next {
         if let Some(returned) = self.latest.take() {
@@ -83,9 +89,13 @@ pub const FIRST: Descriptor = Descriptor(0);
 
 impl Bench {
     pub fn new(description: &Description, scheduler: &str, image: &Image) -> Self {
+        Self::on("ide-2003", description, scheduler, image)
+    }
+
+    pub fn on(drive: &str, description: &Description, scheduler: &str, image: &Image) -> Self {
         let spec: Spec = Spec::parse(scheduler).expect("a scheduler");
         let (drive, _) =
-            disks::catalogue::open("ide-2003", &mut |_: &str| Err(std::io::ErrorKind::NotFound.into()))
+            disks::catalogue::open(drive, &mut |_: &str| Err(std::io::ErrorKind::NotFound.into()))
                 .expect("a built-in drive");
         let kernel = Kernel::new(description, drive.capacity(), image).expect("a kernel");
         let ear = Ear::default();

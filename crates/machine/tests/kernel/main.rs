@@ -4,4 +4,5 @@ mod bench;
 mod durability;
 mod model;
 mod reading;
+mod split;
 mod writing;

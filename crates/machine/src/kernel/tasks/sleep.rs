@@ -36,6 +36,8 @@ pub(in crate::kernel) enum Wait {
     Durable,
     /// The journal lets those try again that it turned away.
     JournalRetry,
+    /// Leave to begin a call, from a split policy.
+    Leave(TaskId),
     /// Work for a thread.
     Work(TaskId),
     /// The file's content is not being changed.
