@@ -161,10 +161,11 @@ impl Context {
     /// dirties it where there is none.
     pub(super) async fn settle(&self, touched: Touched, of: Of) -> Result<(), Errno> {
         let fetched = self.fetch_buffers(&touched.reads).await;
-        if fetched.is_ok() {
+        let changes = !touched.dirties.is_empty() || !touched.forgets.is_empty();
+        if fetched.is_ok() && (changes || matches!(of, Of::Data(_))) {
             if self.with(|state| state.journal.is_some()) {
                 self.join_transaction(&touched, of).await;
-            } else {
+            } else if changes {
                 self.dirty_buffers(&touched, of).await;
             }
         }
@@ -187,10 +188,6 @@ impl Context {
     }
 
     async fn join_transaction(&self, touched: &Touched, of: Of) {
-        let ordered = matches!(of, Of::Data(_));
-        if touched.dirties.is_empty() && touched.forgets.is_empty() && !ordered {
-            return;
-        }
         let mut first = true;
         let mut rest = &touched.dirties[..];
         while first || !rest.is_empty() {

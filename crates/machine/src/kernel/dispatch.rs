@@ -190,27 +190,33 @@ impl Kernel {
 /// The way of a call that may have to sleep. Each kind of call is a future of its own, so that a short one is small.
 pub(super) fn job(context: Context, call: Call) -> Job {
     match call {
-        Call::Open(path, how) => boxed(async move { context.open(&path, how).await }),
-        Call::Close(file) => boxed(async move { context.close(file).await }),
-        Call::Read(file, length) => boxed(async move { context.read(file, None, length).await }),
-        Call::ReadAt(file, at, length) => boxed(async move { context.read(file, Some(at), length).await }),
-        Call::Write(file, length) => boxed(async move { context.write(file, None, length).await }),
-        Call::WriteAt(file, at, length) => boxed(async move { context.write(file, Some(at), length).await }),
-        Call::Seek(file, at) => boxed(async move { context.seek(file, at) }),
-        Call::Truncate(file, bytes) => boxed(async move { context.truncate(file, bytes).await }),
-        Call::Fsync(file) => boxed(async move { context.sync_file(file, false).await }),
-        Call::Fdatasync(file) => boxed(async move { context.sync_file(file, true).await }),
-        Call::Sync => boxed(async move { context.sync_all().await }),
-        Call::Mkdir(path) => boxed(async move { context.mkdir(&path).await }),
-        Call::Unlink(path) => boxed(async move { context.unlink(&path).await }),
-        Call::Rmdir(path) => boxed(async move { context.rmdir(&path).await }),
-        Call::Rename(from, to) => boxed(async move { context.rename(&from, &to).await }),
-        Call::Readdir(path) => boxed(async move { context.readdir(&path).await }),
-        Call::Stat(path) => boxed(async move { context.stat(&path).await }),
-        Call::Touch(at, bytes, write) => boxed(async move { context.touch(at, bytes, write).await }),
+        Call::Open(path, how) => Box::pin(async move { answer(context.open(&path, how).await) }),
+        Call::Close(file) => Box::pin(async move { answer(context.close(file).await) }),
+        Call::Read(file, length) => Box::pin(async move { answer(context.read(file, None, length).await) }),
+        Call::ReadAt(file, at, length) => {
+            Box::pin(async move { answer(context.read(file, Some(at), length).await) })
+        }
+        Call::Write(file, length) => Box::pin(async move { answer(context.write(file, None, length).await) }),
+        Call::WriteAt(file, at, length) => {
+            Box::pin(async move { answer(context.write(file, Some(at), length).await) })
+        }
+        Call::Seek(file, at) => Box::pin(async move { answer(context.seek(file, at)) }),
+        Call::Truncate(file, bytes) => Box::pin(async move { answer(context.truncate(file, bytes).await) }),
+        Call::Fsync(file) => Box::pin(async move { answer(context.sync_file(file, false).await) }),
+        Call::Fdatasync(file) => Box::pin(async move { answer(context.sync_file(file, true).await) }),
+        Call::Sync => Box::pin(async move { answer(context.sync_all().await) }),
+        Call::Mkdir(path) => Box::pin(async move { answer(context.mkdir(&path).await) }),
+        Call::Unlink(path) => Box::pin(async move { answer(context.unlink(&path).await) }),
+        Call::Rmdir(path) => Box::pin(async move { answer(context.rmdir(&path).await) }),
+        Call::Rename(from, to) => Box::pin(async move { answer(context.rename(&from, &to).await) }),
+        Call::Readdir(path) => Box::pin(async move { answer(context.readdir(&path).await) }),
+        Call::Stat(path) => Box::pin(async move { answer(context.stat(&path).await) }),
+        Call::Touch(at, bytes, write) => {
+            Box::pin(async move { answer(context.touch(at, bytes, write).await) })
+        }
     }
 }
 
-fn boxed(call: impl Future<Output = Result<Returned, Errno>> + 'static) -> Job {
-    Box::pin(async move { call.await.unwrap_or_else(Returned::Failed) })
+fn answer(result: Result<Returned, Errno>) -> Returned {
+    result.unwrap_or_else(Returned::Failed)
 }

@@ -55,12 +55,17 @@ impl State {
 impl Context {
     /// Waits until there is room for one more page.
     pub(super) async fn room(&self) {
+        if !self.with(State::make_room) {
+            Box::pin(self.make_way()).await;
+        }
+    }
+
+    async fn make_way(&self) {
         while !self.with(State::make_room) {
             self.with(|state| state.wake_flusher(CLUSTER));
             let swapping = self.swap_some().await;
             if !swapping && self.with(|state| state.writing == 0) {
-                // Boxed: writing may need buffers, and those room.
-                Box::pin(self.write_dirty(CLUSTER, Effort::RECLAIM)).await;
+                self.write_dirty(CLUSTER, Effort::RECLAIM).await;
             }
             if self.with(|state| state.writing == 0 && state.dirty == 0) {
                 self.with(State::force_commit);
