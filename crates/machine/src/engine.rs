@@ -2,96 +2,28 @@
 
 mod calls;
 mod failure;
+mod process;
+mod results;
+mod setup;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use disks::Drive;
-use elevator::queue::{
-    Accepted, Finished, Notice, Observer, Options, Submission, SwitchMode, SwitchReport, Token,
-};
-use elevator::split::Terms;
+use elevator::queue::{Accepted, Finished, Notice, Submission, SwitchMode, SwitchReport, Token};
 use elevator::{Scheduler, Time};
 
 use crate::array::{Array, ArraySetup};
 use crate::block::Block;
 use crate::kernel::{Kernel, TaskId};
-use crate::limit::{Limit, Witness};
-use crate::measure::{Book, Measured};
-use crate::program::{Await, Io, Meeting, Next, Program, Who};
+use crate::limit::Witness;
+use crate::measure::Book;
+use crate::program::{Io, Meeting, Next, Program, Who};
 use crate::storage::Storage;
 
 use self::calls::Turn;
 pub use self::failure::Failure;
-
-/// What a machine is made of.
-pub struct Setup {
-    /// The queue. Its depth is cut to the drive's.
-    pub options: Options,
-    /// The scheduler in the queue.
-    pub scheduler: Box<dyn Scheduler>,
-    /// The device.
-    pub drive: Box<dyn Drive>,
-    /// Whoever else listens to the queue: a checker, a decision log, a timeline.
-    pub observer: Option<Box<dyn Observer>>,
-}
-
-/// When to stop, beside everybody having ended.
-#[derive(Clone, Copy, Debug)]
-pub struct Stop {
-    /// Virtual time at which to stop.
-    pub at: Time,
-    /// Asked between events: stop early if it says so (Ctrl-C). What was measured until then stands.
-    pub asked: fn() -> bool,
-}
-
-impl Default for Stop {
-    fn default() -> Self {
-        Self { at: Time::MAX, asked: || false }
-    }
-}
-
-/// What a process waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Blocked {
-    /// Nothing: it is about to run, or sleeps until an event in the heap.
-    No,
-    /// Room in the queue for its submission.
-    Asleep,
-    /// Completions.
-    On(Await),
-    /// The others.
-    Meeting,
-    /// Its children.
-    Children,
-    /// Its call, which has not returned.
-    Call,
-    /// It has ended.
-    Ended,
-}
-
-/// One process.
-struct Running {
-    who: Who,
-    program: Box<dyn Program>,
-    parent: Option<usize>,
-    children: u32,
-    blocked: Blocked,
-    submitted: u64,
-    /// Numbers of its unfinished submissions.
-    outstanding: Vec<u64>,
-    call: Option<calls::Called>,
-}
-
-impl Running {
-    fn is_satisfied(&self, what: Await) -> bool {
-        match what {
-            Await::All => self.outstanding.is_empty(),
-            Await::Io(n) => n < self.submitted && !self.outstanding.contains(&n),
-            Await::Fewer(most) => self.outstanding.len() < most.max(1) as usize,
-        }
-    }
-}
+use self::process::{Blocked, Running};
+pub use self::setup::{Setup, Stop};
 
 /// A submission on its way, and whose it is.
 #[derive(Clone, Copy)]
@@ -164,33 +96,6 @@ impl Machine {
             active: Time::ZERO,
             failure: None,
         }
-    }
-
-    /// Puts a kernel between programs and the queue. Without one, a program that makes a system call fails the run.
-    pub fn boot(&mut self, mut kernel: Kernel) {
-        for (index, process) in self.processes.iter().enumerate() {
-            kernel.born(index, process.who.process, process.who.priority);
-        }
-        self.kernel = Some(kernel);
-    }
-
-    /// What was agreed with a process, by the number of its thread group, for policies above the block layer. After
-    /// [`boot`](Self::boot) and before the process starts; one with which nothing was agreed has its priority and no limits.
-    pub fn agree(&mut self, process: u32, terms: Terms) {
-        if let Some(kernel) = &mut self.kernel {
-            kernel.agree(process, terms);
-        }
-    }
-
-    /// The kernel, if there is one.
-    #[must_use]
-    pub const fn kernel(&self) -> Option<&Kernel> {
-        self.kernel.as_ref()
-    }
-
-    /// The kernel, to change something between runs.
-    pub const fn kernel_mut(&mut self) -> Option<&mut Kernel> {
-        self.kernel.as_mut()
     }
 
     /// Also writes down what each process asked for and how long it thought, for the physical limit.
@@ -492,32 +397,5 @@ impl Machine {
                 self.runnable.push(Turn::Process(parent));
             }
         }
-    }
-
-    /// What was measured so far.
-    pub fn measured(&mut self) -> Measured {
-        let now = self.now;
-        self.book.report(now, &self.storage.meters())
-    }
-
-    /// Whether the last run was stopped early.
-    #[must_use]
-    pub const fn is_cut(&self) -> bool {
-        self.cut
-    }
-
-    /// (latency in nanoseconds, share of requests at or below it), of reads and of writes.
-    #[must_use]
-    pub fn distributions(&self) -> [Vec<(u64, f64)>; 2] {
-        self.book.distributions()
-    }
-
-    /// The physical limit of what was run on this drive, if [`witness`](Self::witness) was asked for and the drive can tell
-    /// what it could do at best. Its processes are the lines of [`Measured`]; those that share a line are added up.
-    pub fn limit(&mut self) -> Option<Limit> {
-        let witness = self.witness.take()?;
-        let limit = self.storage.limit(witness)?;
-        let processes_ns = self.book.by_line(&limit.processes_ns);
-        Some(Limit { processes_ns, ..limit })
     }
 }

@@ -1,6 +1,7 @@
 //! Processes in the kernel: how calls begin, sleep, submit and return.
 
 use elevator::queue::Accepted;
+use elevator::split::Terms;
 use elevator::{Direction, Outcome, Span, Time};
 
 use super::{Blocked, Failure, Machine, Outstanding};
@@ -35,6 +36,33 @@ pub(super) struct Called {
 }
 
 impl Machine {
+    /// Puts a kernel between programs and the queue. Without one, a program that makes a system call fails the run.
+    pub fn boot(&mut self, mut kernel: Kernel) {
+        for (index, process) in self.processes.iter().enumerate() {
+            kernel.born(index, process.who.process, process.who.priority);
+        }
+        self.kernel = Some(kernel);
+    }
+
+    /// What was agreed with a process, by the number of its thread group, for policies above the block layer. After
+    /// [`boot`](Self::boot) and before the process starts; one with which nothing was agreed has its priority and no limits.
+    pub fn agree(&mut self, process: u32, terms: Terms) {
+        if let Some(kernel) = &mut self.kernel {
+            kernel.agree(process, terms);
+        }
+    }
+
+    /// The kernel, if there is one.
+    #[must_use]
+    pub const fn kernel(&self) -> Option<&Kernel> {
+        self.kernel.as_ref()
+    }
+
+    /// The kernel, to change something between runs.
+    pub const fn kernel_mut(&mut self) -> Option<&mut Kernel> {
+        self.kernel.as_mut()
+    }
+
     /// When something happens next, the kernel's alarms included as long as they matter.
     pub(super) fn with_kernel_alarm(&mut self, outside: Option<Time>) -> Option<Time> {
         let Some(kernel) = &self.kernel else { return outside };

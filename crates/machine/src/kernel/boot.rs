@@ -94,6 +94,13 @@ impl Kernel {
         let rules = Rules::new(description);
         let (blocks, slots) = (capacity.0 / BLOCK_SECTORS, u64::from(description.memory.swap_mib) * 256);
         let end = blocks.saturating_sub(slots);
+        if end == 0 {
+            return Err(BootError::Description {
+                machine: description.name.clone(),
+                field: "memory.swap_mib",
+                problem: format!("the device has only {} MiB", blocks / 256),
+            });
+        }
         let made = FileSystem::new(&description.file_system.layout, Block(0), end);
         let mut fs =
             made.map_err(|problem| BootError::FileSystem { machine: description.name.clone(), problem })?;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use elevator::queue::{Event, Observer};
-use elevator::{Op, Process, Time};
+use elevator::{CauseSet, Op, Process, Time};
 use machine::kernel::{Call, Description, Descriptor, Image, Kernel, Open, Returned};
 use machine::{Machine, Measured, Next, Program, Setup, Stop, Who};
 use schedulers::{Environment, Spec};
@@ -17,6 +17,7 @@ pub struct Seen {
     pub start: u64,
     pub sectors: u32,
     pub process: Option<Process>,
+    pub causes: Option<CauseSet>,
     pub completed: bool,
 }
 
@@ -37,6 +38,7 @@ impl Observer for Ear {
             start: request.start.0,
             sectors: request.sectors.0,
             process: request.process,
+            causes: request.causes,
             completed,
         });
     }

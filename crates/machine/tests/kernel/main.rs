@@ -1,7 +1,10 @@
 //! The kernel from outside: programs call, and what the device is asked for is looked at.
 
 mod bench;
+mod causes;
 mod durability;
+mod errors;
+mod memory;
 mod model;
 mod reading;
 mod split;

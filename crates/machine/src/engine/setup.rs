@@ -1,0 +1,32 @@
+//! What a machine is made of, and when it stops.
+
+use disks::Drive;
+use elevator::queue::{Observer, Options};
+use elevator::{Scheduler, Time};
+
+/// What a machine is made of.
+pub struct Setup {
+    /// The queue. Its depth is cut to the drive's.
+    pub options: Options,
+    /// The scheduler in the queue.
+    pub scheduler: Box<dyn Scheduler>,
+    /// The device.
+    pub drive: Box<dyn Drive>,
+    /// Whoever else listens to the queue: a checker, a decision log, a timeline.
+    pub observer: Option<Box<dyn Observer>>,
+}
+
+/// When to stop, beside everybody having ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Stop {
+    /// Virtual time at which to stop.
+    pub at: Time,
+    /// Asked between events: stop early if it says so (Ctrl-C). What was measured until then stands.
+    pub asked: fn() -> bool,
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self { at: Time::MAX, asked: || false }
+    }
+}

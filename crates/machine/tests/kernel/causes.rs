@@ -1,0 +1,48 @@
+//! Whoever writes something back, the request says on whose behalf.
+
+use std::collections::BTreeSet;
+
+use elevator::Op;
+use machine::kernel::{Call, Description, FIRST_THREAD, Image};
+
+use crate::bench::{Bench, FIRST, write_file};
+
+/// Everybody behind writes of a kind, by process number.
+fn behind(bench: &Bench, which: impl Fn(u32) -> bool) -> BTreeSet<u32> {
+    let kernel = bench.machine.kernel().expect("booted");
+    let seen = bench.ear.0.borrow();
+    let writes = seen.iter().filter(|s| s.op == Op::Write && s.process.is_some_and(|p| which(p.task)));
+    writes.filter_map(|write| write.causes).flat_map(|causes| kernel.members(causes)).collect()
+}
+
+#[test]
+fn the_journals_writes_are_caused_by_everybody_in_the_transaction() {
+    let machine = Description::named("pc-2004").expect("built in");
+    let mut bench = Bench::new(&machine, "noop", &Image::new());
+    bench.calls("a", write_file("/a", 4096, 4096));
+    bench.calls("b", write_file("/b", 4096, 4096));
+    bench.calls("c", write_file("/c", 4096, 4096).chain([Call::Fsync(FIRST)]));
+    bench.run();
+    assert_eq!(behind(&bench, |process| process >= FIRST_THREAD), BTreeSet::from([1, 2, 3]));
+}
+
+#[test]
+fn a_flusher_writes_on_behalf_of_who_dirtied() {
+    let machine = Description::named("pc-2003").expect("built in");
+    let mut bench = Bench::new(&machine, "noop", &Image::new());
+    bench.calls("a", write_file("/a", 30 << 20, 64 << 10));
+    bench.calls("b", write_file("/b", 30 << 20, 64 << 10));
+    bench.run();
+    assert_eq!(behind(&bench, |process| process >= FIRST_THREAD), BTreeSet::from([1, 2]));
+}
+
+#[test]
+fn a_page_that_two_processes_dirtied_is_of_both() {
+    let machine = Description::named("pc-2003").expect("built in");
+    let mut bench = Bench::new(&machine, "noop", &Image::new());
+    bench.calls("a", write_file("/a", 4096, 4096));
+    bench.run();
+    bench.calls("b", write_file("/a", 4096, 4096).chain([Call::Fsync(FIRST)]));
+    bench.run();
+    assert_eq!(behind(&bench, |process| process == 2), BTreeSet::from([1, 2]));
+}

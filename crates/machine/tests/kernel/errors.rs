@@ -1,0 +1,91 @@
+//! What cannot be is said once, with the name of the process and of the call.
+
+use elevator::{Sector, Time};
+use machine::kernel::{BootError, Call, Description, Image, Kernel, Open};
+use machine::{Failure, Meeting, Next, Program, Stop, Who};
+
+use crate::bench::{Bench, read_only};
+
+/// A program that expects nothing to fail.
+struct Plain(std::vec::IntoIter<Next>);
+
+impl Program for Plain {
+    fn next(&mut self, _: Time) -> Next {
+        self.0.next().unwrap_or(Next::Exit)
+    }
+}
+
+fn failure(steps: Vec<Next>, others: Vec<Next>) -> String {
+    let machine = Description::named("pc-2004").expect("built in");
+    let mut bench = Bench::new(&machine, "noop", &Image::new());
+    bench.machine.start(Who::process(1, "reader"), Box::new(Plain(steps.into_iter())));
+    bench.machine.start(Who::process(2, "other"), Box::new(Plain(others.into_iter())));
+    bench.machine.run(Stop::default()).expect_err("a failure").to_string()
+}
+
+#[test]
+fn a_file_that_nobody_creates() {
+    let failure = failure(vec![Next::Call(Call::Open("/nowhere/a".into(), read_only()))], vec![]);
+    assert_eq!(failure, "process reader: open(\"/nowhere/a\"): no such file or directory");
+}
+
+#[test]
+fn a_descriptor_that_nobody_opened() {
+    let failure = failure(vec![Next::Call(Call::Read(machine::kernel::Descriptor(3), 1))], vec![]);
+    assert_eq!(failure, "process reader: read(3, 1): no such open file");
+}
+
+#[test]
+fn a_meeting_that_the_other_never_comes_to() {
+    let meet = |name| Next::Meet(Meeting { name, members: 2 });
+    let failure = failure(vec![meet(1)], vec![meet(2)]);
+    assert!(failure.contains("2 of the processes wait for each other"), "{failure}");
+    assert!(failure.ends_with("first of them: reader"), "{failure}");
+}
+
+#[test]
+fn a_call_without_a_kernel() {
+    let error = Failure::NoKernel { process: "reader".into(), call: Call::Sync.to_string() };
+    assert!(error.to_string().starts_with("process reader: sync(): this machine has no kernel"));
+}
+
+#[test]
+fn an_image_that_does_not_fit() {
+    let machine = Description::named("pc-2004").expect("built in");
+    let mut image = Image::new();
+    image.file("/large", 30 << 30);
+    let error = Kernel::new(&machine, Sector(40_000_000), &image).err().expect("too large");
+    assert_eq!(error.to_string(), "the image: /large: no space left on the device");
+    let error = Kernel::new(&machine, Sector(1000), &Image::new()).err().expect("too small for swap");
+    assert!(error.to_string().contains("memory.swap_mib: the device has only"), "{error}");
+    let mut machine = machine;
+    machine.memory.swap_mib = 0;
+    let error = Kernel::new(&machine, Sector(1000), &Image::new()).err().expect("too small");
+    assert!(matches!(error, BootError::FileSystem { .. }), "{error}");
+}
+
+#[test]
+fn a_description_that_cannot_be() {
+    let unknown = Description::named("pc-1999").expect_err("unknown");
+    assert_eq!(unknown.to_string(), "no machine is called `pc-1999`; there are pc-2003, pc-2004, pc-2010");
+    let mut machine = Description::named("pc-2003").expect("built in");
+    machine.dirty.percent = 4;
+    let error = machine.check().expect_err("below the floor");
+    assert!(error.to_string().starts_with("machine `pc-2003`: dirty.percent: from 5"), "{error}");
+    let error = Description::from_toml("name = 3").expect_err("not a name");
+    assert!(error.to_string().contains("line 1"), "{error}");
+}
+
+#[test]
+fn a_file_opened_twice_is_open_twice() {
+    let machine = Description::named("pc-2004").expect("built in");
+    let mut image = Image::new();
+    image.file("/a", 8192);
+    let mut bench = Bench::new(&machine, "noop", &image);
+    let open = || Call::Open("/a".into(), Open::default());
+    let heard = bench.calls("reader", [open(), open()].into_iter());
+    bench.run();
+    let opened: Vec<_> = heard.borrow().iter().map(|(_, returned)| returned.clone()).collect();
+    let numbers = [0, 1].map(|n| machine::kernel::Returned::Opened(machine::kernel::Descriptor(n)));
+    assert_eq!(opened, numbers);
+}
