@@ -190,3 +190,128 @@ fn first_size(request: u64, max: u64) -> u64 {
 fn next_size(size: u64, max: u64) -> u64 {
     if size < max / 16 { (4 * size).min(max) } else { (2 * size).min(max) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX: u64 = 32;
+
+    /// What *windows* fetches for these pages, used in this order: (first, how many).
+    fn windows(state: &mut ReadAheadState, pages: impl IntoIterator<Item = u64>) -> Vec<(u64, u64)> {
+        let ahead = pages.into_iter().filter_map(|page| state.windows(page, MAX));
+        ahead.map(|ahead| (ahead.start, ahead.pages)).collect()
+    }
+
+    #[test]
+    fn windows_keep_one_ahead_of_the_one_in_use() {
+        let mut state = ReadAheadState::default();
+        // Half the largest at first; the one ahead as soon as a second page is used; larger by two with every page in order.
+        assert_eq!(windows(&mut state, [0]), [(0, 16)]);
+        assert_eq!(windows(&mut state, [1]), [(16, 18)]);
+        assert_eq!(windows(&mut state, 2..=16), []);
+        // Its second page makes the next.
+        assert_eq!(windows(&mut state, [17]), [(34, 32)]);
+        assert_eq!(windows(&mut state, 18..=34), []);
+        assert_eq!(windows(&mut state, [35]), [(66, 32)]);
+    }
+
+    #[test]
+    fn every_page_of_a_file_read_in_order_is_fetched_once_and_before_its_use() {
+        let mut state = ReadAheadState::default();
+        let mut fetched = 0;
+        for page in 0..10_000 {
+            if let Some(ahead) = state.windows(page, MAX) {
+                assert_eq!(ahead.start, fetched, "at page {page}");
+                fetched += ahead.pages;
+            }
+            assert!(fetched > page, "page {page} is used before it is asked for");
+            assert!(fetched - page <= 2 * MAX + 1, "{} pages ahead of page {page}", fetched - page);
+        }
+    }
+
+    #[test]
+    fn jumping_about_switches_windows_off_and_reading_in_order_back_on() {
+        let mut state = ReadAheadState::default();
+        let fetched = windows(&mut state, (0..40).map(|n| n * 1000 + 500));
+        let total: u64 = fetched.iter().map(|&(_, pages)| pages).sum();
+        assert!(total < 40, "{fetched:?}");
+        assert_eq!(windows(&mut state, [7, 90_000, 14]), []);
+        state.missed(MAX);
+        assert!(!windows(&mut state, 50_000..50_010).is_empty());
+    }
+
+    #[test]
+    fn the_same_page_in_pieces_is_one_use() {
+        let mut state = ReadAheadState::default();
+        assert_eq!(windows(&mut state, [0, 0, 0, 0]), [(0, 16)]);
+    }
+
+    #[test]
+    fn pages_that_are_all_in_memory_make_windows_smaller() {
+        let mut state = ReadAheadState::default();
+        windows(&mut state, 0..=1);
+        let mut others = state;
+        for _ in 0..20 {
+            state.fetched(0);
+        }
+        assert_eq!(windows(&mut state, 2..60), []);
+        others.fetched(5);
+        assert!(!windows(&mut others, 2..60).is_empty());
+    }
+
+    #[test]
+    fn no_window_at_all() {
+        let mut state = ReadAheadState::default();
+        assert_eq!((0..50).find_map(|page| state.windows(page, 0)), None);
+        assert_eq!(state.on_demand(0, 1, 0, false, || 0), None);
+    }
+
+    /// Reads a file in order on demand, with a cache that forgets nothing: what is fetched at which page.
+    fn in_order(request: u64, until: u64) -> Vec<(u64, u64, u64)> {
+        let mut state = ReadAheadState::default();
+        let (mut there, mut mark, mut fetched) = (0, None, Vec::new());
+        for page in 0..until {
+            let marked = mark == Some(page);
+            if page >= there || marked {
+                let left = request - page % request;
+                if let Some(ahead) = state.on_demand(page, left, MAX, marked, || there) {
+                    fetched.push((page, ahead.start, ahead.pages));
+                    assert_eq!(ahead.start, there, "at page {page}");
+                    there = ahead.start + ahead.pages;
+                    mark = ahead.mark;
+                }
+            }
+            assert!(page < there, "page {page} is used before it is asked for");
+            state.used(page);
+        }
+        fetched
+    }
+
+    #[test]
+    fn on_demand_doubles_its_window_at_each_mark() {
+        // 4 pages for one, the mark at the second; then 8, 16 and 32, each at the first page of the window before.
+        let fetched = in_order(1, 100);
+        assert_eq!(fetched[..5], [(0, 0, 4), (1, 4, 8), (4, 12, 16), (12, 28, 32), (28, 60, 32)]);
+    }
+
+    #[test]
+    fn on_demand_begins_with_more_for_larger_requests() {
+        assert_eq!(in_order(8, 20)[0], (0, 0, 16));
+        assert_eq!(in_order(32, 40)[0], (0, 0, 64));
+    }
+
+    #[test]
+    fn a_lone_request_on_demand_is_fetched_as_it_is() {
+        let mut state = ReadAheadState::default();
+        let ahead = state.on_demand(777, 3, MAX, false, || 0).expect("it is missing");
+        assert_eq!((ahead.start, ahead.pages, ahead.mark), (777, 3, None));
+    }
+
+    #[test]
+    fn a_trace_of_pages_before_it_makes_a_request_sequential() {
+        let mut state = ReadAheadState::default();
+        let ahead = state.on_demand(777, 1, MAX, false, || 9).expect("it is missing");
+        assert_eq!((ahead.start, ahead.pages), (777, 10));
+    }
+}
