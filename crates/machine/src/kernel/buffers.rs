@@ -144,8 +144,18 @@ impl Context {
     /// Makes a block's buffer without reading it: its content is new, or was fetched before.
     async fn new_buffer(&self, block: Block) -> PageId {
         loop {
-            if let Some(id) = self.with(|state| state.pages.find(FileId::DEVICE, block.0)) {
-                return id;
+            let found = self.with(|state| {
+                let id = state.pages.find(FileId::DEVICE, block.0)?;
+                Some((id, state.pages[id].reading))
+            });
+            match found {
+                // Somebody asked for what the block held before it was given out anew.
+                Some((id, true)) => {
+                    self.wait_for_page(id).await;
+                    continue;
+                }
+                Some((id, false)) => return id,
+                None => {}
             }
             self.room().await;
             self.with(|state| {
