@@ -69,6 +69,8 @@ pub struct Journal {
     writes: HashMap<WriteId, Purpose>,
     /// Somebody waits for room: who asks must be told when there may be some.
     room_wanted: bool,
+    /// The oldest transaction whose blocks a checkpoint has gone through, and what was durable then.
+    looked_over: Option<(Tid, Option<Tid>)>,
     /// A new place for the tail is being written to the superblock.
     tail_out: bool,
     /// Somebody was told to wait.
@@ -105,6 +107,7 @@ impl Journal {
             members: Vec::new(),
             writes: HashMap::new(),
             room_wanted: false,
+            looked_over: None,
             tail_out: false,
             waiters: false,
             actions: VecDeque::new(),

@@ -107,6 +107,10 @@ impl Journal {
     fn checkpoint(&mut self) {
         let Some(old) = self.old.front() else { return };
         let (tid, causes) = (old.tid, old.causes);
+        // Nothing more can go until these are home or another transaction has committed.
+        if self.looked_over.replace((tid, self.durable)) == Some((tid, self.durable)) {
+            return;
+        }
         let mut go = Vec::new();
         let mut newer = false;
         for &block in &old.blocks {
