@@ -25,17 +25,20 @@ pub struct MeasuredPoint {
 struct Knot {
     distance: u64,
     nanos: u64,
-    /// Nanoseconds per sector, times 2³².
-    slope: u128,
+    /// Nanoseconds per sector, times 2³²; steeper than 4 s a sector counts as that.
+    slope: u64,
 }
 
 impl Knot {
     /// Sectors behind it at which time has risen by `nanos`, rounded up.
     fn sectors_to_rise(&self, nanos: u64) -> u64 {
-        match (u32::try_from(nanos), u64::try_from(self.slope)) {
-            (_, Ok(0)) => u64::MAX,
-            (Ok(nanos), Ok(slope)) => (u64::from(nanos) << SLOPE_BITS).div_ceil(slope),
-            _ => u64::try_from((u128::from(nanos) << SLOPE_BITS).div_ceil(self.slope)).unwrap_or(u64::MAX),
+        match u32::try_from(nanos) {
+            _ if self.slope == 0 => u64::MAX,
+            Ok(nanos) => (u64::from(nanos) << SLOPE_BITS).div_ceil(self.slope),
+            Err(_) => {
+                let sectors = (u128::from(nanos) << SLOPE_BITS).div_ceil(u128::from(self.slope));
+                u64::try_from(sectors).unwrap_or(u64::MAX)
+            }
         }
     }
 }
@@ -64,11 +67,11 @@ impl ServiceCurve {
     /// measured.
     #[must_use]
     pub fn at_distance(&self, distance: u64) -> Span {
-        let next = self.knots.partition_point(|knot| knot.distance <= distance);
+        let next = count(&self.knots, |knot| knot.distance <= distance);
         let Some(before) = next.checked_sub(1).map(|i| &self.knots[i]) else {
             return self.knots.first().map_or(Span::ZERO, |knot| Span::from_nanos(knot.nanos));
         };
-        let rise = (u128::from(distance - before.distance) * before.slope) >> SLOPE_BITS;
+        let rise = (u128::from(distance - before.distance) * u128::from(before.slope)) >> SLOPE_BITS;
         Span::from_nanos(before.nanos + rise as u64)
     }
 
@@ -76,7 +79,7 @@ impl ServiceCurve {
     #[must_use]
     pub fn distance_taking(&self, limit: Span) -> u64 {
         let limit = limit.as_nanos();
-        let next = self.knots.partition_point(|knot| knot.nanos < limit);
+        let next = count(&self.knots, |knot| knot.nanos < limit);
         let Some(reached) = self.knots.get(next) else { return u64::MAX };
         let Some(before) = next.checked_sub(1).map(|i| &self.knots[i]) else { return 0 };
         before.distance + before.sectors_to_rise(limit - before.nanos).min(reached.distance - before.distance)
@@ -169,6 +172,15 @@ fn pooled(points: &[MeasuredPoint]) -> Vec<Pool> {
     pools
 }
 
+/// How many of these knots, which are in order, lie before a place. Where they are few they are counted, since no
+/// processor guesses the way of a search among distances at random.
+fn count(knots: &[Knot], is_before: impl Fn(&Knot) -> bool) -> usize {
+    if knots.len() > 24 {
+        return knots.partition_point(is_before);
+    }
+    knots.iter().map(|knot| usize::from(is_before(knot))).sum()
+}
+
 /// A knot at each end of every pool.
 fn knots(pools: &[Pool]) -> Vec<Knot> {
     let mut knots: Vec<Knot> = Vec::new();
@@ -182,7 +194,8 @@ fn knots(pools: &[Pool]) -> Vec<Knot> {
     for i in 1..knots.len() {
         let (before, knot) = (knots[i - 1], knots[i]);
         let rise = u128::from(knot.nanos - before.nanos) << SLOPE_BITS;
-        knots[i - 1].slope = rise / u128::from(knot.distance - before.distance);
+        let slope = rise / u128::from(knot.distance - before.distance);
+        knots[i - 1].slope = u64::try_from(slope).unwrap_or(u64::MAX);
     }
     knots
 }
