@@ -404,11 +404,12 @@ impl StreamScheduling {
         }
     }
 
-    /// Where a child of the stream's latest request may begin at all, or another child of the one before.
+    /// Where a child of the stream's latest request may begin at all, or, until that has completed, another child of the
+    /// one before.
     fn reach(&self, id: StreamId) -> (u64, u64) {
         let stream = self.stream(id);
         let latest = self.reach_of(stream.parent());
-        if stream.before.budget == Span::ZERO {
+        if stream.before.budget == Span::ZERO || !stream.is_early() {
             return latest;
         }
         let before = self.reach_of(stream.before);
