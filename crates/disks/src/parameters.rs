@@ -44,6 +44,8 @@ pub struct RotatingParameters {
 ///   is larger.
 /// - With [`KeepRequested::PushOut`], data that was sent is given up at once: of 134 reads of data that had just been
 ///   read, the three drives measured with that setting answered 25 from the buffer; the one that keeps it, all 41.
+///   A drive that reads to the end of the track at most, and has a segment for all of it, keeps the track.
+/// - A read that misses without a seek takes its command's decoding, which is a hit's overhead at least, before it begins.
 /// - The segment set aside for writes is.
 /// - The drive's own queue reckons with a write's settling when it orders by positioning time.
 /// - A head that lands within the wanted sectors begins there, if the drive says it can and is off the bus.

@@ -5,6 +5,7 @@ use super::access::{Access, Aim};
 use super::bus::Bus;
 use super::segment::State;
 use super::task::{Hit, Task, TaskId};
+use super::timing::Timing;
 use crate::mechanics::Picos;
 use crate::parameters::{Caching, FastWrite, Fidelity, Preseek, ReadAhead};
 
@@ -242,10 +243,11 @@ impl Rotating {
         let limits = self.ahead_limits(id, index);
         self.extend_ahead(index, limits);
         self.background = false;
+        let decoding = self.decoding(&task);
         let segment = &mut self.segments[usize::from(index)];
         segment.state = State::Reading;
         let begin = if segment.end < task.end || segment.start > task.sent {
-            Begin::Sector(segment.end, 0)
+            Begin::Sector(segment.end, decoding)
         } else if segment.end < segment.ahead_max {
             self.background = true;
             if self.buffer.read_ahead_on_hit { Begin::Sector(segment.end, 0) } else { Begin::Already }
@@ -253,6 +255,19 @@ impl Rotating {
             Begin::Nothing
         };
         if self.access.is_some() { Begin::Already } else { begin }
+    }
+
+    /// What a read that misses takes beyond its overhead before anything can be read, if the arm need not move.
+    ///
+    /// To tell that a read misses takes at least what a hit takes. Where a file says less, the rest stands in its seek
+    /// times, with which it was extracted, and an access without a seek would be without it. A drive that begins with
+    /// whichever sector comes first has begun by then, for its head is on the track.
+    fn decoding(&self, task: &Task) -> Picos {
+        if self.fidelity == Fidelity::DiskSim || task.hit != Hit::Miss || self.immediate(false) {
+            return 0;
+        }
+        let Timing { read_hit, read_miss, .. } = self.timing;
+        read_hit.get(self.last_was_write).saturating_sub(read_miss.get(self.last_was_write))
     }
 
     fn prepare_write(&mut self, id: TaskId) -> Begin {

@@ -6,7 +6,7 @@ use super::Rotating;
 use super::task::{Hit, TaskId};
 use crate::drive::Service;
 use crate::mechanics::Picos;
-use crate::parameters::{FastWrite, Fidelity, KeepRequested, Preseek};
+use crate::parameters::{FastWrite, Fidelity, KeepRequested, Preseek, ReadAhead};
 
 /// Who has the bus.
 #[derive(Clone, Copy, Debug)]
@@ -193,7 +193,7 @@ impl Rotating {
         let task = *self.task(id);
         let Some(index) = task.segment else { return };
         let given_up = match self.buffer.keep_requested {
-            KeepRequested::PushOut => self.fidelity == Fidelity::Drive,
+            KeepRequested::PushOut => self.fidelity == Fidelity::Drive && !self.is_track_buffer(task.start),
             KeepRequested::Keep => false,
             KeepRequested::KeepAll => true,
         };
@@ -201,6 +201,13 @@ impl Rotating {
         if given_up && segment.users == 1 {
             segment.start = task.sent.min(segment.end);
         }
+    }
+
+    /// A drive that reads to the end of the track and has a segment for all of it keeps the track: nothing has to make
+    /// room.
+    fn is_track_buffer(&self, sector: u64) -> bool {
+        let (first, end) = self.layout.track(sector);
+        self.buffer.read_ahead == ReadAhead::Track && end - first <= self.segment_size()
     }
 
     /// The host has the completion.
