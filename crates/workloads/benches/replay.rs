@@ -1,16 +1,14 @@
 //! Requests a second through everything: a DiskSim text trace is read, replayed at its times, queued, served by a modelled
 //! drive and measured, on one thread: `cargo bench -p workloads --bench replay`.
 //!
-//! The trace is made once, in memory: a million requests (or the first argument), two thirds reads, 4 to 16 KiB, at
+//! The trace is made once, in a file: a million requests (or the first argument), two thirds reads, 4 to 16 KiB, at
 //! random places, 60 a second with exponential gaps. The drive is the Cheetah 9LP where its description is at hand, else
 //! the built-in `ide-2003`. Each part is also run without those behind it. Processor time is told beside wall time, so that a busy
 //! machine disturbs less.
 
-use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use disks::{Command, Drive, Tag, catalogue};
@@ -27,20 +25,17 @@ fn main() {
     let requests = std::env::args().skip(1).find_map(|arg| arg.parse().ok()).unwrap_or(1_000_000);
     let (_, name) = drive();
     let capacity = drive().0.capacity().0;
-    let trace: Arc<[u8]> = trace(requests, capacity).into_bytes().into();
-    println!("{requests} requests in {} MB of text, drive {name}", trace.len() / 1_000_000);
-    let before = peak_memory();
+    let trace = std::env::temp_dir().join(format!("dwell-replay-{}.ascii", std::process::id()));
+    let bytes = write_trace(&trace, requests, capacity).expect("room for a trace in the temporary folder");
+    println!("{requests} requests in {} MB of text, drive {name}", bytes / 1_000_000);
     told("read", requests, || records(&trace).map(|record| record.bytes.min(1)).sum::<u64>());
     told("read, drive", requests, || straight(&trace, &mut *drive().0));
-    let (measured, _) = told("everything", requests, || whole(&trace)).expect("nobody waits for anybody");
-    println!("{measured}");
-    if let (Some(before), Some(peak)) = (before, peak_memory()) {
-        println!("peak memory {:.1} MB, of which {:.1} MB stood before the first run", mb(peak), mb(before));
+    let measured = told("everything", requests, || whole(&trace));
+    let _ = std::fs::remove_file(&trace);
+    println!("{}", measured.expect("nobody waits for anybody"));
+    if let Some(peak) = peak_memory() {
+        println!("peak memory {:.1} MB", peak as f64 / 1e6);
     }
-}
-
-fn mb(bytes: u64) -> f64 {
-    bytes as f64 / 1e6
 }
 
 /// Runs a part and prints how fast it was.
@@ -55,7 +50,7 @@ fn told<T>(what: &str, requests: u32, run: impl FnOnce() -> T) -> T {
     result
 }
 
-fn whole(trace: &Arc<[u8]>) -> Result<(String, Measured), machine::Failure> {
+fn whole(trace: &Path) -> Result<String, machine::Failure> {
     let mut open = Open::default();
     for record in records(trace) {
         open.push(&record);
@@ -73,11 +68,11 @@ fn whole(trace: &Arc<[u8]>) -> Result<(String, Measured), machine::Failure> {
     let ms = |ns: u64| ns as f64 / 1e6;
     let Measured { requests, dispatched, latency, .. } = &measured;
     let (mean, p99) = (ms(latency.mean_ns), ms(latency.p99_ns));
-    Ok((format!("{requests} finished, {dispatched} sent, mean {mean:.4} ms, p99 {p99:.4} ms"), measured))
+    Ok(format!("{requests} finished, {dispatched} sent, mean {mean:.4} ms, p99 {p99:.4} ms"))
 }
 
 /// The drive alone, one request after the other.
-fn straight(trace: &Arc<[u8]>, drive: &mut dyn Drive) -> u64 {
+fn straight(trace: &Path, drive: &mut dyn Drive) -> u64 {
     let mut now = Time::ZERO;
     for record in records(trace) {
         now = now.max(record.at);
@@ -93,24 +88,10 @@ fn straight(trace: &Arc<[u8]>, drive: &mut dyn Drive) -> u64 {
     now.as_nanos()
 }
 
-fn records(trace: &Arc<[u8]>) -> impl Iterator<Item = Record> {
-    let source = Box::new(Text { bytes: Arc::clone(trace), at: 0 });
+fn records(trace: &Path) -> impl Iterator<Item = Record> {
+    let source = Box::new(File::open(trace).expect("the trace"));
     let recording = traces::open("a.ascii", source, &Options::default()).expect("a trace");
     recording.map(|record| record.expect("a record"))
-}
-
-/// Text that is read again and again without being copied first.
-struct Text {
-    bytes: Arc<[u8]>,
-    at: usize,
-}
-
-impl Read for Text {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = (&self.bytes[self.at..]).read(buffer)?;
-        self.at += read;
-        Ok(read)
-    }
 }
 
 fn drive() -> (Box<dyn Drive>, &'static str) {
@@ -130,17 +111,18 @@ fn drive() -> (Box<dyn Drive>, &'static str) {
     }
 }
 
-/// Arrivals in milliseconds, device, sector, sectors, and 1 for a read.
-fn trace(requests: u32, capacity: u64) -> String {
-    let (mut text, mut state, mut ms) = (String::with_capacity(requests as usize * 40), 2003_u64, 0.0);
+/// Writes arrivals in milliseconds, device, sector, sectors, and 1 for a read; how long the text is.
+fn write_trace(path: &Path, requests: u32, capacity: u64) -> io::Result<u64> {
+    let (mut text, mut state, mut ms) = (BufWriter::new(File::create(path)?), 2003_u64, 0.0);
     for _ in 0..requests {
         ms -= (1.0 - fraction(&mut state)).ln() * 1000.0 / 60.0;
         let sectors = 8 * (1 + below(&mut state, 4));
         let sector = below(&mut state, (capacity - sectors) / 8) * 8;
         let op = if below(&mut state, 100) < 66 { Op::Read } else { Op::Write };
-        let _ = writeln!(text, "{ms:.6} 0 {sector} {sectors} {}", u8::from(op == Op::Read));
+        writeln!(text, "{ms:.6} 0 {sector} {sectors} {}", u8::from(op == Op::Read))?;
     }
-    text
+    text.flush()?;
+    Ok(path.metadata()?.len())
 }
 
 fn fraction(state: &mut u64) -> f64 {
