@@ -43,19 +43,21 @@ pub struct ArrayRequest {
 /// What a member's scheduler is told to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Directive {
-    /// This queued request goes before everything else but what has expired.
+    /// This queued request goes before everything else but what has expired, and nothing else before it.
     Urgent(RequestId),
-    /// The stream that this queued request continues, or begins, is established: serve it from that request's dispatch on,
-    /// by the actual arrivals. At most one stream is adopted; the one before is no longer.
+    /// The stream of this queued request is established: serve it from its first dispatch on, by the actual arrivals. Said of
+    /// several requests one after the other, they are all of that stream. At most one stream is adopted; a new one, after
+    /// the end of the one before, takes its place.
     Adopt(RequestId),
-    /// The adopted stream is served until then, whatever the member's own slice says. A time that has passed ends it.
+    /// Every member's head is with the stream: it is served until then, whatever the member's own slice says, and from now on
+    /// it can break. A time that has passed ends its service.
     Slice(Time),
 }
 
 /// What a member's scheduler tells of the stream that it adopted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Report {
-    /// The head has gone there: the stream is served.
+    /// The head is there: the urgent request has completed.
     Established,
     /// It failed to find its next child, and is served no more.
     Broken,

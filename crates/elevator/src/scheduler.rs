@@ -71,7 +71,7 @@ pub trait Scheduler {
     }
 
     /// An array's coordinator tells it something. The host asks for the next decision afterwards.
-    fn directed(&mut self, _now: Time, _directive: Directive) {}
+    fn directed(&mut self, _now: Time, _view: &View<'_>, _directive: Directive) {}
 
     /// The next thing that an array's coordinator should hear; asked for after every call.
     fn report(&mut self) -> Option<Report> {

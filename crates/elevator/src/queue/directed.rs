@@ -9,7 +9,8 @@ use crate::time::Time;
 impl<O: Observer> Queue<O> {
     /// The coordinator tells the scheduler something; ask for the next step again.
     pub fn direct(&mut self, now: Time, directive: Directive) {
-        self.scheduler.directed(now, directive);
+        let view = View { requests: &self.requests, device: self.device(None) };
+        self.scheduler.directed(now, &view, directive);
     }
 
     /// The next thing that the scheduler has to tell the coordinator.
