@@ -71,7 +71,7 @@ use crate::per_request::PerRequest;
 use crate::registry::{BoxedWorkConserving, Listing, Make};
 use crate::work_conserving::CLASS_WAITS;
 
-mod directed;
+pub(crate) mod directed;
 mod inspection;
 #[cfg(test)]
 mod tests;
@@ -124,6 +124,9 @@ const NO_STREAM: StreamId = u32::MAX;
 /// Most streams in the parent-to-be queue. It "is usually very small"; this bounds the time of an arrival, at the cost of
 /// forgetting the stream that would be forgotten next anyway.
 const PARENTS_MAX: usize = 64;
+
+/// A stream whose deadline does not count yet is looked at again after this time at the earliest.
+const LEAST_PATIENCE: Span = Span::from_millis(1);
 
 /// A sequence of requests, each the child of the one before.
 #[derive(Clone, Default)]
@@ -259,14 +262,6 @@ impl StreamScheduling {
             direction: Direction::default(),
             prepared: 0,
         }
-    }
-
-    /// The framework around `policy` on a member of an array: it serves what the coordinator has it adopt.
-    #[must_use]
-    pub fn directed_member(policy: BoxedWorkConserving, service_times: ServiceCurve) -> Self {
-        let mut member = Self::new(policy, service_times);
-        member.tunables.directed = true;
-        member
     }
 
     /// Sets memory aside for every stream that there can be: each has a request, or is in the parent-to-be queue.
@@ -448,7 +443,13 @@ impl StreamScheduling {
             && deadline <= now
         {
             self.leave_parents_to_be(id);
-            if self.has_no_request(id) {
+            if !self.has_no_request(id) {
+                continue;
+            }
+            if self.direction.is_patient(now, id) {
+                let budget = self.stream(id).budget.max(LEAST_PATIENCE);
+                self.expect_child(id, now, budget);
+            } else {
                 self.miss_deadline(id);
             }
         }
@@ -460,11 +461,15 @@ impl StreamScheduling {
 
     /// No child came in time. A stream that is long enough gets a second chance, the others abort.
     fn miss_deadline(&mut self, id: StreamId) {
-        self.end_service_of(id, Reason::StreamBroken);
         let Tunables { stream_threshold: threshold, tolerance_factor, second_chance, .. } = self.tunables;
         let tolerated = threshold + threshold * tolerance_factor / 100;
+        let has_another = self.stream(id).length > tolerated && !self.stream(id).is_second_chance;
+        // The disks of an array wait on: one that left would take the stream from all of them.
+        if !has_another || self.direction.slice_of(id).is_none() {
+            self.end_service_of(id, Reason::StreamBroken);
+        }
         let stream = self.stream_mut(id);
-        if stream.length > tolerated && !stream.is_second_chance {
+        if has_another {
             stream.is_second_chance = true;
             stream.length = threshold;
             let (since, budget) = (stream.deadline, stream.budget.percent(second_chance));
@@ -545,7 +550,8 @@ impl StreamScheduling {
     /// the disk stays where it went.
     fn follow_the_head(&mut self, now: Time) {
         let Some(Served { stream, .. }) = self.served else { return };
-        if stream != self.tail && self.has_no_request(stream) {
+        let is_adopted = self.direction.slice_of(stream).is_some();
+        if stream != self.tail && !is_adopted && self.has_no_request(stream) {
             self.served = None;
             if self.may_be_served(self.tail) {
                 self.serve(now, self.tail);
@@ -594,7 +600,8 @@ impl StreamScheduling {
 
     fn wait_for_child(&self, now: Time, id: StreamId, slice_end: Time) -> Option<Decision> {
         let stream = self.stream(id);
-        if !stream.is_parent_to_be || stream.is_second_chance || stream.deadline <= now {
+        let is_left = stream.is_second_chance && self.direction.slice_of(id).is_none();
+        if !stream.is_parent_to_be || is_left || stream.deadline <= now {
             return None;
         }
         let until = Some(stream.deadline.min(slice_end));
@@ -634,8 +641,8 @@ impl StreamScheduling {
         self.queued -= 1;
         self.policy.take(now, request);
         let stream = self.leave_queue(request);
-        if self.direction.dispatched(id) {
-            self.adopt(now, stream);
+        if self.direction.dispatched(id, stream) {
+            self.adopt(now, stream, id);
         }
         if self.served.is_none_or(|served| served.stream != stream) {
             self.step_forward(now, view);
@@ -668,7 +675,7 @@ impl StreamScheduling {
         self.close_enough = None;
         match self.served {
             Some(served) if served.stream == stream => {}
-            Some(_) if is_close_enough && self.tunables.directed => {}
+            Some(served) if is_close_enough && self.direction.slice_of(served.stream).is_some() => {}
             Some(served) if is_close_enough && self.is_established(stream) => {
                 self.served = Some(Served { stream, ..served });
             }
@@ -835,6 +842,7 @@ impl Scheduler for StreamScheduling {
     fn completed(&mut self, now: Time, request: &Request, outcome: Outcome) {
         self.policy.completed(now, request, outcome);
         self.pass_deadlines(now);
+        self.direction.completed(request.id);
         if let Some(place) = self.in_device.iter().position(|other| other.id == request.id) {
             let InDevice { stream, .. } = self.in_device.swap_remove(place);
             self.leave_device(now, stream);
@@ -857,8 +865,8 @@ impl Scheduler for StreamScheduling {
         self.policy.candidate(now, view).map(|candidate| candidate.id)
     }
 
-    fn directed(&mut self, now: Time, directive: Directive) {
-        self.heed(now, directive);
+    fn directed(&mut self, now: Time, view: &View<'_>, directive: Directive) {
+        self.heed(now, view, directive);
     }
 
     fn report(&mut self) -> Option<Report> {

@@ -3,11 +3,12 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use elevator::Time;
 use elevator::array::{Directive, Member};
+use elevator::{RequestId, Time};
 
 use super::StreamCoordinator;
 use super::virtual_streams::StreamId;
+use crate::stream::directed::gathering_time;
 
 /// How far a member has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,24 +55,34 @@ impl StreamCoordinator {
 
     fn serve(&mut self, now: Time, stream: StreamId) {
         let arrivals = vec![Arrival::Awaited; self.members.len()];
-        self.service = Some(Service { stream, until: self.slice_from(now), arrivals });
+        let until = now + gathering_time(self.tunables.stream_time_slice);
+        self.service = Some(Service { stream, until, arrivals });
         self.resting = None;
         for member in 0..self.members.len() as u32 {
-            self.bring_next(stream, Member(member));
+            self.bring(stream, Member(member));
         }
     }
 
-    /// The stream's next request to a member that is awaited there is urgent, and the member is to adopt the stream.
-    pub(super) fn bring_next(&mut self, stream: StreamId, member: Member) {
-        let Some(service) = self.service.as_mut().filter(|service| service.stream == stream) else { return };
-        let arrival = &mut service.arrivals[member.index()];
-        if *arrival != Arrival::Awaited {
-            return;
+    /// The stream has a new request for a member. Where it is awaited it is urgent, and the member is to adopt the stream. While
+    /// the heads gather, it is the stream's whatever its arrival; afterwards the member judges for itself.
+    pub(super) fn has_come(&mut self, stream: StreamId, member: Member, request: RequestId) {
+        let Some(service) = self.service.as_ref().filter(|service| service.stream == stream) else { return };
+        if service.arrivals[member.index()] == Arrival::Awaited {
+            self.bring(stream, member);
+        } else if !service.is_complete() {
+            self.tell(member, Directive::Adopt(request));
         }
-        if let Some(next) = self.streams.next_queued(stream, member) {
+    }
+
+    /// The stream's next request to a member is urgent, and the member is to adopt the stream with all that is queued there.
+    fn bring(&mut self, stream: StreamId, member: Member) {
+        let Some(service) = &mut self.service else { return };
+        let arrival = &mut service.arrivals[member.index()];
+        let queued = self.streams.queued(stream, member);
+        if let Some(&next) = queued.clone().next() {
             *arrival = Arrival::Called;
-            self.tell(member, Directive::Urgent(next));
-            self.tell(member, Directive::Adopt(next));
+            self.directives.push_back((member, Directive::Urgent(next)));
+            self.directives.extend(queued.map(|&queued| (member, Directive::Adopt(queued))));
         }
     }
 
@@ -84,9 +95,6 @@ impl StreamCoordinator {
             service.until = until;
             self.streams.served(service.stream);
             self.tell_all(Directive::Slice(until));
-        } else {
-            let until = service.until;
-            self.tell(member, Directive::Slice(until));
         }
     }
 

@@ -269,9 +269,10 @@ impl VirtualStreams {
         }
     }
 
-    /// Its oldest request in a member's queue.
-    pub(super) fn next_queued(&self, id: StreamId, member: Member) -> Option<RequestId> {
-        self.streams.get(id as usize)?.physical[member.index()].queued.front().copied()
+    /// Its requests in a member's queue, oldest first.
+    pub(super) fn queued(&self, id: StreamId, member: Member) -> impl Iterator<Item = &RequestId> + Clone {
+        let stream = self.streams.get(id as usize);
+        stream.into_iter().flat_map(move |stream| &stream.physical[member.index()].queued)
     }
 
     /// Whether it is established, usable, and has an established physical stream on every member.

@@ -1,19 +1,37 @@
 //! Stream scheduling on a member of an array: what the coordinator directs, and what it is told.
 
 use elevator::array::{Directive, Report};
-use elevator::{Decision, Reason, RequestId, Time, View};
+use elevator::{Decision, Hold, HoldReason, Reason, Request, RequestId, Span, Time, View, Wake};
 
-use super::{Served, StreamId, StreamScheduling};
+use super::{NO_STREAM, Stream, StreamId, StreamScheduling};
+
+/// How long it may take to bring the heads to a stream, in slices. Each member must first be through with what its device
+/// has; after some time of others' requests that may be a full device queue. In between streams it is one seek.
+/// At most the longest slice that can be set.
+pub(crate) fn gathering_time(slice: Span) -> Span {
+    (slice * 4).min(Span::from_secs(5))
+}
+
+/// The stream that the coordinator has the member serve.
+#[derive(Clone, Copy)]
+struct Adopted {
+    stream: StreamId,
+    /// Until when: the array's slice, or before that has begun the member's own.
+    until: Time,
+    /// Not every member's head is there yet. Until then the stream cannot break: nobody can ask for its next request.
+    awaits_others: bool,
+}
 
 /// What the coordinator has said, as far as it still matters.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Direction {
     /// Goes at once.
-    pub(super) urgent: Option<RequestId>,
-    /// Its stream is adopted when it is dispatched.
-    adopts: Option<RequestId>,
-    /// The stream to serve, and until when.
-    adopted: Option<Served>,
+    urgent: Option<RequestId>,
+    /// Adopted when one of its requests is dispatched.
+    called: Option<StreamId>,
+    /// The head is with the adopted stream when it has completed.
+    brings: Option<RequestId>,
+    adopted: Option<Adopted>,
     /// What the coordinator has not been told yet.
     report: Option<Report>,
 }
@@ -26,21 +44,33 @@ impl Direction {
 
     /// A request's place was taken by one that absorbed it.
     pub(super) fn absorbed(&mut self, absorbed: RequestId, by: RequestId) {
-        for named in [&mut self.urgent, &mut self.adopts] {
-            if *named == Some(absorbed) {
-                *named = Some(by);
-            }
+        if self.urgent == Some(absorbed) {
+            self.urgent = Some(by);
         }
     }
 
-    /// The request leaves the queue; whether its stream is to be adopted.
-    pub(super) fn dispatched(&mut self, id: RequestId) -> bool {
+    /// A request of the stream leaves the queue; whether that is to be adopted now.
+    pub(super) fn dispatched(&mut self, id: RequestId, stream: StreamId) -> bool {
         self.urgent.take_if(|urgent| *urgent == id);
-        self.adopts.take_if(|adopts| *adopts == id).is_some()
+        self.called.take_if(|called| *called == stream).is_some()
+    }
+
+    /// The request has completed.
+    pub(super) fn completed(&mut self, id: RequestId) {
+        if self.brings.take_if(|brings| *brings == id).is_some() && self.adopted.is_some() {
+            self.report = Some(Report::Established);
+        }
+    }
+
+    /// Whether the stream's deadline does not count yet.
+    pub(super) fn is_patient(&self, now: Time, stream: StreamId) -> bool {
+        self.adopted
+            .is_some_and(|adopted| adopted.stream == stream && adopted.awaits_others && now < adopted.until)
     }
 
     /// The stream is gone for good.
     pub(super) fn aborted(&mut self, stream: StreamId) {
+        self.called.take_if(|called| *called == stream);
         if self.adopted.take_if(|adopted| adopted.stream == stream).is_some() {
             self.report = Some(Report::Broken);
         }
@@ -53,26 +83,67 @@ impl Direction {
 }
 
 impl StreamScheduling {
-    pub(super) fn heed(&mut self, now: Time, directive: Directive) {
+    pub(super) fn heed(&mut self, now: Time, view: &View<'_>, directive: Directive) {
+        // A directive may give those another slice that stood back when theirs was over.
+        self.step_forward(now, view);
         match directive {
             Directive::Urgent(id) => self.direction.urgent = Some(id),
-            Directive::Adopt(id) => {
-                self.direction.adopted = None;
-                self.direction.adopts = Some(id);
+            Directive::Adopt(id) => self.call(&view.requests[id]),
+            Directive::Slice(until) if until <= now => self.end_slice(now),
+            Directive::Slice(until) => self.begin_slice(now, until),
+        }
+    }
+
+    /// The request is of the stream that is to be adopted, whatever stream it was in.
+    fn call(&mut self, request: &Request) {
+        let was = self.stream_of[request.id];
+        let gathering = self.direction.adopted.filter(|adopted| adopted.awaits_others);
+        let called = self.direction.called.or(gathering.map(|adopted| adopted.stream));
+        let Some(called) = called else {
+            self.direction.adopted = None;
+            if was == NO_STREAM {
+                let fresh = Stream { budget: self.latest_budget, ..Stream::default() };
+                let called = self.new_stream(fresh);
+                self.extend(called, request);
             }
-            Directive::Slice(until) => {
-                self.direction.adopts.take_if(|_| until <= now);
-                let Some(adopted) = &mut self.direction.adopted else { return };
-                adopted.until = until;
-                if let Some(served) = &mut self.served
-                    && served.stream == adopted.stream
-                {
-                    served.until = until;
-                }
-                if until <= now {
-                    self.direction.adopted = None;
-                }
-            }
+            self.direction.called = Some(self.stream_of[request.id]);
+            return;
+        };
+        if was == called {
+            return;
+        }
+        if was != NO_STREAM {
+            self.links.remove(&mut self.streams[was as usize].queued, request.id);
+            self.abort_if_over(was);
+        }
+        self.extend(called, request);
+    }
+
+    fn begin_slice(&mut self, now: Time, until: Time) {
+        let Some(adopted) = &mut self.direction.adopted else { return };
+        adopted.until = until;
+        adopted.awaits_others = false;
+        let id = adopted.stream;
+        if let Some(served) = self.served.as_mut().filter(|served| served.stream == id) {
+            served.until = until;
+        }
+        self.renew(now, id);
+    }
+
+    fn end_slice(&mut self, now: Time) {
+        (self.direction.urgent, self.direction.called) = (None, None);
+        let Some(Adopted { stream, .. }) = self.direction.adopted.take() else { return };
+        if let Some(served) = self.served.as_mut().filter(|served| served.stream == stream) {
+            served.until = now;
+        }
+    }
+
+    /// The wait for the stream's next request begins now.
+    pub(super) fn renew(&mut self, now: Time, id: StreamId) {
+        let stream = self.stream(id);
+        if stream.is_parent_to_be && !stream.is_early() {
+            let budget = stream.budget;
+            self.expect_child(id, now, budget);
         }
     }
 
@@ -80,9 +151,16 @@ impl StreamScheduling {
         self.direction.report.take()
     }
 
-    /// The coordinator's urgent request, if there is one.
+    /// What the coordinator's urgent request demands, if there is one. The head is to stay with it: what is in the device
+    /// already goes first, or the device's own queue would call the head away again.
     pub(super) fn urgent(&mut self, now: Time, view: &View<'_>) -> Option<Decision> {
-        let id = self.direction.urgent.take()?;
+        let id = self.direction.urgent?;
+        let stream = self.stream_of[id];
+        if self.in_device.iter().any(|other| other.stream != stream) {
+            let hold = Hold { until: None, wake: Wake::Completion, reason: HoldReason::Directed };
+            return Some(Decision::Hold(hold));
+        }
+        self.direction.urgent = None;
         if self.stood_back.contains(&id) {
             self.step_forward(now, view);
         }
@@ -90,13 +168,13 @@ impl StreamScheduling {
     }
 
     /// From now on the stream counts as established. Until the coordinator says more, it has the member's own slice.
-    pub(super) fn adopt(&mut self, now: Time, id: StreamId) {
+    pub(super) fn adopt(&mut self, now: Time, id: StreamId, request: RequestId) {
         let threshold = self.tunables.stream_threshold;
         let stream = self.stream_mut(id);
         stream.length = stream.length.max(threshold);
-        let until = now + self.tunables.stream_time_slice;
-        self.direction.adopted = Some(Served { stream: id, until });
-        self.direction.report = Some(Report::Established);
+        let until = now + gathering_time(self.tunables.stream_time_slice);
+        self.direction.adopted = Some(Adopted { stream: id, until, awaits_others: true });
+        self.direction.brings = Some(request);
         self.served = None;
     }
 }
