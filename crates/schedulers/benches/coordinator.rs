@@ -1,0 +1,131 @@
+//! Nanoseconds that an array's coordinator adds to a request, as members grow: arrived + inserted + dispatched + part
+//! completed + completed, and taking its directives.
+//!
+//! `cargo bench -p schedulers --bench coordinator`
+//!
+//! RAID 0 with units of 64 KiB; each request is one unit. Four requests a member are unfinished all the time, from eight
+//! sequential readers, or at random places. A member's selected pending request is always one of no stream far away. Every
+//! request is served as soon as it is asked for; heads are there as soon as they are called.
+
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::time::Instant;
+
+use elevator::array::{ArrayRequest, ArrayRequestId, Coordinator, Directive, Member, Report};
+use elevator::model::Random;
+use elevator::{Flags, Op, Priority, Request, RequestId, Sector, Sectors, Span, Time};
+use schedulers::{Environment, Spec};
+
+const UNIT: u64 = 128;
+/// Sectors of a member.
+const CAPACITY: u64 = 976_773_168;
+const READERS: u64 = 8;
+const TURNS: u32 = 200_000;
+
+struct Bench {
+    coordinator: Box<dyn Coordinator>,
+    members: u64,
+    random: Random,
+    now: Time,
+    /// Unfinished: the member, the array's name and the request. Names and ids are used again in turn.
+    unfinished: VecDeque<(Member, ArrayRequestId, Request)>,
+    positions: Vec<u64>,
+    turns: u32,
+    is_random: bool,
+}
+
+impl Bench {
+    fn new(members: u32, is_random: bool) -> Self {
+        let spec = Spec::parse("array-stream").expect("it is listed");
+        let coordinator = spec.build_coordinator(&Environment::default(), members).expect("defaults");
+        let units = CAPACITY / UNIT * u64::from(members);
+        Self {
+            coordinator: coordinator.expect("it has one"),
+            members: u64::from(members),
+            random: Random::new(1),
+            now: Time::ZERO,
+            unfinished: VecDeque::new(),
+            positions: (0..READERS).map(|reader| reader * (units / READERS)).collect(),
+            turns: 0,
+            is_random,
+        }
+    }
+
+    fn ask(&mut self) {
+        self.turns += 1;
+        let unit = if self.is_random {
+            self.random.below(CAPACITY / UNIT * self.members)
+        } else {
+            let position = &mut self.positions[(self.turns % READERS as u32) as usize];
+            *position += 1;
+            *position
+        };
+        let name = self.turns % (5 * self.members as u32);
+        let (job, member) = (ArrayRequestId(name), Member((unit % self.members) as u32));
+        let sectors = Sectors(UNIT as u32);
+        let array = ArrayRequest { id: job, op: Op::Read, start: Sector(unit * UNIT), sectors, parts: 1 };
+        self.coordinator.arrived(self.now, &array);
+        let request = Request {
+            id: RequestId(name),
+            serial: u64::from(self.turns),
+            op: Op::Read,
+            start: Sector(unit / self.members * UNIT),
+            sectors,
+            flags: Flags::default(),
+            priority: Priority::default(),
+            process: None,
+            causes: None,
+            arrived: self.now,
+        };
+        self.coordinator.inserted(self.now, member, &request, job);
+        self.heed();
+        self.coordinator.dispatched(self.now, member, &request);
+        self.unfinished.push_back((member, job, request));
+    }
+
+    fn heed(&mut self) {
+        while let Some((member, directive)) = self.coordinator.directive() {
+            if matches!(black_box(directive), Directive::Urgent(_)) {
+                self.coordinator.reported(self.now, member, Report::Established);
+            }
+        }
+    }
+
+    fn turn(&mut self) {
+        self.now += Span::from_micros(200);
+        let Some((member, job, request)) = self.unfinished.pop_front() else { return };
+        let selected =
+            self.unfinished.iter().find(|(other, ..)| *other == member).map(|(.., other)| other.id);
+        self.coordinator.part_completed(self.now, member, &request, selected);
+        self.coordinator.completed(self.now, job);
+        if self.coordinator.next_event().is_some_and(|at| at <= self.now) {
+            self.coordinator.pass(self.now);
+        }
+        self.heed();
+        self.ask();
+    }
+}
+
+/// The best of seven measurements, in nanoseconds a turn.
+fn measure(members: u32, is_random: bool) -> f64 {
+    let mut bench = Bench::new(members, is_random);
+    for _ in 0..4 * members {
+        bench.ask();
+    }
+    let mut best = f64::INFINITY;
+    for _ in 0..7 {
+        let begun = Instant::now();
+        for _ in 0..TURNS {
+            bench.turn();
+        }
+        best = best.min(begun.elapsed().as_nanos() as f64 / f64::from(TURNS));
+    }
+    best
+}
+
+fn main() {
+    println!("{:>8} {:>18} {:>10}", "members", "eight readers", "random");
+    for members in [2, 5, 8, 16, 24] {
+        println!("{members:8} {:18.0} {:10.0}", measure(members, false), measure(members, true));
+    }
+}
