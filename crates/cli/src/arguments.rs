@@ -210,9 +210,12 @@ pub(crate) struct ReproduceArguments {
     /// The paper
     #[arg(value_enum)]
     pub(crate) paper: Paper,
-    /// Only what needs one disk and no page cache: the level of requests
-    #[arg(long, required_if_eq("paper", "stream"))]
+    /// Of the stream paper, only what needs one disk
+    #[arg(long)]
     pub(crate) single_disk: bool,
+    /// Of the stream paper, only the disk arrays
+    #[arg(long, conflicts_with = "single_disk")]
+    pub(crate) arrays: bool,
     /// Size of the experiments; 1 is the paper's. Default: 0.0625 for stream, 0.5 for ioanalyzer
     #[arg(long, value_parser = scale)]
     pub(crate) scale: Option<f64>,

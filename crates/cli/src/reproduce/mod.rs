@@ -1,5 +1,6 @@
 //! `dwell reproduce`: the papers' experiments, run again, published value beside ours.
 
+mod arrays;
 mod ioanalyzer;
 mod stream;
 
@@ -12,7 +13,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use schedulers::Spec;
 use serde::Serialize;
 use serde_json::json;
-use workloads::Workload;
+use workloads::builtin::Builtin;
+use workloads::{Settings, Workload};
 
 use crate::arguments::{Paper, ReproduceArguments};
 use crate::compare::{Plan, Run, run_plan};
@@ -129,6 +131,18 @@ impl Bench<'_> {
     }
 }
 
+/// A built-in workload with settings.
+fn workload(name: &str, settings: &[(&str, String)]) -> Result<Box<dyn Workload>, Error> {
+    let settings: Settings = settings.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+    let builtin = Builtin::named(name).ok_or_else(|| Error::Failed(format!("no workload '{name}'")))?;
+    builtin.build(&settings).map_err(|e| Error::Failed(e.to_string()))
+}
+
+/// Throughput of one run over another's.
+fn ratio(of: &Run, over: &Run) -> f64 {
+    of.measured.megabytes_per_second() / over.measured.megabytes_per_second().max(f64::MIN_POSITIVE)
+}
+
 /// An experiment: a name and what it measures.
 pub(crate) struct Experiment {
     pub(crate) name: &'static str,
@@ -136,14 +150,17 @@ pub(crate) struct Experiment {
 }
 
 pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Error> {
-    let all = match arguments.paper {
-        Paper::Stream => stream::EXPERIMENTS,
-        Paper::Ioanalyzer => ioanalyzer::EXPERIMENTS,
+    let (disk, arrays): (&[_], &[_]) = match arguments.paper {
+        Paper::Stream => (stream::EXPERIMENTS, arrays::EXPERIMENTS),
+        Paper::Ioanalyzer => (ioanalyzer::EXPERIMENTS, &[]),
     };
+    let disk = disk.iter().filter(|_| !arguments.arrays);
+    let all: Vec<&Experiment> = disk.chain(arrays.iter().filter(|_| !arguments.single_disk)).collect();
     let wanted = |name: &str| arguments.only.as_deref().is_none_or(|only| name.contains(only));
-    let experiments: Vec<&Experiment> = all.iter().filter(|experiment| wanted(experiment.name)).collect();
+    let names: Vec<&str> = all.iter().map(|experiment| experiment.name).collect();
+    let experiments: Vec<&Experiment> =
+        all.into_iter().filter(|experiment| wanted(experiment.name)).collect();
     if experiments.is_empty() {
-        let names: Vec<&str> = all.iter().map(|experiment| experiment.name).collect();
         return Err(Error::Usage(format!(
             "--only: no experiment has that in its name; there are {}",
             names.join(", ")

@@ -5,10 +5,9 @@
 
 use elevator::Span;
 use elevator::queue::Identity;
-use workloads::builtin::Builtin;
-use workloads::{Settings, Workload};
+use workloads::Workload;
 
-use super::{Bench, Experiment, Row};
+use super::{Bench, Experiment, Row, ratio, workload};
 use crate::compare::Run;
 use crate::device::Device;
 use crate::error::Error;
@@ -28,12 +27,6 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "chunk reads", run: chunk_reads },
 ];
 
-fn workload(name: &str, settings: &[(&str, String)]) -> Result<Box<dyn Workload>, Error> {
-    let settings: Settings = settings.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
-    let builtin = Builtin::named(name).ok_or_else(|| Error::Failed(format!("no workload '{name}'")))?;
-    builtin.build(&settings).map_err(|e| Error::Failed(e.to_string()))
-}
-
 /// par-read with files of `scale` GiB, think time as given.
 fn par_read(scale: f64, think: Span) -> Result<Box<dyn Workload>, Error> {
     let bytes = ((scale * (1u64 << 30) as f64) as u64).next_multiple_of(4096).max(1 << 20);
@@ -42,11 +35,6 @@ fn par_read(scale: f64, think: Span) -> Result<Box<dyn Workload>, Error> {
 
 fn bench(device: &Device, identity: Identity, depth: u32) -> Bench<'_> {
     Bench { device, identity, depth, at_most: None }
-}
-
-/// Throughput of one run over another's.
-fn ratio(of: &Run, over: &Run) -> f64 {
-    of.measured.megabytes_per_second() / over.measured.megabytes_per_second().max(f64::MIN_POSITIVE)
 }
 
 fn par_read_hidden(scale: f64) -> Result<Vec<Row>, Error> {
