@@ -109,7 +109,7 @@ impl Listing {
         matches!(self.make, Make::Wrapper(_) | Make::Array { .. })
     }
 
-    /// Whether it is for disk arrays only: without a coordinator its members never wait.
+    /// Whether it is for disk arrays only: where nobody coordinates, it is just what its members are.
     #[must_use]
     pub const fn needs_array(&self) -> bool {
         matches!(self.make, Make::Array { .. })

@@ -181,6 +181,10 @@ impl StreamCoordinator {
         }
     }
 
+    fn served(&self) -> Option<StreamId> {
+        self.service.as_ref().map(Service::stream)
+    }
+
     fn set_job(&mut self, id: ArrayRequestId, job: Job) {
         let index = id.0 as usize;
         if index >= self.jobs.len() {
@@ -219,7 +223,12 @@ impl Coordinator for StreamCoordinator {
     fn arrived(&mut self, now: Time, request: &ArrayRequest) {
         let mut stream = NO_STREAM;
         if matches!(request.op, Op::Read | Op::Write) {
-            let judge = Joining { now, tunables: &self.tunables, service_times: &self.service_times };
+            let judge = Joining {
+                now,
+                tunables: &self.tunables,
+                service_times: &self.service_times,
+                served: self.served(),
+            };
             stream = self.streams.arrived(&judge, request);
         }
         self.set_job(request.id, Job { stream, start: request.start });
@@ -232,7 +241,12 @@ impl Coordinator for StreamCoordinator {
         if stream == NO_STREAM {
             return;
         }
-        let judge = Joining { now, tunables: &self.tunables, service_times: &self.service_times };
+        let judge = Joining {
+            now,
+            tunables: &self.tunables,
+            service_times: &self.service_times,
+            served: self.served(),
+        };
         self.streams.inserted(&judge, stream, member, request);
         self.has_come(stream, member, request.id);
         self.serve_if_ready(now, stream);

@@ -31,6 +31,10 @@ pub(super) struct Service {
 }
 
 impl Service {
+    pub(super) const fn stream(&self) -> StreamId {
+        self.stream
+    }
+
     fn is_complete(&self) -> bool {
         self.arrivals.iter().all(|&arrival| arrival == Arrival::Established)
     }

@@ -24,6 +24,8 @@ pub(super) struct Joining<'a> {
     pub(super) now: Time,
     pub(super) tunables: &'a Tunables,
     pub(super) service_times: &'a ServiceCurve,
+    /// The stream that is served: its place is not given away, however long it is quiet.
+    pub(super) served: Option<StreamId>,
 }
 
 /// A request that may have a child.
@@ -76,6 +78,8 @@ struct VirtualStream {
     thought: Span,
     quiet_since: Time,
     budget: Span,
+    /// The distance from which on everything takes at least so long.
+    reach: (Span, u64),
     /// A physical stream broke while it was served.
     is_unusable: bool,
     /// When it was served last, as a number that grows.
@@ -83,7 +87,32 @@ struct VirtualStream {
     physical: Vec<PhysicalStream>,
 }
 
+impl PhysicalStream {
+    /// As new, but for the memory that it has.
+    fn begin_anew(&mut self) {
+        self.queued.clear();
+        (self.position, self.length, self.unfinished) = (Sector(0), 0, 0);
+        (self.completed, self.budget) = (Span::ZERO, Span::ZERO);
+    }
+}
+
 impl VirtualStream {
+    /// As new, but for the memory that it has.
+    fn begin_anew(&mut self) {
+        let mut physical = core::mem::take(&mut self.physical);
+        physical.iter_mut().for_each(PhysicalStream::begin_anew);
+        *self = Self { in_use: true, physical, ..Self::default() };
+    }
+
+    /// Whether a request at `start` is so far away that it cannot satisfy the inequality, however soon it comes. Most
+    /// arrivals are told so by this alone.
+    fn is_out_of_reach(&mut self, judge: &Joining<'_>, patience: Span, start: Sector) -> bool {
+        if self.reach.0 != patience {
+            self.reach = (patience, judge.service_times.distance_taking(patience));
+        }
+        self.position.distance(start) >= self.reach.1
+    }
+
     /// The think clock: stands still while anything is unfinished.
     fn think_clock(&self, now: Time) -> Span {
         if self.unfinished > 0 { self.thought } else { self.thought + now.since(self.quiet_since) }
@@ -104,6 +133,8 @@ impl VirtualStream {
 /// All virtual streams.
 pub(super) struct VirtualStreams {
     streams: Vec<VirtualStream>,
+    /// Those that are not in use.
+    free: Vec<StreamId>,
     members: usize,
     /// service time(selected pending request) of the latest decision that had one: by the members' addresses and by the
     /// array's.
@@ -114,7 +145,8 @@ pub(super) struct VirtualStreams {
 impl VirtualStreams {
     pub(super) fn new(members: usize) -> Self {
         let latest_budgets = (Span::ZERO, Span::ZERO);
-        Self { streams: Vec::with_capacity(STREAMS_MAX), members, latest_budgets, services: 0 }
+        let (streams, free) = (Vec::with_capacity(STREAMS_MAX), Vec::with_capacity(STREAMS_MAX));
+        Self { streams, free, members, latest_budgets, services: 0 }
     }
 
     fn get(&mut self, id: StreamId) -> Option<&mut VirtualStream> {
@@ -163,8 +195,12 @@ impl VirtualStreams {
             }
             let waited = stream.waited(judge.now);
             let budget = stream.patience(judge.tunables);
-            if waited.is_some_and(|waited| waited >= budget) {
+            if waited.is_some_and(|waited| waited >= budget) && judge.served != Some(id as StreamId) {
                 stream.in_use = false;
+                self.free.push(id as StreamId);
+                continue;
+            }
+            if stream.is_out_of_reach(judge, budget, start) {
                 continue;
             }
             let parent = Parent { position: stream.position, waited, budget };
@@ -178,25 +214,17 @@ impl VirtualStreams {
     }
 
     fn begin(&mut self) -> Option<StreamId> {
-        let free = self.streams.iter().position(|stream| !stream.in_use && stream.unfinished == 0);
-        let id = match free {
+        let id = match self.free.pop() {
             Some(id) => id,
             None if self.streams.len() < STREAMS_MAX => {
                 let physical = vec![PhysicalStream::default(); self.members];
                 self.streams.push(VirtualStream { physical, ..VirtualStream::default() });
-                self.streams.len() - 1
+                self.streams.len() as StreamId - 1
             }
             None => return None,
         };
-        let stream = &mut self.streams[id];
-        let mut physical = core::mem::take(&mut stream.physical);
-        for one in &mut physical {
-            one.queued.clear();
-            let queued = core::mem::take(&mut one.queued);
-            *one = PhysicalStream { queued, ..PhysicalStream::default() };
-        }
-        *stream = VirtualStream { in_use: true, physical, ..VirtualStream::default() };
-        Some(id as StreamId)
+        self.streams[id as usize].begin_anew();
+        Some(id)
     }
 
     /// A part of the stream's latest request is in a member's queue: the child of the one before there, or the first of a new
