@@ -228,8 +228,46 @@ fn a_comparison_is_one_json_object() {
 #[test]
 fn without_names_every_scheduler_runs() {
     let listed = prints_json(&["schedulers", "--json"]);
-    let found = prints_json(&["compare", SMALL, "--json", "--quiet"]);
-    assert_eq!(found["runs"].as_array().map(Vec::len), listed["schedulers"].as_array().map(Vec::len));
+    let listed = listed["schedulers"].as_array().expect("schedulers").len();
+    let runs = |arguments: &[&str]| prints_json(arguments)["runs"].as_array().expect("runs").len();
+    let for_arrays = 1;
+    assert_eq!(runs(&["compare", SMALL, "--json", "--quiet"]), listed - for_arrays);
+    assert_eq!(runs(&["compare", SMALL, "--array", "raid0:2x64k", "--json", "--quiet"]), listed);
+}
+
+#[test]
+fn an_array_is_compared_as_a_whole_and_by_member() {
+    let array = "raid5:4x64k{failed=1, slow=2, slowness=150, link=400}";
+    let workload = "ahead-read{file_bytes=4194304, processes=2}";
+    let arguments =
+        ["compare", workload, "--array", array, "-s", "noop", "-s", "array-stream", "--json", "--quiet"];
+    let report = prints_json(&arguments);
+    assert!(report["drive"].as_str().expect("a drive").starts_with(array));
+    for run in report["runs"].as_array().expect("runs") {
+        assert_eq!(run["bytes"], 8 << 20);
+        let members = run["members"].as_array().expect("members");
+        assert_eq!(members.len(), 4);
+        assert_eq!(members[1]["dispatched"], 0, "the failed member is not asked");
+    }
+    let explained = prints(&[
+        "compare",
+        workload,
+        "--array",
+        "raid0:2x64k",
+        "-s",
+        "array-stream",
+        "-q",
+        "--explain",
+        "-",
+    ]);
+    assert!(explained.contains("member 0 ") && explained.contains("member 1 "));
+}
+
+#[test]
+fn arrays_that_cannot_be_are_refused_with_a_word() {
+    fails(&["compare", "par-read", "--array", "raid7:5x64k"], 2, &["raid7", "raid0:5x64k"]);
+    fails(&["compare", "par-read", "--array", "raid0:5x64k{failed=1}"], 2, &["does not survive"]);
+    fails(&["compare", "par-read", "-s", "array-stream(deadline)"], 2, &["--array"]);
 }
 
 #[test]
