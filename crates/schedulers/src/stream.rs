@@ -72,6 +72,8 @@ use crate::registry::{BoxedWorkConserving, Listing, Make};
 use crate::work_conserving::CLASS_WAITS;
 
 pub(crate) mod directed;
+#[cfg(test)]
+mod directed_tests;
 mod inspection;
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use elevator::array::Directive;
 use elevator::queue::Requests;
 use elevator::{
     Decision, Device, Flags, Growth, HoldReason, LastDispatched, Op, Outcome, Positioning, Priority, Process,
@@ -117,6 +118,17 @@ impl Table {
                 Some(LastDispatched { serial: r.serial, start: r.start, end: r.end(), at: self.now });
         }
         decision
+    }
+
+    /// An array's coordinator says something.
+    pub(crate) fn direct(&mut self, directive: Directive) {
+        let device = Device {
+            depth: self.depth,
+            in_flight: self.in_flight.len() as u32,
+            last_dispatched: self.last_dispatched,
+            positioning: None,
+        };
+        self.scheduler.directed(self.now, &View { requests: &self.requests, device }, directive);
     }
 
     /// A dispatched request completes.
