@@ -9,6 +9,8 @@ use crate::bpf::Bpf;
 use crate::error::Error;
 use crate::event::Batch;
 use crate::source::{Counts, Options, Source, Way};
+use crate::topology::Number;
+use crate::tracefs::Tracefs;
 
 /// Looks at a device as long as it lives.
 pub struct Capture {
@@ -20,11 +22,16 @@ impl Capture {
     /// Looks at the device of that node: a whole disk. What a partition is asked is reported of the disk that it is on.
     ///
     /// # Errors
-    /// It is no block device, there is no leave (CAP_BPF and CAP_PERFMON), or the kernel cannot.
+    /// It is no block device, there is no leave (CAP_BPF and CAP_PERFMON), or the kernel cannot. Unless a way was named,
+    /// tracefs is tried where BPF is not allowed, and the [notes](Self::notes) say so.
     pub fn open(device: &Path, options: &Options) -> Result<Self, Error> {
         let number = number(device)?;
-        let source = Box::new(Bpf::open(number, options)?);
-        Ok(Self { source, notes: Vec::new() })
+        let (source, notes): (Box<dyn Source + Send>, _) = match options.way {
+            Some(Way::Bpf) => (Box::new(Bpf::open(number, options)?), Vec::new()),
+            Some(_) => (Box::new(Tracefs::open(number, options)?), limits(options)),
+            None => best(number, options)?,
+        };
+        Ok(Self { source, notes })
     }
 
     /// What must be said aloud of how it looks.
@@ -48,8 +55,38 @@ impl Source for Capture {
     }
 }
 
+type Found = (Box<dyn Source + Send>, Vec<String>);
+
+/// BPF, or what there is instead.
+fn best(number: Number, options: &Options) -> Result<Found, Error> {
+    let no_bpf = match Bpf::open(number, options) {
+        Ok(bpf) => return Ok((Box::new(bpf), Vec::new())),
+        Err(error) => error,
+    };
+    let tracefs = match Tracefs::open(number, options) {
+        Ok(tracefs) => tracefs,
+        Err(error) => {
+            return Err(match no_bpf {
+                Error::Permission { .. } => no_bpf,
+                _ => Error::kernel("looking at the device", format!("{no_bpf}; and by tracefs: {error}")),
+            });
+        }
+    };
+    let mut notes = vec![format!("{no_bpf}; so looking through tracefs, which costs several times as much")];
+    notes.extend(limits(options));
+    Ok((Box::new(tracefs), notes))
+}
+
+/// What tracefs cannot do of what was asked.
+fn limits(options: &Options) -> Vec<String> {
+    let rate =
+        options.rate_max.map(|_| "tracefs reports everything: no rate above which requests are left out");
+    let exits = options.exits.then_some("tracefs does not tell when tasks end");
+    rate.into_iter().chain(exits).map(str::to_owned).collect()
+}
+
 /// Major and minor number of a block device's node.
-pub(crate) fn number(path: &Path) -> Result<(u32, u32), Error> {
+pub(crate) fn number(path: &Path) -> Result<Number, Error> {
     let metadata = fs::metadata(path).map_err(|error| Error::device(path, error.to_string()))?;
     if !metadata.file_type().is_block_device() {
         return Err(Error::device(path, "is no block device"));

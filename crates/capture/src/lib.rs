@@ -28,8 +28,10 @@
 //! | `source` | the trait of what reports, so that a test can be one ([`Fake`]) |
 //! | `topology` | which queue schedules what a device is asked |
 //! | `issuers` | whose a kernel worker's request is |
+//! | `profile` | a device measured |
 //! | `recorder` | recordings |
 //! | `bpf` | by a BPF program (`bpf/`, GPL-2.0-only), without copying through files |
+//! | `tracefs` | by the kernel's tracer, where BPF is not allowed |
 
 mod bpf;
 mod capture;
@@ -38,9 +40,11 @@ mod event;
 mod fake;
 mod issuers;
 mod manners;
+pub mod profile;
 mod recorder;
 mod source;
 pub mod topology;
+mod tracefs;
 
 pub use capture::Capture;
 pub use error::Error;

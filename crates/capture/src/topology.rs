@@ -245,7 +245,7 @@ fn lower(directory: &Path, kind: Kind, home: &dyn Fn(&Path) -> Option<Number>) -
 }
 
 /// `8:1` in a device's directory.
-fn number_in(directory: &Path) -> Option<Number> {
+pub(crate) fn number_in(directory: &Path) -> Option<Number> {
     let text = read(directory.join("dev"))?;
     let (major, minor) = text.split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))

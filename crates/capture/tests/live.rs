@@ -24,6 +24,27 @@ fn bpf() -> Options {
     Options { way: Some(Way::Bpf), ..Options::default() }
 }
 
+#[test]
+fn tracefs_sees_the_same_and_leaves_nothing() {
+    let Some(device) = Loop::new(16 << 20) else { return };
+    set(&device.path, "scheduler", "none");
+    let options = Options { completions: true, way: Some(Way::Tracefs), ..Options::default() };
+    let Some(mut capture) = open(&device, &options) else { return };
+    let file = device.open();
+    (0..50).for_each(|page| read(&file, page * 7));
+    let mut batch = Batch::default();
+    capture.take(&mut batch, Duration::ZERO).unwrap();
+    let seen = mine(&batch);
+    assert_eq!(seen.len(), 50);
+    assert!(seen.iter().zip(0..).all(|(arrival, page)| arrival.start == Sector(page * 56)));
+    assert_eq!(batch.completed.iter().filter(|c| seen.contains(&c.arrival)).count(), 50);
+    assert_eq!(capture.counts().unwrap().lost, 0);
+    drop(capture);
+    let own = format!("dwell-{}-", std::process::id());
+    let left = std::fs::read_dir("/sys/kernel/tracing/instances").unwrap().flatten();
+    assert_eq!(left.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)).count(), 0);
+}
+
 /// What this thread asked for, as the device may also be looked at by others (udev).
 fn mine(batch: &Batch) -> Vec<Arrival> {
     let task = rustix::thread::gettid().as_raw_nonzero().get() as u32;

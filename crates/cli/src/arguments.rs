@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Schedulers(SchedulersArguments),
     /// Record what a live device is asked: what, when and by whom, no data
     Record(RecordArguments),
+    /// Measure a device: service time by distance, throughput by scheduler; reads only
+    Profile(ProfileArguments),
     /// Look into recordings, or convert them
     Trace(TraceArguments),
     /// Run a paper's experiments again: published value beside ours
@@ -71,6 +73,9 @@ pub(crate) struct CompareArguments {
     /// The drive: built in, or a file (.toml, .diskspecs); see 'dwell drives'
     #[arg(long, default_value = "wd5000aaks", env = "DWELL_DRIVE")]
     pub(crate) drive: String,
+    /// Tell schedulers the service times of this profile ('dwell profile') instead of the drive's own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
     /// Drives of this kind as an array: level, members, stripe unit; in braces failed, slow and slowness (of one member), and link (what their card moves, MB/s)
     #[arg(long, value_name = "ARRAY")]
     pub(crate) array: Option<String>,
@@ -155,6 +160,34 @@ pub(crate) struct RecordArguments {
     /// How to look; default: BPF, and tracefs where that is not allowed
     #[arg(long, value_enum)]
     pub(crate) way: Option<WayName>,
+}
+
+/// What to measure, and how.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell profile /dev/sdb -o sdb.toml
+  dwell serve /dev/sdb --profile sdb.toml --scheduler 'stream(deadline)' --attach")]
+pub(crate) struct ProfileArguments {
+    /// The device; partitions, loop devices, dm and md are followed down to the queue that schedules
+    pub(crate) device: PathBuf,
+    /// The file to write (TOML)
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Measure the scheduler at work only; switch nothing
+    #[arg(long)]
+    pub(crate) no_switch: bool,
+    /// How long each scheduler is measured at each request size
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub(crate) each: String,
+    /// Processes that read at once
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) readers: u32,
+    /// Measure this device itself, whatever lies below it
+    #[arg(long)]
+    pub(crate) here: bool,
+    /// Switch schedulers although the device is mounted or held
+    #[arg(long)]
+    pub(crate) even_if_used: bool,
 }
 
 /// How a live device is looked at.
@@ -261,6 +294,9 @@ pub(crate) struct ServeArguments {
     /// An emulated drive keeps no data: reads give zeroes
     #[arg(long, requires = "drive", conflicts_with = "path")]
     pub(crate) discard_data: bool,
+    /// Tell schedulers the service times of this profile ('dwell profile')
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
     /// The scheduler, with tunables in braces
     #[arg(long, short, default_value = "stream(deadline)")]
     pub(crate) scheduler: String,

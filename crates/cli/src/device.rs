@@ -13,6 +13,7 @@ use elevator::service_time::ServiceCurve;
 use schedulers::Environment;
 
 use crate::error::Error;
+use crate::profile;
 
 /// A drive's description, with what was measured on it once; and the array that such drives make, if they do.
 pub(crate) struct Device {
@@ -42,6 +43,14 @@ impl Device {
         let service_times = description.service_curve().map_err(wrong)?;
         description.build().map_err(wrong)?;
         Ok(Self { name: name.to_owned(), description, capacity, service_times, array: None })
+    }
+
+    /// Lets schedulers be told the service times that were measured on a real one.
+    pub(crate) fn profiled(mut self, profile: Option<&Path>) -> Result<Self, Error> {
+        if let Some(profile) = profile.map(profile::read).transpose()? {
+            self.service_times = profile.service_curve();
+        }
+        Ok(self)
     }
 
     /// Drives of this kind as an array: `raid0:5x64k`.

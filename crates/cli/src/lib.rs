@@ -14,6 +14,7 @@ mod format;
 mod identity;
 mod interrupt;
 mod live;
+mod profile;
 mod record;
 mod reproduce;
 mod schedulers_command;
@@ -64,6 +65,7 @@ fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<(), Error> {
         Command::Drives(drives) => drives::run(drives),
         Command::Schedulers(schedulers) => schedulers_command::run(schedulers, catalogue),
         Command::Record(record) => record::run(record),
+        Command::Profile(profile) => profile::run(profile),
         Command::Trace(trace) => trace::run(trace),
         Command::Reproduce(reproduce) => reproduce::run(reproduce),
         Command::Serve(serve) => serve::run(serve, catalogue),

@@ -18,7 +18,7 @@ use crate::arguments::{IdentifyBy, ServeArguments};
 use crate::device::Device;
 use crate::error::Error;
 use crate::format::{bytes, time};
-use crate::identity;
+use crate::{identity, profile};
 
 pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<(), Error> {
     let configuration = configuration(arguments, catalogue)?;
@@ -62,7 +62,7 @@ fn configuration(arguments: &ServeArguments, catalogue: Catalogue) -> Result<Con
     }
     let size = arguments.size.as_deref().map(size).transpose()?;
     let device = arguments.drive.as_deref().map(Device::open).transpose()?;
-    let environment = device.as_ref().map_or_else(Environment::default, Device::environment);
+    let environment = environment(arguments, device.as_ref())?;
     let factory = schedulers(catalogue, environment);
     factory(&arguments.scheduler).map_err(Error::Usage)?;
     let backend = match device {
@@ -130,6 +130,17 @@ fn emulated(arguments: &ServeArguments, device: &Device, size: Option<u64>) -> R
 /// The store of an emulated drive goes through the page cache: it must be faster than any disk.
 fn store(path: PathBuf, size: u64, depth: u32) -> FileOptions {
     FileOptions { direct: false, depth, size: Some(size), ..FileOptions::new(path) }
+}
+
+/// What schedulers are told: what was measured on the device itself, else what its model says.
+fn environment(arguments: &ServeArguments, device: Option<&Device>) -> Result<Environment, Error> {
+    let mut environment = device.map_or_else(Environment::default, Device::environment);
+    if let Some(path) = &arguments.profile {
+        let profile = profile::read(path)?;
+        environment.service_times = profile.service_curve();
+        environment.rotational = profile.rotational;
+    }
+    Ok(environment)
 }
 
 /// Makes schedulers by name for a device that is served.

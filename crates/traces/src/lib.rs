@@ -52,5 +52,6 @@ pub use interpretation::Interpretation;
 pub use options::{DeviceChoice, Options, StartEvent, TimeUnit};
 pub use record::{DeviceId, Pid, Record};
 pub use recording::{Recording, open};
+pub use rwbs::Rwbs;
 pub use skips::{Oddity, Skips, Tally};
 pub use unit::UnitSource;

@@ -9,16 +9,19 @@ use elevator::{Flags, Op};
 
 /// What the letters say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Rwbs {
+pub struct Rwbs {
     /// `None` for passthrough commands and zone management.
-    pub(crate) op: Option<Op>,
-    pub(crate) flags: Flags,
+    pub op: Option<Op>,
+    /// What the submitter said.
+    pub flags: Flags,
     /// The block layer's own flush (`FF`; blktrace has `FN`), which serves any number of requests that asked for one.
-    pub(crate) own_flush: bool,
+    pub own_flush: bool,
 }
 
 impl Rwbs {
-    pub(crate) fn parse(letters: &[u8]) -> Option<Self> {
+    /// Reads the letters; `None` if they are none of these.
+    #[must_use]
+    pub fn parse(letters: &[u8]) -> Option<Self> {
         let preflush = letters.len() > 1 && letters[0] == b'F';
         let rest = &letters[usize::from(preflush)..];
         let (&letter, rest) = rest.split_first()?;

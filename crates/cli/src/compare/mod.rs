@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
 }
 
 fn device(arguments: &CompareArguments) -> Result<Device, Error> {
-    let drive = Device::open(&arguments.drive)?;
+    let drive = Device::open(&arguments.drive)?.profiled(arguments.profile.as_deref())?;
     match &arguments.array {
         Some(array) => drive.in_array(array),
         None => Ok(drive),

@@ -1,0 +1,86 @@
+//! A real device in the place of a modelled one, so that the same code measures both.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use disks::{Command, Completion, Drive, Service, Tag};
+use elevator::{Op, Outcome, Positioning, Sector, Span, Time};
+
+use super::direct::Direct;
+use crate::error::Error;
+
+/// Bytes of the largest read that a curve is measured with.
+const LARGEST: usize = 1 << 20;
+
+/// Carries each command out when it is submitted, and says afterwards how long that took. Reads only.
+pub(super) struct Real<'a> {
+    node: PathBuf,
+    direct: Direct,
+    capacity: Sector,
+    done: Option<Completion>,
+    failure: Option<io::Error>,
+    stop: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl<'a> Real<'a> {
+    pub(super) fn open(node: &Path, stop: &'a (dyn Fn() -> bool + Sync)) -> Result<Self, Error> {
+        let direct = Direct::open(node, LARGEST)?;
+        let bytes = direct.bytes().map_err(|error| Error::device(node, error.to_string()))?;
+        let capacity = Sector(bytes / elevator::SECTOR_BYTES);
+        Ok(Self { node: node.to_path_buf(), direct, capacity, done: None, failure: None, stop })
+    }
+
+    /// The first read that failed, if one did.
+    pub(super) fn failure(&mut self) -> Result<(), Error> {
+        let what = || format!("reading {}", self.node.display());
+        self.failure.take().map_or(Ok(()), |error| Err(Error::io(what(), error)))
+    }
+
+    fn read(&mut self, command: Command) -> io::Result<Span> {
+        if command.op != Op::Read {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "a device that is measured is only read"));
+        }
+        let begun = Instant::now();
+        self.direct.read(command.start.bytes(), command.sectors.bytes() as usize)?;
+        Ok(Span::from_nanos(begun.elapsed().as_nanos() as u64))
+    }
+}
+
+impl Drive for Real<'_> {
+    fn capacity(&self) -> Sector {
+        self.capacity
+    }
+
+    fn depth(&self) -> u32 {
+        1
+    }
+
+    /// After a failure, or when it is to stop, nothing completes any more.
+    fn submit(&mut self, now: Time, command: Command) {
+        self.done = None;
+        if self.failure.is_some() || (self.stop)() {
+            return;
+        }
+        match self.read(command) {
+            Ok(took) => self.done = Some(completion(command.tag, now + took)),
+            Err(error) => self.failure = Some(error),
+        }
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.done.map(|done| done.at)
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Completion> {
+        self.done.take_if(|done| done.at <= now)
+    }
+
+    fn positioning(&self) -> Option<&dyn Positioning> {
+        None
+    }
+}
+
+fn completion(tag: Tag, at: Time) -> Completion {
+    Completion { tag, at, outcome: Outcome::Done, service: Service::default() }
+}

@@ -1,0 +1,258 @@
+//! A device measured: how long it takes by distance, and what each scheduler makes of it by request size.
+//!
+//! Only read from, past the page cache. The curve is measured as [`disks::curve`] measures a modelled drive, by the same
+//! code; the table is the `f_s(r)` of Seelam and others, the a-priori selector's (see [`tuner::selector`]).
+
+mod direct;
+mod drive;
+mod setting;
+mod throughput;
+
+use std::path::Path;
+
+use disks::curve;
+use elevator::Span;
+use elevator::service_time::{MeasuredPoint, ServiceCurve};
+use serde::{Deserialize, Serialize};
+use tuner::selector::{Curve, Table};
+
+use crate::error::Error;
+use crate::topology::{self, Layer};
+use drive::Real;
+use setting::Setting;
+
+pub use throughput::Load;
+
+/// The version that is read and written.
+const VERSION: u32 = 1;
+
+/// A device's profile, as its file holds it (TOML).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    version: u32,
+    /// The device's name when it was measured.
+    pub device: String,
+    /// Its size in bytes.
+    pub capacity: u64,
+    /// Whether it says that it has a head to move.
+    pub rotational: bool,
+    /// Service time by distance.
+    pub service_time: ServiceTime,
+    /// Throughput by scheduler.
+    #[serde(default)]
+    pub throughput: Vec<Throughput>,
+}
+
+/// A measured curve.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceTime {
+    /// What each further sector of a request takes, in nanoseconds.
+    pub transfer_per_sector: u64,
+    /// Distance in sectors and median time in nanoseconds, of as many measurements each.
+    pub points: Vec<(u64, u64)>,
+}
+
+/// `f_s(r)` of one scheduler.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Throughput {
+    /// Its name, as the kernel has it.
+    pub scheduler: String,
+    /// Bytes of a request and bytes a second, by what was asked.
+    pub curves: Vec<Curve>,
+}
+
+/// What of a device is measured.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Plan {
+    /// Switch through the schedulers; else only the present one is measured.
+    pub switch: bool,
+    /// Switch although the device is mounted or held.
+    pub even_if_used: bool,
+    /// What the schedulers are measured with.
+    pub load: Load,
+}
+
+impl Profile {
+    /// Measures a device. `say` hears what is being done; `stop` is asked whether to leave off early, with what there is.
+    /// The scheduler is put back when this returns, and when the process is killed meanwhile.
+    ///
+    /// # Errors
+    /// The device cannot be read, is used while its scheduler was to be switched, or the kernel refuses a scheduler.
+    pub fn measure(
+        layer: &Layer,
+        plan: &Plan,
+        say: &mut dyn FnMut(&str),
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Self, Error> {
+        let node = layer.node();
+        if plan.switch && !plan.even_if_used {
+            direct::refuse_used(&node)?;
+        }
+        let mut real = Real::open(&node, stop)?;
+        let capacity = disks::Drive::capacity(&real).bytes();
+        say("service time by distance");
+        let measurement = curve::measure(&mut real, curve::SEED);
+        real.failure()?;
+        let service_time = ServiceTime {
+            transfer_per_sector: measurement.transfer_per_sector.as_nanos(),
+            points: medians(&measurement.points),
+        };
+        let throughput = schedulers(layer, plan, capacity, say, stop)?;
+        let (device, rotational) = (layer.name.clone(), layer.rotational);
+        Ok(Self { version: VERSION, device, capacity, rotational, service_time, throughput })
+    }
+
+    /// Reads a profile's file.
+    ///
+    /// # Errors
+    /// What is wrong with it and where, in words.
+    pub fn from_toml(text: &str) -> Result<Self, String> {
+        let profile: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        if profile.version != VERSION {
+            return Err(format!("is of version {}; version {VERSION} is read", profile.version));
+        }
+        let rising = |points: &[(f64, f64)]| points.windows(2).all(|two| two[0].0 < two[1].0);
+        let curves = || profile.throughput.iter().flat_map(|one| &one.curves);
+        let sound =
+            |&(size, rate): &(f64, f64)| size > 0.0 && size.is_finite() && rate >= 0.0 && rate.is_finite();
+        if curves().any(|curve| !rising(&curve.points) || !curve.points.iter().all(sound)) {
+            return Err(
+                "throughput: points are [bytes of a request, bytes a second], by rising size".to_owned()
+            );
+        }
+        Ok(profile)
+    }
+
+    /// As its file holds it.
+    ///
+    /// # Errors
+    /// A number that TOML cannot hold.
+    pub fn to_toml(&self) -> Result<String, String> {
+        toml::to_string(self).map_err(|error| error.to_string())
+    }
+
+    /// The curve, for schedulers that guess service times.
+    #[must_use]
+    pub fn service_curve(&self) -> ServiceCurve {
+        let point =
+            |&(distance, nanos): &(u64, u64)| MeasuredPoint { distance, time: Span::from_nanos(nanos) };
+        let points: Vec<MeasuredPoint> = self.service_time.points.iter().map(point).collect();
+        ServiceCurve::fit(&points, Span::from_nanos(self.service_time.transfer_per_sector))
+    }
+
+    /// The a-priori selector's table for these schedulers, in their order; empty for one that was not measured.
+    #[must_use]
+    pub fn table(&self, schedulers: &[String]) -> Table {
+        let of = |name: &String| self.throughput.iter().find(|one| one.scheduler == *name);
+        Table {
+            curves: schedulers
+                .iter()
+                .map(|name| of(name).map_or(Vec::new(), |one| one.curves.clone()))
+                .collect(),
+        }
+    }
+}
+
+/// One point for each distance, the median: a machine that does other things meanwhile answers some reads milliseconds late,
+/// which a mean would take for the disk's. Of a rotation, which is as likely to be short as long, the median is the mean.
+fn medians(points: &[MeasuredPoint]) -> Vec<(u64, u64)> {
+    let runs = points.chunk_by(|one, other| one.distance == other.distance);
+    let mut medians: Vec<(u64, u64)> = runs
+        .map(|run| {
+            let mut nanos: Vec<u64> = run.iter().map(|point| point.time.as_nanos()).collect();
+            let middle = nanos.len() / 2;
+            (run[0].distance, *nanos.select_nth_unstable(middle).1)
+        })
+        .collect();
+    medians.sort_unstable();
+    medians
+}
+
+fn schedulers(
+    layer: &Layer,
+    plan: &Plan,
+    capacity: u64,
+    say: &mut dyn FnMut(&str),
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Vec<Throughput>, Error> {
+    let present = layer.scheduler.clone().unwrap_or_else(|| "none".to_owned());
+    let attribute = Path::new("/sys/block").join(&layer.name).join("queue/scheduler");
+    let setting = if plan.switch { Some(Setting::keep(&attribute, &present)?) } else { None };
+    let names = if plan.switch { layer.available.clone() } else { vec![present] };
+    let mut measured = Vec::new();
+    for name in names.into_iter().take_while(|_| !stop()) {
+        if let Some(setting) = &setting {
+            setting.set(&name)?;
+        }
+        say(&format!("throughput under {name}"));
+        let curves = throughput::measure(&layer.node(), capacity, &plan.load, stop)?;
+        measured.push(Throughput { scheduler: name, curves });
+    }
+    Ok(measured)
+}
+
+/// The schedulers that a queue offers now, and the one at work.
+fn offered(attribute: &Path) -> Result<(Option<String>, Vec<String>), Error> {
+    let text = std::fs::read_to_string(attribute)
+        .map_err(|error| Error::io(format!("reading {}", attribute.display()), error))?;
+    Ok(topology::schedulers(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use tuner::selector::{Kind, Workload};
+
+    use super::*;
+
+    fn profile() -> Profile {
+        let curve = |rate: f64| Curve {
+            kind: Kind { reads: Some(true), random: None },
+            points: vec![(4096.0, rate), (65536.0, 2.0 * rate)],
+        };
+        Profile {
+            version: VERSION,
+            device: "sda".to_owned(),
+            capacity: 1 << 40,
+            rotational: true,
+            service_time: ServiceTime {
+                transfer_per_sector: 5_000,
+                points: vec![(0, 100_000), (1 << 20, 9_000_000)],
+            },
+            throughput: vec![
+                Throughput { scheduler: "none".to_owned(), curves: vec![curve(1e6)] },
+                Throughput { scheduler: "bfq".to_owned(), curves: vec![curve(2e6)] },
+            ],
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_and_used() {
+        let read = Profile::from_toml(&profile().to_toml().unwrap()).unwrap();
+        assert_eq!(read, profile());
+        assert_eq!(read.service_curve().at_distance(1 << 21), Span::from_millis(9));
+        let table = read.table(&["kyber", "bfq", "none"].map(str::to_owned));
+        let workload = Workload { size: 4096.0, read_share: 1.0, random_share: 1.0 };
+        let (best, rate) = table.best(&workload).unwrap();
+        assert_eq!((best.0, rate), (1, 2e6));
+        assert!(table.curves[0].is_empty());
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_said() {
+        let text = profile().to_toml().unwrap();
+        let error = |from: &str, to: &str| Profile::from_toml(&text.replacen(from, to, 1)).unwrap_err();
+        assert!(error("version = 1", "version = 2").contains("version 2"));
+        assert!(error("rotational = true", "rotational = 7").contains("rotational"));
+        assert!(error("capacity", "capacitance").contains("capacitance"));
+        assert!(error("65536.0", "5.0").contains("rising size"));
+    }
+
+    #[test]
+    fn medians_are_by_distance() {
+        let point = |distance, nanos| MeasuredPoint { distance, time: Span::from_nanos(nanos) };
+        assert_eq!(medians(&[point(8, 10), point(8, 900), point(8, 20), point(0, 5)]), [(0, 5), (8, 20)]);
+    }
+}

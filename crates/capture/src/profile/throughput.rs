@@ -1,0 +1,132 @@
+//! `f_s(r)`: throughput by request size, under the scheduler at work.
+//!
+//! "For each scheduler, s, generate random reads/writes across range of r" (Seelam and others). Of one process that waits
+//! for each answer, a scheduler has nothing to choose from; so several read at once, each at random or each in sequence
+//! in a part of its own. Nothing is written.
+
+use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tuner::selector::{Curve, Kind};
+
+use super::direct::Direct;
+use crate::error::Error;
+
+/// What a device is asked while it is measured.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Load {
+    /// Processes that read at once, each waiting for its answers. Default: 4.
+    pub readers: u32,
+    /// Bytes of a request, rising. Default: 4 KiB to 1 MiB by fours.
+    pub sizes: Vec<u32>,
+    /// How long each point is measured. Default: 1 s, in which a hard disk answers some hundred random reads.
+    pub each: Duration,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        let sizes = [4, 16, 64, 256, 1024].map(|kib| kib << 10);
+        Self { readers: 4, sizes: sizes.to_vec(), each: Duration::from_secs(1) }
+    }
+}
+
+/// The curves of random and of sequential reads. Leaves out what was not measured when it was to stop.
+pub(super) fn measure(
+    node: &Path,
+    capacity: u64,
+    load: &Load,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Vec<Curve>, Error> {
+    let mut curves = Vec::new();
+    for random in [true, false] {
+        let mut points = Vec::new();
+        let fits = |&&size: &&u32| u64::from(size) * 2 <= capacity / u64::from(load.readers.max(1));
+        for &size in load.sizes.iter().filter(fits).take_while(|_| !stop()) {
+            points.push((f64::from(size), rate(node, capacity, load, size, random, stop)?));
+        }
+        curves.push(Curve { kind: Kind { reads: Some(true), random: Some(random) }, points });
+    }
+    Ok(curves)
+}
+
+/// Bytes a second of all readers.
+fn rate(
+    node: &Path,
+    capacity: u64,
+    load: &Load,
+    size: u32,
+    random: bool,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<f64, Error> {
+    let readers: Result<Vec<Direct>, Error> =
+        (0..load.readers.max(1)).map(|_| Direct::open(node, size as usize)).collect();
+    let part = capacity / u64::from(load.readers.max(1)) / u64::from(size);
+    let begun = Instant::now();
+    let is_over = || begun.elapsed() >= load.each || stop();
+    let read: io::Result<u64> = thread::scope(|scope| {
+        let threads = readers?.into_iter().zip(0..).map(|(direct, index)| {
+            let places = Places { first: index * part, part, random, state: index ^ u64::from(size) };
+            scope.spawn(move || reader(direct, places, size, &is_over))
+        });
+        let threads: Vec<_> = threads.collect();
+        let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(broken())));
+        Ok::<_, Error>(joined.sum())
+    })?;
+    let read = read.map_err(|error| Error::io(format!("reading {}", node.display()), error))?;
+    Ok(read as f64 / begun.elapsed().as_secs_f64())
+}
+
+fn broken() -> io::Error {
+    io::Error::other("a reader broke")
+}
+
+fn reader(mut direct: Direct, mut places: Places, size: u32, is_over: &dyn Fn() -> bool) -> io::Result<u64> {
+    let mut read = 0;
+    while !is_over() {
+        direct.read(places.next() * u64::from(size), size as usize)?;
+        read += u64::from(size);
+    }
+    Ok(read)
+}
+
+/// Where a reader reads next, in requests: within its part, and no two readers in one sequence.
+struct Places {
+    first: u64,
+    part: u64,
+    random: bool,
+    state: u64,
+}
+
+impl Places {
+    fn next(&mut self) -> u64 {
+        let at = self.state;
+        self.state = if self.random { at.wrapping_add(0x9e37_79b9_7f4a_7c15) } else { at.wrapping_add(1) };
+        let drawn = if self.random { mixed(self.state) } else { at };
+        self.first + drawn % self.part.max(1)
+    }
+}
+
+/// SplitMix64.
+const fn mixed(state: u64) -> u64 {
+    let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_stay_in_their_part_in_sequence_or_at_random() {
+        let mut sequence = Places { first: 100, part: 4, random: false, state: 2 };
+        assert_eq!([0; 4].map(|_| sequence.next()), [102, 103, 100, 101]);
+        let mut random = Places { first: 100, part: 1000, random: true, state: 2 };
+        let drawn: Vec<u64> = (0..100).map(|_| random.next()).collect();
+        assert!(drawn.iter().all(|place| (100..1100).contains(place)));
+        let in_sequence = drawn.windows(2).filter(|two| two[1] == two[0] + 1).count();
+        assert!(in_sequence < 5, "{in_sequence}");
+    }
+}

@@ -1,0 +1,103 @@
+//! An instance of the kernel's tracer, and those that killed processes left.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::OFlags;
+
+use crate::error::Error;
+
+/// Where the tracer's files are mounted.
+const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// What the names of our instances begin with; then the process, when it started, and a number.
+const PREFIX: &str = "dwell-";
+
+/// An instance, removed when this is dropped.
+pub(super) struct Instance(PathBuf);
+
+impl Instance {
+    pub(super) fn new() -> Result<Self, Error> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let root = PLACES.iter().map(|place| Path::new(place).join("instances")).find(|root| root.is_dir());
+        let Some(root) = root else {
+            let problem = "is not mounted, or there is no leave to see it; mount -t tracefs tracefs /sys/kernel/tracing";
+            return Err(Error::kernel("tracefs", problem));
+        };
+        remove_those_left(&root);
+        let started = start_time(process::id()).unwrap_or(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = root.join(format!("{PREFIX}{}-{started}-{number}", process::id()));
+        fs::create_dir(&path).map_err(|error| refused(&path, error))?;
+        Ok(Self(path))
+    }
+
+    pub(super) fn set(&self, file: &str, value: &str) -> Result<(), Error> {
+        let path = self.0.join(file);
+        fs::write(&path, value).map_err(|error| refused(&path, error))
+    }
+
+    /// What was traced, each event once; reading does not wait.
+    pub(super) fn pipe(&self) -> Result<File, Error> {
+        let path = self.0.join("trace_pipe");
+        let flags = OFlags::NONBLOCK.bits() as i32;
+        let pipe = OpenOptions::new().read(true).custom_flags(flags).open(&path);
+        pipe.map_err(|error| refused(&path, error))
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+fn refused(path: &Path, error: io::Error) -> Error {
+    let what = format!("writing {}", path.display());
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => Error::Permission { what, needs: "root" },
+        _ => Error::io(what, error),
+    }
+}
+
+/// Removes the instances of processes that live no more.
+fn remove_those_left(root: &Path) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|rest| {
+            let mut numbers = rest.split('-').map(str::parse::<u64>);
+            Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+        });
+        if let Some((pid, started)) = owner
+            && start_time(pid as u32) != Some(started)
+        {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// When a process started, in clock ticks since boot: pids are used again.
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_dead_left_is_removed_and_nothing_else() {
+        let root = std::env::temp_dir().join(format!("dwell-instances-{}", process::id()));
+        let started = start_time(process::id()).unwrap();
+        let own = |started| root.join(format!("{PREFIX}{}-{started}-0", process::id()));
+        let (dead, living, other) = (own(started + 1), own(started), root.join("somebody"));
+        [&dead, &living, &other].iter().for_each(|path| fs::create_dir_all(path).unwrap());
+        remove_those_left(&root);
+        assert_eq!([dead.exists(), living.exists(), other.exists()], [false, true, true]);
+        fs::remove_dir_all(root).unwrap();
+    }
+}

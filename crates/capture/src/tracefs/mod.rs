@@ -1,0 +1,191 @@
+//! By the kernel's tracer, as text: for kernels that allow no BPF.
+//!
+//! An instance of its own, so that nobody else's tracing is disturbed; it is removed at the end, and one that a killed
+//! process left is removed by the next. Text is made and parsed for each event, so this costs several times what BPF
+//! does, and there is no leaving out above a rate: what does not fit in the kernel's buffer is lost, and counted.
+
+mod instance;
+mod line;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use elevator::{Op, Sector};
+
+use crate::error::Error;
+use crate::event::{Arrival, Batch, Completed};
+use crate::source::{Counts, Options, Source, Way};
+use crate::topology::Number;
+use instance::Instance;
+use line::Line;
+
+/// How often the kernel's buffer is emptied while waiting.
+const ROUND: Duration = Duration::from_millis(100);
+/// Submissions under way; more are not, and their completions were lost.
+const UNDER_WAY_MAX: usize = 1 << 14;
+
+/// An instance of the kernel's tracer.
+pub(crate) struct Tracefs {
+    /// Closed before the instance is removed.
+    pipe: File,
+    text: Vec<u8>,
+    under_way: Option<Vec<Arrival>>,
+    counts: Counts,
+    _instance: Instance,
+}
+
+impl Tracefs {
+    /// Looks at the disk of that number and its partitions.
+    pub(crate) fn open(disk: Number, options: &Options) -> Result<Self, Error> {
+        let instance = Instance::new()?;
+        let filter = filter(Path::new("/sys"), disk);
+        instance.set("trace_clock", "mono")?;
+        // Of each processor; text of the trace is made when it is read, so this holds some bytes an event.
+        instance.set("buffer_size_kb", &(options.ring_bytes >> 10).max(64).to_string())?;
+        let mut events = vec!["block_bio_queue"];
+        if options.completions {
+            events.extend(["block_rq_complete", "block_bio_complete"]);
+        }
+        for event in events {
+            instance.set(&format!("events/block/{event}/filter"), &filter)?;
+            instance.set(&format!("events/block/{event}/enable"), "1")?;
+        }
+        let pipe = instance.pipe()?;
+        let under_way = options.completions.then(Vec::new);
+        Ok(Self { pipe, text: Vec::new(), under_way, counts: Counts::default(), _instance: instance })
+    }
+
+    /// Reads what there is.
+    fn drain(&mut self, batch: &mut Batch) -> Result<(), Error> {
+        let mut buffer = [0; 1 << 16];
+        loop {
+            match self.pipe.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(bytes) => self.text.extend_from_slice(&buffer[..bytes]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::io("reading the kernel's trace", error)),
+            }
+        }
+        let text = std::mem::take(&mut self.text);
+        let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        for line in text[..whole].split(|&byte| byte == b'\n') {
+            if let Some(line) = Line::parse(line) {
+                self.take_line(line, batch);
+            }
+        }
+        self.text = text[whole..].to_vec();
+        Ok(())
+    }
+
+    fn take_line(&mut self, line: Line, batch: &mut Batch) {
+        match (line, &mut self.under_way) {
+            (Line::Arrived(arrival), under_way) => {
+                self.counts.arrived += 1;
+                batch.arrivals.push(arrival);
+                if let Some(under_way) = under_way {
+                    if under_way.len() >= UNDER_WAY_MAX {
+                        under_way.clear();
+                    }
+                    under_way.push(arrival);
+                }
+            }
+            (Line::Completed { op, start, end, at, failed }, Some(under_way)) => {
+                let done = |arrival| batch.completed.push(Completed { arrival, at, failed });
+                take_completed(under_way, op, start, end, done);
+            }
+            (Line::Completed { .. }, None) => {}
+            (Line::Lost(count), _) => {
+                self.counts.lost += count;
+                self.counts.arrived += count;
+            }
+        }
+    }
+}
+
+/// A request that completed ends the submissions whose last sector it has, of those with the same last sector the oldest;
+/// one without sectors ends the oldest flush.
+fn take_completed(
+    under_way: &mut Vec<Arrival>,
+    op: Op,
+    start: Sector,
+    end: Sector,
+    mut done: impl FnMut(Arrival),
+) {
+    let mut ends = Vec::new();
+    under_way.retain(|arrival| {
+        let arrival_end = arrival.start + arrival.sectors;
+        let ended = if start == end {
+            arrival.op == Op::Flush && ends.is_empty()
+        } else {
+            arrival.op == op && arrival_end > start && arrival_end <= end && !ends.contains(&arrival_end)
+        };
+        if ended {
+            ends.push(arrival_end);
+            done(*arrival);
+        }
+        !ended
+    });
+}
+
+/// The disk and its partitions: submissions name the one that was asked, completions the disk.
+fn filter(sysfs: &Path, disk: Number) -> String {
+    let directory = sysfs.join(format!("dev/block/{}:{}", disk.0, disk.1));
+    let parts = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let parts = parts.filter(|part| part.path().join("partition").exists());
+    let parts = parts.filter_map(|part| crate::topology::number_in(&part.path()));
+    let tests =
+        std::iter::once(disk).chain(parts).map(|(major, minor)| format!("dev == {}", major << 20 | minor));
+    tests.collect::<Vec<_>>().join(" || ")
+}
+
+impl Source for Tracefs {
+    fn take(&mut self, batch: &mut Batch, patience: Duration) -> Result<(), Error> {
+        let begun = Instant::now();
+        self.drain(batch)?;
+        while begun.elapsed() < patience {
+            thread::sleep(ROUND.min(patience.saturating_sub(begun.elapsed())));
+            self.drain(batch)?;
+        }
+        Ok(())
+    }
+
+    fn counts(&self) -> Result<Counts, Error> {
+        Ok(self.counts)
+    }
+
+    fn way(&self) -> Way {
+        Way::Tracefs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrived(line: &str) -> Arrival {
+        match Line::parse(line.as_bytes()) {
+            Some(Line::Arrived(arrival)) => arrival,
+            _ => panic!("{line}"),
+        }
+    }
+
+    #[test]
+    fn a_request_ends_the_submissions_that_it_was_merged_of() {
+        let bio =
+            |extent: &str| arrived(&format!("a-1 [000] ..... 1.000001: block_bio_queue: 7,0 R {extent} [a]"));
+        let mut under_way = vec![bio("0 + 8"), bio("8 + 8"), bio("0 + 8"), bio("16 + 16")];
+        let mut ended = |start, end| {
+            let mut done = Vec::new();
+            take_completed(&mut under_way, Op::Read, Sector(start), Sector(end), |a| done.push(a.start.0));
+            done
+        };
+        assert_eq!(ended(0, 16), [0, 8]);
+        assert_eq!(ended(0, 8), [0], "the other one of the same place");
+        assert_eq!(ended(16, 24), [0; 0], "its first half");
+        assert_eq!(ended(24, 32), [16], "its second half");
+    }
+}

@@ -1,0 +1,58 @@
+//! `dwell profile`, and its files read.
+
+use std::path::Path;
+use std::time::Duration;
+
+use capture::profile::{Load, Plan, Profile};
+use comfy_table::{Table, presets};
+
+use crate::arguments::ProfileArguments;
+use crate::error::Error;
+use crate::format::{bytes, time};
+use crate::interrupt;
+use crate::live;
+use crate::serve::span;
+
+pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
+    let layer = live::queue_of(&arguments.device, arguments.here)?;
+    let each = span("--each", &arguments.each)?.max(Duration::from_millis(1));
+    let load = Load { readers: arguments.readers, each, ..Load::default() };
+    let plan = Plan { switch: !arguments.no_switch, even_if_used: arguments.even_if_used, load };
+    let mut say = |what: &str| eprintln!("{}: {what}", layer.name);
+    let profile = Profile::measure(&layer, &plan, &mut say, &interrupt::requested)?;
+    let text = profile.to_toml().map_err(Error::Failed)?;
+    std::fs::write(&arguments.output, text).map_err(|e| Error::file(arguments.output.display(), &e))?;
+    println!("{}", in_words(&profile));
+    if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+/// Reads a profile's file.
+pub(crate) fn read(path: &Path) -> Result<Profile, Error> {
+    let text = std::fs::read_to_string(path).map_err(|error| Error::file(path.display(), &error))?;
+    Profile::from_toml(&text).map_err(|problem| Error::Input(format!("{}: {problem}", path.display())))
+}
+
+fn in_words(profile: &Profile) -> String {
+    let mut text = format!("{}, {}\n", profile.device, bytes(profile.capacity));
+    let points = &profile.service_time.points;
+    if let (Some(near), Some(far)) = (points.first(), points.last()) {
+        text += &format!("service time: {} in sequence, {} across the device\n", time(near.1), time(far.1));
+    }
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
+        "scheduler",
+        "reads",
+        "throughput by request size",
+    ]);
+    for throughput in &profile.throughput {
+        for curve in &throughput.curves {
+            let kind = if curve.kind.random == Some(true) { "random" } else { "sequential" };
+            let points = curve
+                .points
+                .iter()
+                .map(|&(size, rate)| format!("{}: {}/s", bytes(size as u64), bytes(rate as u64)));
+            table.add_row([&throughput.scheduler, kind, &points.collect::<Vec<_>>().join(", ")]);
+        }
+    }
+    text + &table.to_string()
+}
