@@ -1,4 +1,5 @@
-//! Looks at a device for a while and says what that cost: `watch DEVICE SECONDS [completions] [all]`.
+//! Looks at a device for a while and says what that cost: `watch DEVICE SECONDS [completions] [RATE_MAX]`, with 0
+//! for no rate.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -10,10 +11,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = arguments.next().ok_or("which device?")?;
     let seconds: u64 = arguments.next().ok_or("for how many seconds?")?.parse()?;
     let rest: Vec<String> = arguments.collect();
-    let has = |word: &str| rest.iter().any(|argument| argument == word);
-    let mut options = Options { completions: has("completions"), ..Options::default() };
-    options.rate_max = options.rate_max.filter(|_| !has("all"));
+    let completions = rest.iter().any(|argument| argument == "completions");
+    let mut options = Options { completions, ..Options::default() };
+    if let Some(rate) = rest.iter().find_map(|argument| argument.parse().ok()) {
+        options.rate_max = Some(rate).filter(|&rate| rate > 0);
+    }
     let mut capture = Capture::open(device.as_ref(), &options)?;
+    let ran_before = ran()?;
     let (mut batch, mut seen, begun) = (Batch::default(), 0, Instant::now());
     while begun.elapsed() < Duration::from_secs(seconds) {
         capture.take(&mut batch, Duration::from_millis(500))?;
@@ -21,14 +25,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         batch.clear();
     }
     let elapsed = begun.elapsed().as_secs_f64();
-    let statm = std::fs::read_to_string("/proc/self/stat")?;
-    let ticks: Vec<u64> =
-        statm.rsplit(')').next().unwrap_or("").split_whitespace().filter_map(|f| f.parse().ok()).collect();
+    let counts = capture.counts()?;
     println!(
-        "{:?}, {seen} reported, {:.0} a second, reader {} ms of processor in {elapsed:.1} s",
-        capture.counts()?,
-        capture.counts()?.arrived as f64 / elapsed,
-        (ticks.get(10).unwrap_or(&0) + ticks.get(11).unwrap_or(&0)) * 10,
+        "{counts:?}, {seen} reported, {:.0} a second; the reader ran {:.2} ms of {elapsed:.1} s",
+        counts.arrived as f64 / elapsed,
+        (ran()? - ran_before) as f64 / 1e6,
     );
     Ok(())
+}
+
+/// Nanoseconds that this process was on a processor.
+fn ran() -> Result<u64, Box<dyn Error>> {
+    let text = std::fs::read_to_string("/proc/self/schedstat")?;
+    Ok(text.split(' ').next().ok_or("an empty schedstat")?.parse()?)
 }

@@ -1,0 +1,144 @@
+//! Commands that look at a live kernel's devices, on ones made for it. Loudly skipped where that is not possible.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::fs::OFlags;
+use serde_json::Value;
+
+/// A server of a memory device, attached; ended when this is dropped.
+struct Served {
+    server: Child,
+    node: PathBuf,
+    directory: PathBuf,
+}
+
+fn dwell(arguments: &[&str]) -> Command {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
+    program.args(arguments);
+    program
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+impl Served {
+    fn new(test: &str, more: &[&str]) -> Option<Self> {
+        let directory =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("live-{test}-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let control = directory.join("control");
+        let arguments =
+            ["serve", "--memory", "--size", "64MiB", "--scheduler", "noop", "--attach", "--control"];
+        let mut server = dwell(&arguments);
+        server.arg(&control).args(more).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut server = server.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        if line.is_empty() {
+            eprintln!("SKIPPED: {}", words(&server.wait_with_output().unwrap()));
+            let _ = fs::remove_dir_all(directory);
+            return None;
+        }
+        Some(Self { server, node: PathBuf::from(line.trim()), directory })
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.directory.join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Reads so many pages past the page cache.
+    fn read(&self, pages: u64) {
+        #[repr(align(4096))]
+        struct Page([u8; 4096]);
+        let mut page = Page([0; 4096]);
+        let file: File = OpenOptions::new()
+            .read(true)
+            .custom_flags(OFlags::DIRECT.bits() as i32)
+            .open(&self.node)
+            .unwrap();
+        (0..pages).for_each(|at| file.read_exact_at(&mut page.0, at * 8192).unwrap());
+    }
+
+    /// Bytes read by process, as `dwell ctl` has them.
+    fn accounts(&self) -> Value {
+        let output = dwell(&["ctl", &self.file("control"), "show", "--json"]).output().unwrap();
+        let state: Value = serde_json::from_slice(&output.stdout).unwrap();
+        state["processes"].clone()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = dwell(&["ctl", &self.file("control"), "stop"]).output();
+        let _ = self.server.wait();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+#[test]
+fn an_attached_device_knows_its_askers_only_if_it_is_told_to_look() {
+    let own = std::process::id().to_string();
+    let Some(hidden) = Served::new("hidden", &[]) else { return };
+    hidden.read(100);
+    assert_eq!(hidden.accounts(), serde_json::json!({}));
+    let Some(shown) = Served::new("shown", &["--identify", "bpf"]) else { return };
+    shown.read(100);
+    let accounts = shown.accounts();
+    assert!(accounts[&own].is_object(), "{accounts}");
+    assert!(accounts[&own].to_string().contains(&(100 * 4096).to_string()), "{accounts}");
+}
+
+#[test]
+fn what_is_recorded_is_what_compare_reads() {
+    let Some(served) = Served::new("recorded", &[]) else { return };
+    let recording = served.file("io.trace.gz");
+    let node = served.node.to_str().unwrap();
+    let recorder = dwell(&["record", node, "--here", "-o", &recording, "--for", "3s"]);
+    let mut recorder = { recorder }.stderr(Stdio::piped()).spawn().unwrap();
+    let mut errors = BufReader::new(recorder.stderr.take().unwrap()).lines();
+    let first = errors.find_map(|line| {
+        line.ok().filter(|line| line.starts_with("recording ") || line.starts_with("dwell:"))
+    });
+    let first = first.unwrap_or_default();
+    if first.starts_with("dwell:") {
+        eprintln!("SKIPPED: {first}");
+        return;
+    }
+    served.read(200);
+    assert!(recorder.wait().unwrap().success());
+    let output = dwell(&["trace", "info", &recording, "--json"]).output().unwrap();
+    let info: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let own = info["info"]["processes"].as_array().unwrap().iter();
+    let own = own.filter(|row| row["total"]["requests"] == 200 && row["total"]["bytes"] == 200 * 4096);
+    assert_eq!(own.count(), 1, "{info}");
+    assert!(info["info"]["latency"]["requests"].as_u64().unwrap() >= 200, "{info}");
+    let output = dwell(&["compare", &recording, "--scheduler", "noop", "--json", "-q"]).output().unwrap();
+    assert!(output.status.success(), "{}", words(&output));
+}
+
+#[test]
+fn a_profile_is_written_and_told_to_schedulers() {
+    let Some(served) = Served::new("profiled", &[]) else { return };
+    let scheduler = Path::new("/sys/block").join(served.node.file_name().unwrap()).join("queue/scheduler");
+    let before = fs::read_to_string(&scheduler).unwrap();
+    let profile = served.file("profile.toml");
+    let node = served.node.to_str().unwrap();
+    let output = dwell(&["profile", node, "-o", &profile, "--each", "10ms", "--here"]).output().unwrap();
+    assert!(output.status.success(), "{}", words(&output));
+    assert_eq!(fs::read_to_string(&scheduler).unwrap(), before, "the scheduler is put back");
+    let text = fs::read_to_string(&profile).unwrap();
+    let schedulers = before.split_whitespace().count();
+    assert_eq!(text.matches("\nscheduler = ").count(), schedulers, "{text}");
+    let compare =
+        ["compare", "par-read{file_bytes=131072}", "--scheduler", "stream(deadline)", "-q", "--profile"];
+    let output = dwell(&compare).arg(&profile).output().unwrap();
+    assert!(output.status.success(), "{}", words(&output));
+    fs::write(&profile, "version = 9").unwrap();
+    let output = dwell(&compare).arg(&profile).output().unwrap();
+    assert_eq!(output.status.code(), Some(6), "{}", words(&output));
+}
