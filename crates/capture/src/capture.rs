@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::bpf::Bpf;
@@ -16,6 +16,8 @@ use crate::tracefs::Tracefs;
 pub struct Capture {
     source: Box<dyn Source + Send>,
     notes: Vec<String>,
+    node: PathBuf,
+    number: Number,
 }
 
 impl Capture {
@@ -31,7 +33,7 @@ impl Capture {
             Some(_) => (Box::new(Tracefs::open(number, options)?), limits(options)),
             None => best(number, options)?,
         };
-        Ok(Self { source, notes })
+        Ok(Self { source, notes, node: device.to_path_buf(), number })
     }
 
     /// What must be said aloud of how it looks.
@@ -42,8 +44,13 @@ impl Capture {
 }
 
 impl Source for Capture {
+    /// A device that is gone asks for nothing, like one that is idle: so whoever waited in vain is told which.
     fn take(&mut self, batch: &mut Batch, patience: Duration) -> Result<(), Error> {
-        self.source.take(batch, patience)
+        self.source.take(batch, patience)?;
+        if batch.is_empty() && !patience.is_zero() && is_gone(self.number) {
+            return Err(Error::device(&self.node, "is gone"));
+        }
+        Ok(())
     }
 
     fn counts(&self) -> Result<Counts, Error> {
@@ -53,6 +60,13 @@ impl Source for Capture {
     fn way(&self) -> Way {
         self.source.way()
     }
+}
+
+/// Taken away, or empty as a loop device is whose file was taken off.
+fn is_gone((major, minor): Number) -> bool {
+    let size = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size"));
+    size.is_ok_and(|sectors| sectors.trim() == "0")
+        || !Path::new(&format!("/sys/dev/block/{major}:{minor}")).exists()
 }
 
 type Found = (Box<dyn Source + Send>, Vec<String>);

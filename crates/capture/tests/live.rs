@@ -45,6 +45,23 @@ fn tracefs_sees_the_same_and_leaves_nothing() {
     assert_eq!(left.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)).count(), 0);
 }
 
+#[test]
+fn a_device_that_is_gone_is_told_from_an_idle_one() {
+    let Some(device) = Loop::new(1 << 20) else { return };
+    let Some(mut capture) = open(&device, &bpf()) else { return };
+    let mut batch = Batch::default();
+    let patience = Duration::from_millis(100);
+    capture.take(&mut batch, patience).unwrap();
+    batch.clear();
+    capture.take(&mut batch, patience).unwrap();
+    drop(device);
+    let gone = (0..20).find_map(|_| {
+        batch.clear();
+        capture.take(&mut batch, patience).err()
+    });
+    assert!(gone.unwrap().to_string().ends_with("is gone"));
+}
+
 /// What this thread asked for, as the device may also be looked at by others (udev).
 fn mine(batch: &Batch) -> Vec<Arrival> {
     let task = rustix::thread::gettid().as_raw_nonzero().get() as u32;

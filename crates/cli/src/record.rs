@@ -26,8 +26,8 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let ring_bytes = 16 << 20;
     let options = Options { completions: true, rate_max, ring_bytes, way, ..Options::default() };
     let output = arguments.output.display();
-    let file = File::create(&arguments.output).map_err(|error| Error::file(&output, &error))?;
     let mut capture = live::look(&layer, &options)?;
+    let file = File::create(&arguments.output).map_err(|error| Error::file(&output, &error))?;
     capture::step_back();
     let (origin, begun) = (capture::now(), Instant::now());
     let mut sink = Compressed::new(&arguments.output.to_string_lossy(), file);

@@ -98,8 +98,8 @@ fn what_is_recorded_is_what_compare_reads() {
     let Some(served) = Served::new("recorded", &[]) else { return };
     let recording = served.file("io.trace.gz");
     let node = served.node.to_str().unwrap();
-    let recorder = dwell(&["record", node, "--here", "-o", &recording, "--for", "3s"]);
-    let mut recorder = { recorder }.stderr(Stdio::piped()).spawn().unwrap();
+    let mut recorder = dwell(&["record", node, "--here", "-o", &recording, "--for", "3s"]);
+    let mut recorder = recorder.stderr(Stdio::piped()).spawn().unwrap();
     let mut errors = BufReader::new(recorder.stderr.take().unwrap()).lines();
     let first = errors.find_map(|line| {
         line.ok().filter(|line| line.starts_with("recording ") || line.starts_with("dwell:"))
@@ -107,6 +107,7 @@ fn what_is_recorded_is_what_compare_reads() {
     let first = first.unwrap_or_default();
     if first.starts_with("dwell:") {
         eprintln!("SKIPPED: {first}");
+        recorder.wait().unwrap();
         return;
     }
     served.read(200);
