@@ -20,6 +20,9 @@ pub(crate) struct Watching {
     /// A scheduler to choose from, with settings in braces: bfq{slice_idle=0}; several times. Default: all that the queue offers
     #[arg(long = "arm", value_name = "NAME")]
     pub(crate) arms: Vec<String>,
+    /// What 'dwell profile' measured of this device: decides while nothing is known yet
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
     /// Length of a window
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub(crate) window: String,

@@ -14,6 +14,7 @@ use tuner::{Analyser, Better, Metric, Of, Parameters, Random, Which};
 
 use super::arguments::{MetricName, Watching};
 use crate::error::Error;
+use crate::profile;
 use crate::serve::span;
 
 /// The device as it was found.
@@ -29,7 +30,7 @@ impl From<keeper::Error> for Error {
     fn from(error: keeper::Error) -> Self {
         let text = error.to_string();
         match error {
-            keeper::Error::Capture(error) => watching(&error),
+            keeper::Error::Capture(error) => Self::from(error),
             keeper::Error::Usage(_) => Self::Usage(text),
             keeper::Error::Database { .. } => Self::Input(text),
             _ if error.is_permission() => Self::Permission(format!("{text}; run it as root")),
@@ -39,23 +40,10 @@ impl From<keeper::Error> for Error {
     }
 }
 
-fn watching(error: &capture::Error) -> Error {
-    let text = error.to_string();
-    match error {
-        capture::Error::Device { .. } => Error::Usage(text),
-        capture::Error::Permission { .. } => Error::Permission(text),
-        capture::Error::Kernel { .. } => Error::Kernel(text),
-        capture::Error::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-            Error::Permission(text)
-        }
-        capture::Error::Io { .. } => Error::Failed(text),
-    }
-}
-
 impl Target {
     pub(super) fn find(device: &Path) -> Result<Self, Error> {
-        let stack = Stack::of(device).map_err(|error| watching(&error))?;
-        let layer = stack.scheduling().map_err(|error| watching(&error))?.clone();
+        let stack = Stack::of(device)?;
+        let layer = stack.scheduling()?.clone();
         let queue = QueueSettings::of(&layer.name);
         let drive = keeper::identity::drive(Path::new("/sys/block"), &layer.name);
         Ok(Self { stack, layer, queue, drive })
@@ -64,7 +52,7 @@ impl Target {
     /// Looks at the queue that schedules.
     pub(super) fn watch(&self, window: Duration) -> Result<Windower<Capture>, Error> {
         let options = Options { completions: true, ..Options::default() };
-        let capture = Capture::open(&self.layer.node(), &options).map_err(|error| watching(&error))?;
+        let capture = Capture::open(&self.layer.node(), &options)?;
         capture.notes().iter().for_each(|note| eprintln!("{note}"));
         Ok(Windower::new(capture, window))
     }
@@ -118,7 +106,15 @@ pub(super) fn analyser(
     let parameters = Parameters { t, ..Parameters::default() };
     let random = Random::seeded(seed);
     let made = Analyser::new(names.to_vec(), metric(watching), parameters, random);
-    Ok((length, made.map_err(|problem| Error::Usage(format!("--window or --arm: {problem}")))?))
+    let made = made.map_err(|problem| Error::Usage(format!("--window or --arm: {problem}")))?;
+    let profile = watching.profile.as_deref().map(profile::read).transpose()?;
+    Ok((
+        length,
+        match profile {
+            Some(profile) => made.with_a_priori(profile.table(names)),
+            None => made,
+        },
+    ))
 }
 
 /// A number that nobody chose.
