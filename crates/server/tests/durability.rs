@@ -1,17 +1,19 @@
 //! What was promised is there after `kill -9`: a writer logs every acknowledgement, the server is killed at random, and
 //! everything that was acknowledged with FUA, or before an acknowledged flush, is looked for after the next start.
 //!
-//! `DWELL_KILLS` sets how many times; the default keeps the ordinary test run short.
+//! `DWELL_KILLS` sets how many times, `DWELL_VERIFY_SECONDS` how long fio verifies mixed I/O while schedulers are switched; the
+//! defaults keep the ordinary test run short.
 
 mod common;
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use common::client::{FLUSH, FUA, Nbd};
-use common::{Directory, Random, Served};
+use common::{Directory, Random, Served, can_attach, have, run};
 
 const BLOCK: u64 = 4096;
 const BLOCKS: u64 = 512;
@@ -126,9 +128,9 @@ fn kills(directory: &Directory, arguments: &[&str], count: u64, seed: u64) {
         check(&socket, &mut known);
         let after = Duration::from_micros(random.below(60_000));
         let stopped = AtomicBool::new(false);
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             scope.spawn(|| write_until_killed(&socket, &mut known, &mut random, &stopped));
-            std::thread::sleep(after);
+            thread::sleep(after);
             server.kill();
             stopped.store(true, Ordering::Relaxed);
         });
@@ -162,4 +164,81 @@ fn promises_survive_kills_of_an_emulated_drive() {
         count(10),
         13,
     );
+}
+
+/// For how long fio verifies.
+fn verify_for() -> Duration {
+    let seconds = std::env::var("DWELL_VERIFY_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(6))
+}
+
+/// Every policy by its full name, and the stream framework around each that it can wrap.
+fn every_policy() -> Vec<String> {
+    let inside = schedulers::registry::all().filter(|policy| policy.is_work_conserving());
+    let wrapped = inside.map(|policy| format!("stream({})", policy.full_name()));
+    let plain = schedulers::registry::all().filter(|policy| !policy.is_wrapper());
+    plain.map(schedulers::Listing::full_name).chain(wrapped).collect()
+}
+
+/// Mixed I/O that checks itself: another seed, order and size of requests each time, until the time is over.
+fn verify_until(end: Instant, device: &str, region: u32) -> u64 {
+    let mut rounds = 0;
+    while rounds == 0 || Instant::now() < end {
+        let order = ["randwrite", "write", "randrw"][rounds as usize % 3];
+        let sizes = ["4k-64k", "512-16k", "64k-512k"][(rounds / 3) as usize % 3];
+        let job = ["--name=verify", "--direct=1", "--ioengine=libaio", "--iodepth=16", "--verify=crc32c"];
+        let job = [
+            &job[..],
+            &["--do_verify=1", "--verify_fatal=1", "--size=24M", "--fsync=64", "--bs_unaligned=0"],
+        ]
+        .concat();
+        let own = [
+            format!("--filename={device}"),
+            format!("--offset={}M", region * 32),
+            format!("--rw={order}"),
+            format!("--bsrange={sizes}"),
+            format!("--randseed={}", u64::from(region) * 1_000_003 + rounds),
+        ];
+        let own: Vec<&str> = own.iter().map(String::as_str).collect();
+        run("fio", &[&job[..], &own].concat());
+        rounds += 1;
+    }
+    rounds
+}
+
+#[test]
+fn fio_verifies_mixed_io_for_as_long_as_asked_while_schedulers_are_switched() {
+    if !can_attach() || !have("fio") {
+        return;
+    }
+    let directory = Directory::in_memory();
+    let (control, runtime) = (directory.join("control"), directory.join("run"));
+    let (control_path, runtime) =
+        (control.to_string_lossy().into_owned(), runtime.to_string_lossy().into_owned());
+    let attach = ["--attach", "--runtime", &runtime, "--control", &control_path, "--memory", "128M"];
+    let server = Served::start(&attach);
+    let policies = every_policy();
+    let every = Duration::from_secs(3).min(verify_for() / policies.len() as u32);
+    let end = Instant::now() + verify_for();
+    let mut switches = 0;
+    let rounds: u64 = thread::scope(|scope| {
+        let jobs: Vec<_> = (0..3)
+            .map(|region| {
+                scope.spawn({
+                    let device = &server.what;
+                    move || verify_until(end, device, region)
+                })
+            })
+            .collect();
+        let mut client = server::control::Client::connect(&control).unwrap();
+        while jobs.iter().any(|job| !job.is_finished()) {
+            client.switch(&policies[switches % policies.len()], switches % 2 == 1).unwrap();
+            switches += 1;
+            thread::sleep(every);
+        }
+        jobs.into_iter().map(|job| job.join().unwrap()).sum()
+    });
+    // The checker of the queue's contract listened, and would have made this fail.
+    server.stop();
+    eprintln!("{rounds} rounds verified during {switches} switches between {} policies", policies.len());
 }
