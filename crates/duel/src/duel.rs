@@ -19,6 +19,9 @@ use crate::{Contestant, Discipline, DuelError, Outcome, Scene, TaskOutcome};
 /// How long beyond its time a program may take to notice: one request, however long that waits.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// How finely the times of a request's way are told: one in a thousand is where a busy machine shows.
+const QUANTILES: u32 = 2000;
+
 /// What every program is given.
 #[derive(Clone, Copy, Debug)]
 pub struct Standing {
@@ -95,32 +98,39 @@ impl Duel {
         Ok(Outcome { tasks: tasks?, lateness: lateness? })
     }
 
-    /// How long a 4 KB read takes on the way between a program and a drive that answers at once: what the model, which
-    /// knows no such way, must be told. The median of half a second.
+    /// How long such a request takes on the way between a program and a drive that answers at once: what the model, which
+    /// knows no such way, must be told. Times that are each as likely as any other, in order, of a second of requests one
+    /// after the other.
     ///
     /// # Errors
     /// As [`play`](Self::play).
-    pub fn path_time(&self, contestant: &Contestant) -> Result<Duration, DuelError> {
+    pub fn path_times(
+        &self,
+        contestant: &Contestant,
+        block_bytes: u64,
+        writes: bool,
+    ) -> Result<Vec<Duration>, DuelError> {
         let stage = Stage::put_up(&self.arena, contestant, Store::NoDrive, &Scene::default())?;
         let blocks = Blocks {
             device: stage.device().to_path_buf(),
             start_bytes: 0,
             bytes: 1 << 30,
-            block_bytes: 4096,
+            block_bytes,
             order: Order::Sequential,
-            writes: false,
+            writes,
             direct: true,
             think: Duration::ZERO,
         };
-        let play = self.a_play("way".to_owned(), Task::Blocks(blocks), false, Duration::from_millis(500));
-        let tasks = self.run(vec![play]);
+        let play = self.a_play("way".to_owned(), Task::Blocks(blocks), false, Duration::from_secs(1));
+        let tasks = self.run(vec![Play { quantiles: QUANTILES, ..play }]);
         stage.take_down()?;
-        Ok(tasks?.first().map_or(Duration::ZERO, |task| Duration::from_nanos(task.waits.p50_ns)))
+        let times = tasks?.into_iter().flat_map(|task| task.quantiles_ns);
+        Ok(times.map(Duration::from_nanos).collect())
     }
 
     fn a_play(&self, name: String, task: Task, background: bool, at_most: Duration) -> Play {
         let Standing { nice, level } = self.standing;
-        Play { name, task, background, nice, level, at_most }
+        Play { name, task, background, nice, level, at_most, quantiles: 0 }
     }
 
     /// The drive's data: made once for a discipline, and copied for those who change it.

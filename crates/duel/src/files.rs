@@ -70,7 +70,8 @@ fn make_file_system(image: &Path, place: &Place, n: usize, content: &Path) -> Re
         .args(["-q", "-F", "-b", "4096", "-m", "0", "-J", "size=16", "-E", &extended])
         .args(["-U", &format!("{SEED}{}", (n + 2) % 10), "-N", &place.inodes().to_string(), "-d"])
         .args([content, image])
-        .arg((place.bytes / 1024).to_string())
+        // Without its unit it would be counted in blocks.
+        .arg(format!("{}k", place.bytes / 1024))
         .output()
         .map_err(DuelError::io("mkfs.ext4 (e2fsprogs)"))?;
     if output.status.success() {

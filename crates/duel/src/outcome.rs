@@ -40,6 +40,12 @@ impl Stopwatch {
         self.max_ns = self.max_ns.max(ns);
     }
 
+    /// So many values, each as likely as any other, in order.
+    pub(crate) fn quantiles(&self, count: u32) -> Vec<u64> {
+        let at = |n| (f64::from(n) + 0.5) / f64::from(count);
+        (0..count).map(|n| self.histogram.value_at_quantile(at(n))).collect()
+    }
+
     pub(crate) fn waits(&self) -> Waits {
         Waits {
             count: self.histogram.len(),
@@ -70,6 +76,9 @@ pub struct TaskOutcome {
     pub cut: bool,
     /// How long it waited for what.
     pub waits: Waits,
+    /// The same in full, if that was asked for: values each as likely as any other, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quantiles_ns: Vec<u64>,
 }
 
 /// What one contestant's run measured.

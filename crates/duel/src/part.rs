@@ -4,9 +4,9 @@
 //! the drive would not answer any more. So whatever touches the device is another process.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::de::DeserializeOwned;
@@ -56,11 +56,36 @@ pub fn play(script: &str) -> u8 {
     }
 }
 
-fn care(directory: &std::path::Path) -> Result<(), DuelError> {
+/// How long others may take to let go of what is to be removed.
+const LETTING_GO: Duration = Duration::from_secs(30);
+
+/// The duel itself removes nothing, so this does its work however a duel ends.
+fn care(directory: &Path) -> Result<(), DuelError> {
     deaf()?;
     say(&Ok(())).map_err(DuelError::io("speaking"))?;
     wait_for_end();
-    std::fs::remove_dir_all(directory).map_err(DuelError::io(format!("removing {}", directory.display())))
+    let began = Instant::now();
+    loop {
+        unmount_below(directory);
+        match std::fs::remove_dir_all(directory) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound && began.elapsed() < LETTING_GO => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(DuelError::io(format!("removing {}", directory.display()))(error));
+            }
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// A killed server's file is still mounted in our namespace.
+fn unmount_below(directory: &Path) {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let places = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(Path::new);
+    for place in places.filter(|place| place.starts_with(directory)) {
+        let _ = rustix::mount::unmount(place, rustix::mount::UnmountFlags::DETACH);
+    }
 }
 
 /// Hears no Ctrl-C: it ends when whoever started it ends.

@@ -19,8 +19,8 @@ pub(crate) struct Contest {
 pub(crate) struct Entry {
     pub(crate) contestant: Contestant,
     pub(crate) outcomes: Vec<Outcome>,
-    /// What a request's way to the drive and back takes in this kernel.
-    pub(crate) way: Duration,
+    /// What the way of each program's requests takes in this kernel, beside the drive: times as likely as each other.
+    pub(crate) ways: Vec<Vec<Duration>>,
     pub(crate) predicted: Option<Predicted>,
     /// Why nothing was predicted.
     pub(crate) unpredicted: String,
@@ -63,7 +63,7 @@ impl Contest {
         let entry = |contestant: &Contestant| Entry {
             contestant: contestant.clone(),
             outcomes: Vec::new(),
-            way: Duration::ZERO,
+            ways: Vec::new(),
             predicted: None,
             unpredicted: String::new(),
         };
@@ -169,7 +169,9 @@ impl Serialize for Judged<'_> {
         object.serialize_field("operations_per_second", &entry.spread(Outcome::operations_per_second))?;
         object.serialize_field("longest_wait_ns", &entry.longest_wait_ns())?;
         object.serialize_field("late_runs", &entry.late())?;
-        object.serialize_field("way_ns", &(entry.way.as_nanos() as u64))?;
+        let median = |way: &Vec<Duration>| way.get(way.len() / 2).map_or(0, |way| way.as_nanos() as u64);
+        let ways: Vec<u64> = entry.ways.iter().map(median).collect();
+        object.serialize_field("median_ways_ns", &ways)?;
         object.serialize_field("model", &entry.predicted)?;
         object.serialize_field("runs", &entry.outcomes)?;
         object.end()

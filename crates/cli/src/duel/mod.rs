@@ -5,7 +5,8 @@ mod predict;
 mod report;
 mod table;
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Slot;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use serde_json::json;
 
-use contest::{Contest, Entry};
+use contest::Contest;
 use predict::Model;
 
 use crate::arguments::{DuelArguments, Sight};
@@ -126,7 +127,7 @@ impl Plan {
         bar: &ProgressBar,
     ) -> Result<(), DuelError> {
         duel.set(contest.depth, contest.hidden);
-        let mut ways: BTreeMap<bool, Duration> = BTreeMap::new();
+        let mut ways: BTreeMap<(bool, u64, bool), Vec<Duration>> = BTreeMap::new();
         for round in 0..self.repeat as usize {
             // Everybody in turn, and each time another one first: what the machine does beside this meets all of them.
             for n in 0..self.contestants.len() {
@@ -138,16 +139,17 @@ impl Plan {
                 bar.inc(1);
             }
         }
+        let requests = model.requests(&contest.discipline);
         for entry in &mut contest.entries {
-            let way = match ways.get(&entry.contestant.is_kernel()) {
-                Some(&way) => way,
-                None => {
-                    let way = duel.path_time(&entry.contestant)?;
-                    ways.insert(entry.contestant.is_kernel(), way);
-                    way
-                }
-            };
-            entry.way = way;
+            for &(bytes, writes) in &requests {
+                let way = match ways.entry((entry.contestant.is_kernel(), bytes, writes)) {
+                    Slot::Occupied(known) => known.get().clone(),
+                    Slot::Vacant(unknown) => {
+                        unknown.insert(duel.path_times(&entry.contestant, bytes, writes)?).clone()
+                    }
+                };
+                entry.ways.push(way);
+            }
             let (discipline, depth, hidden) = (&contest.discipline, contest.depth, contest.hidden);
             match model.predict(discipline, entry, depth, hidden) {
                 Ok(predicted) => entry.predicted = Some(predicted),
@@ -261,8 +263,8 @@ fn print(arguments: &DuelArguments, device: &Device, contests: &[Contest]) -> Re
     }
     if !arguments.quiet {
         let unpredicted =
-            contests.iter().flat_map(|contest| &contest.entries).map(|entry: &Entry| &entry.unpredicted);
-        let words: std::collections::BTreeSet<&String> = unpredicted.filter(|why| !why.is_empty()).collect();
+            contests.iter().flat_map(|contest| &contest.entries).map(|entry| &entry.unpredicted);
+        let words: BTreeSet<&String> = unpredicted.filter(|why| !why.is_empty()).collect();
         words.iter().for_each(|why| eprintln!("not predicted: {why}"));
     }
     if let Some(path) = &arguments.report {

@@ -1,8 +1,8 @@
 //! What the modelled machine says of a contest before, or beside, reality: the same programs on the same drive, with the same
 //! priorities and starting times.
 //!
-//! The model knows no way between a program and a drive; each request is given what it was measured to take in this kernel, as
-//! time that its program thinks. Programs that go through the page cache or a file system need a model of those; until the
+//! The model knows no way between a program and a drive; each request is given one of the times that it was measured to take in
+//! this kernel, on this machine with whatever else runs on it, as time that its program thinks. Programs that go through the page cache or a file system need a model of those; until the
 //! machine has one, nothing is said of them.
 
 use std::path::Path;
@@ -30,14 +30,17 @@ pub(crate) struct Model<'a> {
     pub(crate) level: u8,
 }
 
+/// The largest request of a loop device as the stage sets it up; the kernel splits what is longer.
+const LONGEST: Sectors = Sectors(1024);
+
 /// The programs of a discipline, as the model runs them.
 struct Modelled {
     what: String,
     programs: Source,
     /// When each began after the first.
     starts: Vec<Span>,
-    /// What a request's way takes beside the drive.
-    way: Span,
+    /// What the way of each one's requests takes beside the drive; the last is also that of those behind it.
+    ways: Vec<Vec<Span>>,
     priority: Priority,
 }
 
@@ -60,7 +63,7 @@ impl Model<'_> {
             what: discipline.describe(&self.size),
             programs,
             starts: starts(entry.outcomes.first()),
-            way: Span::from_nanos(entry.way.as_nanos() as u64),
+            ways: entry.ways.iter().map(|way| way.iter().map(span).collect()).collect(),
             priority: Priority { class: PriorityClass::BestEffort, level: self.level },
         };
         let name = entry.contestant.in_the_model();
@@ -73,7 +76,7 @@ impl Model<'_> {
             options: Options {
                 depth,
                 identity: identity(&entry.contestant, hidden),
-                max_sectors: Sectors(1024),
+                max_sectors: LONGEST,
                 ..Options::default()
             },
             at_most: Some(Span::from_nanos(discipline.at_most(&self.size).as_nanos() as u64)),
@@ -92,6 +95,17 @@ impl Model<'_> {
             operations_per_second: requests as f64 * 1e9 / run.measured.elapsed_ns.max(1) as f64,
             longest_wait_ns: of.iter().map(|process| process.latency.max_ns).max().unwrap_or(0),
         })
+    }
+
+    /// The kinds of requests (bytes, whether they write) of a discipline's programs that the model can run, one a program.
+    pub(crate) fn requests(&self, discipline: &Discipline) -> Vec<(u64, bool)> {
+        match self.programs(discipline) {
+            Ok((Source::Blocks(all), _)) => {
+                all.iter().map(|(_, blocks)| (blocks.block_bytes, blocks.writes)).collect()
+            }
+            Ok((Source::Jobs(_), _)) => vec![(4096, false)],
+            Err(_) => Vec::new(),
+        }
     }
 
     /// The programs, and the names of those in the foreground (none: all).
@@ -114,6 +128,10 @@ impl Model<'_> {
         });
         Ok((Source::Blocks(blocks.collect::<Result<_, _>>()?), foreground))
     }
+}
+
+fn span(duration: &std::time::Duration) -> Span {
+    Span::from_nanos(duration.as_nanos() as u64)
 }
 
 /// When programs began after the first of them.
@@ -162,8 +180,9 @@ impl Workload for Modelled {
                 .collect(),
         };
         let start = |n: usize| self.starts.get(n).copied().unwrap_or(Span::ZERO);
+        let ways = |n: usize| self.ways.get(n).or(self.ways.last()).cloned().unwrap_or_default();
         let on_the_way = |(n, (who, program))| {
-            (who, Box::new(OnTheWay::new(program, start(n), self.way)) as Box<dyn Program>)
+            (who, Box::new(OnTheWay::new(program, start(n), ways(n), n)) as Box<dyn Program>)
         };
         processes.into_iter().enumerate().map(on_the_way).collect()
     }
@@ -171,36 +190,43 @@ impl Workload for Modelled {
 
 /// The same requests as the real program's.
 fn program(blocks: Blocks) -> Box<dyn Program> {
-    let sectors = Sectors::from_bytes(blocks.block_bytes);
     let count = blocks.bytes / blocks.block_bytes;
     let mut random = Random::new(if let Order::Random(seed) = blocks.order { seed } else { 0 });
     let think = Span::from_nanos(blocks.think.as_nanos() as u64);
     script((0..count).flat_map(move |n| {
         let block = if matches!(blocks.order, Order::Random(_)) { random.below(count) } else { n };
-        let start = Sector((blocks.start_bytes + block * blocks.block_bytes) / 512);
-        let (op, flags) = if blocks.writes {
-            (Op::Write, Flags { sync: true, ..Flags::default() })
-        } else {
-            (Op::Read, Flags::default())
-        };
+        let start = blocks.start_bytes + block * blocks.block_bytes;
         let think = (think > Span::ZERO).then_some(Next::Think(think));
-        [Some(Next::Submit(Io { op, start, sectors, flags })), Some(Next::Await(Await::All)), think]
-            .into_iter()
-            .flatten()
+        requests(start, blocks.block_bytes, blocks.writes).chain([Next::Await(Await::All)]).chain(think)
     }))
+}
+
+/// One system call's requests.
+fn requests(start: u64, bytes: u64, writes: bool) -> impl Iterator<Item = Next> {
+    let (op, flags) = match writes {
+        true => (Op::Write, Flags { sync: true, ..Flags::default() }),
+        false => (Op::Read, Flags::default()),
+    };
+    (0..bytes).step_by(LONGEST.bytes() as usize).map(move |from| {
+        let sectors = Sectors::from_bytes((bytes - from).min(LONGEST.bytes()));
+        Next::Submit(Io { op, start: Sector((start + from) / 512), sectors, flags })
+    })
 }
 
 /// A program that begins later, and whose requests have a way to go.
 struct OnTheWay {
     program: Box<dyn Program>,
     start: Option<Span>,
-    way: Span,
+    /// Times of that way, each as likely as any other.
+    ways: Vec<Span>,
+    random: Random,
     awaited: bool,
 }
 
 impl OnTheWay {
-    fn new(program: Box<dyn Program>, start: Span, way: Span) -> Self {
-        Self { program, start: Some(start), way, awaited: false }
+    fn new(program: Box<dyn Program>, start: Span, ways: Vec<Span>, number: usize) -> Self {
+        let random = Random::new(number as u64 + 1);
+        Self { program, start: Some(start), ways, random, awaited: false }
     }
 }
 
@@ -209,8 +235,8 @@ impl Program for OnTheWay {
         if let Some(start) = self.start.take() {
             return Next::Think(start);
         }
-        if std::mem::take(&mut self.awaited) && self.way > Span::ZERO {
-            return Next::Think(self.way);
+        if std::mem::take(&mut self.awaited) && !self.ways.is_empty() {
+            return Next::Think(self.ways[self.random.below(self.ways.len() as u64) as usize]);
         }
         let next = self.program.next(now);
         self.awaited = matches!(next, Next::Await(_));
@@ -227,7 +253,7 @@ mod tests {
         let io = || Next::Submit(Io::read(Sector(0), Sectors(8)));
         let inner = script([io(), Next::Await(Await::All), io()]);
         let (start, way) = (Span::from_millis(3), Span::from_micros(60));
-        let mut program = OnTheWay::new(inner, start, way);
+        let mut program = OnTheWay::new(inner, start, vec![way], 0);
         let mut next = || program.next(Time::ZERO);
         assert!(matches!(next(), Next::Think(span) if span == start));
         assert!(matches!(next(), Next::Submit(_)));
@@ -235,6 +261,18 @@ mod tests {
         assert!(matches!(next(), Next::Think(span) if span == way));
         assert!(matches!(next(), Next::Submit(_)));
         assert!(matches!(next(), Next::Exit));
+    }
+
+    #[test]
+    fn what_is_longer_than_a_request_is_split_as_the_kernel_does() {
+        let split: Vec<(u64, u32)> = requests(4096, 1 << 20, true)
+            .map(|next| match next {
+                Next::Submit(io) => (io.start.0, io.sectors.0),
+                _ => unreachable!("requests only"),
+            })
+            .collect();
+        assert_eq!(split, [(8, 1024), (1032, 1024)]);
+        assert_eq!(requests(0, 4096, false).count(), 1);
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) fn cells(contest: &Contest, entry: &Entry, best: f64) -> Vec<String> 
     let model = contest.predicted_score(entry);
     let off = model.filter(|_| score.median > 0.0).map(|model| model / score.median - 1.0);
     vec![
-        name(entry),
+        name(contest, entry),
         number(score.median),
         number(score.least),
         number(score.greatest),
@@ -60,9 +60,9 @@ pub(crate) fn table(contest: &Contest) -> String {
     table.to_string()
 }
 
-fn name(entry: &Entry) -> String {
+fn name(contest: &Contest, entry: &Entry) -> String {
     let mut name = entry.contestant.to_string();
-    if entry.outcomes.iter().any(duel::Outcome::is_cut) && entry.predicted.is_none() {
+    if contest.discipline.ends_by_itself() && entry.outcomes.iter().any(duel::Outcome::is_cut) {
         name += " (cut)";
     }
     match entry.late() {

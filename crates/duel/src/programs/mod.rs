@@ -66,6 +66,8 @@ pub(crate) struct Play {
     pub(crate) level: u8,
     /// After so long it stops, done or not.
     pub(crate) at_most: Duration,
+    /// How many values of its waits' distribution are wanted.
+    pub(crate) quantiles: u32,
 }
 
 /// Gets ready, waits for the word, runs, and says what was measured.
@@ -84,7 +86,7 @@ pub(crate) fn play(play: Play) -> Result<(), DuelError> {
         Task::Fio(fio) => fio.run(&mut round).map(|measured| round.measured = Some(measured)),
     };
     ran.map_err(DuelError::io(play.name.clone()))?;
-    say(&Ok(round.end(play.name, play.background))).map_err(DuelError::io("speaking"))
+    say(&Ok(round.end(play))).map_err(DuelError::io("speaking"))
 }
 
 /// One program's run, as it measures itself.
@@ -139,7 +141,8 @@ impl Round {
         self.operations += 1;
     }
 
-    fn end(self, name: String, background: bool) -> TaskOutcome {
+    fn end(self, play: Play) -> TaskOutcome {
+        let Play { name, background, quantiles, .. } = play;
         let (ended_ns, waits) = match self.measured {
             // Starting fio is not part of its job.
             Some(measured) => (self.began_ns + measured.runtime_ns, measured.waits),
@@ -154,6 +157,7 @@ impl Round {
             operations: self.operations,
             cut: self.cut,
             waits,
+            quantiles_ns: self.stopwatch.quantiles(quantiles),
         }
     }
 }
