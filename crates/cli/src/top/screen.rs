@@ -129,7 +129,8 @@ fn table<R>(title: &str, heads: &[&str], rows: impl Iterator<Item = R>) -> Table
 where
     R: IntoIterator<Item = String>,
 {
-    let widths = vec![Constraint::Fill(1); heads.len()];
+    let widths: Vec<Constraint> =
+        heads.iter().map(|head| Constraint::Min(head.chars().count() as u16)).collect();
     let heads: Vec<String> = heads.iter().map(|&head| head.to_owned()).collect();
     Table::new(rows.map(Row::new), widths)
         .header(Row::new(heads).style(HEAD))

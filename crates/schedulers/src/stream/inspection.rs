@@ -44,6 +44,8 @@ impl StreamScheduling {
             "parent-to-be"
         } else if stream.is_early() {
             "under way"
+        } else if !stream.queued.is_empty() {
+            "child queued"
         } else {
             "over"
         }
