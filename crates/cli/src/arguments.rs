@@ -448,7 +448,7 @@ pub(crate) struct DuelArguments {
     /// A contestant: kernel:NAME or one of Dwell's, with tunables in braces; may be given several times
     #[arg(long = "scheduler", short = 's', value_name = "NAME")]
     pub(crate) schedulers: Vec<String>,
-    /// What is played (par-read, par-read-buffered, greps, postmark, write-beside-reads, sqlite); may be given several times. Default: all
+    /// What is played (par-read, par-read-buffered, greps, postmark, write-beside-reads, sqlite, postgresql); may be given several times. Default: all
     #[arg(long = "discipline", short = 'd', value_name = "NAME")]
     pub(crate) disciplines: Vec<String>,
     /// A fio job file, which is played on the bare device; may be given several times

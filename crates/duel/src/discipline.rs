@@ -28,8 +28,8 @@ pub enum Discipline {
     PostMark,
     /// A process that writes as fast as it can beside one that reads 4 KB here and there.
     WriteBesideReads,
-    /// SQLite's commits beside a copy.
-    Sqlite,
+    /// A data base's commits beside a copy.
+    Commits(Engine),
     /// A fio job file of the user's.
     Fio(PathBuf),
 }
@@ -89,10 +89,12 @@ pub enum Content {
         /// Their sizes and texts are drawn from this.
         seed: u64,
     },
-    /// One file.
-    File {
-        /// Its size.
-        bytes: u64,
+    /// A file to be copied, and what a data base needs to start.
+    Commits {
+        /// The file's size.
+        file_bytes: u64,
+        /// An empty PostgreSQL cluster.
+        cluster: bool,
     },
 }
 
@@ -116,13 +118,14 @@ pub struct Part {
 
 impl Discipline {
     /// All that need nothing of the user's.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::ParRead { direct: true },
         Self::ParRead { direct: false },
         Self::Greps,
         Self::PostMark,
         Self::WriteBesideReads,
-        Self::Sqlite,
+        Self::Commits(Engine::Sqlite),
+        Self::Commits(Engine::Postgres),
     ];
 
     /// Its name on the command line.
@@ -134,7 +137,8 @@ impl Discipline {
             Self::Greps => "greps".to_owned(),
             Self::PostMark => "postmark".to_owned(),
             Self::WriteBesideReads => "write-beside-reads".to_owned(),
-            Self::Sqlite => "sqlite".to_owned(),
+            Self::Commits(Engine::Sqlite) => "sqlite".to_owned(),
+            Self::Commits(Engine::Postgres) => "postgresql".to_owned(),
             Self::Fio(job) => job.display().to_string(),
         }
     }
@@ -163,9 +167,10 @@ impl Discipline {
                     "write-beside-reads: 4 KB direct reads here and there beside a direct write of 1 MiB requests, for {time:?}"
                 )
             }
-            Self::Sqlite => {
-                format!("sqlite: one-row commits beside a copy of a big file on the same ext4, for {time:?}")
-            }
+            Self::Commits(_) => format!(
+                "{}: one-row commits beside a copy of a big file on the same ext4, for {time:?}",
+                self.name()
+            ),
             Self::Fio(job) => format!("fio: {}", job.display()),
         }
     }
@@ -175,7 +180,7 @@ impl Discipline {
     pub const fn score(&self) -> Score {
         match self {
             Self::ParRead { .. } | Self::Greps | Self::Fio(_) => Score::Megabytes,
-            Self::PostMark | Self::WriteBesideReads | Self::Sqlite => Score::Operations,
+            Self::PostMark | Self::WriteBesideReads | Self::Commits(_) => Score::Operations,
         }
     }
 
@@ -184,13 +189,13 @@ impl Discipline {
     /// # Errors
     /// It is not, in words.
     pub fn available(&self) -> Result<(), DuelError> {
-        let needs: &[&str] = match self {
-            Self::ParRead { .. } | Self::WriteBesideReads => &[],
-            Self::Greps | Self::PostMark => &["mkfs.ext4"],
-            Self::Sqlite => &["mkfs.ext4", Engine::Sqlite.client()],
-            Self::Fio(_) => &["fio"],
+        let (files, own): (bool, &[&str]) = match self {
+            Self::ParRead { .. } | Self::WriteBesideReads => (false, &[]),
+            Self::Greps | Self::PostMark => (true, &[]),
+            Self::Commits(engine) => (true, engine.needs()),
+            Self::Fio(_) => (false, &["fio"]),
         };
-        match needs.iter().find(|program| !is_installed(program)) {
+        match files.then_some(&"mkfs.ext4").into_iter().chain(own).find(|program| !is_installed(program)) {
             None => Ok(()),
             Some(missing) => Err(DuelError::Missing(format!("{}: {missing} is not installed", self.name()))),
         }
@@ -212,7 +217,10 @@ impl Discipline {
                 vec![tree(0), tree(1)]
             }
             Self::PostMark => vec![place(0, false, Content::Empty)],
-            Self::Sqlite => vec![place(0, false, Content::File { bytes: 64 << 20 })],
+            Self::Commits(engine) => {
+                let cluster = *engine == Engine::Postgres;
+                vec![place(0, false, Content::Commits { file_bytes: 64 << 20, cluster })]
+            }
         };
         Scene { places }
     }
@@ -262,9 +270,9 @@ impl Discipline {
                 part("reader", Task::Blocks(random_reader(device))),
                 Part { background: true, ..part("writer", Task::Blocks(writer(device))) },
             ],
-            Self::Sqlite => {
+            Self::Commits(engine) => {
                 let (file, to) = (mounted(0).join("file"), mounted(0).join("copy"));
-                let commits = Commits { engine: Engine::Sqlite, place: mounted(0).join("data") };
+                let commits = Commits { engine: *engine, place: mounted(0).join("data") };
                 let copy = Task::Copy(CopyFile { from: file, to });
                 vec![part("commits", Task::Commits(commits)), Part { background: true, ..part("copy", copy) }]
             }
@@ -286,7 +294,7 @@ impl Discipline {
     #[must_use]
     pub const fn at_most(&self, size: &Size) -> Duration {
         match self {
-            Self::ParRead { .. } | Self::WriteBesideReads | Self::Sqlite => size.time,
+            Self::ParRead { .. } | Self::WriteBesideReads | Self::Commits(_) => size.time,
             Self::Greps | Self::PostMark | Self::Fio(_) => size.patience,
         }
     }

@@ -94,8 +94,9 @@ impl Duel {
         let at_most = discipline.at_most(&self.size);
         let plays = parts.into_iter().map(|part| self.a_play(part.name, part.task, part.background, at_most));
         let tasks = self.run(plays.collect());
-        let lateness = stage.take_down();
-        Ok(Outcome { tasks: tasks?, lateness: lateness? })
+        let down = stage.take_down();
+        let (tasks, (lateness, reads_queued)) = (tasks?, down?);
+        Ok(Outcome { tasks, lateness, reads_queued })
     }
 
     /// How long such a request takes on the way between a program and a drive that answers at once: what the model, which

@@ -10,6 +10,7 @@ use elevator::model::Random;
 
 use crate::DuelError;
 use crate::discipline::{Content, Place, Scene};
+use crate::programs::commits::make_cluster;
 use crate::programs::text;
 
 /// Files in a directory of a source tree.
@@ -32,10 +33,11 @@ fn fill(directory: &Path, place: &Place) -> io::Result<()> {
     match place.content {
         Content::Empty => Ok(()),
         Content::Tree { files, seed } => source_tree(directory, files, seed),
-        Content::File { bytes } => {
+        Content::Commits { file_bytes, cluster } => {
             let file = File::create(directory.join("file"))?;
             let piece = text(&mut Random::new(1), 1 << 20);
-            (0..bytes.div_ceil(1 << 20)).try_for_each(|n| file.write_all_at(&piece, n << 20))
+            (0..file_bytes.div_ceil(1 << 20)).try_for_each(|n| file.write_all_at(&piece, n << 20))?;
+            if cluster { make_cluster(&directory.join("data")) } else { Ok(()) }
         }
     }
 }

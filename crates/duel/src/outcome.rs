@@ -88,6 +88,8 @@ pub struct Outcome {
     pub tasks: Vec<TaskOutcome>,
     /// How late the emulated drive's answers were.
     pub lateness: TimesSummary,
+    /// How long reads waited in Dwell's queue before they went to the drive: hardly at all where the kernel schedules.
+    pub reads_queued: TimesSummary,
 }
 
 /// An answer in a hundred may be so late, in nanoseconds, before a run says more about the machine than about a scheduler:

@@ -60,7 +60,7 @@ pub(crate) enum Store {
 
 /// A contestant's stage. Dropped, it comes down.
 pub struct Stage {
-    // In the order in which they go: programs' device first, then the drive beneath it.
+    // In the order in which they go: the device of the programs first, then the drive beneath it.
     stagehand: Actor,
     device: PathBuf,
     mounts: PathBuf,
@@ -119,11 +119,13 @@ impl Stage {
         &self.mounts
     }
 
-    /// Takes it down; how late the drive's answers were.
-    pub(crate) fn take_down(self) -> Result<TimesSummary, DuelError> {
+    /// Takes it down; how late the drive's answers were, and how long reads waited in Dwell's queue before they went to it.
+    pub(crate) fn take_down(self) -> Result<(TimesSummary, TimesSummary), DuelError> {
         let Self { mut stagehand, server, .. } = self;
         stagehand.end(PATIENCE)?;
-        Ok(server.stop()?.state.lateness)
+        let state = server.stop()?.state;
+        let reads = state.operations.get("read").map(|reads| reads.wait);
+        Ok((state.lateness, reads.unwrap_or_default()))
     }
 }
 

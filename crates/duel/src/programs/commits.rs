@@ -1,8 +1,10 @@
 //! Has a data base commit small transactions, one after the other, through the client that comes with it.
 
 use std::io::{self, BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -14,14 +16,23 @@ use super::Round;
 pub enum Engine {
     /// SQLite with its defaults: a rollback journal, `synchronous=FULL`.
     Sqlite,
+    /// PostgreSQL with its defaults: `fsync` and `synchronous_commit` on.
+    Postgres,
 }
 
+/// The user that PostgreSQL insists on not being root for.
+const USER: &str = "postgres";
+
+/// How long a server may take to start.
+const START: Duration = Duration::from_secs(60);
+
 impl Engine {
-    /// The program that must be installed.
+    /// The programs that must be installed.
     #[must_use]
-    pub const fn client(self) -> &'static str {
+    pub const fn needs(self) -> &'static [&'static str] {
         match self {
-            Self::Sqlite => "sqlite3",
+            Self::Sqlite => &["sqlite3"],
+            Self::Postgres => &["postgres", "initdb", "psql", "setpriv"],
         }
     }
 }
@@ -31,27 +42,92 @@ impl Engine {
 pub struct Commits {
     /// The data base's kind.
     pub engine: Engine,
-    /// Its file.
+    /// Its file or directory.
     pub place: PathBuf,
 }
 
-/// A client that answers each transaction with a line.
-struct Client {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
+/// A command that runs as PostgreSQL's own user and ends with whoever started it.
+fn as_user(program: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", USER, "--regid", USER, "--clear-groups", "--pdeathsig", "KILL", program]);
+    command
 }
 
-impl Client {
+/// Makes an empty PostgreSQL cluster.
+pub(crate) fn make_cluster(directory: &Path) -> io::Result<()> {
+    std::fs::create_dir(directory)?;
+    let owned = Command::new("chown").arg(USER).arg(directory).status()?;
+    let output = as_user("initdb").args(["--auth=trust", "--no-sync", "-D"]).arg(directory).output()?;
+    if owned.success() && output.status.success() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("initdb: {}", String::from_utf8_lossy(&output.stderr).trim())))
+}
+
+/// A data base that is ready, with a client that answers each transaction with a line.
+pub(crate) struct Connection {
+    client: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    // Ends after its client.
+    _server: Option<Server>,
+}
+
+struct Server(Child);
+
+impl Server {
+    fn start(place: &Path) -> io::Result<Self> {
+        let mut command = as_user("postgres");
+        command.arg("-D").arg(place).arg("-k").arg(place).args(["-c", "listen_addresses="]);
+        let server = Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
+        let began = Instant::now();
+        while !psql(place)
+            .args(["-c", "SELECT 1"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()?
+            .success()
+        {
+            if began.elapsed() > START {
+                return Err(io::Error::other("PostgreSQL did not start"));
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // At once, without a checkpoint: what was committed is measured, not what a shutdown writes.
+        if let Some(pid) = rustix::process::Pid::from_raw(self.0.id() as i32) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::QUIT);
+        }
+        let _ = self.0.wait();
+    }
+}
+
+fn psql(place: &Path) -> Command {
+    let mut command = Command::new("psql");
+    command.args(["-qAtX", "-v", "ON_ERROR_STOP=1", "-U", USER, "-d", "postgres", "-h"]).arg(place);
+    command
+}
+
+impl Connection {
     fn start(commits: &Commits) -> io::Result<Self> {
-        let mut child = Command::new(commits.engine.client())
-            .args(["-batch", "-bail"])
-            .arg(&commits.place)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        match (child.stdin.take(), child.stdout.take()) {
-            (Some(input), Some(output)) => Ok(Self { child, input, output: BufReader::new(output) }),
+        let (server, mut command) = match commits.engine {
+            Engine::Sqlite => {
+                let mut command = Command::new("sqlite3");
+                command.args(["-batch", "-bail"]).arg(&commits.place);
+                (None, command)
+            }
+            Engine::Postgres => (Some(Server::start(&commits.place)?), psql(&commits.place)),
+        };
+        let mut client = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        match (client.stdin.take(), client.stdout.take()) {
+            (Some(input), Some(output)) => {
+                Ok(Self { client, input, output: BufReader::new(output), _server: server })
+            }
             _ => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
@@ -65,20 +141,25 @@ impl Client {
     }
 }
 
-impl Drop for Client {
+impl Drop for Connection {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.client.kill();
+        let _ = self.client.wait();
     }
 }
 
 impl Commits {
-    pub(crate) fn run(&self, round: &mut Round) -> io::Result<()> {
-        let mut client = Client::start(self)?;
-        client.carry_out("CREATE TABLE IF NOT EXISTS entries (id INTEGER PRIMARY KEY, note TEXT);")?;
+    /// Starts the data base and makes a table.
+    pub(crate) fn prepare(&self) -> io::Result<Connection> {
+        let mut connection = Connection::start(self)?;
+        connection.carry_out("CREATE TABLE IF NOT EXISTS entries (note TEXT);")?;
+        Ok(connection)
+    }
+
+    pub(crate) fn run(connection: &mut Connection, round: &mut Round) -> io::Result<()> {
         let row = format!("INSERT INTO entries (note) VALUES ('{}');", "n".repeat(100));
         while round.goes_on() {
-            round.timed(|| client.carry_out(&row))?;
+            round.timed(|| connection.carry_out(&row))?;
             round.moved(row.len());
             round.count();
         }

@@ -10,7 +10,7 @@
 //! | `fio` | runs fio on a job file of the user's |
 
 mod blocks;
-mod commits;
+pub(crate) mod commits;
 mod copy;
 mod fio;
 mod postmark;
@@ -75,6 +75,10 @@ pub(crate) fn play(play: Play) -> Result<(), DuelError> {
     rustix::process::setpriority_process(None, play.nice)
         .map_err(|error| DuelError::io(format!("nice {}", play.nice))(error.into()))?;
     set_priority(Priority::best_effort(play.level)).map_err(DuelError::io("setting an I/O priority"))?;
+    let mut connection = match &play.task {
+        Task::Commits(commits) => Some(commits.prepare().map_err(DuelError::io(play.name.clone()))?),
+        _ => None,
+    };
     say(&Ok(())).and_then(|()| wait_for_word()).map_err(DuelError::io("waiting for the word to begin"))?;
     let mut round = Round::begin(play.at_most);
     let ran = match &play.task {
@@ -82,7 +86,7 @@ pub(crate) fn play(play: Play) -> Result<(), DuelError> {
         Task::Tree(tree) => tree.run(&mut round),
         Task::PostMark(postmark) => postmark.run(&mut round),
         Task::Copy(copy) => copy.run(&mut round),
-        Task::Commits(commits) => commits.run(&mut round),
+        Task::Commits(_) => connection.as_mut().map_or(Ok(()), |open| Commits::run(open, &mut round)),
         Task::Fio(fio) => fio.run(&mut round).map(|measured| round.measured = Some(measured)),
     };
     ran.map_err(DuelError::io(play.name.clone()))?;
