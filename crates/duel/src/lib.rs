@@ -13,7 +13,7 @@
 //! turn and again and again, and the [`Outcome`]s are what was measured.
 //!
 //! # What is put up is taken down
-//! Everything that a dying process could leave behind is held by another process of ours ([`part`]): the stagehand holds the
+//! Everything that a dying process could leave behind is held by another process of ours (`part`): the stagehand holds the
 //! loop devices and mounts and takes them down when its standard input ends, which happens however the duel ends; the
 //! caretaker removes files in the same way. Mounts are in a namespace of our own, loop devices end when nobody has them open,
 //! and no thread of the process that serves the drive ever waits for that drive.
