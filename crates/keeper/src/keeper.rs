@@ -8,6 +8,7 @@ use tuner::{Analyser, Decision, Metric, Observed, SchedulerId, Why};
 
 use crate::arms::Arms;
 use crate::error::Error;
+use crate::indifference::Indifference;
 use crate::observe::Seen;
 use crate::outside;
 use crate::status::Status;
@@ -36,6 +37,7 @@ pub struct Keeper {
     expected: String,
     drained: Option<Duration>,
     user_bytes: Option<u64>,
+    indifference: Option<Indifference>,
 }
 
 /// What one window led to, for the journal of the system.
@@ -73,8 +75,9 @@ impl Keeper {
             clusters: analyser.store().clusters().len() as u64,
             ..Status::default()
         };
-        let user_bytes = None;
-        Ok(Self { analyser, arms, metric, settings, status, expected, drained: None, user_bytes })
+        let indifference = Indifference::new(arms.names(), metric.better());
+        let (drained, user_bytes) = (None, None);
+        Ok(Self { analyser, arms, metric, settings, status, expected, drained, user_bytes, indifference })
     }
 
     /// What was learned.
@@ -125,11 +128,21 @@ impl Keeper {
             performance: seen.performance,
             drained: self.drained.take().map(|took| Span::from_nanos(took.as_nanos() as u64)),
         };
+        let (value, ran) = (self.status.value, observed.scheduler);
         let decision = self.analyser.window(&seen.window, &observed);
         self.count(&decision);
-        let mut outcome = self.said(decision.line(self.arms.names()));
-        if let Some(to) = decision.scheduler.filter(|_| decision.change) {
-            self.switch(to.0, &mut outcome);
+        let (to, mut outcome) = match self.does_not_matter(value, ran) {
+            Some(none) => {
+                let line = "no scheduler is better than none here, so none it is";
+                (Some(none).filter(|_| ran != Some(SchedulerId(none))), self.said(line.to_owned()))
+            }
+            None => {
+                let wanted = decision.scheduler.filter(|_| decision.change);
+                (wanted.map(|id| id.0), self.said(decision.line(self.arms.names())))
+            }
+        };
+        if let Some(to) = to {
+            self.switch(to, &mut outcome);
         }
         if seen.missed > 0 {
             outcome.line += &format!("; {} requests were not reported", seen.missed);
@@ -139,6 +152,15 @@ impl Keeper {
         }
         self.status.latest.clone_from(&outcome.line);
         Ok(Outcome { decision: Some(decision), ..outcome })
+    }
+
+    /// Where it does not matter what is chosen, what to stay with. In a dry run nothing but the arm at hand is ever measured.
+    fn does_not_matter(&mut self, value: Option<f64>, ran: Option<SchedulerId>) -> Option<usize> {
+        let indifference = self.indifference.as_mut()?;
+        if let (Some(value), Some(ran)) = (value, ran) {
+            indifference.learn(ran.0, value);
+        }
+        indifference.settled()
     }
 
     fn switch(&mut self, to: usize, outcome: &mut Outcome) {

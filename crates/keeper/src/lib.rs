@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `keeper` | one window after the other: watch, decide, act, say |
 //! | `observe` | from what a source reports to windows |
+//! | `indifference` | where a choice does not matter |
 //! | `arms` | what there is to choose from, in the kernel or on a served device |
 //! | `queue` | a queue's settings in sysfs |
 //! | `journal` | what was set before, put back at the end or by the next run |
@@ -19,6 +20,7 @@ pub mod arms;
 pub mod database;
 mod error;
 pub mod identity;
+mod indifference;
 pub mod journal;
 mod keeper;
 pub mod learned;

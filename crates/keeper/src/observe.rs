@@ -80,8 +80,14 @@ impl<S: Source> Windower<S> {
         let missed = counts.skipped + counts.lost;
         let missed = missed - std::mem::replace(&mut self.missed, missed);
         accesses.sort_by_key(|access| access.time);
+        // Rates are of all requests, also of those that were only counted.
+        let reported = accesses.len().max(1) as f64;
+        let all = 1.0 + missed as f64 / reported;
+        let mut performance = tally.finish(length);
+        performance.bandwidth *= all;
+        performance.iops *= all;
         let window = Window { start, length, accesses };
-        Ok(Some(Seen { window, performance: tally.finish(length), missed, torn }))
+        Ok(Some(Seen { window, performance, missed, torn }))
     }
 
     fn sort(&mut self, accesses: &mut Vec<Access>, tally: &mut Tally, end: Time) {
@@ -154,6 +160,16 @@ mod tests {
         let mut windows = Windower::new(Fake::new([batch]), Duration::from_secs(1));
         let seen = windows.next(&mut clock(100), &mut || true).unwrap().unwrap();
         assert_eq!((seen.performance.iops, seen.performance.bandwidth), (1.0, 4096.0));
+    }
+
+    #[test]
+    fn rates_are_of_all_requests_also_of_those_only_counted() {
+        let came =
+            Completed { arrival: arrival(10, 0), at: Time::ZERO + Span::from_millis(30), failed: false };
+        let batch = Batch { arrivals: vec![came.arrival], completed: vec![came], ..Batch::default() };
+        let mut windows = Windower::new(Fake::new([batch]).missing(3, 0), Duration::from_secs(1));
+        let seen = windows.next(&mut clock(100), &mut || true).unwrap().unwrap();
+        assert_eq!((seen.missed, seen.performance.iops, seen.performance.bandwidth), (3, 4.0, 16384.0));
     }
 
     #[test]

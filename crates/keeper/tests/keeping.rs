@@ -1,0 +1,181 @@
+//! The keeper over a device made up: a tree like `/sys/block`, and windows from nowhere.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use elevator::{Op, Sector, Sectors, Span, Time};
+use keeper::arms::{Arms, KernelArms};
+use keeper::{Error, Keeper, Outcome, QueueSettings, Seen, Settings};
+use tuner::{Access, Analyser, Better, Metric, Parameters, Performance, Random, Window};
+
+/// `/sys/block` with one device, removed when this is dropped.
+struct Tree(PathBuf);
+
+impl Tree {
+    fn new(test: &str) -> Self {
+        let root = std::env::temp_dir().join(format!("dwell-keeping-{test}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&root);
+        std::fs::create_dir_all(root.join("sda/queue")).unwrap();
+        std::fs::write(root.join("sda/queue/scheduler"), "none [mq-deadline] bfq\n").unwrap();
+        Self(root)
+    }
+
+    fn queue(&self) -> QueueSettings {
+        QueueSettings::within(&self.0, "sda")
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Arms that remember what was done, and refuse one of them.
+#[derive(Clone, Default)]
+struct Made(Rc<RefCell<Vec<usize>>>, Vec<String>);
+
+impl Arms for Made {
+    fn names(&self) -> &[String] {
+        &self.1
+    }
+
+    fn current(&mut self) -> Result<String, Error> {
+        Ok(self.1[self.0.borrow().last().copied().unwrap_or(0)].clone())
+    }
+
+    fn switch(&mut self, arm: usize) -> Result<Duration, Error> {
+        if self.1[arm] == "refused" {
+            let source = std::io::Error::from_raw_os_error(22);
+            return Err(Error::Refused { what: "scheduler".to_owned(), value: "refused".to_owned(), source });
+        }
+        self.0.borrow_mut().push(arm);
+        Ok(Duration::from_millis(30))
+    }
+
+    fn by_hand(&self, _: &str) -> (String, Option<String>) {
+        (String::new(), None)
+    }
+}
+
+fn keeper(arms: Box<dyn Arms>, metric: Metric, settings: Settings) -> Keeper {
+    let names = arms.names().to_vec();
+    let analyser = Analyser::new(names, metric, Parameters::default(), Random::seeded(3)).unwrap();
+    Keeper::new("sda", analyser, arms, metric, settings).unwrap()
+}
+
+fn settings(dry_run: bool, command: Option<&str>) -> Settings {
+    Settings { dry_run, command: command.map(str::to_owned) }
+}
+
+fn made(names: &[&str]) -> Made {
+    Made(Rc::default(), names.iter().map(|name| (*name).to_owned()).collect())
+}
+
+/// One stream, with that bandwidth.
+fn seen(n: u64, bandwidth: f64) -> Seen {
+    let start = Time::ZERO + Span::from_secs(5 * n);
+    let access = |i: u64| Access {
+        time: start + Span::from_millis(i * 5),
+        position: Sector(i * 8),
+        op: Op::Read,
+        size: Sectors(8),
+    };
+    let window = Window { start, length: Span::from_secs(5), accesses: (0..900).map(access).collect() };
+    Seen { window, performance: Performance { bandwidth, ..Performance::default() }, missed: 0, torn: false }
+}
+
+/// Windows on a device where each arm gives its bandwidth.
+fn windows(keeper: &mut Keeper, arms: &Made, bandwidth: &[f64], count: u64) -> Vec<Outcome> {
+    let now = || arms.0.borrow().last().copied().unwrap_or(0);
+    (0..count).map(|n| keeper.window(seen(n, bandwidth[now()])).unwrap()).collect()
+}
+
+#[test]
+fn it_tries_what_there_is_and_stays_with_the_best() {
+    let arms = made(&["none", "mq-deadline", "bfq"]);
+    let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
+    let outcomes = windows(&mut keeper, &arms, &[50e6, 80e6, 60e6], 40);
+    assert_eq!(*arms.0.borrow().last().unwrap(), 1);
+    let late = outcomes[20..].iter().filter(|outcome| outcome.switched.is_some()).count();
+    assert_eq!(late, 0, "{:?}", outcomes.iter().map(|o| &o.line).collect::<Vec<_>>());
+    let status = keeper.status();
+    assert_eq!(
+        (status.windows, status.current.as_str(), status.before.as_str()),
+        (40, "mq-deadline", "none")
+    );
+    assert!(status.hits > 30 && status.switches >= 2, "{status:?}");
+}
+
+#[test]
+fn where_nothing_beats_none_it_comes_to_rest_at_none() {
+    let arms = made(&["none", "mq-deadline", "bfq"]);
+    let command = "awk 'BEGIN { srand(); print 100 + rand() }'";
+    let metric = Metric::External(Better::Higher);
+    let mut keeper = keeper(Box::new(arms.clone()), metric, settings(false, Some(command)));
+    // Far jumps that never come again: every window is a miss, and the bandit would try for ever.
+    let mut random = Random::seeded(9);
+    for n in 0..400 {
+        let mut seen = seen(n, 0.0);
+        seen.window.accesses.iter_mut().for_each(|access| access.position = Sector(random.below(1 << 30)));
+        let outcome = keeper.window(seen).unwrap();
+        if outcome.line.contains("none it is") && n > 100 {
+            assert_eq!(keeper.status().current, "none");
+            return;
+        }
+    }
+    panic!("it never came to rest: {:?}", keeper.status());
+}
+
+#[test]
+fn a_dry_run_changes_nothing() {
+    let tree = Tree::new("dry");
+    let arms = KernelArms::new(tree.queue(), &[]).unwrap();
+    let mut keeper = keeper(Box::new(arms), Metric::Bandwidth, settings(true, None));
+    let lines: Vec<String> = (0..20).map(|n| keeper.window(seen(n, 50e6)).unwrap().line).collect();
+    assert!(lines.iter().any(|line| line.starts_with("would switch to ")), "{lines:?}");
+    assert_eq!(tree.queue().get("scheduler").unwrap(), "mq-deadline");
+    assert_eq!(keeper.status().switches, 0);
+}
+
+#[test]
+fn somebody_elses_change_is_theirs() {
+    let tree = Tree::new("foreign");
+    let arms = KernelArms::new(tree.queue(), &[]).unwrap();
+    let mut keeper = keeper(Box::new(arms), Metric::Bandwidth, settings(true, None));
+    keeper.window(seen(0, 50e6)).unwrap();
+    std::fs::write(tree.0.join("sda/queue/scheduler"), "none mq-deadline [bfq]\n").unwrap();
+    let error = keeper.window(seen(1, 50e6)).unwrap_err().to_string();
+    assert!(error.contains("from mq-deadline to bfq; theirs stays"), "{error}");
+}
+
+#[test]
+fn a_device_that_vanishes_ends_it() {
+    let tree = Tree::new("gone");
+    let arms = KernelArms::new(tree.queue(), &[]).unwrap();
+    let mut keeper = keeper(Box::new(arms), Metric::Bandwidth, settings(false, None));
+    std::fs::remove_dir_all(tree.0.join("sda")).unwrap();
+    assert!(matches!(keeper.window(seen(0, 50e6)), Err(Error::Gone(_))));
+}
+
+#[test]
+fn a_refused_scheduler_is_said_and_the_device_stays_as_it_is() {
+    let arms = made(&["mq-deadline", "refused"]);
+    let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
+    let outcomes = windows(&mut keeper, &arms, &[50e6, 0.0], 10);
+    assert!(outcomes.iter().any(|outcome| outcome.line.contains("refused (")), "it was tried");
+    assert!(arms.0.borrow().is_empty() && keeper.status().current == "mq-deadline");
+}
+
+#[test]
+fn a_command_that_fails_and_a_torn_window_are_said() {
+    let arms = made(&["mq-deadline", "bfq"]);
+    let metric = Metric::External(Better::Lower);
+    let mut keeper = keeper(Box::new(arms.clone()), metric, settings(false, Some("exit 7")));
+    let outcome = keeper.window(seen(0, 0.0)).unwrap();
+    assert!(outcome.line.contains("exit status: 7"), "{}", outcome.line);
+    let torn = keeper.window(Seen { torn: true, ..seen(1, 0.0) }).unwrap();
+    assert!(torn.line.contains("too long") && torn.decision.is_none());
+}
