@@ -61,6 +61,8 @@ pub struct Analyser {
     pub(crate) preceding: Option<ClusterId>,
     /// The scheduler of the latest window.
     ran: Option<SchedulerId>,
+    /// The trial that was decided on last: for which cluster, of which scheduler.
+    trial: Option<(ClusterId, SchedulerId)>,
     a_priori: Option<Table>,
     restraints: Restraints,
 }
@@ -104,6 +106,7 @@ impl Analyser {
             random,
             preceding: None,
             ran: None,
+            trial: None,
             a_priori: None,
             restraints: Restraints::default(),
         })
@@ -173,6 +176,7 @@ impl Analyser {
         };
         let rollback = self.watch_switch(cluster, observed, measured);
         self.learn(cluster, measured);
+        self.credit_trial(cluster, measured);
         if hit.is_none() {
             self.teach_bandit(measured);
         }
@@ -199,6 +203,17 @@ impl Analyser {
         let hits = cluster.hits;
         if let Some(values) = cluster.performance.get_mut(scheduler.0) {
             values.add(value, self.parameters.values as usize, hits);
+        }
+    }
+
+    /// Counts a trial's value for the cluster that it was made for, if this window is that trial and another cluster's.
+    fn credit_trial(&mut self, cluster: ClusterId, measured: Option<(SchedulerId, f64)>) {
+        let trial = self.trial.take().filter(|_| self.parameters.credit_trials);
+        if let Some((tried_for, scheduler)) = trial
+            && tried_for != cluster
+            && measured.is_some_and(|(ran, _)| ran == scheduler)
+        {
+            self.learn(tried_for, measured);
         }
     }
 
@@ -329,6 +344,10 @@ impl Analyser {
             None => (scheduler, None),
         };
         let followed = restraint.is_none();
+        self.trial = match &why {
+            Why::Untested { next, .. } if followed => scheduler.map(|scheduler| (next.cluster, scheduler)),
+            _ => None,
+        };
         Decision {
             scheduler,
             change: scheduler.is_some() && scheduler != observed.scheduler,

@@ -3,7 +3,7 @@
 mod world;
 
 use tuner::selector::{Curve, Kind, Table};
-use tuner::{Metric, Observed, Parameters, Random, SchedulerId, State, Why};
+use tuner::{Metric, Observed, Parameters, Performance, Random, SchedulerId, State, Why};
 use world::{BANDWIDTH, World, analyser, best, window};
 
 /// Recorded decisions are compared as text. To record them anew: `BLESS=1 cargo test -p tuner --test decisions`.
@@ -239,4 +239,33 @@ fn what_makes_no_sense_is_refused() {
     assert!(new(&["a", "b", "a"], Parameters::default()).contains("'a' is listed twice"));
     assert!(new(&["a"], Parameters { band: 10, x: 0, ..Parameters::default() }).contains("band"));
     assert!(new(&["a"], Parameters { d: 0, ..Parameters::default() }).contains("'d'"));
+}
+
+/// A closed loop: under a scheduler that serves it badly, the same program asks for a tenth as much.
+fn asked(scheduler: usize, number: u64) -> tuner::Window {
+    let mut window = window(0, number);
+    window.accesses.truncate(if scheduler == 2 { 1000 } else { 100 });
+    window
+}
+
+#[test]
+fn a_trial_that_changes_how_much_is_asked_is_made_once_if_it_is_credited() {
+    let late_trials = |credit_trials: bool| {
+        let mut analyser = analyser(Parameters { credit_trials, recheck: 0, ..Parameters::default() }, 1);
+        let (mut scheduler, mut badly) = (SchedulerId(0), 0);
+        for number in 0..120 {
+            let bandwidth = BANDWIDTH[0][scheduler.0] / if scheduler.0 == 2 { 1.0 } else { 10.0 };
+            let performance = Performance { bandwidth, ..Performance::default() };
+            let observed = Observed { scheduler: Some(scheduler), performance, drained: None };
+            let decision = analyser.window(&asked(scheduler.0, number), &observed);
+            scheduler = decision.scheduler.unwrap_or(scheduler);
+            badly += u32::from(number >= 60 && scheduler.0 != 2);
+        }
+        badly
+    };
+    let (paper, credited) = (late_trials(false), late_trials(true));
+    println!(
+        "windows of the last 60 under a bad scheduler: {paper} as in the paper, {credited} with trials credited"
+    );
+    assert!(paper >= 15 && credited <= 5, "{paper} and {credited}");
 }
