@@ -5,7 +5,7 @@ use workloads::Settings;
 use workloads::builtin::{KernelRead, Strided, TpcE, TpcH};
 
 use super::phase::{FIXED, Lab, Phase};
-use super::training::{Benchmark, Outcome, Tuning, measure, trained};
+use super::training::{Benchmark, Outcome, Restrain, Tuning, measure, trained};
 use super::{DEPTH, DRIVE};
 use crate::error::Error;
 use crate::reproduce::Row;
@@ -118,10 +118,40 @@ fn steady_row(name: &str, outcome: &Outcome, published: usize) -> Row {
     ))
 }
 
+/// What each option beyond the paper makes of a benchmark, over the best fixed scheduler.
+fn beyond(
+    name: &str,
+    lab: &Lab,
+    benchmark: &Benchmark,
+    paper: &Outcome,
+    runs: u64,
+) -> Result<Vec<Row>, Error> {
+    let restrained = |restrain| Tuning { restrain, ..Tuning::of(runs) };
+    let credited = Parameters { credit_trials: true, ..Parameters::default() };
+    let of = [
+        (Tuning { parameters: credited, ..Tuning::of(runs) }, "trials credited"),
+        (restrained(Restrain::Regret), "the bound on regret"),
+        (restrained(Restrain::Hysteresis), "hysteresis"),
+        (restrained(Restrain::SwitchCost), "switches counted with their cost"),
+        (
+            Tuning { parameters: credited, ..restrained(Restrain::Regret) },
+            "trials credited, and the bound on regret",
+        ),
+    ];
+    let best = paper.fixed_seconds()[paper.best()];
+    let row = |(tuning, what): (Tuning, &str)| {
+        let outcome = trained(lab, benchmark, tuning)?;
+        let figure = format!("beyond the paper, {what}: trained, over the best fixed");
+        Ok(Row::reported(name, figure, "not in it", outcome.trained_seconds() / best, "x"))
+    };
+    of.into_iter().map(row).collect()
+}
+
 pub(super) fn tpc_e(scale: f64) -> Result<Vec<Row>, Error> {
     let name = "TPC-E";
     let benchmark: &Benchmark = &move |n| Ok(vec![transactions(scale, n)?]);
-    let outcome = measure(&Lab::new(DRIVE, DEPTH)?, benchmark, Tuning { fixed_runs: 4, ..Tuning::of(12) })?;
+    let lab = Lab::new(DRIVE, DEPTH)?;
+    let outcome = measure(&lab, benchmark, Tuning { fixed_runs: 4, ..Tuning::of(12) })?;
     let mut rows = common(name, &outcome, "CFQ best, 18% over NOOP");
     let seconds = outcome.fixed_seconds();
     rows.push(Row::within(
@@ -134,6 +164,7 @@ pub(super) fn tpc_e(scale: f64) -> Result<Vec<Row>, Error> {
     ));
     rows.push(trained_row(name, &outcome, "0.975", 1.03));
     rows.push(steady_row(name, &outcome, 5));
+    rows.extend(beyond(name, &lab, benchmark, &outcome, 12)?);
     Ok(rows)
 }
 
@@ -240,7 +271,8 @@ pub(super) fn in_a_row(scale: f64) -> Result<Vec<Row>, Error> {
 fn in_a_row_at(scale: f64, depth: u32) -> Result<Vec<Row>, Error> {
     let name = &format!("one after the other, depth {depth}");
     let benchmark: &Benchmark = &move |_| sequence(scale);
-    let outcome = measure(&Lab::new(DRIVE, depth)?, benchmark, Tuning::of(12))?;
+    let lab = Lab::new(DRIVE, depth)?;
+    let outcome = measure(&lab, benchmark, Tuning::of(12))?;
     let mut rows = common(name, &outcome, "AS or CFQ best, but for TPC-H");
     for (phase, what) in PHASES.iter().enumerate() {
         let best = (0..4).min_by(|&a, &b| outcome.fixed[a][phase].total_cmp(&outcome.fixed[b][phase]));
@@ -251,5 +283,6 @@ fn in_a_row_at(scale: f64, depth: u32) -> Result<Vec<Row>, Error> {
     }
     rows.push(trained_row(name, &outcome, "better than every fixed one", 1.0));
     rows.push(steady_row(name, &outcome, 5));
+    rows.extend(beyond(name, &lab, benchmark, &outcome, 12)?);
     Ok(rows)
 }

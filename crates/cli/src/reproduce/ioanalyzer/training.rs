@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tuner::beyond::{Hysteresis, RegretBound, Restraints, SwitchCost};
 use tuner::{Analyser, Metric, Parameters, Random, SchedulerId};
 
 use super::phase::{FIXED, Lab, Phase, Ran, Tuner, fixed};
@@ -35,12 +36,40 @@ pub(super) struct Tuning {
     /// Runs that fixed schedulers are measured over: the first of those that the tuner gets; 1 where all are the same.
     pub(super) fixed_runs: u64,
     pub(super) seed: u64,
+    /// Which restraints beyond the paper are in force.
+    pub(super) restrain: Restrain,
+}
+
+/// The restraints of [`tuner::beyond`], each alone, or none: the paper's way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Restrain {
+    Nothing,
+    Regret,
+    Hysteresis,
+    SwitchCost,
+}
+
+impl Restrain {
+    fn build(self, metric: Metric) -> Restraints {
+        Restraints {
+            regret: (self == Self::Regret).then(|| RegretBound::new(FIXED.len(), metric.better())),
+            hysteresis: (self == Self::Hysteresis).then(Hysteresis::default),
+            switch_cost: (self == Self::SwitchCost).then(SwitchCost::new),
+        }
+    }
 }
 
 impl Tuning {
     /// The paper's, for so many runs.
     pub(super) fn of(runs: u64) -> Self {
-        Self { metric: Metric::Bandwidth, parameters: Parameters::default(), runs, fixed_runs: 1, seed: 1 }
+        Self {
+            metric: Metric::Bandwidth,
+            parameters: Parameters::default(),
+            runs,
+            fixed_runs: 1,
+            seed: 1,
+            restrain: Restrain::Nothing,
+        }
     }
 }
 
@@ -74,6 +103,7 @@ pub(super) fn trained(lab: &Lab, benchmark: &Benchmark, tuning: Tuning) -> Resul
     let failed = |problem: String| Error::Failed(problem);
     let random = Random::seeded(tuning.seed);
     let analyser = Analyser::new(lab.names(), tuning.metric, tuning.parameters, random).map_err(failed)?;
+    let analyser = analyser.with_restraints(tuning.restrain.build(tuning.metric));
     let mut tuner = Tuner::new(analyser, tuning.parameters.t);
     let mut tuned = Vec::new();
     for n in 0..tuning.runs {
