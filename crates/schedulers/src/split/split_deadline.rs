@@ -22,8 +22,8 @@
 //!
 //! At the block:
 //! 1. Synchronous writes with a cause that has a deadline: the earliest first.
-//! 2. While one of them is in the device: nothing else, for a drive that orders its own queue would serve what lies near
-//!    first, and never come back.
+//! 2. While one of them is in the device, or somebody has a deadline and any request has been in there for `overdue`: nothing
+//!    else, for a drive that orders its own queue would serve what lies near first, and what somebody waits for last.
 //! 3. Everything else as in `deadline`.
 //!
 //! # Where it differs from the source
@@ -68,6 +68,9 @@ tunables! {
         /// How long everything that background accounts have dirty or queued may take while somebody has a deadline; at
         /// least `bleed` pages are always allowed. Longer: better for them, later fsyncs. 0 for the source's behaviour.
         in_front: Span = Span::from_millis(50), Span::ZERO, Span::from_secs(60);
+        /// How long a request may be in the device, while somebody has a deadline, before nothing else is sent there.
+        /// Shorter: the drive orders less by itself. A revolution and a long seek are some 20 ms.
+        overdue: Span = Span::from_millis(25), Span::from_millis(1), Span::from_secs(60);
     }
 }
 
@@ -107,10 +110,12 @@ pub struct SplitDeadline {
     running: BTreeMap<(usize, CallId), Time>,
     background: Background,
     in_flight: u32,
-    /// Of those, writes with a deadline,
+    /// Of those, writes with a deadline.
     urgent_in_flight: u32,
-    /// and whether a request was one when it was sent.
+    /// Whether a request was one when it was sent.
     sent_urgent: PerRequest<bool>,
+    /// When each request in flight was sent, with its serial number; the longest first.
+    in_device: Vec<(Time, u64)>,
 }
 
 /// What accounts without a deadline have in front of those with one.
@@ -165,6 +170,7 @@ impl Default for SplitDeadline {
             in_flight: 0,
             urgent_in_flight: 0,
             sent_urgent: PerRequest::new(),
+            in_device: Vec::new(),
         }
     }
 }
@@ -199,10 +205,20 @@ impl SplitDeadline {
     /// Whether background accounts have too much in front of somebody with a deadline.
     fn is_crowded(&self) -> bool {
         let Tunables { in_front, bleed, .. } = self.tunables;
-        let guards = in_front > Span::ZERO && self.deadlines.iter().any(Option::is_some);
+        let guards = in_front > Span::ZERO && self.guards();
         guards
             && self.background.sectors() > bleed * Background::PAGE_SECTORS
             && self.background.takes() > in_front
+    }
+
+    fn guards(&self) -> bool {
+        self.deadlines.iter().any(Option::is_some)
+    }
+
+    /// Whether the device has kept something for too long, and somebody minds.
+    fn is_overdue(&self, now: Time) -> bool {
+        let longest = self.in_device.first();
+        longest.is_some_and(|&(sent, _)| now.since(sent) >= self.tunables.overdue) && self.guards()
     }
 
     fn must_wait(&self, file: File, fsync: bool) -> bool {
@@ -296,7 +312,7 @@ impl WorkConserving for SplitDeadline {
     fn candidate(&mut self, now: Time, view: &View<'_>) -> Option<Candidate> {
         match self.urgent.first() {
             Some(&(_, _, id)) => Some(Candidate { id, urgent: true, reason: Reason::Urgent }),
-            None if self.urgent_in_flight > 0 => None,
+            None if self.urgent_in_flight > 0 || self.is_overdue(now) => None,
             None => self.others.candidate(now, view),
         }
     }
@@ -308,6 +324,7 @@ impl WorkConserving for SplitDeadline {
         self.in_flight += 1;
         let urgent = self.forget(request);
         self.sent_urgent.set(request.id, urgent);
+        self.in_device.push((now, request.serial));
         if urgent {
             self.urgent_in_flight += 1;
         } else {
@@ -318,6 +335,7 @@ impl WorkConserving for SplitDeadline {
     fn completed(&mut self, now: Time, request: &Request, outcome: Outcome) {
         self.in_flight -= 1;
         self.urgent_in_flight -= u32::from(self.sent_urgent[request.id]);
+        self.in_device.retain(|&(_, serial)| serial != request.serial);
         self.background.served(now, request);
         if self.counts(request) {
             self.background.queued = self.background.queued.saturating_sub(u64::from(request.sectors.0));
