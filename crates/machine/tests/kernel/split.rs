@@ -51,8 +51,8 @@ fn writers_get_their_shares_under_afq_and_not_under_cfq() {
     assert!(afq < 0.3, "afq {afq:.2}");
 }
 
-/// One writes 4 KB and makes them durable, again and again; another writes as much as it can. The mean and the longest
-/// fsync, in ms.
+/// One writes 4 KB and makes them durable, again and again; another writes as much as it can. The 99th percentile and the
+/// longest fsync, in ms.
 fn fsyncs(scheduler: &str) -> (f64, f64) {
     let mut bench = Bench::on("wd5000aaks", &machine(), scheduler, &Image::new());
     let terms = Terms { fsync_deadline: Some(Span::from_millis(100)), ..Terms::default() };
@@ -74,13 +74,13 @@ fn fsyncs(scheduler: &str) -> (f64, f64) {
     let measured = until(&mut bench, 60);
     let log = measured.processes.iter().find(|process| process.name == "log").expect("it ran");
     let fsync = log.calls.get("fsync").expect("it synced");
-    (fsync.mean_ns as f64 / 1e6, fsync.max_ns as f64 / 1e6)
+    (fsync.p99_ns as f64 / 1e6, fsync.max_ns as f64 / 1e6)
 }
 
 #[test]
 fn an_fsync_keeps_its_deadline_beside_a_writer_under_split_deadline() {
     let (block, split) = (fsyncs("deadline-2.6.32"), fsyncs("split-deadline"));
-    // Published: within 100 ms, whatever is written beside it. Here the mean is; the longest is not yet.
-    assert!(split.0 < 100.0, "split-deadline {split:?} ms");
-    assert!(split.1 * 8.0 < block.0, "split-deadline {split:?} ms, deadline {block:?} ms");
+    // Published: within 100 ms, whatever is written beside it.
+    assert!(split.0 < 110.0 && split.1 < 200.0, "split-deadline {split:?} ms");
+    assert!(block.1 > 1000.0, "deadline {block:?} ms");
 }
