@@ -5,8 +5,11 @@
 //! closed loops in [`replay`]; [`fio`] reads job files.
 
 pub mod builtin;
+pub mod contents;
 pub mod fio;
+pub mod programs;
 pub mod replay;
+pub mod scenario;
 mod script;
 mod workload;
 

@@ -1,0 +1,188 @@
+//! The Flexible File System Benchmark's four profiles, as the cooperative paper runs them.
+//!
+//! "Each profile creates 100,000 files; each file ranges in size from 4 KB to 64KB. Four concurrent threads makes 80,000
+//! operations. All operations are random." The shares are the paper's; that a read takes the whole file, a write goes over
+//! all of it and an append adds up to 16 KB is ours, as are the directories, which the data set names.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use elevator::model::Random;
+use machine::kernel::{Open, Path};
+use serde::Deserialize;
+
+use super::os::Os;
+use super::units::{Bytes, Count, Name};
+use super::{read, write};
+
+/// Which profile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Profile {
+    /// Reads only.
+    Web,
+    /// 40% reads, 40% creates, 20% deletes.
+    Mail,
+    /// 80% reads, 20% writes.
+    File,
+    /// 40% creates, 40% appends, 20% deletes.
+    Meta,
+}
+
+/// The benchmark.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Ffsb {
+    /// The profile.
+    pub profile: Profile,
+    /// The directory that holds the set of files.
+    pub files: Name,
+    /// Threads that share the operations.
+    #[serde(default = "threads")]
+    pub threads: u32,
+    /// Operations, all threads together.
+    #[serde(default = "operations")]
+    pub operations: Count,
+    /// Least size of a new file.
+    #[serde(default = "least")]
+    pub least: Bytes,
+    /// Greatest size of a new file.
+    #[serde(default = "most")]
+    pub most: Bytes,
+    /// Of what is drawn.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+fn threads() -> u32 {
+    4
+}
+
+fn operations() -> Count {
+    Count(80_000)
+}
+
+fn least() -> Bytes {
+    Bytes(4 << 10)
+}
+
+fn most() -> Bytes {
+    Bytes(64 << 10)
+}
+
+#[derive(Clone, Copy)]
+enum Operation {
+    Read,
+    Write,
+    Create,
+    Append,
+    Delete,
+}
+
+impl Profile {
+    fn draw(self, random: &mut Random) -> Operation {
+        match (self, random.below(10)) {
+            (Self::Web, _) | (Self::Mail, 0..4) | (Self::File, 0..8) => Operation::Read,
+            (Self::File, _) => Operation::Write,
+            (Self::Mail, 4..8) | (Self::Meta, 0..4) => Operation::Create,
+            (Self::Meta, 4..8) => Operation::Append,
+            (Self::Mail | Self::Meta, _) => Operation::Delete,
+        }
+    }
+}
+
+/// The files that there are, which all threads draw from; one that is in use is drawn by nobody else.
+struct Set {
+    files: Vec<Path>,
+    directories: Vec<Path>,
+    made: u64,
+    random: Random,
+    left: u64,
+}
+
+impl Set {
+    fn take(&mut self) -> Option<Path> {
+        let count = self.files.len() as u64;
+        if count == 0 {
+            return None;
+        }
+        let index = self.random.below(count) as usize;
+        Some(self.files.swap_remove(index))
+    }
+
+    fn name(&mut self) -> Path {
+        self.made += 1;
+        let count = self.directories.len().max(1) as u64;
+        let index = self.random.below(count) as usize;
+        Path::from(format!("{}/new-{}", self.directories[index], self.made))
+    }
+}
+
+impl Ffsb {
+    /// Runs it: the threads are processes of their own, as threads of Linux are to its schedulers of the time.
+    pub async fn run(&self, os: &Os) {
+        let root = self.files.of(os);
+        let (directories, files) = os.session().contents_below(&root);
+        let directories = if directories.is_empty() { vec![root] } else { directories };
+        let random = Random::new(self.seed ^ 0x0ff5_b000);
+        let left = self.operations.at(os.scale());
+        let set = Rc::new(RefCell::new(Set { files, directories, made: 0, random, left }));
+        for thread in 0..self.threads {
+            let (own, set) = (self.clone(), Rc::clone(&set));
+            let name = format!("{}/thread-{}", os.name(), thread + 1);
+            os.fork(&name, |os| async move { own.thread(&os, &set).await }).await;
+        }
+        os.wait().await;
+    }
+
+    async fn thread(&self, os: &Os, set: &RefCell<Set>) {
+        loop {
+            let operation = {
+                let mut set = set.borrow_mut();
+                if set.left == 0 {
+                    return;
+                }
+                set.left -= 1;
+                self.profile.draw(&mut set.random)
+            };
+            self.operation(os, set, operation).await;
+        }
+    }
+
+    async fn operation(&self, os: &Os, set: &RefCell<Set>, operation: Operation) {
+        if let Operation::Create = operation {
+            let (name, bytes) = {
+                let mut set = set.borrow_mut();
+                (set.name(), self.least.0 + set.random.below((self.most.0 - self.least.0).max(1)))
+            };
+            write::small(os, &name, bytes).await;
+            return set.borrow_mut().files.push(name);
+        }
+        let Some(file) = set.borrow_mut().take() else { return };
+        match operation {
+            Operation::Read => read::whole(os, &file, elevator::Span::ZERO).await,
+            Operation::Delete => return os.unlink(&file).await,
+            Operation::Append => {
+                let bytes = 1 + set.borrow_mut().random.below(16 << 10);
+                append(os, &file, bytes).await;
+            }
+            Operation::Write | Operation::Create => over(os, &file).await,
+        }
+        set.borrow_mut().files.push(file);
+    }
+}
+
+/// Adds to a file's end.
+pub(super) async fn append(os: &Os, path: &Path, bytes: u64) {
+    let file = os.open(path, Open { append: true, ..Open::default() }).await;
+    os.write(file, bytes).await;
+    os.close(file).await;
+}
+
+/// Writes over all of a file.
+async fn over(os: &Os, path: &Path) {
+    let bytes = os.stat(path).await;
+    let file = os.open(path, Open::default()).await;
+    os.write(file, bytes).await;
+    os.close(file).await;
+}

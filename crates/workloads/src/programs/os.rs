@@ -1,0 +1,410 @@
+//! Programs as one writes them: a sequence of system calls, each of which returns before the next one is made.
+//!
+//! A program is an `async` function that is handed the operating system, [`Os`]. The only thing it can await is a step of
+//! the machine, so the whole executor is: poll once, and what it asked for is the program's next step.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use elevator::{Process, Span, Time};
+use machine::kernel::{Call, Descriptor, Errno, Open, Path, Returned};
+use machine::{Meeting, Next, Program, Who};
+
+use super::diary::Diary;
+use crate::contents::Contents;
+
+/// Meetings with lower names are a script's own.
+const FIRST_MEETING: u32 = 1 << 16;
+
+/// What all programs of one run share: the numbers that processes get, what they saw, and when it is over.
+pub struct Session {
+    scale: f64,
+    contents: Contents,
+    next_task: Cell<u32>,
+    next_meeting: Cell<u32>,
+    /// Programs whose end the run waits for.
+    awaited: Cell<u32>,
+    diary: RefCell<Diary>,
+}
+
+impl Session {
+    /// A session at this scale (1 is the full size) over a disk with these contents, whose first process is number 1.
+    #[must_use]
+    pub fn new(scale: f64, contents: Contents) -> Rc<Self> {
+        Rc::new(Self {
+            scale,
+            contents,
+            next_task: Cell::new(1),
+            next_meeting: Cell::new(FIRST_MEETING),
+            awaited: Cell::new(0),
+            diary: RefCell::default(),
+        })
+    }
+
+    /// The scale.
+    #[must_use]
+    pub const fn scale(&self) -> f64 {
+        self.scale
+    }
+
+    /// Directories and files that lay below a directory before the run.
+    #[must_use]
+    pub fn contents_below(&self, root: &str) -> (Vec<Path>, Vec<Path>) {
+        self.contents.below(root)
+    }
+
+    /// So many names for meetings that nobody else has; the first of them.
+    pub fn meetings(&self, count: u32) -> u32 {
+        let first = self.next_meeting.get();
+        self.next_meeting.set(first + count);
+        first
+    }
+
+    /// What programs have seen until now.
+    #[must_use]
+    pub fn diary(&self) -> Diary {
+        self.diary.borrow().clone()
+    }
+
+    /// A process of its own, with the next number.
+    pub fn process(&self) -> Process {
+        let task = self.next_task.get();
+        self.next_task.set(task + 1);
+        Process::single(task)
+    }
+
+    /// Whether everybody whose end the run waits for has ended.
+    fn is_over(&self) -> bool {
+        self.awaited.get() == 0
+    }
+}
+
+/// What a program wrote on its chair when it got up, and what it finds there when it comes back.
+struct Seat {
+    asks: Cell<Option<Next>>,
+    returned: RefCell<Option<Returned>>,
+    /// Whether the call that it makes may fail.
+    may_fail: Cell<bool>,
+    now: Cell<Time>,
+}
+
+/// The operating system, as one process sees it.
+#[derive(Clone)]
+pub struct Os {
+    seat: Rc<Seat>,
+    session: Rc<Session>,
+    who: Rc<Who>,
+    copy: u32,
+}
+
+/// A step: asks when it is first awaited, has its answer when it is awaited again.
+struct Step<'a> {
+    seat: &'a Seat,
+    next: Option<Next>,
+}
+
+impl Future for Step<'_> {
+    type Output = Option<Returned>;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.next.take() {
+            Some(next) => {
+                self.seat.asks.set(Some(next));
+                Poll::Pending
+            }
+            None => Poll::Ready(self.seat.returned.borrow_mut().take()),
+        }
+    }
+}
+
+impl Os {
+    fn step(&self, next: Next) -> Step<'_> {
+        Step { seat: &self.seat, next: Some(next) }
+    }
+
+    /// Makes a call that must not fail: the machine ends the run if it does.
+    async fn call(&self, call: Call) -> Returned {
+        self.step(Next::Call(call)).await.unwrap_or(Returned::Done)
+    }
+
+    async fn bytes(&self, call: Call) -> u64 {
+        match self.call(call).await {
+            Returned::Bytes(bytes) => bytes,
+            _ => 0,
+        }
+    }
+
+    /// Makes a call that may fail.
+    ///
+    /// # Errors
+    /// Whatever the kernel says.
+    pub async fn try_call(&self, call: Call) -> Result<Returned, Errno> {
+        self.seat.may_fail.set(true);
+        let returned = self.call(call).await;
+        self.seat.may_fail.set(false);
+        match returned {
+            Returned::Failed(errno) => Err(errno),
+            returned => Ok(returned),
+        }
+    }
+
+    /// The process's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.who.name
+    }
+
+    /// Which copy of a process this is, from 1; what `{n}` stands for in names.
+    #[must_use]
+    pub const fn copy(&self) -> u32 {
+        self.copy
+    }
+
+    /// The scale of the run: 1 is the full size.
+    #[must_use]
+    pub fn scale(&self) -> f64 {
+        self.session.scale()
+    }
+
+    /// What it shares with the others.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.seat.now.get()
+    }
+
+    /// `open(2)`.
+    pub async fn open(&self, path: &Path, how: Open) -> Descriptor {
+        match self.call(Call::Open(Path::clone(path), how)).await {
+            Returned::Opened(file) => file,
+            _ => Descriptor(0),
+        }
+    }
+
+    /// `close(2)`.
+    pub async fn close(&self, file: Descriptor) {
+        self.call(Call::Close(file)).await;
+    }
+
+    /// `read(2)`: how many bytes there were; 0 at the end.
+    pub async fn read(&self, file: Descriptor, bytes: u64) -> u64 {
+        self.timed_read(Call::Read(file, bytes)).await
+    }
+
+    /// `pread(2)`.
+    pub async fn read_at(&self, file: Descriptor, at: u64, bytes: u64) -> u64 {
+        self.timed_read(Call::ReadAt(file, at, bytes)).await
+    }
+
+    async fn timed_read(&self, call: Call) -> u64 {
+        let asked = self.now();
+        let bytes = self.bytes(call).await;
+        self.session.diary.borrow_mut().read(&self.who.name, asked, self.now(), bytes);
+        bytes
+    }
+
+    /// `write(2)`.
+    pub async fn write(&self, file: Descriptor, bytes: u64) {
+        self.timed_write(Call::Write(file, bytes)).await;
+    }
+
+    /// `pwrite(2)`.
+    pub async fn write_at(&self, file: Descriptor, at: u64, bytes: u64) {
+        self.timed_write(Call::WriteAt(file, at, bytes)).await;
+    }
+
+    async fn timed_write(&self, call: Call) {
+        let asked = self.now();
+        let bytes = self.bytes(call).await;
+        self.session.diary.borrow_mut().wrote(&self.who.name, asked, self.now(), bytes);
+    }
+
+    /// `fsync(2)`.
+    pub async fn fsync(&self, file: Descriptor) {
+        let asked = self.now();
+        self.call(Call::Fsync(file)).await;
+        self.session.diary.borrow_mut().synced(&self.who.name, asked, self.now());
+    }
+
+    /// `fdatasync(2)`.
+    pub async fn fdatasync(&self, file: Descriptor) {
+        let asked = self.now();
+        self.call(Call::Fdatasync(file)).await;
+        self.session.diary.borrow_mut().synced(&self.who.name, asked, self.now());
+    }
+
+    /// `sync(2)`.
+    pub async fn sync(&self) {
+        self.call(Call::Sync).await;
+    }
+
+    /// `mkdir(2)`.
+    pub async fn mkdir(&self, path: &Path) {
+        self.call(Call::Mkdir(Path::clone(path))).await;
+    }
+
+    /// `unlink(2)`.
+    pub async fn unlink(&self, path: &Path) {
+        self.call(Call::Unlink(Path::clone(path))).await;
+    }
+
+    /// `rename(2)`.
+    pub async fn rename(&self, from: &Path, to: &Path) {
+        self.call(Call::Rename(Path::clone(from), Path::clone(to))).await;
+    }
+
+    /// `ftruncate(2)`.
+    pub async fn truncate(&self, file: Descriptor, bytes: u64) {
+        self.call(Call::Truncate(file, bytes)).await;
+    }
+
+    /// `stat(2)`: the file's length.
+    pub async fn stat(&self, path: &Path) -> u64 {
+        self.bytes(Call::Stat(Path::clone(path))).await
+    }
+
+    /// All of a directory's names, in the order in which it holds them; directories end in `/`.
+    pub async fn readdir(&self, path: &Path) -> Vec<Path> {
+        match self.call(Call::Readdir(Path::clone(path))).await {
+            Returned::Entries(names) => names,
+            _ => Vec::new(),
+        }
+    }
+
+    /// Touches memory of the program's own.
+    pub async fn touch(&self, at: u64, bytes: u64, write: bool) {
+        self.call(Call::Touch(at, bytes, write)).await;
+    }
+
+    /// Computes, or sleeps.
+    pub async fn think(&self, span: Span) {
+        if span > Span::ZERO {
+            self.step(Next::Think(span)).await;
+        }
+    }
+
+    /// Waits for the others.
+    pub async fn meet(&self, meeting: Meeting) {
+        self.step(Next::Meet(meeting)).await;
+    }
+
+    /// Starts a process of its own beside this one, of this one's priority.
+    pub async fn fork<P, F>(&self, name: &str, body: P)
+    where
+        P: FnOnce(Self) -> F,
+        F: Future<Output = ()> + 'static,
+    {
+        let who =
+            Who { process: Some(self.session.process()), priority: self.who.priority, name: name.to_owned() };
+        let start = Start { part: Part::Child, copy: self.copy, after: Span::ZERO };
+        let program = program(&self.session, &who, start, body);
+        self.step(Next::Spawn(who, program)).await;
+    }
+
+    /// Waits until every process that it has started has ended.
+    pub async fn wait(&self) {
+        self.step(Next::AwaitChildren).await;
+    }
+}
+
+/// Whether the run waits for a program's end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// It is what is measured: the run ends when all of these have.
+    Measured,
+    /// It runs beside that, and is stopped when that is over.
+    Beside,
+    /// Its parent waits for it.
+    Child,
+}
+
+/// How a program starts.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// Whether the run waits for its end.
+    pub part: Part,
+    /// Which copy of its process it is, from 1.
+    pub copy: u32,
+    /// How long after the machine's start.
+    pub after: Span,
+}
+
+struct Running<F> {
+    seat: Rc<Seat>,
+    session: Rc<Session>,
+    name: String,
+    part: Part,
+    /// Until when it sleeps before it starts.
+    after: Option<Span>,
+    started: bool,
+    future: Pin<Box<F>>,
+}
+
+impl<F: Future<Output = ()>> Program for Running<F> {
+    fn next(&mut self, now: Time) -> Next {
+        if self.part == Part::Beside && self.session.is_over() {
+            return Next::Exit;
+        }
+        if let Some(after) = self.after.take() {
+            return Next::Think(after);
+        }
+        if !self.started {
+            self.started = true;
+            self.session.diary.borrow_mut().started(&self.name, now);
+        }
+        self.seat.now.set(now);
+        if self.future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            return self.seat.asks.take().unwrap_or(Next::Exit);
+        }
+        self.session.diary.borrow_mut().ended(&self.name, now);
+        if self.part == Part::Measured {
+            self.session.awaited.set(self.session.awaited.get() - 1);
+        }
+        Next::Exit
+    }
+
+    fn returned(&mut self, returned: Returned) -> bool {
+        *self.seat.returned.borrow_mut() = Some(returned);
+        self.seat.may_fail.get()
+    }
+}
+
+/// Makes a program of a function.
+pub fn program<P, F>(session: &Rc<Session>, who: &Who, start: Start, body: P) -> Box<dyn Program>
+where
+    P: FnOnce(Os) -> F,
+    F: Future<Output = ()> + 'static,
+{
+    if start.part == Part::Measured {
+        session.awaited.set(session.awaited.get() + 1);
+    }
+    let seat = Rc::new(Seat {
+        asks: Cell::new(None),
+        returned: RefCell::new(None),
+        may_fail: Cell::new(false),
+        now: Cell::new(Time::ZERO),
+    });
+    let os = Os {
+        seat: Rc::clone(&seat),
+        session: Rc::clone(session),
+        who: Rc::new(who.clone()),
+        copy: start.copy,
+    };
+    Box::new(Running {
+        seat,
+        session: Rc::clone(session),
+        name: who.name.clone(),
+        part: start.part,
+        after: (start.after > Span::ZERO).then_some(start.after),
+        started: false,
+        future: Box::pin(body(os)),
+    })
+}

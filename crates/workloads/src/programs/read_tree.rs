@@ -1,0 +1,94 @@
+//! Reading a source tree: `find | xargs cat`, `find -exec cat {} \;`, `grep -r`.
+//!
+//! The three differ in who asks. `xargs` hands a few thousand names to each `cat`, so that one process reads for seconds;
+//! `-exec` starts a process for every file, which is what defeats anticipation by process; `grep` is one process that
+//! also computes. `find` and `xargs` take turns, as the pipe between them holds one page of names.
+
+use elevator::Span;
+use machine::kernel::Path;
+use serde::Deserialize;
+
+use super::os::Os;
+use super::read;
+use super::units::{Delay, Name};
+use super::walk::{Entry, Walk};
+
+/// Who reads the files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    /// `find -type f | xargs cat`: a process for as many files as fit on a command line of 128 KB.
+    #[default]
+    Xargs,
+    /// `find -type f -exec cat {} \;`: a process for each file, started when the last one has ended.
+    Exec,
+    /// `grep -r`: one process.
+    Grep,
+}
+
+/// All files of a tree read.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ReadTree {
+    /// Its root.
+    pub tree: Name,
+    /// Who reads.
+    #[serde(default)]
+    pub by: By,
+    /// Time to start a process: fork, exec and the dynamic linker, from memory.
+    #[serde(default = "fork")]
+    pub fork: Delay,
+    /// Computing for each 32 KB read and each file.
+    #[serde(default)]
+    pub think: Delay,
+}
+
+/// About what fork, exec and the dynamic linker cost a Pentium 4.
+fn fork() -> Delay {
+    Delay(Span::from_millis(1))
+}
+
+/// Bytes of a command line that `xargs` fills (ARG_MAX of Linux before 2.6.23).
+const COMMAND_LINE: usize = 128 << 10;
+
+impl ReadTree {
+    /// Runs it.
+    pub async fn run(&self, os: &Os) {
+        let mut walk = Walk::new(&self.tree.of(os));
+        let (mut batch, mut length) = (Vec::new(), 0);
+        while let Some(entry) = walk.next(os).await {
+            let Entry::File(path) = entry else { continue };
+            match self.by {
+                By::Grep => {
+                    read::whole(os, &path, self.think.0).await;
+                    os.think(self.think.0).await;
+                }
+                By::Exec => self.cat(os, vec![path]).await,
+                By::Xargs => {
+                    length += path.len() + 1;
+                    batch.push(path);
+                    if length >= COMMAND_LINE {
+                        self.cat(os, std::mem::take(&mut batch)).await;
+                        length = 0;
+                    }
+                }
+            }
+        }
+        if !batch.is_empty() {
+            self.cat(os, batch).await;
+        }
+    }
+
+    /// Starts a process that reads these files, and waits for it.
+    async fn cat(&self, os: &Os, files: Vec<Path>) {
+        let think = self.think.0;
+        os.think(self.fork.0).await;
+        os.fork(&format!("{}/cat", os.name()), |os| async move {
+            for file in files {
+                read::whole(&os, &file, think).await;
+            }
+        })
+        .await;
+        os.wait().await;
+    }
+}

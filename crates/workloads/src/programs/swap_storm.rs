@@ -1,0 +1,65 @@
+//! A program that sorts more than fits into memory (`qsbench`): the kernel has to swap it out and in again.
+//!
+//! Quicksort goes over its array from both ends, then over halves of it, and so on: passes over ever smaller parts, each
+//! of which reads and writes what it passes.
+
+use serde::Deserialize;
+
+use super::os::Os;
+use super::units::{Bytes, Delay, Size};
+
+/// A sort in memory of its own.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SwapStorm {
+    /// Bytes sorted.
+    pub bytes: Size,
+    /// A part of this size is sorted without looking at the rest again.
+    #[serde(default = "least")]
+    pub least: Bytes,
+    /// Bytes touched at a time.
+    #[serde(default = "chunk")]
+    pub chunk: Bytes,
+    /// Computing for each of those.
+    #[serde(default)]
+    pub think: Delay,
+}
+
+fn least() -> Bytes {
+    Bytes(16 << 20)
+}
+
+fn chunk() -> Bytes {
+    Bytes(64 << 10)
+}
+
+impl SwapStorm {
+    /// Runs it.
+    pub async fn run(&self, os: &Os) {
+        let bytes = self.bytes.at(os.scale());
+        self.pass(os, 0, bytes).await;
+        let mut parts = vec![(0, bytes)];
+        while let Some((at, bytes)) = parts.pop() {
+            self.pass(os, at, bytes).await;
+            if bytes > self.least.0.max(1) {
+                parts.extend([(at + bytes / 2, bytes - bytes / 2), (at, bytes / 2)]);
+            }
+        }
+    }
+
+    /// Partitions a part: from both ends to the middle.
+    async fn pass(&self, os: &Os, at: u64, bytes: u64) {
+        let chunk = self.chunk.0.max(4096);
+        let (mut low, mut high) = (at, at + bytes);
+        while low < high {
+            os.touch(low, chunk.min(high - low), true).await;
+            low += chunk;
+            if low < high {
+                let step = chunk.min(high - low);
+                high -= step;
+                os.touch(high, step, true).await;
+            }
+            os.think(self.think.0).await;
+        }
+    }
+}

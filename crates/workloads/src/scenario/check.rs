@@ -1,0 +1,201 @@
+//! What can be known to go wrong before anything runs: names that nobody makes, barriers at which somebody waits for ever.
+
+use std::collections::BTreeMap;
+
+use super::page::{Page, Process};
+use super::step::Step;
+use crate::contents::Contents;
+use crate::programs::units::Name;
+
+/// A problem, and where in the text it is.
+pub(super) struct Problem {
+    pub(super) at: usize,
+    pub(super) field: String,
+    pub(super) text: String,
+}
+
+/// Everything that steps do with names.
+#[derive(Default)]
+struct Names {
+    needed: Vec<String>,
+    made: Vec<String>,
+    /// Directories below which anything may come to be.
+    made_below: Vec<String>,
+}
+
+impl Names {
+    fn of(step: &Step, copy: u32) -> Self {
+        let (mut needs, mut makes, mut makes_below): (Vec<&Name>, Vec<&Name>, Vec<&Name>) =
+            Default::default();
+        match step {
+            Step::Read(read) => needs.push(&read.file),
+            Step::Write(write) => makes.push(&write.file),
+            Step::Copy(copy) => {
+                needs.push(&copy.from);
+                makes.push(&copy.to);
+                makes_below.push(&copy.to);
+            }
+            Step::ReadTree(tree) => needs.push(&tree.tree),
+            Step::Ffsb(ffsb) => needs.push(&ffsb.files),
+            Step::Postmark(postmark) => needs.push(&postmark.directory),
+            Step::Database(database) => {
+                needs.push(&database.table);
+                makes.push(&database.log);
+            }
+            Step::ColdStart(start) => needs.push(&start.files),
+            Step::Fsync(name) | Step::Unlink(name) | Step::Stat(name) | Step::Readdir(name) => {
+                needs.push(name)
+            }
+            Step::Mkdir(name) => makes.push(name),
+            Step::Rename(from, to) => {
+                needs.push(from);
+                makes.push(to);
+            }
+            Step::Daemon(daemon) => {
+                let numbers = 1..=daemon.programs;
+                let file = |p: u32| daemon.files.numbered(copy).replace("{p}", &p.to_string());
+                return Self { needed: numbers.map(file).collect(), ..Self::default() };
+            }
+            Step::SwapStorm(_)
+            | Step::Sync(_)
+            | Step::Think(_)
+            | Step::Meet(_)
+            | Step::Repeat(_)
+            | Step::Forever(_)
+            | Step::Fork(_)
+            | Step::Wait(_) => {}
+        }
+        let numbered = |names: Vec<&Name>| names.into_iter().map(|name| name.numbered(copy)).collect();
+        Self { needed: numbered(needs), made: numbered(makes), made_below: numbered(makes_below) }
+    }
+}
+
+/// Calls `each` on a step and all that it holds.
+fn walk<'a>(step: &'a Step, each: &mut dyn FnMut(&'a Step)) {
+    each(step);
+    for inner in step.inner() {
+        walk(inner, each);
+    }
+}
+
+/// Every step of every copy of every process: where its line begins, whose it is.
+fn steps<'a>(page: &'a Page, each: &mut dyn FnMut(usize, &'a Process, u32, &'a Step)) {
+    for process in &page.process {
+        let process = process.get_ref();
+        for copy in 1..=process.copies {
+            for step in &process.steps {
+                walk(step.get_ref(), &mut |inner| each(step.span().start, process, copy, inner));
+            }
+        }
+    }
+}
+
+/// The first problem there is.
+pub(super) fn check(page: &Page, contents: &Contents) -> Result<(), Problem> {
+    processes(page)?;
+    names(page, contents)?;
+    meetings(page)
+}
+
+fn processes(page: &Page) -> Result<(), Problem> {
+    for spanned in &page.process {
+        let process = spanned.get_ref();
+        let problem = |text: String| Problem {
+            at: spanned.span().start,
+            field: format!("process '{}'", process.name),
+            text,
+        };
+        if process.copies > 1 && !process.name.contains("{n}") {
+            return Err(problem("has copies, so its name needs {n}, the number of each".to_owned()));
+        }
+        if process.priority.is_some_and(|priority| priority > 7) {
+            return Err(problem("priority is 0 (highest) to 7".to_owned()));
+        }
+        let mut forever = false;
+        for step in &process.steps {
+            walk(step.get_ref(), &mut |step| forever |= matches!(step, Step::Forever(_)));
+        }
+        if forever && !process.beside {
+            return Err(problem(
+                "does something forever, so the run would not end; say beside = true".to_owned(),
+            ));
+        }
+    }
+    if page.process.iter().all(|process| process.get_ref().beside) {
+        let at = page.process.first().map_or(0, |process| process.span().start);
+        let text = "every process runs beside the others, so nothing is measured and nothing would run";
+        return Err(Problem { at, field: "process".to_owned(), text: text.to_owned() });
+    }
+    Ok(())
+}
+
+fn names(page: &Page, contents: &Contents) -> Result<(), Problem> {
+    let mut all = Names::default();
+    steps(page, &mut |_, _, copy, step| {
+        let names = Names::of(step, copy);
+        all.made.extend(names.made);
+        all.made_below.extend(names.made_below);
+    });
+    let mut problem = None;
+    steps(page, &mut |at, process, copy, step| {
+        for name in Names::of(step, copy).needed {
+            let below =
+                |root: &String| name.strip_prefix(root.as_str()).is_some_and(|rest| rest.starts_with('/'));
+            let known = contents.has(&name) || all.made.contains(&name) || all.made_below.iter().any(below);
+            if !known && problem.is_none() {
+                let text =
+                    format!("'{name}' is not on the disk, and no process makes it; add it as [[on-disk]]");
+                problem = Some(Problem { at, field: format!("process '{}'", process.name), text });
+            }
+        }
+    });
+    problem.map_or(Ok(()), Err)
+}
+
+/// A barrier with other members than processes that come to it keeps somebody for ever.
+fn meetings(page: &Page) -> Result<(), Problem> {
+    struct Barrier<'a> {
+        at: usize,
+        process: &'a str,
+        members: u32,
+        visitors: Vec<(&'a str, u32)>,
+    }
+    let mut barriers: BTreeMap<u16, Barrier<'_>> = BTreeMap::new();
+    let mut problem = None;
+    steps(page, &mut |at, process, copy, step| {
+        let Some(meet) = step.barrier() else { return };
+        let barrier = barriers.entry(meet.at).or_insert_with(|| Barrier {
+            at,
+            process: &process.name,
+            members: meet.members,
+            visitors: Vec::new(),
+        });
+        if barrier.members != meet.members && problem.is_none() {
+            let text = format!(
+                "barrier {} has {} members here and {} elsewhere (process '{}')",
+                meet.at, meet.members, barrier.members, barrier.process
+            );
+            problem = Some(Problem { at, field: format!("process '{}'", process.name), text });
+        }
+        if !barrier.visitors.contains(&(&process.name, copy)) {
+            barrier.visitors.push((&process.name, copy));
+        }
+    });
+    if let Some(problem) = problem {
+        return Err(problem);
+    }
+    for (number, barrier) in barriers {
+        let visitors = barrier.visitors.len();
+        if barrier.members as usize > visitors {
+            return Err(Problem {
+                at: barrier.at,
+                field: format!("process '{}'", barrier.process),
+                text: format!(
+                    "barrier {number} has {} members but only {visitors} processes come to it: they would wait for ever",
+                    barrier.members
+                ),
+            });
+        }
+    }
+    Ok(())
+}

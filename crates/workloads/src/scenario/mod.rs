@@ -1,0 +1,167 @@
+//! Scripts: processes, what they do, and the disk that they find, as a page of TOML.
+//!
+//! The papers' experiments are such scripts as well ([`papers`]): whoever wants one a little different copies it.
+
+mod check;
+mod page;
+pub mod papers;
+mod step;
+
+use std::rc::Rc;
+
+use elevator::{Priority, Process as Identified};
+use machine::kernel::Description;
+use machine::{Machine, Who};
+
+pub use page::{Change, Figure, Identity, Page, Paper};
+pub use step::Step;
+
+use crate::contents::{Contents, Set};
+use crate::programs::os::{Part, Session, Start, program};
+use crate::programs::units::numbered;
+use page::OnDisk;
+
+/// A script that can be run.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// As it is written.
+    pub page: Page,
+    /// What lies on the disk.
+    pub contents: Contents,
+    /// The scale: 1 is as written.
+    pub scale: f64,
+}
+
+/// A script is not what it should be.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{file}:{line}: {field}: {problem}")]
+pub struct ScriptError {
+    /// The file.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The section or process.
+    pub field: String,
+    /// What is wrong, and what to do.
+    pub problem: String,
+}
+
+fn line_at(text: &str, at: usize) -> usize {
+    text.as_bytes().iter().take(at).filter(|&&byte| byte == b'\n').count() + 1
+}
+
+impl Scenario {
+    /// Reads a script. `file` stands in errors; `scale`, above 0 and at most 1, shrinks what lies on the disk, what is read
+    /// and written, numbers of operations, and memory with them.
+    ///
+    /// # Errors
+    /// With file, line and field.
+    pub fn parse(file: &str, text: &str, scale: f64) -> Result<Self, ScriptError> {
+        let error = |at, field: &str, problem: String| ScriptError {
+            file: file.to_owned(),
+            line: line_at(text, at),
+            field: field.to_owned(),
+            problem,
+        };
+        let page: Page = toml::from_str(text).map_err(|e| {
+            let at = e.span().map_or(0, |span| span.start);
+            error(at, "script", e.message().trim_end().replace('\n', "; "))
+        })?;
+        let mut contents = Contents::default();
+        for item in &page.on_disk {
+            lay_out(item.get_ref(), scale, &mut contents)
+                .map_err(|problem| error(item.span().start, "on-disk", problem.to_owned()))?;
+        }
+        check::check(&page, &contents).map_err(|found| error(found.at, &found.field, found.text))?;
+        Ok(Self { page, contents, scale })
+    }
+
+    /// The machine that the script runs on: `base` with the script's changes, its memory at the scale.
+    #[must_use]
+    pub fn machine(&self, base: &Description) -> Description {
+        let mut machine = base.clone();
+        let change = self.page.change;
+        if let Some(memory) = change.memory {
+            machine.memory.mib = (memory.0 >> 20) as u32;
+        }
+        if let Some(read_ahead) = change.read_ahead {
+            machine.read_ahead.max_kib = (read_ahead.0 >> 10) as u32;
+        }
+        if self.scale < 1.0 {
+            let scaled = |mib: u32| (f64::from(mib) * self.scale).ceil() as u32;
+            machine.memory.taken_mib = scaled(machine.memory.taken_mib);
+            machine.memory.mib = scaled(machine.memory.mib).max(machine.memory.taken_mib + LEAST_CACHE_MIB);
+        }
+        machine
+    }
+
+    /// Starts the processes on a machine; the session tells afterwards what they saw.
+    pub fn start(&self, machine: &mut Machine) -> Rc<Session> {
+        let session = Session::new(self.scale, self.contents.clone());
+        let mut guests: Vec<(&str, Identified)> = Vec::new();
+        for process in &self.page.process {
+            let process = process.get_ref();
+            for copy in 1..=process.copies {
+                let own = session.process();
+                let identity = process.guest.as_deref().map(|guest| {
+                    match guests.iter().find(|(name, _)| *name == guest) {
+                        Some((_, identity)) => *identity,
+                        None => {
+                            guests.push((guest, own));
+                            own
+                        }
+                    }
+                });
+                let mut priority = Priority::default();
+                priority.level = process.priority.unwrap_or(priority.level);
+                let who = Who {
+                    process: Some(identity.unwrap_or(own)),
+                    priority,
+                    name: numbered(&process.name, copy),
+                };
+                let part = if process.beside { Part::Beside } else { Part::Measured };
+                let start = Start { part, copy, after: process.after.0 };
+                let steps: Rc<[Step]> = process.steps.iter().map(|step| step.get_ref().clone()).collect();
+                let body = program(&session, &who, start, |os| async move {
+                    for step in &*steps {
+                        step.run(&os).await;
+                    }
+                });
+                machine.start(who, body);
+            }
+        }
+        session
+    }
+}
+
+/// A page cache that is left at the smallest scale.
+const LEAST_CACHE_MIB: u32 = 16;
+
+fn lay_out(item: &OnDisk, scale: f64, contents: &mut Contents) -> Result<(), &'static str> {
+    for copy in 1..=item.copies {
+        if let Some(at) = item.at {
+            contents.place(at.0 + u64::from(copy - 1) * item.apart.0);
+        }
+        let seed = item.seed + u64::from(copy);
+        match (&item.file, &item.directory, &item.tree, &item.files) {
+            (Some(name), None, None, None) => {
+                let bytes = item.bytes.ok_or("a file needs its length: bytes = \"100 MiB\"")?;
+                contents.file(&name.numbered(copy), bytes.at(scale));
+            }
+            (None, Some(name), None, None) => contents.directories(&name.numbered(copy)),
+            (None, None, Some(name), None) => {
+                let like = item.like.ok_or("a tree needs a model: like = \"linux-2.4.19\"")?;
+                let files = ((like.files() as f64 * scale.min(1.0)) as u64).max(1);
+                contents.tree(&name.numbered(copy), files, seed);
+            }
+            (None, None, None, Some(name)) => {
+                let count = item.count.ok_or("a set of files needs count")?.at(scale);
+                let (least, most) = (item.least.0, item.most.0.max(item.least.0));
+                let directories = item.directories.clamp(1, count);
+                contents.set(&name.numbered(copy), Set { count, least, most, directories, seed });
+            }
+            _ => return Err("exactly one of file, directory, tree and files"),
+        }
+    }
+    Ok(())
+}

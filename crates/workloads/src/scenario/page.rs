@@ -1,0 +1,179 @@
+//! A script as it is written: a page of TOML.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::step::Step;
+use crate::contents::Like;
+use crate::programs::units::{Bytes, Count, Delay, Name, Size};
+
+/// A script.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Page {
+    /// What it is about, in a line.
+    pub about: String,
+    /// The machine; see `dwell run --help` for those that are built in.
+    pub machine: Option<String>,
+    /// The drive.
+    pub drive: Option<String>,
+    /// What is different from the machine's description.
+    #[serde(default)]
+    pub change: Change,
+    /// What schedulers are told of the issuing processes.
+    #[serde(default)]
+    pub identity: Identity,
+    /// Stops the run after so much virtual time.
+    pub at_most: Option<Delay>,
+    /// What lies on the disk.
+    #[serde(default)]
+    pub on_disk: Vec<Spanned<OnDisk>>,
+    /// The processes.
+    pub process: Vec<Spanned<Process>>,
+    /// The experiment of a paper that this is.
+    pub paper: Option<Paper>,
+}
+
+/// What is different from the machine's description.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Change {
+    /// Memory.
+    pub memory: Option<Size>,
+    /// The largest read-ahead window.
+    pub read_ahead: Option<Bytes>,
+    /// The requests that the drive is given at once.
+    pub depth: Option<u32>,
+}
+
+/// What schedulers are told of the issuing processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Identity {
+    /// Who they are.
+    #[default]
+    Shown,
+    /// Nothing.
+    Hidden,
+    /// One and the same for everybody.
+    Same,
+}
+
+/// Something on the disk: exactly one of `file`, `directory`, `tree` and `files`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct OnDisk {
+    /// A file of `bytes`.
+    pub file: Option<Name>,
+    /// An empty directory.
+    pub directory: Option<Name>,
+    /// A source tree, `like` one.
+    pub tree: Option<Name>,
+    /// A set of `count` files of `least` to `most` bytes, in so many `directories`.
+    pub files: Option<Name>,
+    /// Length of a file.
+    pub bytes: Option<Size>,
+    /// Which tree.
+    pub like: Option<Like>,
+    /// Files of a set.
+    pub count: Option<Count>,
+    /// Least size in a set.
+    #[serde(default)]
+    pub least: Bytes,
+    /// Greatest size in a set.
+    #[serde(default)]
+    pub most: Bytes,
+    /// Directories of a set.
+    #[serde(default = "one_hundred")]
+    pub directories: u64,
+    /// How many of it; `{n}` in the name is the number of each.
+    #[serde(default = "one")]
+    pub copies: u32,
+    /// Where on the device it begins; wherever there is room if not given.
+    pub at: Option<Bytes>,
+    /// From one copy's beginning to the next one's.
+    #[serde(default)]
+    pub apart: Bytes,
+    /// Of the sizes that are drawn.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+const fn one_hundred() -> u64 {
+    100
+}
+
+/// A process, or several that are alike.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Process {
+    /// Its name; `{n}` in it is the number of the copy.
+    pub name: String,
+    /// How many of it.
+    #[serde(default = "one")]
+    pub copies: u32,
+    /// Runs beside what is measured, and is stopped when that has ended.
+    #[serde(default)]
+    pub beside: bool,
+    /// When it starts.
+    #[serde(default)]
+    pub after: Delay,
+    /// Its I/O priority, 0 to 7.
+    pub priority: Option<u8>,
+    /// The virtual machine in which it runs: to the block layer, all processes of one are the same process.
+    pub guest: Option<String>,
+    /// What it does.
+    pub steps: Vec<Spanned<Step>>,
+}
+
+/// Which experiment of a paper a script is, and how its published figures are to be compared.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Paper {
+    /// The paper, as `dwell reproduce` names it.
+    pub name: String,
+    /// The experiment, as the table of published values names it.
+    pub experiment: String,
+    /// The paper's word for a scheduler, and ours.
+    pub schedulers: BTreeMap<String, String>,
+    /// The paper's word for a figure, and what it is here.
+    pub figures: BTreeMap<String, Figure>,
+    /// The paper's own deviation between runs, in percent: smaller gaps say nothing of the order.
+    #[serde(default = "five")]
+    pub deviation: f64,
+    /// What was chosen where the paper is silent.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+const fn five() -> f64 {
+    5.0
+}
+
+/// A figure of a run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub enum Figure {
+    /// Seconds from the first start to the last end of the processes whose names begin so.
+    Time(String),
+    /// Seconds to the first end of those processes.
+    First(String),
+    /// 10^6 bytes a second that the device moved while they ran.
+    DiskRate(String),
+    /// 10^6 bytes a second that calls of those processes moved.
+    Rate(String),
+    /// Time of the second scheduler's processes over that of this one's: (processes, the paper's word for the other).
+    TimeOver(String, String),
+    /// The same in percent gained.
+    GainOver(String, String),
+    /// The longest, in seconds, that a call of those processes that reads took.
+    WorstRead(String),
+    /// The longest that a request of the device waited and was served, in seconds.
+    LongestRequest,
+}

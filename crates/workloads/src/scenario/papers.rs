@@ -1,0 +1,67 @@
+//! The papers' experiments, as scripts.
+
+macro_rules! scripts {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../experiments/", $name, ".toml")))),*]
+    };
+}
+
+/// (paper and experiment, text) of each, in the order of the papers.
+pub const SCRIPTS: &[(&str, &str)] = scripts![
+    "benchmarks-2003/parallel-streaming-reads",
+    "benchmarks-2003/parallel-streaming-reads-8k-readahead",
+    "benchmarks-2003/streaming-write-vs-interactive",
+    "benchmarks-2003/streaming-read-vs-interactive",
+    "benchmarks-2003/copy-many-small-files",
+    "benchmarks-2003/concurrent-small-file-reads",
+    "benchmarks-2003/streaming-write-vs-streaming-read",
+    "benchmarks-2003/streaming-write-vs-small-file-reads",
+    "benchmarks-2003/streaming-read-vs-write-fsync",
+    "benchmarks-2003/streaming-read-vs-small-file-reads",
+    "benchmarks-2003/copy-large-file",
+    "benchmarks-2003/small-file-reads-alone",
+    "benchmarks-2003/copy-vs-read",
+    "benchmarks-2003/worst-read",
+    "benchmarks-2003/regression-database",
+    "benchmarks-2003/regression-swap-storm",
+    "benchmarks-2003/regression-write-bandwidth",
+    "cooperative/stream-write+stream-read",
+    "cooperative/stream-read+chunk-read",
+    "cooperative/chunk-read-1",
+    "cooperative/chunk-read-2",
+    "cooperative/ffsb-web",
+    "cooperative/ffsb-mail",
+    "cooperative/ffsb-file",
+    "cooperative/ffsb-meta",
+    "stream/par-read-blind",
+    "stream/grep-2",
+    "stream/postmark-4",
+    "stream/tpch-3",
+    "stream/informed",
+    "stream/think-time-50us",
+    "stream/think-time-100us",
+    "stream/think-time-200us",
+    "stream/multi-threads",
+    "stream/mpi-io-test",
+    "stream/xen-ftp-1",
+    "stream/xen-ftp-2",
+    "stream/xen-tpch-1",
+    "stream/xen-tpch-2",
+    "stream/time-slice",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::SCRIPTS;
+    use crate::scenario::Scenario;
+
+    #[test]
+    fn every_script_can_be_read_and_says_which_experiment_it_is() {
+        for (name, text) in SCRIPTS {
+            let scenario = Scenario::parse(name, text, 0.01).unwrap_or_else(|e| panic!("{e}"));
+            let paper = scenario.page.paper.as_ref().unwrap_or_else(|| panic!("{name} has no [paper]"));
+            assert_eq!(*name, format!("{}/{}", paper.name, paper.experiment));
+            assert!(!paper.schedulers.is_empty() && !paper.figures.is_empty(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What a process of a script can do, a step a line.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use machine::kernel::Open;
+use serde::Deserialize;
+
+use crate::programs::cold_start::ColdStart;
+use crate::programs::copy::Copy;
+use crate::programs::daemon::Daemon;
+use crate::programs::database::Database;
+use crate::programs::ffsb::Ffsb;
+use crate::programs::os::Os;
+use crate::programs::postmark::PostMark;
+use crate::programs::read::Read;
+use crate::programs::read_tree::ReadTree;
+use crate::programs::swap_storm::SwapStorm;
+use crate::programs::units::{Delay, Meet, Name};
+use crate::programs::write::Write;
+
+/// A step.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    /// Reads a file.
+    Read(Read),
+    /// Writes a file.
+    Write(Write),
+    /// Copies a file or a tree.
+    Copy(Copy),
+    /// Reads all files of a tree.
+    ReadTree(ReadTree),
+    /// A profile of FFSB.
+    Ffsb(Ffsb),
+    /// PostMark.
+    Postmark(PostMark),
+    /// Transactions against a table and a log.
+    Database(Database),
+    /// A program that is started cold.
+    ColdStart(ColdStart),
+    /// A sort in more memory than there is.
+    SwapStorm(SwapStorm),
+    /// Readers behind a daemon with a pool of threads.
+    Daemon(Daemon),
+    /// Waits until a file is durable.
+    Fsync(Name),
+    /// Waits until everything is durable.
+    Sync(Empty),
+    /// Makes a directory.
+    Mkdir(Name),
+    /// Removes a file.
+    Unlink(Name),
+    /// Gives a file another name: `[from, to]`.
+    Rename(Name, Name),
+    /// Looks a file up.
+    Stat(Name),
+    /// Reads a directory.
+    Readdir(Name),
+    /// Computes, or sleeps.
+    Think(Delay),
+    /// Waits for the others at a barrier.
+    Meet(Meet),
+    /// Steps, so many times.
+    Repeat(Repeat),
+    /// Steps, until what is measured has ended; only for processes that run beside it.
+    Forever(Vec<Step>),
+    /// A process of its own for these steps, which runs beside this one.
+    Fork(Vec<Step>),
+    /// Waits until every process that it has forked has ended.
+    Wait(Empty),
+}
+
+/// No parameters: `{}`.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Empty {}
+
+/// Steps, several times.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Repeat {
+    /// How often.
+    pub times: u64,
+    /// What.
+    pub steps: Vec<Step>,
+}
+
+/// A step on its way; steps hold steps, so it has to be put aside.
+type Running<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+impl Step {
+    /// Takes it.
+    pub fn run<'a>(&'a self, os: &'a Os) -> Running<'a> {
+        Box::pin(async move {
+            match self {
+                Self::Read(read) => read.run(os).await,
+                Self::Write(write) => write.run(os).await,
+                Self::Copy(copy) => copy.run(os).await,
+                Self::ReadTree(tree) => tree.run(os).await,
+                Self::Ffsb(ffsb) => ffsb.run(os).await,
+                Self::Postmark(postmark) => postmark.run(os).await,
+                Self::Database(database) => database.run(os).await,
+                Self::ColdStart(start) => start.run(os).await,
+                Self::SwapStorm(storm) => storm.run(os).await,
+                Self::Daemon(daemon) => daemon.run(os).await,
+                Self::Fsync(name) => {
+                    let file = os.open(&name.of(os), Open::default()).await;
+                    os.fsync(file).await;
+                    os.close(file).await;
+                }
+                Self::Sync(_) => os.sync().await,
+                Self::Mkdir(name) => os.mkdir(&name.of(os)).await,
+                Self::Unlink(name) => os.unlink(&name.of(os)).await,
+                Self::Rename(from, to) => os.rename(&from.of(os), &to.of(os)).await,
+                Self::Stat(name) => _ = os.stat(&name.of(os)).await,
+                Self::Readdir(name) => _ = os.readdir(&name.of(os)).await,
+                Self::Think(delay) => os.think(delay.0).await,
+                Self::Meet(meet) => os.meet(meet.meeting()).await,
+                Self::Repeat(repeat) => {
+                    for _ in 0..repeat.times {
+                        all(&repeat.steps, os).await;
+                    }
+                }
+                Self::Forever(steps) => loop {
+                    all(steps, os).await;
+                },
+                Self::Fork(steps) => {
+                    let steps = steps.clone();
+                    os.fork(&format!("{}/child", os.name()), |os| async move { all(&steps, &os).await })
+                        .await;
+                }
+                Self::Wait(_) => os.wait().await,
+            }
+        })
+    }
+
+    /// The barrier to which it comes, if any.
+    #[must_use]
+    pub const fn barrier(&self) -> Option<Meet> {
+        match self {
+            Self::Meet(meet) => Some(*meet),
+            Self::Read(read) => read.meet,
+            _ => None,
+        }
+    }
+
+    /// The steps that it holds.
+    #[must_use]
+    pub fn inner(&self) -> &[Self] {
+        match self {
+            Self::Repeat(repeat) => &repeat.steps,
+            Self::Forever(steps) | Self::Fork(steps) => steps,
+            _ => &[],
+        }
+    }
+}
+
+/// Takes steps one after the other.
+async fn all(steps: &[Step], os: &Os) {
+    for step in steps {
+        step.run(os).await;
+    }
+}
