@@ -24,6 +24,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run one workload under many schedulers, on a modelled drive, and say what each made of it
     Compare(CompareArguments),
+    /// Run a script of processes and system calls, or a fio job file, on a modelled machine
+    Run(RunArguments),
     /// List, show and validate modelled drives
     Drives(DrivesArguments),
     /// List schedulers, or show one with its tunables
@@ -199,6 +201,42 @@ pub(crate) enum WayName {
     Tracefs,
 }
 
+/// What to run, on what, and how to say it.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell run scripts/mail-and-backup.toml
+  dwell run script.toml --machine pc-2003 --drive ide-2003 --scheduler deadline-2.6.9 --report out.html
+  dwell run buffered.fio --scheduler noop --scheduler bfq
+  dwell run cooperative/chunk-read-2                 a paper's experiment; 'dwell run --show NAME' prints it")]
+pub(crate) struct RunArguments {
+    /// A script (*.toml), a fio job file (*.fio), or an experiment of a paper
+    pub(crate) script: String,
+    /// The machine: built in (pc-2003, pc-2004, pc-2010) or a file. Default: the script's, or pc-2010
+    #[arg(long)]
+    pub(crate) machine: Option<String>,
+    /// The drive: built in, or a file; see 'dwell drives'. Default: the script's, or wd5000aaks
+    #[arg(long)]
+    pub(crate) drive: Option<String>,
+    /// A scheduler, with tunables in braces; may be given several times. Default: an experiment's own, or all of them
+    #[arg(long = "scheduler", short = 's', value_name = "NAME")]
+    pub(crate) schedulers: Vec<String>,
+    /// Size of data, operations and memory; 1 is as written
+    #[arg(long, default_value_t = 1.0, value_parser = scale)]
+    pub(crate) scale: f64,
+    /// Print the script instead of running it
+    #[arg(long)]
+    pub(crate) show: bool,
+    /// Write a report: one HTML file that opens offline
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// No progress, no notes
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
 /// Modelled drives.
 #[derive(Args, Debug)]
 pub(crate) struct DrivesArguments {
@@ -239,25 +277,62 @@ pub(crate) struct SchedulersArguments {
 
 /// Which experiments, and how large.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell reproduce all --report papers.html           every experiment, at the papers' size
+  dwell reproduce benchmarks-2003 --scale 0.1        a tenth of data, operations and memory
+  dwell reproduce cooperative --only chunk-read      experiments whose names contain this
+  dwell reproduce stream --single-disk               the stream paper at the level of requests")]
 pub(crate) struct ReproduceArguments {
     /// The paper
     #[arg(value_enum)]
     pub(crate) paper: Paper,
-    /// Of the stream paper, only what needs one disk
+    /// Of the stream paper, only what needs one disk and no page cache: the level of requests
     #[arg(long)]
     pub(crate) single_disk: bool,
-    /// Of the stream paper, only the disk arrays
+    /// Of the stream paper, only the disk arrays, at the level of requests
     #[arg(long, conflicts_with = "single_disk")]
     pub(crate) arrays: bool,
-    /// Size of the experiments; 1 is the paper's. Default: 0.0625 for stream, 0.5 for ioanalyzer
-    #[arg(long, value_parser = scale)]
-    pub(crate) scale: Option<f64>,
-    /// Only experiments whose name contains this
-    #[arg(long, value_name = "NAME")]
+    /// Only experiments whose names contain this
+    #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
+    /// Size of the experiments; 1 is the papers'. Default: 1; 0.0625 with --single-disk and --arrays, 0.5 for ioanalyzer
+    #[arg(long, value_parser = scale)]
+    scale: Option<f64>,
+    /// Keep each run's result here, and go on from what is there. '' keeps nothing
+    #[arg(long, value_name = "DIRECTORY", default_value = "dwell-results", value_parser = results)]
+    pub(crate) results: Results,
+    /// Threads; results are the same for any number
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Write a report: one HTML file that opens offline
+    #[arg(long, value_name = "FILE", conflicts_with = "single_disk")]
+    pub(crate) report: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A directory for results, or none.
+pub(crate) type Results = Option<PathBuf>;
+
+fn results(text: &str) -> Result<Results, std::convert::Infallible> {
+    Ok((!text.is_empty()).then(|| PathBuf::from(text)))
+}
+
+impl ReproduceArguments {
+    /// The scale.
+    pub(crate) fn scale(&self) -> f64 {
+        self.scale.unwrap_or(match self.paper {
+            Paper::Ioanalyzer => 0.5,
+            _ if self.single_disk || self.arrays => 0.0625,
+            _ => 1.0,
+        })
+    }
+
+    /// Threads to run on.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
+    }
 }
 
 fn scale(text: &str) -> Result<f64, String> {
@@ -268,10 +343,17 @@ fn scale(text: &str) -> Result<f64, String> {
 /// Papers whose experiments can be run again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Paper {
-    /// Stream scheduling (FAST 2011), and the chunk reads of cooperative anticipation (OLS 2005)
+    /// Cooperative anticipatory scheduling (OLS 2005)
+    Cooperative,
+    /// Stream scheduling (FAST 2011)
     Stream,
     /// Automatic I/O scheduler selection (MASCOTS 2012): the tuner
     Ioanalyzer,
+    /// The benchmarks of the anticipatory scheduler (February 2003)
+    #[value(name = "benchmarks-2003")]
+    Benchmarks2003,
+    /// All of them
+    All,
 }
 
 /// What to serve, under what, and how it is reached.

@@ -17,6 +17,8 @@ mod live;
 mod profile;
 mod record;
 mod reproduce;
+mod run;
+mod scene;
 mod schedulers_command;
 mod serve;
 mod top;
@@ -62,6 +64,7 @@ pub fn main_with(own: &'static [Listing]) -> ExitCode {
 fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<(), Error> {
     match &arguments.command {
         Command::Compare(compare) => compare::run(compare, catalogue),
+        Command::Run(arguments) => run::run(arguments, catalogue),
         Command::Drives(drives) => drives::run(drives),
         Command::Schedulers(schedulers) => schedulers_command::run(schedulers, catalogue),
         Command::Record(record) => record::run(record),

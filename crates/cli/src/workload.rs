@@ -42,7 +42,7 @@ pub(crate) fn open(text: &str, reading: &Reading, open: bool, capacity: Sector) 
 fn job_file(path: &str) -> Result<Opened, Error> {
     let text = std::fs::read_to_string(path).map_err(|e| Error::file(path, &e))?;
     let jobs = JobFile::parse(path, &text).map_err(|e| Error::Input(e.to_string()))?;
-    let said = jobs.notes.clone();
+    let said = jobs.notes.iter().cloned().chain(jobs.buffered()).collect();
     let names = names_of(&jobs);
     Ok(Opened { workload: Box::new(jobs), said, names })
 }

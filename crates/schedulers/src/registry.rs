@@ -10,8 +10,8 @@ use elevator::service_time::ServiceCurve;
 use elevator::{Scheduler, Tunable, WorkConserving};
 
 use crate::{
-    anticipatory, array, bfq, c_scan, cfq_2_6_9, cfq_2_6_32, cfq_2003, cooperative, deadline, kyber, look,
-    mq_deadline, noop, split, sptf, sstf, stream,
+    anticipatory, array, bfq, c_scan, cfq_2_6_9, cfq_2_6_32, cfq_2003, cooperative, deadline, elevator_2_4,
+    kyber, look, mq_deadline, noop, split, sptf, sstf, stream,
 };
 
 /// What a policy is told of where it will run, when it is made.
@@ -147,6 +147,7 @@ const FILES: &[&[Listing]] = &[
     mq_deadline::LISTINGS,
     look::LISTINGS,
     c_scan::LISTINGS,
+    elevator_2_4::LISTINGS,
     sstf::LISTINGS,
     sptf::LISTINGS,
     anticipatory::LISTINGS,

@@ -36,7 +36,7 @@ pub(crate) fn cells(run: &Run, best: f64) -> Vec<String> {
     cells.extend([
         bytes(measured.head_travel_sectors.saturating_mul(512)),
         time(measured.waits.total_ns),
-        format!("{:.2}", run.fairness),
+        run.fairness.map_or_else(String::new, |fairness| format!("{fairness:.2}")),
         share(rate, best),
         run.of_limit().map_or_else(String::new, percent),
     ]);

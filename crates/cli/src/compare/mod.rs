@@ -2,6 +2,7 @@
 
 mod columns;
 mod explain;
+mod machine;
 mod report;
 mod run;
 mod table;
@@ -19,7 +20,10 @@ use schedulers::registry::Catalogue;
 use serde_json::json;
 
 pub(crate) use explain::Format;
+pub(crate) use machine::processes as machine_processes;
+pub(crate) use report::{STYLE, escape, html, row as table_row};
 pub(crate) use run::{Plan, Run, run as run_plan};
+pub(crate) use table::table;
 
 use crate::arguments::{self, CompareArguments, Reading};
 use crate::device::Device;
@@ -27,7 +31,7 @@ use crate::error::Error;
 use crate::{interrupt, workload};
 
 /// Requests that a picture holds.
-const PICTURE: usize = 20_000;
+pub(crate) const PICTURE: usize = 20_000;
 
 /// A comparison, beside its runs.
 pub(crate) struct Comparison {
@@ -89,7 +93,8 @@ fn device(arguments: &CompareArguments) -> Result<Device, Error> {
     }
 }
 
-fn specs(catalogue: Catalogue, names: &[String], on_array: bool) -> Result<Vec<Spec>, Error> {
+/// The schedulers of these names; all that fit if there are none.
+pub(crate) fn specs(catalogue: Catalogue, names: &[String], on_array: bool) -> Result<Vec<Spec>, Error> {
     if names.is_empty() {
         let fits =
             catalogue.all().filter(|listing| !listing.is_split() && (on_array || !listing.needs_array()));
@@ -119,7 +124,8 @@ fn options(arguments: &CompareArguments, device: &Device) -> Options {
     Options { depth, identity, limits, ..Options::default() }
 }
 
-fn describe(options: &Options) -> String {
+/// A queue, in a line.
+pub(crate) fn describe(options: &Options) -> String {
     let identity = match options.identity {
         Identity::Shown => "processes shown",
         Identity::Hidden => "processes hidden",
@@ -179,7 +185,7 @@ fn print(arguments: &CompareArguments, comparison: &Comparison, runs: &[Run]) ->
         });
         writeln!(out, "{object}")?;
     } else {
-        writeln!(out, "{}", table::table(&ranked))?;
+        writeln!(out, "{}", table(&ranked))?;
         if arguments.processes {
             for run in &ranked {
                 writeln!(out, "\n{}", table::processes(run, 32))?;
@@ -197,8 +203,7 @@ fn print(arguments: &CompareArguments, comparison: &Comparison, runs: &[Run]) ->
         }
     }
     if let Some(path) = &arguments.report {
-        std::fs::write(path, report::html(comparison, &ranked))
-            .map_err(|e| Error::file(path.display(), &e))?;
+        std::fs::write(path, html(comparison, &ranked)).map_err(|e| Error::file(path.display(), &e))?;
         if !arguments.quiet {
             eprintln!("report: {}", path.display());
         }

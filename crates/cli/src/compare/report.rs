@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use machine::Timeline;
+use ::machine::Timeline;
 use plotly::common::{Line, Marker, Mode, Title};
 use plotly::layout::{Axis, AxisType, Layout, Shape, ShapeLayer, ShapeType};
 use plotly::{Plot, Scatter};
 
 use super::Comparison;
 use super::columns;
+use super::machine;
 use super::run::Run;
 use crate::format::{bytes, time};
 
@@ -50,6 +51,9 @@ pub(crate) fn html(comparison: &Comparison, runs: &[&Run]) -> String {
         page.push_str(
             &picture(&run.timeline, &comparison.names).to_inline_html(Some(&format!("head-{index}"))),
         );
+        if let Some(outcome) = &run.outcome {
+            page.push_str(&machine::sections(index, outcome));
+        }
         page.push_str("</section>");
     }
     let _ = write!(
@@ -63,7 +67,8 @@ pub(crate) fn html(comparison: &Comparison, runs: &[&Run]) -> String {
 const PICTURE: &str = "<h2>Where the head was</h2><p>Each mark is a request when the device was done with it, at its place \
     on the disk, in its process's colour; grey bands are deliberate waits of an idle device. Drag to zoom, double-click to zoom out.</p>";
 
-const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:76rem;padding:0 1rem;color:#1c1c1c;background:#fff}\
+/// How a report looks.
+pub(crate) const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:76rem;padding:0 1rem;color:#1c1c1c;background:#fff}\
     h1{font-size:1.35rem}h2{font-size:1.1rem;margin-top:2.2rem}table{border-collapse:collapse;font-variant-numeric:tabular-nums;width:100%;font-size:.85rem}\
     th,td{padding:.22rem .5rem;text-align:right;border-bottom:1px solid #8884}th:first-child,td:first-child{text-align:left}\
     tr.limit{font-style:italic}tr.best td{font-weight:600}.note,footer{color:#666}.scroll{overflow-x:auto}\
@@ -74,7 +79,8 @@ const SCRIPT: &str = "const pick=document.getElementById('pick');function show()
     s.hidden=i!=pick.value;if(!s.hidden){const d=s.querySelector('.js-plotly-plot');if(d)Plotly.Plots.resize(d)}})}\
     if(pick){pick.addEventListener('change',show);window.addEventListener('load',show)}";
 
-fn escape(text: &str) -> String {
+/// Text that is no markup.
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
@@ -92,7 +98,8 @@ fn results(runs: &[&Run]) -> String {
     html
 }
 
-fn row(class: &str, cell: &str, cells: &[String]) -> String {
+/// A row of a table.
+pub(crate) fn row(class: &str, cell: &str, cells: &[String]) -> String {
     let cells: String = cells.iter().map(|text| format!("<{cell}>{}</{cell}>", escape(text))).collect();
     format!("<tr{class}>{cells}</tr>")
 }

@@ -18,6 +18,7 @@ use workloads::Workload;
 use super::explain::{Explainer, Format};
 use crate::device::Device;
 use crate::interrupt;
+use crate::scene::Outcome;
 
 /// What is to be compared.
 pub(crate) struct Plan<'a> {
@@ -39,12 +40,15 @@ pub(crate) struct Run {
     pub(crate) scheduler: String,
     #[serde(flatten)]
     pub(crate) measured: Measured,
-    /// Jain's index over how fast each process got on.
-    pub(crate) fairness: f64,
+    /// Jain's index over how fast each process got on; on a machine with a kernel nobody knows how fast it could.
+    pub(crate) fairness: Option<f64>,
     /// It was cut, so that rates stand but totals do not.
     pub(crate) cut: bool,
     /// Why it could not go on.
     pub(crate) failure: Option<String>,
+    /// What the machine saw above the device, where there is a kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) outcome: Option<Outcome>,
     #[serde(skip)]
     pub(crate) limit: Option<Limit>,
     #[serde(skip)]
@@ -120,9 +124,10 @@ fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {
     let alone = limit.as_ref().map(|limit| limit.processes_ns.as_slice()).unwrap_or_default();
     Ok(Run {
         scheduler: spec.to_string(),
-        fairness: fairness(&measured, alone),
+        fairness: Some(fairness(&measured, alone)),
         measured,
         cut,
+        outcome: None,
         failure: ended.err().map(|failure| failure.to_string()),
         limit,
         distributions,

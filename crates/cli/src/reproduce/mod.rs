@@ -2,6 +2,7 @@
 
 mod arrays;
 mod ioanalyzer;
+mod papers;
 mod stream;
 
 use std::io::{IsTerminal, Write};
@@ -150,26 +151,28 @@ pub(crate) struct Experiment {
 }
 
 pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Error> {
-    let (disk, arrays): (&[_], &[_]) = match arguments.paper {
-        Paper::Stream => (stream::EXPERIMENTS, arrays::EXPERIMENTS),
-        Paper::Ioanalyzer => (ioanalyzer::EXPERIMENTS, &[]),
+    let all = match arguments.paper {
+        Paper::Ioanalyzer => ioanalyzer::EXPERIMENTS,
+        Paper::Stream if arguments.single_disk => stream::EXPERIMENTS,
+        Paper::Stream if arguments.arrays => arrays::EXPERIMENTS,
+        _ if arguments.single_disk || arguments.arrays => {
+            return Err(Error::Usage(
+                "--single-disk and --arrays are the stream paper's: dwell reproduce stream --arrays"
+                    .to_owned(),
+            ));
+        }
+        _ => return papers::run(arguments),
     };
-    let disk = disk.iter().filter(|_| !arguments.arrays);
-    let all: Vec<&Experiment> = disk.chain(arrays.iter().filter(|_| !arguments.single_disk)).collect();
     let wanted = |name: &str| arguments.only.as_deref().is_none_or(|only| name.contains(only));
     let names: Vec<&str> = all.iter().map(|experiment| experiment.name).collect();
-    let experiments: Vec<&Experiment> =
-        all.into_iter().filter(|experiment| wanted(experiment.name)).collect();
+    let experiments: Vec<&Experiment> = all.iter().filter(|experiment| wanted(experiment.name)).collect();
     if experiments.is_empty() {
         return Err(Error::Usage(format!(
             "--only: no experiment has that in its name; there are {}",
             names.join(", ")
         )));
     }
-    let scale = arguments.scale.unwrap_or(match arguments.paper {
-        Paper::Stream => 0.0625,
-        Paper::Ioanalyzer => 0.5,
-    });
+    let scale = arguments.scale();
     let shown = std::io::stderr().is_terminal();
     let bar = if shown { ProgressBar::new(experiments.len() as u64) } else { ProgressBar::hidden() };
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} (about {eta} left)") {

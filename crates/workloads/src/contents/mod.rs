@@ -10,9 +10,9 @@ pub use tree::Like;
 /// One thing on the disk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Item {
-    Place(u64),
-    Directory(Path),
-    File(Path, u64),
+    Place(Option<u64>),
+    Directory(Box<str>),
+    File(Box<str>, u64),
 }
 
 /// Directories and files, in the order in which they were once written.
@@ -38,8 +38,8 @@ pub struct Set {
 }
 
 impl Contents {
-    /// What follows lies from this byte of the device on.
-    pub fn place(&mut self, byte: u64) {
+    /// What follows lies from this byte of the device on; where the file system puts it if not given.
+    pub fn place(&mut self, byte: Option<u64>) {
         self.items.push(Item::Place(byte));
     }
 
@@ -54,7 +54,7 @@ impl Contents {
     }
 
     fn directory(&mut self, path: &str) {
-        self.items.push(Item::Directory(Path::from(path)));
+        self.items.push(Item::Directory(path.into()));
     }
 
     /// Makes a file, and the directories above it.
@@ -66,7 +66,7 @@ impl Contents {
     }
 
     fn put(&mut self, path: &str, bytes: u64) {
-        self.items.push(Item::File(Path::from(path), bytes));
+        self.items.push(Item::File(path.into(), bytes));
         self.bytes += bytes;
     }
 
@@ -115,14 +115,14 @@ impl Contents {
     /// Directories and files below a directory, in order.
     #[must_use]
     pub fn below(&self, root: &str) -> (Vec<Path>, Vec<Path>) {
-        let is_below = |path: &Path| {
+        let is_below = |path: &str| {
             path.strip_prefix(root).is_some_and(|rest| root.ends_with('/') || rest.starts_with('/'))
         };
         let (mut directories, mut files) = (Vec::new(), Vec::new());
         for item in &self.items {
             match item {
-                Item::Directory(path) if is_below(path) => directories.push(Path::clone(path)),
-                Item::File(path, _) if is_below(path) => files.push(Path::clone(path)),
+                Item::Directory(path) if is_below(path) => directories.push(Path::from(&**path)),
+                Item::File(path, _) if is_below(path) => files.push(Path::from(&**path)),
                 _ => {}
             }
         }
@@ -135,9 +135,10 @@ impl Contents {
         let mut image = Image::new();
         for item in &self.items {
             match item {
-                Item::Place(byte) => image.place(*byte),
-                Item::Directory(path) => image.directory(Path::clone(path)),
-                Item::File(path, bytes) => image.file(Path::clone(path), *bytes),
+                Item::Place(Some(byte)) => image.place(*byte),
+                Item::Place(None) => image.anywhere(),
+                Item::Directory(path) => image.directory(&**path),
+                Item::File(path, bytes) => image.file(&**path, *bytes),
             };
         }
         image

@@ -54,6 +54,12 @@ pub struct Job {
     pub pace: Span,
     /// Seed of its random offsets.
     pub seed: u64,
+    /// The file that it names, if any.
+    pub filename: Option<String>,
+    /// Whether it goes past the page cache.
+    pub direct: bool,
+    /// Where in its file its region begins, in bytes.
+    pub file_offset: u64,
 }
 
 impl Job {
@@ -167,7 +173,7 @@ struct Files {
 
 impl Files {
     fn place(&mut self, draft: &mut Draft) {
-        let base = match &draft.filename {
+        let base = match &draft.job.filename {
             Some(name) => *self.named.entry(name.clone()).or_insert(self.end),
             None => self.end,
         };
@@ -182,12 +188,10 @@ struct Draft {
     job: Job,
     numjobs: u64,
     offset_increment: u64,
-    direct: bool,
     engine_is_sync: bool,
     size: Option<u64>,
     io_size: Option<u64>,
     reads: Option<u64>,
-    filename: Option<String>,
 }
 
 impl Draft {
@@ -211,17 +215,18 @@ impl Draft {
             priority: Priority::default(),
             pace: Span::ZERO,
             seed: 1,
+            filename: None,
+            direct: false,
+            file_offset: 0,
         };
         Self {
             job,
             numjobs: 1,
             offset_increment: 0,
-            direct: false,
             engine_is_sync: true,
             size: None,
             io_size: None,
             reads: None,
-            filename: None,
         }
     }
 
@@ -243,15 +248,6 @@ impl Draft {
                 .set(&setting.name, value)
                 .map_err(|problem| error(format!("option '{}={value}': {problem}", setting.name)))?;
         }
-        if !draft.direct {
-            note(
-                notes,
-                format!(
-                    "{file}:{}: [{}] is buffered (no direct=1); at the level of requests it runs as if direct",
-                    section.line, section.name
-                ),
-            );
-        }
         let error = |problem| JobFileError { file: file.to_owned(), line: section.line, problem };
         draft.complete().map_err(|problem| error(format!("[{}] {problem}", section.name)))?;
         Ok(draft)
@@ -260,18 +256,21 @@ impl Draft {
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let job = &mut self.job;
         match name {
-            "filename" => self.filename = Some(value.to_owned()),
+            "filename" => job.filename = Some(value.to_owned()),
             "rw" | "readwrite" => return self.set_pattern(value),
             "bs" | "blocksize" => job.block = Sectors::from_bytes(block(value)?),
             "size" | "filesize" => self.size = Some(bytes(value)?),
             "io_size" | "io_limit" => self.io_size = Some(bytes(value)?),
-            "offset" => job.offset = Sector(bytes(value)? / 512),
+            "offset" => {
+                job.file_offset = bytes(value)?;
+                job.offset = Sector(job.file_offset / 512);
+            }
             "offset_increment" => self.offset_increment = bytes(value)?,
             "numjobs" => self.numjobs = number(value, 1, 4096)?,
             "iodepth" => job.iodepth = number(value, 1, 4096)? as u32,
             "ioengine" => self.engine_is_sync = engine_is_sync(value)?,
-            "direct" => self.direct = value != "0",
-            "buffered" => self.direct = value == "0",
+            "direct" => job.direct = value != "0",
+            "buffered" => job.direct = value == "0",
             "thinktime" => job.think = time(value, 1_000)?,
             "thinktime_blocks" => job.think_every = number(value, 1, u64::MAX)?,
             "rwmixread" => self.reads = Some(number(value, 0, 100)?),
@@ -346,7 +345,11 @@ impl Draft {
     fn clones(self, first: u64) -> impl Iterator<Item = Job> {
         (0..self.numjobs).map(move |n| {
             let mut job = self.job.clone();
-            job.offset = Sector(job.offset.0.saturating_add(n.saturating_mul(self.offset_increment / 512)));
+            let increment = n.saturating_mul(self.offset_increment);
+            job.offset = Sector(job.offset.0.saturating_add(increment / 512));
+            if job.filename.is_some() {
+                job.file_offset = job.file_offset.saturating_add(increment);
+            }
             job.seed = job.seed.wrapping_add((first + n).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             if self.numjobs > 1 {
                 job.name = format!("{}-{}", job.name, n + 1);

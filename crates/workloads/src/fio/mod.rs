@@ -2,7 +2,8 @@
 //!
 //! Every option is either honoured, or known to make no difference here (said once, as a note), or refused with the
 //! reason. A job that leaves the page cache on (`direct=0`, fio's default) needs the modelled machine above the block
-//! layer; here it is taken as if direct, and that is said.
+//! layer, [`Scenario::of_jobs`](crate::scenario::Scenario::of_jobs); at the level of requests it is taken as if direct, and
+//! that is said.
 
 mod job;
 mod parse;
@@ -35,6 +36,20 @@ impl JobFile {
         let mut notes = Vec::new();
         let jobs = job::jobs(name, &sections, &mut notes)?;
         Ok(Self { name: name.to_owned(), jobs, notes })
+    }
+
+    /// A word about each job that goes through the page cache, for whoever runs it without one.
+    #[must_use]
+    pub fn buffered(&self) -> Vec<String> {
+        let buffered = self.jobs.iter().filter(|job| !job.direct);
+        buffered
+            .map(|job| {
+                format!(
+                    "{}: [{}] is buffered (no direct=1); at the level of requests it runs as if direct, on the modelled machine (dwell run) through a page cache",
+                    self.name, job.name
+                )
+            })
+            .collect()
     }
 
     /// The jobs, clones counted apart.

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use elevator::{Span, Time};
+use serde::{Deserialize, Serialize};
 
 /// What the processes that share a name saw.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Seen {
     /// When the first of them began, in nanoseconds of the run.
     pub from_ns: u64,

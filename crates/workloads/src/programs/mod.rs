@@ -9,6 +9,7 @@ pub mod daemon;
 pub mod database;
 pub mod diary;
 pub mod ffsb;
+pub mod fio;
 pub mod os;
 pub mod postmark;
 pub mod read;

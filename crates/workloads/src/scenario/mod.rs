@@ -3,6 +3,7 @@
 //! The papers' experiments are such scripts as well ([`papers`]): whoever wants one a little different copies it.
 
 mod check;
+mod jobs;
 mod page;
 pub mod papers;
 mod step;
@@ -95,6 +96,14 @@ impl Scenario {
         machine
     }
 
+    /// The names of the processes that run beside what is measured; their children's names follow after a slash.
+    #[must_use]
+    pub fn beside(&self) -> Vec<String> {
+        let processes =
+            self.page.process.iter().map(|process| process.get_ref()).filter(|process| process.beside);
+        processes.flat_map(|process| (1..=process.copies).map(|copy| numbered(&process.name, copy))).collect()
+    }
+
     /// Starts the processes on a machine; the session tells afterwards what they saw.
     pub fn start(&self, machine: &mut Machine) -> Rc<Session> {
         let session = Session::new(self.scale, self.contents.clone());
@@ -139,9 +148,7 @@ const LEAST_CACHE_MIB: u32 = 16;
 
 fn lay_out(item: &OnDisk, scale: f64, contents: &mut Contents) -> Result<(), &'static str> {
     for copy in 1..=item.copies {
-        if let Some(at) = item.at {
-            contents.place(at.0 + u64::from(copy - 1) * item.apart.0);
-        }
+        contents.place(item.at.map(|at| at.0 + u64::from(copy - 1) * item.apart.0));
         let seed = item.seed + u64::from(copy);
         match (&item.file, &item.directory, &item.tree, &item.files) {
             (Some(name), None, None, None) => {

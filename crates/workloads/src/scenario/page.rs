@@ -10,7 +10,7 @@ use crate::contents::Like;
 use crate::programs::units::{Bytes, Count, Delay, Name, Size};
 
 /// A script.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Page {
     /// What it is about, in a line.
@@ -157,8 +157,8 @@ const fn five() -> f64 {
 }
 
 /// A figure of a run.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Figure {
     /// Seconds from the first start to the last end of the processes whose names begin so.
     Time(String),
@@ -168,10 +168,14 @@ pub enum Figure {
     DiskRate(String),
     /// 10^6 bytes a second that calls of those processes moved.
     Rate(String),
-    /// Time of the second scheduler's processes over that of this one's: (processes, the paper's word for the other).
+    /// How many times faster than under another scheduler those processes are: (processes, the paper's word for the other).
     TimeOver(String, String),
     /// The same in percent gained.
     GainOver(String, String),
+    /// Their time over that under another scheduler.
+    TimeRelative(String, String),
+    /// Their rate over that under another scheduler.
+    RateRelative(String, String),
     /// The longest, in seconds, that a call of those processes that reads took.
     WorstRead(String),
     /// The longest that a request of the device waited and was served, in seconds.

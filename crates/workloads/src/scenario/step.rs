@@ -11,6 +11,7 @@ use crate::programs::copy::Copy;
 use crate::programs::daemon::Daemon;
 use crate::programs::database::Database;
 use crate::programs::ffsb::Ffsb;
+use crate::programs::fio::FioJob;
 use crate::programs::os::Os;
 use crate::programs::postmark::PostMark;
 use crate::programs::read::Read;
@@ -69,6 +70,9 @@ pub enum Step {
     Fork(Vec<Step>),
     /// Waits until every process that it has forked has ended.
     Wait(Empty),
+    /// A job of fio's; scripts have no word for it.
+    #[serde(skip)]
+    Fio(Box<FioJob>),
 }
 
 /// No parameters: `{}`.
@@ -131,6 +135,7 @@ impl Step {
                         .await;
                 }
                 Self::Wait(_) => os.wait().await,
+                Self::Fio(job) => job.run(os).await,
             }
         })
     }

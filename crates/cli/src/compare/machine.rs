@@ -1,0 +1,110 @@
+//! What a machine with a kernel saw, beside what its device did: each process's calls, and the kernel over time.
+
+use comfy_table::{CellAlignment, Table, presets};
+use plotly::common::{Mode, Title};
+use plotly::layout::{Axis, Layout};
+use plotly::{Plot, Scatter};
+
+use super::run::Run;
+use crate::compare::{escape, table_row};
+use crate::format::{bytes, time};
+use crate::scene::{Moment, Outcome};
+
+const HEADS: [&str; 9] =
+    ["process", "from", "time", "read", "written", "read calls", "worst read", "worst write", "worst fsync"];
+
+fn rows(outcome: &Outcome) -> Vec<[String; 9]> {
+    let worst = |ns: u64| if ns == 0 { String::new() } else { time(ns) };
+    let row = |(name, seen): (&String, &workloads::programs::diary::Seen)| {
+        [
+            name.clone(),
+            time(seen.from_ns),
+            if seen.ended == 0 { "not over".to_owned() } else { time(seen.to_ns - seen.from_ns) },
+            bytes(seen.read_bytes),
+            bytes(seen.written_bytes),
+            seen.reads.to_string(),
+            worst(seen.worst_read_ns),
+            worst(seen.worst_write_ns),
+            worst(seen.worst_sync_ns),
+        ]
+    };
+    outcome.seen.iter().map(row).collect()
+}
+
+/// What each process saw under one scheduler, for the terminal.
+pub(crate) fn processes(run: &Run) -> String {
+    let Some(outcome) = &run.outcome else { return String::new() };
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(HEADS);
+    table.add_rows(rows(outcome));
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    format!("{}\n{table}", run.scheduler)
+}
+
+/// The same and the kernel over time, for the report.
+pub(super) fn sections(index: usize, outcome: &Outcome) -> String {
+    let mut html = format!(
+        "<h3>What processes saw</h3><div class=scroll><table>{}",
+        table_row("", "th", &HEADS.map(str::to_owned))
+    );
+    for row in rows(outcome) {
+        html.push_str(&table_row("", "td", &row));
+    }
+    html.push_str("</table></div><h3>The machine over time</h3>");
+    if let Some(failure) = &outcome.failure {
+        html.push_str(&format!("<p>{}</p>", escape(failure)));
+    }
+    html.push_str(&device(outcome).to_inline_html(Some(&format!("device-{index}"))));
+    html.push_str(&kernel(outcome).to_inline_html(Some(&format!("kernel-{index}"))));
+    html
+}
+
+/// What `vmstat` prints as bi and bo.
+fn device(outcome: &Outcome) -> Plot {
+    let vmstat = &outcome.vmstat;
+    let mut plot = Plot::new();
+    for (name, bins) in [("read, MB/s", &vmstat.read), ("written, MB/s", &vmstat.written)] {
+        let step = bins.len().div_ceil(600).max(5);
+        let width = vmstat.bin_ns as f64 / 1e9 * step as f64;
+        let rates = bins.chunks(step).map(|chunk| chunk.iter().sum::<u64>() as f64 / 1e6 / width);
+        let (at, rate): (Vec<f64>, Vec<f64>) =
+            rates.enumerate().map(|(n, rate)| (n as f64 * width, rate)).unzip();
+        plot.add_trace(Scatter::new(at, rate).name(name).mode(Mode::Lines));
+    }
+    plot.set_layout(layout("device, MB/s"));
+    plot
+}
+
+/// A line of the kernel's plot: its name, and its value at a moment.
+type Line = (&'static str, fn(&Moment) -> f64);
+
+const PAGE_MB: f64 = 4096.0 / 1e6;
+
+/// Dirty memory, read-ahead, transactions and throttled writers.
+fn kernel(outcome: &Outcome) -> Plot {
+    let lines: [Line; 6] = [
+        ("dirty, MB", |at| at.dirty_pages as f64 * PAGE_MB),
+        ("in writeback, MB", |at| at.writeback_pages as f64 * PAGE_MB),
+        ("throttled writers", |at| at.throttled as f64),
+        ("read-ahead hits, MB/s", |at| at.read_ahead_hits as f64 * PAGE_MB),
+        ("misses, MB/s", |at| at.misses as f64 * PAGE_MB),
+        ("transactions committed", |at| at.commits as f64),
+    ];
+    let mut plot = Plot::new();
+    let at: Vec<f64> = outcome.kernel.iter().map(|moment| moment.at_ns as f64 / 1e9).collect();
+    for (name, value) in lines {
+        let values: Vec<f64> = outcome.kernel.iter().map(value).collect();
+        plot.add_trace(Scatter::new(at.clone(), values).name(name).mode(Mode::Lines));
+    }
+    plot.set_layout(layout("kernel"));
+    plot
+}
+
+fn layout(what: &str) -> Layout {
+    Layout::new()
+        .height(320)
+        .x_axis(Axis::new().title(Title::with_text("time, s")))
+        .y_axis(Axis::new().title(Title::with_text(what)))
+}

@@ -1,0 +1,94 @@
+//! What a figure of a paper is in a run.
+
+use std::collections::BTreeMap;
+
+use workloads::programs::diary::Seen;
+use workloads::scenario::Figure;
+
+use crate::scene::Outcome;
+
+/// The runs of an experiment, by the paper's word for the scheduler.
+pub(super) type Runs = BTreeMap<String, Outcome>;
+
+/// A figure's value under one scheduler, if it could be measured; of a run that was cut, what it had come to.
+pub(super) fn value(figure: &Figure, runs: &Runs, scheduler: &str) -> Option<f64> {
+    let run = runs.get(scheduler).filter(|run| run.failure.is_none())?;
+    let other = |word: &str| runs.get(word).filter(|run| run.failure.is_none());
+    match figure {
+        Figure::Time(names) => seconds(run, names),
+        Figure::First(names) => {
+            of(run, names).map(|seen| seen.to_ns - seen.from_ns).min().map(|ns| ns as f64 / 1e9)
+        }
+        Figure::DiskRate(names) => window(run, names).map(|(from, to)| run.vmstat.rate(from, to)),
+        Figure::Rate(names) => rate(run, names),
+        Figure::WorstRead(names) => {
+            of(run, names).map(|seen| seen.worst_read_ns).max().map(|ns| ns as f64 / 1e9)
+        }
+        Figure::LongestRequest => Some(run.vmstat.longest_ns as f64 / 1e9),
+        Figure::TimeOver(names, word) => ratio(seconds(other(word)?, names)?, seconds(run, names)?),
+        Figure::GainOver(names, word) => {
+            Some(100.0 * (ratio(seconds(other(word)?, names)?, seconds(run, names)?)? - 1.0))
+        }
+        Figure::TimeRelative(names, word) => ratio(seconds(run, names)?, seconds(other(word)?, names)?),
+        Figure::RateRelative(names, word) => ratio(rate(run, names)?, rate(other(word)?, names)?),
+    }
+}
+
+/// Whether more is better, and the unit; `None` where the figure compares schedulers itself.
+pub(super) const fn more_is_better(figure: &Figure) -> Option<bool> {
+    match figure {
+        Figure::Time(_) | Figure::First(_) | Figure::WorstRead(_) | Figure::LongestRequest => Some(false),
+        Figure::DiskRate(_) | Figure::Rate(_) => Some(true),
+        Figure::TimeOver(..) | Figure::GainOver(..) | Figure::TimeRelative(..) | Figure::RateRelative(..) => {
+            None
+        }
+    }
+}
+
+/// The unit.
+pub(super) const fn unit(figure: &Figure) -> &'static str {
+    match figure {
+        Figure::Time(_) | Figure::First(_) | Figure::WorstRead(_) | Figure::LongestRequest => "s",
+        Figure::DiskRate(_) | Figure::Rate(_) => "MB/s",
+        Figure::TimeOver(..) | Figure::TimeRelative(..) | Figure::RateRelative(..) => "x",
+        Figure::GainOver(..) => "%",
+    }
+}
+
+/// The processes that a figure is about.
+pub(super) fn processes(figure: &Figure) -> &str {
+    match figure {
+        Figure::Time(names)
+        | Figure::First(names)
+        | Figure::DiskRate(names)
+        | Figure::Rate(names)
+        | Figure::WorstRead(names)
+        | Figure::TimeOver(names, _)
+        | Figure::GainOver(names, _)
+        | Figure::TimeRelative(names, _)
+        | Figure::RateRelative(names, _) => names,
+        Figure::LongestRequest => "",
+    }
+}
+
+fn of<'a>(run: &'a Outcome, names: &'a str) -> impl Iterator<Item = &'a Seen> {
+    run.seen.iter().filter(move |(name, _)| name.starts_with(names)).map(|(_, seen)| seen)
+}
+
+/// From the first start to the last end of processes, in nanoseconds.
+pub(super) fn window(run: &Outcome, names: &str) -> Option<(u64, u64)> {
+    run.window(|name| name.starts_with(names))
+}
+
+fn seconds(run: &Outcome, names: &str) -> Option<f64> {
+    window(run, names).map(|(from, to)| (to - from) as f64 / 1e9)
+}
+
+fn rate(run: &Outcome, names: &str) -> Option<f64> {
+    let bytes: u64 = of(run, names).map(|seen| seen.read_bytes + seen.written_bytes).sum();
+    ratio(bytes as f64 / 1e6, seconds(run, names)?)
+}
+
+fn ratio(of: f64, over: f64) -> Option<f64> {
+    (over > 0.0).then(|| of / over)
+}

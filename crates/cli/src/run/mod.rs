@@ -1,0 +1,208 @@
+//! `dwell run`: processes of a script on a modelled machine, under many schedulers.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use elevator::queue::Observer;
+use indicatif::{ProgressBar, ProgressStyle};
+use machine::Timeline;
+use schedulers::Spec;
+use schedulers::registry::Catalogue;
+use serde_json::json;
+use workloads::fio::JobFile;
+use workloads::scenario::{Scenario, papers};
+
+use crate::arguments::RunArguments;
+use crate::compare::{Comparison, PICTURE, Run, describe, html, machine_processes, specs, table};
+use crate::error::Error;
+use crate::format::nearest;
+use crate::interrupt;
+use crate::scene::{Ran, Scene};
+
+pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), Error> {
+    if arguments.show {
+        let text = text(&arguments.script)?;
+        write!(std::io::stdout().lock(), "{text}")?;
+        return Ok(());
+    }
+    let (scenario, said) = open(&arguments.script, arguments.scale)?;
+    let specs = schedulers(arguments, &scenario, catalogue)?;
+    let scene = Scene::open(scenario, arguments.machine.as_deref(), arguments.drive.as_deref())?;
+    let comparison = comparison(&scene, said);
+    if !arguments.quiet {
+        eprintln!("{}", comparison.workload);
+        comparison.notes().iter().for_each(|note| eprintln!("{note}"));
+    }
+    let picture = if arguments.report.is_some() { PICTURE } else { 0 };
+    let runs = all(arguments, &scene, &specs, picture)?;
+    print(arguments, &comparison, &runs)?;
+    if interrupt::requested() {
+        return Err(Error::Interrupted);
+    }
+    if runs.iter().all(|run| run.failure.is_some()) {
+        return Err(Error::Failed(format!("{}: no run came to its end", arguments.script)));
+    }
+    Ok(())
+}
+
+/// A script's text: a file's, or an experiment's.
+fn text(name: &str) -> Result<String, Error> {
+    if let Some((_, text)) = papers::SCRIPTS.iter().find(|(known, _)| *known == name) {
+        return Ok((*text).to_owned());
+    }
+    if !Path::new(name).exists() && !name.ends_with(".toml") && !name.ends_with(".fio") {
+        let known = || papers::SCRIPTS.iter().map(|(known, _)| *known);
+        let hint = nearest(name, known()).map(|n| format!(" (did you mean '{n}'?)")).unwrap_or_default();
+        let all: Vec<&str> = known().collect();
+        return Err(Error::Usage(format!(
+            "'{name}' is no file, and no experiment{hint}; experiments are {}",
+            all.join(", ")
+        )));
+    }
+    std::fs::read_to_string(name).map_err(|e| Error::file(name, &e))
+}
+
+fn open(name: &str, scale: f64) -> Result<(Scenario, Vec<String>), Error> {
+    let text = text(name)?;
+    if !name.ends_with(".fio") {
+        let scenario = Scenario::parse(name, &text, scale).map_err(|e| Error::Input(e.to_string()))?;
+        return Ok((scenario, Vec::new()));
+    }
+    let jobs = JobFile::parse(name, &text).map_err(|e| Error::Input(e.to_string()))?;
+    if let Some(job) = jobs.jobs().iter().find(|job| job.trims) {
+        let problem = "discards, which no system call of the modelled kernel does; 'dwell compare' runs it on the device";
+        return Err(Error::Input(format!("{name}: [{}] {problem}", job.name)));
+    }
+    if scale < 1.0 {
+        return Err(Error::Usage("--scale is for scripts; set size= in a job file".to_owned()));
+    }
+    Ok((Scenario::of_jobs(&jobs), jobs.notes))
+}
+
+fn schedulers(
+    arguments: &RunArguments,
+    scenario: &Scenario,
+    catalogue: Catalogue,
+) -> Result<Vec<Spec>, Error> {
+    match &scenario.page.paper {
+        Some(paper) if arguments.schedulers.is_empty() => {
+            specs(catalogue, &paper.schedulers.values().cloned().collect::<Vec<_>>(), false)
+        }
+        _ => specs(catalogue, &arguments.schedulers, false),
+    }
+}
+
+fn comparison(scene: &Scene, mut said: Vec<String>) -> Comparison {
+    let contents = &scene.scenario.contents;
+    said.insert(0, format!("machine: {}, {}", scene.machine.name, scene.machine.about));
+    said.insert(
+        1,
+        format!("on the disk: {} files, {}", contents.files(), crate::format::bytes(contents.bytes())),
+    );
+    if scene.scenario.scale < 1.0 {
+        said.push(format!("scale {}: data, operations and memory", scene.scenario.scale));
+    }
+    Comparison {
+        workload: scene.scenario.page.about.clone(),
+        drive: scene.device.describe(),
+        queue: describe(&scene.options()),
+        said,
+        names: BTreeMap::new(),
+    }
+}
+
+/// Runs under each scheduler, on as many threads as there are cores; in the order of the schedulers.
+fn all(arguments: &RunArguments, scene: &Scene, specs: &[Spec], picture: usize) -> Result<Vec<Run>, Error> {
+    let shown = !arguments.quiet && std::io::stderr().is_terminal();
+    let bar = if shown { ProgressBar::new(specs.len() as u64) } else { ProgressBar::hidden() };
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} (about {eta} left)") {
+        bar.set_style(style);
+    }
+    let next = AtomicUsize::new(0);
+    let slots: Vec<Mutex<Option<Result<Run, Error>>>> = specs.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(spec) = specs.get(index).filter(|_| !interrupt::requested()) else { break };
+            let run = one(scene, spec, picture);
+            bar.set_message(spec.to_string());
+            bar.inc(1);
+            if let Ok(mut slot) = slots[index].lock() {
+                *slot = Some(run);
+            }
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(specs.len());
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    bar.finish_and_clear();
+    slots.into_iter().filter_map(|slot| slot.into_inner().ok().flatten()).collect()
+}
+
+fn one(scene: &Scene, spec: &Spec, picture: usize) -> Result<Run, Error> {
+    let (recorder, timeline) = Timeline::recorder(picture);
+    let observer = (picture > 0).then(|| Box::new(recorder) as Box<dyn Observer>);
+    let Ran { outcome, mut measured, distributions } = scene.run(spec, observer)?;
+    // What counts is the time until the measured processes had ended, and what the device moved until then.
+    let beside = scene.scenario.beside();
+    let is_beside = |name: &str| {
+        beside.iter().any(|process| {
+            name.strip_prefix(process.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    };
+    if let Some((_, to)) = outcome.window(|name| !is_beside(name)) {
+        measured.elapsed_ns = to;
+        measured.bytes = (outcome.vmstat.rate(0, to) * to as f64 / 1e3) as u64;
+    }
+    let timeline = timeline.take();
+    Ok(Run {
+        scheduler: spec.to_string(),
+        measured,
+        fairness: None,
+        cut: outcome.cut,
+        failure: outcome.failure.clone(),
+        outcome: Some(outcome),
+        limit: None,
+        distributions,
+        timeline,
+        explanation: Vec::new(),
+    })
+}
+
+fn print(arguments: &RunArguments, comparison: &Comparison, runs: &[Run]) -> Result<(), Error> {
+    let mut ranked: Vec<&Run> = runs.iter().collect();
+    ranked.sort_by_key(|run| (run.failure.is_some(), run.cut, run.measured.elapsed_ns));
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        let object = json!({
+            "schema_version": 1, "dwell": env!("CARGO_PKG_VERSION"), "workload": comparison.workload,
+            "drive": comparison.drive, "queue": comparison.queue, "notes": comparison.said, "runs": runs,
+        });
+        writeln!(out, "{object}")?;
+    } else {
+        writeln!(out, "{}", table(&ranked))?;
+        for run in &ranked {
+            writeln!(out, "\n{}", machine_processes(run))?;
+        }
+    }
+    for run in runs {
+        if let Some(failure) = &run.failure {
+            eprintln!("{}: {failure}", run.scheduler);
+        }
+    }
+    if let Some(path) = &arguments.report {
+        std::fs::write(path, html(comparison, &ranked)).map_err(|e| Error::file(path.display(), &e))?;
+        if !arguments.quiet {
+            eprintln!("report: {}", path.display());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! A script, a machine and a drive: what `run` and `reproduce` set going.
+
+mod vmstat;
+
+use std::collections::BTreeMap;
+
+use elevator::Time;
+use elevator::queue::{Identity, Observer, Options};
+use machine::kernel::{Description, Kernel, Sample};
+use machine::{Machine, Measured, Setup, Stop};
+use schedulers::Spec;
+use serde::{Deserialize, Serialize};
+use workloads::programs::diary::Seen;
+use workloads::scenario::{self, Scenario};
+
+use crate::device::Device;
+use crate::error::Error;
+use crate::interrupt;
+pub(crate) use vmstat::Vmstat;
+
+/// Virtual time after which a run is cut, where the script does not say.
+const AT_MOST_S: u64 = 4 * 3600;
+
+/// What is to be run.
+pub(crate) struct Scene {
+    pub(crate) scenario: Scenario,
+    pub(crate) machine: Description,
+    pub(crate) device: Device,
+}
+
+/// What came of one run, beside what is measured at the device.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    /// What processes saw, by name.
+    pub(crate) seen: BTreeMap<String, Seen>,
+    /// The device over time.
+    pub(crate) vmstat: Vmstat,
+    /// The kernel once a second, thinned out to at most [`MOST_SAMPLES`].
+    pub(crate) kernel: Vec<Moment>,
+    /// It was cut before everybody had ended.
+    pub(crate) cut: bool,
+    /// Why it could not go on.
+    pub(crate) failure: Option<String>,
+}
+
+/// The kernel at one moment: a [`Sample`] that can be read again.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Moment {
+    pub(crate) at_ns: u64,
+    pub(crate) dirty_pages: u64,
+    pub(crate) writeback_pages: u64,
+    pub(crate) throttled: u64,
+    pub(crate) read_ahead_hits: u64,
+    pub(crate) misses: u64,
+    pub(crate) commits: u64,
+}
+
+impl From<&Sample> for Moment {
+    fn from(sample: &Sample) -> Self {
+        Self {
+            at_ns: sample.at_ns,
+            dirty_pages: sample.dirty_pages,
+            writeback_pages: sample.writeback_pages,
+            throttled: sample.throttled,
+            read_ahead_hits: sample.read_ahead_hits,
+            misses: sample.misses,
+            commits: sample.commits,
+        }
+    }
+}
+
+/// Moments that a report holds.
+const MOST_SAMPLES: usize = 600;
+
+fn thinned(samples: &[Sample]) -> Vec<Moment> {
+    let step = samples.len().div_ceil(MOST_SAMPLES).max(1);
+    samples.iter().step_by(step).map(Moment::from).collect()
+}
+
+impl Outcome {
+    /// From the first start to the last end of these processes, in nanoseconds.
+    pub(crate) fn window(&self, of: impl Fn(&str) -> bool) -> Option<(u64, u64)> {
+        let seen = || self.seen.iter().filter(|(name, _)| of(name)).map(|(_, seen)| seen);
+        Some((seen().map(|seen| seen.from_ns).min()?, seen().map(|seen| seen.to_ns).max()?))
+    }
+}
+
+/// All that a run gives.
+pub(crate) struct Ran {
+    pub(crate) outcome: Outcome,
+    pub(crate) measured: Measured,
+    pub(crate) distributions: [Vec<(u64, f64)>; 2],
+}
+
+impl Scene {
+    /// A script on the machine and the drive that it names, unless others are named.
+    pub(crate) fn open(
+        scenario: Scenario,
+        machine: Option<&str>,
+        drive: Option<&str>,
+    ) -> Result<Self, Error> {
+        let name = machine.or(scenario.page.machine.as_deref()).unwrap_or("pc-2010");
+        let machine = scenario.machine(&description(name)?);
+        machine.check().map_err(|e| Error::Input(e.to_string()))?;
+        let drive = drive.or(scenario.page.drive.as_deref()).unwrap_or("wd5000aaks");
+        let device = Device::open(drive)?;
+        let scene = Self { scenario, machine, device };
+        scene.kernel()?;
+        Ok(scene)
+    }
+
+    /// The kernel with the script's disk, before anything runs.
+    fn kernel(&self) -> Result<Kernel, Error> {
+        let image = self.scenario.contents.image();
+        Kernel::new(&self.machine, self.device.capacity(), &image).map_err(|e| Error::Input(e.to_string()))
+    }
+
+    /// The queue, as the machine's block layer and the script have it.
+    pub(crate) fn options(&self) -> Options {
+        let options = self.machine.queue();
+        let depth = self.scenario.page.change.depth.unwrap_or_else(|| self.device.depth());
+        let identity = match self.scenario.page.identity {
+            scenario::Identity::Shown => Identity::Shown,
+            scenario::Identity::Hidden => Identity::Hidden,
+            scenario::Identity::Same => Identity::Same,
+        };
+        Options { depth: depth.clamp(1, self.device.depth()), identity, ..options }
+    }
+
+    /// Runs it under a scheduler; `others` hear the queue's events too.
+    pub(crate) fn run(&self, spec: &Spec, others: Option<Box<dyn Observer>>) -> Result<Ran, Error> {
+        let environment = schedulers::Environment {
+            nr_requests: self.machine.block.nr_requests,
+            ..self.device.environment()
+        };
+        let scheduler = spec.build(&environment).map_err(|e| Error::Usage(e.to_string()))?;
+        let (listener, vmstat) = Vmstat::listener();
+        let observer: Box<dyn Observer> = Box::new((Some(listener), others.map(Other)));
+        let mut machine = Machine::new(Setup {
+            options: self.options(),
+            scheduler,
+            drive: self.device.build(),
+            observer: Some(observer),
+        });
+        machine.boot(self.kernel()?);
+        let session = self.scenario.start(&mut machine);
+        let at_most =
+            self.scenario.page.at_most.map_or(elevator::Span::from_secs(AT_MOST_S), |delay| delay.0);
+        let ended = machine.run(Stop { at: Time::ZERO + at_most, asked: interrupt::requested });
+        let measured = machine.measured();
+        let outcome = Outcome {
+            seen: session.diary().iter().map(|(name, seen)| (name.to_owned(), *seen)).collect(),
+            vmstat: vmstat.borrow().clone(),
+            kernel: machine.kernel().map(|kernel| thinned(&kernel.samples())).unwrap_or_default(),
+            cut: machine.is_cut(),
+            failure: ended.err().map(|failure| failure.to_string()),
+        };
+        Ok(Ran { outcome, measured, distributions: machine.distributions() })
+    }
+}
+
+/// Whoever else listens.
+struct Other(Box<dyn Observer>);
+
+impl Observer for Other {
+    fn event(&mut self, now: Time, event: &elevator::queue::Event<'_>) {
+        self.0.event(now, event);
+    }
+}
+
+/// A machine by name, or from a file.
+fn description(name: &str) -> Result<Description, Error> {
+    if !name.ends_with(".toml") {
+        return Description::named(name).map_err(|e| Error::Usage(e.to_string()));
+    }
+    let text = std::fs::read_to_string(name).map_err(|e| Error::file(name, &e))?;
+    Description::from_toml(&text).map_err(|e| Error::Input(format!("{name}: {e}")))
+}
