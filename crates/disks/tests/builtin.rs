@@ -246,3 +246,29 @@ fn solid_state_drives_read_as_fast_anywhere() {
         assert!((50_000..=120_000).contains(&near.as_nanos()), "{name}: {near}");
     }
 }
+
+/// A drive that took each write of a stream to the medium by itself would lose a revolution at each: 10 MB/s at 128 KB.
+#[test]
+fn a_stream_of_buffered_writes_does_not_lose_a_revolution_at_each() {
+    const SECTORS: u64 = 256;
+    const WRITES: u64 = 800;
+    for name in ["ide-2003", "maxtor-20gb"] {
+        let mut drive = rotating(name);
+        let mut now = Time::ZERO;
+        for n in 0..WRITES {
+            let start = Sector(n * SECTORS);
+            let command =
+                Command { tag: Tag(0), op: Op::Write, start, sectors: Sectors(SECTORS as u32), fua: false };
+            drive.submit(now, command);
+            loop {
+                now = drive.next_event().expect("a command is in the drive");
+                if drive.poll(now).is_some() {
+                    break;
+                }
+            }
+        }
+        let rate = (WRITES * SECTORS * 512) as f64 / 1e6 / now.as_secs_f64();
+        let medium = SAID.iter().find(|said| said.name == name).expect("it is in the table").sustained;
+        assert!(rate > medium * 0.6, "{name}: {rate:.1} MB/s of {medium}");
+    }
+}

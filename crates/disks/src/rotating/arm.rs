@@ -386,6 +386,29 @@ impl Rotating {
             self.finish(id);
         }
         self.check_arm(now, None, true);
+        self.admit_write(now);
+    }
+
+    /// A write that waits for room has it as soon as a segment is written, not when its turn with the arm comes: its data
+    /// is there when the arm gets to it.
+    fn admit_write(&mut self, now: Picos) {
+        if self.fidelity != Fidelity::Drive
+            || self.arm.is_none()
+            || !matches!(self.bus, Bus::Idle)
+            || self.inbox_at() <= now
+        {
+            return;
+        }
+        let waits = |&id: &TaskId| {
+            let task = self.task(id);
+            task.write && task.pending && task.segment.is_none() && !task.had_arm && self.fast(id)
+        };
+        let Some(id) = self.live.iter().copied().find(waits) else { return };
+        self.select(now, id);
+        if self.task(id).segment.is_some() {
+            self.attach(id);
+            self.check_bus(now, Some(id));
+        }
     }
 
     /// What a segment is once the arm has left it.
@@ -620,7 +643,23 @@ impl Rotating {
         if let Some(access) = self.access.take() {
             self.head = access.head_after(position);
         }
+        if self.task(arm).write && self.fidelity == Fidelity::Drive {
+            self.wrote_through(arm, position);
+        }
         self.release_arm(now, arm);
+    }
+
+    /// What the arm wrote of a segment beyond its own task's end is written for those whose data it is: DiskSim has each
+    /// of them written again, a revolution later.
+    fn wrote_through(&mut self, arm: TaskId, position: u64) {
+        let segment = self.task(arm).segment;
+        for n in 0..self.live.len() {
+            let id = self.live[n];
+            let task = self.task_mut(id);
+            if id != arm && task.write && task.segment == segment && task.start <= position {
+                task.media = task.media.max(position.min(task.end));
+            }
+        }
     }
 
     /// Whether data of a segment is on the bus.

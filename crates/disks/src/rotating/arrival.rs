@@ -125,6 +125,14 @@ impl Rotating {
         !pending && (self.arm.is_none() || self.stoppable(now, id) != Stop::No)
     }
 
+    /// A write that completes in the buffer needs no arm: a segment of its own is enough, whatever the arm is writing
+    /// meanwhile. DiskSim has it wait for the arm, by which a stream of writes loses a revolution at each segment.
+    fn buffers_beside_arm(&self, id: TaskId) -> bool {
+        let pending = self.live.iter().any(|&other| self.task(other).pending);
+        let writes = self.arm.is_some_and(|arm| self.task(arm).write);
+        self.fidelity == Fidelity::Drive && self.fast(id) && writes && !pending
+    }
+
     pub(super) fn fast(&self, id: TaskId) -> bool {
         self.buffer.fast_write != FastWrite::None && !self.task(id).forced
     }
@@ -134,7 +142,8 @@ impl Rotating {
         let timing = self.timing;
         let overhead = self.write_overhead(id);
         self.task_mut(id).ready_at = now + overhead;
-        let room = self.task(id).segment.is_some() && self.nothing_before(now, id);
+        let room =
+            self.task(id).segment.is_some() && (self.nothing_before(now, id) || self.buffers_beside_arm(id));
         if !room && !self.wires.never_disconnect {
             let leave = if self.fast(id) { timing.write_disconnect } else { 0 };
             self.send(now, Message::Leave(id), overhead + leave);

@@ -145,8 +145,7 @@ impl Rotating {
         }
         let Some(index) = task.segment else { return Step::Wait };
         let segment = &self.segments[usize::from(index)];
-        let taken =
-            task.sent - segment.owner.map_or(task.media, |owner| self.task(owner).media).min(task.sent);
+        let taken = task.sent - self.unwritten_from(id, index).min(task.sent);
         let room = self.segment_size().saturating_sub(taken).min(task.end - task.sent);
         if room > 0 && (task.owns_segment || segment.end >= task.sent) {
             return Step::Move(room);
@@ -329,11 +328,11 @@ impl Rotating {
             let there = segment.end > task.sent && segment.start <= task.sent;
             return there && (segment.end >= task.end || segment.end - task.sent >= task.watermark);
         }
-        let owner = segment.owner.map_or(task.media, |owner| self.task(owner).media);
+        let written = self.unwritten_from(id, index);
         let begins = task.sent == task.start && task.hit != Hit::Append;
         let goes_on = segment.end == task.sent
             && segment.end < task.end
-            && segment.end.saturating_sub(owner) < self.segment_size()
+            && segment.end.saturating_sub(written) < self.segment_size()
             && segment.end.saturating_sub(task.media) <= task.watermark;
         task.media >= task.end || begins || goes_on
     }

@@ -104,19 +104,22 @@ impl Rotating {
     /// Whether a waiting command could be served if it had the arm: it has a segment, or one can be found for it, and
     /// no unwritten data is in its way, nor before it in a segment that it needs room in.
     pub(super) fn enabled(&mut self, now: Picos, id: TaskId) -> bool {
-        let (write, segment) = (self.task(id).write, self.task(id).segment);
-        if let Some(s) = segment {
-            return if write {
-                self.has_room_to_come(id, s)
-            } else {
-                !self.segments[usize::from(s)].unwritten()
-            };
+        if let Some(s) = self.task(id).segment {
+            return self.is_clear(id, s);
         }
         self.select(now, id);
         let found = self.task(id).segment;
         let task = self.task_mut(id);
         (task.segment, task.hit) = (None, Hit::Miss);
-        found.is_some_and(|s| write || !self.segments[usize::from(s)].unwritten())
+        found.is_some_and(|s| self.is_clear(id, s))
+    }
+
+    fn is_clear(&self, id: TaskId, index: u8) -> bool {
+        if self.task(id).write {
+            self.has_room_to_come(id, index)
+        } else {
+            !self.segments[usize::from(index)].unwritten()
+        }
     }
 
     /// Whether all of a write is in its segment, or will have room there once the arm has it. What others wrote before it in

@@ -119,6 +119,18 @@ impl Rotating {
             && !self.moving(s)
     }
 
+    /// Where what is not on the medium yet begins in a segment that a write uses: what lies before it makes room. DiskSim asks
+    /// for the owner's, which may be through long before the segment is.
+    pub(super) fn unwritten_from(&self, id: TaskId, index: u8) -> u64 {
+        let own = self.task(id).media;
+        if self.fidelity != Fidelity::Drive {
+            return self.segments[usize::from(index)].owner.map_or(own, |owner| self.task(owner).media);
+        }
+        let others = self.live.iter().map(|&other| self.task(other));
+        let dirty = others.filter(|t| t.segment == Some(index) && t.dirty());
+        dirty.map(|t| t.media).min().map_or(own, |least| least.min(own))
+    }
+
     fn last_write_ends(&self, s: &Segment) -> u64 {
         let writes = self.live.iter().map(|&id| self.task(id)).filter(|t| t.write);
         let here =
