@@ -257,38 +257,78 @@ impl Context {
     }
 
     /// Sends for those of these pages that are not in memory; how many. Read-ahead stops where there is no room.
+    ///
+    /// What lies before a block of the map that has to be read first is sent for before that block is, as
+    /// `do_mpage_readpage` does at `buffer_boundary`: the head would have to come back for it.
     pub(super) async fn fetch(&self, inode: Inode, start: u64, pages: u64, ahead: Option<Ahead>) -> u64 {
-        let (mut made, map) = self.with(|state| {
+        let mut made = self.with(|state| {
             let end = (start + pages).min(state.fs.size(inode).div_ceil(BLOCK_BYTES));
-            let made = state.make_pages(inode, start..end.max(start), ahead);
-            let map = match (made.first(), made.last()) {
-                (Some(&first), Some(&last)) => {
-                    let (first, last) = (state.pages[first].index, state.pages[last].index);
-                    Some(state.look_up(inode, first, (last - first + 1) as u32))
-                }
-                _ => None,
-            };
-            (made, map)
+            state.make_pages(inode, start..end.max(start), ahead)
         });
         let fetched = made.len() as u64;
-        let Some((runs, touched)) = map else { return 0 };
-        if !touched.reads.is_empty() && self.fetch_buffers(&touched.reads).await.is_err() {
-            self.with(|state| state.give_up(&made));
-            return fetched;
-        }
-        self.with(|state| {
-            state.place_pages(&mut made, &runs);
-            state.touched.push(touched);
-            state.runs.push(runs);
-        });
-        while let Some(bio) = self.with(|state| state.cut_bio(self.task, &mut made, ahead.is_some())) {
-            self.submit(bio).await;
+        while let Some(Part { mut pages, runs, touched }) =
+            self.with(|state| state.next_part(inode, &mut made))
+        {
+            if !touched.reads.is_empty() && self.fetch_buffers(&touched.reads).await.is_err() {
+                pages.append(&mut made);
+                self.with(|state| state.give_up(&pages));
+                return fetched;
+            }
+            self.with(|state| {
+                state.place_pages(&mut pages, &runs);
+                state.touched.push(touched);
+                state.runs.push(runs);
+            });
+            while let Some(bio) = self.with(|state| state.cut_bio(self.task, &mut pages, ahead.is_some())) {
+                self.submit(bio).await;
+            }
         }
         fetched
     }
 }
 
+/// Pages whose places the same blocks of the map say.
+struct Part {
+    pages: Vec<PageId>,
+    runs: Vec<Run>,
+    touched: Touched,
+}
+
 impl State {
+    /// Cuts off the front of `made` what can be sent for before more of the map is read.
+    fn next_part(&mut self, inode: Inode, made: &mut Vec<PageId>) -> Option<Part> {
+        let (&first, &last) = (made.first()?, made.last()?);
+        let (first, last) = (self.pages[first].index, self.pages[last].index);
+        let (mut runs, mut touched) = self.look_up(inode, first, (last - first + 1) as u32);
+        let mut end = last + 1;
+        if !touched.reads.is_empty() && last > first {
+            let needed = |state: &mut Self, pages: u64| {
+                let (runs, touched) = state.look_up(inode, first, pages as u32);
+                let needed = touched.reads.len();
+                state.touched.push(touched);
+                state.runs.push(runs);
+                needed
+            };
+            let least = needed(self, 1);
+            if least < touched.reads.len() {
+                // Pages from the first on that need no more than the first does, and one that needs more.
+                let (mut enough, mut more) = (1, last - first + 1);
+                while more - enough > 1 {
+                    let middle = enough + (more - enough) / 2;
+                    if needed(self, middle) > least { more = middle } else { enough = middle }
+                }
+                end = first + enough;
+                self.touched.push(touched);
+                self.runs.push(runs);
+                (runs, touched) = self.look_up(inode, first, enough as u32);
+            }
+        }
+        let split = made.iter().position(|&id| self.pages[id].index >= end).unwrap_or(made.len());
+        let rest = made.split_off(split);
+        let pages = std::mem::replace(made, rest);
+        Some(Part { pages, runs, touched })
+    }
+
     /// Pages that cannot be read: whoever waits for them sees that they have no content.
     fn give_up(&mut self, pages: &[PageId]) {
         for &id in pages {
