@@ -226,6 +226,12 @@ pub(crate) struct RunArguments {
     /// Print the script instead of running it
     #[arg(long)]
     pub(crate) show: bool,
+    /// Write every decision with its reason to a file ('-' for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) explain: Option<PathBuf>,
+    /// How decisions are written
+    #[arg(long, value_enum, default_value_t = Format::Text, requires = "explain")]
+    pub(crate) explain_format: Format,
     /// Write a report: one HTML file that opens offline
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,

@@ -19,10 +19,10 @@ use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use serde_json::json;
 
-pub(crate) use explain::Format;
+pub(crate) use explain::{Explainer, Format};
 pub(crate) use machine::processes as machine_processes;
 pub(crate) use report::{STYLE, escape, html, row as table_row};
-pub(crate) use run::{Plan, Run, run as run_plan};
+pub(crate) use run::{Plan, Run, Shared, run as run_plan};
 pub(crate) use table::table;
 
 use crate::arguments::{self, CompareArguments, Reading};
@@ -214,7 +214,8 @@ fn print(arguments: &CompareArguments, comparison: &Comparison, runs: &[Run]) ->
     }
 }
 
-fn explain_to(path: &Path, runs: &[Run], out: &mut dyn Write) -> Result<(), Error> {
+/// Writes down what each run's decisions were.
+pub(crate) fn explain_to(path: &Path, runs: &[Run], out: &mut dyn Write) -> Result<(), Error> {
     let mut file;
     let out: &mut dyn Write = if path == Path::new("-") {
         out

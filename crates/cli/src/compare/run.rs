@@ -163,7 +163,7 @@ fn machine(
 }
 
 /// A buffer that an observer writes to and that outlives it.
-struct Shared(Rc<RefCell<Vec<u8>>>);
+pub(crate) struct Shared(pub(crate) Rc<RefCell<Vec<u8>>>);
 
 impl Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

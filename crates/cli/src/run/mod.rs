@@ -1,8 +1,10 @@
 //! `dwell run`: processes of a script on a modelled machine, under many schedulers.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -17,7 +19,9 @@ use workloads::fio::JobFile;
 use workloads::scenario::{Scenario, papers};
 
 use crate::arguments::RunArguments;
-use crate::compare::{Comparison, PICTURE, Run, describe, html, machine_processes, specs, table};
+use crate::compare::{
+    Comparison, Explainer, PICTURE, Run, Shared, describe, explain_to, html, machine_processes, specs, table,
+};
 use crate::error::Error;
 use crate::format::nearest;
 use crate::interrupt;
@@ -128,7 +132,7 @@ fn all(arguments: &RunArguments, scene: &Scene, specs: &[Spec], picture: usize) 
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(spec) = specs.get(index).filter(|_| !interrupt::requested()) else { break };
-            let run = one(scene, spec, picture);
+            let run = one(arguments, scene, spec, picture);
             bar.set_message(spec.to_string());
             bar.inc(1);
             if let Ok(mut slot) = slots[index].lock() {
@@ -147,10 +151,14 @@ fn all(arguments: &RunArguments, scene: &Scene, specs: &[Spec], picture: usize) 
     slots.into_iter().filter_map(|slot| slot.into_inner().ok().flatten()).collect()
 }
 
-fn one(scene: &Scene, spec: &Spec, picture: usize) -> Result<Run, Error> {
+fn one(arguments: &RunArguments, scene: &Scene, spec: &Spec, picture: usize) -> Result<Run, Error> {
     let (recorder, timeline) = Timeline::recorder(picture);
-    let observer = (picture > 0).then(|| Box::new(recorder) as Box<dyn Observer>);
-    let Ran { outcome, mut measured, distributions } = scene.run(spec, observer)?;
+    let explanation = Rc::new(RefCell::new(Vec::new()));
+    let explainer = arguments.explain.is_some().then(|| {
+        Explainer::new(spec.to_string(), None, arguments.explain_format, Shared(Rc::clone(&explanation)))
+    });
+    let observer: Box<dyn Observer> = Box::new(((picture > 0).then_some(recorder), explainer));
+    let Ran { outcome, mut measured, distributions } = scene.run(spec, Some(observer))?;
     // What counts is the time until the measured processes had ended, and what the device moved until then.
     let beside = scene.scenario.beside();
     let is_beside = |name: &str| {
@@ -173,7 +181,7 @@ fn one(scene: &Scene, spec: &Spec, picture: usize) -> Result<Run, Error> {
         limit: None,
         distributions,
         timeline,
-        explanation: Vec::new(),
+        explanation: explanation.take(),
     })
 }
 
@@ -204,5 +212,8 @@ fn print(arguments: &RunArguments, comparison: &Comparison, runs: &[Run]) -> Res
             eprintln!("report: {}", path.display());
         }
     }
-    Ok(())
+    match &arguments.explain {
+        Some(path) => explain_to(path, runs, &mut out),
+        None => Ok(()),
+    }
 }

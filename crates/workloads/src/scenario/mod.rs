@@ -81,12 +81,15 @@ impl Scenario {
     #[must_use]
     pub fn machine(&self, base: &Description) -> Description {
         let mut machine = base.clone();
-        let change = self.page.change;
+        let change = &self.page.change;
         if let Some(memory) = change.memory {
             machine.memory.mib = (memory.0 >> 20) as u32;
         }
         if let Some(read_ahead) = change.read_ahead {
             machine.read_ahead.max_kib = (read_ahead.0 >> 10) as u32;
+        }
+        if let Some(layout) = &change.layout {
+            machine.file_system.layout = layout.clone();
         }
         if self.scale < 1.0 {
             let scaled = |mib: u32| (f64::from(mib) * self.scale).ceil() as u32;

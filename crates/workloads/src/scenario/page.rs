@@ -37,7 +37,7 @@ pub struct Page {
 }
 
 /// What is different from the machine's description.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Change {
     /// Memory.
@@ -46,6 +46,8 @@ pub struct Change {
     pub read_ahead: Option<Bytes>,
     /// The requests that the drive is given at once.
     pub depth: Option<u32>,
+    /// The file system's layout, as a machine's description has it in `[file_system.layout]`.
+    pub layout: Option<machine::kernel::fs::Options>,
 }
 
 /// What schedulers are told of the issuing processes.
