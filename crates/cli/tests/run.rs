@@ -1,0 +1,120 @@
+//! `dwell run` from outside: scripts that are wrong, and what a script's run says.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn dwell(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_dwell")).args(arguments).output().expect("the program runs")
+}
+
+/// A script in a file of its own.
+fn script(name: &str, text: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("dwell-run-{}-{name}.toml", std::process::id()));
+    std::fs::write(&path, text).expect("the directory for temporary files can be written to");
+    path
+}
+
+/// What is said of a script that is refused.
+fn refusal(name: &str, text: &str) -> String {
+    let path = script(name, text);
+    let output = dwell(&["run", &path.to_string_lossy(), "-s", "noop"]);
+    let _ = std::fs::remove_file(&path);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(6), "bad input is exit code 6: {said}");
+    said
+}
+
+#[test]
+fn a_file_that_nobody_makes_is_told_with_its_line() {
+    let said = refusal(
+        "nobody",
+        "about = \"x\"\n[[process]]\nname = \"cat\"\nsteps = [{ read = { file = \"/none\" } }]\n",
+    );
+    assert!(said.contains(":4: process 'cat': '/none' is not on the disk"), "{said}");
+}
+
+#[test]
+fn a_barrier_that_nobody_leaves_is_told_with_its_line() {
+    let said = refusal(
+        "barrier",
+        "about = \"x\"\n[[process]]\nname = \"p\"\nsteps = [{ meet = { at = 1, members = 2 } }]\n",
+    );
+    assert!(said.contains(":4: process 'p': barrier 1 has 2 members but only 1"), "{said}");
+}
+
+#[test]
+fn a_file_system_too_small_for_its_files_is_refused() {
+    let text = "about = \"x\"\ndrive = \"maxtor-20gb\"\n[[on-disk]]\nfile = \"/big\"\nbytes = \"30 GB\"\n\
+        [[process]]\nname = \"cat\"\nsteps = [{ read = { file = \"/big\" } }]\n";
+    let said = refusal("small", text);
+    assert!(said.contains("/big") && said.contains("no space left"), "{said}");
+}
+
+#[test]
+fn memory_below_what_a_kernel_needs_is_refused() {
+    let text = "about = \"x\"\nmachine = \"pc-2003\"\n[change]\nmemory = \"16 MiB\"\n[[process]]\nname = \"p\"\nsteps = [{ think = \"1 s\" }]\n";
+    let said = refusal("memory", text);
+    assert!(said.contains("memory"), "{said}");
+}
+
+const TWO_READERS: &str = r#"
+about = "two readers and a writer"
+machine = "pc-2003"
+drive = "ide-2003"
+
+[[on-disk]]
+file = "/files/{n}"
+bytes = "16 MiB"
+copies = 2
+
+[[process]]
+name = "reader-{n}"
+copies = 2
+steps = [{ read = { file = "/files/{n}" } }]
+
+[[process]]
+name = "writer"
+steps = [{ write = { file = "/out", bytes = "8 MiB", fsync = true } }]
+"#;
+
+#[test]
+fn a_run_tells_what_each_process_saw_and_writes_a_report() {
+    let path = script("readers", TWO_READERS);
+    let page = path.with_extension("html");
+    let output = dwell(&[
+        "run",
+        &path.to_string_lossy(),
+        "-s",
+        "deadline",
+        "--json",
+        "--report",
+        &page.to_string_lossy(),
+    ]);
+    let _ = std::fs::remove_file(&path);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    let seen = &report["runs"][0]["outcome"]["seen"];
+    assert_eq!(seen["reader-1"]["read_bytes"], 16 << 20);
+    assert_eq!(seen["writer"]["written_bytes"], 8 << 20);
+    assert!(seen["writer"]["worst_sync_ns"].as_u64() > Some(0), "the fsync took time: {seen}");
+    let html = std::fs::read_to_string(&page).expect("the report");
+    let _ = std::fs::remove_file(&page);
+    assert!(html.contains("The machine over time") && html.contains("reader-2"));
+}
+
+#[test]
+fn a_buffered_job_file_runs_through_the_page_cache() {
+    let path = std::env::temp_dir().join(format!("dwell-run-{}.fio", std::process::id()));
+    std::fs::write(&path, "[again]\nrw=randread\nbs=4k\nsize=4m\nio_size=64m\n").expect("a file");
+    let output = dwell(&["run", &path.to_string_lossy(), "-s", "noop", "--json"]);
+    let _ = std::fs::remove_file(&path);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    let run = &report["runs"][0];
+    assert_eq!(run["outcome"]["seen"]["again"]["read_bytes"], 64 << 20);
+    let moved: u64 =
+        run["outcome"]["vmstat"]["read"].as_array().into_iter().flatten().filter_map(Value::as_u64).sum();
+    assert!(moved < 8 << 20, "64 MiB were read, but 4 MiB are all there is: {moved} bytes from the device");
+}
