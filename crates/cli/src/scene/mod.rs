@@ -4,8 +4,8 @@ mod vmstat;
 
 use std::collections::BTreeMap;
 
-use elevator::Time;
 use elevator::queue::{Identity, Observer, Options};
+use elevator::{Span, Time};
 use machine::kernel::{Description, Kernel, Sample};
 use machine::{Machine, Measured, Setup, Stop};
 use schedulers::Spec;
@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::interrupt;
 pub(crate) use vmstat::Vmstat;
 
-/// Virtual time after which a run is cut, where the script does not say.
+/// Virtual time after which a run is cut at the full scale, where the script does not say.
 const AT_MOST_S: u64 = 4 * 3600;
 
 /// What is to be run.
@@ -144,8 +144,8 @@ impl Scene {
         });
         machine.boot(self.kernel()?);
         let session = self.scenario.start(&mut machine);
-        let at_most =
-            self.scenario.page.at_most.map_or(elevator::Span::from_secs(AT_MOST_S), |delay| delay.0);
+        let at_most = self.scenario.page.at_most.map_or(Span::from_secs(AT_MOST_S), |delay| delay.0);
+        let at_most = Span::from_nanos((at_most.as_nanos() as f64 * self.scenario.scale.min(1.0)) as u64);
         let ended = machine.run(Stop { at: Time::ZERO + at_most, asked: interrupt::requested });
         let measured = machine.measured();
         let outcome = Outcome {
