@@ -59,3 +59,16 @@ fn things_on_the_disk_are_one_thing_each() {
     let both = refusal(text);
     assert!(both.starts_with("s.toml:2: on-disk: exactly one of"), "{both}");
 }
+
+#[test]
+fn the_scripts_that_come_with_the_project_can_be_read() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts");
+    let mut count = 0;
+    for file in std::fs::read_dir(directory).expect("scripts/").flatten() {
+        let text = std::fs::read_to_string(file.path()).expect("a script");
+        let name = file.path().display().to_string();
+        Scenario::parse(&name, &text, 1.0).unwrap_or_else(|error| panic!("{error}"));
+        count += 1;
+    }
+    assert!(count >= 3, "{count} scripts");
+}
