@@ -47,9 +47,19 @@ fn table(listings: &[&Listing]) -> String {
         } else {
             String::new()
         };
-        table.add_row([format!("{name}{wraps}{also}"), listing.about.to_owned()]);
+        let needs = needs(listing).map(|needs| format!("\nneeds {needs}")).unwrap_or_default();
+        table.add_row([format!("{name}{wraps}{also}"), format!("{}{needs}", listing.about)]);
     }
     table.to_string()
+}
+
+/// What there must be for a scheduler to run, beside a disk.
+fn needs(listing: &Listing) -> Option<&'static str> {
+    match () {
+        () if listing.needs_array() => Some("an array"),
+        () if listing.is_split() => Some("a modelled machine"),
+        () => None,
+    }
 }
 
 /// One scheduler with its tunables.
@@ -76,6 +86,6 @@ fn object(listing: &Listing) -> serde_json::Value {
         .collect();
     json!({
         "name": listing.full_name(), "plain": listing.plain.then_some(listing.name), "about": listing.about,
-        "source": listing.source, "wraps": listing.is_wrapper(), "tunables": tunables,
+        "source": listing.source, "wraps": listing.is_wrapper(), "needs": needs(listing), "tunables": tunables,
     })
 }
