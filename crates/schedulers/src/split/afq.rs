@@ -19,8 +19,8 @@
 //! 1. Writes go straight out: what they block may be more important than they are. After `batch` of them in a row,
 //!    reads that wait have a turn.
 //! 2. The account whose turn it is goes on in one-way sector order, for at most `slice` and `batch` requests.
-//! 3. If it has no more, was sequential, and there is time left: wait for it, at most `idle` (only when AFQ runs alone;
-//!    inside the stream framework, that decides about waiting).
+//! 3. If it has no more, was sequential, and there is time left: wait for it, while it has reads in the device and `idle`
+//!    longer (only when AFQ runs alone; inside the stream framework, that decides about waiting).
 //! 4. Else the account of least service.
 //!
 //! # Where it differs from the source
@@ -94,6 +94,9 @@ struct Member {
     pending: u64,
     held: VecDeque<CallId>,
     fsyncs: VecDeque<CallId>,
+    /// Its reads in the device, and when the last of them came back.
+    reading: u32,
+    read: Time,
 }
 
 /// Service counts pages times this over the share, so that shares from 1 to 8 divide it.
@@ -110,6 +113,8 @@ impl Member {
             pending: 0,
             held: VecDeque::new(),
             fsyncs: VecDeque::new(),
+            reading: 0,
+            read: Time::ZERO,
         }
     }
 
@@ -148,8 +153,6 @@ pub struct Afq {
     turn: Option<Turn>,
     queued: u32,
     in_flight: u32,
-    /// When the last request completed.
-    completed: Time,
     fsyncs_running: u64,
     /// A call was let go because the device had nothing to do, and has not returned yet.
     kicked: Option<CallId>,
@@ -236,13 +239,19 @@ impl Afq {
         self.members[member].reads.next().map(|id| (id, reason))
     }
 
-    /// Until when it would be worth waiting for the account whose turn it is.
-    fn awaits(&self, now: Time) -> Option<Time> {
+    /// The wait for the account whose turn it is, if that is worth it: for its reads in the device, and then for its next.
+    fn awaits(&self, now: Time) -> Option<Hold> {
         let member = &self.members[self.goes_on(now)?];
         let sequential = member.steps >= self.tunables.sequential_after;
-        let until = self.completed + self.tunables.idle;
-        let worth = sequential && member.reads.is_empty() && self.writes.is_empty() && self.in_flight == 0;
-        (worth && now < until).then_some(until)
+        if !sequential || !member.reads.is_empty() || !self.writes.is_empty() {
+            return None;
+        }
+        let reason = HoldReason::AwaitSliceOwner;
+        if member.reading > 0 {
+            return Some(Hold { until: None, wake: Wake::Completion, reason });
+        }
+        let until = member.read + self.tunables.idle;
+        (now < until).then_some(Hold { until: Some(until), wake: Wake::Timer, reason })
     }
 
     fn cleaned(&mut self, page: &Page, causes: CauseSet) {
@@ -314,15 +323,20 @@ impl WorkConserving for Afq {
         let Turn { began, sent, .. } = turn.unwrap_or(Turn { member: place, began: now, sent: 0 });
         self.turn = Some(Turn { member: place, began, sent: sent + 1 });
         let member = &mut self.members[place];
+        member.reading += 1;
         let near = member.reads.take(request) <= self.tunables.near;
         member.steps = if near { member.steps + 1 } else { 0 };
     }
 
     fn completed(&mut self, now: Time, request: &Request, _outcome: Outcome) {
         self.in_flight -= 1;
-        self.completed = now;
         let member = self.queue_of(request);
-        self.members[member].pending -= 1;
+        let member = &mut self.members[member];
+        member.pending -= 1;
+        if request.op == Op::Read {
+            member.reading -= 1;
+            member.read = now;
+        }
     }
 
     /// Requests of different accounts stay apart; the host merges only what has the same causes.
@@ -427,9 +441,8 @@ impl Scheduler for Alone {
         if self.0.queued == 0 {
             return Decision::Idle;
         }
-        if let Some(until) = self.0.awaits(now) {
-            let reason = HoldReason::AwaitSliceOwner;
-            return Decision::Hold(Hold { until: Some(until), wake: Wake::Timer, reason });
+        if let Some(hold) = self.0.awaits(now) {
+            return Decision::Hold(hold);
         }
         match self.0.candidate(now, view) {
             Some(Candidate { id, reason, .. }) => {
