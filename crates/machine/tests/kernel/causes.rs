@@ -1,4 +1,4 @@
-//! Whoever writes something back, the request says on whose behalf.
+//! Whoever writes something back, the request says on whose behalf, if a policy that wants to know listens.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ fn behind(bench: &Bench, which: impl Fn(u32) -> bool) -> BTreeSet<u32> {
 #[test]
 fn the_journals_writes_are_caused_by_everybody_in_the_transaction() {
     let machine = Description::named("pc-2004").expect("built in");
-    let mut bench = Bench::new(&machine, "noop", &Image::new());
+    let mut bench = Bench::new(&machine, "token-call", &Image::new());
     bench.calls("a", write_file("/a", 4096, 4096));
     bench.calls("b", write_file("/b", 4096, 4096));
     bench.calls("c", write_file("/c", 4096, 4096).chain([Call::Fsync(FIRST)]));
@@ -29,7 +29,7 @@ fn the_journals_writes_are_caused_by_everybody_in_the_transaction() {
 #[test]
 fn a_flusher_writes_on_behalf_of_who_dirtied() {
     let machine = Description::named("pc-2003").expect("built in");
-    let mut bench = Bench::new(&machine, "noop", &Image::new());
+    let mut bench = Bench::new(&machine, "token-call", &Image::new());
     bench.calls("a", write_file("/a", 30 << 20, 64 << 10));
     bench.calls("b", write_file("/b", 30 << 20, 64 << 10));
     bench.run();
@@ -39,7 +39,7 @@ fn a_flusher_writes_on_behalf_of_who_dirtied() {
 #[test]
 fn a_page_that_two_processes_dirtied_is_of_both() {
     let machine = Description::named("pc-2003").expect("built in");
-    let mut bench = Bench::new(&machine, "noop", &Image::new());
+    let mut bench = Bench::new(&machine, "token-call", &Image::new());
     bench.calls("a", write_file("/a", 4096, 4096));
     bench.run();
     bench.calls("b", write_file("/a", 4096, 4096).chain([Call::Fsync(FIRST)]));
