@@ -355,6 +355,8 @@ pub(crate) enum Paper {
     Stream,
     /// Automatic I/O scheduler selection (MASCOTS 2012): the tuner
     Ioanalyzer,
+    /// Split-level scheduling (SOSP 2015)
+    Split,
     /// The benchmarks of the anticipatory scheduler (February 2003)
     #[value(name = "benchmarks-2003")]
     Benchmarks2003,

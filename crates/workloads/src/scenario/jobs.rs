@@ -36,6 +36,8 @@ impl Scenario {
                 after: Delay(job.start_delay),
                 priority: Some(job.priority.level),
                 guest: None,
+                rate: None,
+                fsync_deadline: None,
                 steps: vec![Spanned::new(0..0, step)],
             };
             Spanned::new(0..0, process)

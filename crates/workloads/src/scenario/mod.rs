@@ -10,6 +10,7 @@ mod step;
 
 use std::rc::Rc;
 
+use elevator::split::Terms;
 use elevator::{Priority, Process as Identified};
 use machine::kernel::Description;
 use machine::{Machine, Who};
@@ -126,11 +127,17 @@ impl Scenario {
                 });
                 let mut priority = Priority::default();
                 priority.level = process.priority.unwrap_or(priority.level);
-                let who = Who {
-                    process: Some(identity.unwrap_or(own)),
-                    priority,
-                    name: numbered(&process.name, copy),
-                };
+                let identity = identity.unwrap_or(own);
+                if process.rate.is_some() || process.fsync_deadline.is_some() {
+                    let (rate, deadline) = (process.rate, process.fsync_deadline);
+                    let terms = Terms {
+                        priority,
+                        rate: rate.map(|rate| rate.0),
+                        fsync_deadline: deadline.map(|d| d.0),
+                    };
+                    machine.agree(identity.group, terms);
+                }
+                let who = Who { process: Some(identity), priority, name: numbered(&process.name, copy) };
                 let part = if process.beside { Part::Beside } else { Part::Measured };
                 let start = Start { part, copy, after: process.after.0 };
                 let steps: Rc<[Step]> = process.steps.iter().map(|step| step.get_ref().clone()).collect();

@@ -130,6 +130,10 @@ pub struct Process {
     pub priority: Option<u8>,
     /// The virtual machine in which it runs: to the block layer, all processes of one are the same process.
     pub guest: Option<String>,
+    /// The most I/O that it may cause, in bytes a second; for policies that limit.
+    pub rate: Option<Bytes>,
+    /// How soon its fsync shall return; for policies that keep deadlines.
+    pub fsync_deadline: Option<Delay>,
     /// What it does.
     pub steps: Vec<Spanned<Step>>,
 }
@@ -182,4 +186,11 @@ pub enum Figure {
     WorstRead(String),
     /// The longest that a request of the device waited and was served, in seconds.
     LongestRequest,
+    /// The longest, in seconds, that an fsync of those processes took.
+    WorstSync(String),
+    /// The same under another scheduler over this one's.
+    WorstSyncOver(String, String),
+    /// How far the processes' shares of what calls moved are from what they should be, on average, in percent of that:
+    /// each one's name and share.
+    Deviation(BTreeMap<String, u32>),
 }

@@ -48,6 +48,15 @@ pub const SCRIPTS: &[(&str, &str)] = scripts![
     "stream/xen-tpch-1",
     "stream/xen-tpch-2",
     "stream/time-slice",
+    "split/afq-priorities",
+    "split/afq-reads",
+    "split/afq-fsyncs",
+    "split/fsync-deadline",
+    "split/isolation-sequential-read",
+    "split/isolation-random-read",
+    "split/isolation-overwrite",
+    "split/isolation-append",
+    "split/isolation-create",
 ];
 
 #[cfg(test)]

@@ -25,6 +25,11 @@ pub(super) fn value(figure: &Figure, runs: &Runs, scheduler: &str) -> Option<f64
             of(run, names).map(|seen| seen.worst_read_ns).max().map(|ns| ns as f64 / 1e9)
         }
         Figure::LongestRequest => Some(run.vmstat.longest_ns as f64 / 1e9),
+        Figure::WorstSync(names) => worst_sync(run, names),
+        Figure::WorstSyncOver(names, word) => {
+            ratio(worst_sync(other(word)?, names)?, worst_sync(run, names)?)
+        }
+        Figure::Deviation(shares) => deviation(run, shares),
         Figure::TimeOver(names, word) => ratio(seconds(other(word)?, names)?, seconds(run, names)?),
         Figure::GainOver(names, word) => {
             Some(100.0 * (ratio(seconds(other(word)?, names)?, seconds(run, names)?)? - 1.0))
@@ -37,21 +42,35 @@ pub(super) fn value(figure: &Figure, runs: &Runs, scheduler: &str) -> Option<f64
 /// Whether more is better, and the unit; `None` where the figure compares schedulers itself.
 pub(super) const fn more_is_better(figure: &Figure) -> Option<bool> {
     match figure {
-        Figure::Time(_) | Figure::First(_) | Figure::WorstRead(_) | Figure::LongestRequest => Some(false),
+        Figure::Time(_)
+        | Figure::First(_)
+        | Figure::WorstRead(_)
+        | Figure::WorstSync(_)
+        | Figure::LongestRequest
+        | Figure::Deviation(_) => Some(false),
         Figure::DiskRate(_) | Figure::Rate(_) => Some(true),
-        Figure::TimeOver(..) | Figure::GainOver(..) | Figure::TimeRelative(..) | Figure::RateRelative(..) => {
-            None
-        }
+        Figure::TimeOver(..)
+        | Figure::GainOver(..)
+        | Figure::TimeRelative(..)
+        | Figure::RateRelative(..)
+        | Figure::WorstSyncOver(..) => None,
     }
 }
 
 /// The unit.
 pub(super) const fn unit(figure: &Figure) -> &'static str {
     match figure {
-        Figure::Time(_) | Figure::First(_) | Figure::WorstRead(_) | Figure::LongestRequest => "s",
+        Figure::Time(_)
+        | Figure::First(_)
+        | Figure::WorstRead(_)
+        | Figure::WorstSync(_)
+        | Figure::LongestRequest => "s",
         Figure::DiskRate(_) | Figure::Rate(_) => "MB/s",
-        Figure::TimeOver(..) | Figure::TimeRelative(..) | Figure::RateRelative(..) => "x",
-        Figure::GainOver(..) => "%",
+        Figure::TimeOver(..)
+        | Figure::TimeRelative(..)
+        | Figure::RateRelative(..)
+        | Figure::WorstSyncOver(..) => "x",
+        Figure::GainOver(..) | Figure::Deviation(_) => "%",
     }
 }
 
@@ -66,8 +85,10 @@ pub(super) fn processes(figure: &Figure) -> &str {
         | Figure::TimeOver(names, _)
         | Figure::GainOver(names, _)
         | Figure::TimeRelative(names, _)
-        | Figure::RateRelative(names, _) => names,
-        Figure::LongestRequest => "",
+        | Figure::RateRelative(names, _)
+        | Figure::WorstSync(names)
+        | Figure::WorstSyncOver(names, _) => names,
+        Figure::LongestRequest | Figure::Deviation(_) => "",
     }
 }
 
@@ -87,6 +108,23 @@ fn seconds(run: &Outcome, names: &str) -> Option<f64> {
 fn rate(run: &Outcome, names: &str) -> Option<f64> {
     let bytes: u64 = of(run, names).map(|seen| seen.read_bytes + seen.written_bytes).sum();
     ratio(bytes as f64 / 1e6, seconds(run, names)?)
+}
+
+fn worst_sync(run: &Outcome, names: &str) -> Option<f64> {
+    of(run, names).map(|seen| seen.worst_sync_ns).max().filter(|&ns| ns > 0).map(|ns| ns as f64 / 1e9)
+}
+
+/// How far shares are from what they should be, in percent of that, on average over those who have one.
+fn deviation(run: &Outcome, shares: &BTreeMap<String, u32>) -> Option<f64> {
+    let moved = |name: &String| run.seen.get(name).map(|seen| (seen.read_bytes + seen.written_bytes) as f64);
+    let moved: Option<Vec<f64>> = shares.keys().map(moved).collect();
+    let (moved, should): (Vec<f64>, u32) = (moved?, shares.values().sum());
+    let all: f64 = moved.iter().sum();
+    let off = moved
+        .iter()
+        .zip(shares.values())
+        .map(|(moved, share)| (moved / all * f64::from(should) / f64::from(*share) - 1.0).abs());
+    (all > 0.0).then(|| 100.0 * off.sum::<f64>() / shares.len() as f64)
 }
 
 fn ratio(of: f64, over: f64) -> Option<f64> {

@@ -85,6 +85,7 @@ fn experiments(arguments: &ReproduceArguments) -> Result<Vec<Experiment>, Error>
     let wanted = match arguments.paper {
         arguments::Paper::Cooperative => Some("cooperative"),
         arguments::Paper::Stream => Some("stream"),
+        arguments::Paper::Split => Some("split"),
         arguments::Paper::Benchmarks2003 => Some("benchmarks-2003"),
         // The tuner's paper has experiments of its own kind; `all` is the papers that are scripts.
         arguments::Paper::Ioanalyzer => return Ok(Vec::new()),
