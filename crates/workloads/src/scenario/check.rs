@@ -106,6 +106,9 @@ fn processes(page: &Page) -> Result<(), Problem> {
             field: format!("process '{}'", process.name),
             text,
         };
+        if process.copies > super::MOST_COPIES {
+            return Err(problem(format!("at most {} copies", super::MOST_COPIES)));
+        }
         if process.copies > 1 && !process.name.contains("{n}") {
             return Err(problem("has copies, so its name needs {n}, the number of each".to_owned()));
         }

@@ -156,10 +156,19 @@ impl Scenario {
 /// A page cache that is left at the smallest scale.
 const LEAST_CACHE_MIB: u32 = 16;
 
+/// More of one process or item is a slip of the pen, and would take all memory there is.
+const MOST_COPIES: u32 = 100_000;
+/// The same of the files of a set.
+const MOST_FILES: u64 = 10_000_000;
+
 fn lay_out(item: &OnDisk, scale: f64, contents: &mut Contents) -> Result<(), &'static str> {
+    if item.copies > MOST_COPIES || item.count.is_some_and(|count| count.0 > MOST_FILES) {
+        return Err("at most 100,000 copies, of at most ten million files each");
+    }
     for copy in 1..=item.copies {
-        contents.place(item.at.map(|at| at.0 + u64::from(copy - 1) * item.apart.0));
-        let seed = item.seed + u64::from(copy);
+        contents
+            .place(item.at.map(|at| at.0.saturating_add(u64::from(copy - 1).saturating_mul(item.apart.0))));
+        let seed = item.seed.wrapping_add(u64::from(copy));
         match (&item.file, &item.directory, &item.tree, &item.files) {
             (Some(name), None, None, None) => {
                 let bytes = item.bytes.ok_or("a file needs its length: bytes = \"100 MiB\"")?;
