@@ -122,7 +122,7 @@ impl Model<'_> {
         let blocks = parts.into_iter().map(|part| match part.task {
             Task::Blocks(blocks) if blocks.direct => Ok((part.name, blocks)),
             _ => Err(format!(
-                "{}: its programs go through the page cache, which the model does not have yet",
+                "{}: its programs go through the page cache, which is not modelled here yet",
                 discipline.name()
             )),
         });
