@@ -5,11 +5,10 @@ use std::task::{Poll, Waker};
 
 use elevator::queue::{Submission, Token};
 use elevator::split::Terms;
-use elevator::{Outcome, Priority, Process, Span, Time};
+use elevator::{Outcome, Priority, Process, Time};
 
 use super::calls::{Call, Errno, Returned};
-use super::fs::BLOCK_BYTES;
-use super::read::Step;
+use super::read::{Begun, Step};
 use super::tasks::{Context, Job, TaskId};
 use super::{Kernel, threads};
 
@@ -133,33 +132,13 @@ impl Kernel {
         at: Option<u64>,
         length: u64,
     ) -> Result<Returned, Job> {
-        let mut state = self.state.borrow_mut();
-        let begun = state.task(task).descriptors.get(file).map(|open| open.how.direct).and_then(|direct| {
-            let reading = state.begin_read(task, file, at, length)?;
-            Ok(reading.map(|reading| (direct, reading)))
-        });
-        let (direct, mut reading) = match begun {
-            Err(errno) => return Ok(Returned::Failed(errno)),
-            Ok(None) => return Ok(Returned::Bytes(0)),
-            Ok(Some(begun)) => begun,
-        };
+        let begun = self.state.borrow_mut().start_read(task, file, at, length);
         let context = Context::new(&self.state, task);
-        if direct {
-            return Err(Box::pin(async move {
-                let to = reading.from + reading.bytes;
-                let read = context.read_direct(reading.inode, reading.from, to).await;
-                read.map_or_else(Returned::Failed, Returned::Bytes)
-            }));
-        }
-        let copy = state.rules.page.as_nanos() * reading.bytes / BLOCK_BYTES;
-        let now = state.now;
-        state.sleepers.spend(now, task, Span::from_nanos(copy));
-        match state.read_on(task, &mut reading) {
+        match begun {
             Err(errno) => Ok(Returned::Failed(errno)),
-            Ok(Step::Done) => Ok(Returned::Bytes(reading.bytes)),
-            Ok(step) => Err(Box::pin(async move {
-                context.read_pages(reading, step).await.map_or_else(Returned::Failed, Returned::Bytes)
-            })),
+            Ok(Begun::Nothing) => Ok(Returned::Bytes(0)),
+            Ok(Begun::Cached(reading, Step::Done)) => Ok(Returned::Bytes(reading.bytes)),
+            Ok(begun) => Err(Box::pin(async move { answer(context.read_begun(begun).await) })),
         }
     }
 

@@ -85,7 +85,6 @@ impl State {
                 self.drop_page(id);
             }
             self.sleepers.wake(self.now, Wait::Page(id));
-            self.sleepers.wake(self.now, Wait::Written(file));
             self.files.tidy(file);
         }
         self.sleepers.wake(self.now, Wait::Memory);

@@ -45,6 +45,16 @@ pub(super) struct Reading {
     pub(super) bytes: u64,
 }
 
+/// A read that has begun.
+pub(super) enum Begun {
+    /// There is nothing there.
+    Nothing,
+    /// Past the page cache.
+    Direct(Reading),
+    /// From it, and what has to be done next.
+    Cached(Reading, Step),
+}
+
 impl State {
     /// Begins a read; `None` if there is nothing to read there. `at`: not where the file stands.
     pub(super) fn begin_read(
@@ -69,6 +79,25 @@ impl State {
         let (page, last) = (position / BLOCK_BYTES, (end - 1) / BLOCK_BYTES);
         let from = position;
         Ok(Some(Reading { file, inode, from, page, last, told: false, missed: false, bytes: end - position }))
+    }
+
+    /// Begins a read and goes as far as nothing has to be waited for.
+    pub(super) fn start_read(
+        &mut self,
+        task: TaskId,
+        file: Descriptor,
+        at: Option<u64>,
+        length: u64,
+    ) -> Result<Begun, Errno> {
+        let direct = self.task(task).descriptors.get(file)?.how.direct;
+        let Some(mut reading) = self.begin_read(task, file, at, length)? else { return Ok(Begun::Nothing) };
+        if direct {
+            return Ok(Begun::Direct(reading));
+        }
+        let copy = self.rules.page.as_nanos() * reading.bytes / BLOCK_BYTES;
+        self.sleepers.spend(self.now, task, Span::from_nanos(copy));
+        let step = self.read_on(task, &mut reading)?;
+        Ok(Begun::Cached(reading, step))
     }
 
     /// Uses pages until something has to be done first.
@@ -212,22 +241,21 @@ impl Context {
         at: Option<u64>,
         length: u64,
     ) -> Result<Returned, Errno> {
-        let begun = self.with(|state| {
-            let direct = state.task(self.task).descriptors.get(file)?.how.direct;
-            let reading = state.begin_read(self.task, file, at, length)?;
-            Ok(reading.map(|reading| (direct, reading)))
-        })?;
-        let Some((direct, mut reading)) = begun else { return Ok(Returned::Bytes(0)) };
-        if direct {
-            let to = reading.from + reading.bytes;
-            return self.read_direct(reading.inode, reading.from, to).await.map(Returned::Bytes);
-        }
-        let step = self.with(|state| {
-            let copy = state.rules.page.as_nanos() * reading.bytes / BLOCK_BYTES;
-            state.sleepers.spend(state.now, self.task, Span::from_nanos(copy));
-            state.read_on(self.task, &mut reading)
-        })?;
-        self.read_pages(reading, step).await.map(Returned::Bytes)
+        let begun = self.with(|state| state.start_read(self.task, file, at, length))?;
+        self.read_begun(begun).await
+    }
+
+    /// The rest of a read.
+    pub(super) async fn read_begun(&self, begun: Begun) -> Result<Returned, Errno> {
+        let bytes = match begun {
+            Begun::Nothing => 0,
+            Begun::Direct(reading) => {
+                let to = reading.from + reading.bytes;
+                Box::pin(self.read_direct(reading.inode, reading.from, to)).await?
+            }
+            Begun::Cached(reading, step) => self.read_pages(reading, step).await?,
+        };
+        Ok(Returned::Bytes(bytes))
     }
 
     /// Goes on with a read that has to do this first; how many bytes.

@@ -24,8 +24,6 @@ impl TaskId {
 pub(in crate::kernel) enum Wait {
     /// A page came from the device, or reached it.
     Page(PageId),
-    /// A page of the file reached the device.
-    Written(FileId),
     /// The last part of a task's direct or journal I/O is done.
     Io(TaskId),
     /// The queue of writes is no longer congested.
