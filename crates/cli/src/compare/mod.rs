@@ -197,25 +197,52 @@ fn print(arguments: &CompareArguments, comparison: &Comparison, runs: &[Run]) ->
             }
         }
     }
-    for run in runs {
-        if let Some(failure) = &run.failure {
-            eprintln!("{}: {failure}", run.scheduler);
+    let files = Files {
+        report: arguments.report.as_deref(),
+        explain: arguments.explain.as_deref(),
+        quiet: arguments.quiet,
+    };
+    files.write(comparison, runs, &ranked, &mut out)
+}
+
+/// What is written beside the table.
+pub(crate) struct Files<'a> {
+    pub(crate) report: Option<&'a Path>,
+    /// `-` is where the table went.
+    pub(crate) explain: Option<&'a Path>,
+    /// Says nothing of what was written.
+    pub(crate) quiet: bool,
+}
+
+impl Files<'_> {
+    /// Says which runs failed, and writes what was asked for.
+    pub(crate) fn write(
+        self,
+        comparison: &Comparison,
+        runs: &[Run],
+        ranked: &[&Run],
+        out: &mut dyn Write,
+    ) -> Result<(), Error> {
+        for run in runs {
+            if let Some(failure) = &run.failure {
+                eprintln!("{}: {failure}", run.scheduler);
+            }
         }
-    }
-    if let Some(path) = &arguments.report {
-        std::fs::write(path, html(comparison, &ranked)).map_err(|e| Error::file(path.display(), &e))?;
-        if !arguments.quiet {
-            eprintln!("report: {}", path.display());
+        if let Some(path) = self.report {
+            std::fs::write(path, html(comparison, ranked)).map_err(|e| Error::file(path.display(), &e))?;
+            if !self.quiet {
+                eprintln!("report: {}", path.display());
+            }
         }
-    }
-    match &arguments.explain {
-        Some(path) => explain_to(path, runs, &mut out),
-        None => Ok(()),
+        match self.explain {
+            Some(path) => explain_to(path, runs, out),
+            None => Ok(()),
+        }
     }
 }
 
 /// Writes down what each run's decisions were.
-pub(crate) fn explain_to(path: &Path, runs: &[Run], out: &mut dyn Write) -> Result<(), Error> {
+fn explain_to(path: &Path, runs: &[Run], out: &mut dyn Write) -> Result<(), Error> {
     let mut file;
     let out: &mut dyn Write = if path == Path::new("-") {
         out

@@ -20,7 +20,7 @@ use workloads::scenario::{Scenario, papers};
 
 use crate::arguments::RunArguments;
 use crate::compare::{
-    Comparison, Explainer, PICTURE, Run, Shared, describe, explain_to, html, machine_processes, specs, table,
+    Comparison, Explainer, Files, PICTURE, Run, Shared, describe, machine_processes, specs, table,
 };
 use crate::error::Error;
 use crate::format::nearest;
@@ -201,19 +201,10 @@ fn print(arguments: &RunArguments, comparison: &Comparison, runs: &[Run]) -> Res
             writeln!(out, "\n{}", machine_processes(run))?;
         }
     }
-    for run in runs {
-        if let Some(failure) = &run.failure {
-            eprintln!("{}: {failure}", run.scheduler);
-        }
-    }
-    if let Some(path) = &arguments.report {
-        std::fs::write(path, html(comparison, &ranked)).map_err(|e| Error::file(path.display(), &e))?;
-        if !arguments.quiet {
-            eprintln!("report: {}", path.display());
-        }
-    }
-    match &arguments.explain {
-        Some(path) => explain_to(path, runs, &mut out),
-        None => Ok(()),
-    }
+    let files = Files {
+        report: arguments.report.as_deref(),
+        explain: arguments.explain.as_deref(),
+        quiet: arguments.quiet,
+    };
+    files.write(comparison, runs, &ranked, &mut out)
 }
