@@ -6,26 +6,19 @@ use elevator::queue::{Event, Observer};
 use elevator::{Outcome, Request, Time};
 use serde_json::json;
 
-/// How decisions are written down.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub(crate) enum Format {
-    /// One line of words each.
-    Text,
-    /// One JSON object a line.
-    Jsonl,
-}
+use crate::arguments::ExplainFormat;
 
 /// Writes a queue's decisions down.
 pub(crate) struct Explainer<W> {
     scheduler: String,
     /// The member of an array whose queue it is.
     member: Option<u32>,
-    format: Format,
+    format: ExplainFormat,
     out: W,
 }
 
 impl<W: Write> Explainer<W> {
-    pub(crate) fn new(scheduler: String, member: Option<u32>, format: Format, out: W) -> Self {
+    pub(crate) fn new(scheduler: String, member: Option<u32>, format: ExplainFormat, out: W) -> Self {
         Self { scheduler, member, format, out }
     }
 
@@ -115,8 +108,8 @@ impl<W: Write> Observer for Explainer<W> {
     fn event(&mut self, now: Time, event: &Event<'_>) {
         // A buffer in memory takes everything; there is nobody to tell otherwise.
         let _ = match self.format {
-            Format::Text => self.text(now, event),
-            Format::Jsonl => self.json(now, event),
+            ExplainFormat::Text => self.text(now, event),
+            ExplainFormat::Jsonl => self.json(now, event),
         };
     }
 }

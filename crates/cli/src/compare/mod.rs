@@ -19,7 +19,7 @@ use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use serde_json::json;
 
-pub(crate) use explain::{Explainer, Format};
+pub(crate) use explain::Explainer;
 pub(crate) use machine::processes as machine_processes;
 pub(crate) use report::{STYLE, escape, html, row as table_row};
 pub(crate) use run::{Plan, Run, Shared, run as run_plan};

@@ -15,7 +15,8 @@ use schedulers::Spec;
 use serde::Serialize;
 use workloads::Workload;
 
-use super::explain::{Explainer, Format};
+use super::explain::Explainer;
+use crate::arguments::ExplainFormat;
 use crate::device::Device;
 use crate::interrupt;
 use crate::scene::Outcome;
@@ -30,7 +31,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) at_most: Option<Span>,
     /// Requests kept for the picture; 0 for no picture.
     pub(crate) picture: usize,
-    pub(crate) explain: Option<Format>,
+    pub(crate) explain: Option<ExplainFormat>,
 }
 
 /// What one scheduler made of it.

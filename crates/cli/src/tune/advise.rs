@@ -9,8 +9,8 @@ use schedulers::registry::Catalogue;
 use serde::Serialize;
 use tuner::{Analyser, Better, ClusterId, Observed, SchedulerId, Why};
 
-use super::arguments::AdviseArguments;
 use super::setup::{self, Target};
+use crate::arguments::AdviseArguments;
 use crate::error::Error;
 use crate::interrupt;
 

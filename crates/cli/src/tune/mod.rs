@@ -1,7 +1,6 @@
 //! `dwell tune`: keeps a device on the scheduler that serves it best.
 
 mod advise;
-mod arguments;
 mod patterns;
 mod setup;
 
@@ -17,14 +16,13 @@ use schedulers::registry::Catalogue;
 use tuner::beyond::{Hysteresis, RegretBound, Restraints, SwitchCost};
 use tuner::{Analyser, Metric};
 
-use self::arguments::RestraintName;
 use self::setup::Target;
+use crate::arguments::{RestraintName, TuneArguments};
 use crate::error::Error;
 use crate::interrupt;
 use crate::serve::span;
 
 pub(crate) use advise::run as advise;
-pub(crate) use arguments::{AdviseArguments, PatternsArguments, TuneArguments};
 pub(crate) use patterns::run as patterns;
 
 /// Windows between two savings: a minute at the default length.

@@ -9,7 +9,7 @@ use keeper::{in_words, learned, picture};
 use serde_json::json;
 use tuner::{ClusterState, Parameters, State};
 
-use super::arguments::{PatternsArguments, PatternsCommand};
+use crate::arguments::{PatternsArguments, PatternsCommand};
 use crate::error::Error;
 use crate::format::number;
 

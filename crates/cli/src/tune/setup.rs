@@ -12,7 +12,7 @@ use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use tuner::{Analyser, Better, Metric, Of, Parameters, Random, Which};
 
-use super::arguments::{MetricName, Watching};
+use crate::arguments::{MetricName, Watching};
 use crate::error::Error;
 use crate::profile;
 use crate::serve::span;

@@ -1,0 +1,86 @@
+//! The command line of `compare`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::shared::ExplainFormat;
+
+/// What to compare, on what, and how to say it.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell compare io.ftrace.gz                         every scheduler, on a WD5000AAKS
+  dwell compare job.fio --scheduler deadline --scheduler 'stream(deadline){stream_time_slice=50ms}'
+  dwell compare 'par-read{think=200us}' --identity hidden --drive 'wd5000aaks{depth=1}'
+  dwell compare io.ftrace.gz --array raid0:5x64k -s 'stream(deadline)' -s 'array-stream(deadline)'
+  dwell compare job.fio --array 'raid5:8x256k{failed=2, slow=3, slowness=200, link=400}'
+  dwell compare io.ftrace.gz --scheduler cfq --explain decisions.txt")]
+pub(crate) struct CompareArguments {
+    /// A recording, a fio job file (*.fio), or a built-in workload (par-read, ahead-read, multi-threads, chunk-reads) with settings in braces
+    pub(crate) workload: String,
+    /// The drive: built in, or a file (.toml, .diskspecs); see 'dwell drives'
+    #[arg(long, default_value = "wd5000aaks", env = "DWELL_DRIVE")]
+    pub(crate) drive: String,
+    /// Tell schedulers the service times of this profile ('dwell profile') instead of the drive's own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
+    /// Drives of this kind as an array: level, members, stripe unit; in braces failed, slow and slowness (of one member), and link (what their card moves, MB/s)
+    #[arg(long, value_name = "ARRAY")]
+    pub(crate) array: Option<String>,
+    /// A scheduler, with tunables in braces; may be given several times. Default: all of them. On an array, each member has one
+    #[arg(long = "scheduler", short = 's', value_name = "NAME")]
+    pub(crate) schedulers: Vec<String>,
+    /// What schedulers are told of the issuing processes
+    #[arg(long, value_enum, default_value_t = Identity::Shown)]
+    pub(crate) identity: Identity,
+    /// Requests that the drive is given at once; at most its own depth
+    #[arg(long, value_name = "N")]
+    pub(crate) depth: Option<u32>,
+    /// Request limit of each direction
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    pub(crate) nr_requests: u32,
+    /// Replay a recording by its time stamps instead of in closed loops
+    #[arg(long)]
+    pub(crate) open: bool,
+    /// Which device of a recording that holds several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Option<String>,
+    /// Unit of a recording's time stamps (s, ms, us, 100ns, ns), where it cannot be told
+    #[arg(long, value_name = "UNIT")]
+    pub(crate) unit: Option<String>,
+    /// Stop each run after so much virtual time, e.g. 30s
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at_most: Option<String>,
+    /// Write a report: one HTML file that opens offline
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Write every decision with its reason to a file ('-' for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) explain: Option<PathBuf>,
+    /// How decisions are written
+    #[arg(long, value_enum, default_value_t = ExplainFormat::Text, requires = "explain")]
+    pub(crate) explain_format: ExplainFormat,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print what each process saw, under each scheduler
+    #[arg(long)]
+    pub(crate) processes: bool,
+    /// Print what each member of an array did, under each scheduler
+    #[arg(long, requires = "array")]
+    pub(crate) members: bool,
+    /// No progress, no notes
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// What schedulers are told of the issuing processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Identity {
+    /// Whatever the recording knows
+    Shown,
+    /// Nothing, as behind a VM, an NBD server or a stacked device
+    Hidden,
+    /// One and the same for everybody, as the stream paper hid them
+    Same,
+}

@@ -1,0 +1,49 @@
+//! The command line of `run`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::shared::{ExplainFormat, scale};
+
+/// What to run, on what, and how to say it.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell run scripts/mail-and-backup.toml
+  dwell run script.toml --machine pc-2003 --drive ide-2003 --scheduler deadline-2.6.9 --report out.html
+  dwell run buffered.fio --scheduler noop --scheduler bfq
+  dwell run cooperative/chunk-read-2                 a paper's experiment; 'dwell run --show NAME' prints it")]
+pub(crate) struct RunArguments {
+    /// A script (*.toml), a fio job file (*.fio), or an experiment of a paper
+    pub(crate) script: String,
+    /// The machine: built in (pc-2003, pc-2004, pc-2010) or a file. Default: the script's, or pc-2010
+    #[arg(long)]
+    pub(crate) machine: Option<String>,
+    /// The drive: built in, or a file; see 'dwell drives'. Default: the script's, or wd5000aaks
+    #[arg(long)]
+    pub(crate) drive: Option<String>,
+    /// A scheduler, with tunables in braces; may be given several times. Default: an experiment's own, or all of them
+    #[arg(long = "scheduler", short = 's', value_name = "NAME")]
+    pub(crate) schedulers: Vec<String>,
+    /// Size of data, operations and memory; 1 is as written
+    #[arg(long, default_value_t = 1.0, value_parser = scale)]
+    pub(crate) scale: f64,
+    /// Print the script instead of running it
+    #[arg(long)]
+    pub(crate) show: bool,
+    /// Write every decision with its reason to a file ('-' for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) explain: Option<PathBuf>,
+    /// How decisions are written
+    #[arg(long, value_enum, default_value_t = ExplainFormat::Text, requires = "explain")]
+    pub(crate) explain_format: ExplainFormat,
+    /// Write a report: one HTML file that opens offline
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// No progress, no notes
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}

@@ -1,0 +1,13 @@
+//! The command line of `schedulers`.
+
+use clap::Args;
+
+/// Schedulers.
+#[derive(Args, Debug)]
+pub(crate) struct SchedulersArguments {
+    /// Show this one with its tunables
+    pub(crate) name: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,70 @@
+//! The command line of `serve`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// What to serve, under what, and how it is reached.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell serve --drive wd5000aaks --size 500G --scheduler 'stream(deadline)' --attach
+  dwell serve /dev/sdb --scheduler cooperative --nbd unix:/run/dwell/sdb.sock --control /run/dwell/sdb.ctl")]
+pub(crate) struct ServeArguments {
+    /// The file or block device to serve; the store of an emulated drive, if --drive is given too
+    pub(crate) path: Option<PathBuf>,
+    /// Emulate this drive in real time; see 'dwell drives'
+    #[arg(long)]
+    pub(crate) drive: Option<String>,
+    /// Size of the device: 500G is 500 * 10^9 bytes, 500GiB 500 * 2^30
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) size: Option<String>,
+    /// Serve from memory
+    #[arg(long, conflicts_with_all = ["path", "drive"], requires = "size")]
+    pub(crate) memory: bool,
+    /// An emulated drive keeps no data: reads give zeroes
+    #[arg(long, requires = "drive", conflicts_with = "path")]
+    pub(crate) discard_data: bool,
+    /// Tell schedulers the service times of this profile ('dwell profile')
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
+    /// The scheduler, with tunables in braces
+    #[arg(long, short, default_value = "stream(deadline)")]
+    pub(crate) scheduler: String,
+    /// Requests that the backing device is given at once
+    #[arg(long, default_value_t = 31)]
+    pub(crate) depth: u32,
+    /// How many times faster than natural an emulated drive runs
+    #[arg(long, default_value_t = 1, requires = "drive", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) speed: u32,
+    /// Attach as a loop device through FUSE; needs root
+    #[arg(long)]
+    pub(crate) attach: bool,
+    /// How requests that come through the attached device are told apart by their processes; default: not at all
+    #[arg(long, value_enum, value_name = "WAY", requires = "attach")]
+    pub(crate) identify: Option<IdentifyBy>,
+    /// Serve the NBD protocol at unix:PATH or ADDRESS:PORT; may be given several times
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) nbd: Vec<String>,
+    /// Directory with server-cert.pem and server-key.pem: TLS, required for addresses other than loopback
+    #[arg(long, value_name = "DIRECTORY", requires = "nbd")]
+    pub(crate) tls: Option<PathBuf>,
+    /// Control socket, for dwell ctl
+    #[arg(long, value_name = "PATH")]
+    pub(crate) control: Option<PathBuf>,
+    /// Spin for so long before sleeping, e.g. 50us: shorter ways for single requests, more processor time
+    #[arg(long, value_name = "TIME", default_value = "0ns")]
+    pub(crate) poll: String,
+    /// Serve a device although it is mounted or held; must be given twice
+    #[arg(long, action = clap::ArgAction::Count)]
+    pub(crate) even_if_used: u8,
+    /// Print the report at the end as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How processes are told apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum IdentifyBy {
+    /// A BPF program sees who asks the loop device
+    Bpf,
+}

@@ -1,0 +1,39 @@
+//! What several command lines share.
+
+use clap::{Args, ValueEnum};
+
+/// How to read a recording.
+#[derive(Args, Debug, Clone, Default)]
+pub(crate) struct Reading {
+    /// Its format, if it should not be detected
+    #[arg(long, value_name = "NAME")]
+    pub(crate) format: Option<String>,
+    /// Which device, if it holds several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Option<String>,
+    /// Unit of its time stamps (s, ms, us, 100ns, ns)
+    #[arg(long, value_name = "UNIT")]
+    pub(crate) unit: Option<String>,
+    /// Refuse a recording with lines that must be left out
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+/// How decisions are written down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum ExplainFormat {
+    /// One line of words each.
+    Text,
+    /// One JSON object a line.
+    Jsonl,
+}
+
+/// A scale: data, operations and memory are shrunk by it.
+///
+/// # Errors
+///
+/// Anything but a number above 0 and at most 1.
+pub(super) fn scale(text: &str) -> Result<f64, String> {
+    let scale: f64 = text.parse().map_err(|_| format!("'{text}' is no number"))?;
+    if scale > 0.0 && scale <= 1.0 { Ok(scale) } else { Err("a scale is above 0 and at most 1".to_owned()) }
+}

@@ -1,0 +1,40 @@
+//! The command line of `trace`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::shared::Reading;
+
+/// Recordings.
+#[derive(Args, Debug)]
+pub(crate) struct TraceArguments {
+    #[command(subcommand)]
+    pub(crate) command: TraceCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum TraceCommand {
+    /// What a recording holds
+    Info {
+        /// The recording
+        file: PathBuf,
+        #[command(flatten)]
+        reading: Reading,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a recording in another format
+    Convert {
+        /// The recording
+        from: PathBuf,
+        /// The file to write ('-' for standard output); .gz and .zst are compressed
+        to: PathBuf,
+        /// dwell, fio, blkparse or disksim
+        #[arg(long, value_name = "FORMAT")]
+        to_format: String,
+        #[command(flatten)]
+        reading: Reading,
+    },
+}
