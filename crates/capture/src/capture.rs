@@ -1,15 +1,14 @@
 //! A live device, looked at in the best way that the kernel allows.
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::bpf::Bpf;
 use crate::error::Error;
 use crate::event::Batch;
+use crate::number::{Number, number_of};
 use crate::source::{Counts, Options, Source, Way};
-use crate::topology::Number;
 use crate::tracefs::Tracefs;
 
 /// Looks at a device as long as it lives.
@@ -27,7 +26,7 @@ impl Capture {
     /// It is no block device, there is no leave (CAP_BPF and CAP_PERFMON), or the kernel cannot. Unless a way was named,
     /// tracefs is tried where BPF is not allowed, and the [notes](Self::notes) say so.
     pub fn open(device: &Path, options: &Options) -> Result<Self, Error> {
-        let number = number(device)?;
+        let number = number_of(device)?;
         let (source, notes): (Box<dyn Source + Send>, _) = match options.way {
             Some(Way::Bpf) => (Box::new(Bpf::open(number, options)?), Vec::new()),
             Some(_) => (Box::new(Tracefs::open(number, options)?), limits(options)),
@@ -97,14 +96,4 @@ fn limits(options: &Options) -> Vec<String> {
         options.rate_max.map(|_| "tracefs reports everything: no rate above which requests are left out");
     let exits = options.exits.then_some("tracefs does not tell when tasks end");
     rate.into_iter().chain(exits).map(str::to_owned).collect()
-}
-
-/// Major and minor number of a block device's node.
-pub(crate) fn number(path: &Path) -> Result<Number, Error> {
-    let metadata = fs::metadata(path).map_err(|error| Error::device(path, error.to_string()))?;
-    if !metadata.file_type().is_block_device() {
-        return Err(Error::device(path, "is no block device"));
-    }
-    let device = metadata.rdev();
-    Ok((rustix::fs::major(device), rustix::fs::minor(device)))
 }

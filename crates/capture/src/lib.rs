@@ -26,6 +26,7 @@
 //! |---|---|
 //! | `event` | what is reported |
 //! | `source` | the trait of what reports, so that a test can be one ([`Fake`]) |
+//! | `number` | what the kernel calls a device |
 //! | `topology` | which queue schedules what a device is asked |
 //! | `issuers` | whose a kernel worker's request is |
 //! | `profile` | a device measured |
@@ -40,6 +41,7 @@ mod event;
 mod fake;
 mod issuers;
 mod manners;
+mod number;
 pub mod profile;
 mod recorder;
 mod source;
@@ -52,5 +54,6 @@ pub use event::{Arrival, Batch, Completed, Name};
 pub use fake::Fake;
 pub use issuers::{Issuer, Issuers};
 pub use manners::{now, step_back};
+pub use number::Number;
 pub use recorder::Recorder;
 pub use source::{Counts, Options, Source, Way};

@@ -10,9 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-
-/// Major and minor number.
-pub type Number = (u32, u32);
+use crate::number::{Number, number_in, number_of};
 
 /// What a device is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,7 +81,7 @@ impl Stack {
     /// # Errors
     /// It is no block device, or the kernel says nothing of it.
     pub fn of(node: &Path) -> Result<Self, Error> {
-        let number = crate::capture::number(node)?;
+        let number = number_of(node)?;
         Self::below(Path::new("/sys"), number, &|file| {
             let device = fs::metadata(file).ok()?.dev();
             Some((rustix::fs::major(device), rustix::fs::minor(device)))
@@ -242,13 +240,6 @@ fn lower(directory: &Path, kind: Kind, home: &dyn Fn(&Path) -> Option<Number>) -
             numbers
         }
     }
-}
-
-/// `8:1` in a device's directory.
-pub(crate) fn number_in(directory: &Path) -> Option<Number> {
-    let text = read(directory.join("dev"))?;
-    let (major, minor) = text.split_once(':')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 #[cfg(test)]

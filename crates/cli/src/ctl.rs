@@ -11,7 +11,7 @@ use server::control::protocol::{ItemState, State};
 use crate::arguments::{CtlArguments, CtlCommand};
 use crate::error::Error;
 use crate::format::{bytes, time};
-use crate::serve::span;
+use crate::quantity::span;
 
 pub(crate) fn run(arguments: &CtlArguments) -> Result<(), Error> {
     let socket: &Path = &arguments.socket;

@@ -15,6 +15,7 @@ mod identity;
 mod interrupt;
 mod live;
 mod profile;
+mod quantity;
 mod record;
 mod reproduce;
 mod run;

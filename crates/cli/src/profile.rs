@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::format::{bytes, time};
 use crate::interrupt;
 use crate::live;
-use crate::serve::span;
+use crate::quantity::span;
 
 pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     let layer = live::queue_of(&arguments.device, arguments.here)?;

@@ -11,7 +11,7 @@ use crate::arguments::RecordArguments;
 use crate::error::Error;
 use crate::interrupt;
 use crate::live;
-use crate::serve::span;
+use crate::quantity::span;
 
 /// How often what was reported is fetched, if it is not much. Also how fast Ctrl-C is heard.
 const ROUND: Duration = Duration::from_millis(200);

@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use disks::{Drive, Part};
 use elevator::queue::Cache;
-use elevator::{Scheduler, Sector, Span, Value};
+use elevator::{Scheduler, Sector};
 use schedulers::registry::Catalogue;
 use schedulers::{Environment, Spec};
 use server::backend::{Backend, Emulated, FileBackend, FileOptions, Memory, Nothing};
@@ -18,6 +17,7 @@ use crate::arguments::{IdentifyBy, ServeArguments};
 use crate::device::Device;
 use crate::error::Error;
 use crate::format::{bytes, time};
+use crate::quantity::{size, span};
 use crate::{identity, profile};
 
 pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<(), Error> {
@@ -168,33 +168,6 @@ fn nbd(arguments: &ServeArguments) -> Result<Option<NbdOptions>, Error> {
     Ok(Some(NbdOptions { addresses: addresses.collect::<Result<_, _>>()?, tls, ..NbdOptions::default() }))
 }
 
-/// A size in bytes: `500G` is decimal, `500GiB` binary.
-fn size(text: &str) -> Result<u64, Error> {
-    let error =
-        || Error::Usage(format!("'{text}' is no size; write 500G (10^9 bytes), 500GiB (2^30), or bytes"));
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let (letter, binary) = match unit.strip_suffix("iB") {
-        Some(letter) => (letter, true),
-        None => (unit.trim_end_matches('B'), false),
-    };
-    let power = ["", "K", "M", "G", "T"]
-        .iter()
-        .position(|&known| known.eq_ignore_ascii_case(letter))
-        .ok_or_else(error)?;
-    let base: u64 = if binary { 1024 } else { 1000 };
-    number.parse::<u64>().ok().and_then(|n| n.checked_mul(base.pow(power as u32))).ok_or_else(error)
-}
-
-/// A length of time from the command line.
-pub(crate) fn span(what: &str, text: &str) -> Result<Duration, Error> {
-    match Value::Span(Span::ZERO).parse_like(text) {
-        Ok(Value::Span(span)) => Ok(Duration::from_nanos(span.as_nanos())),
-        Ok(_) => Err(Error::Usage(format!("{what}: expected a length of time"))),
-        Err(problem) => Err(Error::Usage(format!("{what}: {problem}"))),
-    }
-}
-
 fn print(arguments: &ServeArguments, report: &Report) -> Result<(), Error> {
     if arguments.json {
         let text = serde_json::to_string(report).map_err(|e| Error::Failed(e.to_string()))?;
@@ -213,17 +186,4 @@ fn print(arguments: &ServeArguments, report: &Report) -> Result<(), Error> {
         );
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_decimal_unless_they_say_otherwise() {
-        assert_eq!(size("500G").unwrap(), 500_000_000_000);
-        assert_eq!(size("4KiB").unwrap(), 4096);
-        assert_eq!(size("512").unwrap(), 512);
-        assert!(size("500X").is_err() && size("").is_err() && size("99999999999T").is_err());
-    }
 }

@@ -19,6 +19,7 @@ pub mod model;
 pub mod queue;
 mod reason;
 mod request;
+mod requests;
 mod scheduler;
 mod sector;
 pub mod service_time;
@@ -31,6 +32,7 @@ pub use reason::{HoldReason, Reason};
 pub use request::{
     CauseSet, Direction, Flags, Op, Outcome, Priority, PriorityClass, Process, Request, RequestId,
 };
+pub use requests::Requests;
 pub use scheduler::{
     Candidate, Decision, Device, Growth, Hold, LastDispatched, Leave, Load, Positioning, Scheduler, Side,
     View, Wake, WorkConserving,

@@ -9,6 +9,7 @@ use crate::array::{Directive, Report};
 use crate::inspection::Item;
 use crate::reason::{HoldReason, Reason};
 use crate::request::{Outcome, Process, Request, RequestId};
+use crate::requests::Requests;
 use crate::sector::Sector;
 use crate::split::Split;
 use crate::time::{Span, Time};
@@ -243,7 +244,7 @@ pub enum Side {
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     /// Every queued and every dispatched request.
-    pub requests: &'a crate::queue::Requests,
+    pub requests: &'a Requests,
     /// The device.
     pub device: Device<'a>,
 }

@@ -12,8 +12,8 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use elevator::Requests;
 use elevator::model::Random;
-use elevator::queue::Requests;
 use elevator::{
     Decision, Device, Flags, LastDispatched, Op, Outcome, Positioning, Priority, Process, Request, RequestId,
     Scheduler, Sector, Sectors, Span, Time, View,

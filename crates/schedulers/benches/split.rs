@@ -6,8 +6,8 @@
 
 use std::time::Instant;
 
+use elevator::Requests;
 use elevator::model::Random;
-use elevator::queue::Requests;
 use elevator::split::{Account, CallId, CallKind, File, Page, SystemCall, Terms, Verdict};
 use elevator::{
     CauseSet, Decision, Device, Flags, LastDispatched, Op, Outcome, Priority, Process, Request, RequestId,

@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn a_request_sent_over_its_head_counts_in_the_batch_and_moves_the_sweep() {
-        use elevator::queue::Requests;
+        use elevator::Requests;
         use elevator::{Device, View};
         let mut policy = Deadline::new(V2_6_32);
         let mut requests = Requests::default();

@@ -4,8 +4,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use elevator::Requests;
 use elevator::array::Directive;
-use elevator::queue::Requests;
 use elevator::{
     Decision, Device, Flags, Growth, HoldReason, LastDispatched, Op, Outcome, Positioning, Priority, Process,
     Reason, Request, RequestId, Scheduler, Sector, Sectors, Span, Time, View,

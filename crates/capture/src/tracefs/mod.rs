@@ -17,8 +17,8 @@ use elevator::{Op, Sector};
 
 use crate::error::Error;
 use crate::event::{Arrival, Batch, Completed};
+use crate::number::{Number, number_in};
 use crate::source::{Counts, Options, Source, Way};
-use crate::topology::Number;
 use instance::Instance;
 use line::Line;
 
@@ -136,7 +136,7 @@ fn filter(sysfs: &Path, disk: Number) -> String {
     let directory = sysfs.join(format!("dev/block/{}:{}", disk.0, disk.1));
     let parts = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let parts = parts.filter(|part| part.path().join("partition").exists());
-    let parts = parts.filter_map(|part| crate::topology::number_in(&part.path()));
+    let parts = parts.filter_map(|part| number_in(&part.path()));
     let tests =
         std::iter::once(disk).chain(parts).map(|(major, minor)| format!("dev == {}", major << 20 | minor));
     tests.collect::<Vec<_>>().join(" || ")

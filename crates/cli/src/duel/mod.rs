@@ -25,7 +25,8 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::format::nearest;
 use crate::interrupt;
-use crate::serve::{schedulers, span};
+use crate::quantity::span;
+use crate::serve::schedulers;
 
 /// Contestants of `--quick`.
 const QUICK: [&str; 6] =

@@ -17,7 +17,7 @@ use rates::History;
 use crate::arguments::TopArguments;
 use crate::error::Error;
 use crate::interrupt;
-use crate::serve::span;
+use crate::quantity::span;
 
 /// Where the head is, is asked so often: what happens between two pictures shows in the strip.
 const LOOK: Duration = Duration::from_millis(100);

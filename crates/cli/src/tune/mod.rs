@@ -20,7 +20,7 @@ use self::setup::Target;
 use crate::arguments::{RestraintName, TuneArguments};
 use crate::error::Error;
 use crate::interrupt;
-use crate::serve::span;
+use crate::quantity::span;
 
 pub(crate) use advise::run as advise;
 pub(crate) use patterns::run as patterns;

@@ -15,7 +15,7 @@ use tuner::{Analyser, Better, Metric, Of, Parameters, Random, Which};
 use crate::arguments::{MetricName, Watching};
 use crate::error::Error;
 use crate::profile;
-use crate::serve::span;
+use crate::quantity::span;
 
 /// The device as it was found.
 pub(super) struct Target {

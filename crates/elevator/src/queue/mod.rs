@@ -7,7 +7,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `requests`, `parts` | the slabs: requests as schedulers see them, submissions as hosts know them |
+//! | `parts` | submissions as hosts know them; requests as schedulers see them are [`Requests`] |
 //! | `submit` | the way in: merged, admitted, or asleep |
 //! | `merge` | which requests may grow, and by what |
 //! | `limits` | who may add a request, who sleeps |
@@ -24,7 +24,6 @@ mod merge;
 mod options;
 mod order;
 mod parts;
-mod requests;
 mod submit;
 
 use alloc::boxed::Box;
@@ -35,7 +34,6 @@ pub use event::{Event, Observer, SwitchReport};
 pub use options::{Barriers, Cache, Identity, Limits, Options, Plugging};
 pub use order::SwitchMode;
 pub use parts::Submission;
-pub use requests::Requests;
 
 use self::flush::{Flushes, Then};
 use self::limits::Admission;
@@ -44,6 +42,7 @@ use self::order::Order;
 use self::parts::{Chain, PartId, Parts};
 use crate::reason::{HoldReason, Reason};
 use crate::request::{Direction, Flags, Op, Outcome, Priority, Process, Request, RequestId};
+use crate::requests::Requests;
 use crate::scheduler::{Decision, Device, Hold, LastDispatched, Positioning, Scheduler, View, Wake};
 use crate::sector::{Sector, Sectors};
 use crate::split::Split;

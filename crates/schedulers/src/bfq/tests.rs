@@ -1,6 +1,6 @@
 //! Decisions, one call a line.
 
-use elevator::queue::Requests;
+use elevator::Requests;
 use elevator::{
     Flags, HoldReason, Op, Priority, PriorityClass, Process, Reason, Request, Scheduler, Time, Value,
 };

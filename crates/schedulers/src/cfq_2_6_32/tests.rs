@@ -369,7 +369,7 @@ fn an_absorbed_request_gives_its_place_in_the_list() {
 #[test]
 fn what_processes_leave_behind_is_freed() {
     let mut cfq = Cfq2_6_32::new(&Environment::default());
-    let mut requests = elevator::queue::Requests::default();
+    let mut requests = elevator::Requests::default();
     let mut random = Random::new(5);
     let mut at = [0u64; 6];
     let (mut ids, mut now) = ([1, 2, 3, 4, 5, 6], Time::ZERO);

@@ -1,0 +1,27 @@
+//! What the kernel calls a block device: its major and minor number.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use crate::error::Error;
+
+/// Major and minor number.
+pub type Number = (u32, u32);
+
+/// Major and minor number of a block device's node.
+pub(crate) fn number_of(path: &Path) -> Result<Number, Error> {
+    let metadata = fs::metadata(path).map_err(|error| Error::device(path, error.to_string()))?;
+    if !metadata.file_type().is_block_device() {
+        return Err(Error::device(path, "is no block device"));
+    }
+    let device = metadata.rdev();
+    Ok((rustix::fs::major(device), rustix::fs::minor(device)))
+}
+
+/// `8:1` in a device's directory.
+pub(crate) fn number_in(directory: &Path) -> Option<Number> {
+    let text = fs::read_to_string(directory.join("dev")).ok()?;
+    let (major, minor) = text.trim().split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}

@@ -1,0 +1,47 @@
+//! Sizes and lengths of time as people write them.
+
+use std::time::Duration;
+
+use elevator::{Span, Value};
+
+use crate::error::Error;
+
+/// A size in bytes: `500G` is decimal, `500GiB` binary.
+pub(crate) fn size(text: &str) -> Result<u64, Error> {
+    let error =
+        || Error::Usage(format!("'{text}' is no size; write 500G (10^9 bytes), 500GiB (2^30), or bytes"));
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let (letter, binary) = match unit.strip_suffix("iB") {
+        Some(letter) => (letter, true),
+        None => (unit.trim_end_matches('B'), false),
+    };
+    let power = ["", "K", "M", "G", "T"]
+        .iter()
+        .position(|&known| known.eq_ignore_ascii_case(letter))
+        .ok_or_else(error)?;
+    let base: u64 = if binary { 1024 } else { 1000 };
+    number.parse::<u64>().ok().and_then(|n| n.checked_mul(base.pow(power as u32))).ok_or_else(error)
+}
+
+/// A length of time from the command line.
+pub(crate) fn span(what: &str, text: &str) -> Result<Duration, Error> {
+    match Value::Span(Span::ZERO).parse_like(text) {
+        Ok(Value::Span(span)) => Ok(Duration::from_nanos(span.as_nanos())),
+        Ok(_) => Err(Error::Usage(format!("{what}: expected a length of time"))),
+        Err(problem) => Err(Error::Usage(format!("{what}: {problem}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_decimal_unless_they_say_otherwise() {
+        assert_eq!(size("500G").unwrap(), 500_000_000_000);
+        assert_eq!(size("4KiB").unwrap(), 4096);
+        assert_eq!(size("512").unwrap(), 512);
+        assert!(size("500X").is_err() && size("").is_err() && size("99999999999T").is_err());
+    }
+}
