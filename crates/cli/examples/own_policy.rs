@@ -10,7 +10,7 @@ use elevator::{
     WorkConserving, tunables,
 };
 use schedulers::fifo::{Fifo, Links};
-use schedulers::registry::{Listing, Make};
+use schedulers::{Listing, Make};
 
 tunables! {
     /// What can be tuned in `own`.
@@ -35,6 +35,7 @@ pub const LISTING: Listing = Listing {
     plain: true,
     about: "reads first, but no write waits longer than it must",
     source: "docs/own-policy.md",
+    split: false,
     tunables: Tunables::TABLE,
     make: Make::WorkConserving(|_| Box::new(ReadsFirst::default())),
 };

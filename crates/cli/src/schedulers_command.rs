@@ -57,7 +57,7 @@ fn table(listings: &[&Listing]) -> String {
 fn needs(listing: &Listing) -> Option<&'static str> {
     match () {
         () if listing.needs_array() => Some("an array"),
-        () if listing.is_split() => Some("a modelled machine"),
+        () if listing.split => Some("a modelled machine"),
         () => None,
     }
 }

@@ -174,7 +174,7 @@ fn measure_harness() -> Measured {
 
 fn main() {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let bare = registry::all().filter(|l| !l.is_wrapper()).map(registry::Listing::full_name);
+    let bare = registry::all().filter(|l| !l.is_wrapper()).map(schedulers::Listing::full_name);
     let wrapped =
         registry::all().filter(|l| l.is_work_conserving()).map(|l| format!("stream({})", l.full_name()));
     println!("{:28} {:>10} {:>10} {:>10}   allocations", "ns per request, queued:", 1, 128, 10_000);

@@ -114,7 +114,7 @@ fn requests(name: &str) -> f64 {
 
 fn main() {
     println!("{:28} {:>10} {:>10} {:>10}", "ns", "call", "page", "request");
-    let split = || registry::all().filter(|listing| listing.is_split());
+    let split = || registry::all().filter(|listing| listing.split);
     let wrapped = split().filter(|l| l.is_work_conserving()).map(|l| format!("stream({})", l.full_name()));
     for name in split().map(Listing::full_name).chain(wrapped) {
         println!("{name:28} {:10.0} {:10.0} {:10.0}", calls(&name), pages(&name), requests(&name));

@@ -25,8 +25,8 @@ use alloc::boxed::Box;
 
 use elevator::{Candidate, Growth, Reason, Request, Time, View, WorkConserving};
 
+use crate::listing::{Listing, Make};
 use crate::look::{head, resort};
-use crate::registry::{Listing, Make};
 use crate::sorted::SortedIndex;
 
 /// The one-way elevator.
@@ -41,6 +41,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     plain: true,
     about: "sector order, always upward",
     source: "Worthington, Ganger, Patt, SIGMETRICS 1994",
+    split: false,
     tunables: &[],
     make: Make::WorkConserving(|_| Box::new(CScan::default())),
 }];

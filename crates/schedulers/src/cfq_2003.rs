@@ -30,8 +30,8 @@ use alloc::boxed::Box;
 
 use elevator::{Decision, Growth, Outcome, Process, Reason, Request, Scheduler, Side, Time, View, tunables};
 
+use crate::listing::{Listing, Make};
 use crate::process_rounds::ProcessRounds;
-use crate::registry::{Listing, Make};
 
 tunables! {
     /// What can be tuned. A constant in the source.
@@ -54,6 +54,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     plain: false,
     about: "a request of every process by turns, no waiting: the CFQ of the 2003 benchmarks",
     source: "Axboe's patch against Linux 2.5.60, 11 February 2003",
+    split: false,
     tunables: Tunables::TABLE,
     make: Make::Scheduler(|_| Box::new(Cfq2003::default())),
 }];

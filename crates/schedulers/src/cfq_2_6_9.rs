@@ -34,8 +34,8 @@ use elevator::{
     Decision, Growth, Leave, Outcome, Process, Reason, Request, Scheduler, Side, Time, View, tunables,
 };
 
+use crate::listing::{Environment, Listing, Make};
 use crate::process_rounds::ProcessRounds;
-use crate::registry::{Environment, Listing, Make};
 
 tunables! {
     /// What can be tuned. Names and defaults are Linux's.
@@ -67,6 +67,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     plain: false,
     about: "a request of every process by turns, and a share of the queue for each; no waiting",
     source: "Linux 2.6.9, drivers/block/cfq-iosched.c",
+    split: false,
     tunables: Tunables::TABLE,
     make: Make::Scheduler(|environment| Box::new(Cfq2_6_9::new(environment))),
 }];

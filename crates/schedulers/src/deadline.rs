@@ -42,8 +42,8 @@ use elevator::{
 };
 
 use crate::fifo::{Fifo, Links};
+use crate::listing::{Listing, Make};
 use crate::per_request::PerRequest;
-use crate::registry::{Listing, Make};
 use crate::sorted::{Key, SortedIndex};
 
 tunables! {
@@ -105,6 +105,7 @@ pub(crate) const LISTINGS: &[Listing] = &[
         plain: false,
         about: "contiguous batches in one-way sector order, expired requests first",
         source: "Linux 2.6.9 to 2.6.12, drivers/block/deadline-iosched.c",
+        split: false,
         tunables: Tunables::TABLE,
         make: Make::WorkConserving(|_| Box::new(Deadline::new(Version::V2_6_9))),
     },
@@ -114,6 +115,7 @@ pub(crate) const LISTINGS: &[Listing] = &[
         plain: true,
         about: "batches in one-way sector order, expired requests first",
         source: "Linux 2.6.32, block/deadline-iosched.c",
+        split: false,
         tunables: Tunables::TABLE,
         make: Make::WorkConserving(|_| Box::new(Deadline::new(Version::V2_6_32))),
     },

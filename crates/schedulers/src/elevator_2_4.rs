@@ -34,8 +34,8 @@ use elevator::{
     tunables,
 };
 
+use crate::listing::{Listing, Make};
 use crate::per_request::PerRequest;
-use crate::registry::{Listing, Make};
 
 tunables! {
     /// What can be tuned; the names are those of `elvtune`.
@@ -68,6 +68,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     plain: true,
     about: "approximate 2.4 elevator: sector order as far as patience allows",
     source: "an approximation of Linux 2.4's elevator_linus, from descriptions",
+    split: false,
     tunables: Tunables::TABLE,
     make: Make::WorkConserving(|_| Box::new(Elevator2_4::default())),
 }];

@@ -47,8 +47,8 @@ use elevator::{
 };
 
 use crate::fifo::{Fifo, Links};
+use crate::listing::{Listing, Make};
 use crate::per_request::PerRequest;
-use crate::registry::{Listing, Make};
 
 tunables! {
     /// What can be tuned in kyber.
@@ -66,6 +66,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     plain: true,
     about: "keeps the device's queue short enough that reads and writes meet their latency targets",
     source: "Linux 6.x, block/kyber-iosched.c",
+    split: false,
     tunables: Tunables::TABLE,
     make: Make::Scheduler(|environment| Box::new(Kyber::new(environment.nr_requests))),
 }];

@@ -29,6 +29,7 @@ pub mod elevator_2_4;
 pub mod fifo;
 mod jiffies;
 pub mod kyber;
+pub mod listing;
 pub mod look;
 pub mod mq_deadline;
 mod nearest;
@@ -48,5 +49,5 @@ pub mod work_conserving;
 #[cfg(test)]
 mod testing;
 
-pub use registry::{Environment, Listing};
+pub use listing::{Environment, Listing, Make};
 pub use spec::{Spec, SpecError};

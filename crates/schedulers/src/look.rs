@@ -26,7 +26,7 @@ use alloc::boxed::Box;
 
 use elevator::{Candidate, Growth, Reason, Request, RequestId, Sector, Time, View, WorkConserving};
 
-use crate::registry::{Listing, Make};
+use crate::listing::{Listing, Make};
 use crate::sorted::{Key, SortedIndex};
 
 /// The elevator.
@@ -43,6 +43,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     plain: true,
     about: "sector order, up and down by turns",
     source: "Worthington, Ganger, Patt, SIGMETRICS 1994",
+    split: false,
     tunables: &[],
     make: Make::WorkConserving(|_| Box::new(Look::default())),
 }];

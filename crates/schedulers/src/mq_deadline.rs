@@ -45,8 +45,8 @@ use elevator::{
 };
 
 use crate::fifo::{Fifo, Links};
+use crate::listing::{Listing, Make};
 use crate::per_request::PerRequest;
-use crate::registry::{Listing, Make};
 use crate::sorted::{Key, SortedIndex};
 
 tunables! {
@@ -109,6 +109,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     plain: true,
     about: "deadline with priority classes and ageing",
     source: "Linux 6.18, block/mq-deadline.c",
+    split: false,
     tunables: Tunables::TABLE,
     make: Make::WorkConserving(|_| Box::new(MqDeadline::default())),
 }];

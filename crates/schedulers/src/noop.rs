@@ -25,7 +25,7 @@ use alloc::boxed::Box;
 use elevator::{Candidate, Growth, Load, Reason, Request, Span, Time, View, WorkConserving};
 
 use crate::fifo::{Fifo, Links};
-use crate::registry::{Listing, Make};
+use crate::listing::{Listing, Make};
 
 /// First come, first served.
 #[derive(Default)]
@@ -40,6 +40,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     plain: true,
     about: "first come, first served",
     source: "Linux 2.6.32, block/noop-iosched.c",
+    split: false,
     tunables: &[],
     make: Make::WorkConserving(|_| Box::new(Noop::default())),
 }];

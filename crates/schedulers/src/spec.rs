@@ -15,10 +15,8 @@ use core::fmt;
 
 use elevator::{Tunable, Value};
 
-use crate::registry::{
-    self, BoxedCoordinator, BoxedScheduler, BoxedWorkConserving, Catalogue, Environment, Listing, Make,
-    WRAPPED_BY_DEFAULT,
-};
+use crate::listing::{BoxedCoordinator, BoxedScheduler, BoxedWorkConserving, Environment, Listing, Make};
+use crate::registry::{self, Catalogue, WRAPPED_BY_DEFAULT};
 use crate::work_conserving::Bare;
 
 /// A policy with the settings that differ from its defaults: what [`Spec::build`] makes any number of.
@@ -107,7 +105,7 @@ impl Spec {
     /// Whether it, or what it wraps, has a part above the block layer.
     #[must_use]
     pub fn is_split(&self) -> bool {
-        self.listing.is_split() || self.inside.as_ref().is_some_and(|inside| inside.is_split())
+        self.listing.split || self.inside.as_ref().is_some_and(|inside| inside.is_split())
     }
 
     /// The same, for a host that has no hooks above the block layer.

@@ -29,8 +29,8 @@ use elevator::{
 };
 
 use crate::fifo::{Fifo, Links};
+use crate::listing::{Listing, Make};
 use crate::look::{head, resort};
-use crate::registry::{Listing, Make};
 use crate::sorted::SortedIndex;
 use crate::sstf::nearest;
 
@@ -60,6 +60,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     plain: true,
     about: "the shortest positioning time first, as the drive's model tells it; else the nearest sector",
     source: "Jacobson, Wilkes, HPL-CSP-91-7, 1991",
+    split: false,
     tunables: Tunables::TABLE,
     make: Make::WorkConserving(|_| Box::new(Sptf::default())),
 }];

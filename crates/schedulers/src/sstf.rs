@@ -24,8 +24,8 @@ use alloc::boxed::Box;
 
 use elevator::{Candidate, Growth, Reason, Request, RequestId, Sector, Time, View, WorkConserving};
 
+use crate::listing::{Listing, Make};
 use crate::look::{head, resort};
-use crate::registry::{Listing, Make};
 use crate::sorted::SortedIndex;
 
 /// Nearest sector first.
@@ -40,6 +40,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     plain: true,
     about: "the nearest sector first",
     source: "Denning, 1967; Worthington, Ganger, Patt, SIGMETRICS 1994",
+    split: false,
     tunables: &[],
     make: Make::WorkConserving(|_| Box::new(Sstf::default())),
 }];

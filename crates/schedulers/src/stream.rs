@@ -67,8 +67,8 @@ use elevator::{
 };
 
 use crate::fifo::{Fifo, Links};
+use crate::listing::{BoxedWorkConserving, Listing, Make};
 use crate::per_request::PerRequest;
-use crate::registry::{BoxedWorkConserving, Listing, Make};
 use crate::work_conserving::CLASS_WAITS;
 
 pub(crate) mod directed;
@@ -111,6 +111,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     plain: true,
     about: "waits for the next request of a stream, whoever issues it; around any work-conserving scheduler",
     source: "FAST 2011, a scheduling framework that makes any disk schedulers non-work-conserving",
+    split: false,
     tunables: Tunables::TABLE,
     make: Make::Wrapper(|environment, policy| {
         Box::new(StreamScheduling::new(policy, environment.service_times.clone()))

@@ -6,7 +6,7 @@ use elevator::{
     Tunable, TuneError, Value, View, Wake,
 };
 
-use crate::registry::BoxedWorkConserving;
+use crate::listing::BoxedWorkConserving;
 
 /// Hosts a work-conserving policy: its candidate is sent whenever the device has a free slot.
 pub struct Bare {

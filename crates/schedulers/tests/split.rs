@@ -7,7 +7,7 @@ use elevator::model::Random;
 use elevator::queue::{Options, Queue, Step, Submission, Token};
 use elevator::split::{Account, Action, CallId, CallKind, File, Page, SystemCall, Terms, Verdict};
 use elevator::{CauseSet, Flags, Op, Outcome, Priority, Process, Sector, Sectors, Span, Time};
-use schedulers::registry::{self, Environment};
+use schedulers::{Environment, registry};
 use schedulers::{Listing, Spec};
 
 const ACCOUNTS: u32 = 5;
@@ -229,7 +229,7 @@ fn run(spec: &Spec, seed: u64, steps: u64) -> (u64, u64) {
 }
 
 fn specs() -> Vec<Spec> {
-    let split = || registry::all().filter(|listing| listing.is_split());
+    let split = || registry::all().filter(|listing| listing.split);
     let wrapped = split().filter(|listing| listing.is_work_conserving());
     let wrapped = wrapped.map(|l| Spec::parse(&format!("stream({})", l.full_name())).unwrap());
     split().map(Spec::of).chain(wrapped).collect()
@@ -251,6 +251,6 @@ fn whatever_happens_above_the_block_layer_every_held_call_goes_on_once() {
 
 #[test]
 fn there_are_split_policies_to_test() {
-    let names: Vec<String> = registry::all().filter(|l| l.is_split()).map(Listing::full_name).collect();
+    let names: Vec<String> = registry::all().filter(|l| l.split).map(Listing::full_name).collect();
     assert_eq!(names, ["afq", "split-deadline", "split-token", "token-block", "token-call"]);
 }

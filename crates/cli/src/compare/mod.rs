@@ -96,8 +96,7 @@ fn device(arguments: &CompareArguments) -> Result<Device, Error> {
 /// The schedulers of these names; all that fit if there are none.
 pub(crate) fn specs(catalogue: Catalogue, names: &[String], on_array: bool) -> Result<Vec<Spec>, Error> {
     if names.is_empty() {
-        let fits =
-            catalogue.all().filter(|listing| !listing.is_split() && (on_array || !listing.needs_array()));
+        let fits = catalogue.all().filter(|listing| !listing.split && (on_array || !listing.needs_array()));
         return Ok(fits.map(Spec::of).collect());
     }
     let spec = |name| {

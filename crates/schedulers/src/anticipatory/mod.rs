@@ -64,8 +64,8 @@ use self::judgement::{Break, Judgement, Queued, Requester, Situation};
 use self::lists::{Kind, Lists};
 use self::wait::{Status, Wait};
 use crate::jiffies::{Jiffies, Ticks};
+use crate::listing::{Listing, Make};
 use crate::per_request::PerRequest;
-use crate::registry::{Listing, Make};
 
 tunables! {
     /// What can be tuned in 2.6.32. Names and defaults are Linux's; lengths of time are cut to whole ticks.
@@ -227,6 +227,7 @@ pub(crate) const LISTINGS: &[Listing] = &[
         plain: false,
         about: "waits for the next read of the process that read last; the LAS of the papers",
         source: "Linux 2.6.9 to 2.6.12, drivers/block/as-iosched.c",
+        split: false,
         tunables: Tunables2_6_9::TABLE,
         make: Make::Scheduler(|_| Box::new(version_2_6_9())),
     },
@@ -236,6 +237,7 @@ pub(crate) const LISTINGS: &[Listing] = &[
         plain: true,
         about: "waits for the next read of the process that read last, or of one that cooperates with it",
         source: "Linux 2.6.32, block/as-iosched.c",
+        split: false,
         tunables: Tunables::TABLE,
         make: Make::Scheduler(|_| Box::new(version_2_6_32())),
     },

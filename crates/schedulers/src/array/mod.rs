@@ -57,8 +57,8 @@ use elevator::array::{ArrayRequest, ArrayRequestId, Coordinator, Directive, Memb
 use elevator::service_time::ServiceCurve;
 use elevator::{Op, Request, RequestId, Sector, Span, Time, TuneError, Value, tunables};
 
+use crate::listing::{Listing, Make};
 use crate::per_request::PerRequest;
-use crate::registry::{Listing, Make};
 use crate::stream::StreamScheduling;
 
 mod service;
@@ -96,6 +96,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     plain: true,
     about: "stream scheduling on a disk array: all members serve one stream at a time when that pays; around any work-conserving scheduler",
     source: "FAST 2011, a scheduling framework that makes any disk schedulers non-work-conserving",
+    split: false,
     tunables: Tunables::TABLE,
     make: Make::Array {
         member: |environment, policy| {

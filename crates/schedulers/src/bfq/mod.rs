@@ -90,8 +90,8 @@ use self::queue::{Handle, QueueId, Queues};
 use self::rate::Rate;
 use self::service::Service;
 use crate::fifo::Links;
+use crate::listing::{Listing, Make};
 use crate::per_request::PerRequest;
-use crate::registry::{Listing, Make};
 use crate::sorted::SortedIndex;
 
 tunables! {
@@ -125,6 +125,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     plain: true,
     about: "a share of the service for every process by weight, and low latency for those who need it",
     source: "Linux 6.x, block/bfq-iosched.c and block/bfq-wf2q.c",
+    split: false,
     tunables: Tunables::TABLE,
     make: Make::Scheduler(|environment| Box::new(Bfq::new(environment.rotational, environment.nr_requests))),
 }];

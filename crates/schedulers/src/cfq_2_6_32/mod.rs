@@ -61,10 +61,10 @@ use self::trees::{PositionTree, ServiceTree};
 use crate::averages::ThinkTime;
 use crate::fifo::Links;
 use crate::jiffies::{Jiffies, Ticks};
+use crate::listing::{Environment, Listing, Make};
 use crate::nearest::Reach;
 use crate::per_request::PerRequest;
 use crate::processes::{Processes, Slot};
-use crate::registry::{Environment, Listing, Make};
 use crate::sorted::Key;
 
 tunables! {
@@ -197,6 +197,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     plain: true,
     about: "slices of time for every process, idling for their owners",
     source: "Linux 2.6.32, block/cfq-iosched.c",
+    split: false,
     tunables: Tunables::TABLE,
     make: Make::Scheduler(|environment| Box::new(Cfq2_6_32::new(environment))),
 }];

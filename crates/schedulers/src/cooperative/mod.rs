@@ -58,8 +58,8 @@ use crate::anticipatory::lists::Kind;
 use crate::anticipatory::{Anticipatory, Judges, Version, settings};
 use crate::averages::{ONE, Probability};
 use crate::jiffies::{Jiffies, Ticks};
+use crate::listing::{Listing, Make};
 use crate::processes::Slot;
-use crate::registry::{Listing, Make};
 
 tunables! {
     /// What can be tuned: LAS's tunables, and the numbers that the paper does not give.
@@ -124,6 +124,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     plain: true,
     about: "anticipatory 2.6.9 that also waits for groups of processes, the dead ones' successors among them",
     source: "Seelam et al., OLS 2005; numbers after Linux 2.6.16 to 2.6.32, block/as-iosched.c",
+    split: false,
     tunables: Tunables::TABLE,
     make: Make::Scheduler(|_| Box::new(new())),
 }];

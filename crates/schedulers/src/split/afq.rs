@@ -49,7 +49,7 @@ use elevator::{
 
 use super::lane::Lane;
 use super::ledger::Ledger;
-use crate::registry::{Listing, Make};
+use crate::listing::{Listing, Make};
 
 tunables! {
     /// What can be tuned.
@@ -78,6 +78,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     plain: true,
     about: "split-level fair queueing: shares by priority, charged by cause, writes held at the call",
     source: "Yang et al., Split-Level I/O Scheduling, SOSP 2015",
+    split: true,
     tunables: Tunables::TABLE,
     make: Make::Either { alone: |_| Box::new(Alone(Afq::default())), wrapped: |_| Box::new(Afq::default()) },
 }];

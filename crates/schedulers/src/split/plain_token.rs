@@ -28,7 +28,7 @@ use elevator::{
 
 use super::bucket::Bucket;
 use super::cost::Head;
-use crate::registry::{Listing, Make};
+use crate::listing::{Listing, Make};
 
 tunables! {
     /// What can be tuned.
@@ -45,6 +45,7 @@ pub(crate) const LISTINGS: &[Listing] = &[
         plain: true,
         about: "token bucket at the block layer alone: requests are charged to whoever submits them",
         source: "Yang et al., Split-Level I/O Scheduling, SOSP 2015 (comparison)",
+        split: true,
         tunables: Tunables::TABLE,
         make: Make::Scheduler(|_| Box::new(PlainToken::new(Level::Block))),
     },
@@ -54,6 +55,7 @@ pub(crate) const LISTINGS: &[Listing] = &[
         plain: true,
         about: "token bucket at the system call alone: calls are charged by their bytes",
         source: "Yang et al., Split-Level I/O Scheduling, SOSP 2015 (comparison)",
+        split: true,
         tunables: Tunables::TABLE,
         make: Make::Scheduler(|_| Box::new(PlainToken::new(Level::Call))),
     },

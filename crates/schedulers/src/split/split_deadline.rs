@@ -51,8 +51,8 @@ use elevator::{
 
 use super::ledger::Ledger;
 use crate::deadline::{Deadline, Version};
+use crate::listing::{Listing, Make};
 use crate::per_request::PerRequest;
-use crate::registry::{Listing, Make};
 
 tunables! {
     /// What can be tuned, beside what `deadline` offers.
@@ -80,6 +80,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     plain: true,
     about: "split-level deadlines: what would be in an fsync's way is written back before it may enter",
     source: "Yang et al., Split-Level I/O Scheduling, SOSP 2015",
+    split: true,
     tunables: Tunables::TABLE,
     make: Make::WorkConserving(|_| Box::<SplitDeadline>::default()),
 }];

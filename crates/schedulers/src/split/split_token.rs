@@ -43,7 +43,7 @@ use elevator::{
 use super::bucket::Bucket;
 use super::lane::Lane;
 use super::ledger::Ledger;
-use crate::registry::{Listing, Make};
+use crate::listing::{Listing, Make};
 
 tunables! {
     /// What can be tuned.
@@ -65,6 +65,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     plain: true,
     about: "split-level token bucket: limits by account, charged when dirtied, corrected when sent, refunded when freed",
     source: "Yang et al., Split-Level I/O Scheduling, SOSP 2015",
+    split: true,
     tunables: Tunables::TABLE,
     make: Make::Scheduler(|_| Box::<SplitToken>::default()),
 }];
