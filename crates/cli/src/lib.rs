@@ -48,8 +48,8 @@ pub fn main() -> ExitCode {
 #[must_use]
 pub fn main_with(own: &'static [Listing]) -> ExitCode {
     let arguments = Arguments::parse();
-    if let Command::DuelPart { script } = &arguments.command {
-        return ExitCode::from(::duel::play(script));
+    if let Command::DuelHelper { role } = &arguments.command {
+        return ExitCode::from(::duel::run_helper(role));
     }
     interrupt::listen();
     let catalogue = Catalogue::with(own).map_err(|taken| Error::Failed(taken.to_string()));
@@ -76,7 +76,7 @@ fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<(), Error> {
         Command::Ctl(ctl) => ctl::run(ctl),
         Command::Top(top) => top::run(top),
         Command::Duel(arguments) => duel::run(arguments, catalogue),
-        Command::DuelPart { .. } => unreachable!("played before anything else"),
+        Command::DuelHelper { .. } => unreachable!("run before anything else"),
         Command::Advise(arguments) => tune::advise(arguments, catalogue),
         Command::Tune(arguments) => tune::run(arguments, catalogue),
         Command::Patterns(arguments) => tune::patterns(arguments),

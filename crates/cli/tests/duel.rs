@@ -44,7 +44,7 @@ fn left_of(pid: u32) -> Vec<String> {
     for process in fs::read_dir("/proc").unwrap().flatten() {
         let words = fs::read(process.path().join("cmdline")).unwrap_or_default();
         let words = String::from_utf8_lossy(&words);
-        if words.starts_with(env!("CARGO_BIN_EXE_dwell")) && words.contains("duel-part") {
+        if words.starts_with(env!("CARGO_BIN_EXE_dwell")) && words.contains("duel-helper") {
             left.push(format!("process {}", process.file_name().to_string_lossy()));
         }
     }
@@ -74,17 +74,17 @@ fn finish(child: Child) -> (u32, Output) {
 }
 
 #[test]
-fn contestants_play_are_measured_and_taken_down() {
+fn schedulers_are_compared_and_nothing_is_left() {
     let Some(_machine) = machine() else { return };
-    let arguments = ["-d", "par-read", "--time", "1s", "-s", "kernel:mq-deadline", "-s", "stream(deadline)"];
+    let arguments = ["-b", "par-read", "--time", "1s", "-s", "kernel:mq-deadline", "-s", "stream(deadline)"];
     let (pid, output) = finish(duel(&arguments).spawn().unwrap());
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{words}");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let contests = report["contests"].as_array().unwrap();
-    assert_eq!(contests.len(), 2, "programs shown and hidden");
-    for contest in contests {
-        for entry in contest["entries"].as_array().unwrap() {
+    let comparisons = report["comparisons"].as_array().unwrap();
+    assert_eq!(comparisons.len(), 2, "programs shown and hidden");
+    for comparison in comparisons {
+        for entry in comparison["entries"].as_array().unwrap() {
             let tasks = entry["runs"][0]["tasks"].as_array().unwrap();
             assert_eq!(tasks.len(), 4, "{entry}");
             assert!(
@@ -94,12 +94,12 @@ fn contestants_play_are_measured_and_taken_down() {
             assert!(entry["model"]["megabytes_per_second"].as_f64() > Some(0.0), "{entry}");
         }
         let rate = |name| {
-            let entries = contest["entries"].as_array().unwrap();
+            let entries = comparison["entries"].as_array().unwrap();
             let entry = entries.iter().find(|entry| entry["scheduler"] == name).unwrap();
             entry["megabytes_per_second"]["median"].as_f64().unwrap()
         };
         // Some fifty times on a quiet machine; other work beside this makes every wait a gamble.
-        assert!(rate("stream(deadline)") > 1.5 * rate("kernel:mq-deadline"), "{contest}");
+        assert!(rate("stream(deadline)") > 1.5 * rate("kernel:mq-deadline"), "{comparison}");
     }
     nothing_left(pid);
 }
@@ -107,7 +107,7 @@ fn contestants_play_are_measured_and_taken_down() {
 #[test]
 fn one_request_at_a_time_is_made_by_parking() {
     let Some(_machine) = machine() else { return };
-    let arguments = ["-d", "par-read", "--time", "500ms", "--depth", "1", "--programs", "shown"];
+    let arguments = ["-b", "par-read", "--time", "500ms", "--depth", "1", "--programs", "shown"];
     let elevators = ["-s", "kernel:none", "-s", "kernel:bfq"];
     let (pid, output) = finish(duel(&[&arguments[..], &elevators].concat()).spawn().unwrap());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -115,19 +115,19 @@ fn one_request_at_a_time_is_made_by_parking() {
 }
 
 #[test]
-fn programs_on_file_systems_play_too() {
+fn programs_on_file_systems_run_too() {
     let Some(_machine) = machine() else { return };
     let small =
-        ["-d", "greps", "-d", "postmark", "--tree-files", "40", "--transactions", "20", "--time", "1s"];
+        ["-b", "greps", "-b", "postmark", "--tree-files", "40", "--transactions", "20", "--time", "1s"];
     let who = ["--programs", "hidden", "-s", "kernel:mq-deadline", "-s", "noop"];
     let (pid, output) = finish(duel(&[&small[..], &who].concat()).spawn().unwrap());
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{words}");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    for contest in report["contests"].as_array().unwrap() {
-        for entry in contest["entries"].as_array().unwrap() {
+    for comparison in report["comparisons"].as_array().unwrap() {
+        for entry in comparison["entries"].as_array().unwrap() {
             let tasks = entry["runs"][0]["tasks"].as_array().unwrap();
-            let operations = if contest["discipline"] == "greps" { 40 } else { 20 };
+            let operations = if comparison["benchmark"] == "greps" { 40 } else { 20 };
             assert!(tasks.iter().all(|task| task["operations"] == operations), "{entry}");
         }
     }
@@ -139,7 +139,7 @@ fn a_killed_duel_leaves_nothing() {
     let Some(_machine) = machine() else { return };
     for (after, who) in [(1500, "kernel:bfq"), (2500, "stream(deadline)")] {
         let mut child =
-            duel(&["-d", "par-read-buffered", "--time", "60s", "--programs", "hidden", "-s", who])
+            duel(&["-b", "par-read-buffered", "--time", "60s", "--programs", "hidden", "-s", who])
                 .spawn()
                 .unwrap();
         thread::sleep(Duration::from_millis(after));
@@ -153,7 +153,7 @@ fn a_killed_duel_leaves_nothing() {
 #[test]
 fn a_contestant_that_does_not_exist_is_refused_and_nothing_is_left() {
     let Some(_machine) = machine() else { return };
-    let (pid, output) = finish(duel(&["-d", "par-read", "-s", "kernel:cfq"]).spawn().unwrap());
+    let (pid, output) = finish(duel(&["-b", "par-read", "-s", "kernel:cfq"]).spawn().unwrap());
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("cfq"));
     nothing_left(pid);

@@ -1,4 +1,4 @@
-//! Lets contestants play.
+//! Runs benchmarks on schedulers, one after the other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-use crate::discipline::Size;
+use crate::benchmark::Size;
 use crate::files::{copy_image, make_image};
-use crate::part::{Actor, Part};
-use crate::programs::{Blocks, Order, Play, Task};
-use crate::stage::{Arena, Stage, Store};
-use crate::{Contestant, Discipline, DuelError, Outcome, Scene, TaskOutcome};
+use crate::helper::{Helper, Role};
+use crate::programs::{Blocks, Order, Process, Task};
+use crate::testbed::{Store, Testbed, TestbedOptions};
+use crate::{Benchmark, DuelError, FileSystem, Outcome, Scheduler, TaskOutcome};
 
 /// How long beyond its time a program may take to notice: one request, however long that waits.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -24,30 +24,30 @@ const QUANTILES: u32 = 2000;
 
 /// What every program is given.
 #[derive(Clone, Copy, Debug)]
-pub struct Standing {
+pub struct Priorities {
     /// Processor priority, -20 to 19.
     pub nice: i32,
     /// Level of the best-effort I/O class, 0 to 7; 4 is the kernel's default.
     pub level: u8,
 }
 
-/// A place for duels: namespace, files and caretaker. Dropped, nothing of it is left.
+/// What duels need: a mount namespace, a directory of files, and the process that removes it. Dropped, nothing of it is left.
 pub struct Duel {
-    arena: Arena,
-    standing: Standing,
+    options: TestbedOptions,
+    priorities: Priorities,
     size: Size,
     /// Asked again and again while programs run: whether to stop.
     asked: fn() -> bool,
-    _caretaker: Actor,
+    _cleanup: Helper,
 }
 
 /// What a duel is made of.
 pub struct Settings {
     /// The drive and whoever may schedule in front of it.
-    pub arena: Arena,
+    pub options: TestbedOptions,
     /// What programs are given.
-    pub standing: Standing,
-    /// How large the contests are.
+    pub priorities: Priorities,
+    /// How large the comparisons are.
     pub size: Size,
     /// Whether to stop early.
     pub asked: fn() -> bool,
@@ -59,7 +59,7 @@ impl Duel {
     /// # Errors
     /// No leave (CAP_SYS_ADMIN), no FUSE, no loop devices, or no memory to keep files in.
     pub fn prepare(settings: Settings) -> Result<Self, DuelError> {
-        let Settings { mut arena, standing, size, asked } = settings;
+        let Settings { mut options, priorities, size, asked } = settings;
         for node in ["/dev/fuse", "/dev/loop-control"] {
             if !Path::new(node).exists() {
                 return Err(DuelError::Missing(format!(
@@ -68,33 +68,34 @@ impl Duel {
             }
         }
         private_mounts()?;
-        arena.scratch = arena.scratch.join(format!("dwell-duel-{}", process::id()));
-        fs::create_dir(&arena.scratch)
-            .map_err(DuelError::io(format!("creating {}", arena.scratch.display())))?;
-        let mut caretaker = arena.troupe.start(&Part::Caretaker(arena.scratch.clone()))?;
-        caretaker.hear::<()>()?;
-        Ok(Self { arena, standing, size, asked, _caretaker: caretaker })
+        options.scratch = options.scratch.join(format!("dwell-duel-{}", process::id()));
+        fs::create_dir(&options.scratch)
+            .map_err(DuelError::io(format!("creating {}", options.scratch.display())))?;
+        let mut cleanup = options.helpers.start(&Role::Cleanup(options.scratch.clone()))?;
+        cleanup.receive::<()>()?;
+        Ok(Self { options, priorities, size, asked, _cleanup: cleanup })
     }
 
-    /// Plays at another depth, or with programs hidden or not.
+    /// From now on, runs at another depth, or with programs hidden or not.
     pub fn set(&mut self, depth: u32, hidden: bool) {
-        self.arena.depth = depth;
-        self.arena.hidden = hidden;
+        self.options.depth = depth;
+        self.options.hidden = hidden;
     }
 
-    /// Has one contestant play once.
+    /// Runs a benchmark once on a scheduler.
     ///
     /// # Errors
-    /// Something could not be put up, a program failed, or somebody asked to stop. Nothing is left up.
-    pub fn play(&self, discipline: &Discipline, contestant: &Contestant) -> Result<Outcome, DuelError> {
-        let scene = discipline.scene(&self.size);
-        let store = self.store(discipline, &scene)?;
-        let stage = Stage::put_up(&self.arena, contestant, store, &scene)?;
-        let parts = discipline.parts(&self.size, stage.device(), stage.mounts(), &self.arena.scratch)?;
-        let at_most = discipline.at_most(&self.size);
-        let plays = parts.into_iter().map(|part| self.a_play(part.name, part.task, part.background, at_most));
-        let tasks = self.run(plays.collect());
-        let down = stage.take_down();
+    /// Something could not be set up, a program failed, or somebody asked to stop. Nothing is left behind.
+    pub fn run(&self, benchmark: &Benchmark, scheduler: &Scheduler) -> Result<Outcome, DuelError> {
+        let file_systems = benchmark.file_systems(&self.size);
+        let store = self.store(benchmark, &file_systems)?;
+        let testbed = Testbed::set_up(&self.options, scheduler, store, &file_systems)?;
+        let programs =
+            benchmark.programs(&self.size, testbed.device(), testbed.mounts(), &self.options.scratch)?;
+        let at_most = benchmark.at_most(&self.size);
+        let processes = programs.into_iter().map(|it| self.process(it.name, it.task, it.background, at_most));
+        let tasks = self.run_all(processes.collect());
+        let down = testbed.tear_down();
         let (tasks, (lateness, reads_queued)) = (tasks?, down?);
         Ok(Outcome { tasks, lateness, reads_queued })
     }
@@ -104,16 +105,16 @@ impl Duel {
     /// after the other.
     ///
     /// # Errors
-    /// As [`play`](Self::play).
+    /// As [`run`](Self::run).
     pub fn path_times(
         &self,
-        contestant: &Contestant,
+        scheduler: &Scheduler,
         block_bytes: u64,
         writes: bool,
     ) -> Result<Vec<Duration>, DuelError> {
-        let stage = Stage::put_up(&self.arena, contestant, Store::NoDrive, &Scene::default())?;
+        let testbed = Testbed::set_up(&self.options, scheduler, Store::NoDrive, &[])?;
         let blocks = Blocks {
-            device: stage.device().to_path_buf(),
+            device: testbed.device().to_path_buf(),
             start_bytes: 0,
             bytes: 1 << 30,
             block_bytes,
@@ -122,64 +123,66 @@ impl Duel {
             direct: true,
             think: Duration::ZERO,
         };
-        let play = self.a_play("way".to_owned(), Task::Blocks(blocks), false, Duration::from_secs(1));
-        let tasks = self.run(vec![Play { quantiles: QUANTILES, ..play }]);
-        stage.take_down()?;
+        let process = self.process("way".to_owned(), Task::Blocks(blocks), false, Duration::from_secs(1));
+        let tasks = self.run_all(vec![Process { quantiles: QUANTILES, ..process }]);
+        testbed.tear_down()?;
         let times = tasks?.into_iter().flat_map(|task| task.quantiles_ns);
         Ok(times.map(Duration::from_nanos).collect())
     }
 
-    fn a_play(&self, name: String, task: Task, background: bool, at_most: Duration) -> Play {
-        let Standing { nice, level } = self.standing;
-        Play { name, task, background, nice, level, at_most, quantiles: 0 }
+    fn process(&self, name: String, task: Task, background: bool, at_most: Duration) -> Process {
+        let Priorities { nice, level } = self.priorities;
+        Process { name, task, background, nice, level, at_most, quantiles: 0 }
     }
 
-    /// The drive's data: made once for a discipline, and copied for those who change it.
-    fn store(&self, discipline: &Discipline, scene: &Scene) -> Result<Store, DuelError> {
-        if scene.places.is_empty() {
+    /// The drive's data: made once for a benchmark, and copied for those who change it.
+    fn store(&self, benchmark: &Benchmark, file_systems: &[FileSystem]) -> Result<Store, DuelError> {
+        if file_systems.is_empty() {
             return Ok(Store::Nowhere);
         }
-        let image = self.arena.scratch.join(format!("{}.image", discipline.name()));
+        let image = self.options.scratch.join(format!("{}.image", benchmark.name()));
         if !image.exists() {
-            make_image(&image, (self.arena.drive)().capacity().bytes(), scene)?;
+            make_image(&image, (self.options.drive)().capacity().bytes(), file_systems)?;
         }
-        if scene.places.iter().all(|place| place.read_only) {
+        if file_systems.iter().all(|fs| fs.read_only) {
             return Ok(Store::File(image));
         }
-        let copy = self.arena.scratch.join("copy.image");
+        let copy = self.options.scratch.join("copy.image");
         let _ = fs::remove_file(&copy);
         copy_image(&image, &copy)?;
         Ok(Store::File(copy))
     }
 
-    /// Starts everybody, gives the word, and waits.
-    fn run(&self, plays: Vec<Play>) -> Result<Vec<TaskOutcome>, DuelError> {
-        let at_most = plays.iter().map(|play| play.at_most).max().unwrap_or_default() + PATIENCE;
-        let players = plays.into_iter().map(|play| self.arena.troupe.start(&Part::Player(Box::new(play))));
-        let mut players = Players(players.collect::<Result<_, _>>()?);
-        for player in &mut players.0 {
-            player.hear::<()>()?;
+    /// Starts the processes, has all begin at once, and waits for them.
+    fn run_all(&self, processes: Vec<Process>) -> Result<Vec<TaskOutcome>, DuelError> {
+        let at_most = processes.iter().map(|process| process.at_most).max().unwrap_or_default() + PATIENCE;
+        let started = processes
+            .into_iter()
+            .map(|process| self.options.helpers.start(&Role::Program(Box::new(process))));
+        let mut processes = Processes(started.collect::<Result<_, _>>()?);
+        for process in &mut processes.0 {
+            process.receive::<()>()?;
         }
-        for player in &mut players.0 {
-            player.begin().map_err(DuelError::io("giving the word"))?;
+        for process in &mut processes.0 {
+            process.begin().map_err(DuelError::io("giving the start signal"))?;
         }
-        players.wait(at_most, self.asked)?;
-        players.0.iter_mut().map(Actor::hear).collect()
+        processes.wait(at_most, self.asked)?;
+        processes.0.iter_mut().map(Helper::receive).collect()
     }
 }
 
 /// Programs at work. Dropped, they are killed.
-struct Players(Vec<Actor>);
+struct Processes(Vec<Helper>);
 
-impl Players {
+impl Processes {
     fn wait(&mut self, at_most: Duration, asked: fn() -> bool) -> Result<(), DuelError> {
         let began = Instant::now();
-        while !self.0.iter_mut().all(Actor::has_ended) {
+        while !self.0.iter_mut().all(Helper::has_ended) {
             if asked() {
                 return Err(DuelError::Interrupted);
             }
             if began.elapsed() > at_most {
-                return Err(DuelError::Part(format!("the programs did not end within {at_most:?}")));
+                return Err(DuelError::Helper(format!("the programs did not end within {at_most:?}")));
             }
             thread::sleep(Duration::from_millis(10));
         }
@@ -187,9 +190,9 @@ impl Players {
     }
 }
 
-impl Drop for Players {
+impl Drop for Processes {
     fn drop(&mut self) {
-        self.0.iter_mut().for_each(Actor::kill);
+        self.0.iter_mut().for_each(Helper::kill);
     }
 }
 

@@ -20,11 +20,11 @@ pub enum DuelError {
     Server(#[from] ServeError),
     /// A process of ours said what is wrong.
     #[error("{0}")]
-    Part(String),
+    Helper(String),
     /// Something that is needed is not here.
     #[error("{0}")]
     Missing(String),
-    /// A contestant or discipline that cannot be.
+    /// A scheduler or benchmark that cannot be.
     #[error("{0}")]
     Usage(String),
     /// Somebody asked to stop.

@@ -9,28 +9,28 @@ use std::process::Command;
 use elevator::model::Random;
 
 use crate::DuelError;
-use crate::discipline::{Content, Place, Scene};
+use crate::benchmark::{Content, FileSystem};
 use crate::programs::commits::make_cluster;
 use crate::programs::text;
 
 /// Files in a directory of a source tree.
 const IN_A_DIRECTORY: u64 = 40;
 
-/// Makes a sparse image of `bytes` with the scene's file systems in it.
-pub(crate) fn make_image(image: &Path, bytes: u64, scene: &Scene) -> Result<(), DuelError> {
+/// Makes a sparse image of `bytes` with a benchmark's file systems in it.
+pub(crate) fn make_image(image: &Path, bytes: u64, file_systems: &[FileSystem]) -> Result<(), DuelError> {
     let told = || DuelError::io(format!("making {}", image.display()));
     File::create(image).and_then(|file| file.set_len(bytes)).map_err(told())?;
-    for (n, place) in scene.places.iter().enumerate() {
+    for (n, file_system) in file_systems.iter().enumerate() {
         let content = image.with_extension(format!("content-{n}"));
-        fs::create_dir_all(&content).and_then(|()| fill(&content, place)).map_err(told())?;
-        make_file_system(image, place, n, &content)?;
+        fs::create_dir_all(&content).and_then(|()| fill(&content, file_system)).map_err(told())?;
+        make_file_system(image, file_system, n, &content)?;
         fs::remove_dir_all(&content).map_err(told())?;
     }
     Ok(())
 }
 
-fn fill(directory: &Path, place: &Place) -> io::Result<()> {
-    match place.content {
+fn fill(directory: &Path, file_system: &FileSystem) -> io::Result<()> {
+    match file_system.content {
         Content::Empty => Ok(()),
         Content::Tree { files, seed } => source_tree(directory, files, seed),
         Content::Commits { file_bytes, cluster } => {
@@ -61,19 +61,24 @@ fn source_tree(directory: &Path, files: u64, seed: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// An ext4 at its place in the image. Seeds and names are fixed, as they decide in which order a directory lists its files.
-fn make_file_system(image: &Path, place: &Place, n: usize, content: &Path) -> Result<(), DuelError> {
+/// An ext4 in its partition of the image. Seeds and names are fixed, as they decide in which order a directory lists its files.
+fn make_file_system(
+    image: &Path,
+    file_system: &FileSystem,
+    n: usize,
+    content: &Path,
+) -> Result<(), DuelError> {
     const SEED: &str = "d1e11000-0000-4000-8000-00000000000";
     let extended = format!(
         "offset={},hash_seed={SEED}1,lazy_itable_init=0,lazy_journal_init=0,nodiscard",
-        place.start_bytes
+        file_system.start_bytes
     );
     let output = Command::new("mkfs.ext4")
         .args(["-q", "-F", "-b", "4096", "-m", "0", "-J", "size=16", "-E", &extended])
-        .args(["-U", &format!("{SEED}{}", (n + 2) % 10), "-N", &place.inodes().to_string(), "-d"])
+        .args(["-U", &format!("{SEED}{}", (n + 2) % 10), "-N", &file_system.inodes().to_string(), "-d"])
         .args([content, image])
         // Without its unit it would be counted in blocks.
-        .arg(format!("{}k", place.bytes / 1024))
+        .arg(format!("{}k", file_system.bytes / 1024))
         .output()
         .map_err(DuelError::io("mkfs.ext4 (e2fsprogs)"))?;
     if output.status.success() {

@@ -9,34 +9,34 @@
 //! Hidden, one more loop device lies on top, so that whoever schedules sees one kernel worker in place of the programs: the
 //! world of a VM host, of an NBD server, of a stacked device.
 //!
-//! A [`Stage`] is what one contestant plays on; a [`Discipline`] is what is played; [`Duel`] lets every contestant play, in
-//! turn and again and again, and the [`Outcome`]s are what was measured.
+//! A [`Benchmark`] is a set of programs; a [`Testbed`] is what they run on, one for each scheduler; [`Duel`] runs one on the other,
+//! and the [`Outcome`]s are what was measured.
 //!
-//! # What is put up is taken down
-//! Everything that a dying process could leave behind is held by another process of ours (`part`): the stagehand holds the
-//! loop devices and mounts and takes them down when its standard input ends, which happens however the duel ends; the
-//! caretaker removes files in the same way. Mounts are in a namespace of our own, loop devices end when nobody has them open,
+//! # What is set up is torn down
+//! Everything that a dying process could leave behind is held by a helper process (`helper`): one holds the
+//! loop devices and mounts (`devices`) and tears them down when its standard input ends, which happens however the duel ends;
+//! another removes files in the same way. Mounts are in a namespace of our own, loop devices end when nobody has them open,
 //! and no thread of the process that serves the drive ever waits for that drive.
 
-mod contestant;
+mod benchmark;
+mod devices;
 mod direct;
-mod discipline;
 mod duel;
 mod error;
 mod files;
+mod helper;
 mod outcome;
 mod parking;
-mod part;
-mod place;
+mod priority;
 mod programs;
-mod stage;
-mod stagehand;
+mod scheduler;
+mod testbed;
 
-pub use contestant::Contestant;
-pub use discipline::{Content, Discipline, Part, Place, Scene, Score, Size};
-pub use duel::{Duel, Settings, Standing, scratch};
+pub use benchmark::{Benchmark, Content, FileSystem, Program, Score, Size};
+pub use duel::{Duel, Priorities, Settings, scratch};
 pub use error::DuelError;
+pub use helper::{HelperCommand, run_helper};
 pub use outcome::{Outcome, TaskOutcome, Waits};
-pub use part::{Troupe, play};
 pub use programs::{Blocks, Commits, CopyFile, Engine, Fio, Order, PostMark, Task, Tree};
-pub use stage::{Arena, DriveFactory, Stage};
+pub use scheduler::Scheduler;
+pub use testbed::{DriveFactory, Testbed, TestbedOptions};

@@ -81,7 +81,7 @@ pub struct TaskOutcome {
     pub quantiles_ns: Vec<u64>,
 }
 
-/// What one contestant's run measured.
+/// What one scheduler's run measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// The programs.

@@ -1,7 +1,7 @@
 //! Parking: a loop device has four tags at least, so a drive that takes one request at a time is made by keeping three of
 //! them busy.
 //!
-//! Behind the drive's end lies a car park. A read there is not answered until its last block is read.
+//! Behind the drive's end lies a parking area. A read there is not answered until the area's last block is read.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -13,19 +13,19 @@ use server::backend::{Backend, Done, Extent, Geometry, Job};
 /// Requests that are parked.
 pub(crate) const PARKED: u32 = 3;
 
-/// Size of the car park.
+/// Size of the parking area.
 const ROOM: Sectors = Sectors(2048);
 
-/// The block whose reading lets everybody out, in bytes before the end.
+/// The block whose reading completes all of them, in bytes before the end.
 pub(crate) const EXIT_BYTES: u64 = 4096;
 
-/// A back end with a car park behind it.
+/// A back end with a parking area behind it.
 pub(crate) struct Parking {
     inner: Box<dyn Backend>,
-    /// Where the car park begins.
+    /// Where the parking area begins.
     begins: Sector,
     parked: Vec<Job>,
-    /// Those that were let out, or never went to the drive.
+    /// Those that may be answered: unparked, or never went to the drive.
     out: Vec<Job>,
     /// Those that came before everybody was parked, and found the drive full.
     waiting: VecDeque<Job>,

@@ -4,23 +4,23 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-/// Who plays what, and how often.
+/// Which schedulers run which benchmarks, and how often.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   dwell duel --quick                                 the main results in about seven minutes
-  dwell duel --discipline par-read -s kernel:bfq -s 'kernel:bfq{low_latency=0}' -s 'stream(deadline)'
+  dwell duel --benchmark par-read -s kernel:bfq -s 'kernel:bfq{low_latency=0}' -s 'stream(deadline)'
   dwell duel --job mine.fio --depth 4 --depth 31 --report duel.html")]
 pub(crate) struct DuelArguments {
     /// The drive that is emulated: built in, or a file; see 'dwell drives'
     #[arg(long, default_value = "wd5000aaks", env = "DWELL_DRIVE")]
     pub(crate) drive: String,
-    /// A contestant: kernel:NAME or one of Dwell's, with tunables in braces; may be given several times
+    /// A scheduler to compare: kernel:NAME or one of Dwell's, with tunables in braces; may be given several times
     #[arg(long = "scheduler", short = 's', value_name = "NAME")]
     pub(crate) schedulers: Vec<String>,
-    /// What is played (par-read, par-read-buffered, greps, postmark, write-beside-reads, sqlite, postgresql); may be given several times. Default: all
-    #[arg(long = "discipline", short = 'd', value_name = "NAME")]
-    pub(crate) disciplines: Vec<String>,
-    /// A fio job file, which is played on the bare device; may be given several times
+    /// What is run (par-read, par-read-buffered, greps, postmark, write-beside-reads, sqlite, postgresql); may be given several times. Default: all
+    #[arg(long = "benchmark", short = 'b', value_name = "NAME")]
+    pub(crate) benchmarks: Vec<String>,
+    /// A fio job file, which is run on the bare device; may be given several times
     #[arg(long = "job", value_name = "FILE")]
     pub(crate) jobs: Vec<PathBuf>,
     /// Requests that the drive is given at once: 1, or 4 and more; may be given several times. Default: 31
@@ -29,7 +29,7 @@ pub(crate) struct DuelArguments {
     /// Whether schedulers see the programs, or one more loop device hides them
     #[arg(long, value_enum, default_value_t = Sight::Both)]
     pub(crate) programs: Sight,
-    /// How often each contestant plays
+    /// How often each scheduler runs each benchmark
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) repeat: u32,
     /// How long those programs run that do not end by themselves
@@ -50,7 +50,7 @@ pub(crate) struct DuelArguments {
     /// I/O priority of the programs: level of the best-effort class
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(0..=7))]
     pub(crate) level: u8,
-    /// Only the main results, small: direct and buffered par-read, and the greps, for the main contestants
+    /// Only the main results, small: direct and buffered par-read, and the greps, for the main schedulers
     #[arg(long)]
     pub(crate) quick: bool,
     /// Write a report: one HTML file that opens offline

@@ -71,11 +71,11 @@ pub(crate) enum Command {
     Top(TopArguments),
     /// The kernel's own schedulers against ours: real programs on an emulated drive; needs root
     Duel(DuelArguments),
-    /// A part that another process plays in a duel
+    /// A helper process of a duel
     #[command(hide = true)]
-    DuelPart {
-        /// Which part, as the duel wrote it
-        script: String,
+    DuelHelper {
+        /// Its role, as the duel wrote it
+        role: String,
     },
     /// Watch a device and say which scheduler would serve it better; changes nothing
     Advise(AdviseArguments),

@@ -1,6 +1,6 @@
 //! `dwell duel`: the kernel's schedulers against ours, for real, and beside each what the model said.
 
-mod contest;
+mod comparison;
 mod predict;
 mod report;
 mod table;
@@ -11,13 +11,15 @@ use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::duel::{Arena, Contestant, Discipline, Duel, DuelError, Settings, Size, Standing, Troupe, scratch};
+use ::duel::{
+    Benchmark, Duel, DuelError, HelperCommand, Priorities, Scheduler, Settings, Size, TestbedOptions, scratch,
+};
 use indicatif::ProgressBar;
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use serde_json::json;
 
-use contest::Contest;
+use comparison::Comparison;
 use predict::Model;
 
 use crate::arguments::{DuelArguments, Sight};
@@ -28,7 +30,7 @@ use crate::interrupt;
 use crate::quantity::span;
 use crate::serve::schedulers;
 
-/// Contestants of `--quick`.
+/// Schedulers of `--quick`.
 const QUICK: [&str; 6] =
     ["kernel:mq-deadline", "kernel:bfq", "kernel:bfq{low_latency=0}", "noop", "deadline", "stream(deadline)"];
 
@@ -37,17 +39,17 @@ pub(crate) fn run(arguments: &DuelArguments, catalogue: Catalogue) -> Result<(),
     let plan = Plan::new(arguments, catalogue, &device)?;
     let mut duel = prepare(arguments, catalogue, &device, plan.size)?;
     let model = Model { device: &device, catalogue, size: plan.size, level: arguments.level };
-    let contests = plan.play(&mut duel, &model, arguments.quiet);
+    let comparisons = plan.run(&mut duel, &model, arguments.quiet);
     drop(duel);
-    let (contests, ended) = contests;
-    print(arguments, &device, &contests)?;
+    let (comparisons, ended) = comparisons;
+    print(arguments, &device, &comparisons)?;
     ended
 }
 
-/// What is to be played.
+/// What is to be run.
 struct Plan {
-    contestants: Vec<Contestant>,
-    disciplines: Vec<Discipline>,
+    schedulers: Vec<Scheduler>,
+    benchmarks: Vec<Benchmark>,
     depths: Vec<u32>,
     hidden: Vec<bool>,
     size: Size,
@@ -57,10 +59,10 @@ struct Plan {
 impl Plan {
     fn new(arguments: &DuelArguments, catalogue: Catalogue, device: &Device) -> Result<Self, Error> {
         let size = size(arguments)?;
-        let contestants = contestants(arguments, catalogue)?;
-        let mut disciplines = disciplines(arguments)?;
-        // What cannot be played here is said, and the rest is played.
-        disciplines.retain(|discipline| match discipline.available() {
+        let schedulers = compared(arguments, catalogue)?;
+        let mut benchmarks = benchmarks(arguments)?;
+        // What cannot be run here is said, and the rest is run.
+        benchmarks.retain(|benchmark| match benchmark.available() {
             Ok(()) => true,
             Err(missing) => {
                 eprintln!("SKIPPED {missing}");
@@ -68,7 +70,7 @@ impl Plan {
             }
         });
         let capacity = device.capacity().bytes();
-        if let Some(large) = disciplines.iter().find(|discipline| discipline.end_bytes(&size) > capacity) {
+        if let Some(large) = benchmarks.iter().find(|benchmark| benchmark.end_bytes(&size) > capacity) {
             return Err(Error::Usage(format!(
                 "{} needs {} bytes, but the drive has {capacity}; choose a larger drive",
                 large.name(),
@@ -90,69 +92,70 @@ impl Plan {
             Sight::Hidden => vec![true],
             Sight::Both => vec![false, true],
         };
-        Ok(Self { contestants, disciplines, depths, hidden, size, repeat: arguments.repeat })
+        Ok(Self { schedulers, benchmarks, depths, hidden, size, repeat: arguments.repeat })
     }
 
-    /// Plays everything; what was measured until then, and how it ended.
-    fn play(&self, duel: &mut Duel, model: &Model<'_>, quiet: bool) -> (Vec<Contest>, Result<(), Error>) {
-        let rounds = self.disciplines.len() * self.depths.len() * self.hidden.len() * self.repeat as usize;
+    /// Runs everything; what was measured until then, and how it ended.
+    fn run(&self, duel: &mut Duel, model: &Model<'_>, quiet: bool) -> (Vec<Comparison>, Result<(), Error>) {
+        let rounds = self.benchmarks.len() * self.depths.len() * self.hidden.len() * self.repeat as usize;
         let bar = match !quiet && std::io::stderr().is_terminal() {
-            true => ProgressBar::new((rounds * self.contestants.len()) as u64),
+            true => ProgressBar::new((rounds * self.schedulers.len()) as u64),
             false => ProgressBar::hidden(),
         };
-        let mut contests = Vec::new();
-        for discipline in &self.disciplines {
+        let mut comparisons = Vec::new();
+        for benchmark in &self.benchmarks {
             for &depth in &self.depths {
                 for &hidden in &self.hidden {
-                    let mut contest = Contest::new(discipline, &self.size, depth, hidden, &self.contestants);
-                    let played = self.contest(duel, model, &mut contest, &bar);
-                    if contest.has_begun() {
-                        contests.push(contest);
+                    let mut comparison =
+                        Comparison::new(benchmark, &self.size, depth, hidden, &self.schedulers);
+                    let compared = self.comparison(duel, model, &mut comparison, &bar);
+                    if comparison.has_begun() {
+                        comparisons.push(comparison);
                     }
-                    if let Err(error) = played {
+                    if let Err(error) = compared {
                         bar.finish_and_clear();
-                        return (contests, Err(told(error)));
+                        return (comparisons, Err(told(error)));
                     }
                 }
             }
         }
         bar.finish_and_clear();
-        (contests, Ok(()))
+        (comparisons, Ok(()))
     }
 
-    fn contest(
+    fn comparison(
         &self,
         duel: &mut Duel,
         model: &Model<'_>,
-        contest: &mut Contest,
+        comparison: &mut Comparison,
         bar: &ProgressBar,
     ) -> Result<(), DuelError> {
-        duel.set(contest.depth, contest.hidden);
+        duel.set(comparison.depth, comparison.hidden);
         let mut ways: BTreeMap<(bool, u64, bool), Vec<Duration>> = BTreeMap::new();
         for round in 0..self.repeat as usize {
             // Everybody in turn, and each time another one first: what the machine does beside this meets all of them.
-            for n in 0..self.contestants.len() {
-                let n = (n + round) % self.contestants.len();
-                let contestant = &self.contestants[n];
-                bar.set_message(contest.title());
-                let outcome = duel.play(&contest.discipline, contestant)?;
-                contest.entries[n].outcomes.push(outcome);
+            for n in 0..self.schedulers.len() {
+                let n = (n + round) % self.schedulers.len();
+                let scheduler = &self.schedulers[n];
+                bar.set_message(comparison.title());
+                let outcome = duel.run(&comparison.benchmark, scheduler)?;
+                comparison.entries[n].outcomes.push(outcome);
                 bar.inc(1);
             }
         }
-        let requests = model.requests(&contest.discipline);
-        for entry in &mut contest.entries {
+        let requests = model.requests(&comparison.benchmark);
+        for entry in &mut comparison.entries {
             for &(bytes, writes) in &requests {
-                let way = match ways.entry((entry.contestant.is_kernel(), bytes, writes)) {
+                let way = match ways.entry((entry.scheduler.is_kernel(), bytes, writes)) {
                     Slot::Occupied(known) => known.get().clone(),
                     Slot::Vacant(unknown) => {
-                        unknown.insert(duel.path_times(&entry.contestant, bytes, writes)?).clone()
+                        unknown.insert(duel.path_times(&entry.scheduler, bytes, writes)?).clone()
                     }
                 };
                 entry.ways.push(way);
             }
-            let (discipline, depth, hidden) = (&contest.discipline, contest.depth, contest.hidden);
-            match model.predict(discipline, entry, depth, hidden) {
+            let (benchmark, depth, hidden) = (&comparison.benchmark, comparison.depth, comparison.hidden);
+            match model.predict(benchmark, entry, depth, hidden) {
                 Ok(predicted) => entry.predicted = Some(predicted),
                 Err(why) => entry.unpredicted = why,
             }
@@ -174,44 +177,40 @@ fn size(arguments: &DuelArguments) -> Result<Size, Error> {
     })
 }
 
-fn contestants(arguments: &DuelArguments, catalogue: Catalogue) -> Result<Vec<Contestant>, Error> {
-    let parse = |name: &str| name.parse::<Contestant>().map_err(|error| Error::Usage(error.to_string()));
-    let contestants = match (arguments.schedulers.is_empty(), arguments.quick) {
+fn compared(arguments: &DuelArguments, catalogue: Catalogue) -> Result<Vec<Scheduler>, Error> {
+    let parse = |name: &str| name.parse::<Scheduler>().map_err(|error| Error::Usage(error.to_string()));
+    let schedulers = match (arguments.schedulers.is_empty(), arguments.quick) {
         (false, _) => arguments.schedulers.iter().map(|name| parse(name)).collect::<Result<Vec<_>, _>>()?,
         (true, true) => QUICK.iter().map(|name| parse(name)).collect::<Result<_, _>>()?,
-        (true, false) => Contestant::usual(),
+        (true, false) => Scheduler::usual(),
     };
-    for contestant in &contestants {
-        if let Contestant::Dwell { scheduler } = contestant {
+    for scheduler in &schedulers {
+        if let Scheduler::Dwell { scheduler } = scheduler {
             Spec::parse_in(catalogue, scheduler).map_err(|error| {
                 Error::Usage(format!("{error}; an elevator of the kernel is written kernel:{scheduler}"))
             })?;
         }
     }
-    Ok(contestants)
+    Ok(schedulers)
 }
 
-fn disciplines(arguments: &DuelArguments) -> Result<Vec<Discipline>, Error> {
+fn benchmarks(arguments: &DuelArguments) -> Result<Vec<Benchmark>, Error> {
     let named = |name: &String| {
-        Discipline::named(name).ok_or_else(|| {
-            let names: Vec<String> = Discipline::ALL.iter().map(Discipline::name).collect();
+        Benchmark::named(name).ok_or_else(|| {
+            let names: Vec<String> = Benchmark::ALL.iter().map(Benchmark::name).collect();
             let hint = nearest(name, names.iter().map(String::as_str));
             let hint = hint.map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default();
-            Error::Usage(format!("'{name}' is no discipline{hint}; there are {}", names.join(", ")))
+            Error::Usage(format!("'{name}' is no benchmark{hint}; there are {}", names.join(", ")))
         })
     };
-    let mut disciplines = arguments.disciplines.iter().map(named).collect::<Result<Vec<_>, _>>()?;
-    disciplines.extend(arguments.jobs.iter().cloned().map(Discipline::Fio));
-    Ok(match (disciplines.is_empty(), arguments.quick) {
-        (false, _) => disciplines,
+    let mut benchmarks = arguments.benchmarks.iter().map(named).collect::<Result<Vec<_>, _>>()?;
+    benchmarks.extend(arguments.jobs.iter().cloned().map(Benchmark::Fio));
+    Ok(match (benchmarks.is_empty(), arguments.quick) {
+        (false, _) => benchmarks,
         (true, true) => {
-            vec![
-                Discipline::ParRead { direct: true },
-                Discipline::ParRead { direct: false },
-                Discipline::Greps,
-            ]
+            vec![Benchmark::ParRead { direct: true }, Benchmark::ParRead { direct: false }, Benchmark::Greps]
         }
-        (true, false) => Discipline::ALL.to_vec(),
+        (true, false) => Benchmark::ALL.to_vec(),
     })
 }
 
@@ -223,17 +222,17 @@ fn prepare(
 ) -> Result<Duel, Error> {
     let program = std::env::current_exe().map_err(|e| Error::Failed(format!("finding this program: {e}")))?;
     let drive = Arc::clone(device);
-    let arena = Arena {
+    let options = TestbedOptions {
         drive: Arc::new(move || drive.build()),
         rotational: device.rotational(),
         depth: 1,
         hidden: false,
         schedulers: schedulers(catalogue, device.environment()),
-        troupe: Troupe { program, arguments: vec!["duel-part".to_owned()] },
+        helpers: HelperCommand { program, arguments: vec!["duel-helper".to_owned()] },
         scratch: scratch(),
     };
-    let standing = Standing { nice: arguments.nice, level: arguments.level };
-    let settings = Settings { arena, standing, size, asked: interrupt::requested };
+    let priorities = Priorities { nice: arguments.nice, level: arguments.level };
+    let settings = Settings { options, priorities, size, asked: interrupt::requested };
     Duel::prepare(settings).map_err(told)
 }
 
@@ -249,33 +248,33 @@ fn told(error: DuelError) -> Error {
     }
 }
 
-fn print(arguments: &DuelArguments, device: &Device, contests: &[Contest]) -> Result<(), Error> {
+fn print(arguments: &DuelArguments, device: &Device, comparisons: &[Comparison]) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     if arguments.json {
         let object = json!({
             "schema_version": 1, "dwell": env!("CARGO_PKG_VERSION"), "drive": device.describe(),
-            "kernel": kernel(), "nice": arguments.nice, "level": arguments.level, "contests": contests,
+            "kernel": kernel(), "nice": arguments.nice, "level": arguments.level, "comparisons": comparisons,
         });
         writeln!(out, "{object}")?;
     } else {
-        for contest in contests {
-            writeln!(out, "{}\n{}\n", contest.title(), table::table(contest))?;
+        for comparison in comparisons {
+            writeln!(out, "{}\n{}\n", comparison.title(), table::table(comparison))?;
         }
     }
     if !arguments.quiet {
         let unpredicted =
-            contests.iter().flat_map(|contest| &contest.entries).map(|entry| &entry.unpredicted);
+            comparisons.iter().flat_map(|comparison| &comparison.entries).map(|entry| &entry.unpredicted);
         let words: BTreeSet<&String> = unpredicted.filter(|why| !why.is_empty()).collect();
         words.iter().for_each(|why| eprintln!("not predicted: {why}"));
     }
     if let Some(path) = &arguments.report {
-        std::fs::write(path, report::html(&device.describe(), &kernel(), contests))
+        std::fs::write(path, report::html(&device.describe(), &kernel(), comparisons))
             .map_err(|e| Error::file(path.display(), &e))?;
     }
     Ok(())
 }
 
-/// The kernel whose schedulers took part.
+/// The kernel whose schedulers were compared.
 fn kernel() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!("Linux {}", text.trim())

@@ -1,4 +1,4 @@
-//! What the modelled machine says of a contest before, or beside, reality: the same programs on the same drive, with the same
+//! What the modelled machine says of a comparison before, or beside, reality: the same programs on the same drive, with the same
 //! priorities and starting times.
 //!
 //! The model knows no way between a program and a drive; each request is given one of the times that it was measured to take in
@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use ::duel::{Blocks, Contestant, Discipline, Order, Outcome, Size, Task};
+use ::duel::{Benchmark, Blocks, Order, Outcome, Scheduler, Size, Task};
 use elevator::model::Random;
 use elevator::queue::{Identity, Options};
 use elevator::{Flags, Op, Priority, PriorityClass, Sector, Sectors, Span, Time};
@@ -18,7 +18,7 @@ use workloads::Workload;
 use workloads::fio::JobFile;
 use workloads::script;
 
-use super::contest::{Entry, Predicted};
+use super::comparison::{Entry, Predicted};
 use crate::compare::{Plan, run_plan};
 use crate::device::Device;
 
@@ -30,10 +30,10 @@ pub(crate) struct Model<'a> {
     pub(crate) level: u8,
 }
 
-/// The largest request of a loop device as the stage sets it up; the kernel splits what is longer.
+/// The largest request of a loop device as the testbed sets it up; the kernel splits what is longer.
 const LONGEST: Sectors = Sectors(1024);
 
-/// The programs of a discipline, as the model runs them.
+/// The programs of a benchmark, as the model runs them.
 struct Modelled {
     what: String,
     programs: Source,
@@ -53,33 +53,33 @@ impl Model<'_> {
     /// What the model says, or why it cannot.
     pub(crate) fn predict(
         &self,
-        discipline: &Discipline,
+        benchmark: &Benchmark,
         entry: &Entry,
         depth: u32,
         hidden: bool,
     ) -> Result<Predicted, String> {
-        let (programs, foreground) = self.programs(discipline)?;
+        let (programs, foreground) = self.programs(benchmark)?;
         let workload = Modelled {
-            what: discipline.describe(&self.size),
+            what: benchmark.describe(&self.size),
             programs,
             starts: starts(entry.outcomes.first()),
             ways: entry.ways.iter().map(|way| way.iter().map(span).collect()).collect(),
             priority: Priority { class: PriorityClass::BestEffort, level: self.level },
         };
-        let name = entry.contestant.in_the_model();
-        let spec = Spec::parse_in(self.catalogue, &name)
-            .map_err(|error| format!("{}: {error}", entry.contestant))?;
+        let name = entry.scheduler.in_the_model();
+        let spec =
+            Spec::parse_in(self.catalogue, &name).map_err(|error| format!("{}: {error}", entry.scheduler))?;
         let plan = Plan {
             workload: &workload,
             device: self.device,
             schedulers: &[spec],
             options: Options {
                 depth,
-                identity: identity(&entry.contestant, hidden),
+                identity: identity(&entry.scheduler, hidden),
                 max_sectors: LONGEST,
                 ..Options::default()
             },
-            at_most: Some(Span::from_nanos(discipline.at_most(&self.size).as_nanos() as u64)),
+            at_most: Some(Span::from_nanos(benchmark.at_most(&self.size).as_nanos() as u64)),
             picture: 0,
             explain: None,
         };
@@ -97,9 +97,9 @@ impl Model<'_> {
         })
     }
 
-    /// The kinds of requests (bytes, whether they write) of a discipline's programs that the model can run, one a program.
-    pub(crate) fn requests(&self, discipline: &Discipline) -> Vec<(u64, bool)> {
-        match self.programs(discipline) {
+    /// The kinds of requests (bytes, whether they write) of a benchmark's programs that the model can run, one a program.
+    pub(crate) fn requests(&self, benchmark: &Benchmark) -> Vec<(u64, bool)> {
+        match self.programs(benchmark) {
             Ok((Source::Blocks(all), _)) => {
                 all.iter().map(|(_, blocks)| (blocks.block_bytes, blocks.writes)).collect()
             }
@@ -109,21 +109,21 @@ impl Model<'_> {
     }
 
     /// The programs, and the names of those in the foreground (none: all).
-    fn programs(&self, discipline: &Discipline) -> Result<(Source, Vec<String>), String> {
+    fn programs(&self, benchmark: &Benchmark) -> Result<(Source, Vec<String>), String> {
         let told = |error: &dyn std::fmt::Display| error.to_string();
-        if let Discipline::Fio(job) = discipline {
+        if let Benchmark::Fio(job) = benchmark {
             let text = std::fs::read_to_string(job).map_err(|e| told(&e))?;
             let jobs = JobFile::parse(&job.display().to_string(), &text).map_err(|e| told(&e))?;
             return Ok((Source::Jobs(jobs), Vec::new()));
         }
         let nowhere = Path::new("");
-        let parts = discipline.parts(&self.size, nowhere, nowhere, nowhere).map_err(|e| told(&e))?;
-        let foreground = parts.iter().filter(|part| !part.background).map(|part| part.name.clone()).collect();
-        let blocks = parts.into_iter().map(|part| match part.task {
-            Task::Blocks(blocks) if blocks.direct => Ok((part.name, blocks)),
+        let programs = benchmark.programs(&self.size, nowhere, nowhere, nowhere).map_err(|e| told(&e))?;
+        let foreground = programs.iter().filter(|it| !it.background).map(|it| it.name.clone()).collect();
+        let blocks = programs.into_iter().map(|it| match it.task {
+            Task::Blocks(blocks) if blocks.direct => Ok((it.name, blocks)),
             _ => Err(format!(
                 "{}: its programs go through the page cache, which is not modelled here yet",
-                discipline.name()
+                benchmark.name()
             )),
         });
         Ok((Source::Blocks(blocks.collect::<Result<_, _>>()?), foreground))
@@ -144,8 +144,8 @@ fn starts(outcome: Option<&Outcome>) -> Vec<Span> {
 
 /// Who a scheduler takes for the issuer. A loop device submits what it gets by one worker, which the kernel's elevators take for
 /// a process; Dwell's schedulers, behind FUSE, are told of nobody.
-fn identity(contestant: &Contestant, hidden: bool) -> Identity {
-    match (contestant.is_kernel(), hidden) {
+fn identity(scheduler: &Scheduler, hidden: bool) -> Identity {
+    match (scheduler.is_kernel(), hidden) {
         (false, _) => Identity::Hidden,
         (true, true) => Identity::Same,
         (true, false) => Identity::Shown,

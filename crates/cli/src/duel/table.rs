@@ -1,13 +1,13 @@
-//! A contest for people, as a table; the columns are also the report's.
+//! A comparison for people, as a table; the columns are also the report's.
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::contest::{Contest, Entry};
+use super::comparison::{Comparison, Entry};
 use crate::format::{number, percent, time};
 
 /// What stands above the columns. The second says what counts.
-pub(crate) fn heads(contest: &Contest) -> [String; 11] {
-    let unit = contest.unit();
+pub(crate) fn heads(comparison: &Comparison) -> [String; 11] {
+    let unit = comparison.unit();
     [
         "scheduler",
         unit,
@@ -25,12 +25,12 @@ pub(crate) fn heads(contest: &Contest) -> [String; 11] {
 }
 
 /// One entry's cells; `best` is the highest score of all.
-pub(crate) fn cells(contest: &Contest, entry: &Entry, best: f64) -> Vec<String> {
-    let score = contest.score(entry);
-    let model = contest.predicted_score(entry);
+pub(crate) fn cells(comparison: &Comparison, entry: &Entry, best: f64) -> Vec<String> {
+    let score = comparison.score(entry);
+    let model = comparison.predicted_score(entry);
     let off = model.filter(|_| score.median > 0.0).map(|model| model / score.median - 1.0);
     vec![
-        name(contest, entry),
+        name(comparison, entry),
         number(score.median),
         number(score.least),
         number(score.greatest),
@@ -45,24 +45,24 @@ pub(crate) fn cells(contest: &Contest, entry: &Entry, best: f64) -> Vec<String> 
 }
 
 /// The highest score.
-pub(crate) fn best(contest: &Contest) -> f64 {
-    contest.entries.iter().map(|entry| contest.score(entry).median).fold(0.0, f64::max)
+pub(crate) fn best(comparison: &Comparison) -> f64 {
+    comparison.entries.iter().map(|entry| comparison.score(entry).median).fold(0.0, f64::max)
 }
 
-pub(crate) fn table(contest: &Contest) -> String {
+pub(crate) fn table(comparison: &Comparison) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(heads(contest));
-    let best = best(contest);
-    table.add_rows(contest.ranked().into_iter().map(|entry| cells(contest, entry, best)));
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(heads(comparison));
+    let best = best(comparison);
+    table.add_rows(comparison.ranked().into_iter().map(|entry| cells(comparison, entry, best)));
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table.to_string()
 }
 
-fn name(contest: &Contest, entry: &Entry) -> String {
-    let mut name = entry.contestant.to_string();
-    if contest.discipline.ends_by_itself() && entry.outcomes.iter().any(duel::Outcome::is_cut) {
+fn name(comparison: &Comparison, entry: &Entry) -> String {
+    let mut name = entry.scheduler.to_string();
+    if comparison.benchmark.ends_by_itself() && entry.outcomes.iter().any(duel::Outcome::is_cut) {
         name += " (cut)";
     }
     match entry.late() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use elevator::model::Random;
 use serde::{Deserialize, Serialize};
 
-use super::Round;
+use super::Recorder;
 use crate::direct::{Aligned, open};
 
 /// In which order blocks are touched.
@@ -43,28 +43,28 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    pub(crate) fn run(&self, round: &mut Round) -> io::Result<()> {
+    pub(crate) fn run(&self, recorder: &mut Recorder) -> io::Result<()> {
         let device = open(&self.device, self.writes, self.direct)?;
         let mut buffer = Aligned::new(self.block_bytes as usize);
         let blocks = self.bytes / self.block_bytes;
         let mut random = Random::new(if let Order::Random(seed) = self.order { seed } else { 0 });
         for n in 0..blocks {
-            if !round.goes_on() {
+            if !recorder.goes_on() {
                 break;
             }
             let block = if matches!(self.order, Order::Random(_)) { random.below(blocks) } else { n };
             let at = self.start_bytes + block * self.block_bytes;
-            let moved = round.timed(|| match self.writes {
+            let moved = recorder.timed(|| match self.writes {
                 true => device.write_at(&buffer, at),
                 false => device.read_at(&mut buffer, at),
             })?;
-            round.moved(moved);
-            round.count();
+            recorder.moved(moved);
+            recorder.count();
             if self.think > Duration::ZERO {
                 std::thread::sleep(self.think);
             }
         }
         // What is still in the page cache is not on the disk.
-        if self.writes { round.timed(|| device.sync_data()) } else { Ok(()) }
+        if self.writes { recorder.timed(|| device.sync_data()) } else { Ok(()) }
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::Round;
+use super::Recorder;
 
 /// Which data base.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -156,12 +156,12 @@ impl Commits {
         Ok(connection)
     }
 
-    pub(crate) fn run(connection: &mut Connection, round: &mut Round) -> io::Result<()> {
+    pub(crate) fn run(connection: &mut Connection, recorder: &mut Recorder) -> io::Result<()> {
         let row = format!("INSERT INTO entries (note) VALUES ('{}');", "n".repeat(100));
-        while round.goes_on() {
-            round.timed(|| connection.carry_out(&row))?;
-            round.moved(row.len());
-            round.count();
+        while recorder.goes_on() {
+            recorder.timed(|| connection.carry_out(&row))?;
+            recorder.moved(row.len());
+            recorder.count();
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::Round;
+use super::Recorder;
 
 /// `cp` copies in pieces of this size.
 const PIECE: usize = 128 << 10;
@@ -21,23 +21,23 @@ pub struct CopyFile {
 }
 
 impl CopyFile {
-    pub(crate) fn run(&self, round: &mut Round) -> io::Result<()> {
+    pub(crate) fn run(&self, recorder: &mut Recorder) -> io::Result<()> {
         let mut piece = vec![0; PIECE];
         for copy in 0u32.. {
             let to = self.to.with_extension(copy.to_string());
             let (mut input, mut output) = (File::open(&self.from)?, File::create(&to)?);
             loop {
-                if !round.goes_on() {
+                if !recorder.goes_on() {
                     return fs::remove_file(&to);
                 }
-                let read = round.timed(|| input.read(&mut piece))?;
+                let read = recorder.timed(|| input.read(&mut piece))?;
                 if read == 0 {
                     break;
                 }
-                round.timed(|| output.write_all(&piece[..read]))?;
-                round.moved(2 * read);
+                recorder.timed(|| output.write_all(&piece[..read]))?;
+                recorder.moved(2 * read);
             }
-            round.count();
+            recorder.count();
             fs::remove_file(&to)?;
         }
         Ok(())

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Round;
+use super::Recorder;
 use crate::outcome::Waits;
 
 /// A job file.
@@ -37,7 +37,7 @@ impl Fio {
         Self { text: format!("[global]\nfilename={}\n{}\n", device.display(), lines.join("\n")), file }
     }
 
-    pub(crate) fn run(&self, round: &mut Round) -> io::Result<Measured> {
+    pub(crate) fn run(&self, recorder: &mut Recorder) -> io::Result<Measured> {
         std::fs::write(&self.file, &self.text)?;
         let output = Command::new("fio")
             .arg("--output-format=json")
@@ -51,11 +51,11 @@ impl Fio {
         let report: Value = serde_json::from_str(object).map_err(|error| {
             io::Error::other(format!("fio ended with {} and no report: {error}", output.status))
         })?;
-        Ok(read(&report, round))
+        Ok(read(&report, recorder))
     }
 }
 
-fn read(report: &Value, round: &mut Round) -> Measured {
+fn read(report: &Value, recorder: &mut Recorder) -> Measured {
     let mut waits = Waits::default();
     let (mut runtime_ms, mut sum) = (0, 0.0);
     for job in report["jobs"].as_array().into_iter().flatten() {
@@ -63,8 +63,8 @@ fn read(report: &Value, round: &mut Round) -> Measured {
         for direction in ["read", "write", "trim"] {
             let of = &job[direction];
             let (operations, latency) = (of["total_ios"].as_u64().unwrap_or(0), &of["lat_ns"]);
-            round.bytes += of["io_bytes"].as_u64().unwrap_or(0);
-            round.operations += operations;
+            recorder.bytes += of["io_bytes"].as_u64().unwrap_or(0);
+            recorder.operations += operations;
             waits.count += operations;
             sum += latency["mean"].as_f64().unwrap_or(0.0) * operations as f64;
             let at = |name: &str| of["clat_ns"]["percentile"][name].as_u64().unwrap_or(0);

@@ -31,9 +31,9 @@ pub use postmark::PostMark;
 pub use tree::Tree;
 
 use crate::DuelError;
+use crate::helper::{send, wait_for_start};
 use crate::outcome::{Stopwatch, TaskOutcome};
-use crate::part::{say, wait_for_word};
-use crate::place::{Priority, set_priority};
+use crate::priority::{Priority, set_priority};
 
 /// What one program does.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ pub enum Task {
 
 /// A program that is to run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Play {
+pub(crate) struct Process {
     pub(crate) name: String,
     pub(crate) task: Task,
     /// It only makes work for others.
@@ -70,31 +70,31 @@ pub(crate) struct Play {
     pub(crate) quantiles: u32,
 }
 
-/// Gets ready, waits for the word, runs, and says what was measured.
-pub(crate) fn play(play: Play) -> Result<(), DuelError> {
-    rustix::process::setpriority_process(None, play.nice)
-        .map_err(|error| DuelError::io(format!("nice {}", play.nice))(error.into()))?;
-    set_priority(Priority::best_effort(play.level)).map_err(DuelError::io("setting an I/O priority"))?;
-    let mut connection = match &play.task {
-        Task::Commits(commits) => Some(commits.prepare().map_err(DuelError::io(play.name.clone()))?),
+/// Gets ready, waits for the start signal, runs, and says what was measured.
+pub(crate) fn run(process: Process) -> Result<(), DuelError> {
+    rustix::process::setpriority_process(None, process.nice)
+        .map_err(|error| DuelError::io(format!("nice {}", process.nice))(error.into()))?;
+    set_priority(Priority::best_effort(process.level)).map_err(DuelError::io("setting an I/O priority"))?;
+    let mut connection = match &process.task {
+        Task::Commits(commits) => Some(commits.prepare().map_err(DuelError::io(process.name.clone()))?),
         _ => None,
     };
-    say(&Ok(())).and_then(|()| wait_for_word()).map_err(DuelError::io("waiting for the word to begin"))?;
-    let mut round = Round::begin(play.at_most);
-    let ran = match &play.task {
-        Task::Blocks(blocks) => blocks.run(&mut round),
-        Task::Tree(tree) => tree.run(&mut round),
-        Task::PostMark(postmark) => postmark.run(&mut round),
-        Task::Copy(copy) => copy.run(&mut round),
-        Task::Commits(_) => connection.as_mut().map_or(Ok(()), |open| Commits::run(open, &mut round)),
-        Task::Fio(fio) => fio.run(&mut round).map(|measured| round.measured = Some(measured)),
+    send(&Ok(())).and_then(|()| wait_for_start()).map_err(DuelError::io("waiting for the start signal"))?;
+    let mut recorder = Recorder::begin(process.at_most);
+    let ran = match &process.task {
+        Task::Blocks(blocks) => blocks.run(&mut recorder),
+        Task::Tree(tree) => tree.run(&mut recorder),
+        Task::PostMark(postmark) => postmark.run(&mut recorder),
+        Task::Copy(copy) => copy.run(&mut recorder),
+        Task::Commits(_) => connection.as_mut().map_or(Ok(()), |open| Commits::run(open, &mut recorder)),
+        Task::Fio(fio) => fio.run(&mut recorder).map(|measured| recorder.measured = Some(measured)),
     };
-    ran.map_err(DuelError::io(play.name.clone()))?;
-    say(&Ok(round.end(play))).map_err(DuelError::io("speaking"))
+    ran.map_err(DuelError::io(process.name.clone()))?;
+    send(&Ok(recorder.end(process))).map_err(DuelError::io("reporting"))
 }
 
 /// One program's run, as it measures itself.
-pub(crate) struct Round {
+pub(crate) struct Recorder {
     began_ns: u64,
     began: Instant,
     at_most: Duration,
@@ -106,7 +106,7 @@ pub(crate) struct Round {
     measured: Option<fio::Measured>,
 }
 
-impl Round {
+impl Recorder {
     fn begin(at_most: Duration) -> Self {
         let (began_ns, began) = (monotonic_ns(), Instant::now());
         Self {
@@ -145,8 +145,8 @@ impl Round {
         self.operations += 1;
     }
 
-    fn end(self, play: Play) -> TaskOutcome {
-        let Play { name, background, quantiles, .. } = play;
+    fn end(self, process: Process) -> TaskOutcome {
+        let Process { name, background, quantiles, .. } = process;
         let (ended_ns, waits) = match self.measured {
             // Starting fio is not part of its job.
             Some(measured) => (self.began_ns + measured.runtime_ns, measured.waits),

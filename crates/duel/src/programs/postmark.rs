@@ -14,7 +14,7 @@ use elevator::model::Random;
 use rustix::fs::{Advice, fadvise, syncfs};
 use serde::{Deserialize, Serialize};
 
-use super::{Round, text};
+use super::{Recorder, text};
 
 /// PostMark's defaults.
 const LEAST: u64 = 500;
@@ -44,28 +44,28 @@ struct Pool<'a> {
 }
 
 impl PostMark {
-    pub(crate) fn run(&self, round: &mut Round) -> io::Result<()> {
+    pub(crate) fn run(&self, recorder: &mut Recorder) -> io::Result<()> {
         fs::create_dir_all(&self.directory)?;
         let mut random = Random::new(self.seed);
         let text = text(&mut random, MOST as usize);
         let mut pool = Pool { directory: &self.directory, random, files: Vec::new(), made: 0, text };
         for _ in 0..self.files {
-            pool.create(round)?;
+            pool.create(recorder)?;
         }
         let directory = File::open(&self.directory)?;
-        round.timed(|| Ok(syncfs(&directory)?))?;
+        recorder.timed(|| Ok(syncfs(&directory)?))?;
         pool.forget()?;
         for _ in 0..self.transactions {
-            if !round.goes_on() {
+            if !recorder.goes_on() {
                 break;
             }
-            pool.transaction(round)?;
-            round.count();
+            pool.transaction(recorder)?;
+            recorder.count();
         }
         while let Some(number) = pool.files.pop() {
-            round.timed(|| fs::remove_file(pool.path(number)))?;
+            recorder.timed(|| fs::remove_file(pool.path(number)))?;
         }
-        round.timed(|| Ok(syncfs(&directory)?))
+        recorder.timed(|| Ok(syncfs(&directory)?))
     }
 }
 
@@ -87,51 +87,51 @@ impl Pool<'_> {
         (files > 0).then(|| self.random.below(files) as usize)
     }
 
-    fn transaction(&mut self, round: &mut Round) -> io::Result<()> {
+    fn transaction(&mut self, recorder: &mut Recorder) -> io::Result<()> {
         if let Some(file) = self.any() {
             let path = self.path(self.files[file]);
-            if self.random.below(2) == 0 { read(&path, round)? } else { self.append(&path, round)? }
+            if self.random.below(2) == 0 { read(&path, recorder)? } else { self.append(&path, recorder)? }
         }
         match self.any() {
             Some(file) if self.random.below(2) == 0 => {
                 let number = self.files.swap_remove(file);
-                round.timed(|| fs::remove_file(self.path(number)))
+                recorder.timed(|| fs::remove_file(self.path(number)))
             }
-            _ => self.create(round),
+            _ => self.create(recorder),
         }
     }
 
-    fn create(&mut self, round: &mut Round) -> io::Result<()> {
+    fn create(&mut self, recorder: &mut Recorder) -> io::Result<()> {
         self.made += 1;
         let (path, bytes) = (self.path(self.made), LEAST + self.random.below(MOST - LEAST + 1));
-        let mut file = round.timed(|| File::create_new(&path))?;
+        let mut file = recorder.timed(|| File::create_new(&path))?;
         self.files.push(self.made);
-        self.write(&mut file, bytes, round)
+        self.write(&mut file, bytes, recorder)
     }
 
-    fn append(&mut self, path: &Path, round: &mut Round) -> io::Result<()> {
+    fn append(&mut self, path: &Path, recorder: &mut Recorder) -> io::Result<()> {
         let bytes = 1 + self.random.below(LEAST);
-        let mut file = round.timed(|| OpenOptions::new().append(true).open(path))?;
-        self.write(&mut file, bytes, round)
+        let mut file = recorder.timed(|| OpenOptions::new().append(true).open(path))?;
+        self.write(&mut file, bytes, recorder)
     }
 
-    fn write(&self, file: &mut File, bytes: u64, round: &mut Round) -> io::Result<()> {
+    fn write(&self, file: &mut File, bytes: u64, recorder: &mut Recorder) -> io::Result<()> {
         for piece in self.text[..bytes as usize].chunks(PIECE) {
-            round.timed(|| file.write_all(piece))?;
-            round.moved(piece.len());
+            recorder.timed(|| file.write_all(piece))?;
+            recorder.moved(piece.len());
         }
         Ok(())
     }
 }
 
-fn read(path: &Path, round: &mut Round) -> io::Result<()> {
-    let mut file = round.timed(|| File::open(path))?;
+fn read(path: &Path, recorder: &mut Recorder) -> io::Result<()> {
+    let mut file = recorder.timed(|| File::open(path))?;
     let mut piece = [0; PIECE];
     loop {
-        let read = round.timed(|| file.read(&mut piece))?;
+        let read = recorder.timed(|| file.read(&mut piece))?;
         if read == 0 {
             return Ok(());
         }
-        round.moved(read);
+        recorder.moved(read);
     }
 }

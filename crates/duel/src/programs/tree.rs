@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
 
-use super::Round;
+use super::Recorder;
 
 /// `grep` reads files in pieces of this size.
 const PIECE: usize = 32 << 10;
@@ -21,31 +21,37 @@ pub struct Tree {
 }
 
 impl Tree {
-    pub(crate) fn run(&self, round: &mut Round) -> io::Result<()> {
+    pub(crate) fn run(&self, recorder: &mut Recorder) -> io::Result<()> {
         let word = Finder::new("a word that is in no file");
-        self.read(&self.root, &word, &mut vec![0; PIECE], round)
+        self.read(&self.root, &word, &mut vec![0; PIECE], recorder)
     }
 
-    fn read(&self, at: &Path, word: &Finder<'_>, piece: &mut [u8], round: &mut Round) -> io::Result<()> {
-        let mut entries = round.timed(|| fs::read_dir(at))?;
-        while let Some(entry) = round.timed(|| entries.next().transpose())? {
-            if !round.goes_on() {
+    fn read(
+        &self,
+        at: &Path,
+        word: &Finder<'_>,
+        piece: &mut [u8],
+        recorder: &mut Recorder,
+    ) -> io::Result<()> {
+        let mut entries = recorder.timed(|| fs::read_dir(at))?;
+        while let Some(entry) = recorder.timed(|| entries.next().transpose())? {
+            if !recorder.goes_on() {
                 return Ok(());
             }
             let kind = entry.file_type()?;
             if kind.is_dir() {
-                self.read(&entry.path(), word, piece, round)?;
+                self.read(&entry.path(), word, piece, recorder)?;
             } else if kind.is_file() {
-                let mut file = round.timed(|| File::open(entry.path()))?;
+                let mut file = recorder.timed(|| File::open(entry.path()))?;
                 loop {
-                    let read = round.timed(|| file.read(piece))?;
+                    let read = recorder.timed(|| file.read(piece))?;
                     if read == 0 {
                         break;
                     }
-                    round.moved(read);
+                    recorder.moved(read);
                     std::hint::black_box(word.find(&piece[..read]));
                 }
-                round.count();
+                recorder.count();
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What one contestant plays on: the emulated drive, whoever schedules in front of it, and the device that programs see.
+//! What programs run on: the emulated drive, whoever schedules in front of it, and the device that programs see.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use server::backend::{Backend, Emulated, FileBackend, FileOptions, Nothing};
 use server::control::SchedulerFactory;
 use server::{AttachOptions, Configuration, ServeError, Server, TimesSummary};
 
+use crate::devices::{DeviceSetup, Ready};
+use crate::helper::{Helper, HelperCommand, Role};
 use crate::parking::{PARKED, Parking};
-use crate::part::{Actor, Part, Troupe};
-use crate::stagehand::{Put, Scenery};
-use crate::{Contestant, DuelError, Scene};
+use crate::{DuelError, FileSystem, Scheduler};
 
 /// Makes the drive, each time at rest.
 pub type DriveFactory = Arc<dyn Fn() -> Box<dyn Drive + Send> + Send + Sync>;
@@ -25,12 +25,12 @@ const LEAST_TAGS: u32 = 4;
 /// Requests of a loop device that does not schedule.
 const TAGS: u32 = 128;
 
-/// How long a stage may take to come down.
+/// How long a testbed may take to come down.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is the same for everybody.
 #[derive(Clone)]
-pub struct Arena {
+pub struct TestbedOptions {
     /// The drive.
     pub drive: DriveFactory,
     /// Whether it has a head to move.
@@ -41,8 +41,8 @@ pub struct Arena {
     pub hidden: bool,
     /// Makes Dwell's schedulers.
     pub schedulers: SchedulerFactory,
-    /// Plays our parts.
-    pub troupe: Troupe,
+    /// Starts the processes that hold devices and run programs.
+    pub helpers: HelperCommand,
     /// A directory of ours.
     pub scratch: PathBuf,
 }
@@ -58,53 +58,53 @@ pub(crate) enum Store {
     NoDrive,
 }
 
-/// A contestant's stage. Dropped, it comes down.
-pub struct Stage {
+/// A scheduler's testbed. Dropped, it comes down.
+pub struct Testbed {
     // In the order in which they go: the device of the programs first, then the drive beneath it.
-    stagehand: Actor,
+    devices: Helper,
     device: PathBuf,
     mounts: PathBuf,
     server: Server,
 }
 
-impl Stage {
-    pub(crate) fn put_up(
-        arena: &Arena,
-        contestant: &Contestant,
+impl Testbed {
+    pub(crate) fn set_up(
+        options: &TestbedOptions,
+        scheduler: &Scheduler,
         store: Store,
-        scene: &Scene,
+        file_systems: &[FileSystem],
     ) -> Result<Self, DuelError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let parks = contestant.is_kernel() && arena.depth < LEAST_TAGS;
-        if parks && arena.depth != 1 {
+        let parks = scheduler.is_kernel() && options.depth < LEAST_TAGS;
+        if parks && options.depth != 1 {
             return Err(DuelError::Usage(format!(
                 "the kernel's depth can be 1, or from {LEAST_TAGS} on; not {}",
-                arena.depth
+                options.depth
             )));
         }
-        let server = server::start(configuration(arena, contestant, store, parks))?;
+        let server = server::start(configuration(options, scheduler, store, parks))?;
         let file = server.attached().map(Path::to_path_buf).unwrap_or_default();
-        let mounts = arena.scratch.join(format!("mounts-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
-        let (elevator, tunables) = match contestant {
-            Contestant::Kernel { elevator, tunables } => (elevator.clone(), tunables.clone()),
-            Contestant::Dwell { .. } => ("none".to_owned(), Vec::new()),
+        let mounts = options.scratch.join(format!("mounts-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
+        let (elevator, tunables) = match scheduler {
+            Scheduler::Kernel { elevator, tunables } => (elevator.clone(), tunables.clone()),
+            Scheduler::Dwell { .. } => ("none".to_owned(), Vec::new()),
         };
         let geometry = server.geometry();
-        let scenery = Scenery {
+        let setup = DeviceSetup {
             file,
             block_bytes: geometry.block_bytes,
             rotational: geometry.rotational,
-            nr_requests: if contestant.is_kernel() { arena.depth.max(LEAST_TAGS) } else { TAGS },
+            nr_requests: if scheduler.is_kernel() { options.depth.max(LEAST_TAGS) } else { TAGS },
             elevator,
             tunables,
-            hidden: arena.hidden,
+            hidden: options.hidden,
             parks,
-            places: scene.places.clone(),
+            file_systems: file_systems.to_vec(),
             mounts: mounts.clone(),
         };
-        let mut stagehand = arena.troupe.start(&Part::Stagehand(Box::new(scenery)))?;
-        let Put { device } = stagehand.hear()?;
-        Ok(Self { stagehand, device, mounts, server })
+        let mut devices = options.helpers.start(&Role::Devices(Box::new(setup)))?;
+        let Ready { device } = devices.receive()?;
+        Ok(Self { devices, device, mounts, server })
     }
 
     /// The device that programs see.
@@ -113,34 +113,39 @@ impl Stage {
         &self.device
     }
 
-    /// Below it, the scene's file systems are mounted.
+    /// Below it, the benchmark's file systems are mounted.
     #[must_use]
     pub fn mounts(&self) -> &Path {
         &self.mounts
     }
 
     /// Takes it down; how late the drive's answers were, and how long reads waited in Dwell's queue before they went to it.
-    pub(crate) fn take_down(self) -> Result<(TimesSummary, TimesSummary), DuelError> {
-        let Self { mut stagehand, server, .. } = self;
-        stagehand.end(PATIENCE)?;
+    pub(crate) fn tear_down(self) -> Result<(TimesSummary, TimesSummary), DuelError> {
+        let Self { mut devices, server, .. } = self;
+        devices.end(PATIENCE)?;
         let state = server.stop()?.state;
         let reads = state.operations.get("read").map(|reads| reads.wait);
         Ok((state.lateness, reads.unwrap_or_default()))
     }
 }
 
-fn configuration(arena: &Arena, contestant: &Contestant, store: Store, parks: bool) -> Configuration {
+fn configuration(
+    options: &TestbedOptions,
+    scheduler: &Scheduler,
+    store: Store,
+    parks: bool,
+) -> Configuration {
     // Beneath the kernel's elevators, whatever they let go goes on as it comes.
-    let (scheduler, depth) = match contestant {
-        Contestant::Kernel { .. } => ("noop", arena.depth.max(LEAST_TAGS)),
-        Contestant::Dwell { scheduler } => (scheduler.as_str(), arena.depth),
+    let (scheduler, depth) = match scheduler {
+        Scheduler::Kernel { .. } => ("noop", options.depth.max(LEAST_TAGS)),
+        Scheduler::Dwell { scheduler } => (scheduler.as_str(), options.depth),
     };
-    let (drive, rotational) = ((arena.drive)(), arena.rotational);
+    let (drive, rotational) = ((options.drive)(), options.rotational);
     let backend = move || backend(drive, rotational, store, parks);
-    let mut configuration = Configuration::new(backend, scheduler, arena.schedulers.clone());
+    let mut configuration = Configuration::new(backend, scheduler, options.schedulers.clone());
     configuration.options = Options { depth, ..Options::default() };
     configuration.attach =
-        Some(AttachOptions { runtime: arena.scratch.clone(), only_file: true, ..AttachOptions::default() });
+        Some(AttachOptions { runtime: options.scratch.clone(), only_file: true, ..AttachOptions::default() });
     configuration
 }
 

@@ -1,4 +1,4 @@
-//! The parts that other processes play: this program again, started with a word about what it shall be.
+//! Helper processes: this program again, started with its role as an argument.
 //!
 //! The process that serves the drive must never wait for that drive: killed, it could not die before the drive answered, and
 //! the drive would not answer any more. So whatever touches the device is another process.
@@ -13,44 +13,44 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::DuelError;
-use crate::programs::{self, Play};
-use crate::stagehand::{self, Scenery};
+use crate::devices::{self, DeviceSetup};
+use crate::programs::{self, Process};
 
-/// What a process of ours is.
+/// What a helper process does.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Part {
-    /// Puts loop devices, elevators and mounts up, and takes them down.
-    Stagehand(Box<Scenery>),
+pub(crate) enum Role {
+    /// Sets loop devices, elevators and mounts up, and tears them down.
+    Devices(Box<DeviceSetup>),
     /// Runs a program and measures it.
-    Player(Box<Play>),
+    Program(Box<Process>),
     /// Removes files when everybody else is gone.
-    Caretaker(PathBuf),
+    Cleanup(PathBuf),
 }
 
-/// Plays the part that `script` says, as [`Troupe`] wrote it. The exit code is the whole process's.
+/// Does what `role` says, as [`HelperCommand`] wrote it. The exit code is the whole process's.
 #[must_use]
-pub fn play(script: &str) -> u8 {
-    let part = match serde_json::from_str::<Part>(script) {
-        Ok(part) => part,
+pub fn run_helper(role: &str) -> u8 {
+    let role = match serde_json::from_str::<Role>(role) {
+        Ok(role) => role,
         Err(error) => {
-            eprintln!("not a part to play: {error}");
+            eprintln!("not a role of a duel: {error}");
             return 2;
         }
     };
-    let played = match part {
-        Part::Stagehand(scenery) => stagehand::play(*scenery),
-        Part::Player(play) => {
-            // Nobody would read what it measured. Whoever holds things must outlive its parent; a player must not.
+    let result = match role {
+        Role::Devices(setup) => devices::hold(*setup),
+        Role::Program(process) => {
+            // Nobody would read what it measured. Whoever holds things must outlive its parent; a program must not.
             let _ = set_parent_process_death_signal(Some(Signal::KILL));
-            programs::play(*play)
+            programs::run(*process)
         }
-        Part::Caretaker(directory) => care(&directory),
+        Role::Cleanup(directory) => clean_up(&directory),
     };
-    match played {
+    match result {
         Ok(()) => 0,
         Err(error) => {
-            let _ = say(&Err::<(), _>(error.to_string()));
+            let _ = send(&Err::<(), _>(error.to_string()));
             1
         }
     }
@@ -60,9 +60,9 @@ pub fn play(script: &str) -> u8 {
 const LETTING_GO: Duration = Duration::from_secs(30);
 
 /// The duel itself removes nothing, so this does its work however a duel ends.
-fn care(directory: &Path) -> Result<(), DuelError> {
-    deaf()?;
-    say(&Ok(())).map_err(DuelError::io("speaking"))?;
+fn clean_up(directory: &Path) -> Result<(), DuelError> {
+    ignore_signals()?;
+    send(&Ok(())).map_err(DuelError::io("reporting"))?;
     wait_for_end();
     let began = Instant::now();
     loop {
@@ -82,14 +82,14 @@ fn care(directory: &Path) -> Result<(), DuelError> {
 /// A killed server's file is still mounted in our namespace.
 fn unmount_below(directory: &Path) {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let places = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(Path::new);
-    for place in places.filter(|place| place.starts_with(directory)) {
-        let _ = rustix::mount::unmount(place, rustix::mount::UnmountFlags::DETACH);
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(Path::new);
+    for point in points.filter(|point| point.starts_with(directory)) {
+        let _ = rustix::mount::unmount(point, rustix::mount::UnmountFlags::DETACH);
     }
 }
 
 /// Hears no Ctrl-C: it ends when whoever started it ends.
-pub(crate) fn deaf() -> Result<(), DuelError> {
+pub(crate) fn ignore_signals() -> Result<(), DuelError> {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         let ignored = std::sync::Arc::default();
         signal_hook::flag::register(signal, ignored).map_err(DuelError::io("ignoring signals"))?;
@@ -103,71 +103,71 @@ pub(crate) fn wait_for_end() {
     while matches!(input.read(&mut [0; 64]), Ok(1..)) {}
 }
 
-/// Waits for one line, the word to begin.
-pub(crate) fn wait_for_word() -> io::Result<()> {
+/// Waits for one line, the start signal.
+pub(crate) fn wait_for_start() -> io::Result<()> {
     io::stdin().read_exact(&mut [0])
 }
 
-/// A line for whoever started us.
-pub(crate) fn say<T: Serialize>(what: &Result<T, String>) -> io::Result<()> {
+/// Sends a line to whoever started us.
+pub(crate) fn send<T: Serialize>(what: &Result<T, String>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     serde_json::to_writer(&mut out, what)?;
     out.write_all(b"\n")?;
     out.flush()
 }
 
-/// Starts processes that play parts: a program and its arguments, behind which the script goes.
+/// How helper processes are started: a program and its arguments, behind which the role goes.
 #[derive(Clone, Debug)]
-pub struct Troupe {
+pub struct HelperCommand {
     /// The program: usually this one.
     pub program: PathBuf,
-    /// What stands before the script on its command line.
+    /// What stands before the role on its command line.
     pub arguments: Vec<String>,
 }
 
-impl Troupe {
-    pub(crate) fn start(&self, part: &Part) -> Result<Actor, DuelError> {
+impl HelperCommand {
+    pub(crate) fn start(&self, role: &Role) -> Result<Helper, DuelError> {
         let failed = |error: io::Error| DuelError::Io {
-            doing: format!("starting {} for a part of the duel", self.program.display()),
+            doing: format!("starting {} as a helper of the duel", self.program.display()),
             source: error,
         };
-        let script = serde_json::to_string(part).map_err(|error| failed(error.into()))?;
+        let role = serde_json::to_string(role).map_err(|error| failed(error.into()))?;
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
-            .arg(script)
+            .arg(role)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(failed)?;
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().map(BufReader::new);
-        Ok(Actor { child, stdin, stdout })
+        Ok(Helper { child, stdin, stdout })
     }
 }
 
-/// A process that plays a part. Dropped, it is waited for; whoever plays on is ended first.
-pub(crate) struct Actor {
+/// A helper process. Dropped, it is told to end by the end of its standard input, and waited for.
+pub(crate) struct Helper {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: Option<BufReader<ChildStdout>>,
 }
 
-impl Actor {
-    /// The word to begin.
+impl Helper {
+    /// The start signal.
     pub(crate) fn begin(&mut self) -> io::Result<()> {
         self.stdin.as_mut().map_or(Ok(()), |stdin| stdin.write_all(b"\n"))
     }
 
-    /// The next thing that it says.
-    pub(crate) fn hear<T: DeserializeOwned>(&mut self) -> Result<T, DuelError> {
+    /// The next line that it sends.
+    pub(crate) fn receive<T: DeserializeOwned>(&mut self) -> Result<T, DuelError> {
         let mut line = String::new();
         if let Some(stdout) = &mut self.stdout {
-            stdout.read_line(&mut line).map_err(DuelError::io("hearing a part of the duel"))?;
+            stdout.read_line(&mut line).map_err(DuelError::io("hearing from a helper of the duel"))?;
         }
         match serde_json::from_str::<Result<T, String>>(&line) {
-            Ok(said) => said.map_err(DuelError::Part),
-            Err(_) => Err(DuelError::Part(format!(
-                "a process of the duel ended before its part was over ({})",
+            Ok(said) => said.map_err(DuelError::Helper),
+            Err(_) => Err(DuelError::Helper(format!(
+                "a helper of the duel ended before its work was done ({})",
                 if line.is_empty() { "it said nothing" } else { line.trim() }
             ))),
         }
@@ -190,7 +190,9 @@ impl Actor {
         while !self.has_ended() {
             if waited >= at_most {
                 self.kill();
-                return Err(DuelError::Part(format!("a process of the duel did not end within {at_most:?}")));
+                return Err(DuelError::Helper(format!(
+                    "a helper of the duel did not end within {at_most:?}"
+                )));
             }
             std::thread::sleep(LOOK);
             waited += LOOK;
@@ -199,7 +201,7 @@ impl Actor {
     }
 }
 
-impl Drop for Actor {
+impl Drop for Helper {
     fn drop(&mut self) {
         self.stdin = None;
         let _ = self.child.wait();

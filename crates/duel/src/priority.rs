@@ -1,4 +1,4 @@
-//! A program's place among others: its I/O priority and its processor priority.
+//! A program's I/O priority.
 
 use std::io;
 

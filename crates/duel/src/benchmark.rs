@@ -1,4 +1,4 @@
-//! What is played: programs, the files that they work on, and what counts.
+//! What is run: programs, the files that they work on, and what counts.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::programs::{Blocks, Commits, CopyFile, Engine, Fio, Order, PostMark, T
 const APART: u64 = 51 << 30;
 
 /// Size of a file system.
-const PLACE: u64 = 2 << 30;
+const FILE_SYSTEM_BYTES: u64 = 2 << 30;
 
-/// One kind of contest.
+/// One kind of comparison.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Discipline {
+pub enum Benchmark {
     /// Four processes, each reading a region of its own in 4 KB requests, far apart.
     ParRead {
         /// Past the page cache.
@@ -34,7 +34,7 @@ pub enum Discipline {
     Fio(PathBuf),
 }
 
-/// How large the contests are.
+/// How large the comparisons are.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     /// How long those go that do not end by themselves.
@@ -56,16 +56,9 @@ pub enum Score {
     Operations,
 }
 
-/// The files that a discipline works on.
-#[derive(Clone, Debug, Default)]
-pub struct Scene {
-    /// File systems. Without any, programs work on the bare device.
-    pub places: Vec<Place>,
-}
-
-/// A file system at its place on the device.
+/// A file system on a part of the device.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Place {
+pub struct FileSystem {
     /// Where it begins, in bytes.
     pub start_bytes: u64,
     /// Its size in bytes.
@@ -76,7 +69,7 @@ pub struct Place {
     pub content: Content,
 }
 
-/// What is in a file system before anybody plays.
+/// What is in a file system before a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Content {
@@ -98,16 +91,16 @@ pub enum Content {
     },
 }
 
-impl Place {
+impl FileSystem {
     pub(crate) fn inodes(&self) -> u64 {
         let files = if let Content::Tree { files, .. } = self.content { files } else { 0 };
         2 * files + 4096
     }
 }
 
-/// A program of a discipline.
+/// A program of a benchmark.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct Program {
     /// Its name in results.
     pub name: String,
     /// What it does.
@@ -116,7 +109,7 @@ pub struct Part {
     pub background: bool,
 }
 
-impl Discipline {
+impl Benchmark {
     /// All that need nothing of the user's.
     pub const ALL: [Self; 7] = [
         Self::ParRead { direct: true },
@@ -146,7 +139,7 @@ impl Discipline {
     /// The one of that name, except for job files.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|discipline| discipline.name() == name)
+        Self::ALL.into_iter().find(|benchmark| benchmark.name() == name)
     }
 
     /// In a line.
@@ -201,28 +194,27 @@ impl Discipline {
         }
     }
 
-    /// The files that it works on.
+    /// The file systems that it works on. Without any, its programs work on the bare device.
     #[must_use]
-    pub fn scene(&self, size: &Size) -> Scene {
-        let place = |n: u64, read_only, content| Place {
+    pub fn file_systems(&self, size: &Size) -> Vec<FileSystem> {
+        let file_system = |n: u64, read_only, content| FileSystem {
             start_bytes: (1 << 30) + n * APART,
-            bytes: PLACE,
+            bytes: FILE_SYSTEM_BYTES,
             read_only,
             content,
         };
-        let places = match self {
+        match self {
             Self::ParRead { .. } | Self::WriteBesideReads | Self::Fio(_) => Vec::new(),
             Self::Greps => {
-                let tree = |n| place(n, true, Content::Tree { files: size.tree_files, seed: n + 1 });
+                let tree = |n| file_system(n, true, Content::Tree { files: size.tree_files, seed: n + 1 });
                 vec![tree(0), tree(1)]
             }
-            Self::PostMark => vec![place(0, false, Content::Empty)],
+            Self::PostMark => vec![file_system(0, false, Content::Empty)],
             Self::Commits(engine) => {
                 let cluster = *engine == Engine::Postgres;
-                vec![place(0, false, Content::Commits { file_bytes: 64 << 20, cluster })]
+                vec![file_system(0, false, Content::Commits { file_bytes: 64 << 20, cluster })]
             }
-        };
-        Scene { places }
+        }
     }
 
     /// The sector behind the last one that is touched, so that a drive too small for it can be refused, in bytes.
@@ -232,9 +224,7 @@ impl Discipline {
             Self::ParRead { .. } => 4 * APART,
             Self::WriteBesideReads => 3 * APART,
             Self::Fio(_) => 0,
-            _ => {
-                self.scene(size).places.iter().map(|place| place.start_bytes + place.bytes).max().unwrap_or(0)
-            }
+            _ => self.file_systems(size).iter().map(|fs| fs.start_bytes + fs.bytes).max().unwrap_or(0),
         }
     }
 
@@ -242,44 +232,47 @@ impl Discipline {
     ///
     /// # Errors
     /// A job file cannot be read.
-    pub fn parts(
+    pub fn programs(
         &self,
         size: &Size,
         device: &Path,
         mounts: &Path,
         scratch: &Path,
-    ) -> Result<Vec<Part>, DuelError> {
-        let part = |name: &str, task| Part { name: name.to_owned(), task, background: false };
+    ) -> Result<Vec<Program>, DuelError> {
+        let program = |name: &str, task| Program { name: name.to_owned(), task, background: false };
         let mounted = |n: u32| mounts.join(n.to_string());
         Ok(match self {
             Self::ParRead { direct } => (0..4)
-                .map(|n| part(&format!("reader-{}", n + 1), Task::Blocks(reader(device, n, *direct))))
+                .map(|n| program(&format!("reader-{}", n + 1), Task::Blocks(reader(device, n, *direct))))
                 .collect(),
             Self::Greps => (0..2)
-                .map(|n| part(&format!("grep-{}", n + 1), Task::Tree(Tree { root: mounted(n) })))
+                .map(|n| program(&format!("grep-{}", n + 1), Task::Tree(Tree { root: mounted(n) })))
                 .collect(),
             Self::PostMark => (0..4u32)
                 .map(|n| {
                     let directory = mounted(0).join(format!("mail-{n}"));
                     let (files, seed) = (size.transactions / 2, u64::from(n) + 1);
                     let task = PostMark { directory, files, transactions: size.transactions, seed };
-                    part(&format!("postmark-{}", n + 1), Task::PostMark(task))
+                    program(&format!("postmark-{}", n + 1), Task::PostMark(task))
                 })
                 .collect(),
             Self::WriteBesideReads => vec![
-                part("reader", Task::Blocks(random_reader(device))),
-                Part { background: true, ..part("writer", Task::Blocks(writer(device))) },
+                program("reader", Task::Blocks(random_reader(device))),
+                Program { background: true, ..program("writer", Task::Blocks(writer(device))) },
             ],
             Self::Commits(engine) => {
                 let (file, to) = (mounted(0).join("file"), mounted(0).join("copy"));
                 let commits = Commits { engine: *engine, place: mounted(0).join("data") };
                 let copy = Task::Copy(CopyFile { from: file, to });
-                vec![part("commits", Task::Commits(commits)), Part { background: true, ..part("copy", copy) }]
+                vec![
+                    program("commits", Task::Commits(commits)),
+                    Program { background: true, ..program("copy", copy) },
+                ]
             }
             Self::Fio(job) => {
                 let text = std::fs::read_to_string(job)
                     .map_err(DuelError::io(format!("reading {}", job.display())))?;
-                vec![part("fio", Task::Fio(Fio::on(&text, device, scratch.join("job.fio"))))]
+                vec![program("fio", Task::Fio(Fio::on(&text, device, scratch.join("job.fio"))))]
             }
         })
     }
@@ -343,20 +336,20 @@ mod tests {
 
     #[test]
     fn trees_are_fifty_gigabytes_apart_and_nothing_overlaps() {
-        let places = Discipline::Greps.scene(&SIZE).places;
+        let places = Benchmark::Greps.file_systems(&SIZE);
         assert!(places[1].start_bytes - (places[0].start_bytes + places[0].bytes) >= 49 << 30);
-        for discipline in Discipline::ALL {
-            let places = discipline.scene(&SIZE).places;
+        for benchmark in Benchmark::ALL {
+            let places = benchmark.file_systems(&SIZE);
             assert!(places.windows(2).all(|two| two[0].start_bytes + two[0].bytes <= two[1].start_bytes));
         }
     }
 
     #[test]
-    fn every_discipline_has_somebody_whose_waits_count() {
-        for discipline in Discipline::ALL {
-            let parts =
-                discipline.parts(&SIZE, Path::new("/dev/x"), Path::new("/m"), Path::new("/s")).unwrap();
-            assert!(parts.iter().any(|part| !part.background), "{}", discipline.name());
+    fn every_benchmark_has_a_program_whose_waits_count() {
+        for benchmark in Benchmark::ALL {
+            let programs =
+                benchmark.programs(&SIZE, Path::new("/dev/x"), Path::new("/m"), Path::new("/s")).unwrap();
+            assert!(programs.iter().any(|program| !program.background), "{}", benchmark.name());
         }
     }
 }

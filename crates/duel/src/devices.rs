@@ -1,4 +1,4 @@
-//! The stagehand: puts up what programs run on, and takes it down when its standard input ends.
+//! The process that holds the devices: sets up what programs run on, and tears it down when its standard input ends.
 
 use std::fs;
 use std::fs::File;
@@ -15,15 +15,15 @@ use serde::{Deserialize, Serialize};
 use server::{Lifetime, LoopDevice, QueueSettings};
 
 use crate::DuelError;
+use crate::benchmark::FileSystem;
 use crate::direct::{Aligned, open};
-use crate::discipline::Place;
+use crate::helper::{ignore_signals, send, wait_for_end};
 use crate::parking::{EXIT_BYTES, PARKED};
-use crate::part::{deaf, say, wait_for_end};
-use crate::place::{Priority, set_priority};
+use crate::priority::{Priority, set_priority};
 
-/// What is to be put up.
+/// What is to be set up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Scenery {
+pub(crate) struct DeviceSetup {
     /// The served file.
     pub(crate) file: PathBuf,
     /// Its block size in bytes.
@@ -39,14 +39,14 @@ pub(crate) struct Scenery {
     /// Keep all tags but one busy for ever.
     pub(crate) parks: bool,
     /// File systems, on parts of the device.
-    pub(crate) places: Vec<Place>,
+    pub(crate) file_systems: Vec<FileSystem>,
     /// Where they are mounted, each in a directory of its number.
     pub(crate) mounts: PathBuf,
 }
 
-/// What was put up.
+/// What was set up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Put {
+pub(crate) struct Ready {
     /// The device that programs run on.
     pub(crate) device: PathBuf,
 }
@@ -56,51 +56,51 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Everything that is up, in the order in which it came up.
 #[derive(Default)]
-struct Up {
+struct Devices {
     loops: Vec<(LoopDevice, File)>,
     parked: Vec<JoinHandle<()>>,
     mounted: Vec<PathBuf>,
 }
 
-/// Puts everything up, says so, waits until standard input ends, and takes everything down.
-pub(crate) fn play(scenery: Scenery) -> Result<(), DuelError> {
-    deaf()?;
-    let mut up = Up::default();
-    let put = up.put_up(&scenery);
-    let said = say(&put.map_err(|error| error.to_string()));
+/// Sets everything up, says so, waits until standard input ends, and tears everything down.
+pub(crate) fn hold(setup: DeviceSetup) -> Result<(), DuelError> {
+    ignore_signals()?;
+    let mut devices = Devices::default();
+    let ready = devices.set_up(&setup);
+    let said = send(&ready.map_err(|error| error.to_string()));
     wait_for_end();
-    up.take_down();
-    said.map_err(DuelError::io("speaking"))
+    devices.tear_down();
+    said.map_err(DuelError::io("reporting"))
 }
 
-impl Up {
-    fn put_up(&mut self, scenery: &Scenery) -> Result<Put, DuelError> {
-        self.attach(&scenery.file, scenery, scenery.nr_requests)?;
+impl Devices {
+    fn set_up(&mut self, setup: &DeviceSetup) -> Result<Ready, DuelError> {
+        self.attach(&setup.file, setup, setup.nr_requests)?;
         self.loops[0]
             .0
-            .set_elevator(&scenery.elevator, &scenery.tunables)
+            .set_elevator(&setup.elevator, &setup.tunables)
             .map_err(DuelError::io("choosing an elevator"))?;
-        if scenery.parks {
+        if setup.parks {
             self.park()?;
         }
-        if scenery.hidden {
+        if setup.hidden {
             let below = self.loops[0].0.path();
-            self.attach(&below, scenery, 128)?;
+            self.attach(&below, setup, 128)?;
         }
         let device = self.loops[self.loops.len() - 1].0.path();
-        for (n, place) in scenery.places.iter().enumerate() {
-            let part = self.part(n as u32 + 1, place)?;
-            let at = scenery.mounts.join(n.to_string());
-            self.mount(&part, &at, place.read_only)?;
+        for (n, file_system) in setup.file_systems.iter().enumerate() {
+            let partition = self.partition(n as u32 + 1, file_system)?;
+            let at = setup.mounts.join(n.to_string());
+            self.mount(&partition, &at, file_system.read_only)?;
         }
-        Ok(Put { device })
+        Ok(Ready { device })
     }
 
-    fn attach(&mut self, file: &Path, scenery: &Scenery, nr_requests: u32) -> Result<(), DuelError> {
-        let (mut device, open) = LoopDevice::attach(file, scenery.block_bytes, Lifetime::UntilClosed)
+    fn attach(&mut self, file: &Path, setup: &DeviceSetup, nr_requests: u32) -> Result<(), DuelError> {
+        let (mut device, open) = LoopDevice::attach(file, setup.block_bytes, Lifetime::UntilClosed)
             .map_err(DuelError::io("attaching a loop device (CAP_SYS_ADMIN)"))?;
         let settings = QueueSettings {
-            rotational: scenery.rotational,
+            rotational: setup.rotational,
             nr_requests,
             read_ahead_kb: 128,
             max_sectors_kb: 512,
@@ -109,11 +109,11 @@ impl Up {
         let depth = driver_depth(&device.path());
         self.loops.push((device, open));
         if !refused.is_empty() {
-            return Err(DuelError::Part(refused.join("; ")));
+            return Err(DuelError::Helper(refused.join("; ")));
         }
         // A driver that still takes 128 would make every elevator look like none.
         match depth {
-            Some(depth) if depth != nr_requests => Err(DuelError::Part(format!(
+            Some(depth) if depth != nr_requests => Err(DuelError::Helper(format!(
                 "the loop device takes {depth} requests at once, not {nr_requests}"
             ))),
             _ => Ok(()),
@@ -136,28 +136,28 @@ impl Up {
         Ok(())
     }
 
-    /// A part of the topmost device, as a device of its own on the same queue.
-    fn part(&self, number: u32, place: &Place) -> Result<PathBuf, DuelError> {
+    /// A partition of the topmost device, as a device of its own on the same queue.
+    fn partition(&self, number: u32, file_system: &FileSystem) -> Result<PathBuf, DuelError> {
         let (device, open) = &self.loops[self.loops.len() - 1];
-        add_partition(open, number, place.start_bytes, place.bytes)
-            .map_err(DuelError::io(format!("adding part {number} to {}", device.path().display())))?;
+        add_partition(open, number, file_system.start_bytes, file_system.bytes)
+            .map_err(DuelError::io(format!("adding partition {number} to {}", device.path().display())))?;
         Ok(PathBuf::from(format!("{}p{number}", device.path().display())))
     }
 
-    fn mount(&mut self, part: &Path, at: &Path, read_only: bool) -> Result<(), DuelError> {
-        let told = || DuelError::io(format!("mounting {}", part.display()));
+    fn mount(&mut self, partition: &Path, at: &Path, read_only: bool) -> Result<(), DuelError> {
+        let told = || DuelError::io(format!("mounting {}", partition.display()));
         fs::create_dir_all(at).map_err(told())?;
         // Not updating access times keeps reading a matter of reading.
         let mut flags = MountFlags::NOATIME | MountFlags::NODEV | MountFlags::NOSUID;
         flags.set(MountFlags::RDONLY, read_only);
-        await_node(part).map_err(told())?;
-        mount(part, at, "ext4", flags, None).map_err(|error| told()(error.into()))?;
+        await_node(partition).map_err(told())?;
+        mount(partition, at, "ext4", flags, None).map_err(|error| told()(error.into()))?;
         self.mounted.push(at.to_path_buf());
         Ok(())
     }
 
-    /// Everything, last first. What cannot be taken down is told, and the rest goes on.
-    fn take_down(&mut self) {
+    /// Everything, last first. What cannot be torn down is told, and the rest goes on.
+    fn tear_down(&mut self) {
         for at in self.mounted.drain(..).rev() {
             if unmount(&at, UnmountFlags::empty()).is_err() {
                 let _ = unmount(&at, UnmountFlags::DETACH);
@@ -165,7 +165,7 @@ impl Up {
         }
         if !self.parked.is_empty()
             && let Some((device, _)) = self.loops.first()
-            && let Err(error) = let_out(&device.path())
+            && let Err(error) = unpark(&device.path())
         {
             eprintln!("{}: the parked requests are still there: {error}", device.path().display());
         }
@@ -181,8 +181,8 @@ impl Up {
     }
 }
 
-/// Reads the car park's exit.
-fn let_out(path: &Path) -> io::Result<()> {
+/// Reads the block that completes the parked requests.
+fn unpark(path: &Path) -> io::Result<()> {
     let device = open(path, false, true)?;
     let at = length_of(&device)? - EXIT_BYTES;
     device.read_at(&mut Aligned::new(EXIT_BYTES as usize), at).map(drop)
@@ -259,5 +259,5 @@ fn make_node(node: &Path) -> io::Result<()> {
     let numbers = fs::read_to_string(format!("/sys/class/block/{name}/dev"))?;
     let (major, minor) = numbers.trim().split_once(':').ok_or(io::ErrorKind::InvalidData)?;
     let made = Command::new("mknod").arg(node).args(["b", major, minor]).status()?;
-    if made.success() { Ok(()) } else { Err(io::Error::other("no node for a part of the device")) }
+    if made.success() { Ok(()) } else { Err(io::Error::other("no node for a partition of the device")) }
 }

@@ -1,23 +1,23 @@
-//! One contest: a discipline at one depth, with programs hidden or not, and what each contestant made of it.
+//! One comparison: a benchmark at one depth, with programs hidden or not, and what each scheduler made of it.
 
 use std::time::Duration;
 
-use ::duel::{Contestant, Discipline, Outcome, Score, Size};
+use ::duel::{Benchmark, Outcome, Scheduler, Score, Size};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
-/// A contest with its entries.
-pub(crate) struct Contest {
-    pub(crate) discipline: Discipline,
+/// A comparison with its entries.
+pub(crate) struct Comparison {
+    pub(crate) benchmark: Benchmark,
     pub(crate) what: String,
     pub(crate) depth: u32,
     pub(crate) hidden: bool,
     pub(crate) entries: Vec<Entry>,
 }
 
-/// A contestant's runs, and what the model said.
+/// A scheduler's runs, and what the model said.
 pub(crate) struct Entry {
-    pub(crate) contestant: Contestant,
+    pub(crate) scheduler: Scheduler,
     pub(crate) outcomes: Vec<Outcome>,
     /// What the way of each program's requests takes in this kernel, beside the drive: times as likely as each other.
     pub(crate) ways: Vec<Vec<Duration>>,
@@ -52,27 +52,27 @@ impl Spread {
     }
 }
 
-impl Contest {
+impl Comparison {
     pub(crate) fn new(
-        discipline: &Discipline,
+        benchmark: &Benchmark,
         size: &Size,
         depth: u32,
         hidden: bool,
-        contestants: &[Contestant],
+        schedulers: &[Scheduler],
     ) -> Self {
-        let entry = |contestant: &Contestant| Entry {
-            contestant: contestant.clone(),
+        let entry = |scheduler: &Scheduler| Entry {
+            scheduler: scheduler.clone(),
             outcomes: Vec::new(),
             ways: Vec::new(),
             predicted: None,
             unpredicted: String::new(),
         };
         Self {
-            discipline: discipline.clone(),
-            what: discipline.describe(size),
+            benchmark: benchmark.clone(),
+            what: benchmark.describe(size),
             depth,
             hidden,
-            entries: contestants.iter().map(entry).collect(),
+            entries: schedulers.iter().map(entry).collect(),
         }
     }
 
@@ -95,7 +95,7 @@ impl Contest {
     }
 
     pub(crate) fn unit(&self) -> &'static str {
-        match self.discipline.score() {
+        match self.benchmark.score() {
             Score::Megabytes => "MB/s",
             Score::Operations => "per second",
         }
@@ -103,7 +103,7 @@ impl Contest {
 
     /// What an entry is judged by.
     pub(crate) fn score(&self, entry: &Entry) -> Spread {
-        match self.discipline.score() {
+        match self.benchmark.score() {
             Score::Megabytes => entry.spread(Outcome::megabytes_per_second),
             Score::Operations => entry.spread(Outcome::operations_per_second),
         }
@@ -112,7 +112,7 @@ impl Contest {
     /// The same as the model said it.
     pub(crate) fn predicted_score(&self, entry: &Entry) -> Option<f64> {
         let predicted = entry.predicted?;
-        Some(match self.discipline.score() {
+        Some(match self.benchmark.score() {
             Score::Megabytes => predicted.megabytes_per_second,
             Score::Operations => predicted.operations_per_second,
         })
@@ -137,34 +137,34 @@ impl Entry {
     }
 }
 
-impl Serialize for Contest {
+impl Serialize for Comparison {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct("contest", 6)?;
-        object.serialize_field("discipline", &self.discipline.name())?;
+        let mut object = serializer.serialize_struct("comparison", 6)?;
+        object.serialize_field("benchmark", &self.benchmark.name())?;
         object.serialize_field("what", &self.what)?;
         object.serialize_field("depth", &self.depth)?;
         object.serialize_field("hidden", &self.hidden)?;
         object.serialize_field("unit", self.unit())?;
         let entries: Vec<_> =
-            self.ranked().into_iter().map(|entry| Judged { contest: self, entry }).collect();
+            self.ranked().into_iter().map(|entry| Judged { comparison: self, entry }).collect();
         object.serialize_field("entries", &entries)?;
         object.end()
     }
 }
 
-/// An entry as its contest judges it.
+/// An entry as its comparison judges it.
 struct Judged<'a> {
-    contest: &'a Contest,
+    comparison: &'a Comparison,
     entry: &'a Entry,
 }
 
 impl Serialize for Judged<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { contest, entry } = self;
+        let Self { comparison, entry } = self;
         let mut object = serializer.serialize_struct("entry", 10)?;
-        object.serialize_field("scheduler", &entry.contestant.to_string())?;
-        object.serialize_field("kernel", &entry.contestant.is_kernel())?;
-        object.serialize_field("score", &contest.score(entry))?;
+        object.serialize_field("scheduler", &entry.scheduler.to_string())?;
+        object.serialize_field("kernel", &entry.scheduler.is_kernel())?;
+        object.serialize_field("score", &comparison.score(entry))?;
         object.serialize_field("megabytes_per_second", &entry.spread(Outcome::megabytes_per_second))?;
         object.serialize_field("operations_per_second", &entry.spread(Outcome::operations_per_second))?;
         object.serialize_field("longest_wait_ns", &entry.longest_wait_ns())?;

@@ -1,13 +1,13 @@
-//! Who takes part: an elevator of the kernel, or a scheduler of ours.
+//! What is compared: an elevator of the kernel, or a scheduler of ours.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::DuelError;
 
-/// Somebody who takes part.
+/// One of those that are compared.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Contestant {
+pub enum Scheduler {
     /// One of the kernel's elevators: `kernel:bfq{low_latency=0}`.
     Kernel {
         /// Its name in `/sys/block/*/queue/scheduler`.
@@ -22,7 +22,7 @@ pub enum Contestant {
     },
 }
 
-impl Contestant {
+impl Scheduler {
     /// Those of a duel that names none: what a stock kernel has, and what Dwell puts against it.
     #[must_use]
     pub fn usual() -> Vec<Self> {
@@ -52,7 +52,7 @@ impl Contestant {
 /// What stands before the names of the kernel's.
 const KERNEL: &str = "kernel:";
 
-impl FromStr for Contestant {
+impl FromStr for Scheduler {
     type Err = DuelError;
 
     fn from_str(text: &str) -> Result<Self, DuelError> {
@@ -83,7 +83,7 @@ impl FromStr for Contestant {
     }
 }
 
-impl fmt::Display for Contestant {
+impl fmt::Display for Scheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Dwell { scheduler } => f.write_str(scheduler),
@@ -104,13 +104,13 @@ mod tests {
     #[test]
     fn names_are_read_back_as_they_are_printed() {
         for name in ["kernel:bfq{low_latency=0}", "kernel:none", "stream(deadline){stream_time_slice=50ms}"] {
-            assert_eq!(name.parse::<Contestant>().unwrap().to_string(), name);
+            assert_eq!(name.parse::<Scheduler>().unwrap().to_string(), name);
         }
     }
 
     #[test]
-    fn the_model_has_every_kernel_contestant_under_its_own_name() {
-        let model = |name: &str| name.parse::<Contestant>().unwrap().in_the_model();
+    fn the_model_has_every_kernel_elevator_under_its_own_name() {
+        let model = |name: &str| name.parse::<Scheduler>().unwrap().in_the_model();
         assert_eq!(model("kernel:none"), "noop");
         assert_eq!(model("kernel:bfq{low_latency=0}"), "bfq{low_latency=0}");
         assert_eq!(model("stream(noop)"), "stream(noop)");
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn what_would_leave_sysfs_is_refused() {
         for name in ["kernel:../../x", "kernel:bfq{../../x=1}", "kernel:bfq{low_latency", "kernel:"] {
-            assert!(name.parse::<Contestant>().is_err(), "{name}");
+            assert!(name.parse::<Scheduler>().is_err(), "{name}");
         }
     }
 }
