@@ -572,17 +572,24 @@ impl Rotating {
         others.map(until).min().unwrap_or(u64::MAX)
     }
 
-    /// Drives that leave the bus twice in a write begin to write when ten of its sectors are in the buffer, of a long
-    /// write fifteen (DiskSim's reading of HP's drives).
+    /// Whether a write waits for more of its data before the medium has its turn.
+    ///
+    /// Drives that leave the bus twice in a write begin when ten of its sectors are in the buffer, of a long write
+    /// fifteen (DiskSim's reading of HP's drives). Others gather what their watermark says, as reads do on their way out.
     fn too_little_buffered(&self, arm: TaskId, index: u8) -> bool {
-        if self.timing.extra.is_none() {
-            return false;
-        }
         let task = self.task(arm);
-        let segment = &self.segments[usize::from(index)];
         let count = task.end - task.start;
-        let needed = if count < 45 { count.min(10) } else { 15 };
-        segment.end - segment.start < needed.min(self.segment_size())
+        let (there, needed) = if self.timing.extra.is_some() {
+            let segment = &self.segments[usize::from(index)];
+            (segment.end - segment.start, if count < 45 { count.min(10) } else { 15 })
+        } else if self.buffer.write_watermark > 0.0 && self.fidelity == Fidelity::Drive {
+            let base = if self.buffer.watermark_of_request { count } else { self.segment_size() };
+            let part = (base as f64 * self.buffer.write_watermark).ceil() as u64;
+            (task.sent - task.start, part.min(count))
+        } else {
+            return false;
+        };
+        there < needed.min(self.segment_size())
     }
 
     /// What follows from sectors having passed. Whether the access has ended.

@@ -81,10 +81,16 @@ impl Rotating {
         }
     }
 
-    /// An idle drive has nothing to hide part of it behind.
+    /// See [`Fidelity`]: a drive with a write cache that has come to rest takes longer.
     fn read_hit_overhead(&self) -> Picos {
-        let idle = self.fidelity == Fidelity::Drive && self.access.is_none() && self.live.len() == 1;
-        if idle { self.timing.read_hit.most() } else { self.timing.read_hit.get(self.last_was_write) }
+        let after = self.timing.read_hit.get(self.last_was_write);
+        let rests = self.access.is_none() && self.live.len() == 1;
+        let caches_writes = self.buffer.fast_write != FastWrite::None;
+        if rests && caches_writes && self.fidelity == Fidelity::Drive {
+            after.max(self.timing.read_hit.mean())
+        } else {
+            after
+        }
     }
 
     fn write_overhead(&self, id: TaskId) -> Picos {

@@ -15,9 +15,9 @@ impl After {
         Self { read: picos(ms.after_read_ms * scale), write: picos(ms.after_write_ms * scale) }
     }
 
-    /// The larger of the two.
-    pub(super) fn most(self) -> Picos {
-        self.read.max(self.write)
+    /// Half-way between the two.
+    pub(super) fn mean(self) -> Picos {
+        self.read.midpoint(self.write)
     }
 
     /// The one that counts, given what the request before was.
