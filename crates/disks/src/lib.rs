@@ -6,6 +6,7 @@
 pub mod array;
 pub mod catalogue;
 pub mod curve;
+pub mod demerit;
 mod description;
 pub mod disksim;
 mod divisor;

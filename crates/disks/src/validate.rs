@@ -1,18 +1,13 @@
 //! A drive's model against the drive: a measured trace run through the model, and how far apart the two are.
 //!
 //! A trace is what a physical drive served, one request at a time: each is issued a measured gap after the one before
-//! it has completed, in the model's time. The *demerit* is Ruemmler and Wilkes's figure of merit: the root mean square
-//! of the horizontal distance between the distribution curves of the measured and of the modelled service times.
-//! DiskSim reckons it between curves through histogram buckets that are 1% apart, at 10,000 heights from 0.0001 to 1;
-//! here the curves go through the service times themselves, at the same heights.
-//!
-//! *Source.* Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE Computer, 1994; DiskSim 4.0 manual,
-//! "Disk validation".
+//! it has completed, in the model's time. How far apart the two are is their [demerit].
 
 use std::io::{self, BufRead};
 
 use elevator::{Op, Outcome, Sector, Sectors, Span, Time};
 
+use crate::demerit;
 use crate::drive::{Command, Drive, Tag};
 
 /// A request that a physical drive served.
@@ -123,14 +118,16 @@ pub struct Validation {
     pub measured_mean_ms: f64,
     /// Mean service time of the model, in ms.
     pub modelled_mean_ms: f64,
-    /// The demerit, in ms.
+    /// The demerit as DiskSim reckons it, in ms.
     pub demerit_ms: f64,
+    /// The demerit between curves through the service times themselves, in ms.
+    pub exact_demerit_ms: f64,
     /// The model's service time of each request, in the order of the trace.
     pub modelled: Vec<Span>,
 }
 
 impl Validation {
-    /// The demerit as a part of the measured mean.
+    /// DiskSim's demerit as a part of the measured mean.
     #[must_use]
     pub fn relative_demerit(&self) -> f64 {
         self.demerit_ms / self.measured_mean_ms
@@ -154,12 +151,14 @@ pub fn validate(drive: &mut dyn Drive, trace: &[Measured]) -> Result<Validation,
         now = done + request.gap;
     }
     let measured: Vec<Span> = trace.iter().map(|request| request.service).collect();
-    let demerit_ms = demerit_ms(&measured, &modelled).ok_or(TraceError::Empty)?;
+    let demerit_ms = demerit::disksim_ms(&measured, &modelled).ok_or(TraceError::Empty)?;
+    let exact_demerit_ms = demerit::exact_ms(&measured, &modelled).ok_or(TraceError::Empty)?;
     Ok(Validation {
         requests: trace.len(),
         measured_mean_ms: mean_ms(&measured),
         modelled_mean_ms: mean_ms(&modelled),
         demerit_ms,
+        exact_demerit_ms,
         modelled,
     })
 }
@@ -182,47 +181,9 @@ fn mean_ms(times: &[Span]) -> f64 {
     times.iter().map(|t| t.as_millis_f64()).sum::<f64>() / times.len() as f64
 }
 
-/// The demerit of two samples of service times, in ms; nothing if one is empty.
-#[must_use]
-pub fn demerit_ms(measured: &[Span], modelled: &[Span]) -> Option<f64> {
-    const HEIGHTS: u32 = 10_000;
-    if measured.is_empty() || modelled.is_empty() {
-        return None;
-    }
-    let sorted = |times: &[Span]| {
-        let mut ms: Vec<f64> = times.iter().map(|t| t.as_millis_f64()).collect();
-        ms.sort_unstable_by(f64::total_cmp);
-        ms
-    };
-    let (a, b) = (sorted(measured), sorted(modelled));
-    let square = |i: u32| {
-        let height = f64::from(i) / f64::from(HEIGHTS);
-        let distance = quantile(&a, height) - quantile(&b, height);
-        distance * distance
-    };
-    Some(((1..=HEIGHTS).map(square).sum::<f64>() / f64::from(HEIGHTS)).sqrt())
-}
-
-/// The time below which a part of the sorted times lies, on the straight lines between them.
-fn quantile(sorted: &[f64], height: f64) -> f64 {
-    let rank = (height * sorted.len() as f64 - 1.0).max(0.0);
-    let low = (rank as usize).min(sorted.len() - 1);
-    let high = (low + 1).min(sorted.len() - 1);
-    sorted[low] + (rank - low as f64) * (sorted[high] - sorted[low])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn demerit_is_the_horizontal_distance() {
-        let ms = |list: &[u64]| list.iter().map(|&n| Span::from_millis(n)).collect::<Vec<_>>();
-        assert_eq!(demerit_ms(&ms(&[1, 2, 3]), &ms(&[3, 1, 2])), Some(0.0));
-        let shifted = demerit_ms(&ms(&[1, 2, 3]), &ms(&[4, 5, 3])).unwrap();
-        assert!((shifted - 2.0).abs() < 1e-9);
-        assert_eq!(demerit_ms(&[], &ms(&[1])), None);
-    }
 
     #[test]
     fn says_what_is_wrong_with_a_line() {
