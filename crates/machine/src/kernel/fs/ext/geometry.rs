@@ -45,6 +45,9 @@ impl Geometry {
             blocks: u64::from(blocks),
             needs: u64::from(descriptors + 2 + table + LAST_GROUP_MIN),
         };
+        if groups == 0 {
+            return Err(too_small());
+        }
         for group in (0..groups).filter(|&g| has_superblock(g)) {
             let first = group * GROUP;
             if first + descriptors > blocks {
@@ -181,7 +184,9 @@ mod tests {
     fn a_short_last_group_is_dropped() {
         let (geometry, space) = Geometry::new(&Ext::default(), u64::from(2 * GROUP + 500)).unwrap();
         assert_eq!((geometry.groups(), space.blocks()), (2, 2 * GROUP));
-        assert!(matches!(Geometry::new(&Ext::default(), 100), Err(Unmakeable::TooSmall { .. })));
+        for few in [0, 1, 100] {
+            assert!(matches!(Geometry::new(&Ext::default(), few), Err(Unmakeable::TooSmall { .. })));
+        }
         assert!(matches!(Geometry::new(&Ext::default(), 1 << 33), Err(Unmakeable::TooLarge { .. })));
         let odd = Ext { inode_bytes: 200, ..Ext::default() };
         assert!(matches!(Geometry::new(&odd, 1 << 20), Err(Unmakeable::Field { field: "inode-bytes", .. })));

@@ -52,6 +52,16 @@ fn extents_are_not_interrupted() {
     }
 }
 
+#[test]
+fn nothing_is_too_small_for_any_of_them() {
+    for options in [Options::ext2(), Options::ext3(), Options::ext4(), Options::xfs_like()] {
+        for blocks in [0, 1, 60] {
+            let made = FileSystem::new(&options, Block(0), blocks);
+            assert!(matches!(made, Err(Unmakeable::TooSmall { .. })), "{options:?} in {blocks}");
+        }
+    }
+}
+
 /// Two processes of the same colour append to files of one directory by turns.
 fn pieces_of_two_writers(options: &Options) -> usize {
     let mut fs = made(options);
