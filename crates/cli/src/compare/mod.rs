@@ -61,7 +61,8 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
     let reading =
         Reading { device: arguments.device.clone(), unit: arguments.unit.clone(), ..Reading::default() };
     let workload = workload::open(&arguments.workload, &reading, arguments.open, device.capacity())?;
-    let specs = specs(catalogue, &arguments.schedulers, device.array().is_some())?;
+    let host = if device.array().is_some() { Host::Array } else { Host::Disk };
+    let specs = specs(catalogue, &arguments.schedulers, host)?;
     let options = options(arguments, &device);
     let comparison = Comparison {
         workload: workload.workload.describe(),
@@ -93,14 +94,27 @@ fn device(arguments: &CompareArguments) -> Result<Device, Error> {
     }
 }
 
-/// The schedulers of these names; all that fit if there are none.
-pub(crate) fn specs(catalogue: Catalogue, names: &[String], on_array: bool) -> Result<Vec<Spec>, Error> {
+/// What schedulers are to run on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Host {
+    /// Requests of one device.
+    Disk,
+    /// Requests of an array.
+    Array,
+    /// A whole machine, with system calls and a page cache.
+    Machine,
+}
+
+/// The schedulers of these names; if there are none, all that fit and need no terms to be agreed.
+pub(crate) fn specs(catalogue: Catalogue, names: &[String], host: Host) -> Result<Vec<Spec>, Error> {
+    let on_array = host == Host::Array;
     if names.is_empty() {
         let fits = catalogue.all().filter(|listing| !listing.split && (on_array || !listing.needs_array()));
         return Ok(fits.map(Spec::of).collect());
     }
     let spec = |name| {
-        let spec = Spec::parse_in(catalogue, name).and_then(Spec::at_the_block);
+        let spec = Spec::parse_in(catalogue, name);
+        let spec = if host == Host::Machine { spec } else { spec.and_then(Spec::at_the_block) };
         let spec = spec.map_err(|error| Error::Usage(error.to_string()))?;
         if spec.listing().needs_array() && !on_array {
             return Err(Error::Usage(format!(

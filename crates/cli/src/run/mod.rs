@@ -20,7 +20,7 @@ use workloads::scenario::{Scenario, papers};
 
 use crate::arguments::RunArguments;
 use crate::compare::{
-    Comparison, Explainer, Files, PICTURE, Run, Shared, describe, machine_processes, specs, table,
+    Comparison, Explainer, Files, Host, PICTURE, Run, Shared, describe, machine_processes, specs, table,
 };
 use crate::error::Error;
 use crate::format::nearest;
@@ -94,9 +94,9 @@ fn schedulers(
 ) -> Result<Vec<Spec>, Error> {
     match &scenario.page.paper {
         Some(paper) if arguments.schedulers.is_empty() => {
-            specs(catalogue, &paper.schedulers.values().cloned().collect::<Vec<_>>(), false)
+            specs(catalogue, &paper.schedulers.values().cloned().collect::<Vec<_>>(), Host::Machine)
         }
-        _ => specs(catalogue, &arguments.schedulers, false),
+        _ => specs(catalogue, &arguments.schedulers, Host::Machine),
     }
 }
 
