@@ -28,14 +28,17 @@ fn start(bench: &mut Bench, number: u32, level: u8, calls: impl Iterator<Item = 
     bench.machine.start(who, Script::of(calls.map(Next::Call)));
 }
 
-/// Eight writers of priorities 0 to 7, each to its own file; how far each one's share is from its goal, on average.
-fn deviation(scheduler: &str) -> f64 {
+/// Eight processes of priorities 0 to 7, each with its own calls; how far each one's share is from its goal, on average.
+fn deviation<C: Iterator<Item = Call> + 'static>(
+    scheduler: &str,
+    seconds: u64,
+    calls: impl Fn(&str) -> C,
+) -> f64 {
     let mut bench = Bench::on("wd5000aaks", &machine(), scheduler, &Image::new());
     for level in 0..8u8 {
-        let path = format!("/file-{level}");
-        start(&mut bench, u32::from(level) + 1, level, write_file(&path, 16 << 30, 64 << 10));
+        start(&mut bench, u32::from(level) + 1, level, calls(&format!("/file-{level}")));
     }
-    let measured = until(&mut bench, 120);
+    let measured = until(&mut bench, seconds);
     let bytes: Vec<f64> = measured.processes.iter().map(|process| process.bytes as f64).collect();
     let all: f64 = bytes.iter().sum();
     let goal = |level: usize| (8 - level) as f64 / 36.0;
@@ -45,10 +48,25 @@ fn deviation(scheduler: &str) -> f64 {
 
 #[test]
 fn writers_get_their_shares_under_afq_and_not_under_cfq() {
-    let (cfq, afq) = (deviation("cfq-2.6.32"), deviation("afq"));
-    // Published: 82% and 7%. AFQ shares time, seeks included, and the smaller an account's share the shorter its runs.
+    let writers = |scheduler| deviation(scheduler, 120, |path| write_file(path, 16 << 30, 64 << 10));
+    let (cfq, afq) = (writers("cfq-2.6.32"), writers("afq"));
+    // Published: 82% and 7%.
     assert!(cfq > 0.5, "cfq {cfq:.2}");
-    assert!(afq < 0.3, "afq {afq:.2}");
+    assert!(afq < 0.07, "afq {afq:.2}");
+}
+
+#[test]
+fn fsyncs_get_their_shares_under_afq_although_they_share_commits() {
+    let syncers = |scheduler| {
+        deviation(scheduler, 30, |path| {
+            let open = std::iter::once(Call::Open(path.into(), create()));
+            open.chain((0..100_000).flat_map(|_| [Call::Write(FIRST, 4096), Call::Fsync(FIRST)]))
+        })
+    };
+    let (cfq, afq) = (syncers("cfq-2.6.32"), syncers("afq"));
+    // 0.81 is what equal shares come to: everybody has one in every commit.
+    assert!(cfq > 0.5, "cfq {cfq:.2}");
+    assert!(afq < 0.15, "afq {afq:.2}");
 }
 
 /// One writes 4 KB and makes them durable, again and again; another writes as much as it can. The 99th percentile and the

@@ -47,18 +47,34 @@ struct Written {
 }
 
 /// What accounts owe. An account is named here by its place in the policy's own list.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Ledger {
     places: BTreeMap<Account, usize>,
     sets: Vec<Set>,
     files: BTreeMap<File, Written>,
     head: Head,
+    /// Whether writes are charged their way.
+    ways: bool,
 }
+
+/// Requests that nobody is known to have caused are this account's.
+const NOBODY: Account = Account(u32::MAX);
 
 /// Hears of each charge: an account's place, and byte equivalents, negative when some are given back.
 pub type Charge<'a> = &'a mut dyn FnMut(usize, i64);
 
 impl Ledger {
+    /// An empty one, which charges writes their way or not.
+    #[must_use]
+    pub const fn new(ways: bool) -> Self {
+        Self { places: BTreeMap::new(), sets: Vec::new(), files: BTreeMap::new(), head: Head::new(), ways }
+    }
+
+    /// From now on writes are charged their way, or not.
+    pub const fn charge_ways(&mut self, ways: bool) {
+        self.ways = ways;
+    }
+
     /// An account's place; places are given in the order in which accounts are first heard of, from 0.
     pub fn place(&mut self, account: Account) -> usize {
         let next = self.places.len();
@@ -87,20 +103,27 @@ impl Ledger {
         self.sets.get(set.0 as usize).map_or(&[], |set| &set.members)
     }
 
+    /// The place of the account that a request queues with: the first of its causes.
+    pub fn place_of(&mut self, request: &Request) -> usize {
+        let first = request.causes.and_then(|set| self.members(set).first().copied());
+        first.unwrap_or_else(|| self.place(NOBODY))
+    }
+
     /// How many of a file's pages are dirty.
     #[must_use]
     pub fn dirty_pages(&self, file: File) -> u64 {
         self.files.get(&file).map_or(0, |file| file.pages)
     }
 
-    /// A page is dirty: its size and the way from the file's last one are charged. If others dirtied it before, they get
+    /// A page is dirty: its size is charged, and the way from the file's last one. If others dirtied it before, they get
     /// back what their part of it was thought to cost; if the same did, nothing changes.
     pub fn dirtied(&mut self, page: &Page, set: CauseSet, before: Option<CauseSet>, charge: Charge<'_>) {
         if before == Some(set) {
             return;
         }
         let file = self.files.entry(page.file).or_default();
-        let way = if file.pages == 0 { 0 } else { seek(file.end.abs_diff(page.offset)) };
+        let charged = self.ways && file.pages > 0;
+        let way = if charged { seek(file.end.abs_diff(page.offset)) } else { 0 };
         file.end = page.offset + u64::from(page.bytes);
         file.pages += u64::from(before.is_none());
         let estimate = u64::from(page.bytes) + way;
@@ -135,9 +158,13 @@ impl Ledger {
     /// A request goes to the device: its causes are charged its way there, and a read its bytes.
     pub fn dispatched(&mut self, request: &Request, charge: Charge<'_>) {
         let cost = self.head.moves(request.start, request.sectors);
-        let charged = if request.op == Op::Read { 0 } else { request.sectors.bytes() };
+        let owed = match request.op {
+            Op::Read => cost,
+            _ if self.ways => cost - request.sectors.bytes(),
+            _ => 0,
+        };
         if let Some(set) = request.causes {
-            self.split(set, (cost - charged) as i64, charge);
+            self.split(set, owed as i64, charge);
         }
     }
 
@@ -173,7 +200,7 @@ mod tests {
 
     impl Owed {
         fn new() -> Self {
-            let mut ledger = Ledger::default();
+            let mut ledger = Ledger::new(true);
             ledger.define(A, &[Account(10)]);
             ledger.define(B, &[Account(20)]);
             ledger.define(BOTH, &[Account(10), Account(20)]);
@@ -227,6 +254,23 @@ mod tests {
         assert_eq!(t.owed[0] + t.owed[1], 4096 + 4096, "the way back to the same page counts as one page");
         assert_eq!(t.owed[0], t.owed[1]);
         assert_eq!(t.ledger.dirty_pages(File(1)), 1);
+    }
+
+    #[test]
+    fn where_ways_are_not_charged_a_write_is_its_pages_and_a_read_still_its_way() {
+        let mut t = Owed::new();
+        t.ledger.charge_ways(false);
+        t.dirty(0, A, None);
+        t.dirty(100 * 4096, A, None);
+        t.clean(0, A);
+        t.clean(100 * 4096, A);
+        t.send(1_000_000, 8, A);
+        t.send(9_000_000, 8, A);
+        assert_eq!(t.owed[0], 2 * 4096);
+        let read = Request { op: Op::Read, causes: Some(A), ..request(0, 8) };
+        let Owed { ledger, owed } = &mut t;
+        ledger.dispatched(&read, &mut |place, amount| owed[place] += amount);
+        assert_eq!(t.owed[0], 3 * 4096 + (2 << 20));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! | `split_deadline` | deadlines for fsync: what would be in its way is bled out first |
 //! | `split_token` | limits by account: charged when dirtied, corrected when sent, refunded when freed |
 //! | `plain_token` | the same limits at the block layer alone, and at the system call alone |
-//! | `ledger`, `cost`, `bucket`, `lane` | what they share: who is charged what, what a request costs, debts, sector order |
+//! | `ledger`, `cost`, `bucket`, `lane` | what they share: who is charged what, what a request costs, debts, what is queued |
 
 pub mod afq;
 pub mod bucket;

@@ -159,7 +159,7 @@ impl Default for SplitDeadline {
     fn default() -> Self {
         Self {
             tunables: Tunables::default(),
-            ledger: Ledger::default(),
+            ledger: Ledger::new(false),
             deadlines: Vec::new(),
             held: VecDeque::new(),
             actions: VecDeque::new(),

@@ -36,12 +36,12 @@ use alloc::vec::Vec;
 
 use elevator::split::{Account, Action, CallId, CallKind, Page, Split, SystemCall, Terms, Verdict};
 use elevator::{
-    CauseSet, Decision, Growth, Hold, HoldReason, Op, Outcome, Reason, Request, RequestId, Scheduler, Side,
-    Span, Time, View, Wake, tunables,
+    CauseSet, Decision, Growth, Hold, HoldReason, Outcome, Reason, Request, RequestId, Scheduler, Side, Span,
+    Time, View, Wake, tunables,
 };
 
 use super::bucket::Bucket;
-use super::lane::Lane;
+use super::lane::Lanes;
 use super::ledger::Ledger;
 use crate::listing::{Listing, Make};
 
@@ -73,7 +73,6 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
 struct Member {
     bucket: Bucket,
     held: VecDeque<CallId>,
-    reads: Lane,
     /// Whether its latest read was near the one before.
     sequential: bool,
 }
@@ -90,9 +89,8 @@ pub struct SplitToken {
     tunables: Tunables,
     ledger: Ledger,
     members: Vec<Member>,
-    writes: Lane,
+    lanes: Lanes,
     turn: (Who, u64),
-    queued: u32,
     in_flight: u32,
     completed: Time,
     now: Time,
@@ -102,20 +100,16 @@ impl Default for SplitToken {
     fn default() -> Self {
         Self {
             tunables: Tunables::default(),
-            ledger: Ledger::default(),
+            ledger: Ledger::new(true),
             members: Vec::new(),
-            writes: Lane::default(),
+            lanes: Lanes::default(),
             turn: (Who::Writes, 0),
-            queued: 0,
             in_flight: 0,
             completed: Time::ZERO,
             now: Time::ZERO,
         }
     }
 }
-
-/// Requests that nobody is known to have caused are this account's, which has no limit.
-const NOBODY: Account = Account(u32::MAX);
 
 impl SplitToken {
     fn member(&mut self, account: Account) -> usize {
@@ -129,19 +123,15 @@ impl SplitToken {
         self.members.resize_with(self.ledger.accounts(), || Member {
             bucket: Bucket::new(now, None, saves),
             held: VecDeque::new(),
-            reads: Lane::default(),
             sequential: false,
         });
     }
 
     /// Where a request queues: a read with the first of its causes.
-    fn lane(&mut self, request: &Request) -> &mut Lane {
-        if request.op != Op::Read {
-            return &mut self.writes;
-        }
-        let first = request.causes.and_then(|set| self.ledger.members(set).first().copied());
-        let place = first.unwrap_or_else(|| self.member(NOBODY));
-        &mut self.members[place].reads
+    fn place_of(&mut self, request: &Request) -> usize {
+        let place = self.ledger.place_of(request);
+        self.grow();
+        place
     }
 
     fn queues(&mut self, now: Time, request: &Request, bytes: u64) {
@@ -150,13 +140,12 @@ impl SplitToken {
     }
 
     fn may_read(&mut self, place: usize, now: Time) -> bool {
-        let member = &mut self.members[place];
-        !member.reads.is_empty() && member.bucket.is_open(now)
+        self.lanes.has_reads(place) && self.members[place].bucket.is_open(now)
     }
 
     fn has_work(&mut self, who: Who, now: Time) -> bool {
         match who {
-            Who::Writes => !self.writes.is_empty(),
+            Who::Writes => self.lanes.writes_wait(),
             Who::Reads(place) => self.may_read(place, now),
         }
     }
@@ -181,32 +170,29 @@ impl SplitToken {
         let (Who::Reads(place), sent) = self.turn else { return None };
         let until = self.completed + self.tunables.idle;
         let member = &mut self.members[place];
-        let worth = member.reads.is_empty() && member.sequential && member.bucket.is_open(now);
+        let worth = !self.lanes.has_reads(place) && member.sequential && member.bucket.is_open(now);
         let free = self.in_flight == 0 && sent < self.tunables.turn_bytes && now < until;
         (worth && free).then_some(until)
     }
 
     /// When the first account in debt may read again.
     fn opens(&self) -> Option<Time> {
-        let waiting = self.members.iter().filter(|member| !member.reads.is_empty());
-        waiting.filter_map(|member| member.bucket.opens()).min()
+        self.lanes.readers().filter_map(|place| self.members[place].bucket.opens()).min()
     }
 
     fn send(&mut self, who: Who, view: &View<'_>, now: Time) -> Option<(RequestId, Reason)> {
-        let lane = match who {
-            Who::Writes => &mut self.writes,
-            Who::Reads(place) => &mut self.members[place].reads,
+        let (id, place) = match who {
+            Who::Writes => (self.lanes.next_write()?, 0),
+            Who::Reads(place) => (self.lanes.next_read(place)?, place),
         };
-        let id = lane.next()?;
         let request = &view.requests[id];
-        let near = lane.take(request) <= self.tunables.near;
+        let near = self.lanes.take(place, request) <= self.tunables.near;
         if let Who::Reads(place) = who {
             self.members[place].sequential = near;
         }
         let (was, sent) = self.turn;
         let reason = if was == who { Reason::SliceOwner } else { Reason::RoundRobin };
         self.turn = (who, if was == who { sent } else { 0 } + request.sectors.bytes());
-        self.queued -= 1;
         self.in_flight += 1;
         let Self { ledger, members, .. } = self;
         ledger.dispatched(request, &mut |place, bytes| members[place].bucket.spend(now, bytes));
@@ -228,21 +214,19 @@ impl SplitToken {
 
 impl Scheduler for SplitToken {
     fn insert(&mut self, now: Time, request: &Request) {
-        self.queued += 1;
-        self.lane(request).insert(request);
+        let place = self.place_of(request);
+        self.lanes.insert(place, request);
         self.queues(now, request, request.sectors.bytes());
     }
 
     fn merged(&mut self, now: Time, request: &Request, growth: Growth<'_>) {
-        self.lane(request).merged(request, growth);
-        match growth.absorbed {
-            None => self.queues(now, request, request.sectors.bytes() - growth.was_sectors.bytes()),
-            Some(_) => self.queued -= 1,
-        }
+        let place = self.place_of(request);
+        let bytes = self.lanes.merged(place, request, growth);
+        self.queues(now, request, bytes);
     }
 
     fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
-        if self.queued == 0 {
+        if self.lanes.is_empty() {
             return Decision::Idle;
         }
         if let Some(until) = self.awaits(now) {
@@ -328,6 +312,8 @@ impl Split for SplitToken {
 
 #[cfg(test)]
 mod tests {
+    use elevator::Op;
+
     use super::super::testing::Host;
     use super::*;
 

@@ -1,0 +1,111 @@
+//! At the block: writes go straight out, reads by share.
+
+use elevator::split::Split;
+use elevator::{
+    Candidate, Growth, Op, Outcome, Reason, Request, RequestId, Side, Time, Tunable, TuneError, Value, View,
+    WorkConserving,
+};
+
+use super::{Afq, Tunables};
+
+impl Afq {
+    fn choose_read(&self, now: Time) -> Option<(usize, Reason)> {
+        let owner = self.reads.goes_on(now, &self.tunables);
+        if let Some(place) = owner.filter(|&place| self.lanes.has_reads(place)) {
+            return Some((place, Reason::SliceOwner));
+        }
+        let least = self.lanes.readers().min_by_key(|&place| (self.shares.service(place), place))?;
+        Some((least, Reason::Share))
+    }
+
+    fn choose(&self, now: Time) -> Option<(RequestId, Reason)> {
+        let reads_turn =
+            self.writes_in_a_row >= self.tunables.batch || self.reads.goes_on(now, &self.tunables).is_some();
+        if let Some(id) = self.lanes.next_write().filter(|_| !reads_turn || !self.lanes.reads_wait()) {
+            return Some((id, Reason::SectorOrder));
+        }
+        let (place, reason) = self.choose_read(now)?;
+        self.lanes.next_read(place).map(|id| (id, reason))
+    }
+
+    fn queues(&mut self, request: &Request, bytes: u64) {
+        let Self { ledger, shares, .. } = self;
+        ledger.queued(request, bytes, &mut |place, bytes| shares.charge(place, bytes));
+    }
+
+    /// Where a request queues.
+    fn place_of(&mut self, request: &Request) -> usize {
+        let place = self.ledger.place_of(request);
+        self.shares.grow(self.ledger.accounts());
+        place
+    }
+}
+
+impl WorkConserving for Afq {
+    fn insert(&mut self, _now: Time, request: &Request) {
+        let (place, ahead) = (self.place_of(request), self.ahead());
+        self.shares.begins(place, ahead);
+        self.lanes.insert(place, request);
+        self.queues(request, request.sectors.bytes());
+    }
+
+    fn merged(&mut self, _now: Time, request: &Request, growth: Growth<'_>) {
+        let place = self.place_of(request);
+        let bytes = self.lanes.merged(place, request, growth);
+        self.queues(request, bytes);
+        if growth.absorbed.is_some() {
+            self.shares.ends(place);
+        }
+    }
+
+    fn candidate(&mut self, now: Time, _view: &View<'_>) -> Option<Candidate> {
+        self.choose(now).map(|(id, reason)| Candidate { id, urgent: false, reason })
+    }
+
+    fn take(&mut self, now: Time, request: &Request) {
+        self.in_flight += 1;
+        let place = self.place_of(request);
+        let Self { ledger, shares, .. } = self;
+        ledger.dispatched(request, &mut |place, bytes| shares.charge(place, bytes));
+        let distance = self.lanes.take(place, request);
+        if request.op == Op::Read {
+            self.writes_in_a_row = 0;
+            self.reads.sent(now, place, distance, &self.tunables);
+        } else {
+            self.writes_in_a_row += 1;
+        }
+    }
+
+    fn completed(&mut self, now: Time, request: &Request, _outcome: Outcome) {
+        self.in_flight -= 1;
+        self.calls.idle_since = now;
+        let place = self.place_of(request);
+        self.shares.ends(place);
+        if request.op == Op::Read {
+            self.reads.came_back(now, place);
+        }
+    }
+
+    /// Requests of different accounts stay apart; the host merges only what has the same causes.
+    fn may_merge(&self, request: &Request, addition: &Request, _side: Side) -> bool {
+        request.causes == addition.causes
+    }
+
+    fn split(&mut self) -> Option<&mut dyn Split> {
+        Some(self)
+    }
+
+    fn tunables(&self) -> &'static [Tunable] {
+        Tunables::TABLE
+    }
+
+    fn tunable(&self, name: &str) -> Option<Value> {
+        self.tunables.get(name)
+    }
+
+    fn tune(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
+        self.tunables.set(name, value)?;
+        self.ledger.charge_ways(self.tunables.seeks);
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! Readers: how sequential each one is, and whose turn it is.
+
+use alloc::vec::Vec;
+
+use elevator::{Hold, HoldReason, Time, Wake};
+
+use super::Tunables;
+
+/// How an account reads.
+#[derive(Clone, Copy, Default)]
+struct Reader {
+    /// Reads in a row, each near the last.
+    steps: u64,
+    /// Its reads in the device, and when the last of them came back.
+    in_device: u32,
+    came_back: Time,
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy)]
+struct Turn {
+    place: usize,
+    began: Time,
+    sent: u64,
+}
+
+/// All accounts' reads, by place.
+#[derive(Default)]
+pub(super) struct Reads {
+    readers: Vec<Reader>,
+    turn: Option<Turn>,
+}
+
+impl Reads {
+    fn reader(&mut self, place: usize) -> &mut Reader {
+        if place >= self.readers.len() {
+            self.readers.resize(place + 1, Reader::default());
+        }
+        &mut self.readers[place]
+    }
+
+    /// The account whose turn goes on, if it does.
+    pub(super) fn goes_on(&self, now: Time, tunables: &Tunables) -> Option<usize> {
+        let turn = self.turn?;
+        let left = turn.sent < tunables.batch && now < turn.began + tunables.slice;
+        left.then_some(turn.place)
+    }
+
+    /// The accounts that have reads in the device.
+    pub(super) fn in_device(&self) -> impl Iterator<Item = usize> {
+        (0..self.readers.len()).filter(|&place| self.readers[place].in_device > 0)
+    }
+
+    /// A read goes to the device, so many sectors from its account's last one.
+    pub(super) fn sent(&mut self, now: Time, place: usize, distance: u64, tunables: &Tunables) {
+        let turn = self.goes_on(now, tunables).filter(|&whose| whose == place).and(self.turn);
+        let Turn { began, sent, .. } = turn.unwrap_or(Turn { place, began: now, sent: 0 });
+        self.turn = Some(Turn { place, began, sent: sent + 1 });
+        let reader = self.reader(place);
+        reader.in_device += 1;
+        reader.steps = if distance <= tunables.near { reader.steps + 1 } else { 0 };
+    }
+
+    /// A read came back.
+    pub(super) fn came_back(&mut self, now: Time, place: usize) {
+        let reader = self.reader(place);
+        reader.in_device -= 1;
+        reader.came_back = now;
+    }
+
+    /// The wait for an account whose turn goes on and that has nothing queued, if that is worth it: for its reads in the
+    /// device, and then for its next.
+    pub(super) fn awaits(&self, now: Time, place: usize, tunables: &Tunables) -> Option<Hold> {
+        let reader = self.readers.get(place)?;
+        if reader.steps < tunables.sequential_after {
+            return None;
+        }
+        let reason = HoldReason::AwaitSliceOwner;
+        if reader.in_device > 0 {
+            return Some(Hold { until: None, wake: Wake::Completion, reason });
+        }
+        let until = reader.came_back + tunables.idle;
+        (now < until).then_some(Hold { until: Some(until), wake: Wake::Timer, reason })
+    }
+}

@@ -1,0 +1,162 @@
+//! Decision table.
+
+use alloc::vec::Vec;
+
+use elevator::split::{Action, Terms, Verdict};
+use elevator::{HoldReason, Op, Priority, Reason, Value};
+
+use super::super::testing::Host;
+use super::*;
+use crate::testing::at_ms;
+
+fn priority(level: u8) -> Terms {
+    Terms { priority: Priority { level, ..Priority::default() }, ..Terms::default() }
+}
+
+/// Accounts 0, 1, … of these priority levels.
+fn host(levels: &[u8]) -> Host {
+    let terms: Vec<_> = levels.iter().map(|&level| priority(level)).collect();
+    Host::new(Alone(Afq::default())).accounts(&terms)
+}
+
+#[test]
+fn a_writer_that_is_ahead_of_the_least_served_one_is_held_until_that_has_caught_up() {
+    let mut t = host(&[0, 7]);
+    t.dirty(0, 1, 0, 1); // both active
+    t.dirty(1, 2, 0, 1000); // 1000 pages × 840 / 1 is more than 204,800 ahead
+    let busy = t.caused(0, Op::Read, 0, 8);
+    let (held, verdict) = t.write(1, 2);
+    assert_eq!(verdict, Verdict::Hold);
+    assert_eq!(t.acts(), []);
+    let (_, verdict) = t.write(0, 1);
+    assert_eq!(verdict, Verdict::Proceed, "the least served one goes on");
+    t.dirty(0, 1, 1, 7000); // 7000 × 840 / 8: within 204,800 of the other
+    assert_eq!(t.acts(), [Action::Admit(held)]);
+    t.table.sends(busy, Reason::Share);
+}
+
+#[test]
+fn pages_that_are_thrown_away_count_for_nobody() {
+    let mut t = host(&[0, 7]);
+    t.dirty(0, 1, 0, 1);
+    t.dirty(1, 2, 0, 1000);
+    t.free(1, 2, 0, 1000);
+    assert_eq!(t.write(1, 2).1, Verdict::Proceed);
+}
+
+#[test]
+fn a_held_call_goes_on_when_there_has_been_nothing_to_do_one_at_a_time() {
+    let mut t = host(&[0, 7]);
+    t.dirty(0, 1, 0, 1);
+    t.dirty(1, 2, 0, 1000);
+    let (first, _) = t.write(1, 2);
+    let (second, _) = t.write(1, 2);
+    assert_eq!((t.acts(), t.alarm_ms()), (Vec::new(), Some(40)));
+    t.table.at(40);
+    assert_eq!(t.acts(), [Action::Admit(first)]);
+    t.returns(first);
+    assert_eq!(t.acts(), [Action::Admit(second)]);
+}
+
+#[test]
+fn every_fsync_queues_and_the_least_served_go_first_as_many_at_a_time_as_make_a_batch() {
+    let mut t = host(&[7, 0, 4]);
+    t.table.scheduler.tune("batch_least", Value::Count(2)).unwrap();
+    for account in 0..3 {
+        t.dirty(account, u64::from(account), 0, 1); // all begin at the same time
+    }
+    for account in 0..3 {
+        t.dirty(account, u64::from(account), 1, 99);
+    }
+    let calls = [0, 1, 2].map(|account| t.fsync(account, u64::from(account)));
+    assert!(calls.iter().all(|&(_, verdict)| verdict == Verdict::Hold));
+    let [least, middle, most] = [calls[1].0, calls[2].0, calls[0].0];
+    assert_eq!(t.acts(), [Action::Admit(least), Action::Admit(middle)]);
+    t.returns(least);
+    let (again, _) = t.fsync(1, 1);
+    assert_eq!(t.acts(), [], "the batch is not over");
+    t.returns(middle);
+    assert_eq!(t.acts(), [Action::Admit(again), Action::Admit(most)]);
+}
+
+#[test]
+fn a_batch_that_lasts_too_long_is_not_waited_for_while_the_device_has_little_to_do() {
+    let mut t = host(&[4, 4]);
+    let (first, _) = t.fsync(0, 0);
+    assert_eq!(t.acts(), [Action::Admit(first)]);
+    let (second, _) = t.fsync(1, 1);
+    assert_eq!((t.acts(), t.alarm_ms()), (Vec::new(), Some(200)));
+    t.table.at(200);
+    assert_eq!(t.acts(), [Action::Admit(second)]);
+}
+
+#[test]
+fn an_fsync_waits_for_a_reader_that_has_had_less() {
+    let mut t = host(&[4, 4]);
+    t.dirty(0, 0, 0, 1);
+    t.dirty(1, 1, 0, 1);
+    t.dirty(1, 1, 1, 100);
+    let read = t.caused(0, Op::Read, 0, 8);
+    let (call, _) = t.fsync(1, 1);
+    assert_eq!(t.acts(), []);
+    assert_eq!(t.table.dispatches(), read);
+    assert_eq!(t.acts(), [], "it is still in the device");
+    t.table.complete(read);
+    assert_eq!(t.acts(), [Action::Admit(call)]);
+}
+
+#[test]
+fn a_held_write_does_not_go_on_for_want_of_work_while_an_fsync_runs() {
+    let mut t = host(&[0, 7]);
+    t.dirty(0, 1, 0, 1);
+    t.dirty(1, 2, 0, 1000);
+    let (fsync, _) = t.fsync(0, 1);
+    assert_eq!(t.acts(), [Action::Admit(fsync)]);
+    let (write, _) = t.write(1, 2);
+    t.table.at(100);
+    assert_eq!(t.acts(), [], "the device has nothing to do, but will have");
+    t.returns(fsync);
+    assert_eq!(t.acts(), [], "and who returns may come again");
+    t.table.at(140);
+    assert_eq!(t.acts(), [Action::Admit(write)]);
+}
+
+#[test]
+fn writes_go_straight_out_whoever_caused_them() {
+    let mut t = host(&[0, 7]);
+    let read = t.caused(0, Op::Read, 100, 8);
+    let write = t.caused(1, Op::Write, 900, 8);
+    t.table.serves(write, Reason::SectorOrder);
+    t.table.serves(read, Reason::Share);
+}
+
+#[test]
+fn reads_are_served_in_proportion_to_their_shares() {
+    let mut t = host(&[0, 6]); // shares 8 and 2
+    t.table.scheduler.tune("batch", Value::Count(1)).unwrap();
+    let mut served = [0, 0];
+    for n in 0..100 {
+        t.caused(0, Op::Read, n * 100_000, 8); // each a long seek away from every other: all cost the same
+        t.caused(1, Op::Read, n * 100_000 + 50_000, 8);
+    }
+    for _ in 0..100 {
+        let id = t.table.dispatches();
+        let account = t.table.requests[id].causes.unwrap().0;
+        served[account as usize] += 1;
+        t.table.complete(id);
+    }
+    assert!((78..=82).contains(&served[0]), "{served:?}");
+}
+
+#[test]
+fn a_sequential_reader_is_waited_for_and_others_go_when_it_does_not_come() {
+    let mut t = host(&[4, 4]);
+    for n in 0..13 {
+        let id = t.caused(0, Op::Read, n * 8, 8);
+        assert_eq!(t.table.dispatches(), id);
+        t.table.complete(id);
+    }
+    let other = t.caused(1, Op::Read, 1_000_000, 8);
+    t.table.holds(HoldReason::AwaitSliceOwner, Some(at_ms(20)));
+    t.table.at(21).serves(other, Reason::Share);
+}
