@@ -6,8 +6,8 @@ use plotly::layout::{Axis, Layout};
 use plotly::{Plot, Scatter};
 
 use super::run::Run;
-use crate::compare::{escape, table_row};
 use crate::format::{bytes, time};
+use crate::page::{Page, escape};
 use crate::scene::{Moment, Outcome};
 
 const HEADS: [&str; 9] =
@@ -44,21 +44,15 @@ pub(crate) fn processes(run: &Run) -> String {
 }
 
 /// The same and the kernel over time, for the report.
-pub(super) fn sections(index: usize, outcome: &Outcome) -> String {
-    let mut html = format!(
-        "<h3>What processes saw</h3><div class=scroll><table>{}",
-        table_row("", "th", &HEADS.map(str::to_owned))
-    );
-    for row in rows(outcome) {
-        html.push_str(&table_row("", "td", &row));
-    }
-    html.push_str("</table></div><h3>The machine over time</h3>");
+pub(super) fn sections(page: &mut Page, outcome: &Outcome) {
+    page.write(format_args!("<h3>What processes saw</h3>"));
+    page.table(&HEADS.map(str::to_owned), rows(outcome).into_iter().map(|row| ("", row.to_vec())));
+    page.write(format_args!("<h3>The machine over time</h3>"));
     if let Some(failure) = &outcome.failure {
-        html.push_str(&format!("<p>{}</p>", escape(failure)));
+        page.write(format_args!("<p>{}</p>", escape(failure)));
     }
-    html.push_str(&device(outcome).to_inline_html(Some(&format!("device-{index}"))));
-    html.push_str(&kernel(outcome).to_inline_html(Some(&format!("kernel-{index}"))));
-    html
+    page.plot(320, &device(outcome));
+    page.plot(320, &kernel(outcome));
 }
 
 /// What `vmstat` prints as bi and bo.
@@ -104,7 +98,6 @@ fn kernel(outcome: &Outcome) -> Plot {
 
 fn layout(what: &str) -> Layout {
     Layout::new()
-        .height(320)
         .x_axis(Axis::new().title(Title::with_text("time, s")))
         .y_axis(Axis::new().title(Title::with_text(what)))
 }

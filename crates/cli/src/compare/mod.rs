@@ -21,7 +21,7 @@ use serde_json::json;
 
 pub(crate) use explain::Explainer;
 pub(crate) use machine::processes as machine_processes;
-pub(crate) use report::{STYLE, escape, html, row as table_row};
+pub(crate) use report::html;
 pub(crate) use run::{Plan, Run, Shared, run as run_plan};
 pub(crate) use table::table;
 

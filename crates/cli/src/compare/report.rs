@@ -13,6 +13,7 @@ use super::columns;
 use super::machine;
 use super::run::Run;
 use crate::format::{bytes, time};
+use crate::page::{Page, escape};
 
 /// Colours that stay apart for most people with a colour vision deficiency (Okabe and Ito), one a process.
 const COLOURS: &[&str] =
@@ -20,88 +21,38 @@ const COLOURS: &[&str] =
 
 /// The whole report.
 pub(crate) fn html(comparison: &Comparison, runs: &[&Run]) -> String {
-    let mut page = String::new();
-    let title = format!("{} on {}", comparison.workload, comparison.drive);
-    // Writing to a String cannot fail.
-    let _ = write!(
-        page,
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title>",
-        escape(&title)
-    );
-    let _ = write!(page, "<style>{STYLE}</style>{}</head><body>", Plot::offline_js_sources());
-    let _ = write!(page, "<h1>{}</h1>", escape(&title));
-    for note in comparison.notes() {
-        let _ = write!(page, "<p class=note>{}</p>", escape(&note));
-    }
-    page.push_str(&results(runs));
-    page.push_str(
-        "<h2>Latency</h2><p>The share of requests that were done within a time. Click a name to hide it.</p>",
-    );
+    let mut page = Page::new(&format!("{} on {}", comparison.workload, comparison.drive));
+    comparison.notes().iter().for_each(|note| page.note(note));
+    results(&mut page, runs);
+    page.write(format_args!(
+        "<h2>Latency</h2><p>The share of requests that were done within a time. Click a name to hide it.</p>"
+    ));
     for (index, what) in ["reads", "writes"].into_iter().enumerate() {
         if runs.iter().any(|run| !run.distributions[index].is_empty()) {
-            page.push_str(&distribution(runs, index, what).to_inline_html(Some(&format!("latency-{what}"))));
+            page.plot(420, &distribution(runs, index, what));
         }
     }
-    page.push_str(PICTURE);
-    page.push_str(&chooser(runs));
-    for (index, run) in runs.iter().enumerate() {
-        let _ =
-            write!(page, "<section class=picture id=\"picture-{index}\"><h3>{}</h3>", escape(&run.scheduler));
-        page.push_str(&summary(run));
-        page.push_str(
-            &picture(&run.timeline, &comparison.names).to_inline_html(Some(&format!("head-{index}"))),
-        );
+    page.write(format_args!("{PICTURE}{}", chooser(runs)));
+    for run in runs {
+        page.write(format_args!("<section class=choice><h3>{}</h3>{}", escape(&run.scheduler), summary(run)));
+        page.plot(560, &picture(&run.timeline, &comparison.names));
         if let Some(outcome) = &run.outcome {
-            page.push_str(&machine::sections(index, outcome));
+            machine::sections(&mut page, outcome);
         }
-        page.push_str("</section>");
+        page.write(format_args!("</section>"));
     }
-    let _ = write!(
-        page,
-        "<footer>dwell {}; every figure is of the modelled machine.</footer><script>{SCRIPT}</script></body></html>",
-        env!("CARGO_PKG_VERSION")
-    );
-    page
+    page.end("; every figure is of the modelled machine.")
 }
 
 const PICTURE: &str = "<h2>Where the head was</h2><p>Each mark is a request when the device was done with it, at its place \
     on the disk, in its process's colour; grey bands are deliberate waits of an idle device. Drag to zoom, double-click to zoom out.</p>";
 
-/// How a report looks.
-pub(crate) const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:76rem;padding:0 1rem;color:#1c1c1c;background:#fff}\
-    h1{font-size:1.35rem}h2{font-size:1.1rem;margin-top:2.2rem}table{border-collapse:collapse;font-variant-numeric:tabular-nums;width:100%;font-size:.85rem}\
-    th,td{padding:.22rem .5rem;text-align:right;border-bottom:1px solid #8884}th:first-child,td:first-child{text-align:left}\
-    tr.limit{font-style:italic}tr.best td{font-weight:600}.note,footer{color:#666}.scroll{overflow-x:auto}\
-    footer{margin-top:3rem;font-size:.8rem}select{font:inherit;padding:.2rem}";
-
-/// Shows one picture at a time, and lets the library measure it when it comes into sight.
-const SCRIPT: &str = "const pick=document.getElementById('pick');function show(){document.querySelectorAll('section.picture').forEach((s,i)=>{\
-    s.hidden=i!=pick.value;if(!s.hidden){const d=s.querySelector('.js-plotly-plot');if(d)Plotly.Plots.resize(d)}})}\
-    if(pick){pick.addEventListener('change',show);window.addEventListener('load',show)}";
-
-/// Text that is no markup.
-pub(crate) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-fn results(runs: &[&Run]) -> String {
+fn results(page: &mut Page, runs: &[&Run]) {
     let best = columns::best(runs);
-    let mut html = format!("<div class=scroll><table>{}", row("", "th", &columns::HEADS.map(str::to_owned)));
-    if let Some(limit) = runs.first().and_then(|run| columns::limit(run, best)) {
-        html.push_str(&row(" class=limit", "td", &limit));
-    }
-    for (index, run) in runs.iter().enumerate() {
-        let class = if index == 0 { " class=best" } else { "" };
-        html.push_str(&row(class, "td", &columns::cells(run, best)));
-    }
-    html.push_str("</table></div>");
-    html
-}
-
-/// A row of a table.
-pub(crate) fn row(class: &str, cell: &str, cells: &[String]) -> String {
-    let cells: String = cells.iter().map(|text| format!("<{cell}>{}</{cell}>", escape(text))).collect();
-    format!("<tr{class}>{cells}</tr>")
+    let limit = runs.first().and_then(|run| columns::limit(run, best)).map(|cells| ("limit", cells.to_vec()));
+    let class = |index: usize| if index == 0 { "best" } else { "" };
+    let rows = runs.iter().enumerate().map(|(index, run)| (class(index), columns::cells(run, best).to_vec()));
+    page.table(&columns::HEADS.map(str::to_owned), limit.into_iter().chain(rows));
 }
 
 fn distribution(runs: &[&Run], index: usize, what: &str) -> Plot {
@@ -113,7 +64,6 @@ fn distribution(runs: &[&Run], index: usize, what: &str) -> Plot {
     }
     plot.set_layout(
         Layout::new()
-            .height(420)
             .x_axis(
                 Axis::new().type_(AxisType::Log).title(Title::with_text(format!("latency of {what}, ms"))),
             )
@@ -163,8 +113,8 @@ fn picture(timeline: &Timeline, names: &BTreeMap<u32, String>) -> Plot {
     let mut by_task: BTreeMap<(u32, bool), (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for point in &timeline.points {
         let (at, gigabytes) = by_task.entry((point.task, point.write)).or_default();
-        at.push(point.to_ns as f64 / 1e9);
-        gigabytes.push(point.sector as f64 * 512.0 / 1e9);
+        at.push((point.to_ns / 1000) as f64 / 1e6);
+        gigabytes.push((point.sector * 512 / 10_000) as f64 / 1e5);
     }
     let tasks: Vec<u32> = by_task
         .keys()
@@ -192,7 +142,6 @@ fn picture(timeline: &Timeline, names: &BTreeMap<u32, String>) -> Plot {
         plot.add_trace(trace);
     }
     let mut layout = Layout::new()
-        .height(560)
         .x_axis(Axis::new().title(Title::with_text("time, s")))
         .y_axis(Axis::new().title(Title::with_text("place, 10^9 bytes")));
     layout = layout.shapes(bands(timeline));

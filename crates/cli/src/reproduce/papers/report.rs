@@ -1,66 +1,40 @@
 //! The rows as one HTML file that opens offline, with what the device did over time under each scheduler.
 
-use std::fmt::Write as _;
-
 use plotly::common::{Mode, Title};
 use plotly::layout::{Axis, Layout};
 use plotly::{Plot, Scatter};
 
 use super::Done;
 use super::print::{HEADS, cells};
-use crate::compare::{STYLE, escape, table_row};
+use crate::page::{Page, escape};
 use crate::scene::Vmstat;
 
 /// The whole report.
 pub(super) fn html(scale: f64, done: &[Done]) -> String {
-    let mut page = String::new();
-    // Writing to a String cannot fail.
-    let _ = write!(
-        page,
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>The papers' experiments, run again</title>\
-         <style>{STYLE}td.no{{font-weight:600}}</style>{}</head><body><h1>The papers' experiments, run again</h1>",
-        Plot::offline_js_sources()
-    );
+    let mut page = Page::new("The papers' experiments, run again");
     if scale < 1.0 {
-        let _ = write!(
-            page,
-            "<p class=note>scale {scale}: data, operations and memory are {scale} of the papers'</p>"
-        );
+        page.note(&format!("scale {scale}: data, operations and memory are {scale} of the papers'"));
     }
-    for (index, done) in done.iter().enumerate() {
-        page.push_str(&section(index, done));
-    }
-    let _ = write!(
-        page,
-        "<footer>dwell {}; every figure of ours is of the modelled machine.</footer></body></html>",
-        env!("CARGO_PKG_VERSION")
-    );
-    page
+    done.iter().for_each(|done| section(&mut page, done));
+    page.end("; every figure of ours is of the modelled machine.")
 }
 
-fn section(index: usize, done: &Done) -> String {
+fn section(page: &mut Page, done: &Done) {
     let title = format!("{}: {}", done.paper.name, done.paper.experiment);
-    let mut html = format!("<h2>{}</h2><p>{}</p>", escape(&title), escape(&done.about));
-    let on = format!("on {}, {}", done.machine, done.drive);
-    let _ = write!(html, "<p class=note>{}</p><div class=scroll><table>", escape(&on));
-    html.push_str(&table_row("", "th", &HEADS.map(str::to_owned)));
-    for row in &done.rows {
-        html.push_str(&table_row("", "td", &cells(done, row)));
-    }
-    html.push_str("</table></div>");
+    page.write(format_args!("<h2>{}</h2><p>{}</p>", escape(&title), escape(&done.about)));
+    page.note(&format!("on {}, {}", done.machine, done.drive));
+    page.table(&HEADS.map(str::to_owned), done.rows.iter().map(|row| ("", cells(done, row).to_vec())));
     for shape in done.shapes.iter().filter(|shape| !shape.holds) {
-        let _ = write!(html, "<p>{}: {}</p>", escape(&shape.figure), escape(&shape.misses.join("; ")));
+        let misses = shape.misses.join("; ");
+        page.write(format_args!("<p>{}: {}</p>", escape(&shape.figure), escape(&misses)));
     }
-    for note in &done.paper.notes {
-        let _ = write!(html, "<p class=note>{}</p>", escape(note));
-    }
+    done.paper.notes.iter().for_each(|note| page.note(note));
     for (what, bins) in [("read", read as fn(&Vmstat) -> &[u64]), ("written", written)] {
-        html.push_str(&series(done, what, bins).to_inline_html(Some(&format!("series-{index}-{what}"))));
+        page.plot(260, &series(done, what, bins));
     }
     if done.paper.figures.contains_key("longest_wait") {
-        html.push_str(&scatter(done).to_inline_html(Some(&format!("scatter-{index}"))));
+        page.plot(420, &scatter(done));
     }
-    html
 }
 
 fn read(vmstat: &Vmstat) -> &[u64] {
@@ -87,7 +61,6 @@ fn series(done: &Done, what: &str, bins: fn(&Vmstat) -> &[u64]) -> Plot {
     }
     plot.set_layout(
         Layout::new()
-            .height(260)
             .x_axis(Axis::new().title(Title::with_text("time, s")))
             .y_axis(Axis::new().title(Title::with_text(format!("{what}, MB/s")))),
     );
@@ -110,7 +83,6 @@ fn scatter(done: &Done) -> Plot {
     }
     plot.set_layout(
         Layout::new()
-            .height(420)
             .x_axis(Axis::new().title(Title::with_text("completed, s")))
             .y_axis(Axis::new().title(Title::with_text("ms"))),
     );
