@@ -1,0 +1,86 @@
+//! What accounts without a deadline have in front of those with one, and how long that would take.
+
+use elevator::{Op, Request, Span};
+
+const PAGE_SECTORS: u64 = 8;
+
+/// Of late means this many requests: some 25 MB, half a second of a desktop drive's writing. Fewer: a full cache comes as a
+/// surprise. More: so does a change of place.
+const MEMORY: u64 = 64;
+
+/// Dirty pages and queued writes, as time.
+#[derive(Default)]
+pub(super) struct Background {
+    /// Their dirty pages. An account that is given a deadline leaves behind what it has: both counts stop at zero.
+    dirty: u64,
+    /// Sectors of their writes, queued and in flight.
+    queued: u64,
+    /// Sectors written of late, and how long that took in ns, both times [`MEMORY`]. Their ratio is the pace: an average of
+    /// each request's would take a drive for as fast as its cache is while that has room.
+    written: u64,
+    took: u64,
+}
+
+impl Background {
+    /// A page became dirty.
+    pub(super) const fn dirtied(&mut self) {
+        self.dirty += 1;
+    }
+
+    /// A page is dirty no more, or no longer theirs.
+    pub(super) const fn cleaned(&mut self) {
+        self.dirty = self.dirty.saturating_sub(1);
+    }
+
+    /// Sectors were queued.
+    pub(super) const fn queued(&mut self, sectors: u64) {
+        self.queued += sectors;
+    }
+
+    /// Sectors were written.
+    pub(super) const fn done(&mut self, sectors: u64) {
+        self.queued = self.queued.saturating_sub(sectors);
+    }
+
+    /// Whether more than so many pages are queued.
+    pub(super) const fn queues_more_than(&self, pages: u64) -> bool {
+        self.queued > pages * PAGE_SECTORS
+    }
+
+    /// Whether all of it would take longer than `most`, and is more than so many pages.
+    pub(super) fn is_too_much(&self, most: Span, pages: u64) -> bool {
+        let sectors = self.dirty * PAGE_SECTORS + self.queued;
+        let takes = u128::from(sectors) * u128::from(self.took) / u128::from(self.written.max(1));
+        let takes = Span::from_nanos(u64::try_from(takes).unwrap_or(u64::MAX));
+        sectors > pages * PAGE_SECTORS && takes > most
+    }
+
+    /// The device was busy for so long with a request that came back.
+    pub(super) fn served(&mut self, request: &Request, took: Span) {
+        let sectors = u64::from(request.sectors.0);
+        if request.op == Op::Write && sectors > 0 {
+            self.took = (self.took - self.took / MEMORY).saturating_add(took.as_nanos());
+            self.written = (self.written - self.written / MEMORY).saturating_add(sectors);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::request;
+
+    #[test]
+    fn what_is_dirty_and_queued_takes_as_long_as_it_took_of_late() {
+        let mut background = Background::default();
+        let write = Request { op: Op::Write, ..request(0, 800) };
+        background.served(&write, Span::from_millis(10)); // 100 pages
+        (0..300).for_each(|_| background.dirtied());
+        background.queued(1600);
+        assert!(background.is_too_much(Span::from_millis(49), 100), "500 pages are 50 ms");
+        assert!(!background.is_too_much(Span::from_millis(51), 100));
+        assert!(!background.is_too_much(Span::ZERO, 500), "so many are always allowed");
+        background.done(1600);
+        assert!(!background.queues_more_than(0) && background.is_too_much(Span::from_millis(29), 100));
+    }
+}

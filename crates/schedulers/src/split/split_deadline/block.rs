@@ -1,0 +1,137 @@
+//! At the block: what somebody waits for first, and alone in the drive.
+
+use elevator::split::Split;
+use elevator::{
+    Candidate, Growth, Op, Outcome, Reason, Request, Side, Time, Tunable, TuneError, Value, View,
+    WorkConserving,
+};
+
+use super::{SplitDeadline, Tunables};
+
+impl SplitDeadline {
+    /// Whether a request stands in front of those with a deadline.
+    fn counts(&self, request: &Request) -> bool {
+        request.op == Op::Write && request.causes.is_some_and(|set| self.is_background(set))
+    }
+
+    fn queues(&mut self, request: &Request, sectors: u64) {
+        if self.counts(request) {
+            self.background.queued(sectors);
+        }
+    }
+
+    /// What was queued when an fsync with a deadline began, and may be in its transaction, is urgent now.
+    fn promote(&mut self, now: Time, view: &View<'_>) {
+        if self.running.is_empty() {
+            return;
+        }
+        while let Some(id) = self.data.pop_first() {
+            let request = &view.requests[id];
+            self.others.take(now, request);
+            self.urgent.insert(request, self.due(request));
+        }
+    }
+
+    /// Whether what is not urgent has to wait for what is in the device.
+    fn is_kept_clear(&self, now: Time) -> bool {
+        let overdue = || self.device.is_busy_for(now, self.tunables.overdue) && self.guards();
+        let alone = || !self.running.is_empty() && !self.device.is_empty();
+        self.device.urgent() > 0 || overdue() || alone()
+    }
+}
+
+impl WorkConserving for SplitDeadline {
+    fn insert(&mut self, now: Time, request: &Request) {
+        let due = self.due(request);
+        self.urgent.insert(request, due);
+        if due.is_none() {
+            self.others.insert(now, request);
+            if Self::may_be_ordered(request) {
+                self.data.insert(request.id);
+            }
+        }
+        self.queues(request, u64::from(request.sectors.0));
+    }
+
+    fn merged(&mut self, now: Time, request: &Request, growth: Growth<'_>) {
+        let Some(absorbed) = growth.absorbed else {
+            self.queues(request, u64::from(request.sectors.0 - growth.was_sectors.0));
+            if self.urgent.due(request).is_none() {
+                self.others.merged(now, request, growth);
+            }
+            return;
+        };
+        match (self.urgent.due(request), self.urgent.due(absorbed)) {
+            (None, None) => {
+                self.data.remove(&absorbed.id);
+                self.others.merged(now, request, growth);
+            }
+            (Some(due), Some(other)) => {
+                self.urgent.remove(absorbed);
+                self.urgent.remove(request);
+                self.urgent.insert(request, Some(due.min(other)));
+            }
+            // One of each kind is refused in `may_merge`; a host that joins them all the same loses nothing.
+            (Some(_), None) => {
+                self.data.remove(&absorbed.id);
+                self.others.take(now, absorbed);
+            }
+            (None, Some(_)) => {
+                self.urgent.remove(absorbed);
+                self.others.merged(now, request, Growth { absorbed: None, ..growth });
+            }
+        }
+    }
+
+    fn candidate(&mut self, now: Time, view: &View<'_>) -> Option<Candidate> {
+        self.promote(now, view);
+        match self.urgent.first() {
+            Some(_) if self.device.urgent() >= self.tunables.urgent_depth => None,
+            Some(id) => Some(Candidate { id, urgent: true, reason: Reason::Urgent }),
+            None if self.is_kept_clear(now) => None,
+            None => self.others.candidate(now, view),
+        }
+    }
+
+    fn take(&mut self, now: Time, request: &Request) {
+        let urgent = self.urgent.remove(request);
+        self.device.takes(now, request, urgent);
+        if !urgent {
+            self.data.remove(&request.id);
+            self.others.take(now, request);
+        }
+    }
+
+    fn completed(&mut self, now: Time, request: &Request, outcome: Outcome) {
+        let took = self.device.gives_back(now, request);
+        self.background.served(request, took);
+        if self.counts(request) {
+            self.background.done(u64::from(request.sectors.0));
+        }
+        self.others.completed(now, request, outcome);
+    }
+
+    fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
+        let is_due = self.urgent.due(request).is_some();
+        is_due == self.due(addition).is_some() && (is_due || self.others.may_merge(request, addition, side))
+    }
+
+    fn split(&mut self) -> Option<&mut dyn Split> {
+        Some(self)
+    }
+
+    fn tunables(&self) -> &'static [Tunable] {
+        Tunables::TABLE
+    }
+
+    fn tunable(&self, name: &str) -> Option<Value> {
+        self.tunables.get(name).or_else(|| self.others.tunable(name))
+    }
+
+    fn tune(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
+        if self.tunables.get(name).is_some() {
+            return self.tunables.set(name, value);
+        }
+        self.others.tune(name, value)
+    }
+}

@@ -1,0 +1,138 @@
+//! At the system call: who is held until less is dirty.
+
+use alloc::collections::VecDeque;
+
+use elevator::split::{Account, Action, CallId, CallKind, File, Page, Split, SystemCall, Terms, Verdict};
+use elevator::{CauseSet, Time};
+
+use super::{SplitDeadline, Tunables};
+
+/// A call that waits for its file to have fewer dirty pages.
+#[derive(Clone, Copy)]
+struct Waiting {
+    call: CallId,
+    file: File,
+    fsync: bool,
+    look: Time,
+}
+
+/// Held calls, and what is to be done.
+#[derive(Default)]
+pub(super) struct Held {
+    waiting: VecDeque<Waiting>,
+    actions: VecDeque<Action>,
+}
+
+impl SplitDeadline {
+    fn must_wait(&self, file: File, fsync: bool) -> bool {
+        let dirty = self.ledger.dirty_pages(file);
+        if fsync {
+            dirty >= self.tunables.big_fsync
+        } else {
+            dirty >= self.tunables.big_write || self.is_crowded()
+        }
+    }
+
+    /// Whether background accounts have too much in front of somebody with a deadline.
+    fn is_crowded(&self) -> bool {
+        let Tunables { in_front, bleed, .. } = self.tunables;
+        let most = self.shortest().filter(|_| in_front > 0).map(|shortest| shortest * in_front / 100);
+        most.is_some_and(|most| self.background.is_too_much(most, bleed))
+    }
+
+    /// Has some of a file written back, unless there is something to be written already, or somebody with a deadline waits.
+    fn bleed(&mut self, file: File) {
+        let bleed = self.tunables.bleed;
+        if self.running.is_empty() && !self.background.queues_more_than(bleed) {
+            self.held.actions.push_back(Action::WriteBack { file, pages: bleed as u32 });
+        }
+    }
+
+    /// Looks at every held call whose time has come, or whose file may have changed.
+    fn look(&mut self, now: Time) {
+        for _ in 0..self.held.waiting.len() {
+            let Some(held) = self.held.waiting.pop_front() else { return };
+            if !self.must_wait(held.file, held.fsync) {
+                self.held.actions.push_back(Action::Admit(held.call));
+            } else if held.look > now {
+                self.held.waiting.push_back(held);
+            } else {
+                self.bleed(held.file);
+                self.held.waiting.push_back(Waiting { look: now + self.tunables.look_again, ..held });
+            }
+        }
+    }
+}
+
+impl Split for SplitDeadline {
+    fn account(&mut self, _now: Time, account: Account, terms: Terms) {
+        let place = self.ledger.place(account);
+        if place >= self.deadlines.len() {
+            self.deadlines.resize(place + 1, None);
+        }
+        self.deadlines[place] = terms.fsync_deadline;
+    }
+
+    fn causes(&mut self, set: CauseSet, members: &[Account]) {
+        self.ledger.define(set, members);
+    }
+
+    fn entered(&mut self, now: Time, call: &SystemCall) -> Verdict {
+        let place = self.ledger.place(call.account);
+        let (file, fsync) = match call.kind {
+            CallKind::Fsync { file } => (file, true),
+            CallKind::Write { file, .. } => (file, false),
+            CallKind::Read { .. } | CallKind::Create | CallKind::Mkdir => return Verdict::Proceed,
+        };
+        if let Some(deadline) = self.deadline(place) {
+            if fsync {
+                self.running.insert((place, call.id), now + deadline);
+            }
+            return Verdict::Proceed;
+        }
+        if !self.must_wait(file, fsync) {
+            return Verdict::Proceed;
+        }
+        self.bleed(file);
+        let look = now + self.tunables.look_again;
+        self.held.waiting.push_back(Waiting { call: call.id, file, fsync, look });
+        Verdict::Hold
+    }
+
+    fn returned(&mut self, _now: Time, call: &SystemCall) {
+        let place = self.ledger.place(call.account);
+        self.running.remove(&(place, call.id));
+    }
+
+    fn dirtied(&mut self, _now: Time, page: &Page, causes: CauseSet, before: Option<CauseSet>) {
+        self.ledger.dirtied(page, causes, before, &mut |_, _| {});
+        if self.is_background(causes) {
+            self.background.dirtied();
+        }
+        if before.is_some_and(|before| self.is_background(before)) {
+            self.background.cleaned();
+        }
+    }
+
+    fn submitted(&mut self, now: Time, page: &Page, causes: CauseSet) {
+        self.freed(now, page, causes);
+    }
+
+    fn freed(&mut self, _now: Time, page: &Page, causes: CauseSet) {
+        self.ledger.cleaned(page, causes, &mut |_, _| {});
+        if self.is_background(causes) {
+            self.background.cleaned();
+        }
+    }
+
+    fn act(&mut self, now: Time) -> Option<Action> {
+        if self.held.actions.is_empty() {
+            self.look(now);
+        }
+        self.held.actions.pop_front()
+    }
+
+    fn alarm(&self) -> Option<Time> {
+        self.held.waiting.iter().map(|held| held.look).min()
+    }
+}

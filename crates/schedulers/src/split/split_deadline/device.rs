@@ -1,0 +1,79 @@
+//! What is in the device, since when, and how long it will take.
+
+use alloc::vec::Vec;
+
+use elevator::{Request, Span, Time};
+
+/// A request in the device.
+#[derive(Clone, Copy)]
+struct Sent {
+    at: Time,
+    serial: u64,
+    urgent: bool,
+}
+
+/// Requests in the device, the longest there first.
+#[derive(Default)]
+pub(super) struct InDevice {
+    sent: Vec<Sent>,
+    /// When it last gave something back, or got something when it was empty.
+    since: Time,
+    /// What a request took of late: the newest counts for an eighth.
+    usual: Span,
+}
+
+impl InDevice {
+    pub(super) const fn is_empty(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    /// How many urgent requests are in there.
+    pub(super) fn urgent(&self) -> u64 {
+        self.sent.iter().filter(|sent| sent.urgent).count() as u64
+    }
+
+    /// Whether it has kept something for so long, or will be busy for so long with what it has.
+    pub(super) fn is_busy_for(&self, now: Time, long: Span) -> bool {
+        let kept = self.sent.first().is_some_and(|sent| now.since(sent.at) >= long);
+        kept || !self.sent.is_empty() && self.usual * (self.sent.len() as u64) >= long
+    }
+
+    pub(super) fn takes(&mut self, at: Time, request: &Request, urgent: bool) {
+        if self.sent.is_empty() {
+            self.since = at;
+        }
+        self.sent.push(Sent { at, serial: request.serial, urgent });
+    }
+
+    /// A request came back; how long the device was busy with it.
+    pub(super) fn gives_back(&mut self, now: Time, request: &Request) -> Span {
+        self.sent.retain(|sent| sent.serial != request.serial);
+        let took = now.since(self.since);
+        self.since = now;
+        self.usual = (self.usual * 7 + took) / 8;
+        took
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{at_ms, request};
+
+    #[test]
+    fn it_is_busy_for_as_long_as_its_requests_usually_take_together() {
+        let mut device = InDevice::default();
+        let nth = |serial| Request { serial, ..request(0, 8) };
+        for n in 0..64 {
+            device.takes(at_ms(n * 10), &nth(n), false);
+            assert_eq!(device.gives_back(at_ms(n * 10 + 10), &nth(n)), Span::from_millis(10));
+        }
+        let long = Span::from_millis(25);
+        assert!(!device.is_busy_for(at_ms(640), long));
+        (64..66).for_each(|n| device.takes(at_ms(640), &nth(n), false));
+        assert!(!device.is_busy_for(at_ms(640), long), "two take 20 ms");
+        assert!(device.is_busy_for(at_ms(665), long), "but one of them has been there for 25");
+        device.takes(at_ms(640), &nth(66), true);
+        assert!(device.is_busy_for(at_ms(640), long) && device.urgent() == 1);
+    }
+}

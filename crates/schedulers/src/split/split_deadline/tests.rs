@@ -1,0 +1,136 @@
+//! Decision table.
+
+use elevator::split::{Action, File, Terms, Verdict};
+use elevator::{CauseSet, Flags, HoldReason, Op, Reason, Request, RequestId};
+
+use super::super::testing::Host;
+use super::*;
+use crate::testing::request;
+use crate::work_conserving::Bare;
+
+/// Account 0 wants its fsync within 100 ms; account 1 does not care.
+fn host() -> Host {
+    let urgent = Terms { fsync_deadline: Some(Span::from_millis(100)), ..Terms::default() };
+    Host::new(Bare::new(Box::<SplitDeadline>::default())).accounts(&[urgent, Terms::default()])
+}
+
+fn sync_write(t: &mut Host, account: u32, start: u64) -> RequestId {
+    let flags = Flags { sync: true, ..Flags::default() };
+    let causes = Some(CauseSet(account));
+    t.table.insert(Request { op: Op::Write, flags, causes, ..request(start, 8) })
+}
+
+/// Metadata on its way home.
+fn home(t: &mut Host, account: u32, start: u64) -> RequestId {
+    let flags = Flags { meta: true, ..Flags::default() };
+    let causes = Some(CauseSet(account));
+    t.table.insert(Request { op: Op::Write, flags, causes, ..request(start, 8) })
+}
+
+#[test]
+fn data_that_is_queued_when_an_fsync_begins_may_be_in_its_transaction() {
+    let mut t = host();
+    let meta = home(&mut t, 1, 100);
+    let data = t.caused(1, Op::Write, 900_000, 8);
+    assert_eq!(t.fsync(0, 1).1, Verdict::Proceed);
+    t.table.serves(data, Reason::Urgent);
+    t.table.serves(meta, Reason::NewSweep);
+    t.table.idles();
+}
+
+#[test]
+fn a_big_fsync_without_a_deadline_is_bled_out_first() {
+    let mut t = host();
+    t.dirty(1, 7, 0, 250);
+    let (call, verdict) = t.fsync(1, 7);
+    assert_eq!(verdict, Verdict::Hold);
+    let bleed = Action::WriteBack { file: File(7), pages: 100 };
+    assert_eq!(t.acts(), [bleed]);
+    assert_eq!(t.alarm_ms(), Some(10));
+    t.submit(1, 7, 0, 100);
+    assert_eq!(t.acts(), [], "150 are left, and it is not time");
+    t.table.at(10);
+    assert_eq!(t.acts(), [bleed]);
+    t.submit(1, 7, 100, 100);
+    assert_eq!(t.acts(), [Action::Admit(call)], "50 are left");
+    assert_eq!(t.alarm_ms(), None);
+}
+
+#[test]
+fn one_with_a_deadline_and_a_small_one_go_at_once() {
+    let mut t = host();
+    t.dirty(0, 1, 0, 5000);
+    t.dirty(1, 2, 0, 99);
+    assert_eq!(t.fsync(0, 1).1, Verdict::Proceed);
+    assert_eq!(t.write(0, 1).1, Verdict::Proceed);
+    assert_eq!(t.fsync(1, 2).1, Verdict::Proceed);
+}
+
+#[test]
+fn a_background_writer_is_held_while_its_file_has_too_much() {
+    let mut t = host();
+    t.dirty(1, 7, 0, 1000);
+    let (call, verdict) = t.write(1, 7);
+    assert_eq!(verdict, Verdict::Hold);
+    assert_eq!(t.acts().len(), 1);
+    t.free(1, 7, 0, 1);
+    assert_eq!(t.acts(), [Action::Admit(call)]);
+}
+
+#[test]
+fn what_an_fsync_with_a_deadline_waits_for_goes_first() {
+    let mut t = host();
+    let read = t.caused(1, Op::Read, 100, 8);
+    t.table.at(1);
+    assert_eq!(t.fsync(0, 1).1, Verdict::Proceed);
+    let late = sync_write(&mut t, 0, 900_000);
+    let background = t.caused(1, Op::Write, 500, 8);
+    t.table.serves(late, Reason::Urgent);
+    t.table.serves(background, Reason::Urgent);
+    t.table.serves(read, Reason::NewSweep);
+    t.table.idles();
+}
+
+#[test]
+fn what_somebody_waits_for_may_be_in_a_transaction_with_a_deadline() {
+    let mut t = host();
+    let before = sync_write(&mut t, 1, 500);
+    t.table.at(50);
+    assert_eq!(t.fsync(0, 1).1, Verdict::Proceed);
+    let ordered = sync_write(&mut t, 1, 900_000);
+    t.table.serves(before, Reason::Urgent);
+    t.table.serves(ordered, Reason::Urgent);
+}
+
+#[test]
+fn while_an_fsync_with_a_deadline_runs_the_rest_goes_one_by_one_and_nothing_is_bled() {
+    let mut t = host();
+    t.dirty(1, 7, 0, 1000);
+    t.table.depth = 4;
+    let (call, _) = t.fsync(0, 1);
+    let (held, verdict) = t.fsync(1, 7);
+    assert_eq!((verdict, t.acts()), (Verdict::Hold, Vec::new()));
+    let first = home(&mut t, 1, 500);
+    let second = home(&mut t, 1, 600);
+    t.table.sends(first, Reason::NewSweep);
+    t.table.holds(HoldReason::ClassWaits, None);
+    let journal = sync_write(&mut t, 0, 900_000);
+    t.table.sends(journal, Reason::Urgent);
+    t.table.complete(first);
+    t.table.complete(journal);
+    t.returns(call);
+    t.table.at(10);
+    assert_eq!(t.acts(), [Action::WriteBack { file: File(7), pages: 100 }]);
+    t.table.serves(second, Reason::Batch);
+    t.free(1, 7, 0, 1000);
+    assert_eq!(t.acts(), [Action::Admit(held)]);
+}
+
+#[test]
+fn an_asynchronous_write_is_in_no_hurry() {
+    let mut t = host();
+    let read = t.caused(0, Op::Read, 100, 8);
+    let write = t.caused(0, Op::Write, 500, 8);
+    t.table.serves(read, Reason::NewSweep);
+    t.table.serves(write, Reason::NewSweep);
+}
