@@ -33,6 +33,7 @@ const FILES: &[&[Listing]] = &[
     split::split_deadline::LISTINGS,
     split::split_token::LISTINGS,
     split::plain_token::LISTINGS,
+    split::noop::LISTINGS,
 ];
 
 /// What a wrapper wraps when it is named without one.

@@ -15,6 +15,7 @@ use super::io::Bios;
 use super::journal::Journal;
 use super::memory::Swap;
 use super::state::{Rules, State};
+use super::tagging::Tagging;
 use super::tasks::Sleepers;
 use super::throttle::Dirtiers;
 use super::watch::{Sample, Watch};
@@ -113,6 +114,7 @@ impl Kernel {
             rules,
             causes: Causes::default(),
             hooks: Hooks::default(),
+            tagging: Tagging::default(),
             fs,
             journal,
             journal_work: std::collections::VecDeque::new(),

@@ -59,6 +59,21 @@ pub struct Processor {
     pub page_ns: u64,
     /// One component of a path, in nanoseconds.
     pub name_ns: u64,
+    /// What the hooks of a split policy add; nothing if not given.
+    #[serde(default)]
+    pub hooks: HookCosts,
+}
+
+/// What the hooks of a split policy cost the processor, while one listens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HookCosts {
+    /// A call enters and returns, in nanoseconds.
+    pub call_ns: u64,
+    /// A page is dirtied and set out, in nanoseconds.
+    pub page_ns: u64,
+    /// A submission carries its causes, in nanoseconds.
+    pub request_ns: u64,
 }
 
 /// Reading before anybody asks.

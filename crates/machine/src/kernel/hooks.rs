@@ -129,7 +129,10 @@ impl Context {
             let account = Account(state.task(self.task).process.map_or(self.task.0, account));
             Some(SystemCall { id: CallId(self.task.0), account, kind })
         })?;
-        self.with(|state| state.note(Note::Entered(call)));
+        self.with(|state| {
+            state.note(Note::Entered(call));
+            state.pay_for_call(self.task);
+        });
         self.sleep(Wait::Leave(self.task)).await;
         Some(call)
     }
@@ -213,12 +216,6 @@ impl Kernel {
                 state.sleepers.wake(now, Wait::Work(BLEEDER));
             }
         }
-    }
-
-    /// Bytes that the sets of causes take, with the names of unions: what tagging costs in memory, beside a number a page.
-    #[must_use]
-    pub fn causes_bytes(&self) -> usize {
-        self.state.borrow().causes.bytes()
     }
 }
 

@@ -112,6 +112,7 @@ impl State {
         if self.tags() && bio.op == Op::Read && bio.causes.is_none() {
             bio.causes = Some(self.cause(task));
         }
+        self.pay_for_request(task);
         debug_assert_eq!(self.bios.outbox, None, "{task:?} submitted twice without sleeping");
         match bio.op {
             Op::Read => self.watch.now.pages_in += bio.sectors.bytes() / super::fs::BLOCK_BYTES,

@@ -25,6 +25,7 @@ mod pages;
 mod read;
 mod reclaim;
 mod state;
+mod tagging;
 mod tasks;
 mod threads;
 mod throttle;
@@ -36,11 +37,12 @@ pub use boot::BootError;
 pub use calls::{Call, Descriptor, Errno, Open, Path, Returned};
 pub use causes::Causes;
 pub use description::{
-    BlockLayer, Description, Dirty, FileSystem, Memory, PluggingKind, Processor, ReadAhead, ReadAheadKind,
-    ThrottleKind,
+    BlockLayer, Description, Dirty, FileSystem, HookCosts, Memory, PluggingKind, Processor, ReadAhead,
+    ReadAheadKind, ThrottleKind,
 };
 pub(crate) use dispatch::Polled;
 pub use image::Image;
+pub use tagging::Tagging;
 pub(crate) use tasks::TaskId;
 pub use threads::FIRST_THREAD;
 pub use watch::Sample;

@@ -14,6 +14,7 @@ use super::hooks::Hooks;
 use super::io::Bios;
 use super::journal::{Action, Journal, Tid};
 use super::memory::Swap;
+use super::tagging::Tagging;
 use super::tasks::{Sleepers, TaskId};
 use super::throttle::Dirtiers;
 use super::watch::Watch;
@@ -66,6 +67,7 @@ pub(super) struct State {
     pub(super) rules: Rules,
     pub(super) causes: Causes,
     pub(super) hooks: Hooks,
+    pub(super) tagging: Tagging,
     pub(super) fs: FileSystem,
     pub(super) journal: Option<Journal>,
     /// What the journal wants written, for its thread.

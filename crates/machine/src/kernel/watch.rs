@@ -74,6 +74,7 @@ impl State {
                 ..std::mem::take(&mut self.watch.now)
             };
             self.watch.pages_out += sample.pages_out;
+            self.weigh_tags();
             self.watch.samples.push(sample);
         }
     }

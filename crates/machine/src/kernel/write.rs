@@ -143,6 +143,7 @@ impl Context {
         self.with(|state| {
             state.runs.push(runs);
             state.sleepers.spend(state.now, self.task, state.rules.page * count);
+            state.pay_for_pages(self.task, count);
         });
         Ok(())
     }

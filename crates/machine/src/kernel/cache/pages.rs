@@ -160,6 +160,11 @@ impl Pages {
         self.free.push(id);
     }
 
+    /// Bytes that pages' causes take: a place in every page that there has been at once, whether it is dirty or not.
+    pub(in crate::kernel) const fn causes_bytes(&self) -> usize {
+        self.slots.len() * size_of::<Option<CauseSet>>()
+    }
+
     /// Every page that a file knows, in no order.
     pub(in crate::kernel) fn iter(&self) -> impl Iterator<Item = (PageId, &Page)> {
         self.found.values().map(|&id| (id, &self.slots[id.0 as usize]))

@@ -63,6 +63,8 @@ pub(in crate::kernel) struct Sleepers {
     spare: Vec<Vec<(TaskId, u64)>>,
     timers: BinaryHeap<Reverse<(Time, u64, TaskId, u64)>>,
     timer_numbers: u64,
+    /// What everybody has used of the processor.
+    spent: Span,
     woken: Vec<TaskId>,
 }
 
@@ -76,8 +78,14 @@ impl Sleepers {
 
     /// The task used the processor for so long.
     pub(in crate::kernel) fn spend(&mut self, now: Time, task: TaskId, span: Span) {
+        self.spent += span;
         let nap = self.nap(task);
         nap.busy_until = nap.busy_until.max(now) + span;
+    }
+
+    /// What all tasks have used of their processors.
+    pub(in crate::kernel) const fn spent(&self) -> Span {
+        self.spent
     }
 
     /// Until when the processor is busy with the task; in the past if it is not.
