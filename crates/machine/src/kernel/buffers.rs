@@ -8,7 +8,7 @@ use super::fs::{Block, Inode, Touched};
 use super::io::{Bio, Purpose};
 use super::journal::{Access, Handle, Started};
 use super::state::State;
-use super::tasks::{Context, Wait};
+use super::tasks::{Context, TaskId, Wait};
 
 /// Most blocks that one handle changes; larger operations (cutting a large file) take several, as in jbd.
 const HANDLE_BLOCKS: usize = 64;
@@ -220,16 +220,9 @@ impl Context {
     /// Joins the running transaction.
     async fn begin(&self, credits: u32) -> Handle {
         loop {
-            let started = self.with(|state| {
-                let cause = state.cause(self.task);
-                let State { journal, causes, now, .. } = state;
-                let started = journal.as_mut().map(|journal| journal.start(*now, credits, cause, causes));
-                state.pump_journal();
-                started
-            });
-            match started {
-                Some(Started::Handle(handle)) => return handle,
-                _ => self.sleep(Wait::JournalRetry).await,
+            match self.with(|state| state.try_begin(self.task, credits)) {
+                Some(handle) => return handle,
+                None => self.sleep(Wait::JournalRetry).await,
             }
         }
     }
@@ -258,6 +251,18 @@ impl Context {
 }
 
 impl State {
+    /// Joins the running transaction for a task, if that lets anybody in.
+    pub(super) fn try_begin(&mut self, task: TaskId, credits: u32) -> Option<Handle> {
+        let cause = self.cause(task);
+        let Self { journal, causes, now, .. } = self;
+        let started = journal.as_mut().map(|journal| journal.start(*now, credits, cause, causes));
+        self.pump_journal();
+        match started {
+            Some(Started::Handle(handle)) => Some(handle),
+            Some(Started::Wait) | None => None,
+        }
+    }
+
     fn forget_journalled(&mut self, handle: Handle, block: Block) {
         self.forget_buffer(block);
         if let Some(journal) = &mut self.journal {
@@ -265,7 +270,8 @@ impl State {
         }
     }
 
-    fn end_handle(&mut self, handle: Handle, of: Of) {
+    /// Leaves it.
+    pub(super) fn end_handle(&mut self, handle: Handle, of: Of) {
         let Some(journal) = &mut self.journal else { return };
         if let Of::Data(inode) = of {
             journal.order(handle, inode);

@@ -9,6 +9,7 @@ use elevator::{Outcome, Priority, Process, Time};
 
 use super::calls::{Call, Errno, Returned};
 use super::read::{Begun, Step};
+use super::state::State;
 use super::tasks::{Context, Job, TaskId};
 use super::{Kernel, threads};
 
@@ -88,7 +89,13 @@ impl Kernel {
                     Err(job) => job,
                 }
             }
-            call => job(context, call),
+            call => {
+                let at_once = self.state.borrow_mut().at_once(task, &call);
+                match at_once {
+                    Some(returned) => return self.returned(task, returned),
+                    None => job(context, call),
+                }
+            }
         };
         self.put_job(task, job);
         self.poll(task)
@@ -163,6 +170,18 @@ impl Kernel {
     /// Something that a task submitted, by the token that it was submitted with, came back.
     pub(crate) fn arrived(&mut self, bio: u64, outcome: Outcome) {
         self.state.borrow_mut().arrived(bio as u32, outcome);
+    }
+}
+
+impl State {
+    /// Does a call that has nothing to wait for, as a write over what is in memory.
+    pub(super) fn at_once(&mut self, task: TaskId, call: &Call) -> Option<Returned> {
+        let written = match *call {
+            Call::Write(file, length) => self.overwrite(task, file, None, length),
+            Call::WriteAt(file, at, length) => self.overwrite(task, file, Some(at), length),
+            _ => None,
+        };
+        written.map(Returned::Bytes)
     }
 }
 

@@ -147,7 +147,11 @@ impl Context {
     /// A call under a split policy.
     pub(super) async fn run_with_leave(&self, call: Call) -> Returned {
         let asked = self.enter(&call).await;
-        let returned = job(self.clone(), call).await;
+        let at_once = self.with(|state| state.at_once(self.task, &call));
+        let returned = match at_once {
+            Some(returned) => returned,
+            None => job(self.clone(), call).await,
+        };
         self.left(asked);
         returned
     }

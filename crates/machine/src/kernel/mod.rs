@@ -21,6 +21,7 @@ pub mod journal;
 mod journalling;
 mod memory;
 mod names;
+mod overwrite;
 mod pages;
 mod read;
 mod reclaim;

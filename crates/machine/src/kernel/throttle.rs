@@ -45,14 +45,14 @@ impl Dirtiers {
         Self { every: (capacity as u64 / 32).clamp(16, 1024), rate: 25_600, ..Self::default() }
     }
 
-    /// How many more pages may be dirtied before the next look.
+    /// How many more pages may be dirtied before the next look; at least 1.
     pub(super) fn until_balance(&self) -> u64 {
         let every = if self.exceeded { EXCEEDED_PAGES } else { self.every };
         every.saturating_sub(self.since).max(1)
     }
 
     /// So many were dirtied; whether a look is due.
-    fn dirtied(&mut self, pages: u64) -> bool {
+    pub(super) fn dirtied(&mut self, pages: u64) -> bool {
         self.since += pages;
         let due = self.since >= if self.exceeded { EXCEEDED_PAGES } else { self.every };
         if due {

@@ -44,7 +44,7 @@ impl From<Inode> for FileId {
 }
 
 /// A page's place in the slab.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(in crate::kernel) struct PageId(pub(in crate::kernel) u32);
 
 /// One page.
