@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use elevator::{Span, Time};
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 /// What the processes that share a name saw.
@@ -36,16 +37,49 @@ impl Seen {
     }
 }
 
+/// How long transactions took, from their begin to their commit: percentiles to three digits, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Transactions {
+    /// How many.
+    pub count: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 99 of a hundred took no longer,
+    pub p99_ns: u64,
+    /// and 999 of a thousand no longer than this.
+    pub p999_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+impl From<&Histogram<u64>> for Transactions {
+    fn from(all: &Histogram<u64>) -> Self {
+        Self {
+            count: all.len(),
+            p50_ns: all.value_at_quantile(0.5),
+            p99_ns: all.value_at_quantile(0.99),
+            p999_ns: all.value_at_quantile(0.999),
+            max_ns: all.max(),
+        }
+    }
+}
+
 /// What was seen, by name.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Diary {
     by_name: BTreeMap<String, Seen>,
+    transactions: BTreeMap<String, Histogram<u64>>,
 }
 
 impl Diary {
     /// Everybody, in order of names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Seen)> {
         self.by_name.iter().map(|(name, seen)| (name.as_str(), seen))
+    }
+
+    /// The transactions of those who had any, in order of names.
+    pub fn transactions(&self) -> impl Iterator<Item = (&str, Transactions)> {
+        self.transactions.iter().map(|(name, all)| (name.as_str(), all.into()))
     }
 
     fn of(&mut self, name: &str) -> &mut Seen {
@@ -86,5 +120,15 @@ impl Diary {
         let seen = self.of(name);
         seen.worst_sync_ns = seen.worst_sync_ns.max(now.since(asked).as_nanos());
         seen.to_ns = seen.to_ns.max(now.as_nanos());
+    }
+
+    pub(super) fn committed(&mut self, name: &str, from: Time, now: Time) {
+        if !self.transactions.contains_key(name) {
+            let empty = Histogram::new(3).expect("three digits are allowed");
+            self.transactions.insert(name.to_owned(), empty);
+        }
+        if let Some(all) = self.transactions.get_mut(name) {
+            all.record(now.since(from).as_nanos()).expect("it grows");
+        }
     }
 }

@@ -241,6 +241,11 @@ impl Os {
         self.session.diary.borrow_mut().synced(&self.who.name, asked, self.now());
     }
 
+    /// A transaction that began at `from` is committed.
+    pub fn committed(&self, from: Time) {
+        self.session.diary.borrow_mut().committed(&self.who.name, from, self.now());
+    }
+
     /// `sync(2)`.
     pub async fn sync(&self) {
         self.call(Call::Sync).await;
@@ -296,14 +301,33 @@ impl Os {
         self.step(Next::Meet(meeting)).await;
     }
 
-    /// Starts a process of its own beside this one, of this one's priority.
+    /// Starts a process of its own beside this one, of this one's priority. What was agreed with this one was not agreed
+    /// with it.
     pub async fn fork<P, F>(&self, name: &str, body: P)
     where
         P: FnOnce(Self) -> F,
         F: Future<Output = ()> + 'static,
     {
-        let who =
-            Who { process: Some(self.session.process()), priority: self.who.priority, name: name.to_owned() };
+        self.start(name, self.session.process(), body).await;
+    }
+
+    /// Starts a thread of this process: what was agreed with the process holds for it too.
+    pub async fn thread<P, F>(&self, name: &str, body: P)
+    where
+        P: FnOnce(Self) -> F,
+        F: Future<Output = ()> + 'static,
+    {
+        let own = self.session.process();
+        let group = self.who.process.map_or(own.group, |process| process.group);
+        self.start(name, Process::thread(own.task, group), body).await;
+    }
+
+    async fn start<P, F>(&self, name: &str, process: Process, body: P)
+    where
+        P: FnOnce(Self) -> F,
+        F: Future<Output = ()> + 'static,
+    {
+        let who = Who { process: Some(process), priority: self.who.priority, name: name.to_owned() };
         let start = Start { part: Part::Child, copy: self.copy, after: Span::ZERO };
         let program = program(&self.session, &who, start, body);
         self.step(Next::Spawn(who, program)).await;

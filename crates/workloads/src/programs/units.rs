@@ -43,6 +43,14 @@ impl Count {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Delay(pub Span);
 
+impl Delay {
+    /// At this scale, for what goes on for a time.
+    #[must_use]
+    pub fn at(self, scale: f64) -> Span {
+        if scale >= 1.0 { self.0 } else { Span::from_nanos((self.0.as_nanos() as f64 * scale) as u64) }
+    }
+}
+
 /// A barrier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

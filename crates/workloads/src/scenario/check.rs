@@ -42,6 +42,11 @@ impl Names {
                 needs.push(&database.table);
                 makes.push(&database.log);
             }
+            Step::Sqlite(sqlite) => {
+                needs.push(&sqlite.table);
+                makes.push(&sqlite.log);
+            }
+            Step::TpcB(tpc_b) => needs.extend([&tpc_b.table, &tpc_b.log]),
             Step::ColdStart(start) => needs.push(&start.files),
             Step::Fsync(name) | Step::Unlink(name) | Step::Stat(name) | Step::Readdir(name) => {
                 needs.push(name)

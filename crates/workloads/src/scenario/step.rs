@@ -16,7 +16,9 @@ use crate::programs::os::Os;
 use crate::programs::postmark::PostMark;
 use crate::programs::read::Read;
 use crate::programs::read_tree::ReadTree;
+use crate::programs::sqlite::Sqlite;
 use crate::programs::swap_storm::SwapStorm;
+use crate::programs::tpc_b::TpcB;
 use crate::programs::units::{Delay, Meet, Name};
 use crate::programs::write::Write;
 
@@ -38,6 +40,10 @@ pub enum Step {
     Postmark(PostMark),
     /// Transactions against a table and a log.
     Database(Database),
+    /// Transactions of an embedded database, with checkpoints.
+    Sqlite(Sqlite),
+    /// Transactions of a database server's clients, with checkpoints.
+    TpcB(TpcB),
     /// A program that is started cold.
     ColdStart(ColdStart),
     /// A sort in more memory than there is.
@@ -105,6 +111,8 @@ impl Step {
                 Self::Ffsb(ffsb) => ffsb.run(os).await,
                 Self::Postmark(postmark) => postmark.run(os).await,
                 Self::Database(database) => database.run(os).await,
+                Self::Sqlite(sqlite) => sqlite.run(os).await,
+                Self::TpcB(tpc_b) => tpc_b.run(os).await,
                 Self::ColdStart(start) => start.run(os).await,
                 Self::SwapStorm(storm) => storm.run(os).await,
                 Self::Daemon(daemon) => daemon.run(os).await,
