@@ -316,6 +316,8 @@ pub struct BufferParameters {
     pub keep_requested: KeepRequested,
     /// A read wholly from the buffer makes an idle drive read ahead.
     pub read_ahead_on_hit: bool,
+    /// A read wholly from the buffer takes the arm from what is being read ahead elsewhere, as DiskSim has it.
+    pub hit_stops_read_ahead: bool,
     /// Reading begins with whichever wanted sector comes first.
     pub immediate_read: bool,
     /// Writing begins with whichever sector comes first.
@@ -586,6 +588,7 @@ impl Default for BufferParameters {
             read_ahead_max: 512,
             keep_requested: KeepRequested::PushOut,
             read_ahead_on_hit: true,
+            hit_stops_read_ahead: true,
             immediate_read: false,
             immediate_write: false,
             fast_write: FastWrite::All,

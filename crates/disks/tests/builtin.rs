@@ -272,3 +272,36 @@ fn a_stream_of_buffered_writes_does_not_lose_a_revolution_at_each() {
         assert!(rate > medium * 0.6, "{name}: {rate:.1} MB/s of {medium}");
     }
 }
+
+/// A read of one stream misses, one of another is in the buffer, one of a third misses: when the last is done.
+fn miss_hit_miss(changes: &str) -> Span {
+    let changed = format!("ide-2003{{{changes}}}");
+    let opened = disks::open(&changed, &mut |_| Err(std::io::ErrorKind::NotFound.into()));
+    let (mut drive, _) = opened.expect("a built-in drive");
+    let mut now = Time::ZERO;
+    let mut read = |start: u64| {
+        let command =
+            Command { tag: Tag(0), op: Op::Read, start: Sector(start), sectors: Sectors(16), fua: false };
+        drive.submit(now, command);
+        while drive.poll(now).is_none() {
+            now = drive.next_event().expect("a read comes to its end");
+        }
+        now
+    };
+    // Read ahead of the first stream until its segment is full.
+    read(1_000_000);
+    for n in 1..8 {
+        read(1_000_000 + n * 16);
+    }
+    read(80_000_000);
+    let missed = read(80_000_016);
+    read(1_000_128);
+    read(80_000_032).since(missed)
+}
+
+#[test]
+fn a_read_from_the_buffer_leaves_reading_ahead_alone() {
+    let (goes_on, stops) = (miss_hit_miss(""), miss_hit_miss("buffer.hit_stops_read_ahead=true"));
+    assert!(goes_on < Span::from_millis(2), "all of it is in the buffer by then: {goes_on:?}");
+    assert!(stops > Span::from_millis(8), "the arm went away and came back: {stops:?}");
+}

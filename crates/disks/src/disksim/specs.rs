@@ -64,6 +64,7 @@ fn buffer(f: &mut Fields) -> Taken<BufferParameters> {
             _ => KeepRequested::Keep,
         },
         read_ahead_on_hit: f.flag("Read-ahead on idle hit")?,
+        hit_stops_read_ahead: true,
         immediate_read: f.flag("Immediate buffer read")?,
         immediate_write: f.flag("Immediate buffer write")?,
         fast_write: match f.whole("Fast write level", 0, 2)? {

@@ -156,6 +156,9 @@ impl Rotating {
         if !task.write && own == Some(State::Dirty) {
             return;
         }
+        if self.needs_no_arm(id) {
+            return;
+        }
         let same = self.arm_segment().is_some_and(|(_, index)| task.segment == Some(index));
         match self.stoppable(now, id) {
             Stop::No => {}
@@ -163,6 +166,14 @@ impl Rotating {
             _ if !task.write && same && task.hit != Hit::Miss => self.take_over(),
             _ => self.halt(now),
         }
+    }
+
+    /// A read wholly from the buffer, while the arm is elsewhere: "If a cache hit occurs, read-ahead mode continues without
+    /// interruption and the host transfer begins immediately" (Maxtor's product manuals, 1998 to 2002).
+    pub(super) fn needs_no_arm(&self, id: TaskId) -> bool {
+        let task = self.task(id);
+        let elsewhere = self.arm_segment().is_some_and(|(_, index)| task.segment != Some(index));
+        !self.buffer.hit_stops_read_ahead && !task.write && task.hit == Hit::Whole && elsewhere
     }
 
     /// Reading ahead makes way for the next request, if there is one.

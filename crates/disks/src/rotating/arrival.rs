@@ -128,7 +128,7 @@ impl Rotating {
     /// Whether nobody else waits for the bus, and whoever has the arm makes way or goes along.
     fn nothing_before(&mut self, now: Picos, id: TaskId) -> bool {
         let pending = self.live.iter().any(|&other| self.task(other).pending);
-        !pending && (self.arm.is_none() || self.stoppable(now, id) != Stop::No)
+        !pending && (self.arm.is_none() || self.needs_no_arm(id) || self.stoppable(now, id) != Stop::No)
     }
 
     /// A write that completes in the buffer needs no arm: a segment of its own is enough, whatever the arm is writing

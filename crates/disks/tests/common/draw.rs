@@ -139,6 +139,7 @@ fn buffer(dice: &mut Dice) -> BufferParameters {
         read_ahead_max: dice.pick([0, 64, segment_sectors]),
         keep_requested: dice.pick([KeepRequested::PushOut, KeepRequested::Keep, KeepRequested::KeepAll]),
         read_ahead_on_hit: dice.percent(50),
+        hit_stops_read_ahead: true,
         immediate_read: dice.percent(50),
         immediate_write: dice.percent(50),
         fast_write: dice.pick([FastWrite::None, FastWrite::Sequential, FastWrite::All]),
