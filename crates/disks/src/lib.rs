@@ -22,7 +22,7 @@ pub mod ssd;
 pub mod validate;
 
 pub use catalogue::{OpenError, open};
-pub use description::{DescriptionError, DriveDescription, DriveParameters, Origin};
+pub use description::{DescriptionError, DriveDescription, DriveParameters, Origin, explain_toml};
 pub use drive::{Command, Completion, Drive, Service, Tag};
 pub use layout::LayoutError;
 pub use limit::Ideal;

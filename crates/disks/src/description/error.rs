@@ -71,6 +71,13 @@ impl From<toml::de::Error> for Problem {
     }
 }
 
+/// What is wrong with a page of TOML: its line, its field, and the nearest known name where one is unknown.
+#[must_use]
+pub fn explain_toml(text: &str, error: toml::de::Error) -> String {
+    let DescriptionError { line, what, .. } = Problem::from(error).in_file("", text);
+    line.map_or_else(|| what.clone(), |line| format!("line {line}: {what}"))
+}
+
 fn unknown(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let Some(name) = quoted.next() else { return message.to_owned() };

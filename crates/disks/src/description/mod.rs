@@ -26,9 +26,9 @@ use crate::drive::Drive;
 use crate::parameters::RotatingParameters;
 use crate::rotating::Rotating;
 use crate::ssd::{Ssd, SsdParameters};
-pub use error::DescriptionError;
 use error::Problem;
 pub(crate) use error::nearest;
+pub use error::{DescriptionError, explain_toml};
 pub use origin::Origin;
 
 /// A drive as it is written down.

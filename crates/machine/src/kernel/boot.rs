@@ -46,7 +46,7 @@ pub enum BootError {
         known: String,
     },
     /// The file system cannot be made on this device.
-    #[error("machine `{machine}`: file_system: {problem}")]
+    #[error("machine `{machine}`: file-system: {problem}")]
     FileSystem {
         /// The machine's name.
         machine: String,
@@ -98,7 +98,7 @@ impl Kernel {
         if end == 0 {
             return Err(BootError::Description {
                 machine: description.name.clone(),
-                field: "memory.swap_mib",
+                field: "memory.swap-mib",
                 problem: format!("the device has only {} MiB", blocks / 256),
             });
         }

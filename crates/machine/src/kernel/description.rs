@@ -17,7 +17,7 @@ const BUILT_IN: [(&str, &str); 5] = [
 
 /// A machine.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Description {
     /// Its name.
     pub name: String,
@@ -39,7 +39,7 @@ pub struct Description {
 
 /// Memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Memory {
     /// All of it, in MiB.
     pub mib: u32,
@@ -51,7 +51,7 @@ pub struct Memory {
 
 /// What calls cost the processor. There are as many processors as processes want.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Processor {
     /// Entering, doing and leaving a call, in nanoseconds.
     pub call_ns: u64,
@@ -78,7 +78,7 @@ pub struct HookCosts {
 
 /// Reading before anybody asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ReadAhead {
     /// By which rule.
     pub kind: ReadAheadKind,
@@ -98,7 +98,7 @@ pub enum ReadAheadKind {
 
 /// How much may be dirty, and for how long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Dirty {
     /// Of the memory that could be dirty, in percent: above this a flusher writes.
     pub background_percent: u32,
@@ -124,7 +124,7 @@ pub enum ThrottleKind {
 
 /// What is on the device.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct FileSystem {
     /// Whether blocks are given out when pages are written back, not when they are dirtied.
     pub delayed_allocation: bool,
@@ -139,7 +139,7 @@ pub struct FileSystem {
 
 /// The block layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct BlockLayer {
     /// Requests a direction.
     pub nr_requests: u32,
@@ -186,7 +186,8 @@ impl Description {
     /// # Errors
     /// [`BootError::Syntax`] with line and field; [`BootError::Description`] for numbers that cannot be.
     pub fn from_toml(text: &str) -> Result<Self, BootError> {
-        let description: Self = toml::from_str(text).map_err(|e| BootError::Syntax(e.to_string()))?;
+        let description: Self =
+            toml::from_str(text).map_err(|e| BootError::Syntax(disks::explain_toml(text, e)))?;
         description.check()?;
         Ok(description)
     }
@@ -201,25 +202,25 @@ impl Description {
         };
         let Self { memory, dirty, read_ahead, block, .. } = self;
         if memory.taken_mib + 4 > memory.mib {
-            return fail("memory.taken_mib", "at least 4 MiB must be left for the page cache");
+            return fail("memory.taken-mib", "at least 4 MiB must be left for the page cache");
         }
         if !(5..=90).contains(&dirty.percent) {
             return fail("dirty.percent", "from 5, the kernel's own floor, to 90");
         }
         if !(1..dirty.percent).contains(&dirty.background_percent) {
-            return fail("dirty.background_percent", "at least 1 and below dirty.percent");
+            return fail("dirty.background-percent", "at least 1 and below dirty.percent");
         }
         if dirty.interval_ms == 0 || dirty.expire_ms == 0 {
-            return fail("dirty", "interval_ms and expire_ms must be at least 1");
+            return fail("dirty", "interval-ms and expire-ms must be at least 1");
         }
         if read_ahead.max_kib > 32 * 1024 || !read_ahead.max_kib.is_multiple_of(4) {
-            return fail("read_ahead.max_kib", "a multiple of 4, the page size, up to 32768");
+            return fail("read-ahead.max-kib", "a multiple of 4, the page size, up to 32768");
         }
         if block.nr_requests < 4 {
-            return fail("block.nr_requests", "at least 4, as the kernel has it");
+            return fail("block.nr-requests", "at least 4, as the kernel has it");
         }
         if block.max_kib < 4 {
-            return fail("block.max_kib", "at least 4, the page size");
+            return fail("block.max-kib", "at least 4, the page size");
         }
         Ok(())
     }

@@ -57,7 +57,7 @@ fn an_image_that_does_not_fit() {
     let error = Kernel::new(&machine, Sector(40_000_000), &image).err().expect("too large");
     assert_eq!(error.to_string(), "the image: /large: no space left on the device");
     let error = Kernel::new(&machine, Sector(1000), &Image::new()).err().expect("too small for swap");
-    assert!(error.to_string().contains("memory.swap_mib: the device has only"), "{error}");
+    assert!(error.to_string().contains("memory.swap-mib: the device has only"), "{error}");
     let mut machine = machine;
     machine.memory.swap_mib = 0;
     let error = Kernel::new(&machine, Sector(1000), &Image::new()).err().expect("too small");
@@ -77,6 +77,10 @@ fn a_description_that_cannot_be() {
     assert!(error.to_string().starts_with("machine `pc-2003`: dirty.percent: from 5"), "{error}");
     let error = Description::from_toml("name = 3").expect_err("not a name");
     assert!(error.to_string().contains("line 1"), "{error}");
+    let error = Description::from_toml("name = \"x\"\nabout = \"y\"\n[memory]\ntaken_mib = 3\n");
+    let error = error.expect_err("another spelling").to_string();
+    assert!(error.starts_with("machine description: line 4: unknown field `taken_mib`"), "{error}");
+    assert!(error.ends_with("did you mean `taken-mib`?"), "{error}");
 }
 
 #[test]
