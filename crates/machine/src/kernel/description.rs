@@ -92,8 +92,20 @@ pub struct ReadAhead {
 pub enum ReadAheadKind {
     /// 2.5 to 2.6.22: a current window and one ahead of it.
     Windows,
+    /// The same as it was in 2.5: no window is smaller than 16 KiB, whatever the largest.
+    WindowsWithFloor,
     /// Since 2.6.23: one window with a mark in it, whose first use starts the next.
     OnDemand,
+}
+
+impl ReadAheadKind {
+    /// Pages of the smallest window; 0 where there is none.
+    pub(super) const fn floor(self) -> u64 {
+        match self {
+            Self::WindowsWithFloor => super::cache::MIN_PAGES,
+            Self::Windows | Self::OnDemand => 0,
+        }
+    }
 }
 
 /// How much may be dirty, and for how long.

@@ -103,12 +103,13 @@ impl State {
     /// Uses pages until something has to be done first.
     pub(super) fn read_on(&mut self, task: TaskId, reading: &mut Reading) -> Result<Step, Errno> {
         let max = self.rules.read_ahead_max;
-        let windows = self.rules.description.read_ahead.kind == ReadAheadKind::Windows;
+        let kind = self.rules.description.read_ahead.kind;
+        let (windows, floor) = (kind != ReadAheadKind::OnDemand, kind.floor());
         while reading.page <= reading.last {
             let index = reading.page;
             if windows && !std::mem::replace(&mut reading.told, true) {
                 let open = self.task(task).descriptors.get(reading.file)?;
-                if let Some(ahead) = open.ahead.windows(index, max) {
+                if let Some(ahead) = open.ahead.windows(index, max, floor) {
                     return Ok(Step::Fetch(ahead));
                 }
             }
@@ -121,7 +122,7 @@ impl State {
                 let again = std::mem::replace(&mut reading.missed, true);
                 if windows || again || max == 0 {
                     if windows {
-                        self.task(task).descriptors.get(reading.file)?.ahead.missed(max);
+                        self.task(task).descriptors.get(reading.file)?.ahead.missed(max, floor);
                     }
                     return Ok(Step::Missing(index));
                 }
@@ -266,10 +267,11 @@ impl Context {
                 Step::Fetch(ahead) => {
                     let fetched = self.fetch(reading.inode, ahead.start, ahead.pages, Some(ahead)).await;
                     self.with(|state| {
-                        if state.rules.description.read_ahead.kind == ReadAheadKind::Windows
+                        let kind = state.rules.description.read_ahead.kind;
+                        if kind != ReadAheadKind::OnDemand
                             && let Ok(open) = state.task(self.task).descriptors.get(reading.file)
                         {
-                            open.ahead.fetched(fetched);
+                            open.ahead.fetched(fetched, kind.floor());
                         }
                     });
                 }

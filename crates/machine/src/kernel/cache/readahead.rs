@@ -5,7 +5,8 @@
 //!
 //! *Windows* (2.5 to 2.6.22, `mm/readahead.c`): the pages being used are the current window; as soon as one of its pages is
 //! used, the next window, *ahead*, is fetched, so two are in flight. Each use in order makes the next window two pages
-//! larger, each jump two smaller, until read-ahead is off.
+//! larger, each jump two smaller, until read-ahead is off. In 2.5 (until it was taken from the file's structure) a jump took
+//! a quarter of the window, and no window was smaller than a *floor* of 16 KiB, whatever the largest was set to.
 //!
 //! *On demand* (since 2.6.23): one window whose page `async_size` before its end bears a mark; the mark's first use fetches
 //! the next window, twice as large. A lone read at a place that nobody read before fetches only what it asked for.
@@ -22,7 +23,7 @@ pub(in crate::kernel) struct Ahead {
 }
 
 /// Smallest window, 16 KiB: `VM_MIN_READAHEAD`.
-const MIN_PAGES: u64 = 4;
+pub(in crate::kernel) const MIN_PAGES: u64 = 4;
 
 /// An open file's read-ahead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,6 +35,8 @@ pub(in crate::kernel) struct ReadAheadState {
     ahead_size: u64,
     /// Windows: how large the next is to be. On demand: unused.
     next_size: u64,
+    /// Windows with a floor: what that was before the latest use.
+    before: u64,
     /// On demand: so many pages before the window's end is its mark.
     async_size: u64,
     /// Read-ahead has shrunk to nothing.
@@ -43,8 +46,9 @@ pub(in crate::kernel) struct ReadAheadState {
 }
 
 impl ReadAheadState {
-    /// *Windows*: a call is about to use a page. `max` is the largest window.
-    pub(in crate::kernel) fn windows(&mut self, page: u64, max: u64) -> Option<Ahead> {
+    /// *Windows*: a call is about to use a page. `max` is the largest window; `floor`, if not 0, the smallest, which wins.
+    pub(in crate::kernel) fn windows(&mut self, page: u64, max: u64, floor: u64) -> Option<Ahead> {
+        self.before = self.next_size;
         if self.previous.replace(page) == Some(page) || max == 0 {
             return None;
         }
@@ -57,7 +61,9 @@ impl ReadAheadState {
             return self.current(page);
         }
         let near = self.size > 0 && (self.start..=self.start + self.size).contains(&page);
-        self.next_size = if near { self.next_size + 2 } else { self.next_size.saturating_sub(2) }.min(max);
+        let jump = if floor > 0 { self.next_size / 4 } else { 2 };
+        let next = if near { self.next_size + 2 } else { self.next_size.saturating_sub(jump) };
+        self.next_size = next.min(max).max(floor);
         if self.next_size == 0 && self.size == 0 && self.start == 0 {
             // The first read, and not at the beginning.
             self.next_size = MIN_PAGES.min(max);
@@ -93,11 +99,14 @@ impl ReadAheadState {
 
     /// *Windows*: how many pages of what was asked for were not in memory yet. None at all: reading ahead is of no use, and
     /// the window shrinks, or is off once it is below the smallest.
-    pub(in crate::kernel) fn fetched(&mut self, pages: u64) {
+    pub(in crate::kernel) fn fetched(&mut self, pages: u64, floor: u64) {
         if pages > 0 {
             return;
         }
-        if self.next_size > MIN_PAGES {
+        if floor > 0 {
+            self.off |= self.before <= 1;
+            self.next_size = self.before.saturating_sub(1);
+        } else if self.next_size > MIN_PAGES {
             self.next_size -= 2;
         } else {
             self.off = true;
@@ -106,13 +115,13 @@ impl ReadAheadState {
     }
 
     /// *Windows*: a page that should have been there was not: it came and went before it was used, or read-ahead is off.
-    pub(in crate::kernel) fn missed(&mut self, max: u64) {
-        if self.off {
-            self.off = false;
-            self.next_size = MIN_PAGES.min(max);
-        } else {
-            self.next_size = self.next_size.saturating_sub(2).max(1);
-        }
+    pub(in crate::kernel) fn missed(&mut self, max: u64, floor: u64) {
+        self.next_size = match (std::mem::take(&mut self.off), floor) {
+            (true, 0) => MIN_PAGES.min(max),
+            (false, 0) => self.next_size.saturating_sub(2).max(1),
+            (true, floor) => floor,
+            (false, floor) => self.next_size.saturating_sub(3).max(floor),
+        };
     }
 
     /// *On demand*: a call that wants `request` pages from `page` on did not find that one (`marked` false), or found the
@@ -199,7 +208,7 @@ mod tests {
 
     /// What *windows* fetches for these pages, used in this order: (first, how many).
     fn windows(state: &mut ReadAheadState, pages: impl IntoIterator<Item = u64>) -> Vec<(u64, u64)> {
-        let ahead = pages.into_iter().filter_map(|page| state.windows(page, MAX));
+        let ahead = pages.into_iter().filter_map(|page| state.windows(page, MAX, 0));
         ahead.map(|ahead| (ahead.start, ahead.pages)).collect()
     }
 
@@ -221,7 +230,7 @@ mod tests {
         let mut state = ReadAheadState::default();
         let mut fetched = 0;
         for page in 0..10_000 {
-            if let Some(ahead) = state.windows(page, MAX) {
+            if let Some(ahead) = state.windows(page, MAX, 0) {
                 assert_eq!(ahead.start, fetched, "at page {page}");
                 fetched += ahead.pages;
             }
@@ -231,13 +240,24 @@ mod tests {
     }
 
     #[test]
+    fn a_floor_holds_against_a_smaller_largest_window() {
+        let mut state = ReadAheadState::default();
+        let fetched = (0..40).filter_map(|page| state.windows(page, 2, MIN_PAGES));
+        let sizes: Vec<u64> = fetched.map(|ahead| ahead.pages).collect();
+        // Half of two pages at first, then 16 KiB although 8 is the largest.
+        assert_eq!(sizes[..4], [1, 4, 4, 4]);
+        let jumps = (0..10).filter_map(|n| state.windows(5000 + n * 1000, 2, MIN_PAGES)).count();
+        assert_eq!(jumps, 10, "jumping about does not switch it off");
+    }
+
+    #[test]
     fn jumping_about_switches_windows_off_and_reading_in_order_back_on() {
         let mut state = ReadAheadState::default();
         let fetched = windows(&mut state, (0..40).map(|n| n * 1000 + 500));
         let total: u64 = fetched.iter().map(|&(_, pages)| pages).sum();
         assert!(total < 40, "{fetched:?}");
         assert_eq!(windows(&mut state, [7, 90_000, 14]), []);
-        state.missed(MAX);
+        state.missed(MAX, 0);
         assert!(!windows(&mut state, 50_000..50_010).is_empty());
     }
 
@@ -253,17 +273,17 @@ mod tests {
         windows(&mut state, 0..=1);
         let mut others = state;
         for _ in 0..20 {
-            state.fetched(0);
+            state.fetched(0, 0);
         }
         assert_eq!(windows(&mut state, 2..60), []);
-        others.fetched(5);
+        others.fetched(5, 0);
         assert!(!windows(&mut others, 2..60).is_empty());
     }
 
     #[test]
     fn no_window_at_all() {
         let mut state = ReadAheadState::default();
-        assert_eq!((0..50).find_map(|page| state.windows(page, 0)), None);
+        assert_eq!((0..50).find_map(|page| state.windows(page, 0, 0)), None);
         assert_eq!(state.on_demand(0, 1, 0, false, || 0), None);
     }
 
