@@ -1,13 +1,14 @@
 //! The machine: processes that run in virtual time, one event after the other.
 
 mod calls;
+mod company;
 mod failure;
 mod process;
 mod results;
 mod setup;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use elevator::queue::{Accepted, Finished, Notice, Submission, SwitchMode, SwitchReport, Token};
 use elevator::{Scheduler, Time};
@@ -43,6 +44,8 @@ pub struct Machine {
     alarms: BinaryHeap<Reverse<(Time, u64, usize)>>,
     alarm_numbers: u64,
     meetings: BTreeMap<u32, Vec<usize>>,
+    /// Who has come to a meeting with processes of other machines, until the cluster knows it.
+    gathering: VecDeque<(Meeting, usize)>,
     outstanding: Vec<Outstanding>,
     free_tokens: Vec<u64>,
     runnable: Vec<Turn>,
@@ -83,6 +86,7 @@ impl Machine {
             alarms: BinaryHeap::new(),
             alarm_numbers: 0,
             meetings: BTreeMap::new(),
+            gathering: VecDeque::new(),
             outstanding: Vec::new(),
             free_tokens: Vec::new(),
             runnable: Vec::new(),
@@ -155,9 +159,7 @@ impl Machine {
     /// [`Failure::Deadlock`] if processes wait for what cannot come; [`Failure::Call`] and [`Failure::NoKernel`] for calls;
     /// [`Failure::NoHooks`] if the scheduler works above the block layer and there is no kernel.
     pub fn run(&mut self, stop: Stop) -> Result<(), Failure> {
-        self.cut = false;
-        self.connect_policy()?;
-        self.settle();
+        self.begin()?;
         let mut events = 0u32;
         while let Some(at) = self.next_event() {
             events = events.wrapping_add(1);
@@ -165,18 +167,28 @@ impl Machine {
                 self.cut = true;
                 return Ok(());
             }
-            self.now = self.now.max(at);
-            self.wake_sleepers();
-            self.storage.collect(self.now);
-            self.settle();
-            if let Some(failure) = self.failure.take() {
-                return Err(failure);
-            }
+            self.go_to(at)?;
         }
         self.stuck()
     }
 
-    fn stuck(&mut self) -> Result<(), Failure> {
+    pub(crate) fn begin(&mut self) -> Result<(), Failure> {
+        self.cut = false;
+        self.connect_policy()?;
+        self.settle();
+        Ok(())
+    }
+
+    /// Does everything that happens at this instant.
+    pub(crate) fn go_to(&mut self, at: Time) -> Result<(), Failure> {
+        self.now = self.now.max(at);
+        self.wake_sleepers();
+        self.storage.collect(self.now);
+        self.settle();
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn stuck(&mut self) -> Result<(), Failure> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
@@ -189,7 +201,7 @@ impl Machine {
 
     /// When something happens next. A kernel's own alarms go on for ever, so they count only while a process can gain by
     /// them.
-    fn next_event(&mut self) -> Option<Time> {
+    pub(crate) fn next_event(&mut self) -> Option<Time> {
         let alarm = self.alarms.peek().map(|Reverse((at, ..))| *at);
         let outside = match (alarm, self.storage.next_event()) {
             (Some(alarm), Some(storage)) => Some(alarm.min(storage)),
@@ -315,6 +327,7 @@ impl Machine {
                 self.alarm(process, at);
             }
             Next::Meet(meeting) => return self.meet(process, meeting),
+            Next::Gather(meeting) => self.gather(process, meeting),
             Next::Spawn(who, program) => {
                 self.processes[process].children += 1;
                 self.spawn(Some(process), who, program);

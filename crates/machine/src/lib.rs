@@ -5,6 +5,7 @@
 
 mod array;
 mod block;
+mod cluster;
 mod engine;
 pub mod kernel;
 mod limit;
@@ -15,6 +16,7 @@ mod timeline;
 mod waits;
 
 pub use array::{ArrayMember, ArraySetup};
+pub use cluster::Cluster;
 pub use engine::{Failure, Machine, Setup, Stop};
 pub use limit::{Limit, Witness, fairness};
 pub use measure::{Latency, Measured, MemberMeasured, ProcessMeasured, Waits};

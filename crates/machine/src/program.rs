@@ -33,6 +33,8 @@ pub enum Next {
     Until(Time),
     /// Goes on when everybody who takes part in the meeting has come to it.
     Meet(Meeting),
+    /// The same with processes of other machines; see [`Cluster`](crate::Cluster).
+    Gather(Meeting),
     /// Starts another process, which runs beside it. The new process's number is the order of its start.
     Spawn(Who, Box<dyn Program>),
     /// Goes on when every process that it has started has ended.
