@@ -1,8 +1,10 @@
 //! Reading a source tree: `find | xargs cat`, `find -exec cat {} \;`, `grep -r`.
 //!
-//! The three differ in who asks. `xargs` hands a few thousand names to each `cat`, so that one process reads for seconds;
+//! The three differ in who asks. `xargs` hands a few hundred names to each `cat`, so that one process reads for a while;
 //! `-exec` starts a process for every file, which is what defeats anticipation by process; `grep` is one process that
-//! also computes. `find` and `xargs` take turns, as the pipe between them holds one page of names.
+//! also computes. `find -type f` looks at every file's inode (it used what directories tell of a file's type since 2005
+//! only). `find` and `xargs` take turns, as the pipe between them holds one page of names: the inodes of a batch are read
+//! before its files are.
 
 use elevator::Span;
 use machine::kernel::Path;
@@ -17,7 +19,7 @@ use super::walk::{Entry, Walk};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
-    /// `find -type f | xargs cat`: a process for as many files as fit on a command line of 128 KB.
+    /// `find -type f | xargs cat`: a process for as many files as fit on a command line of 20 KB.
     #[default]
     Xargs,
     /// `find -type f -exec cat {} \;`: a process for each file, started when the last one has ended.
@@ -48,8 +50,8 @@ fn fork() -> Delay {
     Delay(Span::from_millis(1))
 }
 
-/// Bytes of a command line that `xargs` fills (ARG_MAX of Linux before 2.6.23).
-const COMMAND_LINE: usize = 128 << 10;
+/// Bytes of a command line that `xargs` fills: findutils 4.1 took no more, however much the system allowed.
+const COMMAND_LINE: usize = 20 << 10;
 
 impl ReadTree {
     /// Runs it.
@@ -58,6 +60,9 @@ impl ReadTree {
         let (mut batch, mut length) = (Vec::new(), 0);
         while let Some(entry) = walk.next(os).await {
             let Entry::File(path) = entry else { continue };
+            if self.by != By::Grep {
+                os.stat(&path).await;
+            }
             match self.by {
                 By::Grep => {
                     read::whole(os, &path, self.think.0).await;
