@@ -49,14 +49,43 @@ fn a_file_system_too_small_for_its_files_is_refused() {
     let text = "about = \"x\"\ndrive = \"maxtor-20gb\"\n[[on-disk]]\nfile = \"/big\"\nbytes = \"30 GB\"\n\
         [[process]]\nname = \"cat\"\nsteps = [{ read = { file = \"/big\" } }]\n";
     let said = refusal("small", text);
-    assert!(said.contains("/big") && said.contains("no space left"), "{said}");
+    assert!(said.contains(":3: the image: /big: no space left"), "{said}");
+}
+
+/// What a run that cannot go on says.
+fn failure(name: &str, text: &str) -> String {
+    let path = script(name, text);
+    let output = dwell(&["run", &path.to_string_lossy(), "-s", "noop"]);
+    let _ = std::fs::remove_file(&path);
+    assert!(!output.status.success());
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_writer_that_fills_the_file_system_is_told_with_its_line() {
+    let text = "about = \"x\"\nmachine = \"pc-2003\"\ndrive = \"maxtor-20gb\"\n[[on-disk]]\nfile = \"/big\"\nbytes = \"19 GB\"\n\
+        [[process]]\nname = \"dd\"\nsteps = [\n    { think = \"1 ms\" },\n    { write = { file = \"/out\", bytes = \"2 GB\" } },\n]\n";
+    let said = failure("full", text);
+    assert!(said.contains(":11: process dd: write(0"), "{said}");
+    assert!(said.contains("no space left on the device"), "{said}");
+}
+
+#[test]
+fn barriers_that_wait_for_each_other_are_told_with_a_line() {
+    let meet = |at: u32| format!("{{ meet = {{ at = {at}, members = 2 }} }}");
+    let process = |name: &str, first, then| {
+        format!("[[process]]\nname = \"{name}\"\nsteps = [\n    {},\n    {},\n]\n", meet(first), meet(then))
+    };
+    let said = failure("crossed", &format!("about = \"x\"\n{}{}", process("a", 1, 2), process("b", 2, 1)));
+    assert!(said.contains(":5: 2 of the processes wait for each other"), "{said}");
+    assert!(said.contains("first of them: a"), "{said}");
 }
 
 #[test]
 fn memory_below_what_a_kernel_needs_is_refused() {
     let text = "about = \"x\"\nmachine = \"pc-2003\"\n[change]\nmemory = \"16 MiB\"\n[[process]]\nname = \"p\"\nsteps = [{ think = \"1 s\" }]\n";
     let said = refusal("memory", text);
-    assert!(said.contains("memory"), "{said}");
+    assert!(said.contains(":4: machine `pc-2003`: memory.taken-mib: at least 4 MiB"), "{said}");
 }
 
 const TWO_READERS: &str = r#"

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use elevator::queue::{Identity, Observer, Options};
 use elevator::{Span, Time};
 use machine::kernel::{Description, Kernel, Sample};
-use machine::{Machine, Measured, Setup, Stop};
+use machine::{Cluster, Machine, Measured, Setup, Stop};
 use schedulers::Spec;
 use serde::{Deserialize, Serialize};
 use workloads::programs::diary::Seen;
@@ -101,7 +101,7 @@ impl Scene {
     ) -> Result<Self, Error> {
         let name = machine.or(scenario.page.machine.as_deref()).unwrap_or("pc-2010");
         let machine = scenario.machine(&description(name)?);
-        machine.check().map_err(|e| Error::Input(e.to_string()))?;
+        machine.check().map_err(|e| Error::Input(scenario.explain_boot(&e)))?;
         let drive = drive.or(scenario.page.drive.as_deref()).unwrap_or("wd5000aaks");
         let device = Device::open(drive)?;
         let scene = Self { scenario, machine, device };
@@ -112,7 +112,8 @@ impl Scene {
     /// The kernel with the script's disk, before anything runs.
     fn kernel(&self) -> Result<Kernel, Error> {
         let image = self.scenario.contents.image();
-        Kernel::new(&self.machine, self.device.capacity(), &image).map_err(|e| Error::Input(e.to_string()))
+        Kernel::new(&self.machine, self.device.capacity(), &image)
+            .map_err(|e| Error::Input(self.scenario.explain_boot(&e)))
     }
 
     /// The queue, as the machine's block layer and the script have it.
@@ -127,14 +128,43 @@ impl Scene {
         Options { depth: depth.clamp(1, self.device.depth()), identity, ..options }
     }
 
-    /// Runs it under a scheduler; `others` hear the queue's events too.
-    pub(crate) fn run(&self, spec: &Spec, others: Option<Box<dyn Observer>>) -> Result<Ran, Error> {
+    /// Runs it under a scheduler; `others` hear the events of the queue, of the first server's where there are several. So is
+    /// what is measured at the device, except what it did over time, which is that of all of them together.
+    pub(crate) fn run(&self, spec: &Spec, mut others: Option<Box<dyn Observer>>) -> Result<Ran, Error> {
+        let (listener, vmstat) = Vmstat::listener();
+        let servers = 0..self.scenario.servers();
+        let machines = servers.map(|_| self.boot(spec, listener.clone(), others.take()));
+        let mut cluster = Cluster::new(machines.collect::<Result<_, _>>()?);
+        let session = self.scenario.start_on(cluster.machines());
+        let at_most = self.scenario.page.at_most.map_or(Span::from_secs(AT_MOST_S), |delay| delay.0);
+        let at_most = Span::from_nanos((at_most.as_nanos() as f64 * self.scenario.scale.min(1.0)) as u64);
+        let ended = cluster.run(Stop { at: Time::ZERO + at_most, asked: interrupt::requested });
+        let Some(machine) = cluster.machines().first_mut() else {
+            return Err(Error::Failed("a script needs at least one server".to_owned()));
+        };
+        let measured = machine.measured();
+        let outcome = Outcome {
+            seen: session.diary().iter().map(|(name, seen)| (name.to_owned(), *seen)).collect(),
+            vmstat: vmstat.borrow().clone(),
+            kernel: machine.kernel().map(|kernel| thinned(&kernel.samples())).unwrap_or_default(),
+            cut: machine.is_cut(),
+            failure: ended.err().map(|failure| self.scenario.explain(&session, &failure)),
+        };
+        Ok(Ran { outcome, measured, distributions: machine.distributions() })
+    }
+
+    /// A machine of the scene, before its processes are started.
+    fn boot(
+        &self,
+        spec: &Spec,
+        listener: vmstat::Listener,
+        others: Option<Box<dyn Observer>>,
+    ) -> Result<Machine, Error> {
         let environment = schedulers::Environment {
             nr_requests: self.machine.block.nr_requests,
             ..self.device.environment()
         };
         let scheduler = spec.build(&environment).map_err(|e| Error::Usage(e.to_string()))?;
-        let (listener, vmstat) = Vmstat::listener();
         let observer: Box<dyn Observer> = Box::new((Some(listener), others.map(Other)));
         let mut machine = Machine::new(Setup {
             options: self.options(),
@@ -143,19 +173,7 @@ impl Scene {
             observer: Some(observer),
         });
         machine.boot(self.kernel()?);
-        let session = self.scenario.start(&mut machine);
-        let at_most = self.scenario.page.at_most.map_or(Span::from_secs(AT_MOST_S), |delay| delay.0);
-        let at_most = Span::from_nanos((at_most.as_nanos() as f64 * self.scenario.scale.min(1.0)) as u64);
-        let ended = machine.run(Stop { at: Time::ZERO + at_most, asked: interrupt::requested });
-        let measured = machine.measured();
-        let outcome = Outcome {
-            seen: session.diary().iter().map(|(name, seen)| (name.to_owned(), *seen)).collect(),
-            vmstat: vmstat.borrow().clone(),
-            kernel: machine.kernel().map(|kernel| thinned(&kernel.samples())).unwrap_or_default(),
-            cut: machine.is_cut(),
-            failure: ended.err().map(|failure| failure.to_string()),
-        };
-        Ok(Ran { outcome, measured, distributions: machine.distributions() })
+        Ok(machine)
     }
 }
 

@@ -94,7 +94,8 @@ fn share(bins: &[u64], bin_ns: u64, from_ns: u64, to_ns: u64) -> f64 {
     bins.iter().enumerate().map(whole).sum()
 }
 
-/// Fills a [`Vmstat`] from a queue's events.
+/// Fills a [`Vmstat`] from the events of one queue or several.
+#[derive(Clone)]
 pub(crate) struct Listener(Rc<RefCell<Vmstat>>);
 
 impl Observer for Listener {

@@ -1,9 +1,10 @@
 //! A parallel file system's daemon: clients ask it for pieces of files, and whichever of its threads is free asks the
 //! kernel, so that the identity of who asks says nothing (the stream paper's pvfs2-server).
 //!
-//! "The processes take turns reading 64KB blocks of data sequentially from a 1GB file": the processes of one program
-//! follow each other through one file, one block at a time. "The daemon maintains a pool of threads and uses any available
-//! thread to dispatch its requests to the kernel."
+//! "The processes take turns reading 64KB blocks of data sequentially from a 1GB file": with eight processes and eight servers
+//! that hold a file in units of 64 KB, each process reads from one server, and mpi-io-test has them meet (`MPI_Barrier`)
+//! before every block. So where a run is spread over servers, the part of a program that each has waits for those of all
+//! others. "The daemon maintains a pool of threads and uses any available thread to dispatch its requests to the kernel."
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -34,7 +35,7 @@ pub struct Daemon {
     /// Bytes of a block.
     #[serde(default = "block")]
     pub block: Bytes,
-    /// From an answer to the next block's arrival: the network, and whose turn it is.
+    /// From an answer to the next block's arrival: the network.
     #[serde(default = "turn")]
     pub turn: Delay,
     /// Of which thread is free.
@@ -100,7 +101,11 @@ impl Daemon {
     async fn program(&self, os: &Os, desk: &RefCell<Desk>, meetings: u32, number: u32) {
         let file = Path::from(self.files.of(os).replace("{p}", &number.to_string()));
         let (bytes, block) = (self.bytes.at(os.scale()), self.block.0.max(1));
+        let servers = os.session().servers();
         for n in 0..bytes.div_ceil(block) {
+            if servers > 1 {
+                os.gather(Meeting { name: number, members: servers }).await;
+            }
             let thread = {
                 let mut desk = desk.borrow_mut();
                 // A pool is as large as there are programs, so that somebody is always free.

@@ -4,6 +4,7 @@
 //! the machine, so the whole executor is: poll once, and what it asked for is the program's next step.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -28,26 +29,56 @@ pub struct Session {
     /// Programs whose end the run waits for.
     awaited: Cell<u32>,
     diary: RefCell<Diary>,
+    /// The step at which each process of a script is: where that begins in the text.
+    steps: RefCell<BTreeMap<String, usize>>,
+    /// Machines over which the run is spread.
+    servers: u32,
 }
 
 impl Session {
     /// A session at this scale (1 is the full size) over a disk with these contents, whose first process is number 1.
     #[must_use]
     pub fn new(scale: f64, contents: Contents) -> Rc<Self> {
+        Self::over(scale, contents, 1)
+    }
+
+    /// The same over so many machines, each of which has a disk with these contents.
+    #[must_use]
+    pub fn over(scale: f64, contents: Contents, servers: u32) -> Rc<Self> {
         Rc::new(Self {
+            servers,
             scale,
             contents,
             next_task: Cell::new(1),
             next_meeting: Cell::new(FIRST_MEETING),
             awaited: Cell::new(0),
             diary: RefCell::default(),
+            steps: RefCell::default(),
         })
+    }
+
+    /// A process of a script comes to the step that begins here in the text.
+    pub(crate) fn comes_to(&self, process: &str, step: usize) {
+        self.steps.borrow_mut().insert(process.to_owned(), step);
+    }
+
+    /// The step at which a process, or the one that started it, is.
+    pub(crate) fn step_of(&self, process: &str) -> Option<usize> {
+        let steps = self.steps.borrow();
+        let mut names = std::iter::successors(Some(process), |name| Some(name.rsplit_once('/')?.0));
+        names.find_map(|name| steps.get(name).copied())
     }
 
     /// The scale.
     #[must_use]
     pub const fn scale(&self) -> f64 {
         self.scale
+    }
+
+    /// Machines over which the run is spread.
+    #[must_use]
+    pub const fn servers(&self) -> u32 {
+        self.servers
     }
 
     /// Directories and files that lay below a directory before the run.
@@ -299,6 +330,11 @@ impl Os {
     /// Waits for the others.
     pub async fn meet(&self, meeting: Meeting) {
         self.step(Next::Meet(meeting)).await;
+    }
+
+    /// Waits for processes of other machines.
+    pub async fn gather(&self, meeting: Meeting) {
+        self.step(Next::Gather(meeting)).await;
     }
 
     /// Starts a process of its own beside this one, of this one's priority. What was agreed with this one was not agreed

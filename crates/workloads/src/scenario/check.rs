@@ -96,8 +96,15 @@ fn steps<'a>(page: &'a Page, each: &mut dyn FnMut(usize, &'a Process, u32, &'a S
     }
 }
 
+/// More machines than this are a slip of the pen.
+const MOST_SERVERS: u32 = 64;
+
 /// The first problem there is.
 pub(super) fn check(page: &Page, contents: &Contents) -> Result<(), Problem> {
+    if page.servers.is_some_and(|servers| !(1..=MOST_SERVERS).contains(&servers)) {
+        let text = format!("from 1 to {MOST_SERVERS}");
+        return Err(Problem { at: 0, field: "servers".to_owned(), text });
+    }
     processes(page)?;
     names(page, contents)?;
     meetings(page)

@@ -6,6 +6,7 @@ use toml::Spanned;
 
 use super::Scenario;
 use super::page::{Page, Process};
+use super::place::Source;
 use super::step::Step;
 use crate::contents::Contents;
 use crate::fio::{Job, JobFile};
@@ -47,7 +48,7 @@ impl Scenario {
             process: jobs.jobs().iter().enumerate().map(process).collect(),
             ..Page::default()
         };
-        Self { page, contents, scale: 1.0 }
+        Self { page, contents, scale: 1.0, source: Source::default() }
     }
 }
 

@@ -6,6 +6,7 @@ mod check;
 mod jobs;
 mod page;
 pub mod papers;
+mod place;
 mod step;
 
 use std::rc::Rc;
@@ -22,6 +23,7 @@ use crate::contents::{Contents, Set};
 use crate::programs::os::{Part, Session, Start, program};
 use crate::programs::units::numbered;
 use page::OnDisk;
+use place::Source;
 
 /// A script that can be run.
 #[derive(Clone, Debug)]
@@ -32,6 +34,7 @@ pub struct Scenario {
     pub contents: Contents,
     /// The scale: 1 is as written.
     pub scale: f64,
+    source: Source,
 }
 
 /// A script is not what it should be.
@@ -48,10 +51,6 @@ pub struct ScriptError {
     pub problem: String,
 }
 
-fn line_at(text: &str, at: usize) -> usize {
-    text.as_bytes().iter().take(at).filter(|&&byte| byte == b'\n').count() + 1
-}
-
 impl Scenario {
     /// Reads a script. `file` stands in errors; `scale`, above 0 and at most 1, shrinks what lies on the disk, what is read
     /// and written, numbers of operations, and memory with them.
@@ -59,9 +58,10 @@ impl Scenario {
     /// # Errors
     /// With file, line and field.
     pub fn parse(file: &str, text: &str, scale: f64) -> Result<Self, ScriptError> {
+        let source = Source { file: file.to_owned(), text: text.to_owned() };
         let error = |at, field: &str, problem: String| ScriptError {
             file: file.to_owned(),
-            line: line_at(text, at),
+            line: source.line(at),
             field: field.to_owned(),
             problem,
         };
@@ -75,7 +75,7 @@ impl Scenario {
                 .map_err(|problem| error(item.span().start, "on-disk", problem.to_owned()))?;
         }
         check::check(&page, &contents).map_err(|found| error(found.at, &found.field, found.text))?;
-        Ok(Self { page, contents, scale })
+        Ok(Self { page, contents, scale, source })
     }
 
     /// The machine that the script runs on: `base` with the script's changes, its memory at the scale.
@@ -83,14 +83,14 @@ impl Scenario {
     pub fn machine(&self, base: &Description) -> Description {
         let mut machine = base.clone();
         let change = &self.page.change;
-        if let Some(memory) = change.memory {
-            machine.memory.mib = (memory.0 >> 20) as u32;
+        if let Some(memory) = &change.memory {
+            machine.memory.mib = (memory.get_ref().0 >> 20) as u32;
         }
         if let Some(read_ahead) = change.read_ahead {
             machine.read_ahead.max_kib = (read_ahead.0 >> 10) as u32;
         }
         if let Some(layout) = &change.layout {
-            machine.file_system.layout = layout.clone();
+            machine.file_system.layout = layout.get_ref().clone();
         }
         if self.scale < 1.0 {
             let scaled = |mib: u32| (f64::from(mib) * self.scale).ceil() as u32;
@@ -108,9 +108,29 @@ impl Scenario {
         processes.flat_map(|process| (1..=process.copies).map(|copy| numbered(&process.name, copy))).collect()
     }
 
-    /// Starts the processes on a machine; the session tells afterwards what they saw.
-    pub fn start(&self, machine: &mut Machine) -> Rc<Session> {
-        let session = Session::new(self.scale, self.contents.clone());
+    /// Machines over which it is spread.
+    #[must_use]
+    pub fn servers(&self) -> u32 {
+        self.page.servers.unwrap_or(1)
+    }
+
+    /// Starts the processes on each of these machines; the session tells afterwards what they saw.
+    pub fn start_on(&self, machines: &mut [Machine]) -> Rc<Session> {
+        let servers = machines.len() as u32;
+        let session = Session::over(self.scale, self.contents.clone(), servers);
+        for (machine, server) in machines.iter_mut().zip(1u32..) {
+            let name = |name: String| if servers > 1 { format!("{name}-{server}") } else { name };
+            self.start_processes(machine, &session, name);
+        }
+        session
+    }
+
+    fn start_processes(
+        &self,
+        machine: &mut Machine,
+        session: &Rc<Session>,
+        called: impl Fn(String) -> String,
+    ) {
         let mut guests: Vec<(&str, Identified)> = Vec::new();
         for process in &self.page.process {
             let process = process.get_ref();
@@ -137,19 +157,20 @@ impl Scenario {
                     };
                     machine.agree(identity.group, terms);
                 }
-                let who = Who { process: Some(identity), priority, name: numbered(&process.name, copy) };
+                let name = called(numbered(&process.name, copy));
+                let who = Who { process: Some(identity), priority, name };
                 let part = if process.beside { Part::Beside } else { Part::Measured };
                 let start = Start { part, copy, after: process.after.0 };
-                let steps: Rc<[Step]> = process.steps.iter().map(|step| step.get_ref().clone()).collect();
-                let body = program(&session, &who, start, |os| async move {
+                let steps: Rc<[_]> = process.steps.iter().cloned().collect();
+                let body = program(session, &who, start, |os| async move {
                     for step in &*steps {
-                        step.run(&os).await;
+                        os.session().comes_to(os.name(), step.span().start);
+                        step.get_ref().run(&os).await;
                     }
                 });
                 machine.start(who, body);
             }
         }
-        session
     }
 }
 

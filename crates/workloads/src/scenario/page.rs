@@ -25,6 +25,9 @@ pub struct Page {
     /// What schedulers are told of the issuing processes.
     #[serde(default)]
     pub identity: Identity,
+    /// So many machines like this, each with this disk and these processes: the servers of a striped file system, of which
+    /// each holds its share. `{n}` and names are each server's own; in results the number of the server follows the name.
+    pub servers: Option<u32>,
     /// Stops the run after so much virtual time.
     pub at_most: Option<Delay>,
     /// What lies on the disk.
@@ -41,13 +44,13 @@ pub struct Page {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Change {
     /// Memory.
-    pub memory: Option<Size>,
+    pub memory: Option<Spanned<Size>>,
     /// The largest read-ahead window.
     pub read_ahead: Option<Bytes>,
     /// The requests that the drive is given at once.
     pub depth: Option<u32>,
     /// The file system's layout, as a machine's description has it in `[file_system.layout]`.
-    pub layout: Option<machine::kernel::fs::Options>,
+    pub layout: Option<Spanned<machine::kernel::fs::Options>>,
 }
 
 /// What schedulers are told of the issuing processes.
@@ -153,9 +156,16 @@ pub struct Paper {
     /// The paper's own deviation between runs, in percent: smaller gaps say nothing of the order.
     #[serde(default = "five")]
     pub deviation: f64,
+    /// The scale at which it is run unless another is asked for: below 1 where the paper's size takes too long.
+    #[serde(default = "whole")]
+    pub scale: f64,
     /// What was chosen where the paper is silent.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+const fn whole() -> f64 {
+    1.0
 }
 
 const fn five() -> f64 {

@@ -1,0 +1,82 @@
+//! Where in its script something went wrong: what a run can tell is a process or a path; a line is what helps.
+
+use machine::Failure;
+use machine::kernel::BootError;
+use machine::kernel::fs::ImageError;
+
+use super::Scenario;
+use super::page::OnDisk;
+use crate::programs::os::Session;
+
+/// A script's name and text.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Source {
+    pub(super) file: String,
+    pub(super) text: String,
+}
+
+impl Source {
+    /// The line, from 1, of a byte of the text.
+    pub(super) fn line(&self, at: usize) -> usize {
+        self.text.as_bytes().iter().take(at).filter(|&&byte| byte == b'\n').count() + 1
+    }
+
+    fn said(&self, at: Option<usize>, what: &str) -> String {
+        match at {
+            Some(at) if !self.text.is_empty() => format!("{}:{}: {what}", self.file, self.line(at)),
+            _ => what.to_owned(),
+        }
+    }
+}
+
+impl Scenario {
+    /// Why a run ended early, with the line of the step at which its process was.
+    #[must_use]
+    pub fn explain(&self, session: &Session, failure: &Failure) -> String {
+        let process = match failure {
+            Failure::Deadlock { first, .. } => Some(first),
+            Failure::NoKernel { process, .. } | Failure::Call { process, .. } => Some(process),
+            Failure::NoHooks => None,
+        };
+        let at = process.and_then(|process| session.step_of(process));
+        self.source.said(at, &failure.to_string())
+    }
+
+    /// Why its machine cannot start, with the line that asks for too much.
+    #[must_use]
+    pub fn explain_boot(&self, error: &BootError) -> String {
+        let at = match error {
+            BootError::Image(ImageError::Refused { path, .. }) => self.item_of(path),
+            BootError::Image(ImageError::Outside { offset, .. }) => self.item_at(*offset),
+            BootError::Description { field, .. } if field.starts_with("memory.") => {
+                self.page.change.memory.as_ref().map(|memory| memory.span().start)
+            }
+            BootError::FileSystem { .. } => {
+                self.page.change.layout.as_ref().map(|layout| layout.span().start)
+            }
+            _ => None,
+        };
+        self.source.said(at, &error.to_string())
+    }
+
+    fn item_of(&self, path: &str) -> Option<usize> {
+        let is = |item: &OnDisk| {
+            let name = [&item.file, &item.directory, &item.tree, &item.files].into_iter().flatten().next();
+            name.is_some_and(|name| {
+                (1..=item.copies).any(|copy| {
+                    let rest = path.strip_prefix(name.numbered(copy).as_str());
+                    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                })
+            })
+        };
+        self.page.on_disk.iter().find(|item| is(item.get_ref())).map(|item| item.span().start)
+    }
+
+    fn item_at(&self, offset: u64) -> Option<usize> {
+        let is = |item: &OnDisk| {
+            let at = |copy: u32, at: u64| at.saturating_add(u64::from(copy - 1).saturating_mul(item.apart.0));
+            item.at.is_some_and(|from| (1..=item.copies).any(|copy| at(copy, from.0) == offset))
+        };
+        self.page.on_disk.iter().find(|item| is(item.get_ref())).map(|item| item.span().start)
+    }
+}
