@@ -80,20 +80,28 @@ impl<'a> Cursor<'a> {
     pub(crate) fn number(&mut self, field: &'static str) -> Result<u64, Bad> {
         let from = self.at;
         let mut value = 0_u64;
-        while let Some(digit) = self.digit() {
-            value = value.wrapping_mul(10).wrapping_add(digit);
-            self.at += 1;
-        }
-        match self.at - from {
+        let digits = self.digits(|digit| value = value.wrapping_mul(10).wrapping_add(digit));
+        match digits {
             1..=19 => Ok(value),
             _ => self.hard_number(from, field),
         }
     }
 
+    /// Steps over the longest run of digits, each of which `take` sees; how many there are.
     #[inline]
-    fn digit(&self) -> Option<u64> {
-        let digit = self.peek()?.wrapping_sub(b'0');
-        (digit < 10).then_some(u64::from(digit))
+    fn digits(&mut self, mut take: impl FnMut(u64)) -> usize {
+        let rest = self.line.get(self.at..).unwrap_or_default();
+        let mut count = 0;
+        for byte in rest {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                break;
+            }
+            take(u64::from(digit));
+            count += 1;
+        }
+        self.at += count;
+        count
     }
 
     /// No digits, or so many that they may not fit.
@@ -146,16 +154,15 @@ impl<'a> Cursor<'a> {
     #[inline]
     fn fraction(&mut self, scale: u64) -> u64 {
         let mut value = 0;
-        let mut digits = 0;
-        while let Some(digit) = self.digit() {
-            if digits < 9 {
+        let mut room = 9;
+        self.digits(|digit| {
+            if room > 0 {
                 value = value * 10 + digit;
-                digits += 1;
+                room -= 1;
             }
-            self.at += 1;
-        }
-        let divisor = POWERS_OF_TEN[digits];
-        (value * scale + divisor / 2) / divisor
+        });
+        let divisor = POWERS_OF_TEN[9 - room];
+        if divisor == scale { value } else { (value * scale + divisor / 2) / divisor }
     }
 
     /// The bytes up to the next blank, `stop`, or the end. May be empty.
