@@ -1,6 +1,7 @@
 //! From records to chains.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use elevator::{Op, Priority, Process, Sector, Time};
 use machine::Who;
@@ -111,7 +112,7 @@ impl Closed {
         for (pid, who) in self.order.whos(names) {
             let waiting = self.waiting.remove(&pid).map(|waiting| waiting.steps);
             for steps in [waiting, self.writeback.remove(&pid)].into_iter().flatten() {
-                chains.push(Chain { who: who.clone(), steps: steps.into() });
+                chains.push(Chain { who: who.clone(), steps: Arc::new(steps) });
             }
         }
         Replay { name: name.to_owned(), chains, end: self.end, open: false }
@@ -134,7 +135,7 @@ impl Open {
             .order
             .whos(names)
             .into_iter()
-            .filter_map(|(pid, who)| Some(Chain { who, steps: self.chains.remove(&pid)?.into() }))
+            .filter_map(|(pid, who)| Some(Chain { who, steps: Arc::new(self.chains.remove(&pid)?) }))
             .collect();
         Replay { name: name.to_owned(), chains, end: self.end, open: true }
     }

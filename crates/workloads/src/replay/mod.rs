@@ -50,7 +50,7 @@ struct Kind(u8);
 #[derive(Clone, Debug)]
 struct Chain {
     who: Who,
-    steps: Arc<[Step]>,
+    steps: Arc<Vec<Step>>,
 }
 
 /// A recording as processes.

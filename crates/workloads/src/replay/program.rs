@@ -8,7 +8,7 @@ use machine::{Await, Io, Next, Program};
 use super::{After, Kind, Step};
 
 struct Replaying {
-    steps: Arc<[Step]>,
+    steps: Arc<Vec<Step>>,
     index: usize,
     phase: Phase,
 }
@@ -22,7 +22,7 @@ enum Phase {
     Ending,
 }
 
-pub(super) fn program(steps: Arc<[Step]>) -> Box<dyn Program> {
+pub(super) fn program(steps: Arc<Vec<Step>>) -> Box<dyn Program> {
     Box::new(Replaying { steps, index: 0, phase: Phase::Fresh })
 }
 
