@@ -1,6 +1,9 @@
 //! Which queued request ends or begins where: the index that merging asks.
 
-use hashbrown::HashMap;
+use core::hash::BuildHasher;
+
+use hashbrown::hash_table::Entry;
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::request::{Op, Request, RequestId};
 use crate::scheduler::Side;
@@ -10,41 +13,84 @@ use crate::sector::Sector;
 /// Linux's merge hash in effect does.
 #[derive(Default)]
 pub(super) struct MergeIndex {
-    by_end: HashMap<(Op, Sector), RequestId>,
-    by_start: HashMap<(Op, Sector), RequestId>,
+    by_end: Places,
+    by_start: Places,
+}
+
+/// One request for each operation and sector. A map would look twice to take off a request that may not be its own.
+#[derive(Default)]
+struct Places {
+    table: HashTable<Place>,
+    hasher: DefaultHashBuilder,
+}
+
+struct Place {
+    op: Op,
+    sector: Sector,
+    request: RequestId,
 }
 
 impl MergeIndex {
     pub(super) fn add(&mut self, request: &Request) {
-        self.by_end.insert((request.op, request.end()), request.id);
-        self.by_start.insert((request.op, request.start), request.id);
+        self.by_end.set(request.op, request.end(), request.id);
+        self.by_start.set(request.op, request.start, request.id);
     }
 
     pub(super) fn remove(&mut self, request: &Request) {
-        forget(&mut self.by_end, (request.op, request.end()), request.id);
-        forget(&mut self.by_start, (request.op, request.start), request.id);
+        self.by_end.forget(request.op, request.end(), request.id);
+        self.by_start.forget(request.op, request.start, request.id);
     }
 
     /// The queued request that `addition` would continue (back first, as Linux looks), and on which side.
     pub(super) fn neighbour(&self, addition: &Request, side: Side) -> Option<RequestId> {
         match side {
-            Side::Back => self.by_end.get(&(addition.op, addition.start)).copied(),
-            Side::Front => self.by_start.get(&(addition.op, addition.end())).copied(),
+            Side::Back => self.by_end.get(addition.op, addition.start),
+            Side::Front => self.by_start.get(addition.op, addition.end()),
         }
     }
 
     /// The queued request that a grown one may now touch at the side where it grew.
     pub(super) fn beyond(&self, request: &Request, side: Side) -> Option<RequestId> {
         match side {
-            Side::Back => self.by_start.get(&(request.op, request.end())).copied(),
-            Side::Front => self.by_end.get(&(request.op, request.start)).copied(),
+            Side::Back => self.by_start.get(request.op, request.end()),
+            Side::Front => self.by_end.get(request.op, request.start),
         }
     }
 }
 
-fn forget(index: &mut HashMap<(Op, Sector), RequestId>, key: (Op, Sector), id: RequestId) {
-    if index.get(&key) == Some(&id) {
-        index.remove(&key);
+impl Place {
+    fn is(&self, op: Op, sector: Sector) -> bool {
+        self.sector == sector && self.op == op
+    }
+}
+
+impl Places {
+    fn hash(hasher: &DefaultHashBuilder, op: Op, sector: Sector) -> u64 {
+        hasher.hash_one(sector.0.rotate_left(2) ^ op as u64)
+    }
+
+    fn get(&self, op: Op, sector: Sector) -> Option<RequestId> {
+        let found = self.table.find(Self::hash(&self.hasher, op, sector), |place| place.is(op, sector));
+        found.map(|place| place.request)
+    }
+
+    fn set(&mut self, op: Op, sector: Sector, request: RequestId) {
+        let Self { table, hasher } = self;
+        let rehash = |place: &Place| Self::hash(hasher, place.op, place.sector);
+        match table.entry(Self::hash(hasher, op, sector), |place| place.is(op, sector), rehash) {
+            Entry::Occupied(mut place) => place.get_mut().request = request,
+            Entry::Vacant(vacant) => {
+                vacant.insert(Place { op, sector, request });
+            }
+        }
+    }
+
+    fn forget(&mut self, op: Op, sector: Sector, request: RequestId) {
+        let hash = Self::hash(&self.hasher, op, sector);
+        let own = |place: &Place| place.is(op, sector) && place.request == request;
+        if let Ok(place) = self.table.find_entry(hash, own) {
+            place.remove();
+        }
     }
 }
 

@@ -110,7 +110,7 @@ impl<O: Observer> Queue<O> {
     /// Brings everything forward that something else's end allows.
     pub(super) fn settle(&mut self, now: Time) {
         self.wake_sleepers(now);
-        while self.drained() {
+        while self.order.is_draining() && self.drained() {
             match self.order.barrier.take() {
                 None => break,
                 Some(Barrier::Waiting(part)) => {
