@@ -15,6 +15,8 @@ pub(crate) struct Listeners {
 }
 
 impl Observer for Listeners {
+    // Where the queue tells of something, it is known which event it is, and most matter to nobody.
+    #[inline(always)]
     fn event(&mut self, now: Time, event: &elevator::queue::Event<'_>) {
         self.meter.event(now, event);
         if let Some(others) = &mut self.others {

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::kernel::{Call, Returned};
 use crate::program::Io;
-use crate::waits::WaitClock;
+use crate::waits::{WaitClock, Waited};
 
 /// What a run measured. Times and sizes are those of the modelled machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -396,6 +396,13 @@ impl Meter {
         }
     }
 
+    fn waited(&mut self, waited: &Waited) {
+        let ns = waited.to.since(waited.from).as_nanos();
+        self.waits.count += 1;
+        self.waits.total_ns += ns;
+        *self.waits.by_reason.entry(waited.reason.as_str()).or_default() += ns;
+    }
+
     fn began(&mut self, now: Time) {
         if self.in_flight == 0 {
             self.busy_since = now;
@@ -413,6 +420,7 @@ impl Meter {
 }
 
 impl Observer for Meter {
+    #[inline(always)]
     fn event(&mut self, now: Time, event: &Event<'_>) {
         match event {
             Event::Dispatched { .. } => self.began(now),
@@ -420,10 +428,7 @@ impl Observer for Meter {
             _ => {}
         }
         if let Some(waited) = self.wait_clock.event(now, event) {
-            let ns = waited.to.since(waited.from).as_nanos();
-            self.waits.count += 1;
-            self.waits.total_ns += ns;
-            *self.waits.by_reason.entry(waited.reason.as_str()).or_default() += ns;
+            self.waited(&waited);
         }
     }
 }

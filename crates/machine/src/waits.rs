@@ -20,6 +20,7 @@ pub(crate) struct Waited {
 }
 
 impl WaitClock {
+    #[inline(always)]
     pub(crate) fn event(&mut self, now: Time, event: &Event<'_>) -> Option<Waited> {
         match event {
             Event::Dispatched { .. } => {

@@ -135,7 +135,14 @@ impl Machine {
     }
 
     /// Tasks that the kernel has woken get their turns.
+    #[inline]
     pub(super) fn hear_kernel(&mut self) {
+        if self.kernel.is_some() || self.splits {
+            self.hear_from_above();
+        }
+    }
+
+    fn hear_from_above(&mut self) {
         self.consult_policy();
         if let Some(kernel) = &mut self.kernel {
             kernel.take_woken(&mut self.woken);
