@@ -11,16 +11,18 @@
 //!
 //! *Sources.* DiskSim 4.0 reference manual, "Disk layout"; behaviour of its diskmodel library.
 
+mod skews;
 mod slips;
 mod tracks;
 mod zone;
 
 use std::cell::Cell;
 
+use skews::Skews;
 use tracks::{Track, Tracks};
 use zone::Zone;
 
-use crate::parameters::{Angle, LayoutParameters, Mapping, Sparing, ZoneParameters};
+use crate::parameters::{LayoutParameters, Mapping, ZoneParameters};
 
 /// A fraction of a revolution in units of 2^-32.
 pub(crate) type Turn = u32;
@@ -32,11 +34,23 @@ pub(crate) struct Layout {
     mapping: Mapping,
     zones: Vec<Band>,
     tracks: Tracks,
-    /// The track that was asked for last, and its zone.
-    recent: Cell<(u32, u16)>,
+    /// The track that was asked for last.
+    recent: Cell<Found>,
+    /// The first sector of each zone.
+    zone_starts: Vec<u64>,
     /// Sectors that were moved, in order, and to where.
     remapped: Vec<(u64, Spot)>,
     capacity: u64,
+}
+
+/// The track of a sector.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    /// Its first sector, and the sector behind its last.
+    first: u64,
+    end: u64,
+    index: u32,
+    zone: u16,
 }
 
 /// What is the same for all tracks of a zone.
@@ -117,6 +131,7 @@ impl Layout {
             zones: Vec::new(),
             tracks: Tracks::default(),
             recent: Cell::default(),
+            zone_starts: Vec::new(),
             remapped: Vec::new(),
             capacity: 0,
         };
@@ -158,19 +173,27 @@ impl Layout {
         self.capacity += band.zone.capacity;
         let tracks = self.tracks.pushed() - first_track;
         let density = (u128::from(tracks) << 64) / u128::from(band.zone.capacity.max(1));
+        self.zone_starts.push(band.first_sector);
         self.zones.push(Band { tracks, density: density.min(u128::from(u64::MAX)) as u64, ..band });
         Ok(())
     }
 
     fn add_tracks(&mut self, p: &LayoutParameters, z: &ZoneParameters, band: &Band) {
         let tracks = u64::from(z.last_cylinder - z.first_cylinder + 1) * u64::from(p.surfaces);
+        let mut behind = band.zone.rank(0);
         for physical in 0..tracks {
             let place = physical * band.zone.per_track;
-            let (first, end) = (band.zone.rank(place), band.zone.rank(place + band.zone.per_track));
+            let (first, end) = (behind, band.zone.rank(place + band.zone.per_track));
+            behind = end;
             if first == end {
                 continue;
             }
-            let (from, last) = (band.zone.place(first), band.zone.place(end - 1));
+            let whole = end - first == band.zone.per_track;
+            let (from, last) = if whole {
+                (place, place + band.zone.per_track - 1)
+            } else {
+                (band.zone.place(first), band.zone.place(end - 1))
+            };
             let offset = (from - place) as u16;
             let broken = last - from != end - 1 - first;
             let number = self.tracks.pushed() - band.first_track;
@@ -200,10 +223,9 @@ impl Layout {
 
     /// A sector's place and what follows it on its track. `sector` must be less than the capacity.
     pub(crate) fn stretch(&self, sector: u64) -> Stretch {
-        let (index, zone) = self.track_of(sector);
+        let Found { first, end: track_end, index, zone } = self.track_of(sector);
         let band = &self.zones[usize::from(zone)];
-        let track = self.tracks.get(index, index as u32 - band.first_track);
-        let track_end = self.tracks.first(index + 1);
+        let track = self.tracks.get(index as usize, first, index - band.first_track);
         let on_track = if track.broken {
             (band.zone.place(sector - band.first_sector) % band.zone.per_track) as u32
         } else {
@@ -234,8 +256,8 @@ impl Layout {
 
     /// The track's first sector and the sector behind its last.
     pub(crate) fn track(&self, sector: u64) -> (u64, u64) {
-        let (index, _) = self.track_of(sector);
-        (self.tracks.first(index), self.tracks.first(index + 1))
+        let Found { first, end, .. } = self.track_of(sector);
+        (first, end)
     }
 
     /// Sectors on the track of this sector, those without data included.
@@ -248,29 +270,33 @@ impl Layout {
         self.zones[usize::from(zone)].width
     }
 
-    /// The track and the zone of a sector.
-    fn track_of(&self, sector: u64) -> (usize, u16) {
-        let (recent, zone) = self.recent.get();
-        let index = recent as usize;
-        if self.tracks.first(index) <= sector && sector < self.tracks.first(index + 1) {
-            return (index, zone);
+    fn track_of(&self, sector: u64) -> Found {
+        let recent = self.recent.get();
+        if recent.first <= sector && sector < recent.end {
+            return recent;
         }
         let zone = self.zone_of(sector);
         let index = self.find(sector, &self.zones[zone]);
-        self.recent.set((index as u32, zone as u16));
-        (index, zone as u16)
+        let (first, end) = (self.tracks.first(index), self.tracks.first(index + 1));
+        let found = Found { first, end, index: index as u32, zone: zone as u16 };
+        self.recent.set(found);
+        found
     }
 
     /// Counted, not searched: the processor cannot guess where a search among so few would go.
     fn zone_of(&self, sector: u64) -> usize {
-        self.zones[1..].iter().filter(|band| band.first_sector <= sector).count()
+        self.zone_starts[1..].iter().filter(|&&first| first <= sector).count()
     }
 
     fn find(&self, sector: u64, band: &Band) -> usize {
-        let guess = (u128::from(sector - band.first_sector) * u128::from(band.density)) >> 64;
-        let mut index =
-            band.first_track as usize + (guess as usize).min(band.tracks.saturating_sub(1) as usize);
-        // Slips and spares shift the guess by a track or two; a zone that bunches them gets the search.
+        let tracks = |sectors: u64| ((u128::from(sectors) * u128::from(band.density)) >> 64) as usize;
+        let last = (band.first_track + band.tracks.saturating_sub(1)) as usize;
+        let guess = (band.first_track as usize + tracks(sector - band.first_sector)).min(last);
+        // Slips and spares shift the guess by a track or two over a zone, and hardly over a block of tracks.
+        let (block, first) = self.tracks.block(guess);
+        let within = first >= band.first_sector && first <= sector;
+        let mut index = if within { (block + tracks(sector - first)).min(last) } else { guess };
+        // A zone that bunches them gets the search.
         for _ in 0..4 {
             if self.tracks.first(index) > sector {
                 index -= 1;
@@ -298,50 +324,6 @@ fn head(mapping: Mapping, surfaces: u32, surface: u32, row: u32, cylinder: u32) 
 fn advance(start: Turn, times: u64, step: Turn, rest: Turn) -> Turn {
     let sum = u64::from(start) + times * u64::from(step);
     (sum as Turn).wrapping_add(((sum >> 32) as Turn).wrapping_mul(rest))
-}
-
-/// What decides where a zone's tracks begin.
-struct Skews<'a> {
-    p: &'a LayoutParameters,
-    z: &'a ZoneParameters,
-    band: &'a Band,
-}
-
-impl Skews<'_> {
-    /// Where the zone's track of that number, in order of sectors, begins.
-    fn angle(&self, physical: u64) -> Turn {
-        let Self { p, z, band } = self;
-        let surfaces = u64::from(p.surfaces);
-        let (row, surface) = (physical / surfaces, physical % surfaces);
-        let cylinder = z.first_cylinder + row as u32;
-        let head = u64::from(head(p.mapping, p.surfaces, surface as u32, row as u32, cylinder));
-        let switches = surface + (u64::from(p.surfaces) - 1) * row;
-        let angle = self.turn(z.offset);
-        let angle = advance(angle, switches, self.turn(z.track_skew), band.rest);
-        let angle = advance(angle, row, self.turn(z.cylinder_skew), band.rest);
-        advance(angle, self.slips_pushed(row, head), band.width, band.rest)
-    }
-
-    /// With spares in each cylinder or track, a slip pushes the skew of all tracks behind it.
-    fn slips_pushed(&self, row: u64, head: u64) -> u64 {
-        let tracks = match self.p.sparing {
-            Sparing::SectorsPerTrack => row * u64::from(self.p.surfaces) + head,
-            Sparing::SectorsPerCylinder
-            | Sparing::SectorsPerCylinderSlipToEnd
-            | Sparing::SectorsPerCylinderAtFront
-            | Sparing::SectorsPerCylinderAtFrontSlipToEnd => row * u64::from(self.p.surfaces),
-            _ => return 0,
-        };
-        self.band.zone.slips_before(tracks * self.band.zone.per_track)
-    }
-
-    fn turn(&self, angle: Angle) -> Turn {
-        match angle {
-            Angle::Sectors(n) => n.wrapping_mul(self.band.width),
-            // A cast from a float saturates, and NaN becomes 0.
-            Angle::Revolutions(r) => ((r - r.floor()) * (1_u64 << 32) as f64) as Turn,
-        }
-    }
 }
 
 /// How many sectors of data a layout has, without building it.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::parameters::Remap;
+use crate::parameters::{Angle, Remap, Sparing};
 
 fn zone(first: u32, last: u32, per_track: u32, spares: u32, slips: &[u32]) -> ZoneParameters {
     ZoneParameters {

@@ -76,15 +76,20 @@ impl Tracks {
         self.push(Track { first: capacity, angle: 0, physical: 0, offset: 0, broken: false }, true);
     }
 
+    /// The first track of the track's block, and the first sector of that.
+    pub(super) fn block(&self, index: usize) -> (usize, u64) {
+        let block = index / BLOCK;
+        (block * BLOCK, self.blocks[block])
+    }
+
     /// The track's first sector.
     pub(super) fn first(&self, index: usize) -> u64 {
         self.blocks[index / BLOCK] + u64::from(self.entries[index].packed & !ODD)
     }
 
-    /// A track; `number` is its physical one if it is plain.
-    pub(super) fn get(&self, index: usize, number: u32) -> Track {
+    /// A track; `first` is its first sector, and `number` its physical one if it is plain.
+    pub(super) fn get(&self, index: usize, first: u64, number: u32) -> Track {
         let Entry { packed, angle } = self.entries[index];
-        let first = self.first(index);
         let odd = if packed & ODD == 0 { None } else { self.odd(index) };
         let plain = Odd { physical: number, offset: 0, broken: false };
         let Odd { physical, offset, broken } = odd.unwrap_or(plain);

@@ -120,6 +120,10 @@ impl Access {
         if goal >= self.next && now >= self.time_of(goal) {
             return goal;
         }
+        // Nor has anything passed while the arm moves and the platter turns.
+        if now < self.from {
+            return self.next.min(goal);
+        }
         self.next.saturating_add(self.passed(now)).min(goal)
     }
 

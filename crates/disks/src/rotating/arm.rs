@@ -3,7 +3,7 @@
 use super::Rotating;
 use super::access::{Access, Aim};
 use super::bus::Bus;
-use super::segment::State;
+use super::segment::{Segment, State};
 use super::task::{Hit, Task, TaskId};
 use super::timing::Timing;
 use crate::mechanics::Picos;
@@ -302,7 +302,7 @@ impl Rotating {
             _ => task.end,
         };
         // What comes round last must not push out of the segment what has not been sent.
-        let end = if task.write { end } else { end.min(self.room_until(id)) };
+        let end = if task.write { end } else { end.min(self.room_until(self.task(id))) };
         if sector >= self.layout.capacity() {
             return false;
         }
@@ -442,8 +442,13 @@ impl Rotating {
     /// Counts what has passed under the head and over the bus until now.
     pub(super) fn sync(&mut self, now: Picos) {
         self.sync_bus(now);
-        let Some((arm, index)) = self.arm_segment() else { return };
+        self.sync_medium(now);
+    }
+
+    /// Counts what has passed under the head until now.
+    pub(super) fn sync_medium(&mut self, now: Picos) {
         let Some(access) = &self.access else { return };
+        let Some((arm, index)) = self.arm_segment() else { return };
         let passed = access.passed_until(now, self.goal);
         if passed <= access.next && passed != self.goal {
             return;
@@ -475,37 +480,29 @@ impl Rotating {
             self.wake = Picos::MAX;
             return;
         };
-        let task = self.task(arm);
-        let segment = &self.segments[usize::from(index)];
-        let mut goal = access.limit;
-        if let Some((at, _)) = access.jump {
-            goal = goal.min(at);
-        }
-        if task.write {
-            goal = goal.min(segment.end);
-            if self.too_little_buffered(arm, index) {
-                goal = goal.min(task.media);
-            }
-            if !self.background {
-                goal = goal.min(self.write_goal(arm));
-            }
-        } else {
-            goal = goal.min(self.read_goal(arm, index));
-        }
-        self.goal = goal;
-        self.wake = access.time_of(goal).max(self.now);
+        let (task, segment) = (self.task(arm), &self.segments[usize::from(index)]);
+        let wanted =
+            if task.write { self.write_goal(task, segment) } else { self.read_goal(arm, task, segment) };
+        let jump = access.jump.map_or(u64::MAX, |(at, _)| at);
+        self.goal = wanted.min(access.limit).min(jump);
+        self.wake = access.time_of(self.goal).max(self.now);
     }
 
-    fn write_goal(&self, arm: TaskId) -> u64 {
-        let task = self.task(arm);
+    fn write_goal(&self, task: &Task, segment: &Segment) -> u64 {
+        let mut goal = segment.end;
+        if self.too_little_buffered(task, segment) {
+            goal = goal.min(task.media);
+        }
+        if self.background {
+            return goal;
+        }
         let watermark = task.sent.saturating_sub(task.watermark);
-        if task.pending && task.sent < task.end && watermark > task.media { watermark } else { task.end }
+        let waits = task.pending && task.sent < task.end && watermark > task.media;
+        goal.min(if waits { watermark } else { task.end })
     }
 
-    fn read_goal(&self, arm: TaskId, index: u8) -> u64 {
-        let task = self.task(arm);
-        let segment = &self.segments[usize::from(index)];
-        let room = self.room_until(arm).max(segment.end);
+    fn read_goal(&self, arm: TaskId, task: &Task, segment: &Segment) -> u64 {
+        let room = self.room_until(task).max(segment.end);
         let wanted = if self.background {
             let min = segment.ahead_min;
             if segment.end < min { min.min(segment.ahead_max) } else { segment.ahead_max }
@@ -563,17 +560,16 @@ impl Rotating {
     /// The next sector cannot be taken: its data is not there (a write), or there is no room for it (a read).
     fn no_room(&self, position: u64) -> bool {
         let Some((arm, index)) = self.arm_segment() else { return false };
-        let task = self.task(arm);
+        let (task, segment) = (self.task(arm), &self.segments[usize::from(index)]);
         if task.write {
-            position >= self.segments[usize::from(index)].end || self.too_little_buffered(arm, index)
+            position >= segment.end || self.too_little_buffered(task, segment)
         } else {
-            position >= self.room_until(arm)
+            position >= self.room_until(task)
         }
     }
 
     /// Up to where a read may fill its segment without pushing out what somebody has not been sent yet.
-    fn room_until(&self, id: TaskId) -> u64 {
-        let task = self.task(id);
+    fn room_until(&self, task: &Task) -> u64 {
         let until = |t: &Task| if t.reporting { u64::MAX } else { t.sent + self.segment_size() };
         let shared = task.segment.is_some_and(|index| self.segments[usize::from(index)].users > 1);
         if !shared {
@@ -587,11 +583,9 @@ impl Rotating {
     ///
     /// Drives that leave the bus twice in a write begin when ten of its sectors are in the buffer, of a long write
     /// fifteen (DiskSim's reading of HP's drives). Others gather what their watermark says, as reads do on their way out.
-    fn too_little_buffered(&self, arm: TaskId, index: u8) -> bool {
-        let task = self.task(arm);
+    fn too_little_buffered(&self, task: &Task, segment: &Segment) -> bool {
         let count = task.end - task.start;
         let (there, needed) = if self.timing.extra.is_some() {
-            let segment = &self.segments[usize::from(index)];
             (segment.end - segment.start, if count < 45 { count.min(10) } else { 15 })
         } else if self.buffer.write_watermark > 0.0 && self.fidelity == Fidelity::Drive {
             let base = if self.buffer.watermark_of_request { count } else { self.segment_size() };
@@ -681,7 +675,7 @@ impl Rotating {
     }
 
     /// Whether data of a segment is on the bus.
-    pub(super) fn moving(&self, segment: &super::Segment) -> bool {
+    pub(super) fn moving(&self, segment: &Segment) -> bool {
         use super::bus::Message;
         let Bus::Busy { message: Message::Move { id, .. }, .. } = self.bus else { return false };
         self.task(id).segment.is_some_and(|i| core::ptr::eq(segment, &self.segments[usize::from(i)]))

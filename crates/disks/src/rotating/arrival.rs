@@ -33,9 +33,14 @@ impl Rotating {
     /// Nothing more is done for a task.
     pub(super) fn finish(&mut self, id: TaskId) {
         self.detach(id);
-        self.live.retain(|&live| live != id);
-        self.waiting.retain(|&waiting| waiting != id);
+        remove(&mut self.live, id);
+        remove(&mut self.waiting, id);
         self.free.push(id);
+    }
+
+    /// A task need not wait for its turn at the arm any longer.
+    pub(super) fn stop_waiting(&mut self, id: TaskId) {
+        remove(&mut self.waiting, id);
     }
 
     pub(super) fn arrive(&mut self, now: Picos, command: Command) {
@@ -175,5 +180,12 @@ impl Rotating {
     fn follows_unrelated_write(&self, id: TaskId) -> bool {
         let unrelated = self.last_was_write && self.task(id).start != self.last_end;
         unrelated && self.extra.is_none() && !self.wires.never_disconnect
+    }
+}
+
+/// Takes a task, which is there once at most, off a list.
+fn remove(list: &mut Vec<TaskId>, id: TaskId) {
+    if let Some(at) = list.iter().position(|&listed| listed == id) {
+        list.remove(at);
     }
 }

@@ -57,8 +57,8 @@ impl Rotating {
     }
 
     pub(super) fn bus_event(&mut self, now: Picos) {
-        self.sync(now);
         let Bus::Busy { message, .. } = core::mem::replace(&mut self.bus, Bus::Idle) else { return };
+        self.sync_medium(now);
         match message {
             Message::Ready(id) => self.step(now, id),
             Message::Leave(id) => self.left(now, id),
@@ -174,7 +174,7 @@ impl Rotating {
         self.last_was_write = write;
         self.last_end = task_end;
         if !write {
-            self.waiting.retain(|&waiting| waiting != id);
+            self.stop_waiting(id);
             self.forget_requested(id);
         }
         let delay = if write { self.timing.write_completion } else { self.timing.read_completion };

@@ -52,6 +52,8 @@ pub struct Rotating {
     mechanics: Mechanics,
     timing: Timing,
     buffer: BufferParameters,
+    /// Watermarks of a whole segment, of reads and of writes, where they are not of a request.
+    watermarks: [u64; 2],
     wires: BusParameters,
     queue: QueueParameters,
     fidelity: Fidelity,
@@ -148,6 +150,8 @@ impl Rotating {
             completions: VecDeque::with_capacity(p.queue.depth as usize),
             flushes: Vec::new(),
             unanswered: 0,
+            watermarks: [b.read_watermark, b.write_watermark]
+                .map(|part| (f64::from(b.segment_sectors) * part).ceil() as u64),
             buffer: p.buffer,
             wires: p.bus,
             queue: p.queue,
@@ -194,42 +198,51 @@ impl Rotating {
 
     /// Lets everything happen that happens until `now`.
     fn advance(&mut self, now: Picos) {
+        let next = self.next_step();
+        self.advance_from(next, now);
+    }
+
+    /// The same, where `next` is when something happens next; returns when something happens after it.
+    fn advance_from(&mut self, mut next: Picos, now: Picos) -> Picos {
         loop {
-            let bus = self.bus.until();
-            let inbox = self.inbox_at();
-            let next = self.wake.min(bus).min(inbox);
-            if next == Picos::MAX && self.rouse() {
-                continue;
+            while next <= now && next != Picos::MAX {
+                next = self.happen(next);
             }
-            if next > now || next == Picos::MAX {
+            if next != Picos::MAX || !self.rouse() {
                 self.now = self.now.max(now);
-                return;
+                return next;
             }
-            self.now = self.now.max(next);
-            let next = self.now;
-            if self.wake <= next {
-                self.medium_event(next);
-            } else if bus <= next {
-                self.bus_event(next);
-            } else if let Some((_, command)) = self.inbox.pop_front() {
-                self.arrive(next, command);
-            }
-            self.aim_wake();
-            if !self.flushes.is_empty() {
-                self.check_flushes(next);
-            }
+            next = self.next_step();
         }
+    }
+
+    /// The next thing happens. Returns when the one after it does.
+    fn happen(&mut self, at: Picos) -> Picos {
+        let now = self.now.max(at);
+        self.now = now;
+        if self.wake <= now {
+            self.medium_event(now);
+        } else if self.bus.until() <= now {
+            self.bus_event(now);
+        } else if let Some((_, command)) = self.inbox.pop_front() {
+            self.arrive(now, command);
+        }
+        self.aim_wake();
+        if !self.flushes.is_empty() {
+            self.check_flushes(now);
+        }
+        self.next_step()
     }
 
     /// While every tag is in use nothing can come from outside before a command completes, so what leads there happens
     /// at once, and the host is spared the steps on the way.
     fn run_ahead(&mut self) {
+        let mut next = self.next_step();
         for _ in 0..RUN_AHEAD_MAX {
-            let next = self.next_step();
             if self.unanswered < self.queue.depth || !self.completions.is_empty() || next == Picos::MAX {
                 return;
             }
-            self.advance(next);
+            next = self.advance_from(next, next);
         }
     }
 
@@ -255,8 +268,8 @@ impl Rotating {
 
     /// When the next command can come in: the bus must be free.
     fn inbox_at(&self) -> Picos {
-        match (&self.bus, self.inbox.front()) {
-            (Bus::Idle, Some(&(at, _))) => at,
+        match self.inbox.front() {
+            Some(&(at, _)) if matches!(self.bus, Bus::Idle) => at,
             _ => Picos::MAX,
         }
     }
@@ -265,6 +278,10 @@ impl Rotating {
         let at = self.time_of(at);
         self.unanswered -= 1;
         self.completions.push_back(Completion { tag, at, outcome, service });
+    }
+
+    fn has_completed(&self, now: Time) -> bool {
+        self.completions.front().is_some_and(|completion| completion.at <= now)
     }
 
     /// Flushes complete when everything written before them is on the medium.
@@ -338,12 +355,11 @@ impl Drive for Rotating {
     }
 
     fn poll(&mut self, now: Time) -> Option<Completion> {
-        self.advance(self.picos_of(now));
-        self.run_ahead();
-        match self.completions.front() {
-            Some(completion) if completion.at <= now => self.completions.pop_front(),
-            _ => None,
+        if !self.has_completed(now) {
+            self.advance(self.picos_of(now));
+            self.run_ahead();
         }
+        if self.has_completed(now) { self.completions.pop_front() } else { None }
     }
 
     fn positioning(&self) -> Option<&dyn Positioning> {

@@ -135,7 +135,7 @@ impl Rotating {
 
     /// The arm turns to a command: it no longer waits.
     pub(super) fn start_task(&mut self, id: TaskId) {
-        self.waiting.retain(|&waiting| waiting != id);
+        self.stop_waiting(id);
         let start = self.task(id).start;
         if start != self.last_start {
             self.upwards = start > self.last_start;

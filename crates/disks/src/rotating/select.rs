@@ -8,7 +8,7 @@
 use super::Rotating;
 use super::arm::Stop;
 use super::segment::{Segment, State};
-use super::task::{Hit, TaskId};
+use super::task::{Hit, Task, TaskId};
 use crate::mechanics::Picos;
 use crate::parameters::{Caching, Fidelity};
 
@@ -19,9 +19,10 @@ impl Rotating {
     /// Sets the task's segment and how it meets it.
     pub(super) fn select(&mut self, now: Picos, id: TaskId) {
         let mut best = (0, None, Hit::Miss);
-        for i in 0..self.order.len() {
-            let index = self.order[i];
-            let Some((value, hit)) = self.value(id, index) else {
+        let task = self.task(id);
+        let room = task.write && self.unwritten_segments() < self.buffer.write_segments as usize;
+        for &index in &self.order {
+            let Some((value, hit)) = self.value(task, index, room) else {
                 best = (0, None, Hit::Collision);
                 break;
             };
@@ -37,15 +38,19 @@ impl Rotating {
         }
     }
 
-    /// How good a segment is for a task, 0 for useless; nothing if the task must wait for it.
-    fn value(&self, id: TaskId, index: u8) -> Option<(u8, Hit)> {
-        let write = self.task(id).write;
+    /// How good a segment is for a task, 0 for useless; nothing if the task must wait for it. `room` says that another
+    /// segment may be written.
+    fn value(&self, task: &Task, index: u8, room: bool) -> Option<(u8, Hit)> {
         let segment = &self.segments[usize::from(index)];
-        if self.set_aside(index) != write && self.has_write_segment() {
-            let in_the_way = segment.unwritten() && self.task(id).overlaps(segment.start, segment.end);
+        if self.set_aside(index) != task.write && self.has_write_segment() {
+            let in_the_way = segment.unwritten() && task.overlaps(segment.start, segment.end);
             return (!in_the_way).then_some((0, Hit::Miss));
         }
-        if write { self.value_for_write(id, segment) } else { self.value_for_read(id, segment) }
+        if task.write {
+            self.value_for_write(task, segment, room)
+        } else {
+            self.value_for_read(task, segment)
+        }
     }
 
     /// The segment set aside for writes is the first. DiskSim reads the parameter and makes nothing of it.
@@ -57,13 +62,12 @@ impl Rotating {
         index == 0
     }
 
-    fn value_for_read(&self, id: TaskId, s: &Segment) -> Option<(u8, Hit)> {
-        let task = self.task(id);
+    fn value_for_read(&self, task: &Task, s: &Segment) -> Option<(u8, Hit)> {
         if s.state == State::Empty {
             return Some((3, Hit::Miss));
         }
         if !s.holds(task.start) {
-            return self.value_elsewhere(id, s);
+            return self.value_elsewhere(task, s);
         }
         let caching = self.buffer.caching != Caching::None;
         let value = match s.state {
@@ -79,8 +83,7 @@ impl Rotating {
     }
 
     /// A read that begins outside the segment.
-    fn value_elsewhere(&self, id: TaskId, s: &Segment) -> Option<(u8, Hit)> {
-        let task = self.task(id);
+    fn value_elsewhere(&self, task: &Task, s: &Segment) -> Option<(u8, Hit)> {
         match s.state {
             State::Clean if s.users == 0 => Some((2, Hit::Miss)),
             State::Reading if s.end == task.start && self.buffer.almost_read_hits => Some((5, Hit::Partial)),
@@ -90,17 +93,15 @@ impl Rotating {
         }
     }
 
-    fn value_for_write(&self, id: TaskId, s: &Segment) -> Option<(u8, Hit)> {
-        let task = self.task(id);
+    fn value_for_write(&self, task: &Task, s: &Segment, room: bool) -> Option<(u8, Hit)> {
         let overlaps = s.overlaps(task.start, task.end);
-        let room = self.unwritten_segments() < self.buffer.write_segments as usize;
         match s.state {
             State::Empty if room => Some((3, Hit::Miss)),
             State::Clean if s.users == 0 && room => Some((if overlaps { 4 } else { 2 }, Hit::Miss)),
             State::Reading if self.only_read_ahead(s) && s.users == 1 && room => {
                 Some((LAST_RESORT, Hit::Miss))
             }
-            State::Dirty | State::Writing if self.appends(id, s) => {
+            State::Dirty | State::Writing if self.appends(task, s) => {
                 Some((if s.state == State::Writing { 7 } else { 6 }, Hit::Append))
             }
             _ if overlaps => None,
@@ -109,8 +110,7 @@ impl Rotating {
     }
 
     /// A write goes on where the segment's unwritten data ends, and some of it has room.
-    fn appends(&self, id: TaskId, s: &Segment) -> bool {
-        let task = self.task(id);
+    fn appends(&self, task: &Task, s: &Segment) -> bool {
         let Some(owner) = s.owner else { return false };
         self.buffer.combine_writes
             && task.start == s.end
@@ -155,18 +155,19 @@ impl Rotating {
     pub(super) fn attach(&mut self, id: TaskId) {
         let Some(index) = self.task(id).segment else { return };
         if let Some(at) = self.order.iter().position(|&i| i == index) {
-            self.order[at..].rotate_left(1);
+            self.order.remove(at);
+            self.order.push(index);
         }
         let task = *self.task(id);
         if task.write {
             self.drop_stale(index, task.start, task.end);
         }
-        let part = if task.write { self.buffer.write_watermark } else { self.buffer.read_watermark };
-        let size = self.segment_size();
         let watermark = if self.buffer.watermark_of_request {
-            ((size.min(task.end - task.start) as f64 * part) as u64).max(1)
+            let part = if task.write { self.buffer.write_watermark } else { self.buffer.read_watermark };
+            let size = self.segment_size().min(task.end - task.start);
+            ((size as f64 * part) as u64).max(1)
         } else {
-            (size as f64 * part).ceil() as u64
+            self.watermarks[usize::from(task.write)]
         };
         self.task_mut(id).watermark = watermark;
         self.segments[usize::from(index)].users += 1;
