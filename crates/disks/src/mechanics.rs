@@ -26,6 +26,8 @@ pub(crate) struct Mechanics {
     access: AccessTime,
     /// By distance in cylinders.
     seeks: Vec<Picos>,
+    /// The least for such a distance or any longer one: measured curves need not rise.
+    least_seeks: Vec<Picos>,
     /// May be negative.
     write_settle: i64,
     head_switch: Picos,
@@ -64,9 +66,11 @@ impl Mechanics {
         {
             return Err(MechanicsError::Time);
         }
+        let seeks = seek_table(&p.seek, cylinders)?;
         Ok(Self {
             access: p.access,
-            seeks: seek_table(&p.seek, cylinders)?,
+            least_seeks: suffix_minima(&seeks),
+            seeks,
             write_settle: (p.write_settle_ms * 1e9) as i64,
             head_switch: picos(p.head_switch_ms),
             period: Divisor::new(picos(1000.0 / (p.revolutions_per_minute / 60.0))),
@@ -89,6 +93,15 @@ impl Mechanics {
         if moved != 0 && write { moved.saturating_add_signed(self.write_settle) } else { moved }
     }
 
+    /// No move over so many cylinders or more takes less, whatever the heads and whether it settles.
+    pub(crate) fn least_seek(&self, cylinders: u32) -> Picos {
+        if let AccessTime::Constant(ms) = self.access {
+            return picos(ms);
+        }
+        let arm = self.least_seeks[(cylinders as usize).min(self.least_seeks.len() - 1)];
+        arm.saturating_add_signed(self.write_settle.min(0))
+    }
+
     /// How long until `to` is where `from` is now.
     pub(crate) fn latency(&self, from: Turn, to: Turn) -> Picos {
         match self.access {
@@ -109,6 +122,14 @@ impl Mechanics {
         let (part, _) = self.period.divide(rest << 24);
         (part << 8) as Turn
     }
+}
+
+fn suffix_minima(times: &[Picos]) -> Vec<Picos> {
+    let mut minima = times.to_vec();
+    for at in (1..minima.len()).rev() {
+        minima[at - 1] = minima[at - 1].min(minima[at]);
+    }
+    minima
 }
 
 fn seek_table(curve: &SeekCurve, cylinders: u32) -> Result<Vec<Picos>, MechanicsError> {

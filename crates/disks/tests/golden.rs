@@ -13,10 +13,10 @@ use std::io;
 use std::path::Path;
 
 use common::draw::{Dice, random_drive};
-use common::{parameters, shared};
+use common::{parameters, request, shared};
 use disks::parameters::{Fidelity, QueueOrder};
 use disks::{Command, Completion, Drive, DriveParameters, Rotating, RotatingParameters, Tag, catalogue};
-use elevator::{Op, Outcome, Request, RequestId, Sector, Sectors, Span, Time};
+use elevator::{Op, Outcome, Sector, Sectors, Span, Time};
 
 const BUILT_IN: [&str; 5] = ["wd5000aaks", "barracuda-7200.10", "maxtor-20gb", "ide-2003", "st31500341as"];
 const MEASURED: [&str; 8] = [
@@ -132,21 +132,6 @@ impl Host<'_> {
         let (start, sectors) = (Sector(start), Sectors(sectors as u32));
         self.drive.submit(now, Command { tag, op, start, sectors, fua });
         self.hear(now);
-    }
-}
-
-fn request(op: Op, start: u64, sectors: u32) -> Request {
-    Request {
-        id: RequestId(0),
-        serial: 0,
-        op,
-        start: Sector(start),
-        sectors: Sectors(sectors),
-        flags: elevator::Flags::default(),
-        priority: elevator::Priority::default(),
-        process: None,
-        causes: None,
-        arrived: Time::ZERO,
     }
 }
 

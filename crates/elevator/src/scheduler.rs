@@ -276,7 +276,27 @@ pub struct LastDispatched {
 }
 
 /// An oracle of positioning times: a drive's own model.
+///
+/// A drive that can say how long it takes at least to get beyond a place spares a scheduler from asking about every
+/// request. One that cannot says nothing, and is asked about all of them.
 pub trait Positioning {
     /// From now until the first sector passes under the head, if the device began at once.
     fn positioning_time(&self, now: Time, request: &Request) -> Span;
+
+    /// No read or write that begins at `sector` or above takes less than this, unless [`buffered`](Self::buffered) names
+    /// the place where it begins.
+    fn least_at_or_above(&self, _now: Time, _sector: Sector) -> Span {
+        Span::ZERO
+    }
+
+    /// No read or write that begins at `sector` or below takes less than this, with the same exception.
+    fn least_at_or_below(&self, _now: Time, _sector: Sector) -> Span {
+        Span::ZERO
+    }
+
+    /// The `n`-th run of sectors, from the first to the one behind the last, that the device need not go to; `None` if
+    /// there are no more than `n`.
+    fn buffered(&self, _n: usize) -> Option<(Sector, Sector)> {
+        None
+    }
 }

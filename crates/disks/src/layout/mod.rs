@@ -40,6 +40,8 @@ pub(crate) struct Layout {
     zone_starts: Vec<u64>,
     /// Sectors that were moved, in order, and to where.
     remapped: Vec<(u64, Spot)>,
+    /// Cylinders between where any of them is and where it would be.
+    farthest_moved: u32,
     capacity: u64,
 }
 
@@ -133,6 +135,7 @@ impl Layout {
             recent: Cell::default(),
             zone_starts: Vec::new(),
             remapped: Vec::new(),
+            farthest_moved: 0,
             capacity: 0,
         };
         for (i, zone) in p.zones.iter().enumerate() {
@@ -143,6 +146,9 @@ impl Layout {
             return Err(LayoutError::Empty);
         }
         layout.remapped.sort_unstable_by_key(|&(sector, _)| sector);
+        let moved = layout.remapped.iter();
+        let far = moved.map(|&(sector, spot)| spot.cylinder.abs_diff(layout.plain_cylinder(sector)));
+        layout.farthest_moved = far.max().unwrap_or(0);
         Ok(layout)
     }
 
@@ -252,6 +258,19 @@ impl Layout {
             Some(&(moved, _)) => Stretch { end: plain.end.min(moved), ..plain },
             None => plain,
         }
+    }
+
+    /// The cylinder of a sector if it was not moved: rises with the sector.
+    pub(crate) fn plain_cylinder(&self, sector: u64) -> u32 {
+        let Found { first, index, zone, .. } = self.track_of(sector);
+        let band = &self.zones[usize::from(zone)];
+        band.first_cylinder
+            + self.tracks.get(index as usize, first, index - band.first_track).physical / self.surfaces
+    }
+
+    /// How many cylinders a sector may lie from its plain one.
+    pub(crate) fn farthest_moved(&self) -> u32 {
+        self.farthest_moved
     }
 
     /// The track's first sector and the sector behind its last.

@@ -22,6 +22,7 @@ mod arrival;
 mod bus;
 mod ideal;
 mod ncq;
+mod positioning;
 mod segment;
 mod select;
 mod task;
@@ -31,8 +32,8 @@ use std::collections::VecDeque;
 
 use access::{Access, Head};
 use bus::Bus;
-use elevator::{Op, Outcome, Positioning, Request, Sector, Span, Time};
-use segment::{Segment, State};
+use elevator::{Op, Outcome, Positioning, Sector, Span, Time};
+use segment::Segment;
 use task::{Task, TaskId};
 use timing::Timing;
 
@@ -368,29 +369,5 @@ impl Drive for Rotating {
 
     fn ideal(&self) -> Option<&dyn Ideal> {
         Some(self)
-    }
-}
-
-impl Positioning for Rotating {
-    /// Nothing for a read that the buffer answers or a flush; else the arm's move and the wait after it, from where
-    /// the head is or, while the arm has work, from where it goes.
-    fn positioning_time(&self, now: Time, request: &Request) -> Span {
-        let sector = request.start.0;
-        if sector >= self.layout.capacity() || matches!(request.op, Op::Flush | Op::Discard) {
-            return Span::ZERO;
-        }
-        let (end, write) = (request.end().0, request.op == Op::Write);
-        if !write && self.segments.iter().any(|s| self.answers(s, sector, end)) {
-            return Span::ZERO;
-        }
-        let now = self.picos_of(now).max(self.arm_free_at);
-        Span::from_nanos(self.positioning_picos(now, sector, write).div_ceil(1000))
-    }
-}
-
-impl Rotating {
-    fn answers(&self, s: &Segment, sector: u64, end: u64) -> bool {
-        let allowed = self.buffer.read_hits_on_writes || !s.written;
-        s.state != State::Empty && allowed && s.holds(sector) && end <= s.end
     }
 }

@@ -87,7 +87,7 @@ impl Rotating {
     }
 
     /// Where the head is, or will be once the arm has arrived.
-    fn head_at(&self, now: Picos) -> Head {
+    pub(super) fn head_at(&self, now: Picos) -> Head {
         match &self.access {
             Some(access) if now >= access.from => {
                 access.head_after((access.next + access.passed(now)).min(access.limit))

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use disks::parameters::{Fidelity, RotatingParameters};
 use disks::{Command, Completion, Drive, Tag, disksim};
-use elevator::{Op, Sector, Sectors, Time};
+use elevator::{Op, Request, RequestId, Sector, Sectors, Time};
 
 /// A file of the measured drives; nothing, loudly, where they are not installed.
 pub fn shared(name: &str) -> Option<PathBuf> {
@@ -35,6 +35,22 @@ pub fn parameters(specs: &Path, fidelity: Fidelity) -> RotatingParameters {
     let mut parameters = disksim::read(name, &mut open).unwrap();
     parameters.fidelity = fidelity;
     parameters
+}
+
+/// A request by nobody in particular.
+pub fn request(op: Op, start: u64, sectors: u32) -> Request {
+    Request {
+        id: RequestId(0),
+        serial: 0,
+        op,
+        start: Sector(start),
+        sectors: Sectors(sectors),
+        flags: elevator::Flags::default(),
+        priority: elevator::Priority::default(),
+        process: None,
+        causes: None,
+        arrived: Time::ZERO,
+    }
 }
 
 pub fn gunzip(path: &Path) -> String {

@@ -1,0 +1,53 @@
+//! How long it takes to get to a request, and how long at least to get beyond a place.
+
+use elevator::{Op, Positioning, Request, Sector, Span, Time};
+
+use super::Rotating;
+use super::segment::{Segment, State};
+
+impl Positioning for Rotating {
+    /// Nothing for a read that the buffer answers or a flush; else the arm's move and the wait after it, from where
+    /// the head is or, while the arm has work, from where it goes.
+    fn positioning_time(&self, now: Time, request: &Request) -> Span {
+        let sector = request.start.0;
+        if sector >= self.layout.capacity() || matches!(request.op, Op::Flush | Op::Discard) {
+            return Span::ZERO;
+        }
+        let (end, write) = (request.end().0, request.op == Op::Write);
+        if !write && self.segments.iter().any(|s| self.answers(s, sector, end)) {
+            return Span::ZERO;
+        }
+        let now = self.picos_of(now).max(self.arm_free_at);
+        Span::from_nanos(self.positioning_picos(now, sector, write).div_ceil(1000))
+    }
+
+    fn least_at_or_above(&self, now: Time, sector: Sector) -> Span {
+        self.least_over(now, |head| self.plain_cylinder(sector).saturating_sub(head))
+    }
+
+    fn least_at_or_below(&self, now: Time, sector: Sector) -> Span {
+        self.least_over(now, |head| head.saturating_sub(self.plain_cylinder(sector)))
+    }
+
+    fn buffered(&self, n: usize) -> Option<(Sector, Sector)> {
+        self.segments.get(n).map(|s| (Sector(s.start), Sector(s.end)))
+    }
+}
+
+impl Rotating {
+    /// The least move of the arm over so many cylinders from the head's, or more.
+    fn least_over(&self, now: Time, distance: impl Fn(u32) -> u32) -> Span {
+        let now = self.picos_of(now).max(self.arm_free_at);
+        let cylinders = distance(self.head_at(now).cylinder).saturating_sub(self.layout.farthest_moved());
+        Span::from_nanos(self.mechanics.least_seek(cylinders).div_ceil(1000))
+    }
+
+    fn plain_cylinder(&self, sector: Sector) -> u32 {
+        self.layout.plain_cylinder(sector.0.min(self.layout.capacity() - 1))
+    }
+
+    fn answers(&self, s: &Segment, sector: u64, end: u64) -> bool {
+        let allowed = self.buffer.read_hits_on_writes || !s.written;
+        s.state != State::Empty && allowed && s.holds(sector) && end <= s.end
+    }
+}
