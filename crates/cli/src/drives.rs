@@ -39,7 +39,9 @@ fn show(name: &str) -> Result<(), Error> {
 }
 
 fn run_trace(name: &str, path: &Path, as_json: bool) -> Result<(), Error> {
-    let mut drive = describe(name)?.build().map_err(|e| Error::Input(e.to_string()))?;
+    let description = describe(name)?;
+    let mut drive = description.build().map_err(|e| Error::Input(e.to_string()))?;
+    let host = description.origins.iter().find(|o| o.field.as_deref() == Some("host_read_sector_ms"));
     let file = File::open(path).map_err(|e| Error::file(path.display(), &e))?;
     let wrong = |error: validate::TraceError| Error::Input(format!("{}: {error}", path.display()));
     let trace = validate::read_trace(BufReader::new(file)).map_err(wrong)?;
@@ -50,6 +52,7 @@ fn run_trace(name: &str, path: &Path, as_json: bool) -> Result<(), Error> {
             "schema_version": 1, "drive": name, "requests": found.requests, "measured_mean_ms": found.measured_mean_ms,
             "modelled_mean_ms": found.modelled_mean_ms, "demerit_ms": found.demerit_ms,
             "demerit_share": found.relative_demerit(), "exact_demerit_ms": found.exact_demerit_ms,
+            "host_bus": host.map(|origin| &origin.text),
         });
         writeln!(out, "{object}")?;
         return Ok(());
@@ -64,5 +67,8 @@ fn run_trace(name: &str, path: &Path, as_json: bool) -> Result<(), Error> {
         found.relative_demerit() * 100.0,
         found.exact_demerit_ms
     )?;
+    if let Some(host) = host {
+        writeln!(out, "host's bus: {}", host.text)?;
+    }
     Ok(())
 }

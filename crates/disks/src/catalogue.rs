@@ -31,7 +31,7 @@ const FILE_MAX: u64 = 16 << 20;
 pub enum OpenError {
     /// No built-in drive has the name, and it does not look like a file.
     #[error(
-        "no drive is called '{name}'{}; there are {}, or a file that ends in .toml or .diskspecs",
+        "no drive is called '{name}'{}; there are {}, or a file that ends in .toml, .diskspecs or .parv",
         hint(.nearest),
         .known.join(", ")
     )]
@@ -123,7 +123,7 @@ fn apply(
 }
 
 fn from_file(name: &str, open: Resolver<'_>) -> Result<DriveDescription, OpenError> {
-    if name.ends_with(".diskspecs") {
+    if name.ends_with(".diskspecs") || name.ends_with(".parv") {
         return Ok(from_disksim(name, open)?);
     }
     if name.ends_with(".toml") || name.contains('/') {
@@ -146,12 +146,21 @@ fn read_text(name: &str, open: Resolver<'_>) -> io::Result<String> {
 }
 
 fn from_disksim(name: &str, open: Resolver<'_>) -> Result<DriveDescription, disksim::ReadError> {
-    let parameters = disksim::read(name, open)?;
+    let disksim::Reading { parameters, host, .. } = disksim::read_with_notes(name, open)?;
     let text = format!("DiskSim parameter files: {name} and those it names");
+    let mut origins = vec![Origin { table: String::new(), field: None, text }];
+    let bus = |field: &str, text: &String| Origin {
+        table: "bus".to_owned(),
+        field: Some(field.to_owned()),
+        text: text.clone(),
+    };
+    for field in ["host_read_sector_ms", "host_write_sector_ms"] {
+        origins.extend(host.iter().map(|text| bus(field, text)));
+    }
     Ok(DriveDescription {
         summary: format!("{}, from DiskSim's parameter files", parameters.name),
         source: name.to_owned(),
         parameters: DriveParameters::Rotating(Box::new(parameters)),
-        origins: vec![Origin { table: String::new(), field: None, text }],
+        origins,
     })
 }

@@ -330,6 +330,8 @@ pub struct BufferParameters {
     pub read_hits_on_writes: bool,
     /// A read whose first sector is being read ahead counts as a partial hit.
     pub almost_read_hits: bool,
+    /// A read whose data is all in the buffer sends it while the arm works for another.
+    pub sneaky_full_read_hits: bool,
     /// Reading ahead stops within a sector when something else waits, not at the sector's end.
     pub stop_in_sector: bool,
     /// A write into the buffer ends reading ahead.
@@ -595,6 +597,7 @@ impl Default for BufferParameters {
             combine_writes: true,
             read_hits_on_writes: true,
             almost_read_hits: false,
+            sneaky_full_read_hits: false,
             stop_in_sector: false,
             write_hit_stops_read_ahead: true,
             transfer_partial_hit: true,

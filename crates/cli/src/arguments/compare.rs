@@ -18,7 +18,7 @@ use super::shared::ExplainFormat;
 pub(crate) struct CompareArguments {
     /// A recording, a fio job file (*.fio), or a built-in workload (par-read, ahead-read, multi-threads, chunk-reads) with settings in braces
     pub(crate) workload: String,
-    /// The drive: built in, or a file (.toml, .diskspecs); see 'dwell drives'
+    /// The drive: built in, or a file (.toml, .diskspecs, .parv); see 'dwell drives'
     #[arg(long, default_value = "wd5000aaks", env = "DWELL_DRIVE")]
     pub(crate) drive: String,
     /// Tell schedulers the service times of this profile ('dwell profile') instead of the drive's own

@@ -17,7 +17,7 @@ pub(crate) enum DrivesCommand {
     List,
     /// Show a drive: what it is and where each number is from
     Show {
-        /// Built in, or a file (.toml, .diskspecs)
+        /// Built in, or a file (.toml, .diskspecs, .parv)
         drive: String,
     },
     /// Run a physical drive's measured trace and print the demerit

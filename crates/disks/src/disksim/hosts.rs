@@ -1,17 +1,34 @@
-//! The hosts on which DiskSim's older drives were measured.
+//! The host that a drive is on: what its bus takes for a sector.
 //!
-//! The parameter files of the drives that were validated first say that a sector takes the drive no time on the bus:
-//! there the host's SCSI bus was the slower side, and what it took stands in the experiment's own file (`.parv`),
-//! which a `.diskspecs` file does not name. These are the figures of the experiments published with DiskSim 4.0, which
-//! are part of the drive's validated model as much as its overheads are. They were not fitted here.
+//! A `.diskspecs` file whose "Bulk sector transfer time" is 0 says that the host was the slower side, and not what it
+//! took; that stands in the experiment's file. It is looked for, in this order: in the `.parv` that the caller names, in
+//! the one beside the drive's file and named like it, among the experiments published with DiskSim 4.0 (`hosts.toml`).
+//! Without any the bus takes no time. Whatever is found is said, and an override of the drive (`bus.host_read_sector_ms`,
+//! `bus.host_write_sector_ms`) goes before it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::Deserialize;
+
+use super::{Resolver, experiment};
+
 /// What a host's bus takes for a sector.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Host {
     pub(super) read_sector_ms: f64,
     pub(super) write_sector_ms: f64,
+}
+
+impl Host {
+    /// Two buses one behind the other.
+    pub(super) fn slower(self, other: Self) -> Self {
+        Self {
+            read_sector_ms: self.read_sector_ms.max(other.read_sector_ms),
+            write_sector_ms: self.write_sector_ms.max(other.write_sector_ms),
+        }
+    }
 }
 
 impl fmt::Display for Host {
@@ -20,21 +37,45 @@ impl fmt::Display for Host {
     }
 }
 
-const fn host(read_sector_ms: f64, write_sector_ms: f64) -> Host {
-    Host { read_sector_ms, write_sector_ms }
+/// A host, and where it was found.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Found {
+    pub(super) host: Host,
+    pub(super) origin: String,
 }
 
-/// By the name in the `.diskspecs` file; "Read block transfer time" and "Write block transfer time" of the bus that
-/// the drive is on.
-const PUBLISHED: [(&str, Host); 5] = [
-    ("HP_C2247A_validate", host(0.170_10, 0.186_86)),
-    ("HP_C3323A_validate", host(0.145_50, 0.145_50)),
-    ("HP_C2490A_validate", host(0.148_41, 0.148_41)),
-    ("DEC_RZ26_validate", host(0.070_69, 0.070_69)),
-    ("SEAGATE_ST41601N_validate", host(0.095_52, 0.095_52)),
-];
+/// The host of a drive whose own file does not say it. `file` is that file's name.
+pub(super) fn find(drive: &str, file: &str, open: Resolver<'_>) -> Found {
+    let found = |host, origin: &str| Found { host, origin: format!("{origin}: {host}") };
+    let (beside, why_not) = beside(drive, file, open);
+    if let Some((parv, host)) = beside {
+        return found(host, &format!("{parv}, beside the drive's file"));
+    }
+    let (host, origin) = match published(drive) {
+        Some(host) => (host, "the experiment published with DiskSim 4.0"),
+        None => (Host::default(), "no experiment's .parv file was found, so the host's bus takes no time"),
+    };
+    let Found { host, origin } = found(host, origin);
+    Found { host, origin: origin + &why_not }
+}
 
-/// The host that a drive was validated on.
-pub(super) fn published(drive: &str) -> Option<Host> {
-    PUBLISHED.iter().find(|(name, _)| name.eq_ignore_ascii_case(drive)).map(|&(_, host)| host)
+/// The host in the experiment's file beside a drive's, with that file's name; or why it cannot be had from there.
+fn beside(drive: &str, file: &str, open: Resolver<'_>) -> (Option<(String, Host)>, String) {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let Some(stem) = name.strip_suffix(".diskspecs") else { return (None, String::new()) };
+    let parv = format!("{stem}.parv");
+    if open(&parv).is_err() {
+        return (None, String::new());
+    }
+    match experiment::host_of(drive, &parv, open) {
+        Ok(Some(host)) => (Some((parv, host)), String::new()),
+        Ok(None) => (None, format!(" ({parv} has no such drive)")),
+        Err(error) => (None, format!(" ({error})")),
+    }
+}
+
+fn published(drive: &str) -> Option<Host> {
+    let hosts: BTreeMap<String, Host> =
+        toml::from_str(include_str!("hosts.toml")).expect("tests read the published hosts");
+    hosts.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(drive)).map(|(_, host)| host)
 }

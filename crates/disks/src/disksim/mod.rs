@@ -1,4 +1,5 @@
-//! DiskSim's parameter files: `.diskspecs`, the `.model` it takes its mechanics from, the `.seek` curve that names.
+//! DiskSim's parameter files: `.diskspecs`, the `.model` it takes its mechanics from, the `.seek` curve that names, and
+//! of the experiment's own file (`.parv`) the bus that the drive is on.
 //!
 //! The syntax is libparam's: `type name { field = value, … }`, where a value is a number, a word, a list, a block, or
 //! `source file`. Comments begin with `#`. Every field of DiskSim 4.0's `disksim_disk`, `dm_disk`, `dm_layout_g1` and
@@ -9,6 +10,7 @@
 //!
 //! *Source.* DiskSim 4.0 reference manual (CMU-PDL-08-101), chapters 3 and "diskmodel".
 
+mod experiment;
 mod fields;
 mod hosts;
 mod lexer;
@@ -16,11 +18,13 @@ mod model;
 mod parser;
 mod seek;
 mod specs;
+mod statements;
 
 use std::fmt;
 use std::io::{self, Read};
 
 use crate::parameters::RotatingParameters;
+use hosts::Found;
 
 /// What opens a file that a file names.
 pub type Resolver<'a> = &'a mut dyn FnMut(&str) -> io::Result<Box<dyn Read>>;
@@ -33,6 +37,8 @@ const FILE_MAX: u64 = 16 << 20;
 pub struct Reading {
     /// The drive.
     pub parameters: RotatingParameters,
+    /// Where the speed of the host's bus is from, if the drive's own file leaves it open.
+    pub host: Option<String>,
     /// What was read but has no effect.
     pub notes: Vec<Note>,
 }
@@ -95,7 +101,7 @@ impl ReadError {
     }
 }
 
-/// Reads a drive from a `.diskspecs` file and those it names.
+/// Reads a drive from a `.diskspecs` file and those it names, or from an experiment's `.parv` that has it.
 ///
 /// # Errors
 /// With file, line and field: syntax, unknown or missing fields, values out of range, what the model cannot honour,
@@ -109,8 +115,11 @@ pub fn read(name: &str, open: Resolver<'_>) -> Result<RotatingParameters, ReadEr
 /// # Errors
 /// As [`read`].
 pub fn read_with_notes(name: &str, open: Resolver<'_>) -> Result<Reading, ReadError> {
-    let block = parser::file(name, open)?;
-    specs::drive(block, open)
+    if !name.ends_with(".parv") {
+        return specs::drive(parser::file(name, open)?, None, open);
+    }
+    let experiment::Experiment { drive, host } = experiment::read(name, open)?;
+    specs::drive(drive, Some(Found { host, origin: format!("{name}: {host}") }), open)
 }
 
 /// The whole text of a file. What is not UTF-8 becomes a character that no rule accepts outside comments.

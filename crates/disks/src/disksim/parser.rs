@@ -51,15 +51,22 @@ fn sourced(name: &str, open: Resolver<'_>, depth: u32) -> Result<Block, ReadErro
     }
 }
 
-struct Parser<'a, 'r> {
-    lexer: Lexer<'a>,
-    open: Resolver<'r>,
-    depth: u32,
+pub(super) struct Parser<'a, 'r> {
+    pub(super) lexer: Lexer<'a>,
+    pub(super) open: Resolver<'r>,
+    pub(super) depth: u32,
 }
 
 impl Parser<'_, '_> {
+    pub(super) fn word(&mut self) -> Result<String, ReadError> {
+        match self.lexer.next() {
+            Token::Word(word) => Ok(word),
+            _ => Err(self.lexer.error("expected a word")),
+        }
+    }
+
     /// What follows a block's type.
-    fn block(&mut self, kind: String) -> Result<Block, ReadError> {
+    pub(super) fn block(&mut self, kind: String) -> Result<Block, ReadError> {
         let place = self.lexer.place.clone();
         let mut name = String::new();
         if let Token::Word(word) = self.lexer.peek() {
@@ -97,21 +104,40 @@ impl Parser<'_, '_> {
         }
     }
 
-    fn list(&mut self) -> Result<Vec<Value>, ReadError> {
+    pub(super) fn list(&mut self) -> Result<Vec<Value>, ReadError> {
         self.deeper()?;
         let mut values = Vec::new();
         while !self.closed(']')? {
             values.push(self.value()?);
+            if self.lexer.peek() == Token::Word("..".to_owned()) {
+                self.lexer.next();
+                let last = self.value()?;
+                self.range(&mut values, &last)?;
+            }
             self.separator(']')?;
         }
         self.depth -= 1;
         Ok(values)
     }
 
-    fn source(&mut self) -> Result<Value, ReadError> {
-        let Token::Word(name) = self.lexer.next() else {
-            return Err(self.lexer.error("expected a file's name after 'source'"));
+    /// `disk0 .. disk3`: adds what comes after the first, up to the last.
+    fn range(&self, values: &mut Vec<Value>, last: &Value) -> Result<(), ReadError> {
+        let numbered = |value: &Value| {
+            let Value::Word(word) = value else { return None };
+            let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
+            word[stem.len()..].parse::<u16>().ok().map(|number| (stem.to_owned(), number))
         };
+        match (values.last().and_then(numbered), numbered(last)) {
+            (Some((stem, from)), Some((same, to))) if stem == same && from < to => {
+                values.extend((from + 1..=to).map(|n| Value::Word(format!("{stem}{n}"))));
+                Ok(())
+            }
+            _ => Err(self.lexer.error("expected two names that end in rising numbers around '..'")),
+        }
+    }
+
+    pub(super) fn source(&mut self) -> Result<Value, ReadError> {
+        let name = self.word()?;
         self.deeper()?;
         let block = sourced(&name, self.open, self.depth);
         self.depth -= 1;
@@ -119,7 +145,7 @@ impl Parser<'_, '_> {
     }
 
     /// Whether the closing mark is next, which is then taken.
-    fn closed(&mut self, mark: char) -> Result<bool, ReadError> {
+    pub(super) fn closed(&mut self, mark: char) -> Result<bool, ReadError> {
         match self.lexer.peek() {
             Token::Mark(m) if m == mark => {
                 self.lexer.next();
@@ -131,7 +157,7 @@ impl Parser<'_, '_> {
     }
 
     /// A comma, which the last one may lack.
-    fn separator(&mut self, closing: char) -> Result<(), ReadError> {
+    pub(super) fn separator(&mut self, closing: char) -> Result<(), ReadError> {
         match self.lexer.peek() {
             Token::Mark(',') => {
                 self.lexer.next();
@@ -142,7 +168,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    fn deeper(&mut self) -> Result<(), ReadError> {
+    pub(super) fn deeper(&mut self) -> Result<(), ReadError> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(self.lexer.error("blocks, lists or files are nested more than 16 deep"));

@@ -1,9 +1,10 @@
 //! `disksim_disk`: buffer, overheads, bus and queue.
 
 use super::fields::Fields;
+use super::hosts::{Found, Host};
 use super::model::model;
 use super::parser::Block;
-use super::{Note, ReadError, Reading, Resolver, hosts};
+use super::{ReadError, Reading, Resolver, hosts};
 use crate::parameters::{
     AfterReadOrWrite, BufferParameters, BusParameters, Caching, ExtraDisconnect, FastWrite, Fidelity,
     KeepRequested, OverheadParameters, Preseek, QueueOrder, QueueParameters, ReadAhead, RotatingParameters,
@@ -14,17 +15,23 @@ type Taken<T> = Result<T, ReadError>;
 /// DiskSim's own limit on a segment is the drive's size; this one keeps memory and arithmetic sane.
 const SECTORS_MAX: u32 = 1 << 30;
 
-pub(super) fn drive(block: Block, open: Resolver<'_>) -> Taken<Reading> {
-    let name = block.name.clone();
+/// The drive that a block describes, on a host, if that is known.
+pub(super) fn drive(block: Block, host: Option<Found>, open: Resolver<'_>) -> Taken<Reading> {
+    let (name, file) = (block.name.clone(), block.place.file.clone());
     let mut fields = Fields::of(block, "disksim_disk")?;
     let model = model(fields.block("Model")?, open)?;
+    let sector_ms = fields.ms("Bulk sector transfer time")?;
+    let host = match host {
+        None if sector_ms == 0.0 => Some(hosts::find(&name, &file, open)),
+        given => given,
+    };
     let parameters = RotatingParameters {
         name: name.clone(),
         layout: model.layout,
         mechanics: model.mechanics,
         buffer: buffer(&mut fields)?,
         overheads: overheads(&mut fields)?,
-        bus: bus(&mut fields, &name)?,
+        bus: bus(&mut fields, sector_ms, host.as_ref().map_or_else(Host::default, |found| found.host))?,
         queue: queue(&mut fields)?,
         fidelity: Fidelity::default(),
     };
@@ -35,7 +42,7 @@ pub(super) fn drive(block: Block, open: Resolver<'_>) -> Taken<Reading> {
     fields.without_effect("Calc sector by sector", &[0.0, 1.0], "")?;
     let mut notes = model.notes;
     notes.extend(fields.done()?);
-    Ok(Reading { parameters, notes })
+    Ok(Reading { parameters, host: host.map(|found| found.origin), notes })
 }
 
 fn buffer(f: &mut Fields) -> Taken<BufferParameters> {
@@ -75,6 +82,7 @@ fn buffer(f: &mut Fields) -> Taken<BufferParameters> {
         combine_writes: f.flag("Combine seq writes")?,
         read_hits_on_writes: f.flag("Allow read hits on write data")?,
         almost_read_hits: f.flag("Allow almost read hits")?,
+        sneaky_full_read_hits: f.flag("Allow sneaky full read hits")?,
         stop_in_sector: f.flag("Stop prefetch in sector")?,
         write_hit_stops_read_ahead: f.flag("Write hit stop prefetch")?,
         transfer_partial_hit: f.flag("Immed transfer partial hit")?,
@@ -123,25 +131,14 @@ fn extra_disconnect(f: &mut Fields) -> Taken<Option<ExtraDisconnect>> {
     Ok(f.flag("Extra write disconnect")?.then_some(extra))
 }
 
-fn bus(f: &mut Fields, drive: &str) -> Taken<BusParameters> {
-    for name in ["Allow sneaky full read hits", "Allow sneaky partial read hits"] {
-        f.neutral(name, 0.0)?;
-    }
-    f.neutral("Allow sneaky intermediate read hits", 0.0)?;
-    f.neutral("Allow write prebuffering", 0.0)?;
-    f.neutral("Read directly to buffer", 1.0)?;
-    f.neutral("Disconnect write if seek", 0.0)?;
-    let (sector_ms, place) = (f.ms("Bulk sector transfer time")?, f.place().clone());
-    let host = if sector_ms == 0.0 { hosts::published(drive) } else { None };
-    if let Some(host) = host {
-        let text = format!("the bus is as fast as the host of the published validation: {host}");
-        f.notes.push(Note { place, text });
-    }
-    let (read, write) = host.map_or((0.0, 0.0), |host| (host.read_sector_ms, host.write_sector_ms));
+fn bus(f: &mut Fields, sector_ms: f64, host: Host) -> Taken<BusParameters> {
+    f.without_effect("Read directly to buffer", &[1.0], "a sector counts once all of it was read")?;
+    let why = "a write always leaves the bus when its data is in the buffer";
+    f.without_effect("Disconnect write if seek", &[0.0], why)?;
     Ok(BusParameters {
         sector_ms,
-        host_read_sector_ms: read,
-        host_write_sector_ms: write,
+        host_read_sector_ms: host.read_sector_ms,
+        host_write_sector_ms: host.write_sector_ms,
         hold_for_read: f.flag("Hold bus entire read xfer")?,
         hold_for_write: f.flag("Hold bus entire write xfer")?,
         never_disconnect: f.flag("Never disconnect")?,
@@ -161,6 +158,8 @@ fn queue(f: &mut Fields) -> Taken<QueueParameters> {
     let policy = s.whole("Scheduling policy", 1, 28)?;
     let order = match policy {
         1 => QueueOrder::Fcfs,
+        // Among one command there is nothing to choose.
+        5..=7 | 9..=13 | 15.. if depth == 1 => QueueOrder::Fcfs,
         2 => QueueOrder::Look,
         3 => QueueOrder::CLook,
         4 => QueueOrder::Sstf,
@@ -168,15 +167,26 @@ fn queue(f: &mut Fields) -> Taken<QueueParameters> {
         14 => QueueOrder::PositioningTime { ageing: weight / 1000.0 },
         _ => {
             let known = "1 (FCFS), 2 (LOOK), 3 (C-LOOK), 4 (SSTF), 8 (SPTF) and 14 (aged SPTF)";
-            let what = format!("'Scheduling policy = {policy}' is not modelled; {known} are");
+            let what =
+                format!("'Scheduling policy = {policy}' is not modelled for {depth} commands; {known} are");
             return Err(ReadError::at(&place, what));
         }
     };
-    for name in ["Write initiation delay", "Read initiation delay", "Sequential stream scheme"] {
+    for name in ["Write initiation delay", "Read initiation delay"] {
         s.neutral(name, 0.0)?;
     }
-    for name in ["Overlapping request scheme", "Scheduling timeout scheme", "Scheduling priority scheme"] {
-        s.neutral(name, 0.0)?;
+    for name in
+        ["Allow sneaky partial read hits", "Allow sneaky intermediate read hits", "Allow write prebuffering"]
+    {
+        among_several(f, name, depth)?;
+    }
+    for name in [
+        "Sequential stream scheme",
+        "Overlapping request scheme",
+        "Scheduling timeout scheme",
+        "Scheduling priority scheme",
+    ] {
+        among_several(&mut s, name, depth)?;
     }
     for name in [
         "Cylinder mapping strategy",
@@ -190,4 +200,12 @@ fn queue(f: &mut Fields) -> Taken<QueueParameters> {
     }
     f.notes.extend(s.done()?);
     Ok(QueueParameters { depth, order })
+}
+
+/// A field that counts only where there are several commands, and is not modelled for those.
+fn among_several(f: &mut Fields, name: &'static str, depth: u32) -> Taken<()> {
+    match depth {
+        1 => f.without_effect(name, &[0.0], "the drive takes one command at a time"),
+        _ => f.neutral(name, 0.0),
+    }
 }

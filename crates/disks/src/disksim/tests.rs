@@ -66,14 +66,9 @@ fn says_where_and_what_is_wrong() {
             "plain.diskspecs:1: disksim_disk: the field 'Never disconnect' is missing",
         ),
         (
-            "prebuffering = 0",
-            "prebuffering = 1",
-            "plain.diskspecs:13: 'Allow write prebuffering = 1' is not modelled; only 0 is",
-        ),
-        (
-            "policy = 14",
-            "policy = 20",
-            "plain.diskspecs:19: 'Scheduling policy = 20' is not modelled; 1 (FCFS), 2 (LOOK), 3 (C-LOOK), 4 (SSTF), 8 (SPTF) and 14 (aged SPTF) are",
+            "queue length = 1,\n   Scheduler = disksim_ioqueue {\n      Scheduling policy = 14",
+            "queue length = 4,\n   Scheduler = disksim_ioqueue {\n      Scheduling policy = 20",
+            "plain.diskspecs:19: 'Scheduling policy = 20' is not modelled for 4 commands; 1 (FCFS), 2 (LOOK), 3 (C-LOOK), 4 (SSTF), 8 (SPTF) and 14 (aged SPTF) are",
         ),
         ("plain.seek", "gone.seek", "gone.seek: entity not found"),
         ("9, 4.25", "1, 4.25", "plain.seek:3: distances must rise, and begin at 1 or more"),
@@ -100,12 +95,95 @@ fn says_where_and_what_is_wrong() {
     }
 }
 
+/// What counts only among several commands is read, and does not stop a drive that takes one.
+#[test]
+fn one_command_at_a_time_needs_no_schemes() {
+    let reading = read_changed(|_, text| {
+        text.replace("policy = 14", "policy = 20")
+            .replace("Overlapping request scheme = 0", "Overlapping request scheme = 2")
+    });
+    let reading = reading.unwrap();
+    assert_eq!(reading.parameters.queue.order, QueueOrder::Fcfs);
+    let note = "'Overlapping request scheme = 2' has no effect: the drive takes one command at a time";
+    assert!(reading.notes.iter().any(|n| n.text == note), "{:?}", reading.notes);
+}
+
+const EXPERIMENT: &str = include_str!("testdata/plain.parv");
+
+/// A reader of the experiment and of a drive whose bus takes it no time; `beside` says whether the experiment is there.
+fn on_a_host(name: &str, beside: bool, change: impl Fn(String) -> String) -> Result<Reading, ReadError> {
+    read_with_notes(name, &mut |file| {
+        let text = match file {
+            "plain.diskspecs" => SPECS.replace("transfer time = 0.125", "transfer time = 0.0"),
+            "plain.model" => MODEL.to_owned(),
+            "plain.seek" => "Seek distances measured: 1\n1,\t1.5\n".to_owned(),
+            "plain.parv" if beside => change(EXPERIMENT.to_owned()),
+            _ => return Err(io::Error::from(io::ErrorKind::NotFound)),
+        };
+        Ok(Box::new(Cursor::new(text.into_bytes())))
+    })
+}
+
+#[test]
+fn the_experiment_says_what_the_bus_takes() {
+    for (name, origin) in [
+        ("plain.parv", "plain.parv: 0.2 ms a sector read, 0.25 ms written"),
+        ("plain.diskspecs", "plain.parv, beside the drive's file: 0.2 ms a sector read, 0.25 ms written"),
+    ] {
+        let reading = on_a_host(name, true, |text| text).unwrap();
+        let bus = reading.parameters.bus;
+        assert_eq!((bus.sector_ms, bus.host_read_sector_ms, bus.host_write_sector_ms), (0.0, 0.2, 0.25));
+        assert_eq!(reading.host.as_deref(), Some(origin));
+    }
+    let alone = on_a_host("plain.diskspecs", false, |text| text).unwrap();
+    assert_eq!(alone.parameters.bus.host_read_sector_ms, 0.0);
+    assert!(alone.host.unwrap().starts_with("no experiment's .parv file was found"));
+    // A drive that says what a sector takes it needs no host.
+    assert_eq!(read_changed(|_, text| text).unwrap().host, None);
+}
+
+#[test]
+fn says_what_is_wrong_with_an_experiment() {
+    let wrong = |from: &'static str, to: &'static str| {
+        let changed = on_a_host("plain.parv", true, move |text| text.replace(from, to));
+        changed.err().map_or_else(|| "no error".to_owned(), |error| error.to_string())
+    };
+    assert_eq!(wrong("topology", "# topology"), "plain.parv:26: expected '{' after 'disksim_bus'");
+    assert_eq!(
+        wrong("disksim_disk disk0 [], disksim_disk disk2 []", ""),
+        "plain.parv:25: the topology has no disksim_disk"
+    );
+    assert_eq!(wrong("as PLAIN", "as PLANE"), "plain.parv:25: nothing specifies the disksim_disk 'disk0'");
+    assert_eq!(
+        wrong("disk0 .. disk2", "disk0 .. bus2"),
+        "plain.parv:20: expected two names that end in rising numbers around '..'"
+    );
+    assert_eq!(
+        wrong("Read block transfer time = 0.2", "Read block transfer time = fast"),
+        "plain.parv:14: 'Read block transfer time' must be a number"
+    );
+    // As the neighbour of the drive it is only reported.
+    let neighbour = on_a_host("plain.diskspecs", true, |text| text.replace("as PLAIN", "as PLANE")).unwrap();
+    assert!(neighbour.host.unwrap().ends_with("(plain.parv:25: nothing specifies the disksim_disk 'disk0')"));
+}
+
+/// What goes with the drives is read, and in range.
+#[test]
+fn published_hosts_can_be_read() {
+    let found =
+        hosts::find("hp_c2247a_VALIDATE", "x.diskspecs", &mut |_| Err(io::ErrorKind::NotFound.into()));
+    assert_eq!(found.host, hosts::Host { read_sector_ms: 0.1701, write_sector_ms: 0.18686 });
+}
+
 /// No prefix of the files and no byte exchanged in them makes the reader panic.
 #[test]
 fn never_panics_on_damaged_files() {
     for cut in 0..SPECS.len() {
         let _ =
             read_changed(|name, text| if name == "plain.diskspecs" { text[..cut].to_owned() } else { text });
+    }
+    for cut in 0..EXPERIMENT.len() {
+        let _ = on_a_host("plain.parv", true, |text| text[..cut].to_owned());
     }
     let mut state = 1_u64;
     for _ in 0..20_000 {

@@ -72,7 +72,7 @@ impl Rotating {
         let timing = self.timing;
         let miss = timing.read_miss.get(self.last_was_write);
         self.task_mut(id).ready_at = now + miss;
-        let ready = self.enough_to_send(id) && self.nothing_before(now, id);
+        let ready = self.enough_to_send(id) && (self.sneaks(id) || self.nothing_before(now, id));
         if ready || self.wires.never_disconnect {
             let hit = self.task(id).hit != Hit::Miss && self.task(id).hit != Hit::Collision;
             let overhead = if hit { self.read_hit_overhead() } else { miss };

@@ -25,6 +25,7 @@ mod ncq;
 mod positioning;
 mod segment;
 mod select;
+mod sneak;
 mod task;
 mod timing;
 

@@ -1,0 +1,116 @@
+//! DiskSim's outer parameter file (`.parv`): the experiment around a drive, of which the drive's bus counts here.
+//!
+//! A `.diskspecs` file says what a sector takes the drive on the bus; what it takes the host, and with it the time of a
+//! transfer where the host is the slower side, stands in the experiment: "Read block transfer time" and "Write block
+//! transfer time" of the buses between the driver and the drive. Everything else in it is about software and workload,
+//! which are other crates' here.
+//!
+//! *Source.* DiskSim 4.0 reference manual, "Input/output subsystem component specification" and "topology".
+
+use super::fields::Fields;
+use super::hosts::Host;
+use super::parser::Block;
+use super::statements::{Node, Statement, statements};
+use super::{Place, ReadError, Resolver};
+
+/// A drive and the host that it is on.
+pub(super) struct Experiment {
+    pub(super) drive: Block,
+    pub(super) host: Host,
+}
+
+/// Reads the one kind of drive that an experiment has; several must be alike and on buses that are.
+pub(super) fn read(name: &str, open: Resolver<'_>) -> Result<Experiment, ReadError> {
+    let parts = Parts::read(name, open)?;
+    let mut found = parts.drives()?;
+    let place = &parts.place;
+    let Some((drive, host)) = found.pop() else {
+        return Err(ReadError::at(place, "the topology has no disksim_disk"));
+    };
+    let is_other = |(other, its): &&(&Block, Host)| other.name != drive.name || *its != host;
+    if let Some((other, _)) = found.iter().find(is_other) {
+        let what = format!(
+            "the topology has drives that differ ('{}', '{}'); name the .diskspecs file of one",
+            other.name, drive.name
+        );
+        return Err(ReadError::at(place, what));
+    }
+    Ok(Experiment { drive: drive.clone(), host })
+}
+
+/// The host on which an experiment has a drive, by the name in its `.diskspecs` file; nothing if it has no such drive.
+pub(super) fn host_of(drive: &str, name: &str, open: Resolver<'_>) -> Result<Option<Host>, ReadError> {
+    let parts = Parts::read(name, open)?;
+    let drives = parts.drives()?;
+    Ok(drives.into_iter().find(|(block, _)| block.name == drive).map(|(_, host)| host))
+}
+
+/// What stands in the file.
+struct Parts {
+    place: Place,
+    blocks: Vec<Block>,
+    /// Names of components, and of the blocks that specify them.
+    instances: Vec<(String, String)>,
+    topology: Node,
+}
+
+impl Parts {
+    fn read(name: &str, open: Resolver<'_>) -> Result<Self, ReadError> {
+        let place = Place { file: name.to_owned(), line: 1 };
+        let (mut blocks, mut instances, mut topology) = (Vec::new(), Vec::new(), None);
+        for statement in statements(name, open)? {
+            match statement {
+                Statement::Block(block) => blocks.push(block),
+                Statement::Instances { names, block } => {
+                    instances.extend(names.into_iter().map(|name| (name, block.clone())));
+                }
+                Statement::Topology(place, node) => topology = Some((place, node)),
+            }
+        }
+        match topology {
+            Some((place, topology)) => Ok(Self { place, blocks, instances, topology }),
+            None => Err(ReadError::at(&place, "there is no topology")),
+        }
+    }
+
+    /// The drives with their hosts, in the order of the topology.
+    fn drives(&self) -> Result<Vec<(&Block, Host)>, ReadError> {
+        let mut found = Vec::new();
+        self.descend(&self.topology, Host::default(), &mut found)?;
+        Ok(found)
+    }
+
+    fn descend<'a>(
+        &'a self,
+        node: &Node,
+        above: Host,
+        found: &mut Vec<(&'a Block, Host)>,
+    ) -> Result<(), ReadError> {
+        let host = match node.kind.as_str() {
+            "disksim_bus" => above.slower(bus(self.block_of(node)?)?),
+            "disksim_disk" => {
+                found.push((self.block_of(node)?, above));
+                above
+            }
+            _ => above,
+        };
+        node.below.iter().try_for_each(|below| self.descend(below, host, found))
+    }
+
+    /// What specifies a component.
+    fn block_of(&self, node: &Node) -> Result<&Block, ReadError> {
+        let block = self.instances.iter().find(|(name, _)| *name == node.name).map(|(_, block)| block);
+        let block =
+            block.and_then(|name| self.blocks.iter().find(|b| b.kind == node.kind && b.name == *name));
+        let missing = || format!("nothing specifies the {} '{}'", node.kind, node.name);
+        block.ok_or_else(|| ReadError::at(&self.place, missing()))
+    }
+}
+
+fn bus(block: &Block) -> Result<Host, ReadError> {
+    let mut fields = Fields::of(block.clone(), "disksim_bus")?;
+    Ok(Host {
+        read_sector_ms: fields.ms("Read block transfer time")?,
+        write_sector_ms: fields.ms("Write block transfer time")?,
+    })
+}
