@@ -64,7 +64,7 @@ impl Oddity {
             Self::ZeroLength => "of zero length, left out",
             Self::BeyondCapacity => "beyond the end of the device, left out",
             Self::ClockJump => "far back in time, left out",
-            Self::ClockBackwards => "slightly back in time, set to the time before it",
+            Self::ClockBackwards => "back in time by a second at most, set to the time before it",
             Self::Unaligned => "not whole sectors, rounded outwards where sectors are needed",
             Self::OtherCommand => "neither read, write, discard nor flush, left out",
             Self::EventsLost => "events lost by the recorder",

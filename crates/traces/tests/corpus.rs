@@ -44,3 +44,17 @@ fn every_file_is_read_as_reviewed() {
     let expected = std::fs::read_to_string(&golden).expect("the golden text");
     assert!(text == expected, "differs from tests/corpus.golden (DWELL_BLESS=1 writes it anew):\n{text}");
 }
+
+/// A binary that blkparse merged, and what it printed of it: both say the same.
+#[test]
+fn a_binary_is_read_as_blkparse_reads_it() {
+    let corpus = common::corpus();
+    let read = |path: &str| {
+        let (name, bytes) = corpus.iter().find(|(name, _)| name == path).expect("in the corpus");
+        let (records, recording) = common::read(name, bytes, &Options::default()).unwrap();
+        records.iter().map(|record| common::line(record, &recording)).collect::<Vec<_>>()
+    };
+    let binary = read("blktrace/merged-by-blkparse-1.2.blktrace");
+    assert_eq!(binary.len(), 27);
+    assert_eq!(binary, read("blkparse/printed-by-blkparse-1.2.blkparse"));
+}

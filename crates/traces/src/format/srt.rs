@@ -9,7 +9,8 @@
 //! - version 7: `bytes, machine, device, ?, ?, ioflags, info, queuelen, pid, logical volume, disk offset` (64 bits, in
 //!   **bytes**)`, volume offset` (64 bits)`, ?, ?`.
 //!
-//! `ioflags`: bit 0 is a read, 0x100 asynchronous, 0x01000000 synchronous. `stop` becomes the completion.
+//! `ioflags`: bit 0 is a read; 0x100 says that nobody waits, and where it is not set somebody does, whether 0x01000000 (a
+//! synchronous write of the buffer cache) is or not: DiskSim counts so too. `stop` becomes the completion.
 //!
 //! Traps: *sector* may count 512 bytes or HP-UX's DEV_BSIZE of 1 KiB; the sources do not say. Unless
 //! [`Options::block_bytes`](crate::Options::block_bytes) does, the unit under which more requests begin where the one
@@ -39,7 +40,6 @@ const SUSPECT_IO: u32 = 4;
 
 const READ: u32 = 0x1;
 const ASYNC: u32 = 0x100;
-const SYNC: u32 = 0x0100_0000;
 
 struct Raw {
     seconds: u32,
@@ -119,7 +119,7 @@ impl Raw {
     }
 
     fn flags(&self) -> Flags {
-        Flags { sync: self.ioflags & SYNC != 0 && self.ioflags & ASYNC == 0, ..Flags::default() }
+        Flags { sync: self.ioflags & ASYNC == 0, ..Flags::default() }
     }
 }
 
