@@ -52,6 +52,9 @@ pub enum Directive {
     /// Every member's head is with the stream: it is served until then, whatever the member's own slice says, and from now on
     /// it can break. A time that has passed ends its service.
     Slice(Time),
+    /// Whether streams are to be served at all; they are until it is said that they are not. Otherwise what the wrapped policy
+    /// selects goes at once.
+    Waiting(bool),
 }
 
 /// What a member's scheduler tells of the stream that it adopted.
@@ -68,6 +71,9 @@ pub enum Report {
 /// After each call the host takes every [`directive`](Self::directive) and gives it to the member's scheduler before it
 /// asks that one what to dispatch.
 pub trait Coordinator {
+    /// A member is gone: from now on nothing is asked of it.
+    fn lost(&mut self, now: Time, member: Member);
+
     /// The array was asked for something. What becomes of its parts follows.
     fn arrived(&mut self, now: Time, request: &ArrayRequest);
 

@@ -53,8 +53,10 @@ pub enum Make {
     Wrapper(fn(&Environment, BoxedWorkConserving) -> BoxedScheduler),
     /// One for disk arrays: a wrapper for the members, and the coordinator of so many of them.
     Array {
-        /// The wrapper.
+        /// The wrapper,
         member: fn(&Environment, BoxedWorkConserving) -> BoxedScheduler,
+        /// and what can be tuned there of what can be tuned.
+        member_tunables: &'static [Tunable],
         /// The coordinator.
         coordinator: fn(&Environment, u32) -> BoxedCoordinator,
     },

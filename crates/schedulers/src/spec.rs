@@ -177,11 +177,17 @@ impl Spec {
             }
         };
         if !matches!(self.listing.make, Make::WorkConserving(_)) {
-            for (tunable, value) in &self.settings {
+            for (tunable, value) in self.settings.iter().filter(|(tunable, _)| self.is_of_members(tunable)) {
                 made.tune(tunable.name, *value).map_err(|error| self.fault(error.to_string()))?;
             }
         }
         Ok(made)
+    }
+
+    /// Whether the scheduler itself has the tunable, and not only an array's coordinator.
+    fn is_of_members(&self, tunable: &Tunable) -> bool {
+        let Make::Array { member_tunables, .. } = self.listing.make else { return true };
+        member_tunables.iter().any(|own| own.name == tunable.name)
     }
 
     /// Makes who directs the members of an array, if the policy has such a one.

@@ -212,7 +212,7 @@ mod tests {
     use crate::testing::{Random, Table, request};
     use crate::work_conserving::Bare;
     use core::cell::Cell;
-    use elevator::queue::Requests;
+    use elevator::Requests;
     use elevator::{Device, LastDispatched, Value};
 
     /// A drive on which higher sectors come round sooner.

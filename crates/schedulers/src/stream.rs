@@ -577,7 +577,9 @@ impl StreamScheduling {
 
     /// Whether the disk may be dedicated to the stream: it is established, and adopted where an array decides.
     fn may_be_served(&self, id: StreamId) -> bool {
-        self.is_established(id) && (!self.tunables.directed || self.direction.slice_of(id).is_some())
+        self.is_established(id)
+            && !self.direction.is_off()
+            && (!self.tunables.directed || self.direction.slice_of(id).is_some())
     }
 
     /// What dedicated service demands, if there is any and its slice is not over.

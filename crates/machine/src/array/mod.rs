@@ -72,7 +72,12 @@ pub(crate) struct Array {
 impl Array {
     pub(crate) fn new(setup: ArraySetup) -> Self {
         let ArraySetup { geometry, failed, options, members, coordinator } = setup;
-        let direction = coordinator.map(|coordinator| Direction::new(coordinator, members.len()));
+        let direction = coordinator.map(|mut coordinator| {
+            if let Some(failed) = failed {
+                coordinator.lost(Time::ZERO, Member(failed));
+            }
+            Direction::new(coordinator, members.len())
+        });
         let disk = |(index, member): (usize, ArrayMember)| {
             let ArrayMember { scheduler, drive, observer } = member;
             let ear = direction.as_ref().map(|direction| direction.ear(Member(index as u32)));

@@ -25,6 +25,8 @@
 //! 5. A *broken* physical stream makes the virtual stream *unusable*. It is kept for as long as it lasts, so that the same
 //!    requests do not form another one and trigger again.
 //! 6. When the slice is over, the ready stream that was not served for longest is next.
+//! 7. Once a stream has broken, now and then nobody waits for some slices. If the array gets more done that way, it goes on
+//!    so, and tries waiting now and then (*trials*).
 //!
 //! # Where it differs from the source
 //! - The paper's array saw requests of a stripe unit at most, one disk each. Here one may span many: it counts as many as it
@@ -40,6 +42,9 @@
 //! - When no other stream is ready, the one just served stands back for one slice, so that requests of no stream are served
 //!   (*rest*). The paper is silent.
 //! - What is pending in a device counts as pending, as on one disk.
+//! - The paper judges each wait and keeps a broken stream from triggering again. Whether all that waiting together gains
+//!   anything it does not ask. Ours does, by measuring (`trial_slices`).
+//! - A member that is gone is not waited for, and thresholds count those that are there.
 //!
 //! # Not for
 //! Arrays of devices without heads. Streams whose requests never reach some member: those are never ready.
@@ -55,7 +60,7 @@ use alloc::vec::Vec;
 
 use elevator::array::{ArrayRequest, ArrayRequestId, Coordinator, Directive, Member, Report};
 use elevator::service_time::ServiceCurve;
-use elevator::{Op, Request, RequestId, Sector, Span, Time, TuneError, Value, tunables};
+use elevator::{Op, Request, RequestId, Sector, Sectors, Span, Time, TuneError, Value, tunables};
 
 use crate::listing::{Listing, Make};
 use crate::per_request::PerRequest;
@@ -64,9 +69,11 @@ use crate::stream::StreamScheduling;
 mod service;
 #[cfg(test)]
 mod tests;
+mod trial;
 mod virtual_streams;
 
 use self::service::Service;
+use self::trial::Trials;
 use self::virtual_streams::{Joining, NO_STREAM, StreamId, VirtualStreams};
 
 tunables! {
@@ -80,6 +87,12 @@ tunables! {
         second_chance: Percent = 100, 0, 10_000;
         /// How long the whole array serves one stream.
         stream_time_slice: Span = Span::from_millis(124), Span::from_millis(1), Span::from_secs(5);
+        /// How long waiting, or doing without, is tried before they are compared, in slices: four streams get one each. At 0
+        /// waiting is never doubted, as in the paper.
+        trial_slices: Count = 4, 0, 1_000;
+        /// How much more the array must get done in the other way for that to be taken up. In half a second rates differ by
+        /// as much for no reason.
+        trial_margin: Percent = 10, 0, 1_000;
         /// What a distance backward costs, as a share of the same distance forward.
         backward_penalty: Percent = 150, 100, 10_000;
         /// How near a child must be that comes before its parent has completed: its service time as a share of the selected
@@ -102,6 +115,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
         member: |environment, policy| {
             Box::new(StreamScheduling::new(policy, environment.service_times.clone()))
         },
+        member_tunables: crate::stream::Tunables::TABLE,
         coordinator: |environment, members| {
             Box::new(StreamCoordinator::new(environment.service_times.clone(), members))
         },
@@ -151,6 +165,7 @@ impl MemberState {
 struct Job {
     stream: StreamId,
     start: Sector,
+    sectors: Sectors,
 }
 
 /// The coordinator of stream scheduling.
@@ -163,6 +178,7 @@ pub struct StreamCoordinator {
     service: Option<Service>,
     /// The stream that was served last, and until when it stands back if nobody else is ready.
     resting: Option<(StreamId, Time)>,
+    trials: Trials,
     directives: VecDeque<(Member, Directive)>,
 }
 
@@ -178,6 +194,7 @@ impl StreamCoordinator {
             streams: VirtualStreams::new(members as usize),
             service: None,
             resting: None,
+            trials: Trials::new(),
             directives: VecDeque::new(),
         }
     }
@@ -221,6 +238,12 @@ impl StreamCoordinator {
 }
 
 impl Coordinator for StreamCoordinator {
+    fn lost(&mut self, now: Time, member: Member) {
+        self.streams.lose(member);
+        // Those that still may come are enough, but the heads were being brought with this one.
+        self.end_service(now);
+    }
+
     fn arrived(&mut self, now: Time, request: &ArrayRequest) {
         let mut stream = NO_STREAM;
         if matches!(request.op, Op::Read | Op::Write) {
@@ -232,11 +255,14 @@ impl Coordinator for StreamCoordinator {
             };
             stream = self.streams.arrived(&judge, request);
         }
-        self.set_job(request.id, Job { stream, start: request.start });
+        self.set_job(request.id, Job { stream, start: request.start, sectors: request.sectors });
+        let was = self.trials.conduct();
+        self.trials.arrived(now, &self.tunables);
+        self.take_up(now, was);
     }
 
     fn inserted(&mut self, now: Time, member: Member, request: &Request, of: ArrayRequestId) {
-        let Job { stream, start } = self.jobs[of.0 as usize];
+        let Job { stream, start, .. } = self.jobs[of.0 as usize];
         let known = Known { stream, logical: start, start: request.start, is_there: true };
         self.members[member.index()].requests.set(request.id, known);
         if stream == NO_STREAM {
@@ -285,8 +311,10 @@ impl Coordinator for StreamCoordinator {
     }
 
     fn completed(&mut self, now: Time, id: ArrayRequestId) {
-        let Job { stream, .. } = self.jobs[id.0 as usize];
+        let Job { stream, sectors, .. } = self.jobs[id.0 as usize];
         self.streams.completed(now, stream);
+        self.trials.completed(now, sectors);
+        self.conduct_trials(now);
     }
 
     fn reported(&mut self, now: Time, member: Member, report: Report) {
@@ -297,13 +325,15 @@ impl Coordinator for StreamCoordinator {
     }
 
     fn next_event(&self) -> Option<Time> {
-        self.service.as_ref().map(|service| service.until)
+        let service = self.service.as_ref().map(|service| service.until);
+        service.into_iter().chain(self.trials.next_event()).min()
     }
 
     fn pass(&mut self, now: Time) {
         if self.service.as_ref().is_some_and(|service| service.until <= now) {
             self.end_service(now);
         }
+        self.conduct_trials(now);
     }
 
     fn directive(&mut self) -> Option<(Member, Directive)> {

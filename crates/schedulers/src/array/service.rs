@@ -1,18 +1,20 @@
 //! Which stream the whole array serves: bringing the heads there, the slice, the end of it and who is next.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use elevator::array::{Directive, Member};
 use elevator::{RequestId, Time};
 
 use super::StreamCoordinator;
+use super::trial::Conduct;
 use super::virtual_streams::StreamId;
 use crate::stream::directed::gathering_time;
 
 /// How far a member has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Arrival {
+    /// It is gone, and nobody waits for it.
+    Lost,
     /// The stream has nothing for it yet.
     Awaited,
     /// Its next request there is urgent.
@@ -36,7 +38,7 @@ impl Service {
     }
 
     fn is_complete(&self) -> bool {
-        self.arrivals.iter().all(|&arrival| arrival == Arrival::Established)
+        self.arrivals.iter().all(|&arrival| matches!(arrival, Arrival::Established | Arrival::Lost))
     }
 }
 
@@ -46,19 +48,41 @@ impl StreamCoordinator {
     }
 
     fn is_ready(&self, stream: StreamId) -> bool {
-        self.streams.is_ready(stream, self.tunables.stream_threshold)
+        self.streams.is_ready(stream, &self.tunables)
     }
 
     /// A stream has grown: it may be its turn.
     pub(super) fn serve_if_ready(&mut self, now: Time, stream: StreamId) {
         let rests = self.resting.is_some_and(|(resting, until)| resting == stream && now < until);
-        if self.service.is_none() && !rests && self.is_ready(stream) {
+        let waits = self.trials.conduct() == Conduct::Waits;
+        if waits && self.service.is_none() && !rests && self.is_ready(stream) {
             self.serve(now, stream);
         }
     }
 
+    /// What was measured may say that waiting does not pay, or does again.
+    pub(super) fn conduct_trials(&mut self, now: Time) {
+        let was = self.trials.conduct();
+        self.trials.pass(now, &self.tunables);
+        self.take_up(now, was);
+    }
+
+    /// The members hear of it if the conduct is not what it was.
+    pub(super) fn take_up(&mut self, now: Time, was: Conduct) {
+        let conduct = self.trials.conduct();
+        if conduct == was {
+            return;
+        }
+        if self.service.take().is_some() {
+            self.tell_all(Directive::Slice(now));
+        }
+        self.resting = None;
+        self.tell_all(Directive::Waiting(conduct == Conduct::Waits));
+    }
+
     fn serve(&mut self, now: Time, stream: StreamId) {
-        let arrivals = vec![Arrival::Awaited; self.members.len()];
+        let arrival = |&there: &bool| if there { Arrival::Awaited } else { Arrival::Lost };
+        let arrivals = self.streams.present().iter().map(arrival).collect();
         let until = now + gathering_time(self.tunables.stream_time_slice);
         self.service = Some(Service { stream, until, arrivals });
         self.resting = None;
@@ -102,11 +126,13 @@ impl StreamCoordinator {
         }
     }
 
-    /// A member's physical stream is broken: it does not pay to serve this virtual stream.
+    /// A member's physical stream is broken: it does not pay to serve this virtual stream. Whether waiting pays at all is to be
+    /// seen.
     pub(super) fn broken(&mut self, now: Time) {
         if let Some(service) = &self.service {
             self.streams.make_unusable(service.stream);
             self.end_service(now);
+            self.trials.begin(now, &self.tunables);
         }
     }
 
@@ -115,8 +141,7 @@ impl StreamCoordinator {
         let Some(Service { stream, .. }) = self.service.take() else { return };
         self.streams.served(stream);
         self.tell_all(Directive::Slice(now));
-        let threshold = self.tunables.stream_threshold;
-        match self.streams.longest_unserved(stream, threshold) {
+        match self.streams.longest_unserved(stream, &self.tunables) {
             Some(next) => self.serve(now, next),
             None => self.resting = Some((stream, self.slice_from(now))),
         }

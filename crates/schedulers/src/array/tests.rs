@@ -32,9 +32,10 @@ fn ms(ms: u64) -> Span {
 }
 
 impl Scene {
-    /// Two members, each with a request of no stream waiting far away.
+    /// Two members, each with a request of no stream waiting far away; waiting is not doubted.
     fn new() -> Self {
-        let coordinator = StreamCoordinator::new(ServiceCurve::default(), 2);
+        let mut coordinator = StreamCoordinator::new(ServiceCurve::default(), 2);
+        coordinator.tunables.trial_slices = 0;
         let mut scene = Self { coordinator, now: Time::ZERO, names: 0, foreign: [RequestId(0); 2] };
         for member in 0..2 {
             let asked = scene.ask_at(Member(member), Sector(2 * ELSEWHERE), Sector(ELSEWHERE));
@@ -219,4 +220,46 @@ fn merged_requests_keep_their_stream() {
     scene.coordinator.completed(scene.now, second.job);
     scene.read(11..14, ms(20), Span::ZERO);
     assert!(!scene.directives().is_empty());
+}
+
+#[test]
+fn a_member_that_is_gone_is_not_waited_for() {
+    let mut scene = Scene::new();
+    scene.coordinator.lost(scene.now, Member(1));
+    // Every other unit, as the rest is somewhere else.
+    for unit in [0, 2, 4] {
+        let asked = scene.ask(unit);
+        scene.serve(asked, ms(20));
+    }
+    assert_eq!(scene.directives(), [], "three of four");
+    let fourth = scene.ask(6);
+    let next = fourth.request.id;
+    assert_eq!(scene.directives(), [(0, Directive::Urgent(next)), (0, Directive::Adopt(next))]);
+    scene.serve(fourth, ms(20));
+    scene.coordinator.reported(scene.now, Member(0), Report::Established);
+    let slice = Directive::Slice(scene.now + ms(124));
+    assert_eq!(scene.directives().first(), Some(&(0, slice)), "the slice begins without it");
+}
+
+#[test]
+fn when_doing_without_gets_more_done_nobody_waits() {
+    let mut scene = Scene::new();
+    scene.coordinator.tunables.trial_slices = 4;
+    scene.establish(0);
+    scene.coordinator.reported(scene.now, Member(0), Report::Broken);
+    scene.directives();
+    // 20 ms for each unit, until the trial begins; then 10.
+    let (mut unit, mut heard) = (FAR, Vec::new());
+    while scene.now < Time::ZERO + ms(3_000) {
+        let waits = !heard.contains(&(0, Directive::Waiting(false)));
+        scene.read(unit..unit + 1, ms(if waits { 20 } else { 10 }), Span::ZERO);
+        unit += 1;
+        heard.extend(scene.directives());
+    }
+    let waiting: Vec<_> = heard.iter().filter(|(_, d)| matches!(d, Directive::Waiting(_))).collect();
+    assert_eq!(waiting[..2], [&(0, Directive::Waiting(false)), &(1, Directive::Waiting(false))]);
+    let without = heard.iter().position(|(_, d)| *d == Directive::Waiting(false)).unwrap();
+    let with = heard.iter().position(|(_, d)| *d == Directive::Waiting(true)).unwrap();
+    let served = heard[without..with].iter().any(|(_, d)| matches!(d, Directive::Urgent(_)));
+    assert!(!served, "no stream is served meanwhile");
 }

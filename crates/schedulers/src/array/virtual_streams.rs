@@ -123,8 +123,7 @@ impl VirtualStream {
     }
 
     /// How long its latest request may wait for a child, the second chance included.
-    fn patience(&self, tunables: &Tunables) -> Span {
-        let threshold = tunables.stream_threshold * self.physical.len() as u64;
+    fn patience(&self, tunables: &Tunables, threshold: u64) -> Span {
         let is_long = self.length > threshold + threshold * tunables.tolerance_factor / 100;
         if is_long { self.budget.percent(100 + tunables.second_chance) } else { self.budget }
     }
@@ -135,7 +134,10 @@ pub(super) struct VirtualStreams {
     streams: Vec<VirtualStream>,
     /// Those that are not in use.
     free: Vec<StreamId>,
-    members: usize,
+    /// Whether each member is there,
+    present: Vec<bool>,
+    /// and how many are.
+    there: u64,
     /// service time(selected pending request) of the latest decision that had one: by the members' addresses and by the
     /// array's.
     latest_budgets: (Span, Span),
@@ -146,7 +148,31 @@ impl VirtualStreams {
     pub(super) fn new(members: usize) -> Self {
         let latest_budgets = (Span::ZERO, Span::ZERO);
         let (streams, free) = (Vec::with_capacity(STREAMS_MAX), Vec::with_capacity(STREAMS_MAX));
-        Self { streams, free, members, latest_budgets, services: 0 }
+        Self {
+            streams,
+            free,
+            present: vec![true; members],
+            there: members as u64,
+            latest_budgets,
+            services: 0,
+        }
+    }
+
+    /// Nothing comes for that member any more.
+    pub(super) fn lose(&mut self, member: Member) {
+        if core::mem::take(&mut self.present[member.index()]) {
+            self.there -= 1;
+        }
+    }
+
+    /// Whether each member is there, in order.
+    pub(super) fn present(&self) -> &[bool] {
+        &self.present
+    }
+
+    /// How long a virtual stream must be to be established.
+    fn threshold(&self, tunables: &Tunables) -> u64 {
+        tunables.stream_threshold * self.there
     }
 
     fn get(&mut self, id: StreamId) -> Option<&mut VirtualStream> {
@@ -169,13 +195,14 @@ impl VirtualStreams {
     pub(super) fn arrived(&mut self, judge: &Joining<'_>, request: &ArrayRequest) -> StreamId {
         let parent = self.parent_of(judge, request.start);
         let Some(id) = parent.or_else(|| self.begin()) else { return NO_STREAM };
+        let threshold = self.threshold(judge.tunables);
         let stream = &mut self.streams[id as usize];
         if stream.unfinished == 0 && parent.is_some() {
             let waited = judge.now.since(stream.quiet_since);
             stream.thought += waited;
             if waited > stream.budget {
                 // Its second chance: it has to grow from the threshold again before it gets another one.
-                stream.length = stream.length.min(judge.tunables.stream_threshold * self.members as u64);
+                stream.length = stream.length.min(threshold);
             }
         }
         stream.unfinished += 1;
@@ -187,14 +214,14 @@ impl VirtualStreams {
     /// The stream whose child a request at `start` is: the nearest of those for which the inequality holds. Streams that have
     /// missed their deadlines are forgotten on the way.
     fn parent_of(&mut self, judge: &Joining<'_>, start: Sector) -> Option<StreamId> {
-        let latest = self.latest_budgets.1;
+        let (latest, threshold) = (self.latest_budgets.1, self.threshold(judge.tunables));
         let mut nearest: Option<(Span, StreamId)> = None;
         for (id, stream) in self.streams.iter_mut().enumerate().filter(|(_, stream)| stream.in_use) {
             if stream.budget == Span::ZERO {
                 stream.budget = latest;
             }
             let waited = stream.waited(judge.now);
-            let budget = stream.patience(judge.tunables);
+            let budget = stream.patience(judge.tunables, threshold);
             if waited.is_some_and(|waited| waited >= budget) && judge.served != Some(id as StreamId) {
                 stream.in_use = false;
                 self.free.push(id as StreamId);
@@ -217,7 +244,7 @@ impl VirtualStreams {
         let id = match self.free.pop() {
             Some(id) => id,
             None if self.streams.len() < STREAMS_MAX => {
-                let physical = vec![PhysicalStream::default(); self.members];
+                let physical = vec![PhysicalStream::default(); self.present.len()];
                 self.streams.push(VirtualStream { physical, ..VirtualStream::default() });
                 self.streams.len() as StreamId - 1
             }
@@ -303,23 +330,26 @@ impl VirtualStreams {
         stream.into_iter().flat_map(move |stream| &stream.physical[member.index()].queued)
     }
 
-    /// Whether it is established, usable, and has an established physical stream on every member.
-    pub(super) fn is_ready(&self, id: StreamId, threshold: u64) -> bool {
+    /// Whether it is established, usable, and has an established physical stream on every member that is there.
+    pub(super) fn is_ready(&self, id: StreamId, tunables: &Tunables) -> bool {
+        let is_established = |(physical, &there): (&PhysicalStream, &bool)| {
+            physical.length >= tunables.stream_threshold || !there
+        };
         self.streams.get(id as usize).is_some_and(|stream| {
             stream.in_use
                 && !stream.is_unusable
-                && stream.length >= threshold * self.members as u64
-                && stream.physical.iter().all(|physical| physical.length >= threshold)
+                && stream.length >= self.threshold(tunables)
+                && stream.physical.iter().zip(&self.present).all(is_established)
         })
     }
 
     /// The ready stream beside `beside` that was not served for longest, of those for which a request is queued.
-    pub(super) fn longest_unserved(&self, beside: StreamId, threshold: u64) -> Option<StreamId> {
+    pub(super) fn longest_unserved(&self, beside: StreamId, tunables: &Tunables) -> Option<StreamId> {
         let is_queued = |id: StreamId| {
             self.streams[id as usize].physical.iter().any(|physical| !physical.queued.is_empty())
         };
         let ready = (0..self.streams.len() as StreamId)
-            .filter(|&id| id != beside && self.is_ready(id, threshold) && is_queued(id));
+            .filter(|&id| id != beside && self.is_ready(id, tunables) && is_queued(id));
         ready.min_by_key(|&id| self.streams[id as usize].served)
     }
 

@@ -32,11 +32,18 @@ pub(super) struct Direction {
     /// The head is with the adopted stream when it has completed.
     brings: Option<RequestId>,
     adopted: Option<Adopted>,
+    /// No stream is to be served.
+    is_off: bool,
     /// What the coordinator has not been told yet.
     report: Option<Report>,
 }
 
 impl Direction {
+    /// Whether a stream may be served that the coordinator did not ask for.
+    pub(super) const fn is_off(&self) -> bool {
+        self.is_off
+    }
+
     /// Until when the coordinator wants the stream served, if it does.
     pub(super) fn slice_of(&self, stream: StreamId) -> Option<Time> {
         self.adopted.filter(|adopted| adopted.stream == stream).map(|adopted| adopted.until)
@@ -91,6 +98,10 @@ impl StreamScheduling {
             Directive::Adopt(id) => self.call(&view.requests[id]),
             Directive::Slice(until) if until <= now => self.end_slice(now),
             Directive::Slice(until) => self.begin_slice(now, until),
+            Directive::Waiting(waits) => {
+                self.direction.is_off = !waits;
+                self.served = None;
+            }
         }
     }
 

@@ -106,3 +106,17 @@ fn what_another_request_absorbs_stays_urgent() {
     t.absorb(before, urgent);
     t.serves(before, Reason::Urgent);
 }
+
+#[test]
+fn told_not_to_wait_it_sends_what_the_policy_selects() {
+    let mut t = table();
+    let (first, other) = called(&mut t);
+    t.serves(first, Reason::Urgent);
+    t.holds(HoldReason::AwaitChild, Some(at_ms(10)));
+    t.direct(Directive::Waiting(false));
+    t.serves(other, Reason::FirstCome);
+    let elsewhere = t.read(ELSEWHERE);
+    let child = t.read(8);
+    t.serves(elsewhere, Reason::FirstCome);
+    t.serves(child, Reason::FirstCome);
+}

@@ -1,0 +1,285 @@
+//! Whether waiting pays, by measurement.
+//!
+//! The inequality judges each wait, and a broken stream says that one was in vain. Neither says whether the array gets more
+//! done than if nobody waited: on one slow disk, a reader's next request is queued before the last one is served, nobody
+//! need wait for it, and slices only make the head leave. So once a stream has broken under service, which is what the array
+//! notices first, it does without now and then, for a *period*, and what it gets done in either *conduct* decides: bytes for the time in which anything was asked of it. The conduct that lost
+//! is tried again after twice as many periods each time. A trial that is hopeless ends early, and is not repeated soon.
+
+use elevator::{Sectors, Span, Time};
+
+use super::Tunables;
+
+/// A conduct that keeps losing is tried again after so many periods at most: a quarter of a minute by default.
+const PATIENCE_MAX: u64 = 32;
+
+/// What the array does about streams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Conduct {
+    /// It serves them.
+    Waits,
+    /// Its members send what their policies select, at once.
+    AtOnce,
+}
+
+impl Conduct {
+    const fn other(self) -> Self {
+        match self {
+            Self::Waits => Self::AtOnce,
+            Self::AtOnce => Self::Waits,
+        }
+    }
+}
+
+/// What was got done, in how much time with something to do.
+#[derive(Clone, Copy, Default, Debug)]
+struct Account {
+    sectors: u64,
+    busy: Span,
+}
+
+impl Account {
+    /// Whether its rate is more than so many percent of another's.
+    fn exceeds(self, percent: u64, of: Self) -> bool {
+        let product = |sectors: u64, busy: Span, by: u64| {
+            u128::from(sectors) * u128::from(busy.as_nanos()) * u128::from(by)
+        };
+        product(self.sectors, of.busy, 100) > product(of.sectors, self.busy, percent)
+    }
+}
+
+/// Trials, from the first stream on that breaks.
+#[derive(Debug)]
+pub(super) struct Trials {
+    conduct: Conduct,
+    /// When the conduct was taken up, and until when it is kept; `None` before there was anything to try.
+    stay: Option<(Time, Time)>,
+    /// Since then.
+    account: Account,
+    /// What the other one came to, if this is its challenger.
+    incumbent: Option<Account>,
+    /// For how many periods the next winner stays.
+    patience: u64,
+    /// Requests of the array that are not done, and since when there are any, or none.
+    unfinished: u32,
+    since: Time,
+}
+
+impl Trials {
+    pub(super) const fn new() -> Self {
+        Self {
+            conduct: Conduct::Waits,
+            stay: None,
+            account: Account { sectors: 0, busy: Span::ZERO },
+            incumbent: None,
+            patience: 1,
+            unfinished: 0,
+            since: Time::ZERO,
+        }
+    }
+
+    pub(super) const fn conduct(&self) -> Conduct {
+        self.conduct
+    }
+
+    /// When the conduct is to be changed or confirmed.
+    pub(super) fn next_event(&self) -> Option<Time> {
+        self.stay.map(|(_, until)| until).filter(|_| self.unfinished > 0)
+    }
+
+    /// The array was asked for something. After a period in which it was not, what was learned may no longer hold.
+    pub(super) fn arrived(&mut self, now: Time, tunables: &Tunables) {
+        if self.unfinished == 0 {
+            if now.since(self.since) >= period(tunables) {
+                *self = Self::new();
+            }
+            self.since = now;
+        }
+        self.unfinished += 1;
+    }
+
+    /// That is done.
+    pub(super) fn completed(&mut self, now: Time, sectors: Sectors) {
+        self.account.sectors += u64::from(sectors.0);
+        self.count_busy(now);
+        self.unfinished -= 1;
+    }
+
+    fn count_busy(&mut self, now: Time) {
+        if self.unfinished > 0 {
+            self.account.busy += now.since(self.since);
+            self.since = now;
+        }
+    }
+
+    /// A stream has broken: there is something to try.
+    pub(super) fn begin(&mut self, now: Time, tunables: &Tunables) {
+        if tunables.trial_slices > 0 && self.stay.is_none() {
+            self.take_up(now, self.conduct, period(tunables));
+        }
+    }
+
+    /// Time has passed, or something was got done: what is to be done from now on may be something else.
+    pub(super) fn pass(&mut self, now: Time, tunables: &Tunables) {
+        let Some((from, until)) = self.stay else { return };
+        self.count_busy(now);
+        match self.incumbent {
+            None if now < until => {}
+            // Too little was asked to tell.
+            None if self.account.busy * 2 < until.since(from) => {
+                self.take_up(now, self.conduct, period(tunables));
+            }
+            None => {
+                let account = self.account;
+                self.take_up(now, self.conduct.other(), period(tunables));
+                self.incumbent = Some(account);
+            }
+            Some(incumbent) if self.is_hopeless(now.since(from), incumbent, tunables) => {
+                self.decide(now, false, PATIENCE_MAX, tunables);
+            }
+            Some(_) if now < until => {}
+            Some(incumbent) => {
+                let wins = self.account.exceeds(100 + tunables.trial_margin, incumbent);
+                self.decide(now, wins, 2, tunables);
+            }
+        }
+    }
+
+    /// A challenger that gets less than half as much done need not be watched for long, nor one with less than three quarters
+    /// for a period.
+    fn is_hopeless(&self, for_: Span, incumbent: Account, tunables: &Tunables) -> bool {
+        let slice = tunables.stream_time_slice;
+        (for_ * 4 >= slice && !self.account.exceeds(50, incumbent))
+            || (for_ >= slice && !self.account.exceeds(75, incumbent))
+    }
+
+    fn decide(&mut self, now: Time, challenger_wins: bool, lose_patience: u64, tunables: &Tunables) {
+        let winner = if challenger_wins { self.conduct } else { self.conduct.other() };
+        self.patience = if challenger_wins { 1 } else { (self.patience * lose_patience).min(PATIENCE_MAX) };
+        self.take_up(now, winner, period(tunables) * self.patience);
+    }
+
+    fn take_up(&mut self, now: Time, conduct: Conduct, for_: Span) {
+        self.conduct = conduct;
+        self.stay = Some((now, now + for_));
+        (self.account, self.incumbent) = (Account::default(), None);
+    }
+}
+
+fn period(tunables: &Tunables) -> Span {
+    tunables.stream_time_slice * tunables.trial_slices.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Span {
+        Span::from_millis(ms)
+    }
+
+    /// An array that always has something to do, and gets so many sectors done in a millisecond in each conduct.
+    struct Busy {
+        trials: Trials,
+        tunables: Tunables,
+        now: Time,
+        waiting: u32,
+        at_once: u32,
+    }
+
+    impl Busy {
+        fn new(waiting: u32, at_once: u32) -> Self {
+            let (trials, tunables) = (Trials::new(), Tunables::default());
+            let mut busy = Self { trials, tunables, now: Time::ZERO, waiting, at_once };
+            busy.trials.arrived(busy.now, &busy.tunables);
+            busy.trials.begin(busy.now, &busy.tunables);
+            busy
+        }
+
+        /// Milliseconds until the conduct is another one; `None` if it is not within a minute.
+        fn changes_after(&mut self) -> Option<u64> {
+            let was = self.trials.conduct();
+            (1..60_000).find(|_| {
+                let sectors = if was == Conduct::Waits { self.waiting } else { self.at_once };
+                self.now += ms(1);
+                self.trials.arrived(self.now, &self.tunables);
+                self.trials.completed(self.now, Sectors(sectors));
+                self.trials.pass(self.now, &self.tunables);
+                self.trials.conduct() != was
+            })
+        }
+    }
+
+    /// Four slices of 124 ms.
+    const PERIOD: u64 = 496;
+
+    #[test]
+    fn what_is_little_worse_is_tried_less_and_less() {
+        let mut busy = Busy::new(100, 90);
+        let stays: [u64; 4] = [1, 2, 4, 8];
+        for stay in stays {
+            assert_eq!(busy.changes_after(), Some(stay * PERIOD), "waiting");
+            assert_eq!(busy.changes_after(), Some(PERIOD), "its trial");
+        }
+    }
+
+    #[test]
+    fn what_gains_less_than_the_margin_is_not_taken_up() {
+        let mut busy = Busy::new(100, 109);
+        assert_eq!((busy.changes_after(), busy.changes_after()), (Some(PERIOD), Some(PERIOD)));
+        assert_eq!(busy.trials.conduct(), Conduct::Waits);
+    }
+
+    #[test]
+    fn what_gains_more_stays_and_waiting_is_tried() {
+        let mut busy = Busy::new(100, 120);
+        assert_eq!(busy.changes_after(), Some(PERIOD));
+        assert_eq!(busy.changes_after(), Some(2 * PERIOD), "its trial, and then it stays for a period");
+        assert_eq!(busy.trials.conduct(), Conduct::Waits);
+        assert_eq!(busy.changes_after(), Some(PERIOD));
+        assert_eq!(busy.changes_after(), Some(2 * PERIOD), "after which waiting is tried half as often");
+    }
+
+    #[test]
+    fn a_hopeless_trial_ends_early_and_is_not_repeated_soon() {
+        let mut busy = Busy::new(100, 30);
+        assert_eq!(busy.changes_after(), Some(PERIOD));
+        assert_eq!(busy.changes_after(), Some(31), "a quarter of a slice");
+        assert_eq!(busy.changes_after(), Some(32 * PERIOD));
+        let mut busy = Busy::new(100, 70);
+        assert_eq!((busy.changes_after(), busy.changes_after()), (Some(PERIOD), Some(124)));
+    }
+
+    #[test]
+    fn without_slices_waiting_is_never_doubted() {
+        let mut busy = Busy::new(100, 200);
+        (busy.trials, busy.tunables.trial_slices) = (Trials::new(), 0);
+        busy.trials.arrived(busy.now, &busy.tunables);
+        busy.trials.begin(busy.now, &busy.tunables);
+        assert_eq!(busy.changes_after(), None);
+    }
+
+    #[test]
+    fn an_array_that_was_idle_begins_anew_and_an_idle_one_is_not_awake() {
+        let mut busy = Busy::new(100, 120);
+        busy.changes_after();
+        assert_eq!(busy.trials.conduct(), Conduct::AtOnce);
+        busy.trials.completed(busy.now, Sectors(1));
+        assert_eq!(busy.trials.next_event(), None);
+        busy.now += ms(PERIOD);
+        busy.trials.arrived(busy.now, &busy.tunables);
+        assert_eq!((busy.trials.conduct(), busy.trials.next_event()), (Conduct::Waits, None));
+    }
+
+    #[test]
+    fn a_period_with_little_to_do_tells_nothing() {
+        let mut busy = Busy::new(100, 120);
+        busy.trials.completed(busy.now + ms(100), Sectors(1000));
+        busy.now += ms(PERIOD - 1);
+        busy.trials.arrived(busy.now, &busy.tunables);
+        busy.now += ms(1);
+        busy.trials.pass(busy.now, &busy.tunables);
+        assert_eq!(busy.trials.conduct(), Conduct::Waits, "it was busy for 101 of 496 ms");
+        assert_eq!(busy.trials.next_event(), Some(busy.now + ms(PERIOD)));
+    }
+}
