@@ -37,6 +37,11 @@
 //! - *Several children* of one parent: the first one extends the stream, and so does whoever comes within `early_child`.
 //!   Others that satisfy the inequality begin *branches*, streams as long as their parent's. So when readers of nearby
 //!   files go on after they have waited for each other, each of them heads an established stream.
+//! - *Writes* form streams, and queued children of writes are served in dedication, but the disk does not wait for one that is
+//!   not there (`wait_after_writes`). Little could be won: a write into the drive's cache costs no seek, and behind one on the
+//!   medium the next sector has just passed. Much is lost: each commit of a data base ends with a write to the journal, whose
+//!   place goes on with the next commit, so the first write of the next commit would be held until that broke. An array's
+//!   disks wait as they are told.
 //! - *Children that come when their slice is over* stand back until somebody else's request was sent. Otherwise a policy in
 //!   sector order would select the very stream whose time is up.
 //! - *Devices that queue* (depth > 1). The paper's tail rule, with `pending_in_device` off: the request dispatched last
@@ -82,7 +87,7 @@ use directed::Direction;
 
 tunables! {
     /// What can be tuned. Names and defaults are the paper's but for `second_chance`,
-    /// `early_child` and `pending_in_device`, which are ours.
+    /// `early_child`, `wait_after_writes` and `pending_in_device`, which are ours.
     pub struct Tunables {
         /// How many requests make a stream established. More: fewer waits in vain, a later start.
         stream_threshold: Count = 4, 1, 1_000_000;
@@ -97,6 +102,8 @@ tunables! {
         /// How near a child must be that comes before its parent has completed, or is not its first: its service time as a
         /// share of the selected pending request's. More lets neighbours' requests into a stream. At 0 there are none.
         early_child: Percent = 25, 0, 100;
+        /// Whether the disk waits for the child of a write, too.
+        wait_after_writes: Flag = false, false, true;
         /// Whether requests in the device count as pending, and a parent's time begins when it has left the device. Off:
         /// the paper's tail rule.
         pending_in_device: Flag = true, false, true;
@@ -158,6 +165,8 @@ struct Stream {
     is_undecided: bool,
     /// It missed its deadline once and has its second chance.
     is_second_chance: bool,
+    /// Its latest request is a write.
+    writes: bool,
 }
 
 /// A request that may have children for as long as `budget` from `since` on.
@@ -361,6 +370,7 @@ impl StreamScheduling {
         stream.length += 1;
         stream.latest = request.serial;
         stream.position = request.end();
+        stream.writes = request.op == Op::Write;
         stream.is_second_chance = false;
         self.links.push_back(&mut stream.queued, request.id);
         self.move_reach(id);
@@ -368,7 +378,8 @@ impl StreamScheduling {
 
     /// A new stream of one request, which is on its way to the device.
     fn begin(&mut self, request: &Request) -> StreamId {
-        let id = self.new_stream(Stream { latest: request.serial, length: 1, ..Stream::default() });
+        let writes = request.op == Op::Write;
+        let id = self.new_stream(Stream { latest: request.serial, length: 1, writes, ..Stream::default() });
         self.stream_of.set(request.id, id);
         id
     }
@@ -605,7 +616,8 @@ impl StreamScheduling {
 
     fn wait_for_child(&self, now: Time, id: StreamId, slice_end: Time) -> Option<Decision> {
         let stream = self.stream(id);
-        let is_left = stream.is_second_chance && self.direction.slice_of(id).is_none();
+        let is_not_worth_it = stream.is_second_chance || (stream.writes && !self.tunables.wait_after_writes);
+        let is_left = is_not_worth_it && self.direction.slice_of(id).is_none();
         if !stream.is_parent_to_be || is_left || stream.deadline <= now {
             return None;
         }

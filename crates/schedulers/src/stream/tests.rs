@@ -87,6 +87,23 @@ fn a_stream_below_the_threshold_is_not_waited_for() {
 }
 
 #[test]
+fn the_disk_does_not_wait_for_the_child_of_a_write_unless_told_to() {
+    for waits in [false, true] {
+        let mut t = table(&[("wait_after_writes", Value::Flag(waits))]);
+        let other = establish(&mut t, 4);
+        let child = t.write(32);
+        t.serves(child, Child);
+        if waits {
+            t.holds(HoldReason::AwaitChild, Some(at_ms(10)));
+        } else {
+            t.serves(other, StreamBroken);
+            let next = t.read(40);
+            t.serves(next, FirstCome);
+        }
+    }
+}
+
+#[test]
 fn wait_time_and_service_time_together_must_be_less_than_the_selected_pending_requests() {
     for (ms, is_child) in [(8, true), (9, false)] {
         let mut t = table(&[]);
