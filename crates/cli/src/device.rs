@@ -14,14 +14,18 @@ use schedulers::Environment;
 
 use crate::error::Error;
 use crate::profile;
+use crate::way::{Distant, Leg};
 
 /// A drive's description, with what was measured on it once; and the array that such drives make, if they do.
+#[derive(Clone)]
 pub(crate) struct Device {
     name: String,
     description: DriveDescription,
     capacity: Sector,
     service_times: ServiceCurve,
     array: Option<ArrayDescription>,
+    /// The way there, if that takes time.
+    way: Vec<Leg>,
 }
 
 /// Opens files for a description: those that a description names lie beside it.
@@ -42,7 +46,7 @@ impl Device {
         let capacity = description.capacity().map_err(wrong)?;
         let service_times = description.service_curve().map_err(wrong)?;
         description.build().map_err(wrong)?;
-        Ok(Self { name: name.to_owned(), description, capacity, service_times, array: None })
+        Ok(Self { name: name.to_owned(), description, capacity, service_times, array: None, way: Vec::new() })
     }
 
     /// Lets schedulers be told the service times that were measured on a real one.
@@ -63,6 +67,11 @@ impl Device {
             )));
         }
         Ok(Self { array: Some(array), ..self })
+    }
+
+    /// The same drive at the end of a way.
+    pub(crate) fn distant(&self, way: Vec<Leg>) -> Self {
+        Self { way, ..self.clone() }
     }
 
     /// The array, if it is one.
@@ -104,7 +113,8 @@ impl Device {
 
     /// A drive of this kind, at rest.
     pub(crate) fn build(&self) -> Box<dyn Drive + Send> {
-        self.description.build().expect("it was built when it was opened")
+        let drive = self.description.build().expect("it was built when it was opened");
+        if self.way.is_empty() { drive } else { Box::new(Distant::new(drive, self.way.clone())) }
     }
 
     /// The drives of the array in order, at rest: the slow one slow, all behind the card that they share.

@@ -26,6 +26,7 @@ mod serve;
 mod top;
 mod trace;
 mod tune;
+mod way;
 mod workload;
 
 use std::process::ExitCode;

@@ -277,6 +277,12 @@ impl Benchmark {
         })
     }
 
+    /// Whether its programs are alike and far apart, so that what one of them gets alone is the most that all together can.
+    #[must_use]
+    pub const fn has_yardstick(&self) -> bool {
+        matches!(self, Self::ParRead { .. } | Self::Greps)
+    }
+
     /// Whether its programs come to an end by themselves, so that one that was stopped has not done its work.
     #[must_use]
     pub const fn ends_by_itself(&self) -> bool {

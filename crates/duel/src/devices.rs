@@ -49,6 +49,8 @@ pub(crate) struct DeviceSetup {
 pub(crate) struct Ready {
     /// The device that programs run on.
     pub(crate) device: PathBuf,
+    /// The one on the served file, which has the kernel's elevator.
+    pub(crate) lowest: PathBuf,
 }
 
 /// How long a device that is asked to go may take.
@@ -93,7 +95,7 @@ impl Devices {
             let at = setup.mounts.join(n.to_string());
             self.mount(&partition, &at, file_system.read_only)?;
         }
-        Ok(Ready { device })
+        Ok(Ready { device, lowest: self.loops[0].0.path() })
     }
 
     fn attach(&mut self, file: &Path, setup: &DeviceSetup, nr_requests: u32) -> Result<(), DuelError> {

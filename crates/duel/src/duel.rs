@@ -6,6 +6,7 @@ use std::process;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use elevator::Span;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
@@ -21,6 +22,20 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How finely the times of a request's way are told: one in a thousand is where a busy machine shows.
 const QUANTILES: u32 = 2000;
+
+/// What the drive takes with which ways are measured: a sequential read of a disk, about.
+const FIXED: Span = Span::from_micros(100);
+
+/// What requests of a kind take on their way through loop devices and FUSE, there and back.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// Times that are each as likely as any other, in order.
+    pub times: Vec<Duration>,
+    /// The share of it that lies beneath whoever schedules, from 0 to 1: most of it for an elevator of the kernel, which sits
+    /// in the loop device; nothing for Dwell's schedulers, which sit beside the drive. What is above looks to a scheduler like
+    /// a program that thinks; what is beneath, like a drive that takes longer.
+    pub below: f64,
+}
 
 /// What every program is given.
 #[derive(Clone, Copy, Debug)]
@@ -82,16 +97,24 @@ impl Duel {
         self.options.hidden = hidden;
     }
 
-    /// Runs a benchmark once on a scheduler.
+    /// Runs a benchmark once on a scheduler: all of its programs, or the first one alone.
     ///
     /// # Errors
     /// Something could not be set up, a program failed, or somebody asked to stop. Nothing is left behind.
-    pub fn run(&self, benchmark: &Benchmark, scheduler: &Scheduler) -> Result<Outcome, DuelError> {
+    pub fn run(
+        &self,
+        benchmark: &Benchmark,
+        scheduler: &Scheduler,
+        alone: bool,
+    ) -> Result<Outcome, DuelError> {
         let file_systems = benchmark.file_systems(&self.size);
         let store = self.store(benchmark, &file_systems)?;
         let testbed = Testbed::set_up(&self.options, scheduler, store, &file_systems)?;
-        let programs =
+        let mut programs =
             benchmark.programs(&self.size, testbed.device(), testbed.mounts(), &self.options.scratch)?;
+        if alone {
+            programs.truncate(1);
+        }
         let at_most = benchmark.at_most(&self.size);
         let processes = programs.into_iter().map(|it| self.process(it.name, it.task, it.background, at_most));
         let tasks = self.run_all(processes.collect());
@@ -100,19 +123,14 @@ impl Duel {
         Ok(Outcome { tasks, lateness, reads_queued })
     }
 
-    /// How long such a request takes on the way between a program and a drive that answers at once: what the model, which
-    /// knows no such way, must be told. Times that are each as likely as any other, in order, of a second of requests one
-    /// after the other.
+    /// How long such a request takes on its way between a program and the drive and back, beside what the drive takes: what the
+    /// model, which knows no such way, must be told. Measured for a second, one request after the other, with a drive that
+    /// always takes the same time.
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub fn path_times(
-        &self,
-        scheduler: &Scheduler,
-        block_bytes: u64,
-        writes: bool,
-    ) -> Result<Vec<Duration>, DuelError> {
-        let testbed = Testbed::set_up(&self.options, scheduler, Store::NoDrive, &[])?;
+    pub fn way(&self, scheduler: &Scheduler, block_bytes: u64, writes: bool) -> Result<Way, DuelError> {
+        let testbed = Testbed::set_up(&self.options, scheduler, Store::Fixed(FIXED), &[])?;
         let blocks = Blocks {
             device: testbed.device().to_path_buf(),
             start_bytes: 0,
@@ -124,10 +142,23 @@ impl Duel {
             think: Duration::ZERO,
         };
         let process = self.process("way".to_owned(), Task::Blocks(blocks), false, Duration::from_secs(1));
+        let looking = || DuelError::io("looking at the loop device's statistics");
+        let before = testbed.time_below().map_err(looking())?;
         let tasks = self.run_all(vec![Process { quantiles: QUANTILES, ..process }]);
+        let after = testbed.time_below().map_err(looking())?;
         testbed.tear_down()?;
-        let times = tasks?.into_iter().flat_map(|task| task.quantiles_ns);
-        Ok(times.map(Duration::from_nanos).collect())
+        let drive = Duration::from_nanos(FIXED.as_nanos());
+        let took = tasks?.into_iter().flat_map(|task| task.quantiles_ns).map(Duration::from_nanos);
+        let times: Vec<Duration> = took.map(|took| took.saturating_sub(drive)).collect();
+        let below = match after.0 - before.0 {
+            requests @ 1.. if scheduler.is_kernel() => {
+                let below = (after.1 - before.1).div_f64(requests as f64).saturating_sub(drive);
+                let whole = times.iter().sum::<Duration>().div_f64(times.len().max(1) as f64);
+                (below.as_secs_f64() / whole.as_secs_f64().max(1e-9)).min(1.0)
+            }
+            _ => 0.0,
+        };
+        Ok(Way { times, below })
     }
 
     fn process(&self, name: String, task: Task, background: bool, at_most: Duration) -> Process {

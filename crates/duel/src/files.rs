@@ -42,21 +42,27 @@ fn fill(directory: &Path, file_system: &FileSystem) -> io::Result<()> {
     }
 }
 
-/// Files whose sizes are spread as those of a source tree are: most of a few KB, some of a hundred.
-fn source_tree(directory: &Path, files: u64, seed: u64) -> io::Result<()> {
+/// The files of a source tree, below its root, with their sizes in bytes: most of a few KB, some of a hundred. Each directory's
+/// stand together.
+pub fn tree_files(files: u64, seed: u64) -> impl Iterator<Item = (String, u64)> {
     let mut random = Random::new(seed);
-    let words = text(&mut random, 256 << 10);
-    for file in 0..files {
-        let directory = directory.join(format!("d{:03}", file / IN_A_DIRECTORY));
-        if file % IN_A_DIRECTORY == 0 {
-            fs::create_dir(&directory)?;
-        }
+    (0..files).map(move |file| {
         let mut bytes = 512 + random.below(3584);
         while bytes < 128 << 10 && random.below(100) < 45 {
             bytes *= 2;
         }
+        (format!("d{:03}/f{file}.c", file / IN_A_DIRECTORY), bytes)
+    })
+}
+
+fn source_tree(directory: &Path, files: u64, seed: u64) -> io::Result<()> {
+    let words = text(&mut Random::new(seed), 256 << 10);
+    let mut random = Random::new(seed + 1);
+    for (name, bytes) in tree_files(files, seed) {
+        let path = directory.join(name);
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
         let from = random.below(words.len() as u64 - bytes) as usize;
-        fs::write(directory.join(format!("f{file}.c")), &words[from..from + bytes as usize])?;
+        fs::write(path, &words[from..from + bytes as usize])?;
     }
     Ok(())
 }

@@ -33,8 +33,9 @@ mod scheduler;
 mod testbed;
 
 pub use benchmark::{Benchmark, Content, FileSystem, Program, Score, Size};
-pub use duel::{Duel, Priorities, Settings, scratch};
+pub use duel::{Duel, Priorities, Settings, Way, scratch};
 pub use error::DuelError;
+pub use files::tree_files;
 pub use helper::{HelperCommand, run_helper};
 pub use outcome::{Outcome, TaskOutcome, Waits};
 pub use programs::{Blocks, Commits, CopyFile, Engine, Fio, Order, PostMark, Task, Tree};

@@ -1,11 +1,14 @@
 //! What programs run on: the emulated drive, whoever schedules in front of it, and the device that programs see.
 
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use disks::Drive;
+use disks::{Drive, Fixed};
+use elevator::Span;
 use elevator::queue::{Cache, Options};
 use server::backend::{Backend, Emulated, FileBackend, FileOptions, Nothing};
 use server::control::SchedulerFactory;
@@ -54,8 +57,8 @@ pub(crate) enum Store {
     Nowhere,
     /// In a file, which must be in memory.
     File(PathBuf),
-    /// Nowhere, and no drive either: answers come at once.
-    NoDrive,
+    /// Nowhere, and instead of the drive one that always takes the same time.
+    Fixed(Span),
 }
 
 /// A scheduler's testbed. Dropped, it comes down.
@@ -63,6 +66,7 @@ pub struct Testbed {
     // In the order in which they go: the device of the programs first, then the drive beneath it.
     devices: Helper,
     device: PathBuf,
+    lowest: PathBuf,
     mounts: PathBuf,
     server: Server,
 }
@@ -103,8 +107,8 @@ impl Testbed {
             mounts: mounts.clone(),
         };
         let mut devices = options.helpers.start(&Role::Devices(Box::new(setup)))?;
-        let Ready { device } = devices.receive()?;
-        Ok(Self { devices, device, mounts, server })
+        let Ready { device, lowest } = devices.receive()?;
+        Ok(Self { devices, device, lowest, mounts, server })
     }
 
     /// The device that programs see.
@@ -119,7 +123,22 @@ impl Testbed {
         &self.mounts
     }
 
-    /// Takes it down; how late the drive's answers were, and how long reads waited in Dwell's queue before they went to it.
+    /// Requests that the lowest loop device has completed, where the kernel's elevator is, and how long all of them together
+    /// were in its queue or beneath it.
+    pub(crate) fn time_below(&self) -> io::Result<(u64, Duration)> {
+        let name = self.lowest.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let text = fs::read_to_string(format!("/sys/block/{name}/stat"))?;
+        let fields: Vec<u64> = text.split_whitespace().filter_map(|field| field.parse().ok()).collect();
+        match fields[..] {
+            // Documentation/block/stat.rst: completed, merged, sectors, milliseconds; of reads, then of writes.
+            [reads, _, _, reads_ms, writes, _, _, writes_ms, ..] => {
+                Ok((reads + writes, Duration::from_millis(reads_ms + writes_ms)))
+            }
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Tears it down; how late the drive's answers were, and how long reads waited in Dwell's queue before they went to it.
     pub(crate) fn tear_down(self) -> Result<(TimesSummary, TimesSummary), DuelError> {
         let Self { mut devices, server, .. } = self;
         devices.end(PATIENCE)?;
@@ -156,11 +175,14 @@ fn backend(
     parks: bool,
 ) -> Result<Box<dyn Backend>, ServeError> {
     let (bytes, depth) = (drive.capacity().bytes(), drive.depth());
+    let drive = match store {
+        Store::Fixed(service) => Box::new(Fixed::new(bytes, depth, service)),
+        _ => drive,
+    };
     let nothing = || Box::new(Nothing::new(bytes, depth + PARKED));
     let cache = Cache::WriteBack { fua: true };
     let data: Box<dyn Backend> = match store {
-        Store::NoDrive => return Ok(if parks { Box::new(Parking::new(nothing())) } else { nothing() }),
-        Store::Nowhere => nothing(),
+        Store::Nowhere | Store::Fixed(_) => nothing(),
         Store::File(path) => {
             let options = FileOptions { direct: false, depth, size: Some(bytes), ..FileOptions::new(path) };
             Box::new(FileBackend::open(options)?)

@@ -8,14 +8,12 @@
 //!
 //! `--check` holds the queue to the contract: violations are printed at the end, and make it fail.
 
-#[path = "../tests/common/fixed.rs"]
-mod fixed;
-
 use std::error::Error;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use disks::Fixed;
 use elevator::check::Checker;
 use elevator::queue::{Cache, Event, Observer, Plugging};
 use elevator::{Scheduler, Span, Time};
@@ -145,7 +143,7 @@ fn serve() -> Result<(), Box<dyn Error>> {
             _ => return Err(ServeError::Configuration("nothing to serve".to_string())),
         };
         let Some(us) = fixed_us else { return Ok(store) };
-        let drive = fixed::Fixed::new(store.geometry().capacity.bytes(), depth, Span::from_micros(us));
+        let drive = Fixed::new(store.geometry().capacity.bytes(), depth, Span::from_micros(us));
         let emulated = Emulated::new(Box::new(drive), store, true, Cache::WriteBack { fua: true })?;
         Ok(Box::new(emulated) as Box<dyn Backend>)
     };

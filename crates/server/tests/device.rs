@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use common::Random;
-use common::fixed::Fixed;
+use disks::Fixed;
 use elevator::check::Checker;
 use elevator::queue::{Cache, Event, Observer, Options, Plugging, Queue, SwitchMode};
 use elevator::{Flags, Op, Scheduler, Sector, Sectors, Span, Time};

@@ -1,8 +1,6 @@
 //! One comparison: a benchmark at one depth, with programs hidden or not, and what each scheduler made of it.
 
-use std::time::Duration;
-
-use ::duel::{Benchmark, Outcome, Scheduler, Score, Size};
+use ::duel::{Benchmark, Outcome, Scheduler, Score, Size, Way};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
@@ -19,8 +17,10 @@ pub(crate) struct Comparison {
 pub(crate) struct Entry {
     pub(crate) scheduler: Scheduler,
     pub(crate) outcomes: Vec<Outcome>,
-    /// What the way of each program's requests takes in this kernel, beside the drive: times as likely as each other.
-    pub(crate) ways: Vec<Vec<Duration>>,
+    /// Only one of the programs ran, and nobody had to be scheduled: the most that all together could have.
+    pub(crate) alone: bool,
+    /// What the way of each kind of request takes in this kernel, beside the drive.
+    pub(crate) ways: Vec<Way>,
     pub(crate) predicted: Option<Predicted>,
     /// Why nothing was predicted.
     pub(crate) unpredicted: String,
@@ -60,20 +60,20 @@ impl Comparison {
         hidden: bool,
         schedulers: &[Scheduler],
     ) -> Self {
-        let entry = |scheduler: &Scheduler| Entry {
-            scheduler: scheduler.clone(),
+        let entry = |scheduler: Scheduler, alone| Entry {
+            scheduler,
             outcomes: Vec::new(),
+            alone,
             ways: Vec::new(),
             predicted: None,
             unpredicted: String::new(),
         };
-        Self {
-            benchmark: benchmark.clone(),
-            what: benchmark.describe(size),
-            depth,
-            hidden,
-            entries: schedulers.iter().map(entry).collect(),
+        let mut entries: Vec<Entry> =
+            schedulers.iter().map(|scheduler| entry(scheduler.clone(), false)).collect();
+        if benchmark.has_yardstick() {
+            entries.push(entry(Scheduler::Dwell { scheduler: "noop".to_owned() }, true));
         }
+        Self { benchmark: benchmark.clone(), what: benchmark.describe(size), depth, hidden, entries }
     }
 
     pub(crate) fn has_begun(&self) -> bool {
@@ -161,17 +161,20 @@ struct Judged<'a> {
 impl Serialize for Judged<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { comparison, entry } = self;
-        let mut object = serializer.serialize_struct("entry", 10)?;
+        let mut object = serializer.serialize_struct("entry", 12)?;
         object.serialize_field("scheduler", &entry.scheduler.to_string())?;
         object.serialize_field("kernel", &entry.scheduler.is_kernel())?;
+        object.serialize_field("alone", &entry.alone)?;
         object.serialize_field("score", &comparison.score(entry))?;
         object.serialize_field("megabytes_per_second", &entry.spread(Outcome::megabytes_per_second))?;
         object.serialize_field("operations_per_second", &entry.spread(Outcome::operations_per_second))?;
         object.serialize_field("longest_wait_ns", &entry.longest_wait_ns())?;
         object.serialize_field("late_runs", &entry.late())?;
-        let median = |way: &Vec<Duration>| way.get(way.len() / 2).map_or(0, |way| way.as_nanos() as u64);
+        let median = |way: &Way| way.times.get(way.times.len() / 2).map_or(0, |time| time.as_nanos() as u64);
         let ways: Vec<u64> = entry.ways.iter().map(median).collect();
         object.serialize_field("median_ways_ns", &ways)?;
+        let below: Vec<f64> = entry.ways.iter().map(|way| way.below).collect();
+        object.serialize_field("ways_below", &below)?;
         object.serialize_field("model", &entry.predicted)?;
         object.serialize_field("runs", &entry.outcomes)?;
         object.end()

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::duel::{
-    Benchmark, Duel, DuelError, HelperCommand, Priorities, Scheduler, Settings, Size, TestbedOptions, scratch,
+    Benchmark, Duel, DuelError, HelperCommand, Priorities, Scheduler, Settings, Size, TestbedOptions, Way,
+    scratch,
 };
 use indicatif::ProgressBar;
 use schedulers::Spec;
@@ -97,9 +98,11 @@ impl Plan {
 
     /// Runs everything; what was measured until then, and how it ended.
     fn run(&self, duel: &mut Duel, model: &Model<'_>, quiet: bool) -> (Vec<Comparison>, Result<(), Error>) {
-        let rounds = self.benchmarks.len() * self.depths.len() * self.hidden.len() * self.repeat as usize;
+        let entries = |benchmark: &Benchmark| self.schedulers.len() + usize::from(benchmark.has_yardstick());
+        let entries: usize = self.benchmarks.iter().map(entries).sum();
+        let runs = entries * self.depths.len() * self.hidden.len() * self.repeat as usize;
         let bar = match !quiet && std::io::stderr().is_terminal() {
-            true => ProgressBar::new((rounds * self.schedulers.len()) as u64),
+            true => ProgressBar::new(runs as u64),
             false => ProgressBar::hidden(),
         };
         let mut comparisons = Vec::new();
@@ -131,15 +134,15 @@ impl Plan {
         bar: &ProgressBar,
     ) -> Result<(), DuelError> {
         duel.set(comparison.depth, comparison.hidden);
-        let mut ways: BTreeMap<(bool, u64, bool), Vec<Duration>> = BTreeMap::new();
+        let mut ways: BTreeMap<(bool, u64, bool), Way> = BTreeMap::new();
         for round in 0..self.repeat as usize {
             // Everybody in turn, and each time another one first: what the machine does beside this meets all of them.
-            for n in 0..self.schedulers.len() {
-                let n = (n + round) % self.schedulers.len();
-                let scheduler = &self.schedulers[n];
+            for n in 0..comparison.entries.len() {
                 bar.set_message(comparison.title());
-                let outcome = duel.run(&comparison.benchmark, scheduler)?;
-                comparison.entries[n].outcomes.push(outcome);
+                let n = (n + round) % comparison.entries.len();
+                let entry = &mut comparison.entries[n];
+                let outcome = duel.run(&comparison.benchmark, &entry.scheduler, entry.alone)?;
+                entry.outcomes.push(outcome);
                 bar.inc(1);
             }
         }
@@ -149,7 +152,7 @@ impl Plan {
                 let way = match ways.entry((entry.scheduler.is_kernel(), bytes, writes)) {
                     Slot::Occupied(known) => known.get().clone(),
                     Slot::Vacant(unknown) => {
-                        unknown.insert(duel.path_times(&entry.scheduler, bytes, writes)?).clone()
+                        unknown.insert(duel.way(&entry.scheduler, bytes, writes)?).clone()
                     }
                 };
                 entry.ways.push(way);

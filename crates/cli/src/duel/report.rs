@@ -28,7 +28,7 @@ pub(crate) fn html(drive: &str, kernel: &str, comparisons: &[Comparison]) -> Str
 /// Bars from the least to the greatest with the median on top, and a mark where the model says it should be.
 fn picture(comparison: &Comparison) -> Plot {
     let ranked = comparison.ranked();
-    let names: Vec<String> = ranked.iter().map(|entry| entry.scheduler.to_string()).collect();
+    let names: Vec<String> = ranked.iter().map(|entry| table::name(comparison, entry)).collect();
     let scores: Vec<_> = ranked.iter().map(|entry| comparison.score(entry)).collect();
     let spread = ErrorData::new(ErrorType::Data)
         .array(scores.iter().map(|score| score.greatest - score.median).collect())

@@ -60,8 +60,12 @@ pub(crate) fn table(comparison: &Comparison) -> String {
     table.to_string()
 }
 
-fn name(comparison: &Comparison, entry: &Entry) -> String {
-    let mut name = entry.scheduler.to_string();
+/// What an entry is called.
+pub(crate) fn name(comparison: &Comparison, entry: &Entry) -> String {
+    let mut name = match entry.alone {
+        true => "one program alone".to_owned(),
+        false => entry.scheduler.to_string(),
+    };
     if comparison.benchmark.ends_by_itself() && entry.outcomes.iter().any(duel::Outcome::is_cut) {
         name += " (cut)";
     }

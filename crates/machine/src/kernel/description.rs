@@ -7,12 +7,13 @@ use serde::Deserialize;
 use super::{BootError, fs, journal};
 
 /// The machines that come with this crate: (name, file).
-const BUILT_IN: [(&str, &str); 5] = [
+const BUILT_IN: [(&str, &str); 6] = [
     ("pc-2003", include_str!("../../machines/pc-2003.toml")),
     ("pc-2004", include_str!("../../machines/pc-2004.toml")),
     ("pc-2010", include_str!("../../machines/pc-2010.toml")),
     ("pc-2012", include_str!("../../machines/pc-2012.toml")),
     ("pc-2012-xfs", include_str!("../../machines/pc-2012-xfs.toml")),
+    ("linux-6", include_str!("../../machines/linux-6.toml")),
 ];
 
 /// A machine.

@@ -3,7 +3,6 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod client;
-pub mod fixed;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

@@ -1,11 +1,14 @@
-//! The simplest drive there is: every command takes the same time, one after the other, first come, first served.
+//! The simplest drive there is: every command takes the same time, one after the other, first come, first served. Whoever
+//! measures what is in front of a drive knows with it exactly what the drive took.
 
 use std::collections::VecDeque;
 
-use disks::{Command, Completion, Drive, Service};
-use elevator::{Op, Outcome, Positioning, Sector, Span, Time};
+use elevator::{Op, Outcome, Positioning, SECTOR_BYTES, Sector, Span, Time};
 
-/// A drive that takes `service` for each read, write or flush.
+use crate::{Command, Completion, Drive, Service};
+
+/// A drive that takes the same time for each read, write or flush.
+#[derive(Debug)]
 pub struct Fixed {
     capacity: Sector,
     depth: u32,
@@ -18,8 +21,10 @@ pub struct Fixed {
 }
 
 impl Fixed {
+    /// One of `bytes`, rounded down to sectors, that queues `depth` commands and takes `service` for each.
+    #[must_use]
     pub fn new(bytes: u64, depth: u32, service: Span) -> Self {
-        let capacity = Sector(bytes / 512);
+        let capacity = Sector(bytes / SECTOR_BYTES);
         Self { capacity, depth, service, queue: VecDeque::new(), busy_until: None, free_at: Time::ZERO }
     }
 

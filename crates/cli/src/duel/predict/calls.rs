@@ -1,0 +1,139 @@
+//! Programs that go through a page cache and a file system, on the modelled kernel: the benchmark as a script of `dwell run`.
+//!
+//! A testbed's file systems are small and far apart; the model has one over the whole drive whose directories lie where those
+//! are. The whole way of a request lies beneath the queue, whoever schedules: what a program waits for is the same, and
+//! read-ahead and write-back hide from a scheduler what its programs think.
+
+use std::fmt::Write as _;
+
+use ::duel::{Benchmark, Content, tree_files};
+use elevator::queue::Identity;
+use machine::kernel::Description;
+use workloads::contents::Contents;
+use workloads::programs::diary::Seen;
+use workloads::scenario::Scenario;
+
+use super::{Asked, Model};
+use crate::duel::comparison::Predicted;
+use crate::scene::Scene;
+
+/// The machine that stands for this one.
+const MACHINE: &str = "linux-6";
+
+/// Kinds of requests whose ways are asked for: pages, and windows of read-ahead or write-back.
+pub(super) const KINDS: [(u64, bool); 2] = [(4096, false), (128 << 10, false)];
+
+/// Whether there is a script for it.
+pub(super) const fn can_predict(benchmark: &Benchmark) -> bool {
+    matches!(benchmark, Benchmark::ParRead { direct: false } | Benchmark::Greps | Benchmark::PostMark)
+}
+
+/// What the model says of such programs.
+pub(super) fn predict(model: &Model<'_>, asked: &Asked<'_>) -> Result<Predicted, String> {
+    if !can_predict(asked.benchmark) {
+        return Err(format!("{}: the model has no such data base", asked.benchmark.name()));
+    }
+    let mut scenario =
+        Scenario::parse(MACHINE, &script(model, asked), 1.0).map_err(|error| error.to_string())?;
+    add_trees(model, asked.benchmark, &mut scenario.contents);
+    let machine = Description::named(MACHINE).map_err(|error| error.to_string())?;
+    let scene = Scene { scenario, machine, device: asked.device(|_| 1.0) };
+    let outcome = scene.run(&asked.spec, None).map_err(|error| error.to_string())?.outcome;
+    if let Some(failure) = outcome.failure {
+        return Err(failure);
+    }
+    let (from, to) = outcome.window(|_| true).ok_or("nobody ran")?;
+    let seconds = (to - from).max(1) as f64 / 1e9;
+    let bytes: u64 = outcome.seen.values().map(|seen| seen.read_bytes + seen.written_bytes).sum();
+    let worst = |seen: &Seen| seen.worst_read_ns.max(seen.worst_write_ns).max(seen.worst_sync_ns);
+    let transactions = if outcome.cut { 0 } else { outcome.seen.len() as u64 * model.size.transactions };
+    Ok(Predicted {
+        megabytes_per_second: bytes as f64 / 1e6 / seconds,
+        operations_per_second: transactions as f64 / seconds,
+        longest_wait_ns: outcome.seen.values().map(worst).max().unwrap_or(0),
+    })
+}
+
+/// The trees of a benchmark, file by file as the testbed has them.
+fn add_trees(model: &Model<'_>, benchmark: &Benchmark, contents: &mut Contents) {
+    for (n, file_system) in benchmark.file_systems(&model.size).iter().enumerate() {
+        if let Content::Tree { files, seed } = file_system.content {
+            contents.place(Some(file_system.start_bytes));
+            for (name, bytes) in tree_files(files, seed) {
+                contents.file(&format!("/tree-{n}/{name}"), bytes);
+            }
+        }
+    }
+}
+
+fn script(model: &Model<'_>, asked: &Asked<'_>) -> String {
+    let identity = match asked.identity {
+        Identity::Shown => "shown",
+        Identity::Hidden => "hidden",
+        Identity::Same => "same",
+    };
+    let mut script = format!(
+        "about = \"{}\"\nidentity = \"{identity}\"\nat-most = \"{} us\"\n[change]\ndepth = {}\n",
+        asked.benchmark.name(),
+        asked.at_most.as_nanos() / 1000,
+        asked.depth
+    );
+    let files = model.size.transactions / 2;
+    let (count, steps): (usize, &dyn Fn(usize) -> String) = match asked.benchmark {
+        Benchmark::ParRead { .. } => {
+            script.push_str(REGIONS);
+            (4, &|n| format!("{{ read = {{ file = \"/region-{}\", chunk = \"4 KiB\" }} }}", n + 1))
+        }
+        Benchmark::Greps => {
+            script.push_str("[[on-disk]]\ndirectory = \"/tree-0\"\n[[on-disk]]\ndirectory = \"/tree-1\"\n");
+            (2, &|n| format!("{{ read-tree = {{ tree = \"/tree-{n}\", by = \"grep\" }} }}"))
+        }
+        _ => {
+            // Writing to a String cannot fail.
+            let _ = writeln!(script, "{POOLS}count = {files}");
+            (4, &|n| postmark(n + 1, files, model.size.transactions))
+        }
+    };
+    for n in 0..if asked.alone { 1 } else { count } {
+        let (after, level) =
+            (asked.starts.get(n).map_or(0, |start| start.as_nanos() / 1000), asked.priority.level);
+        let _ = write!(
+            script,
+            "[[process]]\nname = \"{n}\"\nafter = \"{after} us\"\npriority = {level}\nsteps = [{}]\n",
+            steps(n)
+        );
+    }
+    script
+}
+
+/// par-read's regions.
+const REGIONS: &str = "
+[[on-disk]]
+file = \"/region-{n}\"
+bytes = \"1 GiB\"
+copies = 4
+at = \"1 GiB\"
+apart = \"51 GiB\"
+";
+
+/// PostMark's pools as they are when its transactions begin, and directories for those that are made before.
+const POOLS: &str = "
+[[on-disk]]
+directory = \"/made-{n}\"
+copies = 4
+[[on-disk]]
+files = \"/mail-{n}\"
+copies = 4
+least = 500
+most = 10000
+directories = 1
+";
+
+/// The pool is made and written out; then transactions find it on the disk and not in memory.
+fn postmark(n: usize, files: u64, transactions: u64) -> String {
+    let common = format!("least = 500, most = 10000, seed = {n}");
+    format!(
+        "{{ postmark = {{ directory = \"/made-{n}\", files = {files}, transactions = 0, {common} }} }}, {{ sync = {{}} }}, \
+         {{ postmark = {{ directory = \"/mail-{n}\", made = true, transactions = {transactions}, {common} }} }}, {{ sync = {{}} }}"
+    )
+}

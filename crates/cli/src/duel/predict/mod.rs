@@ -1,0 +1,144 @@
+//! What the modelled machine says of a comparison before, or beside, reality: the same programs on the same drive, with the same
+//! priorities and starting times.
+//!
+//! The model knows no way between a program and a drive, so it is told what that way takes in this kernel, on this machine with
+//! whatever else runs on it. What lies above whoever schedules is time that a program thinks; what lies beneath, time that the
+//! drive's answers come later.
+//!
+//! | file | programs |
+//! |---|---|
+//! | `requests` | that ask the device directly |
+//! | `calls` | that go through a page cache and a file system, on the modelled kernel |
+
+mod calls;
+mod requests;
+
+use ::duel::{Benchmark, Outcome, Scheduler, Size, Way};
+use elevator::queue::Identity;
+use elevator::{Priority, PriorityClass, Sectors, Span};
+use schedulers::Spec;
+use schedulers::registry::Catalogue;
+
+use self::requests::Source;
+use super::comparison::{Entry, Predicted};
+use crate::device::Device;
+use crate::way::Leg;
+
+/// Everything about a duel that the model must know.
+pub(crate) struct Model<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) catalogue: Catalogue,
+    pub(crate) size: Size,
+    pub(crate) level: u8,
+}
+
+/// The largest request of a loop device as the testbed sets it up; the kernel splits what is longer.
+const LONGEST: Sectors = Sectors(1024);
+
+/// One entry, as the model is asked for it.
+struct Asked<'a> {
+    benchmark: &'a Benchmark,
+    alone: bool,
+    spec: Spec,
+    depth: u32,
+    identity: Identity,
+    priority: Priority,
+    at_most: Span,
+    /// When programs began after the first of them.
+    starts: Vec<Span>,
+    /// The kinds of requests whose ways were measured, and the ways.
+    kinds: Vec<(u64, bool)>,
+    ways: &'a [Way],
+    drive: &'a Device,
+}
+
+impl Asked<'_> {
+    /// The drive at the end of that share of each way.
+    fn device(&self, share: impl Fn(&Way) -> f64) -> Device {
+        let legs = self.kinds.iter().zip(self.ways).map(|(&(bytes, _), way)| Leg {
+            sectors: Sectors::from_bytes(bytes).min(LONGEST),
+            times: spans(way, share(way)),
+        });
+        self.drive.distant(legs.collect())
+    }
+}
+
+impl Model<'_> {
+    /// What the model says, or why it cannot.
+    pub(crate) fn predict(
+        &self,
+        benchmark: &Benchmark,
+        entry: &Entry,
+        depth: u32,
+        hidden: bool,
+    ) -> Result<Predicted, String> {
+        let name = entry.scheduler.in_the_model();
+        let spec =
+            Spec::parse_in(self.catalogue, &name).map_err(|error| format!("{}: {error}", entry.scheduler))?;
+        let asked = Asked {
+            benchmark,
+            alone: entry.alone,
+            spec,
+            depth,
+            identity: identity(&entry.scheduler, hidden),
+            priority: Priority { class: PriorityClass::BestEffort, level: self.level },
+            at_most: Span::from_nanos(benchmark.at_most(&self.size).as_nanos() as u64),
+            starts: starts(entry.outcomes.first()),
+            kinds: self.requests(benchmark),
+            ways: &entry.ways,
+            drive: self.device,
+        };
+        match Source::of(self, benchmark)? {
+            Some(programs) => requests::predict(self, &asked, programs),
+            None => calls::predict(self, &asked),
+        }
+    }
+
+    /// The kinds of requests (bytes, whether they write) whose ways the model wants to know.
+    pub(crate) fn requests(&self, benchmark: &Benchmark) -> Vec<(u64, bool)> {
+        match Source::of(self, benchmark) {
+            Ok(Some((Source::Blocks(all), _))) => {
+                all.iter().map(|(_, blocks)| (blocks.block_bytes, blocks.writes)).collect()
+            }
+            Ok(Some((Source::Jobs(_), _))) => vec![(4096, false)],
+            Ok(None) if calls::can_predict(benchmark) => calls::KINDS.to_vec(),
+            Ok(None) | Err(_) => Vec::new(),
+        }
+    }
+}
+
+/// That share of a way's times.
+fn spans(way: &Way, share: f64) -> Vec<Span> {
+    way.times.iter().map(|time| Span::from_nanos((time.as_nanos() as f64 * share) as u64)).collect()
+}
+
+/// When programs began after the first of them.
+fn starts(outcome: Option<&Outcome>) -> Vec<Span> {
+    let began: Vec<u64> =
+        outcome.into_iter().flat_map(|outcome| &outcome.tasks).map(|task| task.began_ns).collect();
+    let first = began.iter().copied().min().unwrap_or(0);
+    began.into_iter().map(|began| Span::from_nanos(began - first)).collect()
+}
+
+/// Who a scheduler takes for the issuer. A loop device submits what it gets by one worker, which the kernel's elevators take for
+/// a process; Dwell's schedulers, behind FUSE, are told of nobody.
+fn identity(scheduler: &Scheduler, hidden: bool) -> Identity {
+    match (scheduler.is_kernel(), hidden) {
+        (false, _) => Identity::Hidden,
+        (true, true) => Identity::Same,
+        (true, false) => Identity::Shown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_seen_is_what_a_loop_device_shows() {
+        let (kernel, ours) = ("kernel:bfq".parse().unwrap(), "stream(deadline)".parse().unwrap());
+        assert_eq!(identity(&kernel, false), Identity::Shown);
+        assert_eq!(identity(&kernel, true), Identity::Same);
+        assert_eq!(identity(&ours, false), Identity::Hidden);
+    }
+}

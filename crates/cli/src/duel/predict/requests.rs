@@ -1,0 +1,225 @@
+//! Programs that ask the device directly: the same requests at the same times, each with a way to go.
+
+use std::path::Path;
+
+use ::duel::{Benchmark, Blocks, Order, Task};
+use elevator::model::Random;
+use elevator::queue::Options;
+use elevator::{Flags, Op, Priority, Sector, Sectors, Span, Time};
+use machine::{Await, Io, Next, Program, Who};
+use workloads::Workload;
+use workloads::fio::JobFile;
+use workloads::script;
+
+use super::{Asked, LONGEST, Model};
+use crate::compare::{Plan, run_plan};
+use crate::duel::comparison::Predicted;
+
+/// The programs of a benchmark, as the model runs them.
+struct Modelled {
+    what: String,
+    programs: Source,
+    /// When each began after the first.
+    starts: Vec<Span>,
+    /// What each one's requests take on the part of their way that is above whoever schedules; the last is also that of those
+    /// behind it.
+    above: Vec<Vec<Span>>,
+    priority: Priority,
+}
+
+/// The programs.
+pub(super) enum Source {
+    Blocks(Vec<(String, Blocks)>),
+    Jobs(JobFile),
+}
+
+impl Source {
+    /// The programs, and the names of those in the foreground (none: all); nothing if they go through a page cache.
+    pub(super) fn of(
+        model: &Model<'_>,
+        benchmark: &Benchmark,
+    ) -> Result<Option<(Self, Vec<String>)>, String> {
+        let told = |error: &dyn std::fmt::Display| error.to_string();
+        if let Benchmark::Fio(job) = benchmark {
+            let text = std::fs::read_to_string(job).map_err(|e| told(&e))?;
+            let jobs = JobFile::parse(&job.display().to_string(), &text).map_err(|e| told(&e))?;
+            return Ok(Some((Self::Jobs(jobs), Vec::new())));
+        }
+        let nowhere = Path::new("");
+        let programs = benchmark.programs(&model.size, nowhere, nowhere, nowhere).map_err(|e| told(&e))?;
+        let foreground = programs.iter().filter(|it| !it.background).map(|it| it.name.clone()).collect();
+        let blocks = programs.into_iter().map(|it| match it.task {
+            Task::Blocks(blocks) if blocks.direct => Some((it.name, blocks)),
+            _ => None,
+        });
+        Ok(blocks.collect::<Option<_>>().map(|blocks| (Self::Blocks(blocks), foreground)))
+    }
+}
+
+/// What the model says of such programs.
+pub(super) fn predict(
+    model: &Model<'_>,
+    asked: &Asked<'_>,
+    (mut programs, foreground): (Source, Vec<String>),
+) -> Result<Predicted, String> {
+    if let (Source::Blocks(all), true) = (&mut programs, asked.alone) {
+        all.truncate(1);
+    }
+    let workload = Modelled {
+        what: asked.benchmark.describe(&model.size),
+        programs,
+        starts: asked.starts.clone(),
+        above: asked.ways.iter().map(|way| super::spans(way, 1.0 - way.below)).collect(),
+        priority: asked.priority,
+    };
+    let plan = Plan {
+        workload: &workload,
+        device: &asked.device(|way| way.below),
+        schedulers: std::slice::from_ref(&asked.spec),
+        options: Options {
+            depth: asked.depth,
+            identity: asked.identity,
+            max_sectors: LONGEST,
+            ..Options::default()
+        },
+        at_most: Some(asked.at_most),
+        picture: 0,
+        explain: None,
+    };
+    let run = run_plan(&plan, &|_| ())?.pop().ok_or("interrupted")?;
+    if let Some(failure) = run.failure {
+        return Err(failure);
+    }
+    let counts = |name: &String| foreground.is_empty() || foreground.contains(name);
+    let of: Vec<_> = run.measured.processes.iter().filter(|process| counts(&process.name)).collect();
+    let requests: u64 = of.iter().map(|process| process.latency.count).sum();
+    Ok(Predicted {
+        megabytes_per_second: run.measured.megabytes_per_second(),
+        operations_per_second: requests as f64 * 1e9 / run.measured.elapsed_ns.max(1) as f64,
+        longest_wait_ns: of.iter().map(|process| process.latency.max_ns).max().unwrap_or(0),
+    })
+}
+
+impl Workload for Modelled {
+    fn describe(&self) -> String {
+        self.what.clone()
+    }
+
+    fn end(&self) -> Sector {
+        match &self.programs {
+            Source::Jobs(jobs) => jobs.end(),
+            Source::Blocks(all) => {
+                let ends = all.iter().map(|(_, blocks)| blocks.start_bytes + blocks.bytes);
+                Sector(ends.max().unwrap_or(0) / 512)
+            }
+        }
+    }
+
+    fn processes(&self) -> Vec<(Who, Box<dyn Program>)> {
+        let processes: Vec<(Who, Box<dyn Program>)> = match &self.programs {
+            Source::Jobs(jobs) => jobs.processes(),
+            Source::Blocks(all) => all
+                .iter()
+                .enumerate()
+                .map(|(n, (name, blocks))| {
+                    let who = Who { priority: self.priority, ..Who::process(n as u32 + 1, name.clone()) };
+                    (who, program(blocks.clone()))
+                })
+                .collect(),
+        };
+        let start = |n: usize| self.starts.get(n).copied().unwrap_or(Span::ZERO);
+        let above = |n: usize| self.above.get(n).or(self.above.last()).cloned().unwrap_or_default();
+        let on_the_way = |(n, (who, program))| {
+            (who, Box::new(OnTheWay::new(program, start(n), above(n), n)) as Box<dyn Program>)
+        };
+        processes.into_iter().enumerate().map(on_the_way).collect()
+    }
+}
+
+/// The same requests as the real program's.
+fn program(blocks: Blocks) -> Box<dyn Program> {
+    let count = blocks.bytes / blocks.block_bytes;
+    let mut random = Random::new(if let Order::Random(seed) = blocks.order { seed } else { 0 });
+    let think = Span::from_nanos(blocks.think.as_nanos() as u64);
+    script((0..count).flat_map(move |n| {
+        let block = if matches!(blocks.order, Order::Random(_)) { random.below(count) } else { n };
+        let start = blocks.start_bytes + block * blocks.block_bytes;
+        let think = (think > Span::ZERO).then_some(Next::Think(think));
+        requests(start, blocks.block_bytes, blocks.writes).chain([Next::Await(Await::All)]).chain(think)
+    }))
+}
+
+/// One system call's requests.
+fn requests(start: u64, bytes: u64, writes: bool) -> impl Iterator<Item = Next> {
+    let (op, flags) = match writes {
+        true => (Op::Write, Flags { sync: true, ..Flags::default() }),
+        false => (Op::Read, Flags::default()),
+    };
+    (0..bytes).step_by(LONGEST.bytes() as usize).map(move |from| {
+        let sectors = Sectors::from_bytes((bytes - from).min(LONGEST.bytes()));
+        Next::Submit(Io { op, start: Sector((start + from) / 512), sectors, flags })
+    })
+}
+
+/// A program that begins later, and whose requests have a way to go.
+struct OnTheWay {
+    program: Box<dyn Program>,
+    start: Option<Span>,
+    /// Times of that way, each as likely as any other.
+    ways: Vec<Span>,
+    random: Random,
+    awaited: bool,
+}
+
+impl OnTheWay {
+    fn new(program: Box<dyn Program>, start: Span, ways: Vec<Span>, number: usize) -> Self {
+        let random = Random::new(number as u64 + 1);
+        Self { program, start: Some(start), ways, random, awaited: false }
+    }
+}
+
+impl Program for OnTheWay {
+    fn next(&mut self, now: Time) -> Next {
+        if let Some(start) = self.start.take() {
+            return Next::Think(start);
+        }
+        if std::mem::take(&mut self.awaited) && !self.ways.is_empty() {
+            return Next::Think(self.ways[self.random.below(self.ways.len() as u64) as usize]);
+        }
+        let next = self.program.next(now);
+        self.awaited = matches!(next, Next::Await(_));
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_await_is_followed_by_the_way_and_nothing_else_is() {
+        let io = || Next::Submit(Io::read(Sector(0), Sectors(8)));
+        let inner = script([io(), Next::Await(Await::All), io()]);
+        let (start, way) = (Span::from_millis(3), Span::from_micros(60));
+        let mut program = OnTheWay::new(inner, start, vec![way], 0);
+        let mut next = || program.next(Time::ZERO);
+        assert!(matches!(next(), Next::Think(span) if span == start));
+        assert!(matches!(next(), Next::Submit(_)));
+        assert!(matches!(next(), Next::Await(_)));
+        assert!(matches!(next(), Next::Think(span) if span == way));
+        assert!(matches!(next(), Next::Submit(_)));
+        assert!(matches!(next(), Next::Exit));
+    }
+
+    #[test]
+    fn what_is_longer_than_a_request_is_split_as_the_kernel_does() {
+        let split: Vec<(u64, u32)> = requests(4096, 1 << 20, true)
+            .map(|next| match next {
+                Next::Submit(io) => (io.start.0, io.sectors.0),
+                _ => unreachable!("requests only"),
+            })
+            .collect();
+        assert_eq!(split, [(8, 1024), (1032, 1024)]);
+        assert_eq!(requests(0, 4096, false).count(), 1);
+    }
+}
