@@ -1,0 +1,105 @@
+//! From what the device did to replies.
+
+use rustix::io::Errno;
+
+use super::{Connection, Cookie, Phase};
+use crate::backend::Payload;
+use crate::buffer::{Buffer, LARGEST};
+use crate::device::Answer;
+use crate::front::Host;
+use crate::nbd::protocol::{Command, Header, Request, error};
+
+impl Connection {
+    /// A reply without data.
+    pub(super) fn reply(&mut self, request: &Request, error: u32) {
+        let header = match (self.agreed.structured && request.command == Command::Read, error) {
+            (true, 0) => Header::end(request.cookie),
+            (true, _) => Header::failed(request.cookie, error),
+            // With structured replies, failures of block status must be told as chunks; simple replies serve the rest.
+            (false, _) if self.agreed.structured && request.command == Command::BlockStatus => {
+                Header::failed(request.cookie, error)
+            }
+            (false, _) => Header::simple(request.cookie, error),
+        };
+        self.outbox.push(header, None);
+    }
+
+    /// An operation of this client ended.
+    pub(in crate::nbd) fn answered(&mut self, cookie: Cookie, answer: Answer, host: &mut Host<'_>) {
+        let index = usize::from(cookie.pending);
+        let Some(request) = self.pending[index].request else { return };
+        let pending = &mut self.pending[index];
+        pending.left -= 1;
+        match answer.result {
+            Ok(()) => {}
+            // A trim is advice: a disk that knows none has followed it as well as it can.
+            Err(Errno::OPNOTSUPP) if request.command == Command::Trim => {}
+            Err(error) => pending.error = error_number(error),
+        }
+        match (request.command, answer.payload) {
+            (Command::Read, Payload::Data(buffer)) if answer.result.is_ok() && self.phase != Phase::Gone => {
+                self.read_part(&request, cookie, buffer);
+            }
+            (_, Payload::Data(buffer)) => self.release(buffer, host),
+            _ => {}
+        }
+        if self.pending[index].left > 0 {
+            return;
+        }
+        let steps = matches!(request.command, Command::Trim | Command::WriteZeroes);
+        if steps && self.next_step(cookie.pending, &request, host) {
+            return;
+        }
+        self.finish(&request, cookie.pending, host);
+    }
+
+    /// A part of a read is there: it is sent at once if replies are structured, and else kept for the one reply.
+    fn read_part(&mut self, request: &Request, cookie: Cookie, buffer: Buffer) {
+        let pending = &mut self.pending[usize::from(cookie.pending)];
+        if !self.agreed.structured {
+            pending.parts[usize::from(cookie.part)] = Some(buffer);
+            return;
+        }
+        let offset = request.offset + u64::from(cookie.part) * LARGEST as u64;
+        let last = pending.left == 0 && pending.error == 0;
+        let header = Header::data(request.cookie, last, offset, buffer.len() as u32);
+        self.outbox.push(header, Some(buffer));
+    }
+
+    /// Every operation of a request has ended.
+    fn finish(&mut self, request: &Request, index: u16, host: &mut Host<'_>) {
+        let pending = &mut self.pending[usize::from(index)];
+        let error = pending.error;
+        let mut parts = std::mem::take(&mut pending.parts);
+        pending.request = None;
+        self.free.push(index);
+        let is_read = request.command == Command::Read;
+        if self.phase != Phase::Gone {
+            match (is_read, self.agreed.structured, error) {
+                (true, true, 0) => {}
+                (true, false, 0) => {
+                    let mut header = Header::simple(request.cookie, 0);
+                    for part in parts.iter_mut() {
+                        self.outbox.push(header, part.take());
+                        header = Header::NONE;
+                    }
+                }
+                _ => self.reply(request, error),
+            }
+        }
+        for buffer in parts.drain(..).flatten() {
+            self.release(buffer, host);
+        }
+        self.pending[usize::from(index)].parts = parts;
+    }
+}
+
+fn error_number(error: Errno) -> u32 {
+    match error {
+        Errno::NOSPC | Errno::DQUOT | Errno::FBIG => error::ENOSPC,
+        Errno::NOMEM => error::ENOMEM,
+        Errno::PERM | Errno::ROFS => error::EPERM,
+        Errno::OPNOTSUPP => error::ENOTSUP,
+        _ => error::EIO,
+    }
+}

@@ -1,0 +1,167 @@
+//! From requests to operations of the device.
+
+use elevator::queue::Accepted;
+use elevator::{Flags, Op, SECTOR_BYTES, Sector, Sectors};
+
+use super::receiving::LARGE;
+use super::{Connection, Cookie, Pending, Receiving};
+use crate::backend::Payload;
+use crate::buffer::LARGEST;
+use crate::device::Ask;
+use crate::front::Host;
+use crate::nbd::protocol::{Command, Header, Request, descriptor, error};
+
+/// Write-zeroes is passed on in steps of this many bytes: on a disk that must write them, each takes a third of a second
+/// at most, and others have their turn in between.
+const ZEROES_STEP: u64 = 32 << 20;
+
+/// Most extents in one answer to a block status.
+const EXTENTS: usize = 512;
+
+impl Connection {
+    pub(super) fn accept(&mut self, request: Request, problem: Option<u32>, host: &mut Host<'_>) {
+        if let Some(problem) = problem {
+            if request.command == Command::Write {
+                self.receiving = Some(Receiving::Refused { left: request.length as usize });
+            }
+            return self.reply(&request, problem);
+        }
+        self.large = request.command == Command::Write && request.length as usize >= LARGE;
+        match request.command {
+            Command::Disconnect => self.stop(),
+            Command::Read => {
+                let pending = self.keep(request, host);
+                self.submit_parts(pending, Op::Read, host);
+            }
+            Command::Write => {
+                let pending = self.keep(request, host);
+                self.receiving = Some(Receiving::Write { pending, filled: 0 });
+            }
+            Command::Flush => {
+                let pending = self.keep(request, host);
+                self.submit(pending, 0, Op::Flush, 0, 0, Payload::None, host);
+            }
+            Command::Trim | Command::WriteZeroes => {
+                let pending = self.keep(request, host);
+                self.next_step(pending, &request, host);
+            }
+            Command::BlockStatus => self.block_status(&request, host),
+            Command::Unknown => self.reply(&request, error::EINVAL),
+        }
+    }
+
+    /// Keeps a request, with memory for its data.
+    fn keep(&mut self, request: Request, host: &mut Host<'_>) -> u16 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.pending.push(Pending::default());
+            self.pending.len() as u16 - 1
+        });
+        let pending = &mut self.pending[usize::from(index)];
+        pending.request = Some(request);
+        (pending.left, pending.error, pending.asked, pending.flushing) = (0, 0, 0, false);
+        if matches!(request.command, Command::Read | Command::Write) {
+            let mut left = request.length as usize;
+            while left > 0 {
+                let buffer = host.device().pool.take(left.min(LARGEST));
+                left -= buffer.len();
+                self.held += buffer.footprint();
+                pending.parts.push(Some(buffer));
+            }
+        }
+        index
+    }
+
+    pub(super) fn submit_parts(&mut self, index: u16, op: Op, host: &mut Host<'_>) {
+        let pending = &mut self.pending[usize::from(index)];
+        let Some(request) = pending.request else { return };
+        let parts = pending.parts.len();
+        let mut offset = request.offset;
+        for part in 0..parts {
+            let Some(buffer) = self.pending[usize::from(index)].parts[part].take() else { continue };
+            let bytes = buffer.len() as u64;
+            self.submit(index, part, op, offset, bytes, Payload::Data(buffer), host);
+            offset += bytes;
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "an operation has as many properties")]
+    fn submit(
+        &mut self,
+        index: u16,
+        part: usize,
+        op: Op,
+        offset: u64,
+        bytes: u64,
+        payload: Payload,
+        host: &mut Host<'_>,
+    ) {
+        let pending = &mut self.pending[usize::from(index)];
+        pending.left += 1;
+        let fua = op == Op::Write && pending.request.is_some_and(|request| request.fua);
+        let ask = Ask {
+            cookie: Cookie { connection: self.index, pending: index, part: part as u16 }.pack(),
+            op,
+            start: Sector(offset / SECTOR_BYTES),
+            sectors: Sectors((bytes / SECTOR_BYTES) as u32),
+            flags: Flags { fua, ..Flags::default() },
+            process: Some(self.process),
+            payload,
+        };
+        if host.submit(ask) == Accepted::Asleep {
+            self.asleep += 1;
+        }
+    }
+
+    /// The next step of a trim or write-zeroes, or the flush behind the last one; whether there was any.
+    pub(super) fn next_step(&mut self, index: u16, request: &Request, host: &mut Host<'_>) -> bool {
+        let pending = &mut self.pending[usize::from(index)];
+        let left = u64::from(request.length) - pending.asked;
+        let at = request.offset + pending.asked;
+        if left == 0 || pending.error != 0 {
+            let flush = request.fua && pending.error == 0 && !pending.flushing;
+            pending.flushing |= flush;
+            if flush {
+                self.submit(index, 0, Op::Flush, 0, 0, Payload::None, host);
+            }
+            return flush;
+        }
+        let most = match (request.command, request.no_hole) {
+            (Command::Trim, _) => left,
+            (_, false) => ZEROES_STEP,
+            // Room that shall be kept is written to.
+            (_, true) => LARGEST as u64,
+        };
+        let bytes = left.min(most);
+        pending.asked += bytes;
+        let (op, payload) = match (request.command, request.no_hole) {
+            (Command::Trim, _) => (Op::Discard, Payload::None),
+            (_, false) => (Op::Write, Payload::Zeroes),
+            (_, true) => {
+                let mut buffer = host.device().pool.take(bytes as usize);
+                buffer.fill(0);
+                self.held += buffer.footprint();
+                (Op::Write, Payload::Data(buffer))
+            }
+        };
+        self.submit(index, 0, op, at, bytes, payload, host);
+        true
+    }
+
+    fn block_status(&mut self, request: &Request, host: &mut Host<'_>) {
+        if !self.agreed.base_allocation {
+            return self.reply(request, error::EINVAL);
+        }
+        let most = if request.one { 1 } else { EXTENTS };
+        let mut buffer = host.device().pool.take(most * 8);
+        let (mut offset, mut left, mut count) = (request.offset, u64::from(request.length), 0);
+        while left > 0 && count < most {
+            let extent = host.device().backend().extent(offset, left);
+            let bytes = extent.bytes.next_multiple_of(u64::from(self.block_bytes)).clamp(1, left);
+            buffer[count * 8..count * 8 + 8].copy_from_slice(&descriptor(bytes as u32, extent.data));
+            (offset, left, count) = (offset + bytes, left - bytes, count + 1);
+        }
+        buffer.set_len(count * 8);
+        self.held += buffer.footprint();
+        self.outbox.push(Header::block_status(request.cookie, count as u32), Some(buffer));
+    }
+}

@@ -1,0 +1,249 @@
+//! One client in the transmission phase. Nothing in here waits, and what it holds is bounded.
+//!
+//! | file | what |
+//! |---|---|
+//! | `receiving` | from bytes to requests |
+//! | `asking` | from requests to operations of the device |
+//! | `answering` | from what the device did to replies |
+
+mod answering;
+mod asking;
+mod receiving;
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use elevator::Process;
+
+use super::listener::Place;
+use super::negotiation::Agreed;
+use super::protocol::{LONGEST_PAYLOAD, Request};
+use super::reply::Outbox;
+use crate::buffer::Buffer;
+use crate::front::{Client, Host};
+use crate::poller::Interest;
+
+/// Memory for what was received and not understood yet: 15 writes of 4 KiB in one call.
+const RECEIVE: usize = 64 << 10;
+
+/// Requests accepted and not answered, beyond which nothing more is read from a client.
+const REQUESTS: usize = 256;
+
+/// Data held for one client, beyond which nothing more is read from it. One request of the greatest length always fits.
+const BUDGET: usize = LONGEST_PAYLOAD as usize + (8 << 20);
+
+/// A request accepted and not answered.
+#[derive(Default)]
+struct Pending {
+    request: Option<Request>,
+    /// Its data, in parts of at most [`LARGEST`].
+    parts: Vec<Option<Buffer>>,
+    /// Operations out.
+    left: u32,
+    error: u32,
+    /// Bytes of a write-zeroes or trim that have been asked for.
+    asked: u64,
+    /// The flush that makes it durable is out.
+    flushing: bool,
+}
+
+/// A payload being received.
+enum Receiving {
+    /// Into this request's parts: so many bytes are there.
+    Write { pending: u16, filled: usize },
+    /// Into the void, so many more bytes: the request was refused.
+    Refused { left: usize },
+}
+
+/// Whether the client is still there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Open,
+    /// It said goodbye, or the server stops: what was accepted is finished and answered.
+    Ending,
+    /// Nothing can be sent any more.
+    Gone,
+}
+
+/// A client.
+pub(in crate::nbd) struct Connection {
+    socket: OwnedFd,
+    agreed: Agreed,
+    process: Process,
+    from: String,
+    /// Held as long as the connection, so that there are never more of them than allowed.
+    _place: Place,
+    received: Box<[u8]>,
+    begin: usize,
+    end: usize,
+    receiving: Option<Receiving>,
+    /// The latest write was a large one, so the next one's data shall not come by the receive memory.
+    large: bool,
+    pending: Vec<Pending>,
+    free: Vec<u16>,
+    outbox: Outbox,
+    held: usize,
+    asleep: u32,
+    phase: Phase,
+    blocked: bool,
+    watched: Option<Interest>,
+    /// Its place among the front end's connections.
+    index: u16,
+    block_bytes: u32,
+    bytes: u64,
+}
+
+impl Connection {
+    pub(in crate::nbd) fn new(
+        index: u16,
+        process: Process,
+        socket: OwnedFd,
+        agreed: Agreed,
+        from: String,
+        place: Place,
+        host: &mut Host<'_>,
+    ) -> Self {
+        let geometry = host.geometry();
+        Self {
+            socket,
+            agreed,
+            process,
+            from,
+            _place: place,
+            received: vec![0; RECEIVE].into_boxed_slice(),
+            begin: 0,
+            end: 0,
+            receiving: None,
+            large: false,
+            pending: Vec::new(),
+            free: Vec::new(),
+            outbox: Outbox::default(),
+            held: 0,
+            asleep: 0,
+            phase: Phase::Open,
+            blocked: false,
+            watched: None,
+            index,
+            block_bytes: geometry.block_bytes,
+            bytes: geometry.capacity.bytes(),
+        }
+    }
+
+    pub(in crate::nbd) const fn process(&self) -> Process {
+        self.process
+    }
+
+    pub(in crate::nbd) fn describe(&self) -> Client {
+        Client {
+            process: Some(self.process.group),
+            from: self.from.clone(),
+            in_flight: self.unanswered() as u32,
+            bytes: self.held as u64,
+        }
+    }
+
+    fn unanswered(&self) -> usize {
+        self.pending.len() - self.free.len()
+    }
+
+    /// Whether nothing of it is left in the device, and nothing to be sent.
+    pub(in crate::nbd) fn is_over(&self) -> bool {
+        let receiving = u16::from(matches!(self.receiving, Some(Receiving::Write { .. })));
+        match self.phase {
+            Phase::Open => false,
+            Phase::Ending => self.unanswered() == usize::from(receiving) && self.outbox.is_empty(),
+            Phase::Gone => self.unanswered() == usize::from(receiving),
+        }
+    }
+
+    /// Takes nothing more.
+    pub(in crate::nbd) fn stop(&mut self) {
+        if self.phase == Phase::Open {
+            self.phase = Phase::Ending;
+        }
+    }
+
+    fn gone(&mut self, host: &mut Host<'_>) {
+        self.phase = Phase::Gone;
+        self.held -= self.outbox.clear(&mut host.device().pool);
+    }
+
+    fn takes_more(&self) -> bool {
+        self.phase == Phase::Open
+            && self.asleep == 0
+            && self.held < BUDGET
+            && self.unanswered() + self.outbox.len() < REQUESTS
+    }
+
+    fn wants_bytes(&self) -> bool {
+        self.phase == Phase::Open && (self.receiving.is_some() || self.takes_more())
+    }
+
+    fn release(&mut self, buffer: Buffer, host: &mut Host<'_>) {
+        self.held -= buffer.footprint();
+        host.device().pool.put(buffer);
+    }
+
+    /// The queue has room again.
+    pub(in crate::nbd) const fn woken(&mut self) {
+        self.asleep -= 1;
+    }
+
+    /// Sends what has gathered, understands what that made room for, and says what to wait for.
+    pub(in crate::nbd) fn flush(&mut self, number: u32, host: &mut Host<'_>) {
+        if self.phase != Phase::Gone && !self.outbox.is_empty() {
+            match self.outbox.send(&self.socket, &mut host.device().pool) {
+                Ok(freed) => self.held -= freed,
+                Err(_) => self.gone(host),
+            }
+        }
+        self.blocked = !self.outbox.is_empty();
+        if self.phase == Phase::Open {
+            self.understand(host);
+        }
+        self.watch(number, host);
+    }
+
+    fn watch(&mut self, number: u32, host: &mut Host<'_>) {
+        let wanted = Interest { read: self.wants_bytes(), write: self.blocked && self.phase != Phase::Gone };
+        // Without any interest a closed connection would still be reported, again and again.
+        let wanted = (wanted.read || wanted.write).then_some(wanted);
+        if wanted == self.watched {
+            return;
+        }
+        let result = match (self.watched, wanted) {
+            (None, Some(interest)) => host.watch(self.socket.as_fd(), number, interest),
+            (Some(_), Some(interest)) => host.rewatch(self.socket.as_fd(), number, interest),
+            (_, None) => host.unwatch(self.socket.as_fd()),
+        };
+        self.watched = wanted;
+        if result.is_err() {
+            self.gone(host);
+        }
+    }
+
+    /// Gives back whatever memory it still holds.
+    pub(in crate::nbd) fn end(mut self, host: &mut Host<'_>) {
+        self.outbox.clear(&mut host.device().pool);
+        for buffer in self.pending.drain(..).flat_map(|pending| pending.parts).flatten() {
+            host.device().pool.put(buffer);
+        }
+    }
+}
+
+/// What an operation is called between a connection and the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::nbd) struct Cookie {
+    pub(in crate::nbd) connection: u16,
+    pub(in crate::nbd) pending: u16,
+    pub(in crate::nbd) part: u16,
+}
+
+impl Cookie {
+    pub(in crate::nbd) const fn pack(self) -> u64 {
+        (self.connection as u64) << 32 | (self.pending as u64) << 16 | self.part as u64
+    }
+
+    pub(in crate::nbd) const fn unpack(cookie: u64) -> Self {
+        Self { connection: (cookie >> 32) as u16, pending: (cookie >> 16) as u16, part: cookie as u16 }
+    }
+}

@@ -1,0 +1,163 @@
+//! Requests of the transmission phase, and what can be wrong with them.
+
+use super::{BadMagic, Bytes, LONGEST_PAYLOAD, REQUEST_BYTES, REQUEST_MAGIC, error};
+
+/// What a request asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// `NBD_CMD_READ`.
+    Read,
+    /// `NBD_CMD_WRITE`; its data follows.
+    Write,
+    /// `NBD_CMD_DISC`.
+    Disconnect,
+    /// `NBD_CMD_FLUSH`.
+    Flush,
+    /// `NBD_CMD_TRIM`.
+    Trim,
+    /// `NBD_CMD_WRITE_ZEROES`.
+    WriteZeroes,
+    /// `NBD_CMD_BLOCK_STATUS`.
+    BlockStatus,
+    /// Something newer than this server.
+    Unknown,
+}
+
+/// A request of the transmission phase.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// What.
+    pub command: Command,
+    /// `NBD_CMD_FLAG_FUA`.
+    pub fua: bool,
+    /// `NBD_CMD_FLAG_NO_HOLE`.
+    pub no_hole: bool,
+    /// `NBD_CMD_FLAG_REQ_ONE`.
+    pub one: bool,
+    /// Flags that are not known, or that this command does not take.
+    pub odd_flags: bool,
+    /// The client's name for it.
+    pub cookie: u64,
+    /// First byte.
+    pub offset: u64,
+    /// Length in bytes.
+    pub length: u32,
+}
+
+/// Parses a request's header.
+///
+/// # Errors
+/// Its magic is wrong: from here on nothing can be understood.
+pub fn request(header: &[u8; REQUEST_BYTES]) -> Result<Request, BadMagic> {
+    let mut bytes = Bytes(header);
+    if bytes.u32() != Some(REQUEST_MAGIC) {
+        return Err(BadMagic);
+    }
+    let (flags, kind) = (bytes.u16().unwrap_or(0), bytes.u16().unwrap_or(0));
+    let (command, allowed) = match kind {
+        0 => (Command::Read, FUA | DF),
+        1 => (Command::Write, FUA),
+        2 => (Command::Disconnect, u16::MAX),
+        3 => (Command::Flush, FUA),
+        4 => (Command::Trim, FUA),
+        6 => (Command::WriteZeroes, FUA | NO_HOLE),
+        7 => (Command::BlockStatus, FUA | ONE),
+        _ => (Command::Unknown, u16::MAX),
+    };
+    Ok(Request {
+        command,
+        fua: flags & FUA != 0,
+        no_hole: flags & NO_HOLE != 0,
+        one: flags & ONE != 0,
+        odd_flags: flags & !allowed != 0,
+        cookie: bytes.u64().unwrap_or(0),
+        offset: bytes.u64().unwrap_or(0),
+        length: bytes.u32().unwrap_or(0),
+    })
+}
+
+const FUA: u16 = 1;
+const NO_HOLE: u16 = 1 << 1;
+const DF: u16 = 1 << 2;
+const ONE: u16 = 1 << 3;
+
+impl Request {
+    /// What is wrong with it, for an export of `size` bytes in blocks of `block` bytes; as the error number to answer.
+    #[must_use]
+    pub fn problem(&self, size: u64, block: u32) -> Option<u32> {
+        let block = u64::from(block);
+        let (offset, length) = (self.offset, u64::from(self.length));
+        let writes = matches!(self.command, Command::Write | Command::WriteZeroes);
+        match self.command {
+            Command::Unknown => return Some(error::EINVAL),
+            _ if self.odd_flags => return Some(error::EINVAL),
+            Command::Flush if offset == 0 && length == 0 => return None,
+            Command::Flush => return Some(error::EINVAL),
+            Command::Disconnect => return None,
+            _ => {}
+        }
+        if offset.checked_add(length).is_none_or(|end| end > size) {
+            return Some(if writes { error::ENOSPC } else { error::EINVAL });
+        }
+        if length == 0 || !offset.is_multiple_of(block) || !length.is_multiple_of(block) {
+            return Some(error::EINVAL);
+        }
+        let carries_data = matches!(self.command, Command::Read | Command::Write);
+        (carries_data && self.length > LONGEST_PAYLOAD).then_some(error::EOVERFLOW)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(flags: u16, kind: u16, offset: u64, length: u32) -> [u8; REQUEST_BYTES] {
+        let mut bytes = [0; REQUEST_BYTES];
+        bytes[..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
+        bytes[4..6].copy_from_slice(&flags.to_be_bytes());
+        bytes[6..8].copy_from_slice(&kind.to_be_bytes());
+        bytes[8..16].copy_from_slice(&7u64.to_be_bytes());
+        bytes[16..24].copy_from_slice(&offset.to_be_bytes());
+        bytes[24..].copy_from_slice(&length.to_be_bytes());
+        bytes
+    }
+
+    #[test]
+    fn requests_are_judged_by_what_they_ask() {
+        const SIZE: u64 = 1 << 20;
+        let problem = |flags, kind, offset, length| {
+            request(&header(flags, kind, offset, length)).unwrap().problem(SIZE, 512)
+        };
+        let table = [
+            ((0, 0, 0, 4096), None),
+            ((0, 0, SIZE - 512, 512), None),
+            ((0, 0, SIZE - 512, 1024), Some(error::EINVAL)),
+            ((0, 1, SIZE - 512, 1024), Some(error::ENOSPC)),
+            ((0, 0, u64::MAX - 511, 1024), Some(error::EINVAL)),
+            ((0, 0, 1, 512), Some(error::EINVAL)),
+            ((0, 0, 0, 511), Some(error::EINVAL)),
+            ((0, 0, 0, 0), Some(error::EINVAL)),
+            ((1, 1, 0, 512), None),
+            ((2, 1, 0, 512), Some(error::EINVAL)),
+            ((0, 3, 0, 0), None),
+            ((0, 3, 512, 0), Some(error::EINVAL)),
+            ((2, 6, 0, 512), None),
+            ((16, 6, 0, 512), Some(error::EINVAL)),
+            ((8, 7, 0, 512), None),
+            ((0, 5, 0, 512), Some(error::EINVAL)),
+            ((0, 99, 0, 512), Some(error::EINVAL)),
+        ];
+        for ((flags, kind, offset, length), expected) in table {
+            assert_eq!(problem(flags, kind, offset, length), expected, "{kind} {flags:#x} {offset}+{length}");
+        }
+        let large = request(&header(0, 0, 0, LONGEST_PAYLOAD + 512)).unwrap();
+        assert_eq!(large.problem(1 << 40, 512), Some(error::EOVERFLOW));
+    }
+
+    #[test]
+    fn a_wrong_magic_is_noticed() {
+        let mut bytes = header(0, 0, 0, 512);
+        bytes[0] ^= 1;
+        assert_eq!(request(&bytes), Err(BadMagic));
+    }
+}
