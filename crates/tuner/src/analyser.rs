@@ -61,8 +61,8 @@ pub struct Analyser {
     pub(crate) preceding: Option<ClusterId>,
     /// The scheduler of the latest window.
     ran: Option<SchedulerId>,
-    /// The trial that was decided on last: for which cluster, of which scheduler.
-    trial: Option<(ClusterId, SchedulerId)>,
+    /// What was decided last: for which cluster, which scheduler.
+    chosen: Option<(ClusterId, SchedulerId)>,
     a_priori: Option<Table>,
     restraints: Restraints,
 }
@@ -106,7 +106,7 @@ impl Analyser {
             random,
             preceding: None,
             ran: None,
-            trial: None,
+            chosen: None,
             a_priori: None,
             restraints: Restraints::default(),
         })
@@ -176,7 +176,7 @@ impl Analyser {
         };
         let rollback = self.watch_switch(cluster, observed, measured);
         self.learn(cluster, measured);
-        self.credit_trial(cluster, measured);
+        self.credit_choice(cluster, measured);
         if hit.is_none() {
             self.teach_bandit(measured);
         }
@@ -206,14 +206,14 @@ impl Analyser {
         }
     }
 
-    /// Counts a trial's value for the cluster that it was made for, if this window is that trial and another cluster's.
-    fn credit_trial(&mut self, cluster: ClusterId, measured: Option<(SchedulerId, f64)>) {
-        let trial = self.trial.take().filter(|_| self.parameters.credit_trials);
-        if let Some((tried_for, scheduler)) = trial
-            && tried_for != cluster
+    /// Counts the window's value for the cluster that its scheduler was chosen for, too, if it turned out to be another's.
+    fn credit_choice(&mut self, cluster: ClusterId, measured: Option<(SchedulerId, f64)>) {
+        let chosen = self.chosen.take().filter(|_| self.parameters.credit_choices);
+        if let Some((chosen_for, scheduler)) = chosen
+            && chosen_for != cluster
             && measured.is_some_and(|(ran, _)| ran == scheduler)
         {
-            self.learn(tried_for, measured);
+            self.learn(chosen_for, measured);
         }
     }
 
@@ -344,10 +344,14 @@ impl Analyser {
             None => (scheduler, None),
         };
         let followed = restraint.is_none();
-        self.trial = match &why {
-            Why::Untested { next, .. } if followed => scheduler.map(|scheduler| (next.cluster, scheduler)),
-            _ => None,
-        };
+        self.chosen = scheduler.filter(|_| followed).and_then(|scheduler| {
+            let chosen_for = match &why {
+                Why::Untested { next, .. } => next.cluster,
+                Why::Best { expected, .. } => expected.first()?.cluster,
+                _ => return None,
+            };
+            Some((chosen_for, scheduler))
+        });
         Decision {
             scheduler,
             change: scheduler.is_some() && scheduler != observed.scheduler,

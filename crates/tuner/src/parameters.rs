@@ -29,8 +29,8 @@ tunables! {
         jump_from_end: Flag = false, false, true;
         /// A scheduler not tried for so many hits of a cluster counts as untested again, 0 never ("periodically, we check all different schedulers"; the paper gives no period).
         recheck: Count = 200, 0, 1_000_000;
-        /// A trial's value counts for the cluster that it was made for, too, wherever its window is found. Not in the paper, which notes it for the window's own cluster alone; where a scheduler changes how much is asked, that is another one, and the trial is made for ever.
-        credit_trials: Flag = false, false, true;
+        /// A window's value counts for the cluster that its scheduler was chosen for, too, wherever the window is found. Not in the paper, which notes it for the window's own cluster alone; where a scheduler changes how much is asked, that is another one: trials are made for ever, and a wrong belief is never put right.
+        credit_choices: Flag = false, false, true;
         /// Probability that the armed bandit aims at for the best scheduler (paper's example: NOOP 80%).
         bandit_best: Percent = 80, 1, 98;
         /// The same for the second best (paper's example: DL 10%); the others share the rest (5% and 5%).

@@ -250,8 +250,8 @@ fn asked(scheduler: usize, number: u64) -> tuner::Window {
 
 #[test]
 fn a_trial_that_changes_how_much_is_asked_is_made_once_if_it_is_credited() {
-    let late_trials = |credit_trials: bool| {
-        let mut analyser = analyser(Parameters { credit_trials, recheck: 0, ..Parameters::default() }, 1);
+    let late_trials = |credit_choices: bool| {
+        let mut analyser = analyser(Parameters { credit_choices, recheck: 0, ..Parameters::default() }, 1);
         let (mut scheduler, mut badly) = (SchedulerId(0), 0);
         for number in 0..120 {
             let bandwidth = BANDWIDTH[0][scheduler.0] / if scheduler.0 == 2 { 1.0 } else { 10.0 };
@@ -265,7 +265,7 @@ fn a_trial_that_changes_how_much_is_asked_is_made_once_if_it_is_credited() {
     };
     let (paper, credited) = (late_trials(false), late_trials(true));
     println!(
-        "windows of the last 60 under a bad scheduler: {paper} as in the paper, {credited} with trials credited"
+        "windows of the last 60 under a bad scheduler: {paper} as in the paper, {credited} with choices credited"
     );
     assert!(paper >= 15 && credited <= 5, "{paper} and {credited}");
 }

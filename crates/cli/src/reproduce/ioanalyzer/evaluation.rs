@@ -127,15 +127,15 @@ fn beyond(
     runs: u64,
 ) -> Result<Vec<Row>, Error> {
     let restrained = |restrain| Tuning { restrain, ..Tuning::of(runs) };
-    let credited = Parameters { credit_trials: true, ..Parameters::default() };
+    let credited = Parameters { credit_choices: true, ..Parameters::default() };
     let of = [
-        (Tuning { parameters: credited, ..Tuning::of(runs) }, "trials credited"),
+        (Tuning { parameters: credited, ..Tuning::of(runs) }, "choices credited"),
         (restrained(Restrain::Regret), "the bound on regret"),
         (restrained(Restrain::Hysteresis), "hysteresis"),
         (restrained(Restrain::SwitchCost), "switches counted with their cost"),
         (
             Tuning { parameters: credited, ..restrained(Restrain::Regret) },
-            "trials credited, and the bound on regret",
+            "choices credited, and the bound on regret",
         ),
     ];
     let best = paper.fixed_seconds()[paper.best()];
