@@ -8,7 +8,7 @@ use tuner::{Analyser, Decision, Metric, Observed, SchedulerId, Why};
 
 use crate::arms::Arms;
 use crate::error::Error;
-use crate::indifference::Indifference;
+use crate::indifference::{Indifference, Verdict};
 use crate::observe::Seen;
 use crate::outside;
 use crate::status::Status;
@@ -131,16 +131,24 @@ impl Keeper {
         let (value, ran) = (self.status.value, observed.scheduler);
         let decision = self.analyser.window(&seen.window, &observed);
         self.count(&decision);
-        let (to, mut outcome) = match self.does_not_matter(value, ran) {
-            Some(none) => {
+        let (to, mut outcome) = match self.matters(value, ran) {
+            Verdict::Rest(none) => {
                 let line = "no scheduler is better than none here, so none it is";
-                (Some(none).filter(|_| ran != Some(SchedulerId(none))), self.said(line.to_owned()))
+                (Some(none), self.said(line.to_owned()))
             }
-            None => {
+            Verdict::Measure(arm) => {
+                let name = &self.arms.names()[arm];
+                (
+                    Some(arm),
+                    self.said(format!("{name} is to be measured, to find out whether a choice matters here")),
+                )
+            }
+            Verdict::Matters => {
                 let wanted = decision.scheduler.filter(|_| decision.change);
                 (wanted.map(|id| id.0), self.said(decision.line(self.arms.names())))
             }
         };
+        let to = to.filter(|&to| ran != Some(SchedulerId(to)));
         if let Some(to) = to {
             self.switch(to, &mut outcome);
         }
@@ -154,13 +162,20 @@ impl Keeper {
         Ok(Outcome { decision: Some(decision), ..outcome })
     }
 
-    /// Where it does not matter what is chosen, what to stay with. In a dry run nothing but the arm at hand is ever measured.
-    fn does_not_matter(&mut self, value: Option<f64>, ran: Option<SchedulerId>) -> Option<usize> {
-        let indifference = self.indifference.as_mut()?;
+    /// Whether a choice matters here, after this window. In a dry run nothing but the arm at hand is ever measured, so it cannot be
+    /// found out.
+    fn matters(&mut self, value: Option<f64>, ran: Option<SchedulerId>) -> Verdict {
+        let Some(indifference) = self.indifference.as_mut().filter(|_| !self.settings.dry_run) else {
+            return Verdict::Matters;
+        };
         if let (Some(value), Some(ran)) = (value, ran) {
             indifference.learn(ran.0, value);
         }
-        indifference.settled()
+        match indifference.verdict() {
+            // Nothing was asked of the device: it can wait.
+            Verdict::Measure(_) if value.is_none() => Verdict::Matters,
+            verdict => verdict,
+        }
     }
 
     fn switch(&mut self, to: usize, outcome: &mut Outcome) {
@@ -184,6 +199,9 @@ impl Keeper {
                 // Whatever it is at now is what the next window is of.
                 if let Ok(now) = self.arms.current() {
                     self.expected = now;
+                }
+                if let Some(indifference) = &mut self.indifference {
+                    indifference.refused(to);
                 }
                 outcome.line += &format!("; {error}");
             }

@@ -179,3 +179,42 @@ fn a_command_that_fails_and_a_torn_window_are_said() {
     let torn = keeper.window(Seen { torn: true, ..seen(1, 0.0) }).unwrap();
     assert!(torn.line.contains("too long") && torn.decision.is_none());
 }
+
+/// Memory behind a loop device: a pattern that is known again at once, and schedulers that cost a little or nothing.
+#[test]
+fn on_a_device_where_nothing_matters_it_rests_soon_and_costs_nothing() {
+    for noise in [0.02, 0.2] {
+        let arms = made(&["mq-deadline", "none", "kyber", "bfq"]);
+        let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
+        let (mut random, mut rest, mut given) = (Random::seeded(7), None, 0.0);
+        for n in 0..600 {
+            let now = arms.0.borrow().last().copied().unwrap_or(0);
+            let usual = [298e6, 300e6, 299e6, 200e6][now];
+            given += usual;
+            let outcome =
+                keeper.window(seen(n, usual * (1.0 - noise + 2.0 * noise * random.unit()))).unwrap();
+            if outcome.line.contains("none it is") {
+                rest.get_or_insert(n);
+            }
+        }
+        let (rest, lost) = (rest.expect("it comes to rest"), 1.0 - given / (600.0 * 300e6));
+        let switches = keeper.status().switches;
+        println!(
+            "noise {noise}: at rest after {rest} windows, {switches} switches, {:.2}% lost in 600",
+            lost * 100.0
+        );
+        assert_eq!(keeper.status().current, "none");
+        assert!(rest <= 96 && lost < 0.01, "after {rest} windows, {lost} lost");
+    }
+}
+
+/// A disk: the analyser has the word after one turn of all arms.
+#[test]
+fn on_a_disk_finding_out_that_it_matters_takes_one_turn() {
+    let arms = made(&["none", "mq-deadline", "bfq"]);
+    let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
+    let outcomes = windows(&mut keeper, &arms, &[30e6, 35e6, 90e6], 40);
+    let asked = outcomes.iter().filter(|outcome| outcome.line.contains("is to be measured")).count();
+    assert!(asked <= 3, "{asked}");
+    assert_eq!(keeper.status().current, "bfq");
+}
