@@ -85,8 +85,8 @@ pub fn recover(directory: &Path, block: &Path) -> Vec<String> {
         let queue = QueueSettings::within(block, &record.device);
         let problems = put_back(&queue, &record);
         let _ = fs::remove_file(&path);
-        let settings: Vec<String> =
-            record.before.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let queues = record.before.iter().filter(|(name, _)| !name.starts_with("iosched/"));
+        let settings: Vec<String> = queues.map(|(name, value)| format!("{name}={value}")).collect();
         done.push(if queue.exists() {
             format!(
                 "{}: put back after process {}, which was killed: {}",
@@ -174,6 +174,37 @@ mod tests {
         );
         assert_eq!(queue.get("scheduler").unwrap(), "mq-deadline");
         assert_eq!(recover(&tree.directory(), &tree.block()), [""; 0], "once");
+    }
+
+    #[test]
+    fn settings_of_the_scheduler_that_was_in_use_are_put_back_too() {
+        let tree = Tree::new("iosched");
+        let queue = tree.queue("sda");
+        let own = queue.file("iosched");
+        fs::create_dir(&own).unwrap();
+        fs::write(own.join("fifo_batch"), "16\n").unwrap();
+        let journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        queue.set("iosched/fifo_batch", "1").unwrap();
+        // As SIGKILL leaves it, with an arm of the very scheduler that was there before.
+        let mut record = journal.record.clone();
+        record.started += 1;
+        let path = journal.path.clone();
+        std::mem::forget(journal);
+        write(&path, &record).unwrap();
+        let said = recover(&tree.directory(), &tree.block());
+        assert!(said.len() == 1 && !said[0].contains("fifo_batch"), "{said:?}");
+        assert_eq!(queue.get("iosched/fifo_batch").unwrap(), "16");
+    }
+
+    #[test]
+    fn a_damaged_note_is_left_where_it_is_and_stops_nobody() {
+        let tree = Tree::new("damaged");
+        let queue = tree.queue("sda");
+        let note = tree.directory().join("sda.before.json");
+        fs::write(&note, "{\"pid\": 1, \"sta").unwrap();
+        assert_eq!(recover(&tree.directory(), &tree.block()), [""; 0]);
+        let journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        assert_eq!(journal.before("scheduler"), Some("mq-deadline"));
     }
 
     #[test]

@@ -99,11 +99,22 @@ impl QueueSettings {
         }
     }
 
-    /// All that may be changed, as it is: (setting, value) in the order of [`SETTINGS`]. What this queue lacks is left out.
+    /// All that may be changed, as it is: (setting, value) in the order of [`SETTINGS`], then the settings of the scheduler in use.
+    /// What this queue lacks is left out.
     #[must_use]
     pub fn all(&self) -> Vec<(String, String)> {
-        let known = |setting: &str| Some((setting.to_owned(), self.get(setting).ok()?));
-        SETTINGS.iter().filter_map(|setting| known(setting)).collect()
+        let known = |setting: String| Some((setting.clone(), self.get(&setting).ok()?));
+        let queue = SETTINGS.iter().map(|setting| (*setting).to_owned());
+        queue.chain(self.of_scheduler()).filter_map(known).collect()
+    }
+
+    /// The settings of the scheduler in use: `iosched/fifo_batch`.
+    fn of_scheduler(&self) -> Vec<String> {
+        let files = fs::read_dir(self.file("iosched")).into_iter().flatten().flatten();
+        let mut settings: Vec<String> =
+            files.map(|file| format!("iosched/{}", file.file_name().to_string_lossy())).collect();
+        settings.sort();
+        settings
     }
 
     fn failed(&self, setting: &str, error: io::Error) -> Error {
