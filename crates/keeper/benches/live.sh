@@ -2,13 +2,19 @@
 # The tuner live: five real programs in a row on this kernel's schedulers, over the emulated hard disk, several rounds; and a
 # device on which nothing matters. Root; loop devices and FUSE. Everything that it puts up is taken down, also when it fails.
 #
-#   PHASE=60 WINDOW=5s ROUNDS=4 crates/keeper/benches/live.sh path/to/dwell
+#   PHASE=12 WINDOW=1s ROUNDS=5 crates/keeper/benches/live.sh path/to/dwell
 #
-# PHASE: seconds of each program. WINDOW: the tuner's. ROUNDS: of all five under the tuner. DRIVE, SIZE: the emulated disk.
-# SCHEDULERS: the fixed ones. Prints MB a second of the device for each program under each scheduler and each round.
+# PHASE: seconds of each program, at least ten windows. WINDOW: the tuner's. ROUNDS: of all five under the tuner. SPEED: of the
+# emulated drive, over its natural one. DRIVE, SIZE: the emulated disk. SCHEDULERS: the fixed ones. FLAT: seconds of each
+# measurement of the device where nothing matters, 0 to leave it out. OPTIONS: more for `dwell tune`. Takes about
+# PHASE x 5 x (2 x schedulers + ROUNDS) + 9 x FLAT + 90 seconds: 14 minutes as above.
+#
+# Each fixed scheduler is measured before and after the tuner's rounds, so that a machine that changes is seen. "The whole" is
+# how long the same work takes: what the best fixed scheduler moves in each program's phase.
 set -u
 dwell=$(realpath "${1:?path to dwell}")
-phase=${PHASE:-60} window=${WINDOW:-5s} rounds=${ROUNDS:-4} drive=${DRIVE:-wd5000aaks} size=${SIZE:-40G}
+phase=${PHASE:-12} window=${WINDOW:-1s} rounds=${ROUNDS:-5} drive=${DRIVE:-wd5000aaks} size=${SIZE:-40G} speed=${SPEED:-1}
+measure=${FLAT:-5}
 work=$(mktemp -d /dev/shm/dwell-live.XXXXXX)
 runtime=$work/run
 server= tuner= loop= flat=
@@ -28,23 +34,29 @@ trap 'exit 130' INT TERM
 for tool in fio mkfs.ext4 losetup setsid; do command -v $tool >/dev/null || { echo "SKIPPED: no $tool"; exit 0; }; done
 [ -e /dev/fuse ] && [ -e /dev/loop-control ] || { echo "SKIPPED: no FUSE or loop devices"; exit 0; }
 
-# The file system is made and filled on the backing file, at the speed of memory, before the disk is emulated.
+# The file system is made and filled on the backing file, at the speed of memory, before the disk is emulated. The big files lie
+# far apart: what is between them is given back.
 truncate -s "$(numfmt --from=si "$size")" "$work/disk"
 mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 -O ^has_journal "$work/disk" || exit 1
 mkdir "$work/mnt"
 mount -o loop "$work/disk" "$work/mnt" || exit 1
-for i in 1 2 3; do dd if=/dev/urandom of="$work/mnt/big$i" bs=1M count="${BIG:-300}" status=none; done
+for i in 1 2 3; do
+    dd if=/dev/urandom of="$work/mnt/big$i" bs=1M count="${BIG:-300}" status=none
+    fallocate -l 6G "$work/mnt/gap$i"
+done
 mkdir "$work/mnt/tree" "$work/mnt/copy"
 cp -r "${TREE:-/usr/include}" "$work/mnt/tree/" 2>/dev/null
+rm "$work"/mnt/gap?
 umount "$work/mnt"
 
-"$dwell" serve "$work/disk" --drive "$drive" --size "$size" --scheduler noop --attach >"$work/device" 2>"$work/server" &
+"$dwell" serve "$work/disk" --drive "$drive" --size "$size" --speed "$speed" --scheduler noop --attach >"$work/device" 2>"$work/server" &
 server=$!
 for _ in $(seq 100); do loop=$(head -n1 "$work/device"); [ -n "$loop" ] && break; sleep 0.1; done
 [ -n "$loop" ] || { echo "the disk did not come up:"; cat "$work/server"; exit 1; }
 name=${loop#/dev/} queue=/sys/block/${loop#/dev/}/queue
 mount "$loop" "$work/mnt" || exit 1
 schedulers=${SCHEDULERS:-$(tr -d '[]' <"$queue/scheduler")}
+in_use() { sed 's/.*\[\(.*\)\].*/\1/' "$1/scheduler"; }
 
 # The five programs, each for as long as it is given.
 streams() { cat "$work/mnt/big1" >/dev/null & cat "$work/mnt/big2" >/dev/null & wait; }
@@ -61,42 +73,90 @@ export work phase
 # One program for one phase: MB a second of the device.
 run() {
     echo 3 >/proc/sys/vm/drop_caches
-    local from; from=$(moved)
+    local from began; from=$(moved) began=$EPOCHREALTIME
     timeout -k 5 -s TERM "$phase" setsid -w bash -c "trap 'kill 0' TERM; while :; do $1; echo 3 >/proc/sys/vm/drop_caches; done" >/dev/null 2>&1
-    echo $((($(moved) - from) / phase)) | awk '{ printf "%9.2f", $1 / 1e6 }'
+    awk -v bytes=$(($(moved) - from)) -v from="$began" -v to="$EPOCHREALTIME" 'BEGIN { printf "%10.2f", bytes / (to - from) / 1e6 }'
+    # What the program left to be written is not the next one's.
+    sync -f "$work/mnt"
 }
 round() {
-    printf '%-24s' "$1"
-    for program in $programs; do run "$program"; done
-    echo
+    { printf '%-24s' "$1"; for program in $programs; do run "$program"; done; echo; } | tee -a "$work/table"
+}
+fixed() {
+    for scheduler in $schedulers; do
+        echo "$scheduler" >"$queue/scheduler"
+        round "$scheduler,$1"
+    done
 }
 
-printf '%-24s' 'MB/s'; for program in $programs; do printf '%9s' "$program"; done; echo
-for scheduler in $schedulers; do
-    echo "$scheduler" >"$queue/scheduler"
-    round "$scheduler"
-done
+echo "$drive at $speed times its speed, phases of $phase s, windows of $window; load $(cut -d' ' -f1-3 /proc/loadavg)"
+printf '%-24s' 'MB/s'; for program in $programs; do printf '%10s' "$program"; done; echo
+fixed before
 echo none >"$queue/scheduler"
+# shellcheck disable=SC2086 # several words
 "$dwell" tune "$loop" --window "$window" --database "$work/tuner.sqlite" --runtime "$runtime" --seed 1 ${OPTIONS:-} >"$work/decisions" 2>"$work/summary" &
 tuner=$!
-for n in $(seq "$rounds"); do round "tuner, round $n"; done
+for n in $(seq "$rounds"); do round "tuner,$n"; done
 kill -INT $tuner; wait $tuner; tuner=
-tail -n1 "$work/summary"
-echo "windows by scheduler asked for:"; grep -oE '(switch to|stay with) [^:]+' "$work/decisions" | sort | uniq -c | sort -rn
-[ "$(sed 's/.*\[\(.*\)\].*/\1/' "$queue/scheduler")" = none ] && echo "put back: yes" || echo "put back: NO"
+back=$(in_use "$queue")
+fixed after
 
-# Where nothing matters: memory behind a loop device. Its throughput with and without the tuner, in turns.
+awk '
+    { split($1, who, ","); for (p = 1; p < NF; p++) v[$1, p] = $(p + 1) > 0.01 ? $(p + 1) : 0.01; n = NF - 1 }
+    who[1] == "tuner" { rounds = who[2]; next }
+    !(who[1] in seen) { seen[who[1]]; order[++m] = who[1] }
+    { for (p = 1; p <= n; p++) { sum[who[1], p] += v[$1, p]; count[who[1], p]++ } }
+    END {
+        for (p = 1; p <= n; p++) for (i = 1; i <= m; i++) {
+            f[i, p] = sum[order[i], p] / count[order[i], p]
+            if (f[i, p] > best[p]) { best[p] = f[i, p]; of[p] = order[i] }
+        }
+        printf "%-24s", "best fixed"; for (p = 1; p <= n; p++) printf "%10s", of[p]; print ""
+        for (r = 1; r <= rounds; r++) {
+            printf "%-24s", "tuner " r " over it"; whole = 0
+            for (p = 1; p <= n; p++) { x = v["tuner," r, p]; printf "%10.3f", x / best[p]; whole += best[p] / x }
+            printf "   the same work takes %.3f\n", whole / n
+        }
+        for (i = 1; i <= m; i++) {
+            whole = 0; for (p = 1; p <= n; p++) whole += best[p] / f[i, p]
+            printf "%-24s the same work takes %.3f of what the best of each phase takes\n", order[i], whole / n
+        }
+    }' "$work/table"
+grep 'windows,' "$work/summary" | tail -n1
+echo "windows by what was decided:"
+grep -oE '(switch to|stay with) [^:]+|is to be measured|none it is|leave it|lasted too long' "$work/decisions" | sort | uniq -c | sort -rn
+[ "$back" = none ] && echo "put back: yes" || echo "put back: NO, $back"
+[ -n "${KEEP:-}" ] && cp "$work/decisions" "$work/summary" "$work/table" "$KEEP/"
+[ "$measure" = 0 ] && exit 0
+
+# Where nothing matters: memory behind a loop device. Three measurements without the tuner, with it at rest, and without again.
 truncate -s 256M "$work/flat"
 flat=$(losetup -f --show "$work/flat")
-speed() { fio --name=flat --filename="$flat" --rw=randread --bs=4k --direct=1 --ioengine=libaio --iodepth=8 --time_based --runtime="$1" --minimal | cut -d';' -f8; }
-before=$(sed 's/.*\[\(.*\)\].*/\1/' "/sys/block/${flat#/dev/}/queue/scheduler")
-without=$(speed "$phase")
+queue=/sys/block/${flat#/dev/}/queue
+load="--name=flat --filename=$flat --rw=randread --bs=4k --direct=1 --ioengine=libaio --iodepth=8 --time_based --minimal"
+# shellcheck disable=SC2086 # several words
+iops() { fio $load --runtime="$1" | cut -d';' -f8; }
+three() { for _ in 1 2 3; do iops "$measure"; done | sort -n | tr '\n' ' '; }
+before=$(in_use "$queue")
+echo none >"$queue/scheduler"
+without=$(three)
+echo "$before" >"$queue/scheduler"
 "$dwell" tune "$flat" --window 500ms --database "$work/tuner.sqlite" --runtime "$runtime" --seed 1 >"$work/flat-decisions" 2>"$work/flat-summary" &
 tuner=$!
-speed "$phase" >/dev/null
-chosen=$(sed 's/.*\[\(.*\)\].*/\1/' "/sys/block/${flat#/dev/}/queue/scheduler")
-with=$(speed "$phase")
+# shellcheck disable=SC2086
+fio $load --runtime=60 >/dev/null &
+asked=$!
+for _ in $(seq 600); do grep -q 'none it is' "$work/flat-decisions" && break; sleep 0.1; done
+rest=$(grep -n 'none it is' "$work/flat-decisions" | head -n1 | cut -d: -f1)
+kill $asked 2>/dev/null; wait $asked 2>/dev/null
+with=$(three)
+chosen=$(in_use "$queue")
+switches=$(sed -n "$((${rest:-0} + 1)),\$p" "$work/flat-decisions" | grep -c 'switch took')
 kill -INT $tuner; wait $tuner; tuner=
-again=$(speed "$phase")
-echo "nothing matters: $before before, $chosen chosen; $without and $again IOPS without the tuner, $with with it at rest"
-tail -n1 "$work/flat-summary"
+echo none >"$queue/scheduler"
+again=$(three)
+echo "nothing matters: at rest after ${rest:-never} windows of 500 ms, $before before, $chosen chosen; $switches switches after that"
+echo "IOPS under none: without the tuner $without, with it at rest $with, without again $again"
+grep 'windows,' "$work/flat-summary" | tail -n1
+[ -n "${KEEP:-}" ] && cp "$work/flat-decisions" "$work/flat-summary" "$KEEP/"
+exit 0
