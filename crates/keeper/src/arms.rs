@@ -10,8 +10,20 @@ use crate::queue::{QueueSettings, SETTINGS};
 
 /// Schedulers by name, one of which is in use.
 pub trait Arms {
-    /// Their names, which never change.
+    /// Their names, which change only by [`add`](Self::add) and [`rename`](Self::rename).
     fn names(&self) -> &[String];
+
+    /// One more, behind the others.
+    ///
+    /// # Errors
+    /// That is no arm.
+    fn add(&mut self, name: &str) -> Result<(), Error>;
+
+    /// Lets an arm that is not in use stand for something else.
+    ///
+    /// # Errors
+    /// That is no arm.
+    fn rename(&mut self, arm: usize, name: &str) -> Result<(), Error>;
 
     /// The one in use, by its name as an arm where it is one.
     ///
@@ -117,6 +129,18 @@ impl Arms for KernelArms {
         &self.names
     }
 
+    fn add(&mut self, name: &str) -> Result<(), Error> {
+        self.arms.push(Arm::parse(name)?);
+        self.names.push(name.to_owned());
+        Ok(())
+    }
+
+    fn rename(&mut self, arm: usize, name: &str) -> Result<(), Error> {
+        self.arms[arm] = Arm::parse(name)?;
+        self.names[arm] = name.to_owned();
+        Ok(())
+    }
+
     fn current(&mut self) -> Result<String, Error> {
         let scheduler = self.queue.get("scheduler")?;
         Ok(match &self.set {
@@ -198,6 +222,16 @@ impl ServedArms {
 impl Arms for ServedArms {
     fn names(&self) -> &[String] {
         &self.names
+    }
+
+    fn add(&mut self, name: &str) -> Result<(), Error> {
+        self.names.push(name.to_owned());
+        Ok(())
+    }
+
+    fn rename(&mut self, arm: usize, name: &str) -> Result<(), Error> {
+        name.clone_into(&mut self.names[arm]);
+        Ok(())
     }
 
     fn current(&mut self) -> Result<String, Error> {

@@ -52,10 +52,10 @@ pub struct Outcome {
 }
 
 impl Keeper {
-    /// Over these arms, which must be those that the analyser chooses from, in order.
+    /// Over these arms, which must be those that the analyser chooses from, in order; those that it searches are added.
     ///
     /// # Errors
-    /// The device is gone.
+    /// The device is gone, or what is searched is no arm.
     pub fn new(
         device: &str,
         analyser: Analyser,
@@ -64,6 +64,9 @@ impl Keeper {
         settings: Settings,
     ) -> Result<Self, Error> {
         let expected = arms.current()?;
+        for name in &analyser.schedulers()[arms.names().len()..] {
+            arms.add(name)?;
+        }
         let status = Status {
             device: device.to_owned(),
             pid: std::process::id(),
@@ -75,7 +78,7 @@ impl Keeper {
             clusters: analyser.store().clusters().len() as u64,
             ..Status::default()
         };
-        let indifference = Indifference::new(arms.names(), metric.better());
+        let indifference = Indifference::new(analyser.plain(), metric.better());
         let (drained, user_bytes) = (None, None);
         Ok(Self { analyser, arms, metric, settings, status, expected, drained, user_bytes, indifference })
     }
@@ -130,6 +133,7 @@ impl Keeper {
         };
         let (value, ran) = (self.status.value, observed.scheduler);
         let decision = self.analyser.window(&seen.window, &observed);
+        self.rename_arms()?;
         self.count(&decision);
         let (to, mut outcome) = match self.matters(value, ran) {
             Verdict::Rest(none) => {
@@ -200,6 +204,7 @@ impl Keeper {
                 if let Ok(now) = self.arms.current() {
                     self.expected = now;
                 }
+                self.analyser.refused(SchedulerId(to));
                 if let Some(indifference) = &mut self.indifference {
                     indifference.refused(to);
                 }
@@ -232,6 +237,17 @@ impl Keeper {
             }
             _ => None,
         }
+    }
+
+    /// Arms that are searched may stand for other settings after each window.
+    fn rename_arms(&mut self) -> Result<(), Error> {
+        for (arm, name) in self.analyser.schedulers().iter().enumerate() {
+            if self.arms.names()[arm] != *name {
+                self.arms.rename(arm, name)?;
+                self.status.arms[arm].clone_from(name);
+            }
+        }
+        Ok(())
     }
 
     fn place(&self, name: &str) -> Option<usize> {

@@ -28,6 +28,7 @@ mod observe;
 pub mod outside;
 pub mod picture;
 mod queue;
+pub mod space;
 pub mod status;
 pub mod system;
 #[cfg(test)]

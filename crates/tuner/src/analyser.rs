@@ -23,7 +23,7 @@
 //! # Not for
 //! "should not be used where fairness or low latency is important, specifically real-time systems" (I): trials cost.
 
-use crate::beyond::{Proposal, Restraints};
+use crate::beyond::{Proposal, Restraints, Search, Space};
 use crate::cluster::{ClusterId, SchedulerId};
 use crate::decision::{Decision, Restraint, Why};
 use crate::metric::{Metric, Performance};
@@ -65,6 +65,7 @@ pub struct Analyser {
     chosen: Option<(ClusterId, SchedulerId)>,
     a_priori: Option<Table>,
     restraints: Restraints,
+    pub(crate) search: Option<Search>,
 }
 
 /// A choice before the restraints.
@@ -109,6 +110,7 @@ impl Analyser {
             chosen: None,
             a_priori: None,
             restraints: Restraints::default(),
+            search: None,
         })
     }
 
@@ -126,10 +128,37 @@ impl Analyser {
         self
     }
 
-    /// The schedulers' names, by [`SchedulerId`].
+    /// Adds `open` arms behind the schedulers, which stand for settings of theirs that are searched in `spaces`. Comes before
+    /// anything is learned or restored. What the arms stand for changes: see [`schedulers`](Self::schedulers) after each window.
+    ///
+    /// # Errors
+    /// If there is nothing to search, or an arm would have the name of another.
+    pub fn with_search(mut self, spaces: Vec<Space>, open: usize) -> Result<Self, String> {
+        let search = Search::new(spaces, self.schedulers.len(), open, &mut self.random)?;
+        let mut schedulers = self.schedulers;
+        schedulers.extend(search.names());
+        let made = Self::new(schedulers, self.metric, self.parameters, self.random)?;
+        Ok(Self { a_priori: self.a_priori, restraints: self.restraints, search: Some(search), ..made })
+    }
+
+    /// The device refuses this arm: if it stands for settings that are searched, they make room for others.
+    pub fn refused(&mut self, arm: SchedulerId) {
+        if let Some(search) = &mut self.search {
+            search.refused(arm);
+        }
+    }
+
+    /// The schedulers' names, by [`SchedulerId`]; behind them what the arms that are searched stand for at the moment.
     #[must_use]
     pub fn schedulers(&self) -> &[String] {
         &self.schedulers
+    }
+
+    /// The names of the schedulers without the arms that are searched.
+    #[must_use]
+    pub fn plain(&self) -> &[String] {
+        let searched = self.search.as_ref().map_or(0, |search| search.names().count());
+        &self.schedulers[..self.schedulers.len() - searched]
     }
 
     /// What was learned.
@@ -159,6 +188,7 @@ impl Analyser {
             };
         }
         let measured = observed.scheduler.zip(self.metric.of(&observed.performance));
+        self.search_on(measured, observed.scheduler);
         if self.parameters.bandit_alone {
             self.teach_bandit(measured);
             let choice = self.drawn(None);
@@ -187,6 +217,18 @@ impl Analyser {
             None => self.unknown(nearest, window),
         };
         self.decision(choice, Some(cluster), rollback, observed)
+    }
+
+    /// Gives another arm other settings, if it is time. What was learned of the arm goes with the old ones.
+    fn search_on(&mut self, measured: Option<(SchedulerId, f64)>, in_use: Option<SchedulerId>) {
+        let Some(search) = &mut self.search else { return };
+        search.measured(measured.map(|(scheduler, _)| scheduler));
+        let next = search.next(in_use, &self.store, self.metric.better(), &mut self.random);
+        if let Some((arm, name)) = next {
+            self.schedulers[arm.0] = name;
+            self.store.forget(arm);
+            self.bandit.forget(arm);
+        }
     }
 
     fn teach_bandit(&mut self, measured: Option<(SchedulerId, f64)>) {

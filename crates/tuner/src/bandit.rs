@@ -54,6 +54,11 @@ impl Bandit {
         &self.performance
     }
 
+    /// Forgets what was measured of a scheduler, which then counts as new.
+    pub(crate) fn forget(&mut self, scheduler: SchedulerId) {
+        self.performance[scheduler.0] = Values::default();
+    }
+
     /// Whether nothing was measured yet.
     #[must_use]
     pub fn knows_nothing(&self) -> bool {

@@ -155,6 +155,12 @@ impl Analyser {
     pub fn restore(&mut self, mut state: State) -> Result<(), String> {
         self.check(&state)?;
         let same_metric = state.metric == self.metric;
+        if let Some(search) = &mut self.search {
+            search.adopt(&state.schedulers);
+            let names: Vec<String> = search.names().collect();
+            let plain = self.schedulers.len() - names.len();
+            self.schedulers.splice(plain.., names);
+        }
         let place =
             |name: &String| state.schedulers.iter().position(|saved| saved == name).filter(|_| same_metric);
         let from: Vec<Option<usize>> = self.schedulers.iter().map(place).collect();

@@ -87,6 +87,7 @@ pub(crate) enum RestraintName {
 #[command(after_help = "Examples:
   dwell tune /dev/sda --dry-run
   dwell tune /dev/sda --metric p99-sync-latency --restrain regret
+  dwell tune /dev/sda --search 2
   dwell tune /dev/sda --status
   dwell tune /dev/loop0 --control /run/dwell/disk.ctl --arm cfq --arm 'stream(deadline)' --arm noop")]
 pub(crate) struct TuneArguments {
@@ -109,6 +110,9 @@ pub(crate) struct TuneArguments {
     /// Hold the tuner back; several times
     #[arg(long = "restrain", value_enum, value_name = "HOW")]
     pub(crate) restraints: Vec<RestraintName>,
+    /// Also try settings of the schedulers and the queue, so many at a time, which an optimiser proposes
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=8))]
+    pub(crate) search: u8,
     /// Begin with what was learned of a drive of the same model and size elsewhere, from that machine's database
     #[arg(long, value_name = "FILE")]
     pub(crate) transfer: Option<PathBuf>,

@@ -3,6 +3,7 @@
 mod advise;
 mod patterns;
 mod setup;
+pub(crate) mod space;
 
 use std::io::Write;
 use std::path::Path;
@@ -47,10 +48,17 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let arms = setup::arms(&target, &arguments.watching, catalogue)?;
     let seed = arguments.seed.unwrap_or_else(setup::drawn_seed);
     let (length, mut analyser) = setup::analyser(arms.names(), &arguments.watching, seed)?;
+    if arguments.search > 0 {
+        let spaces = setup::spaces(&target, &arguments.watching, arms.names());
+        analyser = analyser
+            .with_search(spaces, usize::from(arguments.search))
+            .map_err(|problem| Error::Usage(format!("--search: {problem}")))?;
+    }
     let metric = setup::metric(&arguments.watching);
     let mut database = Database::open(&arguments.watching.database)?;
     restore(&mut analyser, &mut database, &target.drive, arguments)?;
-    let analyser = analyser.with_restraints(restraints(&arguments.restraints, arms.names().len(), metric));
+    let all = analyser.schedulers().len();
+    let analyser = analyser.with_restraints(restraints(&arguments.restraints, all, metric));
     let settings = Settings { dry_run: arguments.dry_run, command: arguments.watching.command.clone() };
     let keeper = Keeper::new(&target.layer.name, analyser, arms, metric, settings)?;
     let mut run = Run {

@@ -10,8 +10,10 @@ use keeper::arms::{Arms, KernelArms, ServedArms};
 use keeper::{QueueSettings, Windower};
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
+use tuner::beyond::Space;
 use tuner::{Analyser, Better, Metric, Of, Parameters, Random, Which};
 
+use super::space;
 use crate::arguments::{MetricName, Watching};
 use crate::error::Error;
 use crate::profile;
@@ -75,6 +77,17 @@ pub(super) fn arms(
         Spec::parse_in(catalogue, name).map_err(|error| Error::Usage(error.to_string()))?;
     }
     Ok(Box::new(ServedArms::new(socket, names)?))
+}
+
+/// What can be set of the arms, for a search. Arms that have settings of their own stay as they are.
+pub(super) fn spaces(target: &Target, watching: &Watching, arms: &[String]) -> Vec<Space> {
+    let plain: Vec<String> = arms.iter().filter(|arm| !arm.contains('{')).cloned().collect();
+    if watching.control.is_none() {
+        return keeper::space::of_kernel(&target.queue, &plain);
+    }
+    // The number of ticks is the modelled kernel's, not the policy's.
+    let space = |name: &String| space::of_policy(&Spec::parse(name).ok()?, |tunable| tunable != "hz");
+    plain.iter().filter_map(space).collect()
 }
 
 pub(super) fn metric(watching: &Watching) -> Metric {

@@ -1,14 +1,16 @@
-//! Beyond the paper: three restraints, each off until it is given to the analyser.
+//! Beyond the paper: three restraints, and a search of settings, each off until it is given to the analyser.
 //!
-//! Each looks at what the analysis proposes and may say no. They are asked in this order: [`RegretBound`] (rollback first),
-//! [`Hysteresis`], [`SwitchCost`]. Parameters of schedulers as further arms are not here yet.
+//! A restraint looks at what the analysis proposes and may say no. They are asked in this order: [`RegretBound`] (rollback first),
+//! [`Hysteresis`], [`SwitchCost`]. [`Search`] adds arms that stand for settings of schedulers.
 
 mod hysteresis;
 mod regret;
+mod search;
 mod switch_cost;
 
 pub use hysteresis::Hysteresis;
 pub use regret::RegretBound;
+pub use search::{Ladder, Search, Space};
 pub use switch_cost::SwitchCost;
 
 use crate::cluster::SchedulerId;

@@ -1,0 +1,67 @@
+//! What can be set of a kernel's schedulers and queue, for a search: each on a ladder around what the kernel presets.
+
+use tuner::beyond::{Ladder, Space};
+
+use crate::queue::QueueSettings;
+
+/// Settings of the kernel's schedulers that decide how they serve a disk, and values around their presets (6.x): a step is a
+/// factor of 2 to 4, which is the least that a window can tell from chance.
+const LADDERS: [(&str, &str, &[&str]); 7] = [
+    ("mq-deadline", "read_expire", &["60", "125", "250", "500", "1000", "2000"]),
+    ("mq-deadline", "writes_starved", &["1", "2", "4", "8", "16"]),
+    ("mq-deadline", "fifo_batch", &["1", "4", "16", "64"]),
+    ("bfq", "slice_idle_us", &["0", "1000", "2000", "4000", "8000", "16000"]),
+    ("bfq", "low_latency", &["0", "1"]),
+    ("bfq", "timeout_sync", &["60", "125", "250", "500"]),
+    ("kyber", "read_lat_nsec", &["500000", "1000000", "2000000", "4000000", "10000000"]),
+];
+
+/// A queue's settings, and the factors of their present values that are tried.
+const OF_THE_QUEUE: [(&str, &[f64]); 3] = [
+    ("nr_requests", &[0.25, 0.5, 1.0, 2.0, 4.0]),
+    ("read_ahead_kb", &[0.25, 1.0, 4.0, 16.0]),
+    ("wbt_lat_usec", &[0.0, 0.25, 1.0, 4.0]),
+];
+
+/// What can be set of these schedulers on this queue; without those of which nothing can.
+#[must_use]
+pub fn of_kernel(queue: &QueueSettings, schedulers: &[String]) -> Vec<Space> {
+    let shared: Vec<Ladder> = OF_THE_QUEUE.iter().filter_map(|(name, by)| around(queue, name, by)).collect();
+    let space = |scheduler: &String| {
+        let own = LADDERS.iter().filter(|(of, ..)| of == scheduler).map(|&(_, setting, values)| Ladder {
+            setting: setting.to_owned(),
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        });
+        Space { scheduler: scheduler.clone(), ladders: own.chain(shared.iter().cloned()).collect() }
+    };
+    schedulers.iter().map(space).filter(|space| !space.ladders.is_empty()).collect()
+}
+
+/// Values around what the queue has now; `None` if it lacks the setting, or has it off.
+fn around(queue: &QueueSettings, setting: &str, factors: &[f64]) -> Option<Ladder> {
+    let now: f64 = queue.get(setting).ok()?.parse().ok().filter(|&now| now > 0.0)?;
+    let mut values: Vec<String> = factors.iter().map(|by| format!("{:.0}", now * by)).collect();
+    values.dedup();
+    Some(Ladder { setting: setting.to_owned(), values })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Tree;
+
+    #[test]
+    fn what_a_queue_lacks_is_not_searched() {
+        let tree = Tree::new("space");
+        let names = ["none", "mq-deadline", "bfq"].map(str::to_owned);
+        let spaces = of_kernel(&tree.queue("sda"), &names);
+        let settings = |n: usize| spaces[n].ladders.iter().map(|l| l.setting.as_str()).collect::<Vec<_>>();
+        assert_eq!(settings(0), ["nr_requests", "read_ahead_kb"], "no wbt_lat_usec there");
+        assert_eq!(
+            settings(1),
+            ["read_expire", "writes_starved", "fifo_batch", "nr_requests", "read_ahead_kb"]
+        );
+        let ahead = spaces[2].ladders.last().unwrap();
+        assert_eq!(ahead.values, ["32", "128", "512", "2048"]);
+    }
+}
