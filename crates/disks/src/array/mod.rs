@@ -10,9 +10,11 @@ mod description;
 mod geometry;
 mod link;
 mod slow;
+mod striped;
 
 pub use access::{Access, Part};
 pub use description::{ArrayDescription, ArrayError};
 pub use geometry::{Geometry, Level, MEMBERS_MAX, Piece, Place};
 pub use link::{Link, Linked};
 pub use slow::Slow;
+pub use striped::Striped;
