@@ -26,9 +26,9 @@ pub(crate) struct ReproduceArguments {
     /// Only experiments whose names contain this
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
-    /// Size of the experiments; 1 is the papers'. Default: 1; 0.0625 with --single-disk and --arrays, 0.5 for ioanalyzer
+    /// Size of the experiments; 1 is the papers'. Default: 1, but less where the tables say so
     #[arg(long, value_parser = scale)]
-    scale: Option<f64>,
+    pub(crate) scale: Option<f64>,
     /// Keep each run's result here, and go on from what is there. '' keeps nothing
     #[arg(long, value_name = "DIRECTORY", default_value = "dwell-results", value_parser = results)]
     pub(crate) results: Results,
@@ -51,13 +51,9 @@ fn results(text: &str) -> Result<Results, std::convert::Infallible> {
 }
 
 impl ReproduceArguments {
-    /// The scale.
-    pub(crate) fn scale(&self) -> f64 {
-        self.scale.unwrap_or(match self.paper {
-            Paper::Ioanalyzer => 0.5,
-            _ if self.single_disk || self.arrays => 0.0625,
-            _ => 1.0,
-        })
+    /// Whether an experiment of this name was asked for.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| name.contains(only))
     }
 
     /// Threads to run on.

@@ -1,19 +1,21 @@
 //! `dwell reproduce`: the papers' experiments, run again, published value beside ours.
 
 mod arrays;
+mod costs;
 mod ioanalyzer;
 mod papers;
+mod print;
+mod progress;
+mod store;
 mod stream;
+mod tasks;
 
-use std::io::{IsTerminal, Write};
+use std::borrow::Cow;
 
-use comfy_table::{Table, presets};
 use elevator::Span;
 use elevator::queue::{Identity, Options};
-use indicatif::{ProgressBar, ProgressStyle};
 use schedulers::Spec;
-use serde::Serialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use workloads::builtin::Builtin;
 use workloads::{Settings, Workload};
 
@@ -22,9 +24,11 @@ use crate::compare::{Plan, Run, run_plan};
 use crate::device::Device;
 use crate::error::Error;
 use crate::interrupt;
+use store::Store;
+use tasks::{Kept, Task, Work};
 
 /// One figure of a paper and ours.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Row {
     /// The experiment.
     pub(crate) experiment: String,
@@ -35,7 +39,7 @@ pub(crate) struct Row {
     /// What came out here.
     pub(crate) ours: f64,
     /// The unit of `ours`.
-    pub(crate) unit: &'static str,
+    pub(crate) unit: Cow<'static, str>,
     /// What must hold.
     pub(crate) expected: String,
     /// Whether it does; `None` where the figure is only reported.
@@ -65,7 +69,7 @@ impl Row {
             figure,
             published: published.to_owned(),
             ours,
-            unit,
+            unit: unit.into(),
             expected,
             holds,
             note: String::new(),
@@ -86,7 +90,7 @@ impl Row {
             figure,
             published,
             ours,
-            unit,
+            unit: unit.into(),
             expected: "reported".to_owned(),
             holds: None,
             note: String::new(),
@@ -150,99 +154,87 @@ pub(crate) struct Experiment {
     pub(crate) run: fn(scale: f64) -> Result<Vec<Row>, Error>,
 }
 
+/// Experiments that compare schedulers themselves, not as scripts.
+struct Kind {
+    name: &'static str,
+    experiments: &'static [Experiment],
+    /// Unless another is asked for.
+    scale: f64,
+}
+
+const REQUESTS: Kind = Kind { name: "stream, requests", experiments: stream::EXPERIMENTS, scale: 0.0625 };
+const ARRAYS: Kind = Kind { name: "stream, arrays", experiments: arrays::EXPERIMENTS, scale: 0.0625 };
+const IOANALYZER: Kind = Kind { name: "ioanalyzer", experiments: ioanalyzer::EXPERIMENTS, scale: 0.25 };
+
+/// An experiment of a [`Kind`].
+struct Whole {
+    kind: &'static str,
+    experiment: &'static Experiment,
+    scale: f64,
+}
+
+impl Whole {
+    fn name(&self) -> String {
+        format!("{}/{}", self.kind, self.experiment.name)
+    }
+
+    fn task(&self, default_scale: f64) -> Task<'static> {
+        let name = self.name();
+        Task {
+            work: Work::Whole { run: self.experiment.run, scale: self.scale },
+            settings: format!("{name}\n{}", self.scale),
+            cost: costs::expected(&name, "", self.scale / default_scale),
+            name,
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Error> {
-    let all = match arguments.paper {
-        Paper::Ioanalyzer => ioanalyzer::EXPERIMENTS,
-        Paper::Stream if arguments.single_disk => stream::EXPERIMENTS,
-        Paper::Stream if arguments.arrays => arrays::EXPERIMENTS,
+    let kinds: &[Kind] = match arguments.paper {
+        Paper::Stream if arguments.single_disk => &[REQUESTS],
+        Paper::Stream if arguments.arrays => &[ARRAYS],
         _ if arguments.single_disk || arguments.arrays => {
             return Err(Error::Usage(
                 "--single-disk and --arrays are the stream paper's: dwell reproduce stream --arrays"
                     .to_owned(),
             ));
         }
-        _ => return papers::run(arguments),
+        Paper::Ioanalyzer => &[IOANALYZER],
+        Paper::All => &[REQUESTS, ARRAYS, IOANALYZER],
+        _ => &[],
     };
-    let wanted = |name: &str| arguments.only.as_deref().is_none_or(|only| name.contains(only));
-    let names: Vec<&str> = all.iter().map(|experiment| experiment.name).collect();
-    let experiments: Vec<&Experiment> = all.iter().filter(|experiment| wanted(experiment.name)).collect();
-    if experiments.is_empty() {
+    let level_of_requests = arguments.single_disk || arguments.arrays;
+    let scripts = if level_of_requests { Vec::new() } else { papers::experiments(arguments)? };
+    let all = kinds.iter().flat_map(|kind| kind.experiments.iter().map(move |experiment| (kind, experiment)));
+    let all = all.map(|(kind, experiment)| {
+        let scale = arguments.scale.unwrap_or(kind.scale);
+        (kind.scale, Whole { kind: kind.name, experiment, scale })
+    });
+    let wholes: Vec<(f64, Whole)> = all.filter(|(_, whole)| arguments.wants(&whole.name())).collect();
+    if scripts.is_empty() && wholes.is_empty() {
+        let known = kinds.iter().flat_map(|kind| kind.experiments.iter().map(|experiment| experiment.name));
+        let known: Vec<&str> = papers::names(arguments).chain(known).collect();
         return Err(Error::Usage(format!(
-            "--only: no experiment has that in its name; there are {}",
-            names.join(", ")
+            "--only: no experiment of that paper has that in its name; there are {}",
+            known.join(", ")
         )));
     }
-    let scale = arguments.scale();
-    let shown = std::io::stderr().is_terminal();
-    let bar = if shown { ProgressBar::new(experiments.len() as u64) } else { ProgressBar::hidden() };
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} (about {eta} left)") {
-        bar.set_style(style);
+    let mut tasks = papers::tasks(&scripts)?;
+    tasks.extend(wholes.iter().map(|(default, whole)| whole.task(*default)));
+    let store = arguments.results.as_deref().map(Store::open).transpose()?;
+    let mut kept = tasks::run(&tasks, arguments.threads(), store.as_ref())?.into_iter();
+    let done = papers::judged(&scripts, &mut kept);
+    let rows: Vec<(Whole, Vec<Row>)> = wholes
+        .into_iter()
+        .zip(kept)
+        .filter_map(|((_, whole), kept)| match kept {
+            Some(Kept::Rows(rows)) => Some((whole, rows)),
+            _ => None,
+        })
+        .collect();
+    print::print(arguments, &done, &rows)?;
+    if let Some(path) = &arguments.report {
+        std::fs::write(path, papers::html(&done, &rows)).map_err(|e| Error::file(path.display(), &e))?;
     }
-    let mut rows = Vec::new();
-    let mut interrupted = false;
-    for experiment in experiments {
-        bar.set_message(experiment.name);
-        match (experiment.run)(scale) {
-            Ok(new) => rows.extend(new),
-            Err(Error::Interrupted) => {
-                interrupted = true;
-                break;
-            }
-            Err(error) => return Err(error),
-        }
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    print(arguments, scale, &rows)?;
-    if interrupted { Err(Error::Interrupted) } else { Ok(()) }
-}
-
-fn print(arguments: &ReproduceArguments, scale: f64, rows: &[Row]) -> Result<(), Error> {
-    let mut out = std::io::stdout().lock();
-    if arguments.json {
-        writeln!(
-            out,
-            "{}",
-            json!({"schema_version": 1, "dwell": env!("CARGO_PKG_VERSION"), "scale": scale, "rows": rows})
-        )?;
-        return Ok(());
-    }
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
-        "experiment",
-        "figure",
-        "published",
-        "ours",
-        "expected",
-        "holds",
-    ]);
-    for row in rows {
-        let holds = match row.holds {
-            Some(true) => "yes",
-            Some(false) => "NO",
-            None => "",
-        };
-        let ours = format!("{} {}", crate::format::number(row.ours), row.unit);
-        table.add_row([
-            row.experiment.as_str(),
-            &row.figure,
-            &row.published,
-            ours.trim(),
-            &row.expected,
-            holds,
-        ]);
-    }
-    writeln!(out, "{table}")?;
-    let mut notes: Vec<&str> =
-        rows.iter().map(|row| row.note.as_str()).filter(|note| !note.is_empty()).collect();
-    notes.dedup();
-    for note in notes {
-        writeln!(out, "- {note}")?;
-    }
-    let (held, asked) = (
-        rows.iter().filter(|r| r.holds == Some(true)).count(),
-        rows.iter().filter(|r| r.holds.is_some()).count(),
-    );
-    writeln!(out, "{held} of {asked} shapes hold")?;
-    Ok(())
+    if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
 }

@@ -208,6 +208,14 @@ mod tests {
             &self.0
         }
 
+        fn add(&mut self, _: &str) -> Result<(), keeper::Error> {
+            panic!("advise searches nothing")
+        }
+
+        fn rename(&mut self, _: usize, _: &str) -> Result<(), keeper::Error> {
+            panic!("advise searches nothing")
+        }
+
         fn current(&mut self) -> Result<String, keeper::Error> {
             Ok(self.0[0].clone())
         }

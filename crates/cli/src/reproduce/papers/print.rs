@@ -8,7 +8,6 @@ use serde_json::json;
 use super::Done;
 use super::figure;
 use super::judge::Row;
-use crate::arguments::ReproduceArguments;
 use crate::error::Error;
 use crate::format::{number, time};
 use crate::scene::Outcome;
@@ -35,25 +34,20 @@ pub(super) fn worst(done: &Done, row: &Row) -> Option<Worst> {
     })
 }
 
-pub(super) fn print(arguments: &ReproduceArguments, done: &[Done]) -> Result<(), Error> {
-    let mut out = std::io::stdout().lock();
-    let scale = arguments.scale();
-    let rows: Vec<&Row> = done.iter().flat_map(|done| &done.rows).collect();
-    let shapes: Vec<_> = done.iter().flat_map(|done| &done.shapes).collect();
-    if arguments.json {
-        let object = json!({
-            "schema_version": 2, "dwell": env!("CARGO_PKG_VERSION"), "scale": scale,
-            "rows": done.iter().flat_map(|done| done.rows.iter().map(|row| full(done, row))).collect::<Vec<_>>(),
-            "shapes": shapes,
-        });
-        writeln!(out, "{object}")?;
-        return Ok(());
-    }
-    if scale < 1.0 {
-        writeln!(out, "scale {scale}: data, operations and memory are {scale} of the papers'")?;
-    }
+/// Rows and shapes for programs.
+pub(in crate::reproduce) fn json(done: &[Done]) -> (Vec<serde_json::Value>, Vec<serde_json::Value>) {
+    let rows = done.iter().flat_map(|done| done.rows.iter().map(|row| full(done, row)));
+    (rows.collect(), done.iter().flat_map(|done| &done.shapes).map(|shape| json!(shape)).collect())
+}
+
+/// Tables for people.
+pub(in crate::reproduce) fn text(done: &[Done], out: &mut impl Write) -> Result<(), Error> {
     for done in done {
         writeln!(out, "\n{}/{}: {}", done.paper.name, done.paper.experiment, done.about)?;
+        if done.scale < 1.0 {
+            let scale = done.scale;
+            writeln!(out, "scale {scale}: data, operations and memory are {scale} of the papers'")?;
+        }
         writeln!(out, "{}", table(done))?;
         for shape in done.shapes.iter().filter(|shape| !shape.holds) {
             writeln!(out, "{}: {}", shape.figure, shape.misses.join("; "))?;
@@ -62,9 +56,11 @@ pub(super) fn print(arguments: &ReproduceArguments, done: &[Done]) -> Result<(),
             writeln!(out, "- {note}")?;
         }
     }
-    let count = |wanted| rows.iter().filter(|row| row.holds == Some(wanted)).count();
+    let count =
+        |wanted| done.iter().flat_map(|done| &done.rows).filter(|row| row.holds == Some(wanted)).count();
     let (held, missed) = (count(true), count(false));
-    let whole = shapes.iter().filter(|shape| shape.holds).count();
+    let shapes: Vec<bool> = done.iter().flat_map(|done| &done.shapes).map(|shape| shape.holds).collect();
+    let whole = shapes.iter().filter(|&&holds| holds).count();
     writeln!(
         out,
         "\n{held} of {} published values hold; {whole} of {} shapes hold whole",
@@ -79,6 +75,7 @@ fn full(done: &Done, row: &Row) -> serde_json::Value {
     let mut value = json!(row);
     value["worst_read_ns"] = json!(worst.as_ref().map(|worst| worst.read_ns));
     value["longest_pause_ns"] = json!(worst.as_ref().map(|worst| worst.pause_ns));
+    value["scale"] = json!(done.scale);
     value["cut"] = json!(worst.as_ref().map(|worst| worst.cut));
     value
 }

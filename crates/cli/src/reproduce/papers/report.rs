@@ -7,22 +7,36 @@ use plotly::{Plot, Scatter};
 use super::Done;
 use super::print::{HEADS, cells};
 use crate::page::{Page, escape};
+use crate::reproduce::{Row, Whole, print};
 use crate::scene::Vmstat;
 
 /// The whole report.
-pub(super) fn html(scale: f64, done: &[Done]) -> String {
+pub(in crate::reproduce) fn html(done: &[Done], wholes: &[(Whole, Vec<Row>)]) -> String {
     let mut page = Page::new("The papers' experiments, run again");
-    if scale < 1.0 {
-        page.note(&format!("scale {scale}: data, operations and memory are {scale} of the papers'"));
-    }
     done.iter().for_each(|done| section(&mut page, done));
+    print::kinds(wholes).for_each(|kind| whole(&mut page, kind));
     page.end("; every figure of ours is of the modelled machine.")
+}
+
+fn whole(page: &mut Page, kind: &[(Whole, Vec<Row>)]) {
+    if let Some((whole, _)) = kind.first() {
+        page.write(format_args!("<h2>{}</h2>", escape(whole.kind)));
+        page.note(&format!("scale {}", whole.scale));
+    }
+    let rows = kind.iter().flat_map(|(_, rows)| rows);
+    page.table(&print::HEADS.map(str::to_owned), rows.map(|row| ("", print::cells(row).to_vec())));
+    print::notes(kind).into_iter().for_each(|note| page.note(note));
 }
 
 fn section(page: &mut Page, done: &Done) {
     let title = format!("{}: {}", done.paper.name, done.paper.experiment);
     page.write(format_args!("<h2>{}</h2><p>{}</p>", escape(&title), escape(&done.about)));
-    page.note(&format!("on {}, {}", done.machine, done.drive));
+    let scaled = if done.scale < 1.0 {
+        format!("; scale {0}: data, operations and memory are {0} of the papers'", done.scale)
+    } else {
+        String::new()
+    };
+    page.note(&format!("on {}, {}{scaled}", done.machine, done.drive));
     page.table(&HEADS.map(str::to_owned), done.rows.iter().map(|row| ("", cells(done, row).to_vec())));
     for shape in done.shapes.iter().filter(|shape| !shape.holds) {
         let misses = shape.misses.join("; ");

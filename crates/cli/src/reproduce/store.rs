@@ -1,0 +1,88 @@
+//! Where results are kept, one file each.
+
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::tasks::{Kept, Task};
+use crate::error::Error;
+
+/// A directory of results.
+pub(super) struct Store {
+    directory: PathBuf,
+    program: String,
+}
+
+/// A file of it.
+#[derive(Serialize, Deserialize)]
+struct File<K> {
+    /// What it took of processors, in seconds.
+    took: f64,
+    kept: K,
+}
+
+impl Store {
+    /// A directory, made if it is not there.
+    pub(super) fn open(directory: &Path) -> Result<Self, Error> {
+        std::fs::create_dir_all(directory).map_err(|e| Error::file(directory.display(), &e))?;
+        Ok(Self { directory: directory.to_owned(), program: program() })
+    }
+
+    fn file(&self, task: &Task<'_>) -> PathBuf {
+        let mut hasher = Fnv::default();
+        (&self.program, &task.settings).hash(&mut hasher);
+        let plain: String = task
+            .name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '+') { c } else { '_' })
+            .collect();
+        self.directory.join(format!("{plain}-{:016x}.json", hasher.finish()))
+    }
+
+    /// What an earlier run of the same program came to.
+    pub(super) fn load(&self, task: &Task<'_>) -> Option<Kept> {
+        let file: File<Kept> = serde_json::from_slice(&std::fs::read(self.file(task)).ok()?).ok()?;
+        Some(file.kept)
+    }
+
+    /// Writes a result down; a half-written one is never seen under its name.
+    pub(super) fn save(&self, task: &Task<'_>, kept: &Kept, took: Duration) -> Result<(), Error> {
+        let file = self.file(task);
+        let part = file.with_extension("part");
+        let failed = |e: std::io::Error| Error::file(file.display(), &e);
+        let text = serde_json::to_vec(&File { took: took.as_secs_f64(), kept })
+            .map_err(|e| Error::Failed(e.to_string()))?;
+        std::fs::write(&part, text).map_err(failed)?;
+        std::fs::rename(&part, &file).map_err(failed)
+    }
+}
+
+/// What tells one build of the program from another: its version, and size and age of its file.
+fn program() -> String {
+    let file = std::env::current_exe().and_then(std::fs::metadata);
+    let built = file.ok().map(|file| (file.len(), file.modified().ok()));
+    format!("{} {built:?}", env!("CARGO_PKG_VERSION"))
+}
+
+/// FNV-1a: the same on every machine and in every release of the compiler.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
