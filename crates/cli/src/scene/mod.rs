@@ -4,6 +4,8 @@ mod vmstat;
 
 use std::collections::BTreeMap;
 
+use disks::Earlier;
+use elevator::model::Random;
 use elevator::queue::{Identity, Observer, Options};
 use elevator::{Span, Time};
 use machine::kernel::{Description, Kernel, Sample};
@@ -133,7 +135,7 @@ impl Scene {
     pub(crate) fn run(&self, spec: &Spec, mut others: Option<Box<dyn Observer>>) -> Result<Ran, Error> {
         let (listener, vmstat) = Vmstat::listener();
         let servers = 0..self.scenario.servers();
-        let machines = servers.map(|_| self.boot(spec, listener.clone(), others.take()));
+        let machines = servers.map(|server| self.boot(server, spec, listener.clone(), others.take()));
         let mut cluster = Cluster::new(machines.collect::<Result<_, _>>()?);
         let session = self.scenario.start_on(cluster.machines());
         let at_most = self.scenario.page.at_most.map_or(Span::from_secs(AT_MOST_S), |delay| delay.0);
@@ -153,9 +155,10 @@ impl Scene {
         Ok(Ran { outcome, measured, distributions: machine.distributions() })
     }
 
-    /// A machine of the scene, before its processes are started.
+    /// A machine of the scene, before its processes are started. No two servers' platters turn in step.
     fn boot(
         &self,
+        server: u32,
         spec: &Spec,
         listener: vmstat::Listener,
         others: Option<Box<dyn Observer>>,
@@ -169,12 +172,20 @@ impl Scene {
         let mut machine = Machine::new(Setup {
             options: self.options(),
             scheduler,
-            drive: self.device.build(),
+            drive: match server {
+                0 => self.device.build(),
+                _ => Box::new(Earlier::new(self.device.build(), switched_on(server))),
+            },
             observer: Some(observer),
         });
         machine.boot(self.kernel()?);
         Ok(machine)
     }
+}
+
+/// How long before the run a server's drive was switched on: drawn, up to a second.
+fn switched_on(server: u32) -> Span {
+    Span::from_nanos(Random::new(u64::from(server)).below(1_000_000_000))
 }
 
 /// Whoever else listens.

@@ -81,7 +81,8 @@ impl Daemon {
         let desk = Rc::new(RefCell::new(Desk {
             jobs: (0..threads).map(|_| None).collect(),
             free: (0..threads).collect(),
-            random: Random::new(self.seed ^ 0xdae),
+            // No two daemons pick the same threads.
+            random: Random::new(self.seed ^ 0xdae ^ os.number() << 16),
             programs_left: self.programs,
         }));
         // Meetings of this daemon: with thread t at 2t to hand a job over, at 2t + 1 to hear that it is done.

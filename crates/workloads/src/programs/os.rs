@@ -188,6 +188,11 @@ impl Os {
         &self.who.name
     }
 
+    /// The number that the process has in the run.
+    pub(crate) fn number(&self) -> u64 {
+        self.who.process.map_or(0, |process| u64::from(process.task))
+    }
+
     /// Which copy of a process this is, from 1; what `{n}` stands for in names.
     #[must_use]
     pub const fn copy(&self) -> u32 {
