@@ -199,16 +199,24 @@ fn lay_out(item: &OnDisk, scale: f64, contents: &mut Contents) -> Result<(), &'s
             (None, None, Some(name), None) => {
                 let like = item.like.ok_or("a tree needs a model: like = \"linux-2.4.19\"")?;
                 let files = ((like.files() as f64 * scale.min(1.0)) as u64).max(1);
+                place_root(contents, &name.numbered(copy));
                 contents.tree(&name.numbered(copy), files, seed);
             }
             (None, None, None, Some(name)) => {
                 let count = item.count.ok_or("a set of files needs count")?.at(scale);
                 let (least, most) = (item.least.0, item.most.0.max(item.least.0));
                 let directories = item.directories.clamp(1, count);
+                place_root(contents, &name.numbered(copy));
                 contents.set(&name.numbered(copy), Set { count, least, most, directories, seed });
             }
             _ => return Err("exactly one of file, directory, tree and files"),
         }
     }
     Ok(())
+}
+
+/// A tree's uppermost directory lies where it was placed, and what is below it where the allocator puts it.
+fn place_root(contents: &mut Contents, root: &str) {
+    contents.directories(root);
+    contents.place(None);
 }
