@@ -404,7 +404,9 @@ impl StreamScheduling {
         // To compare every arrival with the only request in the device costs less than to work out how far it reaches.
         let (low, high) =
             if since == Time::MAX && self.in_device.len() <= 1 { (0, u64::MAX) } else { self.reach(id) };
-        let place = self.parents_to_be.partition_point(|other| other.deadline <= deadline);
+        // Most deadlines are open, hence the last, or among the last.
+        let before = self.parents_to_be.iter().rposition(|other| other.deadline <= deadline);
+        let place = before.map_or(0, |place| place + 1);
         self.parents_to_be.insert(place, ParentToBe { deadline, stream: id, low, high });
         if self.parents_to_be.len() > PARENTS_MAX {
             let first = self.parents_to_be[0].stream;
