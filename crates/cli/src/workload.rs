@@ -109,6 +109,9 @@ pub(crate) fn options(reading: &Reading, capacity: Option<Sector>) -> Result<Opt
 /// Opens a recording's file.
 pub(crate) fn open_recording(path: &str, options: &Options) -> Result<Recording, Error> {
     let file = File::open(path).map_err(|e| Error::file(path, &e))?;
+    if file.metadata().is_ok_and(|about| about.is_dir()) {
+        return Err(Error::Input(format!("'{path}' is a folder; name a recording in it")));
+    }
     traces::open(path, Box::new(file), options).map_err(|e| Error::Input(e.to_string()))
 }
 
