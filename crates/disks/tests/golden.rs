@@ -17,6 +17,7 @@ use common::{parameters, request, shared};
 use disks::parameters::{Fidelity, QueueOrder};
 use disks::{Command, Completion, Drive, DriveParameters, Rotating, RotatingParameters, Tag, catalogue};
 use elevator::{Op, Outcome, Sector, Sectors, Span, Time};
+use fnv::FnvHasher;
 
 const BUILT_IN: [&str; 5] = ["wd5000aaks", "barracuda-7200.10", "maxtor-20gb", "ide-2003", "st31500341as"];
 const MEASURED: [&str; 8] = [
@@ -82,7 +83,7 @@ struct Answers {
 
 struct Host<'a> {
     drive: &'a mut Rotating,
-    digest: Fnv,
+    digest: FnvHasher,
     free: Vec<Tag>,
     done: u32,
     last: Time,
@@ -140,7 +141,7 @@ fn answers(p: &RotatingParameters, workload: &Workload, seed: u64, requests: u32
     let (capacity, depth) = (drive.capacity().0, drive.depth());
     let mut dice = Dice::new(seed);
     let free = (0..depth).rev().map(Tag).collect();
-    let mut host = Host { drive: &mut drive, digest: Fnv::default(), free, done: 0, last: Time::ZERO };
+    let mut host = Host { drive: &mut drive, digest: FnvHasher::default(), free, done: 0, last: Time::ZERO };
     let (mut now, mut ends) = (Time::ZERO, Vec::new());
     for _ in 0..requests {
         let pause = dice.below(1 + workload.gap_ms * 1_000_000 / u64::from(depth));
@@ -158,27 +159,6 @@ fn answers(p: &RotatingParameters, workload: &Workload, seed: u64, requests: u32
         host.hear(next);
     }
     Answers { digest: host.digest.finish(), done: host.done, last: host.last }
-}
-
-/// Fowler, Noll and Vo's 64 bits: the same on every machine.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Hasher for Fnv {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
 }
 
 /// One drive at each depth, with its buffer and without, under each workload.

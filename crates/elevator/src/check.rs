@@ -7,6 +7,9 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::hash::Hasher;
+
+use fnv::FnvHasher;
 
 use crate::queue::{Barriers, Cache, Event, Observer, Options, SwitchReport, Token};
 use crate::reason::Reason;
@@ -113,8 +116,8 @@ impl Checker {
 
     /// A number that depends on every event, its time and its order: the same for the same input.
     #[must_use]
-    pub const fn digest(&self) -> u64 {
-        self.digest.0
+    pub fn digest(&self) -> u64 {
+        self.digest.0.finish()
     }
 
     /// At the end, when nothing should be outstanding: what is, counts as lost.
@@ -396,20 +399,13 @@ fn covers(known: &Known) -> bool {
     at == known.start + known.sectors
 }
 
-/// FNV-1a over what events say.
-struct Digest(u64);
-
-impl Default for Digest {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
+/// FNV-1a over what events say: the same on every machine.
+#[derive(Default)]
+struct Digest(FnvHasher);
 
 impl Digest {
     fn word(&mut self, word: u64) {
-        for byte in word.to_le_bytes() {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
+        self.0.write(&word.to_le_bytes());
     }
 
     fn add(&mut self, now: Time, event: &Event<'_>) {

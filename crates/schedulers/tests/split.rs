@@ -2,13 +2,14 @@
 //! join, go out and are thrown away, in any order.
 
 use std::collections::BTreeMap;
+use std::hash::Hasher;
 
 use elevator::model::Random;
 use elevator::queue::{Options, Queue, Step, Submission, Token};
 use elevator::split::{Account, Action, CallId, CallKind, File, Page, SystemCall, Terms, Verdict};
 use elevator::{CauseSet, Flags, Op, Outcome, Priority, Process, Sector, Sectors, Span, Time};
-use schedulers::{Environment, registry};
-use schedulers::{Listing, Spec};
+use fnv::FnvHasher;
+use schedulers::{Environment, Listing, Spec, registry};
 
 const ACCOUNTS: u32 = 5;
 const FILES: u64 = 4;
@@ -24,7 +25,7 @@ struct Machine {
     dirty: BTreeMap<(u64, u64), CauseSet>,
     in_flight: Vec<elevator::queue::Ticket>,
     alarm: Option<Time>,
-    digest: u64,
+    digest: FnvHasher,
     admitted: u64,
 }
 
@@ -65,13 +66,13 @@ impl Machine {
             dirty: BTreeMap::new(),
             in_flight: Vec::new(),
             alarm: None,
-            digest: 0xcbf2_9ce4_8422_2325,
+            digest: FnvHasher::default(),
             admitted: 0,
         }
     }
 
     fn note(&mut self, what: u64) {
-        self.digest = (self.digest ^ what).wrapping_mul(0x100_0000_01b3);
+        self.digest.write(&what.to_le_bytes());
     }
 
     fn enters(&mut self) {
@@ -225,7 +226,7 @@ fn run(spec: &Spec, seed: u64, steps: u64) -> (u64, u64) {
         machine.step();
     }
     machine.drain(&spec.name());
-    (machine.digest, machine.admitted)
+    (machine.digest.finish(), machine.admitted)
 }
 
 fn specs() -> Vec<Spec> {

@@ -4,6 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fnv::FnvHasher;
 use serde::{Deserialize, Serialize};
 
 use super::tasks::{Kept, Task};
@@ -31,7 +32,8 @@ impl Store {
     }
 
     fn file(&self, task: &Task<'_>) -> PathBuf {
-        let mut hasher = Fnv::default();
+        // The same on every machine and in every release of the compiler.
+        let mut hasher = FnvHasher::default();
         (&self.program, &task.settings).hash(&mut hasher);
         let plain: String = task
             .name
@@ -64,25 +66,4 @@ fn program() -> String {
     let file = std::env::current_exe().and_then(std::fs::metadata);
     let built = file.ok().map(|file| (file.len(), file.modified().ok()));
     format!("{} {built:?}", env!("CARGO_PKG_VERSION"))
-}
-
-/// FNV-1a: the same on every machine and in every release of the compiler.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Hasher for Fnv {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
 }

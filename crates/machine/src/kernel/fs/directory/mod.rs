@@ -9,8 +9,10 @@ mod htree;
 mod linear;
 mod xfs;
 
+use std::hash::Hasher;
 use std::rc::Rc;
 
+use fnv::FnvHasher;
 use hashbrown::HashMap;
 
 use self::htree::Htree;
@@ -216,10 +218,9 @@ impl Directory {
 
 /// A name's hash, the same on every machine (FNV-1a, mixed).
 fn hash(name: &str) -> u32 {
-    let fnv = name
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |h, byte| (h ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    (fnv.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+    let mut fnv = FnvHasher::default();
+    fnv.write(name.as_bytes());
+    (fnv.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
 #[cfg(test)]
