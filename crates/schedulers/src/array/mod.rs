@@ -87,10 +87,10 @@ tunables! {
         second_chance: Percent = 100, 0, 10_000;
         /// How long the whole array serves one stream.
         stream_time_slice: Span = Span::from_millis(124), Span::from_millis(1), Span::from_secs(5);
-        /// How long waiting, or doing without, is tried before they are compared, in slices: four streams get one each. At 0
-        /// waiting is never doubted, as in the paper.
-        trial_slices: Count = 4, 0, 1_000;
-        /// How much more the array must get done in the other way for that to be taken up. In half a second rates differ by
+        /// How long waiting, or doing without, is tried before they are compared, in slices: about a second. At 0 waiting
+        /// is never doubted, as in the paper.
+        trial_slices: Count = 8, 0, 1_000;
+        /// How much more the array must get done in the other way for that to be taken up. In a second rates differ by
         /// as much for no reason.
         trial_margin: Percent = 10, 0, 1_000;
         /// What a distance backward costs, as a share of the same distance forward.

@@ -4,13 +4,13 @@
 //! done than if nobody waited: on one slow disk, a reader's next request is queued before the last one is served, nobody
 //! need wait for it, and slices only make the head leave. So once a stream has broken under service, which is what the array
 //! notices first, it does without now and then, for a *period*, and what it gets done in either *conduct* decides: bytes for the time in which anything was asked of it. The conduct that lost
-//! is tried again after twice as many periods each time. A trial that is hopeless ends early, and is not repeated soon.
+//! is tried again after twice as many periods each time; one that was hopeless ends early and waits longer.
 
 use elevator::{Sectors, Span, Time};
 
 use super::Tunables;
 
-/// A conduct that keeps losing is tried again after so many periods at most: a quarter of a minute by default.
+/// A conduct that keeps losing is tried again after so many periods at most: half a minute by default.
 const PATIENCE_MAX: u64 = 32;
 
 /// What the array does about streams.
@@ -135,7 +135,7 @@ impl Trials {
                 self.incumbent = Some(account);
             }
             Some(incumbent) if self.is_hopeless(now.since(from), incumbent, tunables) => {
-                self.decide(now, false, PATIENCE_MAX, tunables);
+                self.decide(now, false, 4, tunables);
             }
             Some(_) if now < until => {}
             Some(incumbent) => {
@@ -145,12 +145,9 @@ impl Trials {
         }
     }
 
-    /// A challenger that gets less than half as much done need not be watched for long, nor one with less than three quarters
-    /// for a period.
+    /// A challenger that gets less than half as much done in a slice need not be watched for a period.
     fn is_hopeless(&self, for_: Span, incumbent: Account, tunables: &Tunables) -> bool {
-        let slice = tunables.stream_time_slice;
-        (for_ * 4 >= slice && !self.account.exceeds(50, incumbent))
-            || (for_ >= slice && !self.account.exceeds(75, incumbent))
+        for_ >= tunables.stream_time_slice && !self.account.exceeds(50, incumbent)
     }
 
     fn decide(&mut self, now: Time, challenger_wins: bool, lose_patience: u64, tunables: &Tunables) {
@@ -210,8 +207,8 @@ mod tests {
         }
     }
 
-    /// Four slices of 124 ms.
-    const PERIOD: u64 = 496;
+    /// Eight slices of 124 ms.
+    const PERIOD: u64 = 992;
 
     #[test]
     fn what_is_little_worse_is_tried_less_and_less() {
@@ -242,12 +239,12 @@ mod tests {
 
     #[test]
     fn a_hopeless_trial_ends_early_and_is_not_repeated_soon() {
-        let mut busy = Busy::new(100, 30);
+        let mut busy = Busy::new(100, 40);
         assert_eq!(busy.changes_after(), Some(PERIOD));
-        assert_eq!(busy.changes_after(), Some(31), "a quarter of a slice");
-        assert_eq!(busy.changes_after(), Some(32 * PERIOD));
-        let mut busy = Busy::new(100, 70);
-        assert_eq!((busy.changes_after(), busy.changes_after()), (Some(PERIOD), Some(124)));
+        for stay in [4, 16, 32, 32] {
+            assert_eq!(busy.changes_after(), Some(124), "a slice");
+            assert_eq!(busy.changes_after(), Some(stay * PERIOD), "waiting");
+        }
     }
 
     #[test]
@@ -279,7 +276,7 @@ mod tests {
         busy.trials.arrived(busy.now, &busy.tunables);
         busy.now += ms(1);
         busy.trials.pass(busy.now, &busy.tunables);
-        assert_eq!(busy.trials.conduct(), Conduct::Waits, "it was busy for 101 of 496 ms");
+        assert_eq!(busy.trials.conduct(), Conduct::Waits, "it was busy for 101 of 992 ms");
         assert_eq!(busy.trials.next_event(), Some(busy.now + ms(PERIOD)));
     }
 }
