@@ -1,7 +1,7 @@
 //! What the engine asks things of: a disk behind its queue, or an array of them. The engine cannot tell which.
 
 use elevator::queue::{Accepted, Notice, Queue, Submission};
-use elevator::{Direction, Process, Time};
+use elevator::{Direction, Process, Sectors, Time};
 
 use crate::block::Listeners;
 use crate::limit::{Limit, Witness};
@@ -29,6 +29,12 @@ pub(crate) trait Storage {
 
     /// Gives the devices what their schedulers let go.
     fn pump(&mut self, now: Time);
+
+    /// Where a read's submissions must end, if anywhere: at multiples of this. What is asked for in one piece comes back in one,
+    /// so an array has its reads cut where its units end, as `merge_bvec_fn` does for md.
+    fn read_boundary(&self) -> Option<Sectors> {
+        None
+    }
 
     /// How many requests of a direction are queued or in flight; the most of any one device.
     fn requests(&self, direction: Direction) -> u32;

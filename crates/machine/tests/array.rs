@@ -11,6 +11,7 @@ use elevator::check::Checker;
 use elevator::model::Random;
 use elevator::queue::{Event, Observer, Options};
 use elevator::{Flags, Op, Sector, Sectors, Span, Time};
+use machine::kernel::{Call, Description, Descriptor, Image, Kernel, Open};
 use machine::{ArrayMember, ArraySetup, Await, Io, Machine, Measured, Next, Program, Setup, Stop, Who};
 use schedulers::{Environment, Spec};
 
@@ -236,4 +237,65 @@ fn a_disk_and_an_array_of_one_request_at_a_time_agree() {
     machine.start(Who::process(1, "steps"), Box::new(Steps(io.into_iter())));
     machine.run(Stop::default()).unwrap();
     assert_eq!(array.elapsed_ns, machine.measured().elapsed_ns);
+}
+
+/// A program of system calls.
+struct Calls(std::vec::IntoIter<Call>);
+
+impl Program for Calls {
+    fn next(&mut self, _now: Time) -> Next {
+        self.0.next().map_or(Next::Exit, Next::Call)
+    }
+}
+
+/// Boots a kernel that reads so many KiB ahead, with a file `/a` of so many bytes.
+fn boot(rig: &mut Rig, read_ahead_kib: u32, bytes: u64) {
+    let mut description = Description::named("pc-2010").unwrap();
+    description.read_ahead.max_kib = read_ahead_kib;
+    description.memory.swap_mib = 16;
+    let mut image = Image::new();
+    image.file("/a", bytes);
+    rig.machine.boot(Kernel::new(&description, rig.capacity, &image).unwrap());
+}
+
+const FILE: Descriptor = Descriptor(0);
+
+fn reads(bytes: u64) -> impl Iterator<Item = Call> {
+    let open = Call::Open("/a".into(), Open::default());
+    std::iter::once(open).chain((0..bytes.div_ceil(4096)).map(|_| Call::Read(FILE, 4096)))
+}
+
+#[test]
+fn a_kernel_reads_and_writes_on_an_array() {
+    for array in ["raid0:5x64k", "raid5:5x64k", "raid5:4x16k{failed=1}"] {
+        for policy in ["noop", "cfq", "array-stream(deadline)"] {
+            let mut rig = rig(array, policy, Options::default());
+            boot(&mut rig, 640, 8 * MIB);
+            let create = Open { create: true, ..Open::default() };
+            let writes = std::iter::once(Call::Open("/b".into(), create))
+                .chain((0..64).map(|_| Call::Write(FILE, MIB / 8)))
+                .chain(std::iter::once(Call::Fsync(FILE)));
+            let calls: [Vec<Call>; 2] = [reads(8 * MIB).collect(), writes.collect()];
+            for (process, calls) in (1..).zip(calls) {
+                rig.machine.start(Who::process(process, "calls"), Box::new(Calls(calls.into_iter())));
+            }
+            let measured = rig.run();
+            assert_eq!(measured.failed, 0, "{array} {policy}");
+            assert!(measured.bytes >= 16 * MIB, "{array} {policy}: {} bytes", measured.bytes);
+        }
+    }
+}
+
+#[test]
+fn reading_ahead_over_two_stripes_moves_every_head() {
+    let rate = |array: &str, read_ahead_kib| {
+        let mut rig = rig(array, "noop", Options::default());
+        boot(&mut rig, read_ahead_kib, 64 * MIB);
+        let calls: Vec<Call> = reads(64 * MIB).collect();
+        rig.machine.start(Who::process(1, "reader"), Box::new(Calls(calls.into_iter())));
+        rig.run().megabytes_per_second()
+    };
+    let two_stripes = rate("raid0:5x64k", 640);
+    let wide = rate("raid0:5x4096k", 640);
+    assert!(two_stripes > 3.0 * wide, "{two_stripes} MB/s, with all in one unit {wide}");
 }

@@ -1,5 +1,7 @@
 //! What happens in a queue, as checkers, decision logs and pictures hear it.
 
+use alloc::boxed::Box;
+
 use super::Token;
 use crate::reason::Reason;
 use crate::request::{Flags, Op, Outcome, Process, Request};
@@ -104,6 +106,12 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn event(&mut self, now: Time, event: &Event<'_>) {
         self.0.event(now, event);
         self.1.event(now, event);
+    }
+}
+
+impl<O: Observer + ?Sized> Observer for Box<O> {
+    fn event(&mut self, now: Time, event: &Event<'_>) {
+        (**self).event(now, event);
     }
 }
 

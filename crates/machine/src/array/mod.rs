@@ -81,7 +81,7 @@ impl Array {
         let disk = |(index, member): (usize, ArrayMember)| {
             let ArrayMember { scheduler, drive, observer } = member;
             let ear = direction.as_ref().map(|direction| direction.ear(Member(index as u32)));
-            let others: Box<dyn Observer> = Box::new((ear, Others(observer)));
+            let others: Box<dyn Observer> = Box::new((ear, observer));
             Disk { block: Block::new(options, scheduler, drive, Some(others)), stirred: false }
         };
         let disks = members.into_iter().enumerate().map(disk).collect();
@@ -327,6 +327,10 @@ impl Storage for Array {
         }
     }
 
+    fn read_boundary(&self) -> Option<Sectors> {
+        Some(self.geometry.unit())
+    }
+
     fn requests(&self, direction: elevator::Direction) -> u32 {
         self.disks.iter().map(|disk| disk.block.requests(direction)).max().unwrap_or(0)
     }
@@ -348,16 +352,5 @@ impl Storage for Array {
         };
         let limits = self.disks.iter().enumerate().map(of_member).collect::<Option<Vec<_>>>()?;
         limits.into_iter().reduce(Limit::beside)
-    }
-}
-
-/// An observer in a box, as one that can stand in a pair.
-struct Others(Option<Box<dyn Observer>>);
-
-impl Observer for Others {
-    fn event(&mut self, now: Time, event: &elevator::queue::Event<'_>) {
-        if let Some(observer) = &mut self.0 {
-            observer.event(now, event);
-        }
     }
 }

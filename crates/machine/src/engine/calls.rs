@@ -41,6 +41,9 @@ impl Machine {
         for (index, process) in self.processes.iter().enumerate() {
             kernel.born(index, process.who.process, process.who.priority);
         }
+        if let Some(boundary) = self.storage.read_boundary() {
+            kernel.cut_reads_at(boundary);
+        }
         self.kernel = Some(kernel);
     }
 

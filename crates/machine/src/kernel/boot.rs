@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use elevator::{CauseSet, Sector, Span, Time};
+use elevator::{CauseSet, Sector, Sectors, Span, Time};
 use hashbrown::HashMap;
 
 use super::cache::{CachedFiles, Lru, Pages};
@@ -68,6 +68,7 @@ impl Rules {
             capacity,
             read_ahead_max: u64::from(read_ahead.max_kib) * 1024 / BLOCK_BYTES,
             request_pages: (u64::from(block.max_kib) * 1024 / BLOCK_BYTES) as usize,
+            read_boundary: None,
             background: capacity * dirty.background_percent as usize / 100,
             limit: capacity * dirty.percent as usize / 100,
             // `queue_congestion_on_threshold` and `_off_threshold`.
@@ -145,6 +146,12 @@ impl Kernel {
             let _ = kernel.poll(task);
         }
         Ok(kernel)
+    }
+
+    /// Has reads end at multiples of so many sectors of the device.
+    pub(crate) fn cut_reads_at(&mut self, boundary: Sectors) {
+        let pages = u64::from(boundary.0) / BLOCK_SECTORS;
+        self.state.borrow_mut().rules.read_boundary = (pages > 0).then_some(pages);
     }
 
     /// The machine's state, once a second of virtual time.

@@ -214,7 +214,8 @@ impl State {
     /// The longest run of pages from the front that lie one after the other, as one submission.
     fn cut_bio(&mut self, task: TaskId, pages: &mut Vec<PageId>, ahead: bool) -> Option<Bio> {
         let start = self.pages[*pages.first()?].block?;
-        let most = self.rules.request_pages;
+        let to_boundary = self.rules.read_boundary.map(|boundary| (boundary - start.0 % boundary) as usize);
+        let most = self.rules.request_pages.min(to_boundary.unwrap_or(usize::MAX));
         let length = pages
             .iter()
             .zip(0u64..)

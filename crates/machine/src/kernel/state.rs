@@ -42,6 +42,8 @@ pub(super) struct Rules {
     pub(super) capacity: usize,
     pub(super) read_ahead_max: u64,
     pub(super) request_pages: usize,
+    /// Reads end where a multiple of so many pages of the device does.
+    pub(super) read_boundary: Option<u64>,
     /// Dirty pages above which the flusher writes,
     pub(super) background: usize,
     /// and those above which writers are held back.
