@@ -1,15 +1,25 @@
 //! What is queued, in lanes that are each served one way in sector order: every account's reads, and all writes together.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use elevator::{Growth, Op, Request, RequestId, Sector};
 
 use crate::sorted::{Key, SortedIndex};
 
+/// So many requests of a lane may pass its oldest one, then that is next: as many as are a batch of `deadline`. Several who
+/// read in sequence in one account, a virtual machine's processes, would otherwise wait for the first of them to end.
+/// Fewer: more seeks between them.
+const PASSES: u32 = 16;
+
 /// Requests of one lane.
 #[derive(Clone, Debug, Default)]
 struct Lane {
     sorted: SortedIndex,
+    /// (Serial, id) of each.
+    arrivals: BTreeSet<(u64, RequestId)>,
+    /// Requests that have passed the oldest one.
+    passed: u32,
     /// The sector behind the last request that was taken.
     position: Sector,
 }
@@ -22,12 +32,31 @@ impl Lane {
         }
         if let Some(absorbed) = growth.absorbed {
             self.sorted.remove(absorbed);
+            self.arrivals.remove(&(absorbed.serial, absorbed.id));
         }
     }
 
-    /// At or behind the last one's end, else the lowest.
+    fn insert(&mut self, request: &Request) {
+        self.sorted.insert(request);
+        self.arrivals.insert((request.serial, request.id));
+    }
+
+    /// At or behind the last one's end, else the lowest; the oldest if too many have passed it.
     fn next(&self) -> Option<RequestId> {
+        if self.passed >= PASSES {
+            return self.arrivals.first().map(|&(_, id)| id);
+        }
         self.sorted.at_or_after(self.position).or_else(|| self.sorted.first())
+    }
+
+    fn take(&mut self, request: &Request) -> u64 {
+        let arrival = (request.serial, request.id);
+        self.passed = if self.arrivals.first() == Some(&arrival) { 0 } else { self.passed + 1 };
+        self.arrivals.remove(&arrival);
+        self.sorted.remove(request);
+        let distance = self.position.distance(request.start);
+        self.position = request.end();
+        distance
     }
 }
 
@@ -95,7 +124,7 @@ impl Lanes {
     /// A request of the account at `place` joins.
     pub fn insert(&mut self, place: usize, request: &Request) {
         let (lane, queued) = self.lane(place, request.op);
-        lane.sorted.insert(request);
+        lane.insert(request);
         *queued += 1;
     }
 
@@ -115,9 +144,29 @@ impl Lanes {
     pub fn take(&mut self, place: usize, request: &Request) -> u64 {
         let (lane, queued) = self.lane(place, request.op);
         *queued -= 1;
-        lane.sorted.remove(request);
-        let distance = lane.position.distance(request.start);
-        lane.position = request.end();
-        distance
+        lane.take(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::request;
+
+    #[test]
+    fn a_reader_in_sequence_is_left_for_the_oldest_after_so_many() {
+        let mut lanes = Lanes::default();
+        let nth = |n: u32| Request { id: RequestId(n), serial: n.into(), ..request(u64::from(n) * 8, 8) };
+        let far = Request { id: RequestId(0), serial: 0, ..request(1_000_000, 8) };
+        lanes.insert(0, &far);
+        for n in 1..=PASSES {
+            lanes.insert(0, &nth(n));
+            assert_eq!(lanes.next_read(0), Some(RequestId(n)));
+            lanes.take(0, &nth(n));
+        }
+        lanes.insert(0, &nth(PASSES + 1));
+        assert_eq!(lanes.next_read(0), Some(far.id));
+        lanes.take(0, &far);
+        assert_eq!(lanes.next_read(0), Some(RequestId(PASSES + 1)));
     }
 }
