@@ -55,12 +55,17 @@ pub const SCRIPTS: &[(&str, &str)] = scripts![
     "split/afq-priorities",
     "split/afq-reads",
     "split/afq-fsyncs",
+    "split/afq-memory",
     "split/fsync-deadline",
     "split/isolation-sequential-read",
     "split/isolation-random-read",
     "split/isolation-overwrite",
     "split/isolation-append",
     "split/isolation-create",
+    "split/vm-priorities",
+    "split/vm-sequential-read",
+    "split/vm-random-read",
+    "split/vm-append",
 ];
 
 #[cfg(test)]
