@@ -1,5 +1,6 @@
 //! A script, a machine and a drive: what `run` and `reproduce` set going.
 
+mod store;
 mod vmstat;
 
 use std::collections::BTreeMap;
@@ -130,17 +131,27 @@ impl Scene {
         Options { depth: depth.clamp(1, self.device.depth()), identity, ..options }
     }
 
+    /// When a run is cut.
+    fn until(&self) -> Time {
+        let at_most = self.scenario.page.at_most.map_or(Span::from_secs(AT_MOST_S), |delay| delay.0);
+        Time::ZERO + Span::from_nanos((at_most.as_nanos() as f64 * self.scenario.scale.min(1.0)) as u64)
+    }
+
     /// Runs it under a scheduler; `others` hear the events of the queue, of the first server's where there are several. So is
     /// what is measured at the device, except what it did over time, which is that of all of them together.
     pub(crate) fn run(&self, spec: &Spec, mut others: Option<Box<dyn Observer>>) -> Result<Ran, Error> {
         let (listener, vmstat) = Vmstat::listener();
-        let servers = 0..self.scenario.servers();
-        let machines = servers.map(|server| self.boot(server, spec, listener.clone(), others.take()));
-        let mut cluster = Cluster::new(machines.collect::<Result<_, _>>()?);
+        let store = self.scenario.page.store.as_ref().map(|store| store.get_ref());
+        let servers = 0..store.map_or_else(|| self.scenario.servers(), |store| store.nodes);
+        let machines = servers
+            .map(|server| self.boot(server, spec, listener.clone(), others.take()))
+            .collect::<Result<Vec<_>, _>>()?;
+        if let Some(store) = store {
+            return self.run_store(store, machines, &vmstat);
+        }
+        let mut cluster = Cluster::new(machines);
         let session = self.scenario.start_on(cluster.machines());
-        let at_most = self.scenario.page.at_most.map_or(Span::from_secs(AT_MOST_S), |delay| delay.0);
-        let at_most = Span::from_nanos((at_most.as_nanos() as f64 * self.scenario.scale.min(1.0)) as u64);
-        let ended = cluster.run(Stop { at: Time::ZERO + at_most, asked: interrupt::requested });
+        let ended = cluster.run(Stop { at: self.until(), asked: interrupt::requested });
         let Some(machine) = cluster.machines().first_mut() else {
             return Err(Error::Failed("a script needs at least one server".to_owned()));
         };

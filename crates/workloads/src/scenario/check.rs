@@ -105,9 +105,22 @@ pub(super) fn check(page: &Page, contents: &Contents) -> Result<(), Problem> {
         let text = format!("from 1 to {MOST_SERVERS}");
         return Err(Problem { at: 0, field: "servers".to_owned(), text });
     }
+    store(page)?;
     processes(page)?;
     names(page, contents)?;
     meetings(page)
+}
+
+fn store(page: &Page) -> Result<(), Problem> {
+    let Some(store) = &page.store else { return Ok(()) };
+    let alone = page.process.is_empty() && page.on_disk.is_empty();
+    let mixed = "is instead of processes and of what lies on the disk; leave [[process]] and [[on-disk]] out";
+    match store.get_ref().problem().or((!alone).then_some(mixed)) {
+        None => Ok(()),
+        Some(text) => {
+            Err(Problem { at: store.span().start, field: "store".to_owned(), text: text.to_owned() })
+        }
+    }
 }
 
 fn processes(page: &Page) -> Result<(), Problem> {
@@ -137,7 +150,7 @@ fn processes(page: &Page) -> Result<(), Problem> {
             ));
         }
     }
-    if page.process.iter().all(|process| process.get_ref().beside) {
+    if page.store.is_none() && page.process.iter().all(|process| process.get_ref().beside) {
         let at = page.process.first().map_or(0, |process| process.span().start);
         let text = "every process runs beside the others, so nothing is measured and nothing would run";
         return Err(Problem { at, field: "process".to_owned(), text: text.to_owned() });

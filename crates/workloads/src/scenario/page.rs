@@ -8,6 +8,7 @@ use toml::Spanned;
 use super::step::Step;
 use crate::contents::Like;
 use crate::programs::units::{Bytes, Count, Delay, Name, Size};
+use crate::store::Store;
 
 /// A script.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -34,7 +35,10 @@ pub struct Page {
     #[serde(default)]
     pub on_disk: Vec<Spanned<OnDisk>>,
     /// The processes.
+    #[serde(default)]
     pub process: Vec<Spanned<Process>>,
+    /// A store on machines like this one, instead of processes.
+    pub store: Option<Spanned<Store>>,
     /// The experiment of a paper that this is.
     pub paper: Option<Paper>,
 }

@@ -1,0 +1,37 @@
+//! A store of a script: as many machines as it has datanodes.
+
+use std::cell::RefCell;
+
+use machine::Machine;
+use workloads::store::Store;
+
+use super::{Outcome, Ran, Scene, Vmstat, thinned};
+use crate::error::Error;
+use crate::interrupt;
+
+impl Scene {
+    /// Runs a store; what is measured at a device is measured at the first datanode's.
+    pub(super) fn run_store(
+        &self,
+        store: &Store,
+        mut machines: Vec<Machine>,
+        vmstat: &RefCell<Vmstat>,
+    ) -> Result<Ran, Error> {
+        let ended = store.run(&mut machines, self.until(), interrupt::requested);
+        let (seen, failure) = match ended {
+            Ok(seen) => (seen, None),
+            Err(failure) => (Default::default(), Some(failure.to_string())),
+        };
+        let Some(node) = machines.first_mut() else {
+            return Err(Error::Failed("a store needs at least one node".to_owned()));
+        };
+        let outcome = Outcome {
+            seen,
+            vmstat: vmstat.borrow().clone(),
+            kernel: node.kernel().map(|kernel| thinned(&kernel.samples())).unwrap_or_default(),
+            cut: true,
+            failure,
+        };
+        Ok(Ran { outcome, measured: node.measured(), distributions: node.distributions() })
+    }
+}
