@@ -374,7 +374,13 @@ impl Observer for Checker {
             Event::Merged(token, request, side) => self.merged(token, request, side),
             Event::Absorbed(request, other) => self.absorbed(request, other),
             Event::Inserted(request) => self.inserted(request),
-            Event::Dispatched { request, reason, .. } => self.dispatched(request, reason),
+            Event::Dispatched { request, reason, in_flight, .. } => {
+                let flush = request.op == Op::Flush || self.flushed.running.is_some();
+                if self.barriers == Barriers::Alone && flush && in_flight > 1 {
+                    self.violated(format!("a flush shares the device with {} others", in_flight - 1));
+                }
+                self.dispatched(request, reason);
+            }
             Event::Held { hold, queued, in_flight } => self.held(hold, queued, in_flight),
             Event::Idle { queued } if queued > 0 => {
                 self.violated(format!("the scheduler says idle, but has {queued} requests"));

@@ -18,6 +18,7 @@ fn settings() -> Vec<Options> {
             limits: small,
             plugging: itself,
             identity: Identity::Hidden,
+            barriers: Barriers::Alone,
             ..Options::default()
         },
         Options {

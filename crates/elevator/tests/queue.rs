@@ -186,6 +186,23 @@ fn a_draining_flush_lets_nothing_cross() {
 }
 
 #[test]
+fn a_lone_flush_shares_the_device_with_nothing() {
+    let mut host = Host::new(Options { barriers: Barriers::Alone, depth: 4, ..plain() });
+    let _ = host.submit(0, Op::Write, 0, 8);
+    let before = host.dispatch();
+    let _ = host.submit(1, Op::Flush, 0, 0);
+    let _ = host.submit(2, Op::Read, 100, 8);
+    assert_eq!(host.queue.next(host.now, None), Step::Full, "the flush waits for the write");
+    host.queue.complete(host.now, before, Outcome::Done);
+    let flush = host.dispatch();
+    assert_eq!(flush.request().op, Op::Flush);
+    assert_eq!(host.queue.next(host.now, None), Step::Full, "the read waits for the flush");
+    host.queue.complete(host.now, flush, Outcome::Done);
+    assert_eq!(host.serve_all(), [(Op::Read, 100, 8)]);
+    assert_eq!(host.finished(), [0, 1, 2]);
+}
+
+#[test]
 fn what_the_device_gives_back_goes_first() {
     let mut host = Host::new(plain());
     let _ = host.submit(0, Op::Read, 0, 8);

@@ -43,7 +43,7 @@ fn settings() -> Vec<(Options, bool, bool)> {
     vec![
         (Options { depth: 1, ..base }, false, false),
         (Options { depth: 31, ..base }, false, false),
-        (Options { depth: 4, plugging: Plugging::None, ..base }, true, false),
+        (Options { depth: 4, plugging: Plugging::None, barriers: Barriers::Alone, ..base }, true, false),
         (Options { depth: 1, identity: Identity::Same, ..base }, true, true),
         (Options { depth: 4, limits: few, plugging: itself, identity: Identity::Hidden, ..base }, true, true),
         (

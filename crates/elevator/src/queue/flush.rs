@@ -53,6 +53,7 @@ impl Flushes {
         self.running.pop()
     }
 
+    /// Nobody waits for one, and none runs.
     pub(super) fn is_quiet(&self) -> bool {
         !self.in_flight && self.waiting.is_empty()
     }

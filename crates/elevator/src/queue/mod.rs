@@ -286,7 +286,7 @@ impl<O: Observer> Queue<O> {
 
     /// The device may have a free tag: what now? `positioning` is the device's oracle, if it has one.
     pub fn next(&mut self, now: Time, positioning: Option<&dyn Positioning>) -> Step {
-        if self.in_flight >= self.options.depth {
+        if self.in_flight >= self.options.depth || self.is_kept_for_a_flush() {
             return Step::Full;
         }
         if let Some(id) = self.given_back.pop_front() {
@@ -303,6 +303,10 @@ impl<O: Observer> Queue<O> {
             self.plugged_until = None;
         }
         self.ask(now, positioning)
+    }
+
+    fn is_kept_for_a_flush(&self) -> bool {
+        self.options.barriers == Barriers::Alone && self.in_flight > 0 && !self.flushes.is_quiet()
     }
 
     fn ask(&mut self, now: Time, positioning: Option<&dyn Positioning>) -> Step {

@@ -119,6 +119,9 @@ pub enum Cache {
 pub enum Barriers {
     /// Since 2.6.37: a flush covers what completed before it was submitted, and nothing waits for it.
     Completed,
+    /// The same on a device whose flush is not a queued command, which is all of SATA (since 2.6.39): it is sent when the
+    /// device has nothing else, and nothing is sent beside it.
+    Alone,
     /// Until 2.6.36: a flush waits for everything submitted before it, and everything after it waits for the flush.
     Drain,
 }

@@ -160,8 +160,8 @@ pub struct BlockLayer {
     pub max_kib: u32,
     /// Gathering of submissions.
     pub plugging: PluggingKind,
-    /// Whether a flush drains the queue (until 2.6.36).
-    pub drain: bool,
+    /// What a flush of the device's cache holds back.
+    pub flush: FlushKind,
     /// Whether writes that somebody waits for are marked so (since 2.6.29).
     pub sync_writes: bool,
 }
@@ -174,6 +174,18 @@ pub enum PluggingKind {
     Queue,
     /// Since 2.6.39: what a process submits before it waits, at most 32.
     Task,
+}
+
+/// What a flush of the device's cache holds back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlushKind {
+    /// Until 2.6.36: it waits for everything submitted before it, and everything after it waits.
+    Drains,
+    /// Since then, where it is not a queued command (SATA): it is alone in the device.
+    Alone,
+    /// Where it is (NVMe): nothing.
+    Beside,
 }
 
 impl Description {
@@ -249,7 +261,11 @@ impl Description {
             max_sectors: Sectors(self.block.max_kib.saturating_mul(2)),
             limits: Limits { nr_requests: self.block.nr_requests, ..Limits::default() },
             plugging,
-            barriers: if self.block.drain { Barriers::Drain } else { Barriers::Completed },
+            barriers: match self.block.flush {
+                FlushKind::Drains => Barriers::Drain,
+                FlushKind::Alone => Barriers::Alone,
+                FlushKind::Beside => Barriers::Completed,
+            },
             ..Options::default()
         }
     }

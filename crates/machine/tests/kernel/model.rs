@@ -4,7 +4,9 @@
 use std::rc::Rc;
 
 use elevator::{Span, Time};
-use machine::kernel::{Call, Description, Descriptor, Errno, Image, Open, Path, Returned, ThrottleKind, fs};
+use machine::kernel::{
+    Call, Description, Descriptor, Errno, FlushKind, Image, Open, Path, Returned, ThrottleKind, fs,
+};
 use machine::{Failure, Next, Program, Stop, Who};
 
 use crate::bench::Bench;
@@ -144,7 +146,7 @@ fn machines() -> Vec<Description> {
     modern.file_system.orders_overwrites = false;
     modern.file_system.journal.barrier = true;
     modern.dirty.throttle = ThrottleKind::Pauses;
-    modern.block.drain = false;
+    modern.block.flush = FlushKind::Beside;
     machines.push(modern.clone());
     let mut xfs = modern;
     xfs.name = "xfs-like".to_owned();
