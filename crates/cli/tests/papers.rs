@@ -75,6 +75,21 @@ fn cooperation_mends_two_chunk_reads() {
 }
 
 #[test]
+fn a_checkpoint_does_not_freeze_transactions_under_split_deadline() {
+    // 4 in the slides, over checkpoint intervals.
+    let rows = rows(&["split", "--only", "sqlite-300", "--scale", "0.2"]);
+    let ratio = ours(&rows, "split-deadline", "tail_over_block-deadline");
+    assert!(ratio > 1.8, "block-deadline over split-deadline: {ratio:.1}");
+}
+
+#[test]
+fn tagging_costs_less_than_a_hundredth() {
+    let rows = rows(&["split", "--only", "overhead-solid-state-write", "--scale", "0.05"]);
+    let (over, share) = (ours(&rows, "split-noop", "over_noop"), ours(&rows, "split-noop", "hook_share"));
+    assert!(over > 0.99 && share > 0.0, "{over:.3} of noop's throughput, {share:.2}% of the kernel's work");
+}
+
+#[test]
 fn what_is_finished_is_not_run_again() {
     let directory = std::env::temp_dir().join(format!("dwell-results-{}", std::process::id()));
     let run = || {

@@ -40,13 +40,29 @@ pub(crate) fn processes(run: &Run) -> String {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    format!("{}\n{table}", run.scheduler)
+    let transactions: String = transactions(outcome).map(|line| format!("\n{line}")).collect();
+    format!("{}\n{table}{transactions}", run.scheduler)
+}
+
+/// How long transactions took, a line for each process that had any.
+fn transactions(outcome: &Outcome) -> impl Iterator<Item = String> {
+    outcome.transactions.iter().map(|(name, all)| {
+        format!(
+            "{name}: {} transactions, median {}, 99% {}, 99.9% {}, longest {}",
+            all.count,
+            time(all.p50_ns),
+            time(all.p99_ns),
+            time(all.p999_ns),
+            time(all.max_ns)
+        )
+    })
 }
 
 /// The same and the kernel over time, for the report.
 pub(super) fn sections(page: &mut Page, outcome: &Outcome) {
     page.write(format_args!("<h3>What processes saw</h3>"));
     page.table(&HEADS.map(str::to_owned), rows(outcome).into_iter().map(|row| ("", row.to_vec())));
+    transactions(outcome).for_each(|line| page.write(format_args!("<p>{}</p>", escape(&line))));
     page.write(format_args!("<h3>The machine over time</h3>"));
     if let Some(failure) = &outcome.failure {
         page.write(format_args!("<p>{}</p>", escape(failure)));

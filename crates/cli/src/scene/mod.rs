@@ -9,11 +9,11 @@ use disks::Earlier;
 use elevator::model::Random;
 use elevator::queue::{Identity, Observer, Options};
 use elevator::{Span, Time};
-use machine::kernel::{Description, Kernel, Sample};
+use machine::kernel::{Description, Kernel, Sample, Tagging};
 use machine::{Cluster, Machine, Measured, Setup, Stop};
 use schedulers::Spec;
 use serde::{Deserialize, Serialize};
-use workloads::programs::diary::Seen;
+use workloads::programs::diary::{Seen, Transactions};
 use workloads::scenario::{self, Scenario};
 
 use crate::device::Device;
@@ -36,10 +36,16 @@ pub(crate) struct Scene {
 pub(crate) struct Outcome {
     /// What processes saw, by name.
     pub(crate) seen: BTreeMap<String, Seen>,
+    /// The transactions of those who had any.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) transactions: BTreeMap<String, Transactions>,
     /// The device over time.
     pub(crate) vmstat: Vmstat,
     /// The kernel once a second, thinned out to at most [`MOST_SAMPLES`].
     pub(crate) kernel: Vec<Moment>,
+    /// What hooks and tags cost.
+    #[serde(default)]
+    pub(crate) tagging: Tagging,
     /// It was cut before everybody had ended.
     pub(crate) cut: bool,
     /// Why it could not go on.
@@ -156,10 +162,13 @@ impl Scene {
             return Err(Error::Failed("a script needs at least one server".to_owned()));
         };
         let measured = machine.measured();
+        let diary = session.diary();
         let outcome = Outcome {
-            seen: session.diary().iter().map(|(name, seen)| (name.to_owned(), *seen)).collect(),
+            seen: diary.iter().map(|(name, seen)| (name.to_owned(), *seen)).collect(),
+            transactions: diary.transactions().map(|(name, all)| (name.to_owned(), all)).collect(),
             vmstat: vmstat.borrow().clone(),
             kernel: machine.kernel().map(|kernel| thinned(&kernel.samples())).unwrap_or_default(),
+            tagging: machine.kernel().map(Kernel::tagging).unwrap_or_default(),
             cut: machine.is_cut(),
             failure: ended.err().map(|failure| self.scenario.explain(&session, &failure)),
         };

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use machine::Machine;
+use machine::kernel::Kernel;
 use workloads::store::Store;
 
 use super::{Outcome, Ran, Scene, Vmstat, thinned};
@@ -27,8 +28,10 @@ impl Scene {
         };
         let outcome = Outcome {
             seen,
+            transactions: Default::default(),
             vmstat: vmstat.borrow().clone(),
             kernel: node.kernel().map(|kernel| thinned(&kernel.samples())).unwrap_or_default(),
+            tagging: node.kernel().map(Kernel::tagging).unwrap_or_default(),
             cut: true,
             failure,
         };

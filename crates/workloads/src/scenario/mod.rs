@@ -16,7 +16,7 @@ use elevator::{Priority, Process as Identified};
 use machine::kernel::Description;
 use machine::{Machine, Who};
 
-pub use page::{Change, Figure, Identity, Page, Paper};
+pub use page::{Amount, Change, Figure, Identity, Page, Paper, Percentile};
 pub use step::Step;
 
 use crate::contents::{Contents, Set};

@@ -176,6 +176,30 @@ const fn five() -> f64 {
     5.0
 }
 
+/// Which of many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Percentile {
+    /// The median.
+    P50,
+    /// 99 of a hundred.
+    P99,
+    /// 999 of a thousand.
+    P999,
+    /// All.
+    Max,
+}
+
+/// Of what is weighed again and again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Amount {
+    /// On average.
+    Mean,
+    /// The most.
+    Max,
+}
+
 /// A figure of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -204,6 +228,16 @@ pub enum Figure {
     WorstSync(String),
     /// The same under another scheduler over this one's.
     WorstSyncOver(String, String),
+    /// So many of the transactions of those processes took no longer, in seconds.
+    Transaction(String, Percentile),
+    /// The same under another scheduler over this one's.
+    TransactionOver(String, Percentile, String),
+    /// Transactions a second of those processes.
+    Transactions(String),
+    /// What the hooks of a split policy took of all that the processor did in the kernel, in percent.
+    HookShare,
+    /// 10^6 bytes that tags took.
+    TagMemory(Amount),
     /// How far the processes' shares of what calls moved are from what they should be, on average, in percent of that:
     /// each one's name and share.
     Deviation(BTreeMap<String, u32>),

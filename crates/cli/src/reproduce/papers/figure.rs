@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use workloads::programs::diary::Seen;
-use workloads::scenario::Figure;
+use workloads::programs::diary::{Seen, Transactions};
+use workloads::scenario::{Amount, Figure, Percentile};
 
 use crate::scene::Outcome;
 
@@ -29,6 +29,17 @@ pub(super) fn value(figure: &Figure, runs: &Runs, scheduler: &str) -> Option<f64
         Figure::WorstSyncOver(names, word) => {
             ratio(worst_sync(other(word)?, names)?, worst_sync(run, names)?)
         }
+        Figure::Transaction(names, percentile) => transaction(run, names, *percentile),
+        Figure::TransactionOver(names, percentile, word) => {
+            ratio(transaction(other(word)?, names, *percentile)?, transaction(run, names, *percentile)?)
+        }
+        Figure::Transactions(names) => {
+            let all: u64 = transactions(run, names).map(|all| all.count).sum();
+            ratio(all as f64, seconds(run, names)?)
+        }
+        Figure::HookShare => ratio(100.0 * run.tagging.hooks_ns as f64, run.tagging.processor_ns as f64),
+        Figure::TagMemory(Amount::Mean) => Some(run.tagging.bytes_mean as f64 / 1e6),
+        Figure::TagMemory(Amount::Max) => Some(run.tagging.bytes_max as f64 / 1e6),
         Figure::Deviation(shares) => deviation(run, shares),
         Figure::TimeOver(names, word) => ratio(seconds(other(word)?, names)?, seconds(run, names)?),
         Figure::GainOver(names, word) => {
@@ -46,13 +57,17 @@ pub(super) const fn more_is_better(figure: &Figure) -> Option<bool> {
         | Figure::First(_)
         | Figure::WorstRead(_)
         | Figure::WorstSync(_)
+        | Figure::Transaction(..)
         | Figure::LongestRequest
+        | Figure::HookShare
+        | Figure::TagMemory(_)
         | Figure::Deviation(_) => Some(false),
-        Figure::DiskRate(_) | Figure::Rate(_) => Some(true),
+        Figure::DiskRate(_) | Figure::Rate(_) | Figure::Transactions(_) => Some(true),
         Figure::TimeOver(..)
         | Figure::GainOver(..)
         | Figure::TimeRelative(..)
         | Figure::RateRelative(..)
+        | Figure::TransactionOver(..)
         | Figure::WorstSyncOver(..) => None,
     }
 }
@@ -64,13 +79,17 @@ pub(super) const fn unit(figure: &Figure) -> &'static str {
         | Figure::First(_)
         | Figure::WorstRead(_)
         | Figure::WorstSync(_)
+        | Figure::Transaction(..)
         | Figure::LongestRequest => "s",
+        Figure::Transactions(_) => "/s",
         Figure::DiskRate(_) | Figure::Rate(_) => "MB/s",
         Figure::TimeOver(..)
         | Figure::TimeRelative(..)
         | Figure::RateRelative(..)
+        | Figure::TransactionOver(..)
         | Figure::WorstSyncOver(..) => "x",
-        Figure::GainOver(..) | Figure::Deviation(_) => "%",
+        Figure::TagMemory(_) => "MB",
+        Figure::GainOver(..) | Figure::Deviation(_) | Figure::HookShare => "%",
     }
 }
 
@@ -87,8 +106,11 @@ pub(super) fn processes(figure: &Figure) -> &str {
         | Figure::TimeRelative(names, _)
         | Figure::RateRelative(names, _)
         | Figure::WorstSync(names)
-        | Figure::WorstSyncOver(names, _) => names,
-        Figure::LongestRequest | Figure::Deviation(_) => "",
+        | Figure::WorstSyncOver(names, _)
+        | Figure::Transaction(names, _)
+        | Figure::TransactionOver(names, ..)
+        | Figure::Transactions(names) => names,
+        Figure::LongestRequest | Figure::Deviation(_) | Figure::HookShare | Figure::TagMemory(_) => "",
     }
 }
 
@@ -108,6 +130,20 @@ fn seconds(run: &Outcome, names: &str) -> Option<f64> {
 fn rate(run: &Outcome, names: &str) -> Option<f64> {
     let bytes: u64 = of(run, names).map(|seen| seen.read_bytes + seen.written_bytes).sum();
     ratio(bytes as f64 / 1e6, seconds(run, names)?)
+}
+
+fn transactions<'a>(run: &'a Outcome, names: &'a str) -> impl Iterator<Item = &'a Transactions> {
+    run.transactions.iter().filter(move |(name, _)| name.starts_with(names)).map(|(_, all)| all)
+}
+
+fn transaction(run: &Outcome, names: &str, percentile: Percentile) -> Option<f64> {
+    let of = |all: &Transactions| match percentile {
+        Percentile::P50 => all.p50_ns,
+        Percentile::P99 => all.p99_ns,
+        Percentile::P999 => all.p999_ns,
+        Percentile::Max => all.max_ns,
+    };
+    transactions(run, names).map(of).max().map(|ns| ns as f64 / 1e9)
 }
 
 fn worst_sync(run: &Outcome, names: &str) -> Option<f64> {
