@@ -113,7 +113,7 @@ fn what_is_finished_is_not_run_again() {
     let first = run();
     let kept: Vec<_> =
         std::fs::read_dir(&directory).expect("results").flatten().map(|file| file.path()).collect();
-    assert_eq!(kept.len(), 3, "one for each scheduler: {kept:?}");
+    assert_eq!(kept.len(), 6, "one for each scheduler and file system: {kept:?}");
     let times = |paths: &[std::path::PathBuf]| -> Vec<_> {
         paths.iter().map(|path| path.metadata().and_then(|m| m.modified()).ok()).collect()
     };
