@@ -154,8 +154,15 @@ fn split(directory: &mut Directory, leaf: usize, steps: &mut Vec<Step>) {
     steps.push(Step::Change(index));
 }
 
-/// Leaf after leaf, names in the order of their hashes.
+/// Leaf after leaf, names in the order of their hashes. A directory of one block has no index yet and is listed in that order all
+/// the same (`is_dx_dir` of `fs/ext4/dir.c`, and of ext3 before it), so that it does not change as it grows.
 pub(super) fn list(directory: &Directory, steps: &mut Vec<Step>) -> Vec<Rc<str>> {
+    if !directory.htree.is_on() {
+        steps.extend((0..directory.length()).map(Step::Read));
+        let mut all: Vec<Rc<str>> = directory.pages.iter().flat_map(|page| &page.names).cloned().collect();
+        all.sort_by_key(|name| hash(name));
+        return all;
+    }
     let mut all = Vec::with_capacity(directory.names.len());
     for (i, leaf) in directory.htree.leaves.iter().enumerate() {
         if i == 0 || i.is_multiple_of(POINTERS) {

@@ -195,7 +195,7 @@ impl Directory {
             all.sort_by(|a, b| (a.inode, &a.name).cmp(&(b.inode, &b.name)));
             return all;
         }
-        if self.format == Format::Htree && self.pages.len() > 1 {
+        if self.format == Format::Htree {
             return htree::list(self, steps).iter().filter_map(entry).collect();
         }
         steps.extend((0..self.length()).map(Step::Read));
