@@ -12,6 +12,7 @@ pub mod ffsb;
 pub mod fio;
 pub mod os;
 pub mod postmark;
+pub mod query;
 pub mod read;
 pub mod read_tree;
 pub mod sqlite;

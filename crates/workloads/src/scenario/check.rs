@@ -47,6 +47,10 @@ impl Names {
                 makes.push(&sqlite.log);
             }
             Step::TpcB(tpc_b) => needs.extend([&tpc_b.table, &tpc_b.log]),
+            Step::Query(query) => {
+                needs.push(&query.scans);
+                needs.extend(query.looks_up.iter().map(|other| &other.table));
+            }
             Step::ColdStart(start) => needs.push(&start.files),
             Step::Fsync(name) | Step::Unlink(name) | Step::Stat(name) | Step::Readdir(name) => {
                 needs.push(name)

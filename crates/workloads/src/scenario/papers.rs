@@ -92,9 +92,13 @@ pub const SCRIPTS: &[(&str, &str)] = scripts![
     "split/tag-memory",
 ];
 
+/// What `dwell reproduce ioanalyzer` runs on the machine, again and again under one scheduler and under the tuner; without
+/// figures of its own.
+pub const IOANALYZER: &[(&str, &str)] = scripts!["ioanalyzer/tpc-h"];
+
 #[cfg(test)]
 mod tests {
-    use super::SCRIPTS;
+    use super::{IOANALYZER, SCRIPTS};
     use crate::scenario::Scenario;
 
     #[test]
@@ -104,6 +108,9 @@ mod tests {
             let paper = scenario.page.paper.as_ref().unwrap_or_else(|| panic!("{name} has no [paper]"));
             assert_eq!(*name, format!("{}/{}", paper.name, paper.experiment));
             assert!(!paper.schedulers.is_empty() && !paper.figures.is_empty(), "{name}");
+        }
+        for (name, text) in IOANALYZER {
+            Scenario::parse(name, text, 0.01).unwrap_or_else(|e| panic!("{e}"));
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::programs::ffsb::Ffsb;
 use crate::programs::fio::FioJob;
 use crate::programs::os::Os;
 use crate::programs::postmark::PostMark;
+use crate::programs::query::Query;
 use crate::programs::read::Read;
 use crate::programs::read_tree::ReadTree;
 use crate::programs::sqlite::Sqlite;
@@ -44,6 +45,8 @@ pub enum Step {
     Sqlite(Sqlite),
     /// Transactions of a database server's clients, with checkpoints.
     TpcB(TpcB),
+    /// A scan of a table that looks rows up in others.
+    Query(Query),
     /// A program that is started cold.
     ColdStart(ColdStart),
     /// A sort in more memory than there is.
@@ -113,6 +116,7 @@ impl Step {
                 Self::Database(database) => database.run(os).await,
                 Self::Sqlite(sqlite) => sqlite.run(os).await,
                 Self::TpcB(tpc_b) => tpc_b.run(os).await,
+                Self::Query(query) => query.run(os).await,
                 Self::ColdStart(start) => start.run(os).await,
                 Self::SwapStorm(storm) => storm.run(os).await,
                 Self::Daemon(daemon) => daemon.run(os).await,
