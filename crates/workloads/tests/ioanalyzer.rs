@@ -99,3 +99,20 @@ fn the_checkpointer_waits_for_a_full_log() {
     }
     assert!(written.len() > 200 && written.is_sorted(), "{}", written.len());
 }
+
+#[test]
+fn copy_on_write_asks_for_tables_and_copies_and_raw_does_not() {
+    let of = |format: &str| {
+        let settings = [("reports", "200"), ("copy_on_write", format), ("image_bytes", "1073741824")];
+        let workload = build("tariffs", &settings);
+        let mut processes = workload.processes();
+        let asked: Vec<Io> = processes.iter_mut().flat_map(|(_, program)| asks(&mut **program)).collect();
+        assert!(asked.iter().all(|io| io.start.0 + u64::from(io.sectors.0) <= workload.end().0));
+        let read = asked.iter().filter(|io| io.op == Op::Read).count();
+        let written: u64 = asked.iter().filter(|io| io.op == Op::Write).map(|io| io.sectors.bytes()).sum();
+        (read, written)
+    };
+    let (raw, copied) = (of("off"), of("on"));
+    assert_eq!(raw, (200 * 4, 200 * 4096), "256 KB of calls by 64 KB, and a page of results");
+    assert!(copied.0 > 950 && copied.1 > 190 * 65_536, "tables and what is copied: {copied:?}");
+}

@@ -6,6 +6,7 @@ mod kernel_read;
 mod multi_threads;
 mod par_read;
 mod strided;
+mod tariffs;
 mod tpc_e;
 mod tpc_h;
 
@@ -17,6 +18,7 @@ pub use kernel_read::KernelRead;
 pub use multi_threads::MultiThreads;
 pub use par_read::ParRead;
 pub use strided::Strided;
+pub use tariffs::Tariffs;
 pub use tpc_e::TpcE;
 pub use tpc_h::{TpcH, UserBytes};
 
@@ -84,6 +86,12 @@ impl Builtin {
             doc: "like TPC-H: eight queries in parallel that scan and join tables through a shared page cache (IOAnalyzer, section IV-B)",
             settings: TpcH::TABLE,
             build: |settings| TpcH::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
+        },
+        Self {
+            name: "tariffs",
+            doc: "like Tariff Advisor: four virtual machines that read calls and write reports, on raw or copy-on-write images (IOAnalyzer, section IV-D)",
+            settings: Tariffs::TABLE,
+            build: |settings| Tariffs::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
         },
     ];
 
