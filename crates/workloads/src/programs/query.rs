@@ -51,7 +51,7 @@ fn page() -> Bytes {
 impl Query {
     /// Runs it.
     pub async fn run(&self, os: &Os) {
-        let mut random = Random::new((self.seed ^ 0x5e1e_c7) + u64::from(os.copy()));
+        let mut random = Random::new((self.seed ^ 0x005e_1ec7) + u64::from(os.copy()));
         let page = self.page.0.max(1);
         let mut others = Vec::new();
         for other in &self.looks_up {
