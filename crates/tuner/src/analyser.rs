@@ -197,6 +197,7 @@ impl Analyser {
         let cinfo = CInfo::of(window, &self.parameters, &mut self.random);
         let nearest = self.store.nearest(&cinfo);
         let hit = nearest.filter(|nearest| self.store.is_hit(nearest));
+        let hit = hit.or_else(|| self.store.alike(&cinfo));
         let cluster = match hit {
             Some(found) => {
                 self.store.hit(found.cluster);

@@ -31,6 +31,8 @@ tunables! {
         recheck: Count = 200, 0, 1_000_000;
         /// A window's value counts for the cluster that its scheduler was chosen for, too, wherever the window is found. Not in the paper, which notes it for the window's own cluster alone; where a scheduler changes how much is asked, that is another one: trials are made for ever, and a wrong belief is never put right.
         credit_choices: Flag = false, false, true;
+        /// A window that is not similar by warping belongs to the cluster whose jumps are distributed most alike, whatever their order, if that is similar enough. Not in the paper, which leaves random windows to the bandit; needs x above 0.
+        distribution: Flag = false, false, true;
         /// Probability that the armed bandit aims at for the best scheduler (paper's example: NOOP 80%).
         bandit_best: Percent = 80, 1, 98;
         /// The same for the second best (paper's example: DL 10%); the others share the rest (5% and 5%).
@@ -62,6 +64,9 @@ impl Parameters {
             return Err(
                 "band: exact warping compares windows of one length, so x must be above 0".to_string()
             );
+        }
+        if self.distribution && self.x == 0 {
+            return Err("distribution: compares windows of one length, so x must be above 0".to_string());
         }
         if self.bandit_best + self.bandit_second > 99 {
             return Err("bandit_best and bandit_second leave nothing for the other schedulers".to_string());

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::beyond::distribution;
 use crate::cluster::{Cluster, ClusterId, SchedulerId, Values};
 use crate::dtw::LANES;
 use crate::dtw::band::{BandedDtw, Sixteen};
@@ -29,6 +30,8 @@ pub struct Store {
     slots: HashMap<ClusterId, usize>,
     /// In single precision, sixteen side by side, for exact warping: slot `s` is lane `s % 16` of batch `s / 16`.
     batches: Vec<Sixteen>,
+    /// Each slot's points in order of their values, if windows are compared by distribution, too.
+    sorted: Vec<Vec<f64>>,
     fast: FastDtw,
     /// "continuously increased as we cannot know the max difference between clusters of a system" (III-D, footnote 4).
     maxdifference: f64,
@@ -46,6 +49,7 @@ impl Store {
             clusters: Vec::new(),
             slots: HashMap::new(),
             batches: Vec::new(),
+            sorted: Vec::new(),
             fast: FastDtw::new(parameters.radius as usize),
             maxdifference: 0.0,
             next_id: 0,
@@ -126,6 +130,22 @@ impl Store {
             .map(|nearest| Nearest { index: slots[nearest.index], ..nearest })
     }
 
+    /// The cluster whose jumps are distributed most alike, of those with a similar number of requests, if it is similar enough and
+    /// that is asked for.
+    #[must_use]
+    pub fn alike(&self, cinfo: &CInfo) -> Option<Match> {
+        if !self.parameters.distribution {
+            return None;
+        }
+        let own = distribution::sorted(&cinfo.points);
+        let candidates = self.candidates(cinfo).into_iter();
+        let (slot, similarity) = candidates
+            .map(|slot| (slot, distribution::similarity(&own, &self.sorted[slot])))
+            .reduce(|best, other| if other.1 > best.1 { other } else { best })?;
+        let found = Match { cluster: self.clusters[slot].id, similarity, distance: 0.0 };
+        self.is_hit(&found).then_some(found)
+    }
+
     /// A new cluster, made by this window; the least recently used one goes if there are too many.
     pub fn add(&mut self, cinfo: CInfo) -> ClusterId {
         let id = ClusterId(self.next_id);
@@ -184,6 +204,10 @@ impl Store {
 
     /// Puts a cluster's points beside their neighbours', where exact warping wants them.
     fn lay(&mut self, slot: usize, cinfo: &CInfo) {
+        if self.parameters.distribution {
+            self.sorted.resize_with(self.sorted.len().max(slot + 1), Vec::new);
+            self.sorted[slot] = distribution::sorted(&cinfo.points);
+        }
         if self.parameters.band == 0 {
             return;
         }

@@ -92,6 +92,15 @@ fn random_windows_miss_and_the_bandit_serves_them() {
 }
 
 #[test]
+fn random_windows_are_known_again_by_how_far_they_jump() {
+    let parameters = Parameters { distribution: true, ..Parameters::default() };
+    let mut world = World::new(analyser(parameters, 1));
+    let hits = (0..40).filter(|_| !matches!(world.step(3).1.why, Why::Bandit { .. })).count();
+    assert!(hits >= 38, "{hits} of 40");
+    assert_eq!(world.scheduler, best(3), "and so the best is found, and kept");
+}
+
+#[test]
 fn the_bandit_alone_stores_nothing() {
     let mut world = World::new(analyser(Parameters { bandit_alone: true, ..Parameters::default() }, 6));
     let served = (0..300).filter(|_| world.step(0).1.scheduler == Some(best(0))).count();

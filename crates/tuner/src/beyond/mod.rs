@@ -3,6 +3,7 @@
 //! A restraint looks at what the analysis proposes and may say no. They are asked in this order: [`RegretBound`] (rollback first),
 //! [`Hysteresis`], [`SwitchCost`]. [`Search`] adds arms that stand for settings of schedulers.
 
+pub(crate) mod distribution;
 mod hysteresis;
 mod regret;
 mod search;
