@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use disks::array::{ArrayDescription, Geometry, Link, Linked, Slow};
+use disks::array::{ArrayDescription, Geometry, Link, Linked, Slow, Striped};
 use disks::{Drive, DriveDescription, DriveParameters, catalogue};
 use elevator::Sector;
 use elevator::service_time::ServiceCurve;
@@ -115,6 +115,11 @@ impl Device {
     pub(crate) fn build(&self) -> Box<dyn Drive + Send> {
         let drive = self.description.build().expect("it was built when it was opened");
         if self.way.is_empty() { drive } else { Box::new(Distant::new(drive, self.way.clone())) }
+    }
+
+    /// The array as one device: its drives behind a card that takes `depth` commands. Only of arrays without parity.
+    pub(crate) fn build_behind_card(&self, array: &ArrayDescription, depth: u32) -> Box<dyn Drive> {
+        Box::new(Striped::new(array.geometry(self.capacity), self.build_members(array), depth))
     }
 
     /// The drives of the array in order, at rest: the slow one slow, all behind the card that they share.

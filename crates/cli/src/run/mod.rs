@@ -53,13 +53,17 @@ pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), 
     Ok(())
 }
 
+fn scripts() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    papers::SCRIPTS.iter().chain(papers::IOANALYZER)
+}
+
 /// A script's text: a file's, or an experiment's.
 fn text(name: &str) -> Result<String, Error> {
-    if let Some((_, text)) = papers::SCRIPTS.iter().find(|(known, _)| *known == name) {
+    if let Some((_, text)) = scripts().find(|(known, _)| *known == name) {
         return Ok((*text).to_owned());
     }
     if !Path::new(name).exists() && !name.ends_with(".toml") && !name.ends_with(".fio") {
-        let known = || papers::SCRIPTS.iter().map(|(known, _)| *known);
+        let known = || scripts().map(|(known, _)| *known);
         let hint = nearest(name, known()).map(|n| format!(" (did you mean '{n}'?)")).unwrap_or_default();
         let all: Vec<&str> = known().collect();
         return Err(Error::Usage(format!(

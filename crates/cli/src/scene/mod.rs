@@ -4,6 +4,7 @@ mod store;
 mod vmstat;
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use disks::Earlier;
 use elevator::model::Random;
@@ -14,6 +15,7 @@ use machine::{Cluster, Machine, Measured, Setup, Stop};
 use schedulers::Spec;
 use serde::{Deserialize, Serialize};
 use workloads::programs::diary::{Seen, Transactions};
+use workloads::programs::os::Session;
 use workloads::scenario::{self, Scenario};
 
 use crate::device::Device;
@@ -150,7 +152,9 @@ impl Scene {
         let store = self.scenario.page.store.as_ref().map(|store| store.get_ref());
         let servers = 0..store.map_or_else(|| self.scenario.servers(), |store| store.nodes);
         let machines = servers
-            .map(|server| self.boot(server, spec, listener.clone(), others.take()))
+            .map(|server| {
+                self.boot(server, spec, Box::new((Some(listener.clone()), others.take().map(Other))))
+            })
             .collect::<Result<Vec<_>, _>>()?;
         if let Some(store) = store {
             return self.run_store(store, machines, &vmstat);
@@ -175,23 +179,31 @@ impl Scene {
         Ok(Ran { outcome, measured, distributions: machine.distributions() })
     }
 
-    /// A machine of the scene, before its processes are started. No two servers' platters turn in step.
-    fn boot(
-        &self,
-        server: u32,
-        spec: &Spec,
-        listener: vmstat::Listener,
-        others: Option<Box<dyn Observer>>,
-    ) -> Result<Machine, Error> {
+    /// The scheduler, told what the machine and the drive are.
+    pub(crate) fn scheduler(&self, spec: &Spec) -> Result<Box<dyn elevator::Scheduler>, Error> {
         let environment = schedulers::Environment {
             nr_requests: self.machine.block.nr_requests,
             ..self.device.environment()
         };
-        let scheduler = spec.build(&environment).map_err(|e| Error::Usage(e.to_string()))?;
-        let observer: Box<dyn Observer> = Box::new((Some(listener), others.map(Other)));
+        Ok(spec.build(&environment).map_err(|e| Error::Usage(e.to_string()))?)
+    }
+
+    /// The machine with the script's processes, before they run; the first server, where there are several.
+    pub(crate) fn start(
+        &self,
+        spec: &Spec,
+        observer: Box<dyn Observer>,
+    ) -> Result<(Machine, Rc<Session>), Error> {
+        let mut machine = self.boot(0, spec, observer)?;
+        let session = self.scenario.start_on(std::slice::from_mut(&mut machine));
+        Ok((machine, session))
+    }
+
+    /// A machine of the scene, before its processes are started. No two servers' platters turn in step.
+    fn boot(&self, server: u32, spec: &Spec, observer: Box<dyn Observer>) -> Result<Machine, Error> {
         let mut machine = Machine::new(Setup {
             options: self.options(),
-            scheduler,
+            scheduler: self.scheduler(spec)?,
             drive: match server {
                 0 => self.device.build(),
                 _ => Box::new(Earlier::new(self.device.build(), switched_on(server))),

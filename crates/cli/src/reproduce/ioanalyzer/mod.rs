@@ -5,8 +5,10 @@
 //! is not known. At depth 1 the model finds the paper's order of schedulers on every benchmark, at 31 it does not, so depth
 //! 1 is what is judged, and 31 is reported.
 
+mod arrays;
 mod cost;
 mod evaluation;
+mod options;
 mod phase;
 mod recording;
 mod training;
@@ -21,8 +23,12 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "alone", run: evaluation::alone },
     Experiment { name: "TPC-E", run: evaluation::tpc_e },
     Experiment { name: "TPC-H", run: evaluation::tpc_h },
+    Experiment { name: "TPC-H on the machine", run: evaluation::tpc_h_on_the_machine },
     Experiment { name: "2 LKR + 2 HD", run: evaluation::kernel_read },
     Experiment { name: "one after the other", run: evaluation::in_a_row },
+    Experiment { name: "with the drive's own queue", run: evaluation::in_a_row_queued },
+    Experiment { name: "a stripe", run: arrays::stripe },
+    Experiment { name: "four guests", run: arrays::virtual_machines },
     Experiment { name: "cost", run: cost::cost },
     Experiment { name: "clusters of a recording", run: recording::hit_ratio },
 ];

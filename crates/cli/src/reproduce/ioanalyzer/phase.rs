@@ -1,5 +1,8 @@
 //! A benchmark as something to be run again and again: under a fixed scheduler, or under the tuner.
 
+use std::rc::Rc;
+
+use disks::Drive;
 use elevator::queue::{Options, SwitchMode};
 use elevator::{Span, Time};
 use machine::{Machine, Setup, Stop};
@@ -7,48 +10,66 @@ use schedulers::Spec;
 use tuner::{Analyser, Observed, Performance, SchedulerId};
 use workloads::Workload;
 use workloads::builtin::{TpcH, UserBytes};
+use workloads::programs::os::Session;
+use workloads::scenario::{Scenario, papers};
 
 use super::watch::Watch;
 use crate::device::Device;
 use crate::error::Error;
 use crate::interrupt;
+use crate::scene::Scene;
 
 /// The schedulers of the paper's kernel, in the paper's words: NOOP, AS, DL, CFQ.
 pub(super) const FIXED: [&str; 4] = ["noop", "anticipatory-2.6.32", "deadline-2.6.32", "cfq-2.6.32"];
 
-/// Where a benchmark runs.
+/// Where a benchmark runs: on a drive, or on drives that a card makes one device of.
 pub(super) struct Lab {
-    pub(super) device: Device,
-    pub(super) depth: u32,
-    specs: Vec<Spec>,
+    device: Device,
+    depth: u32,
 }
 
 impl Lab {
     pub(super) fn new(drive: &str, depth: u32) -> Result<Self, Error> {
-        let specs = FIXED.iter().map(|name| Spec::parse(name).map_err(|e| Error::Failed(e.to_string())));
-        Ok(Self { device: Device::open(drive)?, depth, specs: specs.collect::<Result<_, _>>()? })
+        Ok(Self { device: Device::open(drive)?, depth })
+    }
+
+    /// Drives striped behind a card that takes `depth` commands.
+    pub(super) fn striped(drive: &str, array: &str, depth: u32) -> Result<Self, Error> {
+        Ok(Self { device: Device::open(drive)?.in_array(array)?, depth })
     }
 
     /// The names of the tuner's schedulers, in the order of [`FIXED`].
     pub(super) fn names(&self) -> Vec<String> {
-        self.specs.iter().map(ToString::to_string).collect()
+        FIXED.map(str::to_owned).to_vec()
     }
 
-    fn scheduler(&self, id: SchedulerId) -> Result<Box<dyn elevator::Scheduler>, Error> {
-        let spec = self.specs.get(id.0).ok_or_else(|| Error::Failed("no such scheduler".to_owned()))?;
-        let built = spec.build(&self.device.environment());
+    fn scheduler(&self, name: &str) -> Result<Box<dyn elevator::Scheduler>, Error> {
+        let built = spec(name)?.build(&self.device.environment());
         built
             .map(|scheduler| scheduler as Box<dyn elevator::Scheduler>)
             .map_err(|e| Error::Failed(e.to_string()))
     }
+
+    fn drive(&self) -> Box<dyn Drive> {
+        match self.device.array() {
+            Some(array) => self.device.build_behind_card(array, self.depth),
+            None => self.device.build(),
+        }
+    }
+}
+
+fn spec(name: &str) -> Result<Spec, Error> {
+    Spec::parse(name).map_err(|e| Error::Failed(e.to_string()))
 }
 
 /// One benchmark; several make a sequence.
 pub(super) enum Phase {
-    /// Any.
+    /// Any, at the level of requests.
     Plain(Box<dyn Workload>),
     /// One whose users get bytes from a cache, too.
     Cached(TpcH),
+    /// Programs on a modelled kernel, which brings its own drive.
+    OnMachine(Box<Scene>),
 }
 
 impl Phase {
@@ -56,16 +77,63 @@ impl Phase {
         Self::Plain(Box::new(workload))
     }
 
-    fn start(&self, machine: &mut Machine) -> Option<UserBytes> {
+    /// A script, by its name.
+    pub(super) fn script(name: &str, scale: f64) -> Result<Self, Error> {
+        let text = papers::IOANALYZER.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
+        let scenario = Scenario::parse(name, text, scale).map_err(|e| Error::Failed(e.to_string()))?;
+        Ok(Self::OnMachine(Box::new(Scene::open(scenario, None, None)?)))
+    }
+
+    fn scheduler(&self, lab: &Lab, name: &str) -> Result<Box<dyn elevator::Scheduler>, Error> {
         match self {
+            Self::OnMachine(scene) => scene.scheduler(&spec(name)?),
+            _ => lab.scheduler(name),
+        }
+    }
+
+    /// A machine on which it is about to begin, and what counts its users' bytes.
+    fn start(&self, lab: &Lab, name: &str, watch: Watch) -> Result<(Machine, User), Error> {
+        if let Self::OnMachine(scene) = self {
+            let (machine, session) = scene.start(&spec(name)?, Box::new(watch))?;
+            return Ok((machine, User::Calls(session)));
+        }
+        let mut machine = Machine::new(Setup {
+            options: Options { depth: lab.depth, ..Options::default() },
+            scheduler: lab.scheduler(name)?,
+            drive: lab.drive(),
+            observer: Some(Box::new(watch)),
+        });
+        let user = match self {
             Self::Plain(workload) => {
-                workload.start(machine);
-                None
+                workload.start(&mut machine);
+                User::Unknown
             }
             Self::Cached(queries) => {
                 let (processes, user) = queries.counted();
                 processes.into_iter().for_each(|(who, program)| machine.start(who, program));
-                Some(user)
+                User::Bytes(user)
+            }
+            Self::OnMachine(_) => User::Unknown,
+        };
+        Ok((machine, user))
+    }
+}
+
+/// What users got.
+enum User {
+    Unknown,
+    Bytes(UserBytes),
+    /// What system calls read and wrote.
+    Calls(Rc<Session>),
+}
+
+impl User {
+    fn bytes(&self) -> Option<u64> {
+        match self {
+            Self::Unknown => None,
+            Self::Bytes(bytes) => Some(bytes.get()),
+            Self::Calls(session) => {
+                Some(session.diary().iter().map(|(_, seen)| seen.read_bytes + seen.written_bytes).sum())
             }
         }
     }
@@ -81,13 +149,20 @@ pub(super) struct Ran {
     /// Windows that the tuner saw, and switches that it made.
     pub(super) windows: u32,
     pub(super) switches: u32,
+    /// Seconds for which switches stopped the device.
+    pub(super) stopped: f64,
 }
 
 /// Under one scheduler from start to end.
 pub(super) fn fixed(lab: &Lab, phase: &Phase, scheduler: SchedulerId) -> Result<Ran, Error> {
-    let mut run = Run::new(lab, phase, scheduler, Watch::default())?;
+    let watch = Watch::default();
+    let mut run = Run::new(lab, phase, FIXED[scheduler.0], watch.clone())?;
     run.until(Time::MAX)?;
-    Ok(run.ran())
+    let ran = run.ran();
+    // All that the device did, also what a kernel asked for by itself.
+    let elapsed = Span::from_nanos((ran.seconds * 1e9) as u64);
+    let (_, performance, _) = watch.take(Time::ZERO + elapsed, elapsed);
+    Ok(Ran { bandwidth: performance.bandwidth, ..ran })
 }
 
 /// The tuner, as it goes from one run to the next without being stopped.
@@ -109,9 +184,9 @@ impl Tuner {
     /// Runs a benchmark under the tuner's eyes, which decides after each window.
     pub(super) fn run(&mut self, lab: &Lab, phase: &Phase) -> Result<Ran, Error> {
         let watch = Watch::default();
-        let mut run = Run::new(lab, phase, self.scheduler, watch.clone())?;
+        let mut run = Run::new(lab, phase, &self.arm(), watch.clone())?;
         let (mut at, mut user) = (Time::ZERO, 0);
-        let (mut windows, mut switches) = (0, 0);
+        let (mut windows, mut switches, mut stopped) = (0, 0, 0.0);
         loop {
             at += self.t;
             if run.until(at)? {
@@ -121,16 +196,22 @@ impl Tuner {
             let (mut window, mut performance, drained) = watch.take(at, self.t);
             window.start += self.before;
             window.accesses.iter_mut().for_each(|access| access.time += self.before);
+            stopped += drained.map_or(0.0, Span::as_secs_f64);
             performance.user_bandwidth = run.user_bandwidth(&mut user, self.t);
             let change = self.decide(&window, performance, drained);
             if change {
-                run.machine.switch(at, lab.scheduler(self.scheduler)?, SwitchMode::Drain);
+                run.machine.switch(at, phase.scheduler(lab, &self.arm())?, SwitchMode::Drain);
                 switches += 1;
             }
         }
-        let ran = Ran { windows, switches, ..run.ran() };
+        let ran = Ran { windows, switches, stopped, ..run.ran() };
         self.before += at.since(Time::ZERO);
         Ok(ran)
+    }
+
+    /// The name of the scheduler in use, with its settings.
+    fn arm(&self) -> String {
+        self.analyser.schedulers()[self.scheduler.0].clone()
     }
 
     fn decide(&mut self, window: &tuner::Window, performance: Performance, drained: Option<Span>) -> bool {
@@ -145,18 +226,12 @@ impl Tuner {
 
 struct Run {
     machine: Machine,
-    user: Option<UserBytes>,
+    user: User,
 }
 
 impl Run {
-    fn new(lab: &Lab, phase: &Phase, scheduler: SchedulerId, watch: Watch) -> Result<Self, Error> {
-        let mut machine = Machine::new(Setup {
-            options: Options { depth: lab.depth, ..Options::default() },
-            scheduler: lab.scheduler(scheduler)?,
-            drive: lab.device.build(),
-            observer: Some(Box::new(watch)),
-        });
-        let user = phase.start(&mut machine);
+    fn new(lab: &Lab, phase: &Phase, scheduler: &str, watch: Watch) -> Result<Self, Error> {
+        let (machine, user) = phase.start(lab, scheduler, watch)?;
         Ok(Self { machine, user })
     }
 
@@ -168,7 +243,7 @@ impl Run {
     }
 
     fn user_bandwidth(&self, before: &mut u64, length: Span) -> Option<f64> {
-        let now = self.user.as_ref()?.get();
+        let now = self.user.bytes()?;
         let got = now - std::mem::replace(before, now);
         Some(got as f64 / length.as_secs_f64())
     }

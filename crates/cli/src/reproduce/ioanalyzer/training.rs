@@ -3,11 +3,13 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tuner::beyond::{Hysteresis, RegretBound, Restraints, SwitchCost};
-use tuner::{Analyser, Metric, Parameters, Random, SchedulerId};
+use schedulers::Spec;
+use tuner::beyond::{Hysteresis, RegretBound, Restraints, Space, SwitchCost};
+use tuner::{Analyser, Metric, Parameters, Random, SchedulerId, State};
 
 use super::phase::{FIXED, Lab, Phase, Ran, Tuner, fixed};
 use crate::error::Error;
+use crate::tune::space::of_policy;
 
 /// A benchmark: the phases of its n-th run, in order.
 pub(super) type Benchmark = dyn Fn(u64) -> Result<Vec<Phase>, Error> + Sync;
@@ -33,11 +35,15 @@ pub(super) struct Tuning {
     pub(super) metric: Metric,
     pub(super) parameters: Parameters,
     pub(super) runs: u64,
+    /// The first run's number.
+    pub(super) from: u64,
     /// Runs that fixed schedulers are measured over: the first of those that the tuner gets; 1 where all are the same.
     pub(super) fixed_runs: u64,
     pub(super) seed: u64,
     /// Which restraints beyond the paper are in force.
     pub(super) restrain: Restrain,
+    /// How many arms stand for settings that are searched.
+    pub(super) search: usize,
 }
 
 /// The restraints of [`tuner::beyond`], each alone, or none: the paper's way.
@@ -50,9 +56,9 @@ pub(super) enum Restrain {
 }
 
 impl Restrain {
-    fn build(self, metric: Metric) -> Restraints {
+    fn build(self, metric: Metric, search: usize) -> Restraints {
         Restraints {
-            regret: (self == Self::Regret).then(|| RegretBound::new(FIXED.len(), metric.better())),
+            regret: (self == Self::Regret).then(|| RegretBound::new(FIXED.len() + search, metric.better())),
             hysteresis: (self == Self::Hysteresis).then(Hysteresis::default),
             switch_cost: (self == Self::SwitchCost).then(SwitchCost::new),
         }
@@ -66,9 +72,11 @@ impl Tuning {
             metric: Metric::Bandwidth,
             parameters: Parameters::default(),
             runs,
+            from: 0,
             fixed_runs: 1,
             seed: 1,
             restrain: Restrain::Nothing,
+            search: 0,
         }
     }
 }
@@ -100,23 +108,54 @@ pub(super) fn measure(lab: &Lab, benchmark: &Benchmark, tuning: Tuning) -> Resul
 
 /// Only the tuner.
 pub(super) fn trained(lab: &Lab, benchmark: &Benchmark, tuning: Tuning) -> Result<Outcome, Error> {
-    let failed = |problem: String| Error::Failed(problem);
-    let random = Random::seeded(tuning.seed);
-    let analyser = Analyser::new(lab.names(), tuning.metric, tuning.parameters, random).map_err(failed)?;
-    let analyser = analyser.with_restraints(tuning.restrain.build(tuning.metric));
+    Ok(train(lab, benchmark, tuning, None)?.0)
+}
+
+/// The same, from what another machine's tuner has learned, if any; also what this one has learned in the end.
+pub(super) fn train(
+    lab: &Lab,
+    benchmark: &Benchmark,
+    tuning: Tuning,
+    before: Option<State>,
+) -> Result<(Outcome, State), Error> {
+    let mut analyser = analyser(lab, tuning).map_err(Error::Failed)?;
+    if let Some(state) = before {
+        analyser.restore(state).map_err(Error::Failed)?;
+    }
     let mut tuner = Tuner::new(analyser, tuning.parameters.t);
     let mut tuned = Vec::new();
-    for n in 0..tuning.runs {
+    for n in tuning.from..tuning.from + tuning.runs {
         tuned.push(benchmark(n)?.iter().map(|phase| tuner.run(lab, phase)).collect::<Result<_, _>>()?);
     }
-    Ok(Outcome {
+    let store = tuner.analyser.store();
+    let outcome = Outcome {
         fixed: Default::default(),
         bandwidth: [0.0; 4],
         tuned,
         cpu: tuner.busy.as_secs_f64() / tuner.before.as_secs_f64().max(1e-9),
-        clusters: tuner.analyser.store().clusters().len(),
-        memory: tuner.analyser.store().clusters().iter().map(memory).sum(),
-    })
+        clusters: store.clusters().len(),
+        memory: store.clusters().iter().map(memory).sum(),
+    };
+    Ok((outcome, tuner.analyser.state()))
+}
+
+fn analyser(lab: &Lab, tuning: Tuning) -> Result<Analyser, String> {
+    let random = Random::seeded(tuning.seed);
+    let analyser = Analyser::new(lab.names(), tuning.metric, tuning.parameters, random)?;
+    let analyser = match tuning.search {
+        0 => analyser,
+        open => analyser.with_search(spaces(), open)?,
+    };
+    Ok(analyser.with_restraints(tuning.restrain.build(tuning.metric, tuning.search)))
+}
+
+/// What is searched: how long CFQ and AS wait, how long turns and batches are.
+const SEARCHED: [&str; 6] =
+    ["slice_idle", "slice_sync", "antic_expire", "read_batch_expire", "fifo_batch", "read_expire"];
+
+fn spaces() -> Vec<Space> {
+    let specs = FIXED.iter().filter_map(|name| Spec::parse(name).ok());
+    specs.filter_map(|spec| of_policy(&spec, |tunable| SEARCHED.contains(&tunable))).collect()
 }
 
 /// Bytes of a cluster's points and values.
@@ -169,6 +208,18 @@ impl Outcome {
     pub(super) fn trained_seconds(&self) -> f64 {
         let last = self.last_third();
         last.clone().map(|n| self.tuned_seconds(n)).sum::<f64>() / last.len() as f64
+    }
+
+    /// Mean seconds of all runs, from the first one on: what learning cost is in it.
+    pub(super) fn mean_seconds(&self) -> f64 {
+        (0..self.tuned.len()).map(|n| self.tuned_seconds(n)).sum::<f64>() / self.tuned.len() as f64
+    }
+
+    /// Seconds for which a switch stopped the device, on average.
+    pub(super) fn drain(&self) -> f64 {
+        let all = self.tuned.iter().flatten();
+        let (stopped, switches) = all.fold((0.0, 0), |sum, ran| (sum.0 + ran.stopped, sum.1 + ran.switches));
+        stopped / f64::from(switches.max(1))
     }
 
     /// The same of one phase.
