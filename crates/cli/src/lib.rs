@@ -14,6 +14,7 @@ mod format;
 mod identity;
 mod interrupt;
 mod live;
+mod modelled;
 mod page;
 mod profile;
 mod quantity;

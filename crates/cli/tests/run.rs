@@ -147,3 +147,34 @@ fn a_buffered_job_file_runs_through_the_page_cache() {
         run["outcome"]["vmstat"]["read"].as_array().into_iter().flatten().filter_map(Value::as_u64).sum();
     assert!(moved < 8 << 20, "64 MiB were read, but 4 MiB are all there is: {moved} bytes from the device");
 }
+
+#[test]
+fn a_script_runs_on_an_array_and_reads_two_stripes_ahead() {
+    let text = "about = \"x\"\n[[on-disk]]\nfile = \"/a\"\nbytes = \"4 MiB\"\n[[process]]\nname = \"cat\"\nsteps = [{ read = { file = \"/a\" } }]\n";
+    let path = script("array", text);
+    let file = path.to_string_lossy();
+    let on = |array: &str, more: &[&str]| {
+        let all = ["run", &*file, "-s", "array-stream(deadline)", "-q", "--array", array];
+        dwell(&[&all[..], more].concat())
+    };
+    let output = on("raid5:4x64k", &["--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    let run = &report["runs"][0];
+    assert_eq!(run["members"].as_array().map(Vec::len), Some(4), "{run:#}");
+    assert_eq!(run["outcome"]["seen"]["cat"]["read_bytes"], 4 << 20);
+    let explained = on("raid0:2x64k", &["--members", "--explain", "-"]);
+    let said = String::from_utf8_lossy(&explained.stdout).into_owned();
+    assert!(said.contains("head travel") && said.contains("member 1 "), "{said}");
+    let refused = on("raid7:5x64k", &[]);
+    let _ = std::fs::remove_file(&path);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("raid7"));
+}
+
+#[test]
+fn coordination_without_an_array_is_refused() {
+    let output = dwell(&["run", "stream/informed", "-s", "array-stream(deadline)", "--scale", "0.01"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--array"));
+}

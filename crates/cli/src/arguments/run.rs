@@ -22,6 +22,9 @@ pub(crate) struct RunArguments {
     /// The drive: built in, or a file; see 'dwell drives'. Default: the script's, or wd5000aaks
     #[arg(long)]
     pub(crate) drive: Option<String>,
+    /// Drives of this kind as an array, as 'dwell compare' has it; read-ahead then covers two full stripes. Default: the script's, if it names one
+    #[arg(long, value_name = "ARRAY")]
+    pub(crate) array: Option<String>,
     /// A scheduler, with tunables in braces; may be given several times. Default: an experiment's own, or all of them
     #[arg(long = "scheduler", short = 's', value_name = "NAME")]
     pub(crate) schedulers: Vec<String>,
@@ -31,6 +34,9 @@ pub(crate) struct RunArguments {
     /// Print the script instead of running it
     #[arg(long)]
     pub(crate) show: bool,
+    /// Print what each member of an array did, under each scheduler
+    #[arg(long)]
+    pub(crate) members: bool,
     /// Write every decision with its reason to a file ('-' for standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) explain: Option<PathBuf>,

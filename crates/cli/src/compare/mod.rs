@@ -23,7 +23,7 @@ pub(crate) use explain::Explainer;
 pub(crate) use machine::processes as machine_processes;
 pub(crate) use report::html;
 pub(crate) use run::{Plan, Run, Shared, run as run_plan};
-pub(crate) use table::table;
+pub(crate) use table::{members, table};
 
 use crate::arguments::{self, CompareArguments, Reading};
 use crate::device::Device;
@@ -206,7 +206,7 @@ fn print(arguments: &CompareArguments, comparison: &Comparison, runs: &[Run]) ->
         }
         if arguments.members {
             for run in ranked.iter().filter(|run| !run.measured.members.is_empty()) {
-                writeln!(out, "\n{}", table::members(run))?;
+                writeln!(out, "\n{}", members(run))?;
             }
         }
     }

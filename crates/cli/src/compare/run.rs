@@ -7,10 +7,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use elevator::array::Coordinator;
 use elevator::queue::{Observer, Options};
 use elevator::{Span, Time};
-use machine::{ArrayMember, ArraySetup, Limit, Machine, Measured, Setup, Stop, Timeline, fairness};
+use machine::{Limit, Measured, Stop, Timeline, fairness};
 use schedulers::Spec;
 use serde::Serialize;
 use workloads::Workload;
@@ -19,6 +18,7 @@ use super::explain::Explainer;
 use crate::arguments::ExplainFormat;
 use crate::device::Device;
 use crate::interrupt;
+use crate::modelled::machine;
 use crate::scene::Outcome;
 
 /// What is to be compared.
@@ -112,7 +112,9 @@ fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {
             .map(|format| Explainer::new(spec.to_string(), member, format, Shared(Rc::clone(&explanation))));
         Some(Box::new((recorder.take(), explainer)))
     };
-    let mut machine = machine(plan, spec, &mut observer)?;
+    let Plan { device, options, .. } = *plan;
+    let mut machine = machine(device, spec, &device.environment(), options, Span::ZERO, &mut observer)
+        .map_err(|e| e.to_string())?;
     machine.witness();
     plan.workload.start(&mut machine);
     let at = plan.at_most.map_or(Time::MAX, |span| Time::ZERO + span);
@@ -135,32 +137,6 @@ fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {
         timeline: Rc::try_unwrap(timeline).map(RefCell::into_inner).unwrap_or_default(),
         explanation: Rc::try_unwrap(explanation).map(RefCell::into_inner).unwrap_or_default(),
     })
-}
-
-/// The machine with its drive or its array; `observer` listens to each queue.
-fn machine(
-    plan: &Plan<'_>,
-    spec: &Spec,
-    observer: &mut dyn FnMut(Option<u32>) -> Option<Box<dyn Observer>>,
-) -> Result<Machine, String> {
-    let Plan { device, options, .. } = *plan;
-    let environment = device.environment();
-    let scheduler = || spec.build(&environment).map_err(|e| e.to_string());
-    let (Some(array), Some(geometry)) = (device.array(), device.geometry()) else {
-        let (scheduler, drive) = (scheduler()?, device.build());
-        return Ok(Machine::new(Setup { options, scheduler, drive, observer: observer(None) }));
-    };
-    let member =
-        |(index, drive)| Ok(ArrayMember { scheduler: scheduler()?, drive, observer: observer(Some(index)) });
-    let members = (0..).zip(device.build_members(array)).map(member).collect::<Result<_, String>>()?;
-    let coordinator = spec.build_coordinator(&environment, array.members).map_err(|e| e.to_string())?;
-    Ok(Machine::with_array(ArraySetup {
-        geometry,
-        failed: array.failed,
-        options,
-        members,
-        coordinator: coordinator.map(|coordinator| coordinator as Box<dyn Coordinator>),
-    }))
 }
 
 /// A buffer that an observer writes to and that outlives it.

@@ -91,7 +91,9 @@ fn one(task: &Task<'_>, store: Option<&Store>) -> Option<Result<Kept, Error>> {
     };
     let begun = processor(clock);
     let result = match &task.work {
-        Work::Script { scene, spec } => scene.run(spec, None).map(|ran| Kept::Outcome(Box::new(ran.outcome))),
+        Work::Script { scene, spec } => {
+            scene.run(spec, &mut |_| None).map(|ran| Kept::Outcome(Box::new(ran.outcome)))
+        }
         Work::Whole { run, scale } => run(*scale).map(Kept::Rows),
     };
     if interrupt::requested() {

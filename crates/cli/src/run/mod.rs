@@ -20,12 +20,13 @@ use workloads::scenario::{Scenario, papers};
 
 use crate::arguments::RunArguments;
 use crate::compare::{
-    Comparison, Explainer, Files, Host, PICTURE, Run, Shared, describe, machine_processes, specs, table,
+    Comparison, Explainer, Files, Host, PICTURE, Run, Shared, describe, machine_processes, members, specs,
+    table,
 };
 use crate::error::Error;
 use crate::format::nearest;
 use crate::interrupt;
-use crate::scene::{Ran, Scene};
+use crate::scene::{Chosen, Ran, Scene};
 
 pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), Error> {
     if arguments.show {
@@ -34,8 +35,13 @@ pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), 
         return Ok(());
     }
     let (scenario, said) = open(&arguments.script, arguments.scale)?;
-    let specs = schedulers(arguments, &scenario, catalogue)?;
-    let scene = Scene::open(scenario, arguments.machine.as_deref(), arguments.drive.as_deref())?;
+    let chosen = Chosen {
+        machine: arguments.machine.as_deref(),
+        drive: arguments.drive.as_deref(),
+        array: arguments.array.as_deref(),
+    };
+    let scene = Scene::open(scenario, chosen)?;
+    let specs = schedulers(arguments, &scene, catalogue)?;
     let comparison = comparison(&scene, said);
     if !arguments.quiet {
         eprintln!("{}", comparison.workload);
@@ -91,16 +97,13 @@ fn open(name: &str, scale: f64) -> Result<(Scenario, Vec<String>), Error> {
     Ok((Scenario::of_jobs(&jobs), jobs.notes))
 }
 
-fn schedulers(
-    arguments: &RunArguments,
-    scenario: &Scenario,
-    catalogue: Catalogue,
-) -> Result<Vec<Spec>, Error> {
-    match &scenario.page.paper {
+fn schedulers(arguments: &RunArguments, scene: &Scene, catalogue: Catalogue) -> Result<Vec<Spec>, Error> {
+    let host = if scene.device.array().is_some() { Host::Array } else { Host::Machine };
+    match &scene.scenario.page.paper {
         Some(paper) if arguments.schedulers.is_empty() => {
-            specs(catalogue, &paper.schedulers.values().cloned().collect::<Vec<_>>(), Host::Machine)
+            specs(catalogue, &paper.schedulers.values().cloned().collect::<Vec<_>>(), host)
         }
-        _ => specs(catalogue, &arguments.schedulers, Host::Machine),
+        _ => specs(catalogue, &arguments.schedulers, host),
     }
 }
 
@@ -158,11 +161,16 @@ fn all(arguments: &RunArguments, scene: &Scene, specs: &[Spec], picture: usize) 
 fn one(arguments: &RunArguments, scene: &Scene, spec: &Spec, picture: usize) -> Result<Run, Error> {
     let (recorder, timeline) = Timeline::recorder(picture);
     let explanation = Rc::new(RefCell::new(Vec::new()));
-    let explainer = arguments.explain.is_some().then(|| {
-        Explainer::new(spec.to_string(), None, arguments.explain_format, Shared(Rc::clone(&explanation)))
-    });
-    let observer: Box<dyn Observer> = Box::new(((picture > 0).then_some(recorder), explainer));
-    let Ran { outcome, mut measured, distributions } = scene.run(spec, Some(observer))?;
+    let explaining = arguments.explain.is_some();
+    let mut recorder = (picture > 0).then_some(recorder);
+    // The picture is of one head: an array's first.
+    let mut observer = |member: Option<u32>| -> Option<Box<dyn Observer>> {
+        let out = Shared(Rc::clone(&explanation));
+        let explainer =
+            explaining.then(|| Explainer::new(spec.to_string(), member, arguments.explain_format, out));
+        Some(Box::new((recorder.take(), explainer)))
+    };
+    let Ran { outcome, mut measured, distributions } = scene.run(spec, &mut observer)?;
     // What counts is the time until the measured processes had ended, and what the device moved until then.
     let beside = scene.scenario.beside();
     let is_beside = |name: &str| {
@@ -203,6 +211,9 @@ fn print(arguments: &RunArguments, comparison: &Comparison, runs: &[Run]) -> Res
         writeln!(out, "{}", table(&ranked))?;
         for run in &ranked {
             writeln!(out, "\n{}", machine_processes(run))?;
+            if arguments.members && !run.measured.members.is_empty() {
+                writeln!(out, "\n{}", members(run))?;
+            }
         }
     }
     let files = Files {

@@ -6,12 +6,12 @@ mod vmstat;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use disks::Earlier;
+use disks::array::Geometry;
 use elevator::model::Random;
 use elevator::queue::{Identity, Observer, Options};
 use elevator::{Span, Time};
 use machine::kernel::{Description, Kernel, Sample, Tagging};
-use machine::{Cluster, Machine, Measured, Setup, Stop};
+use machine::{Cluster, Machine, Measured, Stop};
 use schedulers::Spec;
 use serde::{Deserialize, Serialize};
 use workloads::programs::diary::{Seen, Transactions};
@@ -21,6 +21,7 @@ use workloads::scenario::{self, Scenario};
 use crate::device::Device;
 use crate::error::Error;
 use crate::interrupt;
+use crate::modelled::{Listeners, machine};
 pub(crate) use vmstat::Vmstat;
 
 /// Virtual time after which a run is cut at the full scale, where the script does not say.
@@ -31,6 +32,17 @@ pub(crate) struct Scene {
     pub(crate) scenario: Scenario,
     pub(crate) machine: Description,
     pub(crate) device: Device,
+}
+
+/// What takes the place of what a script names.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Chosen<'a> {
+    /// The machine.
+    pub(crate) machine: Option<&'a str>,
+    /// The drive.
+    pub(crate) drive: Option<&'a str>,
+    /// Such drives as an array.
+    pub(crate) array: Option<&'a str>,
 }
 
 /// What came of one run, beside what is measured at the device.
@@ -104,17 +116,20 @@ pub(crate) struct Ran {
 }
 
 impl Scene {
-    /// A script on the machine and the drive that it names, unless others are named.
-    pub(crate) fn open(
-        scenario: Scenario,
-        machine: Option<&str>,
-        drive: Option<&str>,
-    ) -> Result<Self, Error> {
-        let name = machine.or(scenario.page.machine.as_deref()).unwrap_or("pc-2010");
-        let machine = scenario.machine(&description(name)?);
+    /// A script on the machine and the drive that it names, unless others are chosen.
+    pub(crate) fn open(scenario: Scenario, chosen: Chosen<'_>) -> Result<Self, Error> {
+        let page = &scenario.page;
+        let drive = chosen.drive.or(page.drive.as_deref()).unwrap_or("wd5000aaks");
+        let mut device = Device::open(drive)?;
+        if let Some(array) = chosen.array.or(page.array.as_deref()) {
+            device = device.in_array(array)?;
+        }
+        let name = chosen.machine.or(page.machine.as_deref()).unwrap_or("pc-2010");
+        let mut machine = scenario.machine(&description(name)?);
+        if let (Some(geometry), None) = (device.geometry(), page.change.read_ahead) {
+            machine.read_ahead.max_kib = machine.read_ahead.max_kib.max(two_stripes_kib(&geometry));
+        }
         machine.check().map_err(|e| Error::Input(scenario.explain_boot(&e)))?;
-        let drive = drive.or(scenario.page.drive.as_deref()).unwrap_or("wd5000aaks");
-        let device = Device::open(drive)?;
         let scene = Self { scenario, machine, device };
         scene.kernel()?;
         Ok(scene)
@@ -145,17 +160,19 @@ impl Scene {
         Time::ZERO + Span::from_nanos((at_most.as_nanos() as f64 * self.scenario.scale.min(1.0)) as u64)
     }
 
-    /// Runs it under a scheduler; `others` hear the events of the queue, of the first server's where there are several. So is
+    /// Runs it under a scheduler; `others` hear the events of the queues, of the first server's where there are several. So is
     /// what is measured at the device, except what it did over time, which is that of all of them together.
-    pub(crate) fn run(&self, spec: &Spec, mut others: Option<Box<dyn Observer>>) -> Result<Ran, Error> {
+    pub(crate) fn run(&self, spec: &Spec, others: &mut Listeners<'_>) -> Result<Ran, Error> {
         let (listener, vmstat) = Vmstat::listener();
         let store = self.scenario.page.store.as_ref().map(|store| store.get_ref());
-        let servers = 0..store.map_or_else(|| self.scenario.servers(), |store| store.nodes);
-        let machines = servers
-            .map(|server| {
-                self.boot(server, spec, Box::new((Some(listener.clone()), others.take().map(Other))))
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut machines = Vec::new();
+        for server in 0..store.map_or_else(|| self.scenario.servers(), |store| store.nodes) {
+            let mut all = |member| {
+                let other = if server == 0 { others(member) } else { None };
+                Some(Box::new((listener.clone(), other)) as Box<dyn Observer>)
+            };
+            machines.push(self.boot(server, spec, &mut all)?);
+        }
         if let Some(store) = store {
             return self.run_store(store, machines, &vmstat);
         }
@@ -181,11 +198,11 @@ impl Scene {
 
     /// The scheduler, told what the machine and the drive are.
     pub(crate) fn scheduler(&self, spec: &Spec) -> Result<Box<dyn elevator::Scheduler>, Error> {
-        let environment = schedulers::Environment {
-            nr_requests: self.machine.block.nr_requests,
-            ..self.device.environment()
-        };
-        Ok(spec.build(&environment).map_err(|e| Error::Usage(e.to_string()))?)
+        Ok(spec.build(&self.environment()).map_err(|e| Error::Usage(e.to_string()))?)
+    }
+
+    fn environment(&self) -> schedulers::Environment {
+        schedulers::Environment { nr_requests: self.machine.block.nr_requests, ..self.device.environment() }
     }
 
     /// The machine with the script's processes, before they run; the first server, where there are several.
@@ -194,39 +211,33 @@ impl Scene {
         spec: &Spec,
         observer: Box<dyn Observer>,
     ) -> Result<(Machine, Rc<Session>), Error> {
-        let mut machine = self.boot(0, spec, observer)?;
+        let mut observer = Some(observer);
+        let mut machine = self.boot(0, spec, &mut |_| observer.take())?;
         let session = self.scenario.start_on(std::slice::from_mut(&mut machine));
         Ok((machine, session))
     }
 
     /// A machine of the scene, before its processes are started. No two servers' platters turn in step.
-    fn boot(&self, server: u32, spec: &Spec, observer: Box<dyn Observer>) -> Result<Machine, Error> {
-        let mut machine = Machine::new(Setup {
-            options: self.options(),
-            scheduler: self.scheduler(spec)?,
-            drive: match server {
-                0 => self.device.build(),
-                _ => Box::new(Earlier::new(self.device.build(), switched_on(server))),
-            },
-            observer: Some(observer),
-        });
+    fn boot(&self, server: u32, spec: &Spec, listeners: &mut Listeners<'_>) -> Result<Machine, Error> {
+        let (environment, options) = (self.environment(), self.options());
+        let mut machine = machine(&self.device, spec, &environment, options, switched_on(server), listeners)
+            .map_err(|e| Error::Usage(e.to_string()))?;
         machine.boot(self.kernel()?);
         Ok(machine)
     }
 }
 
-/// How long before the run a server's drive was switched on: drawn, up to a second.
+/// How long before the run a server's drives were switched on: drawn, up to a second.
 fn switched_on(server: u32) -> Span {
-    Span::from_nanos(Random::new(u64::from(server)).below(1_000_000_000))
+    match server {
+        0 => Span::ZERO,
+        _ => Span::from_nanos(Random::new(u64::from(server)).below(1_000_000_000)),
+    }
 }
 
-/// Whoever else listens.
-struct Other(Box<dyn Observer>);
-
-impl Observer for Other {
-    fn event(&mut self, now: Time, event: &elevator::queue::Event<'_>) {
-        self.0.event(now, event);
-    }
+/// The window that md gives an array: two full stripes, in KiB as many as one has sectors.
+fn two_stripes_kib(geometry: &Geometry) -> u32 {
+    u32::try_from(geometry.stripe()).unwrap_or(u32::MAX)
 }
 
 /// A machine by name, or from a file.

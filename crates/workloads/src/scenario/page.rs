@@ -20,6 +20,8 @@ pub struct Page {
     pub machine: Option<String>,
     /// The drive.
     pub drive: Option<String>,
+    /// Such drives as an array, as `dwell compare` has it.
+    pub array: Option<String>,
     /// What is different from the machine's description.
     #[serde(default)]
     pub change: Change,
@@ -216,6 +218,8 @@ pub enum Figure {
     TimeOver(String, String),
     /// The same in percent gained.
     GainOver(String, String),
+    /// The time that they save against another scheduler, in percent of that.
+    TimeSaved(String, String),
     /// Their time over that under another scheduler.
     TimeRelative(String, String),
     /// Their rate over that under another scheduler.

@@ -38,7 +38,7 @@ pub(super) fn predict(model: &Model<'_>, asked: &Asked<'_>) -> Result<Predicted,
     add_trees(model, asked.benchmark, &mut scenario.contents);
     let machine = Description::named(MACHINE).map_err(|error| error.to_string())?;
     let scene = Scene { scenario, machine, device: asked.device(|_| 1.0) };
-    let outcome = scene.run(&asked.spec, None).map_err(|error| error.to_string())?.outcome;
+    let outcome = scene.run(&asked.spec, &mut |_| None).map_err(|error| error.to_string())?.outcome;
     if let Some(failure) = outcome.failure {
         return Err(failure);
     }

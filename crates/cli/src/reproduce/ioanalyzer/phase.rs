@@ -17,7 +17,7 @@ use super::watch::Watch;
 use crate::device::Device;
 use crate::error::Error;
 use crate::interrupt;
-use crate::scene::Scene;
+use crate::scene::{Chosen, Scene};
 
 /// The schedulers of the paper's kernel, in the paper's words: NOOP, AS, DL, CFQ.
 pub(super) const FIXED: [&str; 4] = ["noop", "anticipatory-2.6.32", "deadline-2.6.32", "cfq-2.6.32"];
@@ -81,7 +81,7 @@ impl Phase {
     pub(super) fn script(name: &str, scale: f64) -> Result<Self, Error> {
         let text = papers::IOANALYZER.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
         let scenario = Scenario::parse(name, text, scale).map_err(|e| Error::Failed(e.to_string()))?;
-        Ok(Self::OnMachine(Box::new(Scene::open(scenario, None, None)?)))
+        Ok(Self::OnMachine(Box::new(Scene::open(scenario, Chosen::default())?)))
     }
 
     fn scheduler(&self, lab: &Lab, name: &str) -> Result<Box<dyn elevator::Scheduler>, Error> {

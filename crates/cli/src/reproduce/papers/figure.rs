@@ -45,6 +45,9 @@ pub(super) fn value(figure: &Figure, runs: &Runs, scheduler: &str) -> Option<f64
         Figure::GainOver(names, word) => {
             Some(100.0 * (ratio(seconds(other(word)?, names)?, seconds(run, names)?)? - 1.0))
         }
+        Figure::TimeSaved(names, word) => {
+            Some(100.0 * (1.0 - ratio(seconds(run, names)?, seconds(other(word)?, names)?)?))
+        }
         Figure::TimeRelative(names, word) => ratio(seconds(run, names)?, seconds(other(word)?, names)?),
         Figure::RateRelative(names, word) => ratio(rate(run, names)?, rate(other(word)?, names)?),
     }
@@ -65,6 +68,7 @@ pub(super) const fn more_is_better(figure: &Figure) -> Option<bool> {
         Figure::DiskRate(_) | Figure::Rate(_) | Figure::Transactions(_) => Some(true),
         Figure::TimeOver(..)
         | Figure::GainOver(..)
+        | Figure::TimeSaved(..)
         | Figure::TimeRelative(..)
         | Figure::RateRelative(..)
         | Figure::TransactionOver(..)
@@ -89,7 +93,7 @@ pub(super) const fn unit(figure: &Figure) -> &'static str {
         | Figure::TransactionOver(..)
         | Figure::WorstSyncOver(..) => "x",
         Figure::TagMemory(_) => "MB",
-        Figure::GainOver(..) | Figure::Deviation(_) | Figure::HookShare => "%",
+        Figure::GainOver(..) | Figure::TimeSaved(..) | Figure::Deviation(_) | Figure::HookShare => "%",
     }
 }
 
@@ -103,6 +107,7 @@ pub(super) fn processes(figure: &Figure) -> &str {
         | Figure::WorstRead(names)
         | Figure::TimeOver(names, _)
         | Figure::GainOver(names, _)
+        | Figure::TimeSaved(names, _)
         | Figure::TimeRelative(names, _)
         | Figure::RateRelative(names, _)
         | Figure::WorstSync(names)

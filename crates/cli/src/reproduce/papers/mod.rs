@@ -13,7 +13,7 @@ use super::costs;
 use super::tasks::{Kept, Task, Work};
 use crate::arguments::{self, ReproduceArguments};
 use crate::error::Error;
-use crate::scene::Scene;
+use crate::scene::{Chosen, Scene};
 use figure::Runs;
 use judge::{Row, Shape};
 pub(super) use print::{json, text};
@@ -49,7 +49,7 @@ pub(super) fn experiments(arguments: &ReproduceArguments) -> Result<Vec<Experime
         if arguments.scale.is_none() && paper.scale < 1.0 {
             scenario = open(paper.scale)?;
         }
-        let scene = Scene::open(scenario, None, None)?;
+        let scene = Scene::open(scenario, Chosen::default())?;
         experiments.push(Experiment { name, text, scene, paper });
     }
     Ok(experiments)

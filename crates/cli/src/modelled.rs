@@ -1,0 +1,46 @@
+//! The modelled machine with its device below: a drive behind one queue, or an array with a queue for each member.
+
+use disks::{Drive, Earlier};
+use elevator::Span;
+use elevator::array::Coordinator;
+use elevator::queue::{Observer, Options};
+use machine::{ArrayMember, ArraySetup, Machine, Setup};
+use schedulers::{Environment, Spec, SpecError};
+
+use crate::device::Device;
+
+/// Who listens to a queue: that of an array's member of this number, or the only one.
+pub(crate) type Listeners<'a> = dyn FnMut(Option<u32>) -> Option<Box<dyn Observer>> + 'a;
+
+/// A machine on this device, whose drives were switched on so long before, with the scheduler in each of its queues and, where
+/// that has one, a coordinator above them.
+pub(crate) fn machine(
+    device: &Device,
+    spec: &Spec,
+    environment: &Environment,
+    options: Options,
+    before: Span,
+    listeners: &mut Listeners<'_>,
+) -> Result<Machine, SpecError> {
+    let (Some(array), Some(geometry)) = (device.array(), device.geometry()) else {
+        let (scheduler, drive) = (spec.build(environment)?, earlier(device.build(), before));
+        return Ok(Machine::new(Setup { options, scheduler, drive, observer: listeners(None) }));
+    };
+    let member = |(index, drive)| {
+        let observer = listeners(Some(index));
+        Ok(ArrayMember { scheduler: spec.build(environment)?, drive: earlier(drive, before), observer })
+    };
+    let members = (0..).zip(device.build_members(array)).map(member).collect::<Result<_, _>>()?;
+    let coordinator = spec.build_coordinator(environment, array.members)?;
+    Ok(Machine::with_array(ArraySetup {
+        geometry,
+        failed: array.failed,
+        options,
+        members,
+        coordinator: coordinator.map(|coordinator| coordinator as Box<dyn Coordinator>),
+    }))
+}
+
+fn earlier(drive: Box<dyn Drive>, before: Span) -> Box<dyn Drive> {
+    if before == Span::ZERO { drive } else { Box::new(Earlier::new(drive, before)) }
+}
