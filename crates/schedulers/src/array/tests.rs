@@ -32,10 +32,9 @@ fn ms(ms: u64) -> Span {
 }
 
 impl Scene {
-    /// Two members, each with a request of no stream waiting far away; waiting is not doubted.
+    /// Two members, each with a request of no stream waiting far away.
     fn new() -> Self {
-        let mut coordinator = StreamCoordinator::new(ServiceCurve::default(), 2);
-        coordinator.tunables.trial_slices = 0;
+        let coordinator = StreamCoordinator::new(ServiceCurve::default(), 2);
         let mut scene = Self { coordinator, now: Time::ZERO, names: 0, foreign: [RequestId(0); 2] };
         for member in 0..2 {
             let asked = scene.ask_at(Member(member), Sector(2 * ELSEWHERE), Sector(ELSEWHERE));

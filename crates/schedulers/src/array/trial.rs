@@ -186,7 +186,7 @@ mod tests {
 
     impl Busy {
         fn new(waiting: u32, at_once: u32) -> Self {
-            let (trials, tunables) = (Trials::new(), Tunables::default());
+            let (trials, tunables) = (Trials::new(), Tunables { trial_slices: 8, ..Tunables::default() });
             let mut busy = Self { trials, tunables, now: Time::ZERO, waiting, at_once };
             busy.trials.arrived(busy.now, &busy.tunables);
             busy.trials.begin(busy.now, &busy.tunables);
