@@ -20,7 +20,7 @@ pub(crate) struct ReproduceArguments {
     /// Of the stream paper, only what needs one disk and no page cache: the level of requests
     #[arg(long)]
     pub(crate) single_disk: bool,
-    /// Of the stream paper, only the disk arrays, at the level of requests
+    /// Of the stream paper, only the disk arrays, and beyond the paper
     #[arg(long, conflicts_with = "single_disk")]
     pub(crate) arrays: bool,
     /// Only experiments whose names contain this
