@@ -58,7 +58,7 @@ fn failure(name: &str, text: &str) -> String {
     let output = dwell(&["run", &path.to_string_lossy(), "-s", "noop"]);
     let _ = std::fs::remove_file(&path);
     assert!(!output.status.success());
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
