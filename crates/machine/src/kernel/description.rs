@@ -67,7 +67,7 @@ pub struct Processor {
 
 /// What the hooks of a split policy cost the processor, while one listens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HookCosts {
     /// A call enters and returns, in nanoseconds.
     pub call_ns: u64,

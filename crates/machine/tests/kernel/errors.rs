@@ -69,7 +69,7 @@ fn a_description_that_cannot_be() {
     let unknown = Description::named("pc-1999").expect_err("unknown");
     assert_eq!(
         unknown.to_string(),
-        "no machine is called `pc-1999`; there are pc-2003, pc-2004, pc-2010, pc-2012, pc-2012-xfs"
+        "no machine is called `pc-1999`; there are pc-2003, pc-2004, pc-2010, pc-2012, pc-2012-xfs, linux-6"
     );
     let mut machine = Description::named("pc-2003").expect("built in");
     machine.dirty.percent = 4;
