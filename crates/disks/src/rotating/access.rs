@@ -105,6 +105,11 @@ impl Access {
         }
     }
 
+    /// When the arm begins to move: it may still have an earlier move to finish.
+    pub(super) const fn begun(&self) -> Picos {
+        self.landed - self.seek
+    }
+
     /// How many sectors have passed.
     pub(super) fn passed(&self, now: Picos) -> u64 {
         match now.checked_sub(self.from) {

@@ -97,6 +97,10 @@ impl Rotating {
     }
 
     fn leave_access(&mut self, now: Picos, access: &Access) {
+        // A move that has not begun is called off. DiskSim's arm makes it all the same.
+        if now < access.begun() && self.fidelity == Fidelity::Drive {
+            return;
+        }
         if now < access.landed {
             access.land(&mut self.head);
             self.arm_free_at = access.landed;
