@@ -16,6 +16,7 @@ use tuner::{Analyser, Better, Metric, Of, Parameters, Random, Which};
 use super::space;
 use crate::arguments::{MetricName, Watching};
 use crate::error::Error;
+use crate::format::nearest;
 use crate::profile;
 use crate::quantity::span;
 
@@ -108,6 +109,20 @@ pub(super) fn metric(watching: &Watching) -> Metric {
     }
 }
 
+/// Sets one of the analyser's parameters. The length of a window has an option of its own.
+fn set(parameters: &mut Parameters, setting: &str) -> Result<(), Error> {
+    let problem = |what: String| Error::Usage(format!("--set {setting}: {what}"));
+    let (name, value) = setting.split_once('=').ok_or_else(|| problem("write NAME=VALUE".to_owned()))?;
+    let known = || Parameters::TABLE.iter().map(|tunable| tunable.name).filter(|&name| name != "t");
+    let Some(default) = parameters.get(name).filter(|_| name != "t") else {
+        let hint = nearest(name, known()).map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default();
+        let all: Vec<&str> = known().collect();
+        return Err(problem(format!("no parameter has that name{hint}; there are {}", all.join(", "))));
+    };
+    let value = default.parse_like(value).map_err(problem)?;
+    parameters.set(name, value).map_err(|error| problem(error.to_string()))
+}
+
 /// The length of a window, and an analyser that knows nothing yet.
 pub(super) fn analyser(
     names: &[String],
@@ -116,10 +131,11 @@ pub(super) fn analyser(
 ) -> Result<(Duration, Analyser), Error> {
     let length = span("--window", &watching.window)?;
     let t = Span::from_nanos(length.as_nanos() as u64);
-    let parameters = Parameters { t, ..Parameters::default() };
+    let mut parameters = Parameters { t, ..Parameters::default() };
+    watching.settings.iter().try_for_each(|setting| set(&mut parameters, setting))?;
     let random = Random::seeded(seed);
     let made = Analyser::new(names.to_vec(), metric(watching), parameters, random);
-    let made = made.map_err(|problem| Error::Usage(format!("--window or --arm: {problem}")))?;
+    let made = made.map_err(|problem| Error::Usage(format!("--window, --set or --arm: {problem}")))?;
     let profile = watching.profile.as_deref().map(profile::read).transpose()?;
     Ok((
         length,
@@ -134,4 +150,22 @@ pub(super) fn analyser(
 pub(super) fn drawn_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::hash::RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_set_by_name_and_checked() {
+        let mut parameters = Parameters::default();
+        set(&mut parameters, "credit_choices=on").expect("a flag");
+        set(&mut parameters, "similarity=90%").expect("a share");
+        assert!(parameters.credit_choices && parameters.similarity == 90);
+        let said = |setting: &str| set(&mut Parameters::default(), setting).expect_err(setting).to_string();
+        assert!(said("credit_choice=on").contains("did you mean 'credit_choices'?"));
+        assert!(said("similarity").contains("NAME=VALUE"));
+        assert!(said("similarity=900").contains("similarity"));
+        assert!(said("t=1s").contains("no parameter"), "--window sets it");
+    }
 }
