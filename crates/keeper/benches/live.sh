@@ -22,7 +22,11 @@ export LC_ALL=C
 
 down() {
     [ -n "$tuner" ] && kill -INT "$tuner" 2>/dev/null && wait "$tuner" 2>/dev/null
-    mountpoint -q "$work/mnt" && umount "$work/mnt"
+    # A program that was just killed may still hold the mount, and below it the disk, for a moment.
+    for _ in {1..40}; do
+        mountpoint -q "$work/mnt" || break
+        umount "$work/mnt" 2>/dev/null || sleep 0.5
+    done
     [ -n "$flat" ] && losetup -d "$flat"
     [ -n "$server" ] && kill -TERM "$server" 2>/dev/null && wait "$server" 2>/dev/null
     rm -rf "$work"

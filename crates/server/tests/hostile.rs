@@ -23,7 +23,7 @@ fn serve(directory: &Directory) -> (Served, std::path::PathBuf) {
 /// An ordinary client is served as ever, and at once.
 fn still_serves(socket: &Path) {
     let began = Instant::now();
-    let mut client = Nbd::connect(socket);
+    let mut client = Nbd::connect_patiently(socket);
     let data = vec![0x5a; 8192];
     assert_eq!(client.write(4096, &data), 0);
     assert_eq!(client.read(4096, 8192).unwrap(), data);
@@ -140,7 +140,7 @@ fn random_bytes_after_every_stage_of_a_connection_do_no_harm() {
     for round in 0..200 {
         let mut stream = match round % 3 {
             0 => Nbd::raw(&socket),
-            _ => Nbd::connect(&socket).stream,
+            _ => Nbd::connect_patiently(&socket).stream,
         };
         let mut bytes: Vec<u8> = (0..random.below(400)).map(|_| random.next() as u8).collect();
         if round % 3 == 2 {

@@ -115,7 +115,8 @@ fn set(parameters: &mut Parameters, setting: &str) -> Result<(), Error> {
     let (name, value) = setting.split_once('=').ok_or_else(|| problem("write NAME=VALUE".to_owned()))?;
     let known = || Parameters::TABLE.iter().map(|tunable| tunable.name).filter(|&name| name != "t");
     let Some(default) = parameters.get(name).filter(|_| name != "t") else {
-        let hint = nearest(name, known()).map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default();
+        let hint =
+            nearest(name, known()).map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default();
         let all: Vec<&str> = known().collect();
         return Err(problem(format!("no parameter has that name{hint}; there are {}", all.join(", "))));
     };

@@ -31,6 +31,17 @@ impl Nbd {
         Self::try_connect(path).unwrap()
     }
 
+    /// The same as soon as there is room: a server that is full sends whoever comes away, and hears a little later that others went.
+    pub fn connect_patiently(path: &Path) -> Self {
+        let mut tries = 0..400;
+        loop {
+            match Self::try_connect(path) {
+                Err(_) if tries.next().is_some() => std::thread::sleep(Duration::from_millis(50)),
+                tried => return tried.unwrap(),
+            }
+        }
+    }
+
     pub fn try_connect(path: &Path) -> io::Result<Self> {
         let mut stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
