@@ -313,7 +313,7 @@ fn moves_that_were_never_begun_are_not_made() {
     let mut random = Random::new(1);
     for _ in 0..4_000 {
         for stream in &mut next {
-            now = now + Span::from_micros(random.below(100));
+            now += Span::from_micros(random.below(100));
             let (begun, command) = (
                 now,
                 Command {
