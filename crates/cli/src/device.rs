@@ -6,8 +6,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use disks::array::{ArrayDescription, Geometry, Link, Linked, Slow, Striped};
-use disks::{Drive, DriveDescription, DriveParameters, catalogue};
+use disks::array::{ArrayDescription, Geometry, Link, Linked, Striped};
+use disks::{Drive, DriveDescription, DriveParameters, OwnClock, catalogue};
 use elevator::Sector;
 use elevator::service_time::ServiceCurve;
 use schedulers::Environment;
@@ -130,7 +130,7 @@ impl Device {
             if let Some((slow, percent)) = array.slow
                 && slow == index
             {
-                drive = Box::new(Slow::new(drive, percent));
+                drive = Box::new(OwnClock::slow(drive, percent));
             }
             match &link {
                 Some(link) => Box::new(Linked::new(drive, Rc::clone(link))),

@@ -1,6 +1,6 @@
 //! The modelled machine with its device below: a drive behind one queue, or an array with a queue for each member.
 
-use disks::{Drive, Earlier};
+use disks::{Drive, OwnClock};
 use elevator::Span;
 use elevator::array::Coordinator;
 use elevator::queue::{Observer, Options};
@@ -42,5 +42,5 @@ pub(crate) fn machine(
 }
 
 fn earlier(drive: Box<dyn Drive>, before: Span) -> Box<dyn Drive> {
-    if before == Span::ZERO { drive } else { Box::new(Earlier::new(drive, before)) }
+    if before == Span::ZERO { drive } else { Box::new(OwnClock::earlier(drive, before)) }
 }

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use disks::array::{Access, ArrayDescription, Geometry, Level, Link, Linked, Part, Place, Slow};
-use disks::{Command, Drive, Tag};
+use disks::array::{Access, ArrayDescription, Geometry, Level, Link, Linked, Part, Place};
+use disks::{Command, Drive, OwnClock, Tag};
 use elevator::model::Random;
 use elevator::{Op, Sector, Sectors, Span, Time};
 
@@ -296,7 +296,7 @@ fn a_slow_drive_takes_so_much_longer_for_everything() {
     let drive = || disks::open("wd5000aaks", &mut |_| unreachable!("it is built in")).unwrap().0;
     let usual = run(drive());
     for percent in [100, 150, 370] {
-        let slow = run(Box::new(Slow::new(drive(), percent)));
+        let slow = run(Box::new(OwnClock::slow(drive(), percent)));
         for (usual, slow) in usual.iter().zip(slow) {
             let expected = usual.as_nanos() * percent / 100;
             assert!(slow.as_nanos().abs_diff(expected) <= 20, "{percent}%: {slow:?}, not {expected}");

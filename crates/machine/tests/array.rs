@@ -4,7 +4,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use disks::array::{ArrayDescription, Slow};
+use disks::OwnClock;
+use disks::array::ArrayDescription;
 use disks::{Drive, Part};
 use elevator::array::Coordinator;
 use elevator::check::Checker;
@@ -49,7 +50,7 @@ fn rig(array: &str, scheduler: &str, options: Options) -> Rig {
         let checker = Checked(Rc::new(RefCell::new(Checker::new(&options))));
         checkers.push(checker.clone());
         let drive: Box<dyn Drive> = match array.slow {
-            Some((slow, percent)) if slow == index => Box::new(Slow::new(drive(), percent)),
+            Some((slow, percent)) if slow == index => Box::new(OwnClock::slow(drive(), percent)),
             _ => drive(),
         };
         ArrayMember { scheduler: spec.build(&environment).unwrap(), drive, observer: Some(Box::new(checker)) }

@@ -1,5 +1,5 @@
-//! Disk arrays: where a sector of the array lies, what an access makes its members do, and what a card or a slow member
-//! does to them.
+//! Disk arrays: where a sector of the array lies, what an access makes its members do, and what a card does to
+//! them.
 //!
 //! As in Linux's md there is one queue and one scheduler for each member, so an array is no [`Drive`](crate::Drive): it is
 //! a way to cut a request into parts for several drives. The host (`machine`) keeps the queues, and completes a request
@@ -9,12 +9,10 @@ mod access;
 mod description;
 mod geometry;
 mod link;
-mod slow;
 mod striped;
 
 pub use access::{Access, Part};
 pub use description::{ArrayDescription, ArrayError};
 pub use geometry::{Geometry, Level, MEMBERS_MAX, Piece, Place};
 pub use link::{Link, Linked};
-pub use slow::Slow;
 pub use striped::Striped;

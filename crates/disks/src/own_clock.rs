@@ -1,0 +1,123 @@
+//! A drive whose time is not its host's: one that was switched on before, or one that takes longer for everything.
+
+use elevator::{Positioning, Request, Sector, Span, Time};
+
+use crate::{Command, Completion, Drive, Service};
+
+/// A drive with a clock of its own.
+pub struct OwnClock {
+    drive: Box<dyn Drive>,
+    /// What it shows when the host's begins.
+    ahead: Span,
+    /// What takes the drive inside a time takes this one `percent` of it.
+    percent: u64,
+}
+
+impl OwnClock {
+    /// `drive`, switched on so long before the host's clock began: spindles of several drives turn at the same speed but not in
+    /// step.
+    #[must_use]
+    pub fn earlier(drive: Box<dyn Drive>, by: Span) -> Self {
+        Self { drive, ahead: by, percent: 100 }
+    }
+
+    /// `drive`, slowed down to `percent` of its times; at least 100. Seeks, rotation, transfer and electronics slow down alike,
+    /// as with a drive that retries everything it does.
+    #[must_use]
+    pub fn slow(drive: Box<dyn Drive>, percent: u64) -> Self {
+        Self { drive, ahead: Span::ZERO, percent: percent.max(100) }
+    }
+
+    /// The drive's own time at `now`.
+    fn inside(&self, now: Time) -> Time {
+        let gone = (u128::from(now.as_nanos()) * 100 / u128::from(self.percent)) as u64;
+        Time::from_nanos(gone.saturating_add(self.ahead.as_nanos()))
+    }
+
+    /// The first time at which it is `inside` there; times that no run reaches stay at the end of time.
+    fn outside(&self, inside: Time) -> Time {
+        let gone = u128::from(inside.as_nanos().saturating_sub(self.ahead.as_nanos()));
+        let nanos = (gone * u128::from(self.percent)).div_ceil(100);
+        Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    fn longer(&self, span: Span) -> Span {
+        span.percent(self.percent)
+    }
+}
+
+impl Drive for OwnClock {
+    fn capacity(&self) -> Sector {
+        self.drive.capacity()
+    }
+
+    fn depth(&self) -> u32 {
+        self.drive.depth()
+    }
+
+    fn submit(&mut self, now: Time, command: Command) {
+        self.drive.submit(self.inside(now), command);
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.drive.next_event().map(|at| self.outside(at))
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Completion> {
+        let completion = self.drive.poll(self.inside(now))?;
+        let Service { started, overhead, seek, rotation, transfer, from_buffer } = completion.service;
+        let service = Service {
+            started: self.outside(started),
+            overhead: self.longer(overhead),
+            seek: self.longer(seek),
+            rotation: self.longer(rotation),
+            transfer: self.longer(transfer),
+            from_buffer,
+        };
+        Some(Completion { at: self.outside(completion.at).min(now), service, ..completion })
+    }
+
+    fn positioning(&self) -> Option<&dyn Positioning> {
+        self.drive.positioning().is_some().then_some(self)
+    }
+}
+
+impl Positioning for OwnClock {
+    fn positioning_time(&self, now: Time, request: &Request) -> Span {
+        let inside = self.drive.positioning();
+        inside.map_or(Span::ZERO, |oracle| self.longer(oracle.positioning_time(self.inside(now), request)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use elevator::{Op, Sectors};
+
+    use super::*;
+    use crate::Tag;
+
+    /// When a read of a far place is done.
+    fn read(by_us: u64) -> Time {
+        let (drive, _) =
+            crate::open("ide-2003", &mut |_| Err(std::io::ErrorKind::NotFound.into())).expect("built in");
+        let mut drive = OwnClock::earlier(drive, Span::from_micros(by_us));
+        let command =
+            Command { tag: Tag(0), op: Op::Read, start: Sector(9_000_000), sectors: Sectors(8), fua: false };
+        drive.submit(Time::ZERO, command);
+        loop {
+            let at = drive.next_event().expect("it has a command");
+            if let Some(completion) = drive.poll(at) {
+                return completion.at;
+            }
+        }
+    }
+
+    #[test]
+    fn the_platter_stands_elsewhere_and_a_whole_turn_changes_nothing() {
+        // 7,200 rpm: three turns are 25 ms.
+        let (none, part, three) = (read(0), read(25_000 / 9), read(25_000));
+        let apart = |a: Time, b: Time| a.as_nanos().abs_diff(b.as_nanos());
+        assert!(apart(none, part) > 1_000_000, "{none:?} {part:?}");
+        assert!(apart(none, three) < 2_000, "{none:?} {three:?}");
+    }
+}
