@@ -7,11 +7,38 @@
 //!
 //! *Source.* DiskSim 4.0 reference manual, "Input/output subsystem component specification" and "topology".
 
+use std::fmt;
+
+use serde::Deserialize;
+
 use super::fields::Fields;
-use super::hosts::Host;
 use super::parser::Block;
 use super::statements::{Node, Statement, statements};
 use super::{Place, ReadError, Resolver};
+
+/// What a host's bus takes for a sector.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Host {
+    pub(super) read_sector_ms: f64,
+    pub(super) write_sector_ms: f64,
+}
+
+impl Host {
+    /// Two buses one behind the other.
+    pub(super) fn slower(self, other: Self) -> Self {
+        Self {
+            read_sector_ms: self.read_sector_ms.max(other.read_sector_ms),
+            write_sector_ms: self.write_sector_ms.max(other.write_sector_ms),
+        }
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ms a sector read, {} ms written", self.read_sector_ms, self.write_sector_ms)
+    }
+}
 
 /// A drive and the host that it is on.
 pub(super) struct Experiment {

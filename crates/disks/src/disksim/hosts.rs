@@ -7,35 +7,9 @@
 //! `bus.host_write_sector_ms`) goes before it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use serde::Deserialize;
-
-use super::{Resolver, experiment};
-
-/// What a host's bus takes for a sector.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Host {
-    pub(super) read_sector_ms: f64,
-    pub(super) write_sector_ms: f64,
-}
-
-impl Host {
-    /// Two buses one behind the other.
-    pub(super) fn slower(self, other: Self) -> Self {
-        Self {
-            read_sector_ms: self.read_sector_ms.max(other.read_sector_ms),
-            write_sector_ms: self.write_sector_ms.max(other.write_sector_ms),
-        }
-    }
-}
-
-impl fmt::Display for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ms a sector read, {} ms written", self.read_sector_ms, self.write_sector_ms)
-    }
-}
+use super::Resolver;
+use super::experiment::{self, Host};
 
 /// A host, and where it was found.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,7 +1,8 @@
 //! `disksim_disk`: buffer, overheads, bus and queue.
 
+use super::experiment::Host;
 use super::fields::Fields;
-use super::hosts::{Found, Host};
+use super::hosts::Found;
 use super::model::model;
 use super::parser::Block;
 use super::{ReadError, Reading, Resolver, hosts};

@@ -172,7 +172,7 @@ fn says_what_is_wrong_with_an_experiment() {
 fn published_hosts_can_be_read() {
     let found =
         hosts::find("hp_c2247a_VALIDATE", "x.diskspecs", &mut |_| Err(io::ErrorKind::NotFound.into()));
-    assert_eq!(found.host, hosts::Host { read_sector_ms: 0.1701, write_sector_ms: 0.18686 });
+    assert_eq!(found.host, experiment::Host { read_sector_ms: 0.1701, write_sector_ms: 0.18686 });
 }
 
 /// No prefix of the files and no byte exchanged in them makes the reader panic.
