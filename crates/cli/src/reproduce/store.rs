@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fnv::FnvHasher;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::tasks::{Kept, Task};
 use crate::error::Error;
 
 /// A directory of results.
@@ -31,27 +31,32 @@ impl Store {
         Ok(Self { directory: directory.to_owned(), program: program() })
     }
 
-    fn file(&self, task: &Task<'_>) -> PathBuf {
+    fn file(&self, name: &str, settings: &str) -> PathBuf {
         // The same on every machine and in every release of the compiler.
         let mut hasher = FnvHasher::default();
-        (&self.program, &task.settings).hash(&mut hasher);
-        let plain: String = task
-            .name
+        (&self.program, settings).hash(&mut hasher);
+        let plain: String = name
             .chars()
             .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '+') { c } else { '_' })
             .collect();
         self.directory.join(format!("{plain}-{:016x}.json", hasher.finish()))
     }
 
-    /// What an earlier run of the same program came to.
-    pub(super) fn load(&self, task: &Task<'_>) -> Option<Kept> {
-        let file: File<Kept> = serde_json::from_slice(&std::fs::read(self.file(task)).ok()?).ok()?;
+    /// What an earlier run of the same program came to, under that name with these settings.
+    pub(super) fn load<K: DeserializeOwned>(&self, name: &str, settings: &str) -> Option<K> {
+        let file: File<K> = serde_json::from_slice(&std::fs::read(self.file(name, settings)).ok()?).ok()?;
         Some(file.kept)
     }
 
     /// Writes a result down; a half-written one is never seen under its name.
-    pub(super) fn save(&self, task: &Task<'_>, kept: &Kept, took: Duration) -> Result<(), Error> {
-        let file = self.file(task);
+    pub(super) fn save(
+        &self,
+        name: &str,
+        settings: &str,
+        kept: &impl Serialize,
+        took: Duration,
+    ) -> Result<(), Error> {
+        let file = self.file(name, settings);
         let part = file.with_extension("part");
         let failed = |e: std::io::Error| Error::file(file.display(), &e);
         let text = serde_json::to_vec(&File { took: took.as_secs_f64(), kept })

@@ -53,8 +53,10 @@ pub(super) fn run(
     threads: usize,
     store: Option<&Store>,
 ) -> Result<Vec<Option<Kept>>, Error> {
-    let slots: Vec<Slot> =
-        tasks.iter().map(|task| Mutex::new(store.and_then(|store| store.load(task)).map(Ok))).collect();
+    let slots: Vec<Slot> = tasks
+        .iter()
+        .map(|task| Mutex::new(store.and_then(|store| store.load(&task.name, &task.settings)).map(Ok)))
+        .collect();
     let mut left: Vec<usize> =
         (0..tasks.len()).filter(|&n| slots[n].lock().is_ok_and(|slot| slot.is_none())).collect();
     left.sort_by(|&a, &b| tasks[b].cost.total_cmp(&tasks[a].cost));
@@ -100,7 +102,8 @@ fn one(task: &Task<'_>, store: Option<&Store>) -> Option<Result<Kept, Error>> {
         return None;
     }
     if let (Some(store), Ok(kept)) = (store, &result)
-        && let Err(error) = store.save(task, kept, processor(clock).saturating_sub(begun))
+        && let Err(error) =
+            store.save(&task.name, &task.settings, kept, processor(clock).saturating_sub(begun))
     {
         return Some(Err(error));
     }
