@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::shared::ExplainFormat;
+use super::shared::Output;
 
 /// What to compare, on what, and how to say it.
 #[derive(Args, Debug)]
@@ -51,27 +51,14 @@ pub(crate) struct CompareArguments {
     /// Stop each run after so much virtual time, e.g. 30s
     #[arg(long, value_name = "TIME")]
     pub(crate) at_most: Option<String>,
-    /// Write a report: one HTML file that opens offline
-    #[arg(long, value_name = "FILE")]
-    pub(crate) report: Option<PathBuf>,
-    /// Write every decision with its reason to a file ('-' for standard output)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) explain: Option<PathBuf>,
-    /// How decisions are written
-    #[arg(long, value_enum, default_value_t = ExplainFormat::Text, requires = "explain")]
-    pub(crate) explain_format: ExplainFormat,
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    pub(crate) json: bool,
     /// Print what each process saw, under each scheduler
     #[arg(long)]
     pub(crate) processes: bool,
     /// Print what each member of an array did, under each scheduler
     #[arg(long, requires = "array")]
     pub(crate) members: bool,
-    /// No progress, no notes
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
 }
 
 /// What schedulers are told of the issuing processes.

@@ -25,7 +25,7 @@ pub(crate) use reproduce::{Paper, ReproduceArguments};
 pub(crate) use run::RunArguments;
 pub(crate) use schedulers::SchedulersArguments;
 pub(crate) use serve::{IdentifyBy, ServeArguments};
-pub(crate) use shared::{ExplainFormat, Reading};
+pub(crate) use shared::{ExplainFormat, Output, Reading};
 pub(crate) use top::TopArguments;
 pub(crate) use trace::{TraceArguments, TraceCommand};
 pub(crate) use tune::{

@@ -1,10 +1,8 @@
 //! The command line of `run`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 
-use super::shared::{ExplainFormat, scale};
+use super::shared::{Output, scale};
 
 /// What to run, on what, and how to say it.
 #[derive(Args, Debug)]
@@ -16,7 +14,7 @@ use super::shared::{ExplainFormat, scale};
 pub(crate) struct RunArguments {
     /// A script (*.toml), a fio job file (*.fio), or an experiment of a paper
     pub(crate) script: String,
-    /// The machine: built in (pc-2003, pc-2004, pc-2010, pc-2012, pc-2012-xfs) or a file. Default: the script's, or pc-2010
+    /// The machine: built in (pc-2003, pc-2004, pc-2010, pc-2012, pc-2012-xfs, linux-6) or a file. Default: the script's, or pc-2010
     #[arg(long)]
     pub(crate) machine: Option<String>,
     /// The drive: built in, or a file; see 'dwell drives'. Default: the script's, or wd5000aaks
@@ -37,19 +35,6 @@ pub(crate) struct RunArguments {
     /// Print what each member of an array did, under each scheduler
     #[arg(long)]
     pub(crate) members: bool,
-    /// Write every decision with its reason to a file ('-' for standard output)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) explain: Option<PathBuf>,
-    /// How decisions are written
-    #[arg(long, value_enum, default_value_t = ExplainFormat::Text, requires = "explain")]
-    pub(crate) explain_format: ExplainFormat,
-    /// Write a report: one HTML file that opens offline
-    #[arg(long, value_name = "FILE")]
-    pub(crate) report: Option<PathBuf>,
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// No progress, no notes
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
 }

@@ -1,5 +1,7 @@
 //! What several command lines share.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 
 /// How to read a recording.
@@ -17,6 +19,26 @@ pub(crate) struct Reading {
     /// Refuse a recording with lines that must be left out
     #[arg(long)]
     pub(crate) strict: bool,
+}
+
+/// How the runs of several schedulers are told.
+#[derive(Args, Debug)]
+pub(crate) struct Output {
+    /// Write a report: one HTML file that opens offline
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Write every decision with its reason to a file ('-' for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) explain: Option<PathBuf>,
+    /// How decisions are written
+    #[arg(long, value_enum, default_value_t = ExplainFormat::Text, requires = "explain")]
+    pub(crate) explain_format: ExplainFormat,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// No progress, no notes
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
 }
 
 /// How decisions are written down.

@@ -3,35 +3,30 @@
 mod columns;
 mod explain;
 mod machine;
+mod output;
 mod report;
 mod run;
 mod table;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::io::Write;
 
+use elevator::Span;
 use elevator::queue::{Identity, Limits, Options};
-use elevator::{Span, Value};
-use indicatif::{ProgressBar, ProgressStyle};
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use serde_json::json;
 
 pub(crate) use explain::Explainer;
 pub(crate) use machine::processes as machine_processes;
-pub(crate) use report::html;
 pub(crate) use run::{Plan, Run, Shared, run as run_plan};
 pub(crate) use table::{members, table};
 
 use crate::arguments::{self, CompareArguments, Reading};
 use crate::device::Device;
 use crate::error::Error;
+use crate::quantity::span;
 use crate::{interrupt, workload};
-
-/// Requests that a picture holds.
-pub(crate) const PICTURE: usize = 20_000;
 
 /// A comparison, beside its runs.
 pub(crate) struct Comparison {
@@ -71,15 +66,15 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
         said: workload.said,
         names: workload.names,
     };
-    say(arguments, &comparison);
+    arguments.output.say(&comparison);
     let plan = Plan {
         workload: &*workload.workload,
         device: &device,
         schedulers: &specs,
         options,
-        at_most: at_most(arguments.at_most.as_deref())?,
-        picture: if arguments.report.is_some() { PICTURE } else { 0 },
-        explain: arguments.explain.is_some().then_some(arguments.explain_format),
+        at_most: arguments.at_most.as_deref().map(at_most).transpose()?,
+        picture: arguments.output.picture(),
+        explain: arguments.output.explain.is_some().then_some(arguments.output.explain_format),
     };
     let runs = with_progress(arguments, &plan)?;
     print(arguments, &comparison, &runs)?;
@@ -92,6 +87,10 @@ fn device(arguments: &CompareArguments) -> Result<Device, Error> {
         Some(array) => drive.in_array(array),
         None => Ok(drive),
     }
+}
+
+fn at_most(text: &str) -> Result<Span, Error> {
+    span("--at-most", text).map(|time| Span::from_nanos(time.as_nanos() as u64))
 }
 
 /// What schedulers are to run on.
@@ -152,32 +151,8 @@ pub(crate) fn describe(options: &Options) -> String {
     )
 }
 
-fn at_most(text: Option<&str>) -> Result<Option<Span>, Error> {
-    let Some(text) = text else { return Ok(None) };
-    match Value::Span(Span::ZERO).parse_like(text) {
-        Ok(Value::Span(span)) => Ok(Some(span)),
-        Ok(_) => Ok(None),
-        Err(problem) => Err(Error::Usage(format!("--at-most: {problem}"))),
-    }
-}
-
-/// What was understood, before anything runs.
-fn say(arguments: &CompareArguments, comparison: &Comparison) {
-    if arguments.quiet {
-        return;
-    }
-    eprintln!("{}", comparison.workload);
-    for note in comparison.notes() {
-        eprintln!("{note}");
-    }
-}
-
 fn with_progress(arguments: &CompareArguments, plan: &Plan<'_>) -> Result<Vec<Run>, Error> {
-    let shown = !arguments.quiet && std::io::stderr().is_terminal();
-    let bar = if shown { ProgressBar::new(plan.schedulers.len() as u64) } else { ProgressBar::hidden() };
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} (about {eta} left)") {
-        bar.set_style(style);
-    }
+    let bar = arguments.output.bar(plan.schedulers.len());
     let runs = run_plan(plan, &|run| {
         bar.set_message(run.scheduler.clone());
         bar.inc(1);
@@ -190,7 +165,7 @@ fn print(arguments: &CompareArguments, comparison: &Comparison, runs: &[Run]) ->
     let mut ranked: Vec<&Run> = runs.iter().collect();
     ranked.sort_by(|a, b| b.measured.megabytes_per_second().total_cmp(&a.measured.megabytes_per_second()));
     let mut out = std::io::stdout().lock();
-    if arguments.json {
+    if arguments.output.json {
         let object = json!({
             "schema_version": 1, "dwell": env!("CARGO_PKG_VERSION"), "workload": comparison.workload,
             "drive": comparison.drive, "queue": comparison.queue, "notes": comparison.said,
@@ -210,64 +185,5 @@ fn print(arguments: &CompareArguments, comparison: &Comparison, runs: &[Run]) ->
             }
         }
     }
-    let files = Files {
-        report: arguments.report.as_deref(),
-        explain: arguments.explain.as_deref(),
-        quiet: arguments.quiet,
-    };
-    files.write(comparison, runs, &ranked, &mut out)
-}
-
-/// What is written beside the table.
-pub(crate) struct Files<'a> {
-    pub(crate) report: Option<&'a Path>,
-    /// `-` is where the table went.
-    pub(crate) explain: Option<&'a Path>,
-    /// Says nothing of what was written.
-    pub(crate) quiet: bool,
-}
-
-impl Files<'_> {
-    /// Says which runs failed, and writes what was asked for.
-    pub(crate) fn write(
-        self,
-        comparison: &Comparison,
-        runs: &[Run],
-        ranked: &[&Run],
-        out: &mut dyn Write,
-    ) -> Result<(), Error> {
-        for run in runs {
-            if let Some(failure) = &run.failure {
-                eprintln!("{}: {failure}", run.scheduler);
-            }
-        }
-        if let Some(path) = self.report {
-            std::fs::write(path, html(comparison, ranked)).map_err(|e| Error::file(path.display(), &e))?;
-            if !self.quiet {
-                eprintln!("report: {}", path.display());
-            }
-        }
-        match self.explain {
-            Some(path) => explain_to(path, runs, out),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Writes down what each run's decisions were.
-fn explain_to(path: &Path, runs: &[Run], out: &mut dyn Write) -> Result<(), Error> {
-    let mut file;
-    let out: &mut dyn Write = if path == Path::new("-") {
-        out
-    } else {
-        file = File::create(path).map_err(|e| Error::file(path.display(), &e))?;
-        &mut file
-    };
-    for run in runs {
-        if runs.len() > 1 && !run.explanation.starts_with(b"{") {
-            writeln!(out, "# {}", run.scheduler)?;
-        }
-        out.write_all(&run.explanation)?;
-    }
-    Ok(())
+    arguments.output.write(comparison, runs, &ranked, &mut out)
 }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Mutex;
@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use elevator::queue::Observer;
-use indicatif::{ProgressBar, ProgressStyle};
 use machine::Timeline;
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
@@ -20,8 +19,7 @@ use workloads::scenario::{Scenario, papers};
 
 use crate::arguments::RunArguments;
 use crate::compare::{
-    Comparison, Explainer, Files, Host, PICTURE, Run, Shared, describe, machine_processes, members, specs,
-    table,
+    Comparison, Explainer, Host, Run, Shared, describe, machine_processes, members, specs, table,
 };
 use crate::error::Error;
 use crate::format::nearest;
@@ -43,12 +41,8 @@ pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), 
     let scene = Scene::open(scenario, chosen)?;
     let specs = schedulers(arguments, &scene, catalogue)?;
     let comparison = comparison(&scene, said);
-    if !arguments.quiet {
-        eprintln!("{}", comparison.workload);
-        comparison.notes().iter().for_each(|note| eprintln!("{note}"));
-    }
-    let picture = if arguments.report.is_some() { PICTURE } else { 0 };
-    let runs = all(arguments, &scene, &specs, picture)?;
+    arguments.output.say(&comparison);
+    let runs = all(arguments, &scene, &specs, arguments.output.picture())?;
     print(arguments, &comparison, &runs)?;
     if interrupt::requested() {
         return Err(Error::Interrupted);
@@ -128,11 +122,7 @@ fn comparison(scene: &Scene, mut said: Vec<String>) -> Comparison {
 
 /// Runs under each scheduler, on as many threads as there are cores; in the order of the schedulers.
 fn all(arguments: &RunArguments, scene: &Scene, specs: &[Spec], picture: usize) -> Result<Vec<Run>, Error> {
-    let shown = !arguments.quiet && std::io::stderr().is_terminal();
-    let bar = if shown { ProgressBar::new(specs.len() as u64) } else { ProgressBar::hidden() };
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} (about {eta} left)") {
-        bar.set_style(style);
-    }
+    let bar = arguments.output.bar(specs.len());
     let next = AtomicUsize::new(0);
     let slots: Vec<Mutex<Option<Result<Run, Error>>>> = specs.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
@@ -161,13 +151,13 @@ fn all(arguments: &RunArguments, scene: &Scene, specs: &[Spec], picture: usize) 
 fn one(arguments: &RunArguments, scene: &Scene, spec: &Spec, picture: usize) -> Result<Run, Error> {
     let (recorder, timeline) = Timeline::recorder(picture);
     let explanation = Rc::new(RefCell::new(Vec::new()));
-    let explaining = arguments.explain.is_some();
+    let explaining = arguments.output.explain.is_some();
     let mut recorder = (picture > 0).then_some(recorder);
     // The picture is of one head: an array's first.
     let mut observer = |member: Option<u32>| -> Option<Box<dyn Observer>> {
         let out = Shared(Rc::clone(&explanation));
-        let explainer =
-            explaining.then(|| Explainer::new(spec.to_string(), member, arguments.explain_format, out));
+        let explainer = explaining
+            .then(|| Explainer::new(spec.to_string(), member, arguments.output.explain_format, out));
         Some(Box::new((recorder.take(), explainer)))
     };
     let Ran { outcome, mut measured, distributions } = scene.run(spec, &mut observer)?;
@@ -201,7 +191,7 @@ fn print(arguments: &RunArguments, comparison: &Comparison, runs: &[Run]) -> Res
     let mut ranked: Vec<&Run> = runs.iter().collect();
     ranked.sort_by_key(|run| (run.failure.is_some(), run.cut, run.measured.elapsed_ns));
     let mut out = std::io::stdout().lock();
-    if arguments.json {
+    if arguments.output.json {
         let object = json!({
             "schema_version": 1, "dwell": env!("CARGO_PKG_VERSION"), "workload": comparison.workload,
             "drive": comparison.drive, "queue": comparison.queue, "notes": comparison.said, "runs": runs,
@@ -216,10 +206,5 @@ fn print(arguments: &RunArguments, comparison: &Comparison, runs: &[Run]) -> Res
             }
         }
     }
-    let files = Files {
-        report: arguments.report.as_deref(),
-        explain: arguments.explain.as_deref(),
-        quiet: arguments.quiet,
-    };
-    files.write(comparison, runs, &ranked, &mut out)
+    arguments.output.write(comparison, runs, &ranked, &mut out)
 }
