@@ -37,6 +37,8 @@ pub struct Emulated {
     done: VecDeque<Done>,
     /// Jobs whose time came before their data had been moved.
     late: VecDeque<Done>,
+    /// Jobs whose time has not come.
+    awaited: usize,
 }
 
 impl Emulated {
@@ -63,7 +65,7 @@ impl Emulated {
         let mut jobs = Vec::new();
         jobs.resize_with(drive_depth as usize, Progress::default);
         let (done, late) = (VecDeque::with_capacity(jobs.len()), VecDeque::with_capacity(jobs.len()));
-        Ok(Self { drive, store, rotational, cache, jobs, done, late })
+        Ok(Self { drive, store, rotational, cache, jobs, done, late, awaited: 0 })
     }
 
     /// The store moved what it could of a job's data.
@@ -86,6 +88,7 @@ impl Emulated {
             Outcome::Done => Ok(()),
             Outcome::Failed | Outcome::GivenBack => Err(Errno::IO),
         };
+        self.awaited -= 1;
         let slot = &mut self.jobs[completion.tag.0 as usize];
         *slot = match std::mem::take(slot) {
             Progress::Moved(job, moved) => {
@@ -111,6 +114,7 @@ impl Backend for Emulated {
     fn start(&mut self, now: Time, job: Job) {
         let Job { tag, op, start, sectors, fua, .. } = job;
         self.jobs[tag.0 as usize] = Progress::Running;
+        self.awaited += 1;
         self.drive.submit(now, Command { tag, op, start, sectors, fua });
         // Durability is the model's business alone: what the store has been given survives this process, and waiting for
         // the disk beneath it would be seen as the model's time.
@@ -143,8 +147,10 @@ impl Backend for Emulated {
         self.done.pop_front().or_else(|| self.late.pop_front())
     }
 
+    /// While nobody waits for the drive, what its arm does can be made up for at the next arrival; a thread that got up for it
+    /// would keep programs from the processor at which it looks out for each step of reading ahead.
     fn next_event(&self) -> Option<Time> {
-        self.drive.next_event()
+        self.drive.next_event().filter(|_| self.awaited > 0)
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
