@@ -37,6 +37,16 @@ pub struct Way {
     pub below: f64,
 }
 
+impl Way {
+    /// This way as it was at another time as well.
+    pub fn join(&mut self, other: &Self) {
+        let (ours, theirs) = (self.times.len() as f64, other.times.len() as f64);
+        self.below = (self.below * ours + other.below * theirs) / (ours + theirs).max(1.0);
+        self.times.extend(&other.times);
+        self.times.sort_unstable();
+    }
+}
+
 /// What every program is given.
 #[derive(Clone, Copy, Debug)]
 pub struct Priorities {

@@ -134,6 +134,7 @@ impl Plan {
         bar: &ProgressBar,
     ) -> Result<(), DuelError> {
         duel.set(comparison.depth, comparison.hidden);
+        let requests = model.requests(&comparison.benchmark);
         let mut ways: BTreeMap<(bool, u64, bool), Way> = BTreeMap::new();
         for round in 0..self.repeat as usize {
             // Everybody in turn, and each time another one first: what the machine does beside this meets all of them.
@@ -145,18 +146,25 @@ impl Plan {
                 entry.outcomes.push(outcome);
                 bar.inc(1);
             }
-        }
-        let requests = model.requests(&comparison.benchmark);
-        for entry in &mut comparison.entries {
-            for &(bytes, writes) in &requests {
-                let way = match ways.entry((entry.scheduler.is_kernel(), bytes, writes)) {
-                    Slot::Occupied(known) => known.get().clone(),
-                    Slot::Vacant(unknown) => {
-                        unknown.insert(duel.way(&entry.scheduler, bytes, writes)?).clone()
-                    }
+            // In every round, as a machine's wake-ups take half as long again a minute later.
+            for kernel in [false, true] {
+                let mut entries = comparison.entries.iter();
+                let Some(entry) = entries.find(|entry| entry.scheduler.is_kernel() == kernel) else {
+                    continue;
                 };
-                entry.ways.push(way);
+                for &(bytes, writes) in &requests {
+                    let way = duel.way(&entry.scheduler, bytes, writes)?;
+                    match ways.entry((kernel, bytes, writes)) {
+                        Slot::Occupied(mut known) => known.get_mut().join(&way),
+                        Slot::Vacant(unknown) => drop(unknown.insert(way)),
+                    }
+                }
             }
+        }
+        for entry in &mut comparison.entries {
+            let kernel = entry.scheduler.is_kernel();
+            let known = requests.iter().filter_map(|&(bytes, writes)| ways.get(&(kernel, bytes, writes)));
+            entry.ways = known.cloned().collect();
             let (benchmark, depth, hidden) = (&comparison.benchmark, comparison.depth, comparison.hidden);
             match model.predict(benchmark, entry, depth, hidden) {
                 Ok(predicted) => entry.predicted = Some(predicted),
