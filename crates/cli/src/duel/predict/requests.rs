@@ -129,8 +129,15 @@ impl Workload for Modelled {
         };
         let start = |n: usize| self.starts.get(n).copied().unwrap_or(Span::ZERO);
         let above = |n: usize| self.above.get(n).or(self.above.last()).cloned().unwrap_or_default();
+        let copied_there = |n: usize| match &self.programs {
+            Source::Blocks(all) => all.get(n).map_or(0, |(_, blocks)| {
+                if blocks.writes { blocks.block_bytes.div_ceil(LONGEST.bytes()) } else { 0 }
+            }),
+            Source::Jobs(_) => 0,
+        };
         let on_the_way = |(n, (who, program))| {
-            (who, Box::new(OnTheWay::new(program, start(n), above(n), n)) as Box<dyn Program>)
+            let program = OnTheWay::new(program, start(n), above(n), copied_there(n), n);
+            (who, Box::new(program) as Box<dyn Program>)
         };
         processes.into_iter().enumerate().map(on_the_way).collect()
     }
@@ -161,20 +168,34 @@ fn requests(start: u64, bytes: u64, writes: bool) -> impl Iterator<Item = Next> 
     })
 }
 
-/// A program that begins later, and whose requests have a way to go.
+/// A program that begins later, and whose requests have a way to go: what is written is copied on the way there, one request of a
+/// call behind the other, and what is read on the way back.
 struct OnTheWay {
     program: Box<dyn Program>,
     start: Option<Span>,
-    /// Times of that way, each as likely as any other.
+    /// Times of that way for a system call, each as likely as any other.
     ways: Vec<Span>,
+    /// Requests of a call that are copied on the way there; 0 if they are copied on the way back.
+    copied_there: u64,
     random: Random,
     awaited: bool,
+    copied: Option<Next>,
 }
 
 impl OnTheWay {
-    fn new(program: Box<dyn Program>, start: Span, ways: Vec<Span>, number: usize) -> Self {
+    fn new(
+        program: Box<dyn Program>,
+        start: Span,
+        ways: Vec<Span>,
+        copied_there: u64,
+        number: usize,
+    ) -> Self {
         let random = Random::new(number as u64 + 1);
-        Self { program, start: Some(start), ways, random, awaited: false }
+        Self { program, start: Some(start), ways, copied_there, random, awaited: false, copied: None }
+    }
+
+    fn way(&mut self) -> Span {
+        self.ways[self.random.below(self.ways.len() as u64) as usize]
     }
 }
 
@@ -183,11 +204,20 @@ impl Program for OnTheWay {
         if let Some(start) = self.start.take() {
             return Next::Think(start);
         }
-        if std::mem::take(&mut self.awaited) && !self.ways.is_empty() {
-            return Next::Think(self.ways[self.random.below(self.ways.len() as u64) as usize]);
+        if let Some(copied) = self.copied.take() {
+            return copied;
+        }
+        let back = std::mem::take(&mut self.awaited);
+        if back && self.copied_there == 0 && !self.ways.is_empty() {
+            return Next::Think(self.way());
         }
         let next = self.program.next(now);
         self.awaited = matches!(next, Next::Await(_));
+        if matches!(next, Next::Submit(_)) && self.copied_there > 0 && !self.ways.is_empty() {
+            let way = self.way().as_nanos() / self.copied_there;
+            self.copied = Some(next);
+            return Next::Think(Span::from_nanos(way));
+        }
         next
     }
 }
@@ -201,13 +231,27 @@ mod tests {
         let io = || Next::Submit(Io::read(Sector(0), Sectors(8)));
         let inner = script([io(), Next::Await(Await::All), io()]);
         let (start, way) = (Span::from_millis(3), Span::from_micros(60));
-        let mut program = OnTheWay::new(inner, start, vec![way], 0);
+        let mut program = OnTheWay::new(inner, start, vec![way], 0, 0);
         let mut next = || program.next(Time::ZERO);
         assert!(matches!(next(), Next::Think(span) if span == start));
         assert!(matches!(next(), Next::Submit(_)));
         assert!(matches!(next(), Next::Await(_)));
         assert!(matches!(next(), Next::Think(span) if span == way));
         assert!(matches!(next(), Next::Submit(_)));
+        assert!(matches!(next(), Next::Exit));
+    }
+
+    #[test]
+    fn what_is_written_arrives_one_copy_after_the_other() {
+        let inner = script(requests(0, 1 << 20, true).chain([Next::Await(Await::All)]));
+        let mut program = OnTheWay::new(inner, Span::ZERO, vec![Span::from_micros(600)], 2, 0);
+        let mut next = || program.next(Time::ZERO);
+        assert!(matches!(next(), Next::Think(Span::ZERO)));
+        for _ in 0..2 {
+            assert!(matches!(next(), Next::Think(span) if span == Span::from_micros(300)));
+            assert!(matches!(next(), Next::Submit(_)));
+        }
+        assert!(matches!(next(), Next::Await(_)));
         assert!(matches!(next(), Next::Exit));
     }
 
