@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::time::Instant;
 
 use elevator::queue::Accepted;
 use elevator::{Process, Time};
@@ -92,6 +93,14 @@ pub trait FrontEnd {
 
     /// Whether, after [`stop`](Self::stop), nothing is left to be done.
     fn is_done(&self) -> bool;
+
+    /// When [`timer`](Self::timer) shall be called, if ever.
+    fn due(&self) -> Option<Instant> {
+        None
+    }
+
+    /// The time named by [`due`](Self::due) has come.
+    fn timer(&mut self, _host: &mut Host<'_>) {}
 
     /// Who is connected.
     fn clients(&self) -> Vec<Client> {

@@ -41,7 +41,8 @@ pub fn apply(punctuality: Punctuality) -> Vec<String> {
     refused
 }
 
-fn timer_slack() -> io::Result<()> {
+/// Has the calling thread woken when it asked to be, not up to 50 µs later.
+pub fn timer_slack() -> io::Result<()> {
     // SAFETY: changes an attribute of the calling thread; no memory is involved.
     let result = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

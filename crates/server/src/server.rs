@@ -273,7 +273,13 @@ fn prepare(
     let watch = Watch { statistics: Statistics::default(), log: None, observer };
     let keeps_time = backend.keeps_time();
     // Only an answer that must not be early or late is worth a processor's undivided attention.
-    let refused = if keeps_time { realtime::apply(configuration.punctuality) } else { Vec::new() };
+    let refused = if keeps_time {
+        realtime::apply(configuration.punctuality)
+    } else {
+        // Rests are a little longer without it, and nothing else depends on it.
+        let _ = realtime::timer_slack();
+        Vec::new()
+    };
     if configuration.attach.is_some() {
         // Needs CAP_SYS_RESOURCE, which even root may lack; without it the kernel may, short of memory, wait for itself.
         let _ = realtime::io_flusher();

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use elevator::Time;
 
@@ -22,9 +22,6 @@ const BELL: u32 = 0;
 
 /// Number of the back end among the thread's own sources.
 const BACKEND: u32 = 1;
-
-/// How often a stopping thread looks whether it is done.
-const STOPPING: Duration = Duration::from_millis(50);
 
 /// How a thread waits.
 #[derive(Clone, Copy, Debug)]
@@ -137,6 +134,12 @@ impl DeviceThread {
             self.ready(source, now);
             n += 1;
         }
+        for index in 0..self.fronts.len() {
+            if self.fronts[index].due().is_some_and(|at| at <= Instant::now()) {
+                self.with_front(index, now, |front, host| front.timer(host));
+                n += 1;
+            }
+        }
         self.device.unplug();
         if n > 0 {
             self.last_busy = now;
@@ -211,8 +214,8 @@ impl DeviceThread {
         if polling {
             return Some(Duration::ZERO);
         }
-        // While it stops, front ends lose patience with clients, which nothing else wakes this thread for.
-        let stopping = self.stopping.then_some(STOPPING);
-        [event, held, stopping].into_iter().flatten().min()
+        let fronts = self.fronts.iter().filter_map(|front| front.due()).min();
+        let fronts = fronts.map(|at| at.saturating_duration_since(Instant::now()));
+        [event, held, fronts].into_iter().flatten().min()
     }
 }

@@ -141,6 +141,20 @@ impl FrontEnd for Nbd {
         self.end_those_over(host);
     }
 
+    fn due(&self) -> Option<Instant> {
+        let farewell = self.stopped.map(|since| since + FAREWELL).filter(|&at| at > Instant::now());
+        self.connections.iter().flatten().filter_map(Connection::due).chain(farewell).min()
+    }
+
+    fn timer(&mut self, host: &mut Host<'_>) {
+        let now = Instant::now();
+        for connection in self.connections.iter_mut().flatten() {
+            if connection.due().is_some_and(|at| at <= now) {
+                connection.rested(host);
+            }
+        }
+    }
+
     fn stop(&mut self, _host: &mut Host<'_>) {
         self.listeners.clear();
         self.stopped = Some(Instant::now());
@@ -148,7 +162,7 @@ impl FrontEnd for Nbd {
     }
 
     fn is_done(&self) -> bool {
-        let patience = self.stopped.is_some_and(|since| since.elapsed() > FAREWELL);
+        let patience = self.stopped.is_some_and(|since| since.elapsed() >= FAREWELL);
         patience || self.connections.iter().all(Option::is_none)
     }
 

@@ -5,15 +5,19 @@
 //! | `receiving` | from bytes to requests |
 //! | `asking` | from requests to operations of the device |
 //! | `answering` | from what the device did to replies |
+//! | `rest` | when it is not listened to, as it has enough to read |
 
 mod answering;
 mod asking;
 mod receiving;
+mod rest;
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
 
 use elevator::Process;
 
+use self::rest::Rest;
 use super::listener::Place;
 use super::negotiation::Agreed;
 use super::protocol::{LONGEST_PAYLOAD, Request};
@@ -81,6 +85,7 @@ pub(in crate::nbd) struct Connection {
     pending: Vec<Pending>,
     free: Vec<u16>,
     outbox: Outbox,
+    rest: Rest,
     held: usize,
     asleep: u32,
     phase: Phase,
@@ -103,6 +108,7 @@ impl Connection {
         host: &mut Host<'_>,
     ) -> Self {
         let geometry = host.geometry();
+        let rest = Rest::new(&socket, host.device().backend().keeps_time());
         Self {
             socket,
             agreed,
@@ -117,6 +123,7 @@ impl Connection {
             pending: Vec::new(),
             free: Vec::new(),
             outbox: Outbox::default(),
+            rest,
             held: 0,
             asleep: 0,
             phase: Phase::Open,
@@ -175,7 +182,9 @@ impl Connection {
     }
 
     fn wants_bytes(&self) -> bool {
-        self.phase == Phase::Open && (self.receiving.is_some() || self.takes_more())
+        self.phase == Phase::Open
+            && self.rest.until().is_none()
+            && (self.receiving.is_some() || self.takes_more())
     }
 
     fn release(&mut self, buffer: Buffer, host: &mut Host<'_>) {
@@ -191,9 +200,13 @@ impl Connection {
     /// Sends what has gathered, understands what that made room for, and says what to wait for.
     pub(in crate::nbd) fn flush(&mut self, number: u32, host: &mut Host<'_>) {
         if self.phase != Phase::Gone && !self.outbox.is_empty() {
+            let rest = self.rest.is_due(&self.socket, self.outbox.len());
             match self.outbox.send(&self.socket, &mut host.device().pool) {
                 Ok(freed) => self.held -= freed,
                 Err(_) => self.gone(host),
+            }
+            if rest && self.outbox.is_empty() {
+                self.rest.begin();
             }
         }
         self.blocked = !self.outbox.is_empty();
@@ -201,6 +214,17 @@ impl Connection {
             self.understand(host);
         }
         self.watch(number, host);
+    }
+
+    /// When its rest is over.
+    pub(in crate::nbd) const fn due(&self) -> Option<Instant> {
+        self.rest.until()
+    }
+
+    /// Its rest is over: what gathered meanwhile is read.
+    pub(in crate::nbd) fn rested(&mut self, host: &mut Host<'_>) {
+        self.rest.end();
+        self.readable(host);
     }
 
     fn watch(&mut self, number: u32, host: &mut Host<'_>) {
