@@ -6,16 +6,22 @@ use elevator::queue::Cache;
 use elevator::{Op, SECTOR_BYTES, Sector, Time};
 
 use super::{Backend, Done, Extent, Geometry, Job, Payload};
+use crate::buffer::{Buffer, Chunk};
 
 /// Memory is taken in pieces of this size, when they are first written to: large enough that a request seldom crosses
-/// one, small enough that a sparse file system stays sparse.
-const CHUNK: usize = 1 << 20;
+/// one, small enough that a sparse file system stays sparse, and as long as the writes of whoever writes much in a row,
+/// so that their memory is kept rather than copied.
+const CHUNK: usize = 128 << 10;
+
+/// A read from this length on is lent what the disk holds; one that is shorter is copied, which costs less than holding a
+/// chunk for it.
+const LENT: usize = 4096;
 
 /// A disk in memory. What was never written reads as zeroes and takes no room.
 pub struct Memory {
     capacity: Sector,
     depth: u32,
-    chunks: Vec<Option<Box<[u8]>>>,
+    chunks: Vec<Option<Chunk>>,
     done: VecDeque<Job>,
 }
 
@@ -28,12 +34,20 @@ impl Memory {
         Self { capacity: Sector(bytes / SECTOR_BYTES), depth: depth.max(1), chunks, done: VecDeque::new() }
     }
 
-    fn read(&self, mut offset: usize, mut to: &mut [u8]) {
+    fn read(&self, mut offset: usize, buffer: &mut Buffer) {
+        let within = offset % CHUNK;
+        if buffer.len() >= LENT
+            && within + buffer.len() <= CHUNK
+            && let Some(chunk) = &self.chunks[offset / CHUNK]
+        {
+            return chunk.lend(within, buffer);
+        }
+        let mut to = &mut buffer[..];
         while !to.is_empty() {
             let within = offset % CHUNK;
             let (now, rest) = to.split_at_mut(to.len().min(CHUNK - within));
             match &self.chunks[offset / CHUNK] {
-                Some(chunk) => now.copy_from_slice(&chunk[within..within + now.len()]),
+                Some(chunk) => now.copy_from_slice(&chunk.bytes()[within..within + now.len()]),
                 None => now.fill(0),
             }
             offset += now.len();
@@ -41,12 +55,19 @@ impl Memory {
         }
     }
 
-    fn write(&mut self, mut offset: usize, mut from: &[u8]) {
+    fn write(&mut self, mut offset: usize, buffer: &mut Buffer) {
+        let new = || Chunk::new(CHUNK);
+        if offset.is_multiple_of(CHUNK)
+            && self.chunks[offset / CHUNK].get_or_insert_with(new).exchange(buffer)
+        {
+            return;
+        }
+        let mut from = &buffer[..];
         while !from.is_empty() {
             let within = offset % CHUNK;
             let (now, rest) = from.split_at(from.len().min(CHUNK - within));
-            let chunk = self.chunks[offset / CHUNK].get_or_insert_with(|| vec![0; CHUNK].into_boxed_slice());
-            chunk[within..within + now.len()].copy_from_slice(now);
+            let chunk = self.chunks[offset / CHUNK].get_or_insert_with(new);
+            chunk.bytes_mut()[within..within + now.len()].copy_from_slice(now);
             offset += now.len();
             from = rest;
         }
@@ -58,7 +79,7 @@ impl Memory {
             let now = len.min(CHUNK - within);
             match &mut self.chunks[offset / CHUNK] {
                 chunk if now == CHUNK => *chunk = None,
-                Some(chunk) => chunk[within..within + now].fill(0),
+                Some(chunk) => chunk.bytes_mut()[within..within + now].fill(0),
                 None => {}
             }
             offset += now;
@@ -102,7 +123,7 @@ impl Backend for Memory {
     }
 
     fn extent(&mut self, offset: u64, most: u64) -> Extent {
-        let holds = |chunks: &[Option<Box<[u8]>>], at: u64| chunks[at as usize / CHUNK].is_some();
+        let holds = |chunks: &[Option<Chunk>], at: u64| chunks[at as usize / CHUNK].is_some();
         let data = holds(&self.chunks, offset);
         let mut end = offset;
         while end < offset + most && holds(&self.chunks, end) == data {
