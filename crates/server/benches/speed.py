@@ -40,7 +40,7 @@ def commands(serve, socket):
     null = "null-co,node-name=n,size=1073741824,read-zeroes=off"
     return {
         "dwell": [*dwell, "--nbd", f"unix:{socket}"],
-        "dwell-poll": [*dwell, "--nbd", f"unix:{socket}", "--poll", "100"],
+        "dwell-sleep": [*dwell, "--nbd", f"unix:{socket}", "--poll", "0"],
         "nbdkit": ["nbdkit", "-f", "-U", socket, "memory", "size=1G"],
         "qemu": ["qemu-storage-daemon", "--blockdev", null, "--nbd-server", f"addr.type=unix,addr.path={socket}",
                  "--export", "nbd,id=e,node-name=n,name=,writable=on"],

@@ -40,7 +40,7 @@ struct Arguments {
     attach: bool,
     runtime: Option<PathBuf>,
     control: Option<PathBuf>,
-    poll_us: u64,
+    poll_us: Option<u64>,
     speed: Option<u32>,
     check: bool,
     plain_queue: bool,
@@ -75,7 +75,7 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
             "--attach" => arguments.attach = true,
             "--runtime" => arguments.runtime = Some(value()?.into()),
             "--control" => arguments.control = Some(value()?.into()),
-            "--poll" => arguments.poll_us = value()?.parse()?,
+            "--poll" => arguments.poll_us = Some(value()?.parse()?),
             "--speed" => arguments.speed = Some(value()?.parse()?),
             "--check" => arguments.check = true,
             "--plain-queue" => arguments.plain_queue = true,
@@ -154,7 +154,9 @@ fn serve() -> Result<(), Box<dyn Error>> {
     }
     configuration.options.depth = depth;
     configuration.speed = arguments.speed.unwrap_or(1);
-    configuration.poll = Duration::from_micros(arguments.poll_us);
+    if let Some(us) = arguments.poll_us {
+        configuration.poll = Duration::from_micros(us);
+    }
     configuration.control = arguments.control;
     if !arguments.nbd.is_empty() {
         let addresses = arguments.nbd.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;

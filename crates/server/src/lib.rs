@@ -19,7 +19,7 @@
 //! | `backend` | where the data is |
 //! | `control` | live control |
 //! | `statistics`, `log` | what is measured and told |
-//! | `clock`, `realtime`, `poller`, `buffer` | time, sleep and memory |
+//! | `clock`, `realtime`, `poller`, `vigil`, `buffer` | time, sleep and memory |
 //! | `guard` | what keeps a device from harm |
 
 mod attach;
@@ -41,6 +41,7 @@ mod realtime;
 mod server;
 mod statistics;
 mod thread;
+mod vigil;
 
 pub use attach::AttachOptions;
 pub use buffer::{Buffer, Pool};

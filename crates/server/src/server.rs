@@ -26,12 +26,17 @@ use crate::poller::Bell;
 use crate::realtime::{self, Punctuality};
 use crate::statistics::{Statistics, Watch};
 use crate::thread::{DeviceThread, Waiting};
+use crate::vigil::Vigil;
 
 /// Makes the back end, on the device's thread.
 pub type BackendFactory = Box<dyn FnOnce() -> Result<Box<dyn Backend>, ServeError> + Send>;
 
 /// Makes an observer of the queue's events, given how the queue is set up.
 pub type ObserverFactory = Box<dyn FnOnce(&Options) -> Box<dyn Observer + Send> + Send>;
+
+/// How long a device's thread looks before it sleeps, unless told otherwise: an idle processor's wake-up on a virtual
+/// machine, which is what the client needs to hear the answer.
+const POLL: Duration = Duration::from_micros(50);
 
 /// What is served, and how.
 pub struct Configuration {
@@ -55,8 +60,9 @@ pub struct Configuration {
     pub control: Option<PathBuf>,
     /// How punctual an emulated drive shall be; other back ends answer when they can.
     pub punctuality: Punctuality,
-    /// How long the device's thread looks for more before it sleeps. Shortens the way of single requests by most of a
-    /// wake-up and costs as much processor time as there is idle time.
+    /// How long the device's thread looks for more before it sleeps, as long as that finds something; zero never looks.
+    /// Single requests are spared the wake-up, some half of their way; a client that sends one after the other, each
+    /// within this time of the answer before, costs up to one processor for it.
     pub poll: Duration,
     /// Somebody who hears the queue's every event.
     pub observer: Option<ObserverFactory>,
@@ -81,7 +87,7 @@ impl Configuration {
             identify: None,
             control: None,
             punctuality: Punctuality::default(),
-            poll: Duration::ZERO,
+            poll: POLL,
             observer: None,
         }
     }
@@ -287,7 +293,7 @@ fn prepare(
     let device = Device::new(Queue::observed(options, scheduler, watch), backend);
     let fronts = fronts.into_iter().map(|front| front as Box<dyn FrontEnd>).collect();
     let handler = Orders::new(configuration.schedulers, configuration.scheduler);
-    let waiting = Waiting { spin: configuration.punctuality.spin, poll: configuration.poll };
+    let waiting = Waiting { spin: configuration.punctuality.spin, vigil: Vigil::new(configuration.poll) };
     let thread = DeviceThread::new(
         Clock::new(configuration.speed),
         device,

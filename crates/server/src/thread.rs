@@ -13,6 +13,7 @@ use crate::control::{Order, Orders, Snapshot};
 use crate::device::{Device, FrontIndex, News};
 use crate::front::{FrontEnd, Host};
 use crate::poller::{Bell, Interest, Poller, Source};
+use crate::vigil::Vigil;
 
 /// The front end that is none: the thread's own sources.
 const OWN: FrontIndex = u8::MAX;
@@ -28,8 +29,8 @@ const BACKEND: u32 = 1;
 pub(crate) struct Waiting {
     /// How long before the back end's next event it stops sleeping.
     pub(crate) spin: Duration,
-    /// How long it looks again and again after there was something to do, before it sleeps.
-    pub(crate) poll: Duration,
+    /// Whether it looks again and again after there was something to do, before it sleeps.
+    pub(crate) vigil: Vigil,
 }
 
 /// Everything that a device's thread owns.
@@ -142,6 +143,7 @@ impl DeviceThread {
         }
         self.device.unplug();
         if n > 0 {
+            self.waiting.vigil.found();
             self.last_busy = now;
         }
         loop {
@@ -204,18 +206,17 @@ impl DeviceThread {
     }
 
     /// How long nothing is to be done, as far as is known.
-    fn timeout(&self) -> Option<Duration> {
+    fn timeout(&mut self) -> Option<Duration> {
         let now = self.clock.now();
         let (event, held) = self.device.due();
         let event = event.map(|at| self.clock.real(at.since(now)).saturating_sub(self.waiting.spin));
         let held = held.map(|at| self.clock.real(at.since(now)));
-        let polling = self.waiting.poll > Duration::ZERO
-            && self.clock.real(now.since(self.last_busy)) < self.waiting.poll;
-        if polling {
-            return Some(Duration::ZERO);
-        }
         let fronts = self.fronts.iter().filter_map(|front| front.due()).min();
         let fronts = fronts.map(|at| at.saturating_duration_since(Instant::now()));
+        // A front end that named a time has no use for what comes before it.
+        if fronts.is_none() && self.waiting.vigil.looks(self.clock.real(now.since(self.last_busy))) {
+            return Some(Duration::ZERO);
+        }
         [event, held, fronts].into_iter().flatten().min()
     }
 }

@@ -51,8 +51,9 @@ pub(crate) struct ServeArguments {
     /// Control socket, for dwell ctl
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
-    /// Spin for so long before sleeping, e.g. 50us: shorter ways for single requests, more processor time
-    #[arg(long, value_name = "TIME", default_value = "0ns")]
+    /// Look for more so long before sleeping, as long as that finds something: shorter ways for single requests, more
+    /// processor time; 0ns never looks
+    #[arg(long, value_name = "TIME", default_value = "50us")]
     pub(crate) poll: String,
     /// Serve a device although it is mounted or held; must be given twice
     #[arg(long, action = clap::ArgAction::Count)]

@@ -26,8 +26,8 @@ use crate::buffer::Buffer;
 use crate::front::{Client, Host};
 use crate::poller::Interest;
 
-/// Memory for what was received and not understood yet: 15 writes of 4 KiB in one call.
-const RECEIVE: usize = 64 << 10;
+/// Memory for what was received and not understood yet: 31 writes of 4 KiB in one call.
+const RECEIVE: usize = 128 << 10;
 
 /// Requests accepted and not answered, beyond which nothing more is read from a client.
 const REQUESTS: usize = 256;
