@@ -10,6 +10,7 @@ use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use rustix::thread::{CapabilitySet, capabilities};
 use serde::{Deserialize, Serialize};
 
 use crate::ServeError;
@@ -73,6 +74,7 @@ impl Attachment {
     pub(crate) fn mount(options: &AttachOptions) -> Result<(Self, OwnedFd), ServeError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let failed = |source| ServeError::io("attaching", source);
+        may_mount()?;
         let runtime = &options.runtime;
         DirBuilder::new().recursive(true).mode(0o700).create(runtime).map_err(|error| {
             ServeError::io(format!("creating {} for mount points", runtime.display()), error)
@@ -139,6 +141,17 @@ impl Attachment {
         }
         device.restore();
     }
+}
+
+/// Says at once what is missing, rather than leaving it to the first call that fails.
+fn may_mount() -> Result<(), ServeError> {
+    let missing =
+        "attaching a device needs CAP_SYS_ADMIN, which this process lacks: run it as root, or serve NBD";
+    let sets = capabilities(None).map_err(|error| ServeError::io("looking at capabilities", error.into()))?;
+    if !sets.effective.contains(CapabilitySet::SYS_ADMIN) {
+        return Err(ServeError::Configuration(missing.into()));
+    }
+    Ok(())
 }
 
 impl Drop for Attachment {

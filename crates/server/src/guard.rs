@@ -81,7 +81,7 @@ fn open(options: &FileOptions, create: bool, flags: OFlags) -> Result<File, Serv
                 ServeError::refused(&options.path, "its file system knows no direct I/O; ask for buffered")
             }
             Some(Errno::BUSY) => {
-                ServeError::refused(&options.path, "it is in use (mounted, or held by another device)")
+                in_use(&options.path, "it is mounted, swapped to, or held by another device")
             }
             _ => ServeError::io(format!("opening {}", options.path.display()), error),
         })
@@ -105,6 +105,11 @@ fn lock(path: &Path, file: &File) -> Result<(), ServeError> {
 fn claim_file(options: &FileOptions, create: bool) -> Result<Claim, ServeError> {
     let path = &options.path;
     let file = open(options, create, OFlags::empty())?;
+    if !options.even_if_used
+        && let Some(user) = looped(path)
+    {
+        return Err(in_use(path, &user));
+    }
     lock(path, &file)?;
     let io = |source| ServeError::io(format!("sizing {}", path.display()), source);
     let bytes = match (options.size, file.metadata().map_err(io)?.len()) {
@@ -146,9 +151,9 @@ fn claim_device(options: &FileOptions, device: u64) -> Result<Claim, ServeError>
     let path = &options.path;
     let sysfs = PathBuf::from(format!("/sys/dev/block/{}:{}", major(device), minor(device)));
     if !options.even_if_used
-        && let Some(user) = user_of(device, &sysfs)
+        && let Some(user) = user_of(device, path, &sysfs)
     {
-        return Err(ServeError::refused(path, &user));
+        return Err(in_use(path, &user));
     }
     // The kernel refuses O_EXCL on what is mounted or held, whatever we have overlooked.
     let exclusive = if options.even_if_used { OFlags::empty() } else { OFlags::EXCL };
@@ -191,7 +196,7 @@ fn queue_attribute(sysfs: &Path, name: &str) -> Option<u64> {
 }
 
 /// Who uses a block device or one of its partitions, in words.
-fn user_of(device: u64, sysfs: &Path) -> Option<String> {
+fn user_of(device: u64, path: &Path, sysfs: &Path) -> Option<String> {
     let mut names = vec![(format!("{}:{}", major(device), minor(device)), sysfs.to_path_buf())];
     for entry in fs::read_dir(sysfs).into_iter().flatten().flatten() {
         if let Ok(number) = fs::read_to_string(entry.path().join("dev")) {
@@ -199,7 +204,26 @@ fn user_of(device: u64, sysfs: &Path) -> Option<String> {
         }
     }
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    names.iter().find_map(|(number, path)| mounted_at(&mounts, number).or_else(|| holder(path)))
+    let used = names.iter().find_map(|(number, sysfs)| mounted_at(&mounts, number).or_else(|| holder(sysfs)));
+    used.or_else(|| looped(path))
+}
+
+/// The loop device that is attached to this file or device, in words. Told by its path, as the kernel shows it: to look at
+/// the files of others could wait for a server that does not answer.
+fn looped(path: &Path) -> Option<String> {
+    let path = fs::canonicalize(path).ok()?;
+    let devices = fs::read_dir("/sys/block").ok()?.flatten();
+    devices.map(|device| device.file_name()).find_map(|name| {
+        let name = name.to_string_lossy();
+        let backing = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()?;
+        (Path::new(backing.trim_end_matches('\n')) == path).then(|| format!("/dev/{name} is attached to it"))
+    })
+}
+
+/// A refusal of what somebody uses, and the way past it.
+fn in_use(path: &Path, by: &str) -> ServeError {
+    let way = "end that first, or give --even-if-used twice and risk what is on it";
+    ServeError::refused(path, &format!("{by}; {way}"))
 }
 
 fn mounted_at(mountinfo: &str, number: &str) -> Option<String> {
@@ -244,6 +268,16 @@ mod tests {
         let larger = FileOptions { size: Some(2 << 20), ..options };
         assert!(claim(&larger).is_err_and(|error| error.to_string().contains("has 1048576 bytes")));
         fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn whoever_uses_a_device_is_told_with_the_way_past_it() {
+        let told = in_use(Path::new("/dev/sdx"), "it is held by dm-0").to_string();
+        assert!(
+            told.contains("/dev/sdx") && told.contains("dm-0") && told.contains("--even-if-used"),
+            "{told}"
+        );
+        assert_eq!(looped(&std::env::temp_dir()), None);
     }
 
     #[test]

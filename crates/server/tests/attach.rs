@@ -210,6 +210,8 @@ fn a_block_device_is_served_unless_it_is_mounted() {
     let mounted = Mounted::new(&disk.0, &directory);
     assert!(Served::try_start(&["--file", &disk.0, "--nbd", &address]).is_none(), "it is mounted");
     drop(mounted);
+    let backing = directory.join("disk").to_string_lossy().into_owned();
+    assert!(Served::try_start(&["--file", &backing, "--nbd", &address]).is_none(), "a loop device is on it");
     assert!(
         Served::try_start(&["--file", &disk.0, "--size", "65M", "--nbd", &address]).is_none(),
         "too small"
