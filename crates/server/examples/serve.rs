@@ -4,11 +4,14 @@
 //! serve --memory 1G --nbd unix:/tmp/a.sock --scheduler deadline
 //! serve --file disk.img --size 4G --nbd unix:/tmp/a.sock --control /tmp/a.ctl
 //! serve --fixed 1000 --file /dev/shm/disk --buffered --size 1G --attach
+//! serve --drive wd5000aaks --speed 60 --attach
 //! ```
 //!
 //! `--check` holds the queue to the contract: violations are printed at the end, and make it fail.
 
 use std::error::Error;
+use std::fs::File;
+use std::io::Read;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -31,6 +34,7 @@ struct Arguments {
     size: Option<u64>,
     buffered: bool,
     engine: Option<Engine>,
+    drive: Option<String>,
     fixed_us: Option<u64>,
     depth: Option<u32>,
     scheduler: Option<String>,
@@ -66,6 +70,7 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
             "--size" => arguments.size = Some(bytes(&value()?)?),
             "--buffered" => arguments.buffered = true,
             "--engine" => arguments.engine = Some(engine(&value()?)?),
+            "--drive" => arguments.drive = Some(value()?),
             "--fixed" => arguments.fixed_us = Some(value()?.parse()?),
             "--depth" => arguments.depth = Some(value()?.parse()?),
             "--scheduler" => arguments.scheduler = Some(value()?),
@@ -132,7 +137,15 @@ fn serve() -> Result<(), Box<dyn Error>> {
     let (memory, nothing, file) = (arguments.memory, arguments.nothing, arguments.file.clone());
     let (fixed_us, buffered, engine) = (arguments.fixed_us, arguments.buffered, arguments.engine);
     let even_if_used = arguments.even_if_used;
+    let open = |file: &str| File::open(file).map(|file| Box::new(file) as Box<dyn Read>);
+    let drive = arguments.drive.as_deref().map(|name| disks::open(name, &mut { open })).transpose()?;
     let backend = move || {
+        if let Some((drive, _)) = drive {
+            let store = Memory::new(drive.capacity().bytes(), drive.depth());
+            let cache = Cache::WriteBack { fua: true };
+            let emulated = Emulated::new(drive, Box::new(store), true, cache)?;
+            return Ok(Box::new(emulated) as Box<dyn Backend>);
+        }
         let store: Box<dyn Backend> = match (memory, nothing, file) {
             (Some(bytes), ..) => Box::new(Memory::new(bytes, depth)),
             (_, Some(bytes), _) => Box::new(Nothing::new(bytes, depth)),

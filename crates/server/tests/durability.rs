@@ -1,8 +1,9 @@
 //! What was promised is there after `kill -9`: a writer logs every acknowledgement, the server is killed at random, and
 //! everything that was acknowledged with FUA, or before an acknowledged flush, is looked for after the next start.
 //!
-//! `DWELL_KILLS` sets how many times, `DWELL_VERIFY_SECONDS` how long fio verifies mixed I/O while schedulers are switched; the
-//! defaults keep the ordinary test run short.
+//! `DWELL_KILLS` sets how many times, `DWELL_VERIFY_SECONDS` how long fio verifies mixed I/O on an emulated drive while
+//! schedulers are switched, `DWELL_VERIFY_SPEED` how many times faster than natural that drive goes; the defaults keep the
+//! ordinary test run short.
 
 mod common;
 
@@ -143,7 +144,7 @@ fn kills(directory: &Directory, arguments: &[&str], count: u64, seed: u64) {
 }
 
 fn count(default: u64) -> u64 {
-    std::env::var("DWELL_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    setting("DWELL_KILLS", default)
 }
 
 #[test]
@@ -166,10 +167,8 @@ fn promises_survive_kills_of_an_emulated_drive() {
     );
 }
 
-/// For how long fio verifies.
-fn verify_for() -> Duration {
-    let seconds = std::env::var("DWELL_VERIFY_SECONDS").ok().and_then(|text| text.parse().ok());
-    Duration::from_secs(seconds.unwrap_or(6))
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 /// Every policy by its full name, and the stream framework around each that it can wrap.
@@ -194,7 +193,7 @@ fn verify_until(end: Instant, device: &str, region: u32) -> u64 {
         .concat();
         let own = [
             format!("--filename={device}"),
-            format!("--offset={}M", region * 32),
+            format!("--offset={}G", region * 100),
             format!("--rw={order}"),
             format!("--bsrange={sizes}"),
             format!("--randseed={}", u64::from(region) * 1_000_003 + rounds),
@@ -215,11 +214,15 @@ fn fio_verifies_mixed_io_for_as_long_as_asked_while_schedulers_are_switched() {
     let (control, runtime) = (directory.join("control"), directory.join("run"));
     let (control_path, runtime) =
         (control.to_string_lossy().into_owned(), runtime.to_string_lossy().into_owned());
-    let attach = ["--attach", "--runtime", &runtime, "--control", &control_path, "--memory", "128M"];
-    let server = Served::start(&attach);
+    let verify = Duration::from_secs(setting("DWELL_VERIFY_SECONDS", 6));
+    let speed = setting("DWELL_VERIFY_SPEED", 60).to_string();
+    let drive = ["--drive", "wd5000aaks", "--speed", &speed];
+    let server = Served::start(
+        &[&drive[..], &["--attach", "--runtime", &runtime, "--control", &control_path]].concat(),
+    );
     let policies = every_policy();
-    let every = Duration::from_secs(3).min(verify_for() / policies.len() as u32);
-    let end = Instant::now() + verify_for();
+    let every = Duration::from_secs(3).min(verify / policies.len() as u32);
+    let end = Instant::now() + verify;
     let mut switches = 0;
     let rounds: u64 = thread::scope(|scope| {
         let jobs: Vec<_> = (0..3)
@@ -239,6 +242,15 @@ fn fio_verifies_mixed_io_for_as_long_as_asked_while_schedulers_are_switched() {
         jobs.into_iter().map(|job| job.join().unwrap()).sum()
     });
     // The checker of the queue's contract listened, and would have made this fail.
-    server.stop();
-    eprintln!("{rounds} rounds verified during {switches} switches between {} policies", policies.len());
+    let state = &server.stop()["state"];
+    let sum =
+        |of: &str| state["operations"].as_object().unwrap().values().filter_map(|op| op[of].as_u64()).sum();
+    let (done, failed): (u64, u64) = (sum("done"), sum("failed"));
+    assert_eq!((state["switches"].as_u64(), failed), (Some(switches as u64), 0));
+    eprintln!(
+        "{:.2} hours of the drive's time at speed {speed}: {done} operations, {rounds} rounds verified during {switches} \
+         switches between {} policies",
+        state["time_ns"].as_f64().unwrap() / 3.6e12,
+        policies.len()
+    );
 }
