@@ -55,6 +55,11 @@ impl Buffer {
         self.pages.len() * ALIGNMENT
     }
 
+    /// Copies what it was lent, if it was, to its own memory.
+    pub fn own(&mut self) {
+        let _ = &mut **self;
+    }
+
     /// Makes it `len` bytes long, at most its footprint, and no longer than what it was lent.
     pub fn set_len(&mut self, len: usize) {
         self.len = len.min(if self.lent.is_some() { self.len } else { self.footprint() });
@@ -204,6 +209,7 @@ mod tests {
         assert_eq!(first.as_ptr(), chunk.bytes()[7680..].as_ptr(), "not copied");
         chunk.bytes_mut().fill(2);
         assert!(first.iter().chain(second.iter()).all(|&byte| byte == 1));
+        second.own();
         second[0] = 3;
         assert_eq!((second[0], second[1]), (3, 1), "its own now, with what it was lent");
         assert!(chunk.bytes().iter().all(|&byte| byte == 2));

@@ -257,12 +257,19 @@ impl FrontEnd for Fuse {
         }
     }
 
-    fn answered(&mut self, answer: Answer, host: &mut Host<'_>) {
+    fn answered(&mut self, mut answer: Answer, host: &mut Host<'_>) {
         let index = answer.cookie as usize;
         let Some(Pending { unique, kind }) = self.pending.get_mut(index).and_then(Option::take) else {
             return;
         };
         self.free.push(index as u32);
+        if let Payload::Data(buffer) = &mut answer.payload
+            && buffer.len() > COPIED
+        {
+            // The kernel pins every page that an answer is taken from, which costs more than a copy unless they are the
+            // same ones again and again.
+            buffer.own();
+        }
         match (answer.result, kind, &answer.payload) {
             (Err(error), ..) => self.fail(unique, error),
             (Ok(()), Kind::Read, Payload::Data(buffer)) => {
