@@ -62,7 +62,7 @@ pub struct Configuration {
     pub punctuality: Punctuality,
     /// How long the device's thread looks for more before it sleeps, as long as that finds something; zero never looks.
     /// Single requests are spared the wake-up, some half of their way; a client that sends one after the other, each
-    /// within this time of the answer before, costs up to one processor for it.
+    /// within this time of the answer before, costs up to one processor for it. Never in front of an emulated drive.
     pub poll: Duration,
     /// Somebody who hears the queue's every event.
     pub observer: Option<ObserverFactory>,
@@ -293,7 +293,9 @@ fn prepare(
     let device = Device::new(Queue::observed(options, scheduler, watch), backend);
     let fronts = fronts.into_iter().map(|front| front as Box<dyn FrontEnd>).collect();
     let handler = Orders::new(configuration.schedulers, configuration.scheduler);
-    let waiting = Waiting { spin: configuration.punctuality.spin, vigil: Vigil::new(configuration.poll) };
+    // At the priority that a modelled drive asks for, a look would take the processor from whoever is to ask.
+    let poll = if keeps_time { Duration::ZERO } else { configuration.poll };
+    let waiting = Waiting { spin: configuration.punctuality.spin, vigil: Vigil::new(poll) };
     let thread = DeviceThread::new(
         Clock::new(configuration.speed),
         device,
