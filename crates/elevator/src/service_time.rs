@@ -6,6 +6,7 @@
 //! (isotonic regression), and between them time is interpolated. Integer arithmetic throughout.
 
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 use crate::sector::{Sector, Sectors};
 use crate::time::Span;
@@ -89,8 +90,9 @@ impl ServiceCurve {
     /// distance costs `backward_penalty` per cent of what it costs forward.
     #[must_use]
     pub fn service_time(&self, from: Sector, to: Sector, backward_penalty: u64) -> Span {
-        let forward = self.at_distance(from.distance(to));
-        if to < from { forward.percent(backward_penalty) } else { forward }
+        // Selected, not branched upon: which way a request lies is what a processor cannot guess.
+        let share = select_unpredictable(to < from, backward_penalty, 100);
+        self.at_distance(from.distance(to)).percent(share)
     }
 
     /// What the length of a request adds.

@@ -131,8 +131,8 @@ type StreamId = u32;
 /// Of a request that belongs to no stream.
 const NO_STREAM: StreamId = u32::MAX;
 
-/// Most streams in the parent-to-be queue. It "is usually very small"; this bounds the time of an arrival, at the cost of
-/// forgetting the stream that would be forgotten next anyway.
+/// Most streams in the parent-to-be queue: a bit of a word for each. It "is usually very small"; this bounds the time of an
+/// arrival, at the cost of forgetting the stream that would be forgotten next anyway.
 const PARENTS_MAX: usize = 64;
 
 /// A stream whose deadline does not count yet is looked at again after this time at the earliest.
@@ -186,6 +186,12 @@ struct ParentToBe {
     /// are told so by these two numbers alone.
     low: u64,
     high: u64,
+}
+
+impl ParentToBe {
+    const fn reaches(&self, start: Sector) -> bool {
+        (self.low <= start.0) & (start.0 < self.high)
+    }
 }
 
 impl Stream {
@@ -334,13 +340,24 @@ impl StreamScheduling {
         if request.op == Op::Flush {
             return None;
         }
-        let start = request.start.0;
-        let in_reach = self.parents_to_be.iter().filter(|parent| parent.low <= start && start < parent.high);
-        let children = in_reach.filter_map(|&ParentToBe { stream: id, .. }| {
+        let children = self.within_reach(request.start).filter_map(|id| {
             let service = self.continues(now, self.stream(id), request)?;
             Some((service, id))
         });
         children.min_by_key(|(service, _)| *service)
+    }
+
+    /// The parents-to-be that could have a child there, in the queue's order. All are compared before any is looked at: which
+    /// of them it will be, no processor guesses.
+    fn within_reach(&self, start: Sector) -> impl Iterator<Item = StreamId> + '_ {
+        let compared = self.parents_to_be.iter().enumerate();
+        let mut within = compared
+            .fold(0_u64, |within, (place, parent)| within | u64::from(parent.reaches(start)) << place);
+        core::iter::from_fn(move || {
+            let place = within.trailing_zeros() as usize;
+            within &= within.wrapping_sub(1);
+            self.parents_to_be.get(place).map(|parent| parent.stream)
+        })
     }
 
     /// The stream that an arrival belongs to, if it has a parent: the parent's, or a branch of it.
@@ -813,10 +830,11 @@ impl Scheduler for StreamScheduling {
         }
         if let Some(Served { stream, .. }) = self.served
             && joined != Some(stream)
+            && self.close_enough.is_none()
             && self.stream(stream).since <= now
             && self.continues(now, self.stream(stream), request).is_some()
         {
-            self.close_enough.get_or_insert(request.id);
+            self.close_enough = Some(request.id);
         }
         self.policy.insert(now, request);
     }
