@@ -8,9 +8,9 @@
 //! depth 1). Virtual time moves by 1 ms a turn, or to the end of a wait. Two in three requests are reads; 16 processes.
 //! The time includes the slab of requests and the generator, which is measured alone and printed first ("harness").
 
-use std::alloc::{GlobalAlloc, Layout, System};
+mod allocations;
+
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use elevator::Requests;
@@ -20,31 +20,6 @@ use elevator::{
     Scheduler, Sector, Sectors, Span, Time, View,
 };
 use schedulers::{Environment, Spec, registry};
-
-/// Counts what the system's allocator is asked for.
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call goes to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 /// Sectors of the device: 500 GB.
 const CAPACITY: u64 = 976_773_168;
@@ -153,13 +128,13 @@ fn bench() -> Bench {
 /// The lowest tenth of many short rounds: whatever else the machine does only ever adds.
 fn measure(turns: u64, mut turn: impl FnMut()) -> Measured {
     let mut nanos = Vec::with_capacity(ROUNDS);
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let before = allocations::until_now();
     for _ in 0..ROUNDS {
         let start = Instant::now();
         (0..turns).for_each(|_| turn());
         nanos.push(start.elapsed().as_nanos() as f64 / turns as f64);
     }
-    let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    let allocations = allocations::until_now() - before;
     nanos.sort_by(f64::total_cmp);
     Measured { nanos: nanos[ROUNDS / 10], allocations }
 }

@@ -1,8 +1,11 @@
 //! What a split policy costs above the block layer: nanoseconds per system call (entered + returned), per dirtied page
-//! (dirtied + submitted), and per request with causes (insert + next + completed), with 8 accounts.
+//! (dirtied + submitted), and per request with causes (insert + next + completed), with 8 accounts; and what requests
+//! allocate in steady state, which must be nothing.
 //!
 //! `cargo bench -p schedulers --bench split`. Each figure is the lowest tenth of 100 rounds and includes the bench's own
 //! work, which is some 5 ns. Requests are measured with 128 queued.
+
+mod allocations;
 
 use std::time::Instant;
 
@@ -18,6 +21,8 @@ use schedulers::{Environment, Listing, Spec, registry};
 const ACCOUNTS: u32 = 8;
 const ROUNDS: usize = 100;
 const TURNS: u64 = 2_000;
+/// Turns after which every list has been as long as it will be.
+const WARM_UP: u64 = 400_000;
 
 /// The lowest tenth of many short rounds: whatever else the machine does only ever adds.
 fn measure(mut turn: impl FnMut(u64)) -> f64 {
@@ -68,7 +73,8 @@ fn pages(name: &str) -> f64 {
     })
 }
 
-fn requests(name: &str) -> f64 {
+/// Nanoseconds, and allocations in steady state.
+fn requests(name: &str) -> (f64, u64) {
     let mut scheduler = policy(name);
     let (mut slab, mut random) = (Requests::default(), Random::new(1));
     let mut last_dispatched = None;
@@ -92,7 +98,7 @@ fn requests(name: &str) -> f64 {
         insert(&mut *scheduler, &mut slab, Time::ZERO);
     }
     let mut now = Time::ZERO;
-    measure(|_| {
+    let mut turn = || {
         insert(&mut *scheduler, &mut slab, now);
         loop {
             let device = Device { depth: 1, in_flight: 0, last_dispatched, positioning: None };
@@ -109,14 +115,25 @@ fn requests(name: &str) -> f64 {
                 Decision::Idle => panic!("requests are queued"),
             }
         }
-    })
+    };
+    (0..WARM_UP).for_each(|_| turn());
+    let before = allocations::until_now();
+    let nanos = measure(|_| turn());
+    // The list of rounds is the bench's own.
+    (nanos, allocations::until_now() - before - 1)
 }
 
 fn main() {
-    println!("{:28} {:>10} {:>10} {:>10}", "ns", "call", "page", "request");
+    println!("{:28} {:>10} {:>10} {:>10}   allocations", "ns", "call", "page", "request");
+    let mut allocated = Vec::new();
     let split = || registry::all().filter(|listing| listing.split);
     let wrapped = split().filter(|l| l.is_work_conserving()).map(|l| format!("stream({})", l.full_name()));
     for name in split().map(Listing::full_name).chain(wrapped) {
-        println!("{name:28} {:10.0} {:10.0} {:10.0}", calls(&name), pages(&name), requests(&name));
+        let (nanos, allocations) = requests(&name);
+        println!("{name:28} {:10.0} {:10.0} {nanos:10.0} {allocations:13}", calls(&name), pages(&name));
+        if allocations > 0 {
+            allocated.push(name);
+        }
     }
+    assert!(allocated.is_empty(), "allocated in steady state: {allocated:?}");
 }

@@ -40,6 +40,12 @@ impl Key {
         Self((start.0 as u128) << 64 | serial as u128)
     }
 
+    /// The key of a request whose place something else than its sector tells: its age, its deadline.
+    #[must_use]
+    pub const fn by(order: u64, serial: u64) -> Self {
+        Self::at(Sector(order), serial)
+    }
+
     /// The least key above this one.
     const fn next(self) -> Self {
         Self(self.0.saturating_add(1))

@@ -1,6 +1,5 @@
 //! What is queued, in lanes that are each served one way in sector order: every account's reads, and all writes together.
 
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use elevator::{Growth, Op, Request, RequestId, Sector};
@@ -16,12 +15,16 @@ const PASSES: u32 = 16;
 #[derive(Clone, Debug, Default)]
 struct Lane {
     sorted: SortedIndex,
-    /// (Serial, id) of each.
-    arrivals: BTreeSet<(u64, RequestId)>,
+    /// By serial number.
+    arrivals: SortedIndex,
     /// Requests that have passed the oldest one.
     passed: u32,
     /// The sector behind the last request that was taken.
     position: Sector,
+}
+
+const fn age(request: &Request) -> Key {
+    Key::by(request.serial, 0)
 }
 
 impl Lane {
@@ -32,27 +35,26 @@ impl Lane {
         }
         if let Some(absorbed) = growth.absorbed {
             self.sorted.remove(absorbed);
-            self.arrivals.remove(&(absorbed.serial, absorbed.id));
+            self.arrivals.remove_key(age(absorbed));
         }
     }
 
     fn insert(&mut self, request: &Request) {
         self.sorted.insert(request);
-        self.arrivals.insert((request.serial, request.id));
+        self.arrivals.insert_key(age(request), request.id);
     }
 
     /// At or behind the last one's end, else the lowest; the oldest if too many have passed it.
     fn next(&self) -> Option<RequestId> {
         if self.passed >= PASSES {
-            return self.arrivals.first().map(|&(_, id)| id);
+            return self.arrivals.first();
         }
         self.sorted.at_or_after(self.position).or_else(|| self.sorted.first())
     }
 
     fn take(&mut self, request: &Request) -> u64 {
-        let arrival = (request.serial, request.id);
-        self.passed = if self.arrivals.first() == Some(&arrival) { 0 } else { self.passed + 1 };
-        self.arrivals.remove(&arrival);
+        self.passed = if self.arrivals.first() == Some(request.id) { 0 } else { self.passed + 1 };
+        self.arrivals.remove_key(age(request));
         self.sorted.remove(request);
         let distance = self.position.distance(request.start);
         self.position = request.end();

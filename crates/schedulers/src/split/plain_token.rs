@@ -126,7 +126,12 @@ impl PlainToken {
 impl Scheduler for PlainToken {
     fn insert(&mut self, _now: Time, request: &Request) {
         self.queued += 1;
-        self.queues.entry(submitter(request)).or_default().push_back((request.serial, request.id));
+        let queue = self.queues.entry(submitter(request)).or_default();
+        // Room for all that are queued, whosever they will be: a list does not grow just because its submitter has more of them.
+        if queue.capacity() < self.queued as usize {
+            queue.reserve((self.queued as usize).next_power_of_two() - queue.len());
+        }
+        queue.push_back((request.serial, request.id));
     }
 
     fn merged(&mut self, _now: Time, _request: &Request, growth: Growth<'_>) {

@@ -25,7 +25,8 @@ impl SplitDeadline {
         if self.running.is_empty() {
             return;
         }
-        while let Some(id) = self.data.pop_first() {
+        while let Some(id) = self.data.first() {
+            self.data.remove_key(Self::data_key(id));
             let request = &view.requests[id];
             self.others.take(now, request);
             self.urgent.insert(request, self.due(request));
@@ -47,7 +48,7 @@ impl WorkConserving for SplitDeadline {
         if due.is_none() {
             self.others.insert(now, request);
             if Self::may_be_ordered(request) {
-                self.data.insert(request.id);
+                self.data.insert_key(Self::data_key(request.id), request.id);
             }
         }
         self.queues(request, u64::from(request.sectors.0));
@@ -63,7 +64,7 @@ impl WorkConserving for SplitDeadline {
         };
         match (self.urgent.due(request), self.urgent.due(absorbed)) {
             (None, None) => {
-                self.data.remove(&absorbed.id);
+                self.data.remove_key(Self::data_key(absorbed.id));
                 self.others.merged(now, request, growth);
             }
             (Some(due), Some(other)) => {
@@ -73,7 +74,7 @@ impl WorkConserving for SplitDeadline {
             }
             // One of each kind is refused in `may_merge`; a host that joins them all the same loses nothing.
             (Some(_), None) => {
-                self.data.remove(&absorbed.id);
+                self.data.remove_key(Self::data_key(absorbed.id));
                 self.others.take(now, absorbed);
             }
             (None, Some(_)) => {
@@ -97,7 +98,7 @@ impl WorkConserving for SplitDeadline {
         let urgent = self.urgent.remove(request);
         self.device.takes(now, request, urgent);
         if !urgent {
-            self.data.remove(&request.id);
+            self.data.remove_key(Self::data_key(request.id));
             self.others.take(now, request);
         }
     }

@@ -59,7 +59,7 @@ mod tests;
 mod urgent;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use elevator::split::CallId;
@@ -72,6 +72,7 @@ use self::urgent::Urgent;
 use super::ledger::Ledger;
 use crate::deadline::{Deadline, Version};
 use crate::listing::{Listing, Make};
+use crate::sorted::{Key, SortedIndex};
 
 tunables! {
     /// What can be tuned, beside what `deadline` offers.
@@ -120,8 +121,8 @@ pub struct SplitDeadline {
     held: Held,
     background: Background,
     others: Deadline,
-    /// Those of `others` that a transaction may wait for.
-    data: BTreeSet<RequestId>,
+    /// Those of `others` that a transaction may wait for, by id.
+    data: SortedIndex,
     urgent: Urgent,
     device: InDevice,
 }
@@ -136,7 +137,7 @@ impl Default for SplitDeadline {
             held: Held::default(),
             background: Background::default(),
             others: Deadline::new(Version::V2_6_32),
-            data: BTreeSet::new(),
+            data: SortedIndex::new(),
             urgent: Urgent::default(),
             device: InDevice::default(),
         }
@@ -156,6 +157,11 @@ impl SplitDeadline {
     /// Whether anybody has one.
     fn guards(&self) -> bool {
         self.shortest().is_some()
+    }
+
+    /// A request's place in `data`.
+    const fn data_key(id: RequestId) -> Key {
+        Key::by(id.0 as u64, 0)
     }
 
     /// Whether a transaction may have to wait for a write: it is a file's data.

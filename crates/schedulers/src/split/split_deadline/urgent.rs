@@ -1,16 +1,15 @@
 //! Writes that somebody with a deadline may wait for, the earliest deadline first.
 
-use alloc::collections::BTreeSet;
-
 use elevator::{Request, RequestId, Time};
 
 use crate::per_request::PerRequest;
+use crate::sorted::{Key, SortedIndex};
 
 /// Queued urgent writes.
 #[derive(Default)]
 pub(super) struct Urgent {
-    /// (Deadline, serial, id).
-    order: BTreeSet<(Time, u64, RequestId)>,
+    /// By deadline, then by age.
+    order: SortedIndex,
     /// By request: its deadline, if it is in `order`.
     due: PerRequest<Option<Time>>,
 }
@@ -25,7 +24,7 @@ impl Urgent {
     pub(super) fn insert(&mut self, request: &Request, due: Option<Time>) {
         self.due.set(request.id, due);
         if let Some(due) = due {
-            self.order.insert((due, request.serial, request.id));
+            self.order.insert_key(Key::by(due.as_nanos(), request.serial), request.id);
         }
     }
 
@@ -33,11 +32,11 @@ impl Urgent {
     pub(super) fn remove(&mut self, request: &Request) -> bool {
         let Some(due) = self.due(request) else { return false };
         self.due.set(request.id, None);
-        self.order.remove(&(due, request.serial, request.id))
+        self.order.remove_key(Key::by(due.as_nanos(), request.serial))
     }
 
     /// The most urgent one.
     pub(super) fn first(&self) -> Option<RequestId> {
-        self.order.first().map(|&(.., id)| id)
+        self.order.first()
     }
 }
