@@ -35,6 +35,7 @@ pub(crate) fn machine(
     Ok(Machine::with_array(ArraySetup {
         geometry,
         failed: array.failed,
+        stripe_cache: array.stripe_cache(),
         options,
         members,
         coordinator: coordinator.map(|coordinator| coordinator as Box<dyn Coordinator>),

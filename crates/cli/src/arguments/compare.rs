@@ -24,7 +24,7 @@ pub(crate) struct CompareArguments {
     /// Tell schedulers the service times of this profile ('dwell profile') instead of the drive's own
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
-    /// Drives of this kind as an array: level, members, stripe unit; in braces failed, slow and slowness (of one member), and link (what their card moves, MB/s)
+    /// Drives of this kind as an array: level, members, stripe unit; in braces failed, slow and slowness (of one member), link (what their card moves, MB/s), and stripe_cache (stripes RAID 5 keeps while a member is gone)
     #[arg(long, value_name = "ARRAY")]
     pub(crate) array: Option<String>,
     /// A scheduler, with tunables in braces; may be given several times. Default: all of them. On an array, each member has one

@@ -9,8 +9,8 @@
 //! With a member gone, a unit of it is read by reading the rest of its row; a write that touches it reconstructs, one
 //! that leaves it alone must read and modify, and a row whose parity is gone is just written.
 //!
-//! Left out of md: its stripe cache (old data that is still there is not read again, small writes to one stripe are
-//! gathered) and its locks on stripes. A band is as exact as a sector, where md counts pages.
+//! Left out of md: what its stripe cache does for writes (old data that is still there is not read again, small writes to one
+//! stripe are gathered; for reads see [`StripeCache`](super::StripeCache)) and its locks on stripes. A band is as exact as a sector, where md counts pages.
 
 use std::ops::Range;
 

@@ -3,6 +3,7 @@
 use elevator::{Sector, Sectors};
 
 use super::geometry::{Geometry, Level, MEMBERS_MAX};
+use super::stripe_cache::StripeCache;
 use crate::description::nearest;
 use crate::overrides;
 
@@ -26,7 +27,14 @@ pub struct ArrayDescription {
     pub slow: Option<(u32, u64)>,
     /// What the card that they share can move, in bytes a second.
     pub link: Option<u64>,
+    /// Stripes of a page of each member that are kept while a member is gone; 0 keeps none.
+    pub stripe_cache: u32,
 }
+
+/// As md has it.
+const STRIPE_CACHE: u32 = 256;
+/// As md has it.
+const STRIPE_CACHE_MAX: u64 = 32_768;
 
 /// What is wrong with an array's name.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -41,11 +49,12 @@ pub struct ArrayError {
 }
 
 /// What may stand in the braces.
-const SETTINGS: [&str; 4] = ["failed", "slow", "slowness", "link"];
+const SETTINGS: [&str; 5] = ["failed", "slow", "slowness", "link", "stripe_cache"];
 
 impl ArrayDescription {
     /// Reads a name: level, members, stripe unit (`k` for KiB, `m` for MiB), then in braces `failed=N` and `slow=N`
-    /// (members, from 0), `slowness=PERCENT` (200 by default) and `link=N` (10⁶ bytes a second).
+    /// (members, from 0), `slowness=PERCENT` (200 by default), `link=N` (10⁶ bytes a second) and `stripe_cache=N` (stripes
+    /// kept by RAID 5 while a member is gone, 256 by default).
     ///
     /// # Errors
     /// Says what is wrong with it.
@@ -71,7 +80,8 @@ impl ArrayDescription {
             ));
         }
         let members = members as u32;
-        let mut array = Self { level, members, unit: unit_of(unit)?, failed: None, slow: None, link: None };
+        let (unit, stripe_cache) = (unit_of(unit)?, STRIPE_CACHE);
+        let mut array = Self { level, members, unit, failed: None, slow: None, link: None, stripe_cache };
         let mut slowness = None;
         for setting in &settings {
             let value = number(&setting.value)?;
@@ -80,6 +90,10 @@ impl ArrayDescription {
                 "slow" => array.slow = Some((array.member(value)?, 200)),
                 "slowness" => slowness = Some(value),
                 "link" => array.link = Some(value.saturating_mul(1_000_000)),
+                "stripe_cache" if value > STRIPE_CACHE_MAX => {
+                    return Err(format!("stripe_cache={value}; md keeps at most {STRIPE_CACHE_MAX}"));
+                }
+                "stripe_cache" => array.stripe_cache = value as u32,
                 other => return Err(unknown(other)),
             }
         }
@@ -109,6 +123,14 @@ impl ArrayDescription {
         Ok(self)
     }
 
+    /// The cache that reads go through, if a member is gone and stripes are kept.
+    #[must_use]
+    pub fn stripe_cache(&self) -> Option<StripeCache> {
+        self.failed
+            .filter(|_| self.stripe_cache > 0)
+            .map(|_| StripeCache::new(self.members, self.stripe_cache))
+    }
+
     /// Its shape, of members with so many sectors.
     #[must_use]
     pub fn geometry(&self, member_capacity: Sector) -> Geometry {
@@ -133,7 +155,9 @@ impl std::fmt::Display for ArrayDescription {
         let failed = self.failed.map(|member| format!("failed={member}"));
         let slow = self.slow.map(|(member, percent)| format!("slow={member}, slowness={percent}"));
         let link = self.link.map(|rate| format!("link={}", rate / 1_000_000));
-        let settings: Vec<String> = [failed, slow, link].into_iter().flatten().collect();
+        let kept = self.stripe_cache;
+        let stripe_cache = (kept != STRIPE_CACHE).then(|| format!("stripe_cache={kept}"));
+        let settings: Vec<String> = [failed, slow, link, stripe_cache].into_iter().flatten().collect();
         if settings.is_empty() { Ok(()) } else { write!(f, "{{{}}}", settings.join(", ")) }
     }
 }

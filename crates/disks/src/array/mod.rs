@@ -9,10 +9,12 @@ mod access;
 mod description;
 mod geometry;
 mod link;
+mod stripe_cache;
 mod striped;
 
 pub use access::{Access, Part};
 pub use description::{ArrayDescription, ArrayError};
 pub use geometry::{Geometry, Level, MEMBERS_MAX, Piece, Place};
 pub use link::{Link, Linked};
+pub use stripe_cache::StripeCache;
 pub use striped::Striped;

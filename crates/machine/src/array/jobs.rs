@@ -49,6 +49,8 @@ pub(super) struct Jobs {
     free_jobs: Vec<u32>,
     parts: Vec<PartOf>,
     free_parts: Vec<u32>,
+    /// Parts of others that a job waits for as well: (part, job).
+    awaited: Vec<(u32, u32)>,
 }
 
 impl Jobs {
@@ -132,16 +134,31 @@ impl Jobs {
         (job.asleep == 0).then_some(job.submission.token)
     }
 
-    /// A part is done: its job, and whether that was the last part of the stage.
-    pub(super) fn part_done(&mut self, part: u32, outcome: Outcome, dispatched: Time) -> (u32, bool) {
+    /// The job's stage is not over before that part of another job is done.
+    pub(super) fn awaits(&mut self, id: u32, part: u32) {
+        self.awaited.push((part, id));
+    }
+
+    /// A part is done. Those for whose stage it was the last are added to `over`.
+    pub(super) fn part_done(&mut self, part: u32, outcome: Outcome, dispatched: Time, over: &mut Vec<u32>) {
         self.free_parts.push(part);
-        let id = self.parts[part as usize].job;
+        let owner = self.parts[part as usize].job;
+        over.extend(self.has_part(owner, outcome, dispatched).then_some(owner));
+        let mut awaited = std::mem::take(&mut self.awaited);
+        for (_, id) in awaited.extract_if(.., |(awaited, _)| *awaited == part) {
+            over.extend(self.has_part(id, outcome, dispatched).then_some(id));
+        }
+        self.awaited = awaited;
+    }
+
+    /// A job has one part more that is done; whether it was the last of the stage.
+    fn has_part(&mut self, id: u32, outcome: Outcome, dispatched: Time) -> bool {
         let job = &mut self.jobs[id as usize];
         job.waits_for -= 1;
         job.dispatched = Some(job.dispatched.map_or(dispatched, |first| first.min(dispatched)));
         if outcome != Outcome::Done {
             job.outcome = outcome;
         }
-        (id, job.waits_for == 0)
+        job.waits_for == 0
     }
 }

@@ -10,7 +10,7 @@ mod jobs;
 use std::collections::VecDeque;
 
 use disks::Drive;
-use disks::array::{Access, Geometry, Part, Place};
+use disks::array::{Access, Geometry, Part, Place, StripeCache};
 use elevator::array::{ArrayRequest, ArrayRequestId, Coordinator, Member};
 use elevator::queue::{Accepted, Finished, Notice, Observer, Options, Queue, Submission, Token};
 use elevator::{Flags, Op, Outcome, Process, Scheduler, Sector, Sectors, Time};
@@ -43,6 +43,8 @@ pub struct ArraySetup {
     pub geometry: Geometry,
     /// The member that is gone; its drive is never asked.
     pub failed: Option<u32>,
+    /// What reads go through, if anything.
+    pub stripe_cache: Option<StripeCache>,
     /// The members' queues, all alike. The depth is cut to each drive's.
     pub options: Options,
     /// The members, in order.
@@ -65,13 +67,16 @@ pub(crate) struct Array {
     disks: Vec<Disk>,
     jobs: Jobs,
     access: Access,
+    stripe_cache: Option<StripeCache>,
+    /// Jobs whose stage is over now.
+    over: Vec<u32>,
     notices: VecDeque<Notice>,
     direction: Option<Direction>,
 }
 
 impl Array {
     pub(crate) fn new(setup: ArraySetup) -> Self {
-        let ArraySetup { geometry, failed, options, members, coordinator } = setup;
+        let ArraySetup { geometry, failed, stripe_cache, options, members, coordinator } = setup;
         let direction = coordinator.map(|mut coordinator| {
             if let Some(failed) = failed {
                 coordinator.lost(Time::ZERO, Member(failed));
@@ -91,6 +96,8 @@ impl Array {
             disks,
             jobs: Jobs::default(),
             access: Access::default(),
+            stripe_cache,
+            over: Vec::new(),
             notices: VecDeque::new(),
             direction,
         }
@@ -99,6 +106,7 @@ impl Array {
     /// Sends a job's next stage to the members. What is beyond the array's end fails.
     fn begin_stage(&mut self, now: Time, id: u32) {
         let Job { submission, stage, .. } = *self.jobs.job(id);
+        let mut awaited = Vec::new();
         if stage == Stage::Flush {
             let present = (0..self.geometry.members()).filter(|&member| Some(member) != self.failed);
             self.access.then.clear();
@@ -112,16 +120,20 @@ impl Array {
             return self.finish(now, id, Outcome::Failed);
         } else {
             let Submission { op, start, sectors, .. } = submission;
-            let mut access = std::mem::take(&mut self.access);
-            self.geometry.access(op, start, sectors, self.failed, &mut access);
-            self.access = access;
+            self.geometry.access(op, start, sectors, self.failed, &mut self.access);
+            if op == Op::Read
+                && let Some(cache) = &mut self.stripe_cache
+            {
+                cache.leave_missing(&mut self.access.then, &mut awaited);
+            }
         }
         let before = stage == Stage::Before && !self.access.before.is_empty();
         if !before && stage == Stage::Before {
             self.jobs.job_mut(id).stage = Stage::Then;
         }
         let parts = std::mem::take(if before { &mut self.access.before } else { &mut self.access.then });
-        self.jobs.job_mut(id).waits_for = parts.len() as u32;
+        self.jobs.job_mut(id).waits_for = (parts.len() + awaited.len()) as u32;
+        awaited.into_iter().for_each(|part| self.jobs.awaits(id, part));
         if stage != Stage::Flush
             && let Some(direction) = &mut self.direction
             && self.jobs.announce(id)
@@ -140,7 +152,7 @@ impl Array {
         for part in &parts {
             self.send(now, id, part);
         }
-        if parts.is_empty() {
+        if self.jobs.job(id).waits_for == 0 {
             self.stage_over(now, id);
         }
         *(if before { &mut self.access.before } else { &mut self.access.then }) = parts;
@@ -160,6 +172,11 @@ impl Array {
             process: if by_itself { Some(ARRAY_THREAD) } else { process },
             causes,
         };
+        match &mut self.stripe_cache {
+            Some(cache) if op == Op::Read => cache.sends(token.0 as u32, part),
+            Some(cache) if part.op != Op::Read => cache.forget(part),
+            _ => {}
+        }
         let disk = &mut self.disks[part.member as usize];
         disk.stirred = true;
         if let Some(direction) = &mut self.direction {
@@ -175,12 +192,15 @@ impl Array {
     fn data_on(&self, member: u32, io: &Io, parts: &mut Vec<Io>) {
         let mut access = Access::default();
         let Io { op, start, sectors, flags } = *io;
-        self.geometry.access(op, start, sectors, self.failed, &mut access);
+        // With a cache of stripes what a lost unit needs may have been read for itself.
+        let lost = self.failed.filter(|_| op != Op::Read || self.stripe_cache.is_none());
+        self.geometry.access(op, start, sectors, lost, &mut access);
         let is_data = |part: &&Part| {
             op == Op::Read
                 || self.geometry.logical(Place { member: part.member, sector: part.start }).is_some()
         };
-        let own = access.then.iter().filter(|part| part.member == member).filter(is_data);
+        let is_own = |part: &&Part| part.member == member && Some(member) != self.failed;
+        let own = access.then.iter().filter(is_own).filter(is_data);
         parts.extend(own.map(|part| Io { op, start: part.start, sectors: part.sectors, flags }));
     }
 
@@ -246,10 +266,13 @@ impl Array {
                 }
             }
             Notice::Finished(Finished { token, outcome, dispatched, .. }) => {
-                let (id, is_over) = self.jobs.part_done(token.0 as u32, outcome, dispatched);
-                if is_over {
-                    self.stage_over(now, id);
+                if let Some(cache) = &mut self.stripe_cache {
+                    cache.arrives(token.0 as u32, outcome == Outcome::Done);
                 }
+                let mut over = std::mem::take(&mut self.over);
+                self.jobs.part_done(token.0 as u32, outcome, dispatched, &mut over);
+                over.drain(..).for_each(|id| self.stage_over(now, id));
+                self.over = over;
             }
         }
     }
