@@ -27,6 +27,7 @@ const DEPTH: u32 = 31;
 pub(super) const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "figure 6, RAID 0", run: |scale| figure_6::run(ARRAYS[0], scale) },
     Experiment { name: "figure 6, RAID 5", run: |scale| figure_6::run(ARRAYS[1], scale) },
+    Experiment { name: "figure 6, order kept by the drive", run: figure_6::in_the_order_sent },
     Experiment { name: "figure 6 without read-ahead", run: figure_6::without_read_ahead },
     Experiment { name: "one request at a time", run: one_request_at_a_time },
     Experiment { name: "stripe units", run: stripe_units },
