@@ -178,6 +178,7 @@ pub(super) fn in_the_order_sent(scale: f64) -> Result<Vec<Row>, Error> {
             rows.extend(gains(&experiment, "RAID 0", &array, |name| match name {
                 ARRAY_STREAM => program.published,
                 ANTICIPATORY => program.anticipatory,
+                STREAM => "not published",
                 _ => "limited",
             }));
             rows.push(rate(&experiment, ARRAY_STREAM, bytes, array[ARRAY_STREAM]));
