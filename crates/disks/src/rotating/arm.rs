@@ -573,7 +573,7 @@ impl Rotating {
     }
 
     /// Up to where a read may fill its segment without pushing out what somebody has not been sent yet.
-    fn room_until(&self, task: &Task) -> u64 {
+    pub(super) fn room_until(&self, task: &Task) -> u64 {
         let until = |t: &Task| if t.reporting { u64::MAX } else { t.sent + self.segment_size() };
         let shared = task.segment.is_some_and(|index| self.segments[usize::from(index)].users > 1);
         if !shared {
@@ -681,8 +681,8 @@ impl Rotating {
     /// Whether data of a segment is on the bus.
     pub(super) fn moving(&self, segment: &Segment) -> bool {
         use super::bus::Message;
-        let Bus::Busy { message: Message::Move { id, .. }, .. } = self.bus else { return false };
-        self.task(id).segment.is_some_and(|i| core::ptr::eq(segment, &self.segments[usize::from(i)]))
+        let Bus::Busy { message: Message::Move { id, since, .. }, .. } = self.bus else { return false };
+        since <= self.now && self.task(id).segment.is_some_and(|i| core::ptr::eq(segment, &self.segments[usize::from(i)]))
     }
 }
 

@@ -4,7 +4,7 @@ use elevator::Op;
 
 use super::Rotating;
 use super::arm::Stop;
-use super::bus::Message;
+use super::bus::{Bus, Message};
 use super::task::{Hit, Task, TaskId};
 use crate::drive::Command;
 use crate::mechanics::Picos;
@@ -169,10 +169,12 @@ impl Rotating {
             (task.extra, task.ready_at) = (true, now + extra.seek);
             self.extra = Some(id);
             self.send(now, Message::Leave(id), extra.command + extra.disconnect);
+            self.activate(now, id, false);
         } else {
-            self.send(now, Message::Ready(id), overhead + timing.data_preparation);
+            self.bus = Bus::Held(id);
+            self.activate(now, id, false);
+            self.prepare(now, id, overhead + timing.data_preparation);
         }
-        self.activate(now, id, false);
     }
 
     /// A write that follows another write, but not where that ended, leaves the bus twice. So do all 1660 such writes

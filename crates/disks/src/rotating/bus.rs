@@ -26,7 +26,7 @@ pub(super) enum Message {
     Ready(TaskId),
     /// The task leaves the bus.
     Leave(TaskId),
-    /// Data moves: so many sectors since a time, of which some were counted already.
+    /// Data moves: so many sectors from a time on, of which some were counted already.
     Move { id: TaskId, count: u64, since: Picos, counted: u64 },
     /// The host is told that the command is done.
     Report(TaskId),
@@ -80,7 +80,11 @@ impl Rotating {
             return;
         };
         let sector = self.timing.bus_sector(self.task(id).write);
-        let moved = if now >= until { count } else { (now - since) / sector };
+        let moved = match now {
+            now if now >= until => count,
+            now if now > since => (now - since) / sector,
+            _ => 0,
+        };
         self.count_moved(id, moved - counted);
         self.bus = Bus::Busy { message: Message::Move { id, count, since, counted: moved }, until };
     }
@@ -101,11 +105,7 @@ impl Rotating {
     pub(super) fn step(&mut self, now: Picos, id: TaskId) {
         let step = if self.task(id).write { self.write_step(id) } else { self.read_step(id) };
         match step {
-            Step::Move(count) => {
-                let message = Message::Move { id, count, since: now, counted: 0 };
-                let sector = self.timing.bus_sector(self.task(id).write);
-                self.send(now, message, count * sector);
-            }
+            Step::Move(count) => self.send_data(now, id, count),
             Step::Wait => self.bus = Bus::Held(id),
             Step::Leave => {
                 let overhead = self.leave_overhead(id);
@@ -113,6 +113,55 @@ impl Rotating {
             }
             Step::Done => self.report(now, id),
         }
+    }
+
+    fn send_data(&mut self, since: Picos, id: TaskId, count: u64) {
+        let message = Message::Move { id, count, since, counted: 0 };
+        let sector = self.timing.bus_sector(self.task(id).write);
+        self.send(since, message, count * sector);
+    }
+
+    /// The task has the bus and its data can move after a delay. Where it is plain by now that all of it will, that is
+    /// on its way at once.
+    pub(super) fn prepare(&mut self, now: Picos, id: TaskId, delay: Picos) {
+        match self.steady_move(now, id) {
+            Some(count) => self.send_data(now + delay, id, count),
+            None => self.send(now, Message::Ready(id), delay),
+        }
+    }
+
+    /// How many sectors move without a break, if they are all that a task has left and nothing can come in between.
+    fn steady_move(&self, now: Picos, id: TaskId) -> Option<u64> {
+        let task = self.task(id);
+        let left = task.end - task.sent;
+        let steady = left > 0 && if task.write { self.has_room_for(id, left) } else { self.read_keeps_up(now, id) };
+        steady.then_some(left)
+    }
+
+    /// What a write has not sent yet has room in its segment. More may be made meanwhile, but none is lost.
+    fn has_room_for(&self, id: TaskId, sectors: u64) -> bool {
+        let task = self.task(id);
+        let Some(index) = task.segment.filter(|_| task.owns_segment) else { return false };
+        self.room_of_write(id, index) >= sectors
+    }
+
+    /// A read's data passes under the head at least as fast as the bus takes it, to its end: what the bus would otherwise
+    /// fetch in several moves, as much as is there each time, is one move. Only while nothing can come in that stops
+    /// the arm.
+    fn read_keeps_up(&self, now: Picos, id: TaskId) -> bool {
+        let task = self.task(id);
+        let (Some(access), Some(index)) = (&self.access, task.segment) else { return false };
+        let segment = &self.segments[usize::from(index)];
+        let there = segment.start <= task.sent && task.sent < segment.end;
+        there
+            && self.arm == Some(id)
+            && !self.background
+            && self.unanswered >= self.queue.depth
+            && access.from <= now
+            && access.jump.is_none()
+            && access.limit >= task.end
+            && access.sector_time <= self.timing.bus_read
+            && self.room_until(task) >= task.end
     }
 
     fn leave_overhead(&self, id: TaskId) -> Picos {
@@ -145,13 +194,19 @@ impl Rotating {
         }
         let Some(index) = task.segment else { return Step::Wait };
         let segment = &self.segments[usize::from(index)];
-        let taken = task.sent - self.unwritten_from(id, index).min(task.sent);
-        let room = self.segment_size().saturating_sub(taken).min(task.end - task.sent);
+        let room = self.room_of_write(id, index).min(task.end - task.sent);
         if room > 0 && (task.owns_segment || segment.end >= task.sent) {
             return Step::Move(room);
         }
         let hold = self.wires.hold_for_write || self.wires.never_disconnect;
         if hold { Step::Wait } else { Step::Leave }
+    }
+
+    /// How many sectors a write's segment has room for behind what was sent.
+    fn room_of_write(&self, id: TaskId, index: u8) -> u64 {
+        let sent = self.task(id).sent;
+        let taken = sent - self.unwritten_from(id, index).min(sent);
+        self.segment_size().saturating_sub(taken)
     }
 
     /// All data of a write is in the buffer.
@@ -351,6 +406,6 @@ impl Rotating {
         if task.sent < task.end {
             delay += self.timing.data_preparation;
         }
-        self.send(now, Message::Ready(id), delay);
+        self.prepare(now, id, delay);
     }
 }
