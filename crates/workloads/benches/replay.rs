@@ -2,7 +2,8 @@
 //! drive and measured, on one thread: `cargo bench -p workloads --bench replay`.
 //!
 //! The trace is made once, in a file: a million requests (or the first argument), two thirds reads, 4 to 16 KiB, at
-//! random places, 60 a second with exponential gaps. The drive is the Cheetah 9LP where its description is at hand, else
+//! random places, 60 a second with exponential gaps; the name of a part (`read`, `drive` or `everything`) behind the
+//! number runs that alone. The drive is the Cheetah 9LP where its description is at hand, else
 //! the built-in `ide-2003`. Each part is also run without those behind it. Processor time is told beside wall time, so that a busy
 //! machine disturbs less.
 
@@ -21,18 +22,29 @@ use traces::{Options, Record};
 use workloads::Workload;
 use workloads::replay::{Open, Replay};
 
+const PARTS: [&str; 3] = ["read", "drive", "everything"];
+
 fn main() {
-    let requests = std::env::args().skip(1).find_map(|arg| arg.parse().ok()).unwrap_or(1_000_000);
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let requests = arguments.iter().find_map(|arg| arg.parse().ok()).unwrap_or(1_000_000);
+    let chosen: Vec<&str> = PARTS.into_iter().filter(|part| arguments.iter().any(|arg| arg == part)).collect();
+    let runs = |part| chosen.is_empty() || chosen.contains(&part);
     let (_, name) = drive();
     let capacity = drive().0.capacity().0;
     let trace = std::env::temp_dir().join(format!("dwell-replay-{}.ascii", std::process::id()));
     let bytes = write_trace(&trace, requests, capacity).expect("room for a trace in the temporary folder");
     println!("{requests} requests in {} MB of text, drive {name}", bytes / 1_000_000);
-    told("read", requests, || records(&trace).map(|record| record.bytes.min(1)).sum::<u64>());
-    told("read, drive", requests, || straight(&trace, &mut *drive().0));
-    let measured = told("everything", requests, || whole(&trace));
+    if runs("read") {
+        told("read", requests, || records(&trace).map(|record| record.bytes.min(1)).sum::<u64>());
+    }
+    if runs("drive") {
+        told("read, drive", requests, || straight(&trace, &mut *drive().0));
+    }
+    if runs("everything") {
+        let measured = told("everything", requests, || whole(&trace));
+        println!("{}", measured.expect("nobody waits for anybody"));
+    }
     let _ = std::fs::remove_file(&trace);
-    println!("{}", measured.expect("nobody waits for anybody"));
     if let Some(peak) = peak_memory() {
         println!("peak memory {:.1} MB", peak as f64 / 1e6);
     }
