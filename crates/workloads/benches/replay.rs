@@ -27,7 +27,8 @@ const PARTS: [&str; 3] = ["read", "drive", "everything"];
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let requests = arguments.iter().find_map(|arg| arg.parse().ok()).unwrap_or(1_000_000);
-    let chosen: Vec<&str> = PARTS.into_iter().filter(|part| arguments.iter().any(|arg| arg == part)).collect();
+    let chosen: Vec<&str> =
+        PARTS.into_iter().filter(|part| arguments.iter().any(|arg| arg == part)).collect();
     let runs = |part| chosen.is_empty() || chosen.contains(&part);
     let (_, name) = drive();
     let capacity = drive().0.capacity().0;

@@ -225,6 +225,8 @@ impl Rotating {
                 let at = now.max(self.task(id).ready_at).max(self.arm_free_at);
                 if !self.begin_access(at, id, sector, seek_min) {
                     self.release_arm(now, id);
+                } else if self.task(id).pending && matches!(self.bus, Bus::Idle) {
+                    self.foresee_return(id, now);
                 }
             }
             Begin::Nothing => {
@@ -682,7 +684,8 @@ impl Rotating {
     pub(super) fn moving(&self, segment: &Segment) -> bool {
         use super::bus::Message;
         let Bus::Busy { message: Message::Move { id, since, .. }, .. } = self.bus else { return false };
-        since <= self.now && self.task(id).segment.is_some_and(|i| core::ptr::eq(segment, &self.segments[usize::from(i)]))
+        since <= self.now
+            && self.task(id).segment.is_some_and(|i| core::ptr::eq(segment, &self.segments[usize::from(i)]))
     }
 }
 

@@ -83,6 +83,7 @@ impl Rotating {
             let leave = timing.read_disconnect.get(self.last_was_write);
             self.send(now, Message::Leave(id), miss + leave);
             self.activate(now, id, true);
+            self.foresee_return(id, now + miss + leave);
         }
     }
 

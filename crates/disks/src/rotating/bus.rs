@@ -3,7 +3,8 @@
 use elevator::Outcome;
 
 use super::Rotating;
-use super::task::{Hit, TaskId};
+use super::access::Access;
+use super::task::{Hit, Task, TaskId};
 use crate::drive::Service;
 use crate::mechanics::Picos;
 use crate::parameters::{FastWrite, Fidelity, KeepRequested, Preseek, ReadAhead};
@@ -130,11 +131,29 @@ impl Rotating {
         }
     }
 
+    /// A read that has left the bus, or is about to until `left`, comes back when its watermark has passed. Where nobody else
+    /// can want the bus before, nor anything stop the arm, it is known when: its data is on its way from then on.
+    pub(super) fn foresee_return(&mut self, id: TaskId, left: Picos) {
+        let task = self.task(id);
+        let (Some(access), Some(index)) = (&self.access, task.segment) else { return };
+        let nothing_there = self.segments[usize::from(index)].end == task.sent && access.next == task.sent;
+        let alone = self.queue.depth == 1 && self.unanswered == 1 && self.timing.extra.is_none();
+        if task.write || !alone || !nothing_there || task.watermark == 0 || !self.keeps_up(id, access) {
+            return;
+        }
+        let enough = (task.sent + task.watermark).min(task.end);
+        let since = left.max(access.time_of(enough)) + self.reselection(task);
+        let count = task.end - task.sent;
+        self.task_mut(id).pending = false;
+        self.send_data(since, id, count);
+    }
+
     /// How many sectors move without a break, if they are all that a task has left and nothing can come in between.
     fn steady_move(&self, now: Picos, id: TaskId) -> Option<u64> {
         let task = self.task(id);
         let left = task.end - task.sent;
-        let steady = left > 0 && if task.write { self.has_room_for(id, left) } else { self.read_keeps_up(now, id) };
+        let steady =
+            left > 0 && if task.write { self.has_room_for(id, left) } else { self.read_keeps_up(now, id) };
         steady.then_some(left)
     }
 
@@ -153,11 +172,14 @@ impl Rotating {
         let (Some(access), Some(index)) = (&self.access, task.segment) else { return false };
         let segment = &self.segments[usize::from(index)];
         let there = segment.start <= task.sent && task.sent < segment.end;
-        there
-            && self.arm == Some(id)
+        there && access.from <= now && self.unanswered >= self.queue.depth && self.keeps_up(id, access)
+    }
+
+    /// Whether an access goes on to the end of a read, at least as fast as the bus.
+    fn keeps_up(&self, id: TaskId, access: &Access) -> bool {
+        let task = self.task(id);
+        self.arm == Some(id)
             && !self.background
-            && self.unanswered >= self.queue.depth
-            && access.from <= now
             && access.jump.is_none()
             && access.limit >= task.end
             && access.sector_time <= self.timing.bus_read
@@ -397,15 +419,17 @@ impl Rotating {
         // The task is about to be on the bus; what activating it starts must not take the bus from it.
         self.bus = Bus::Held(id);
         self.activate(now, id, false);
-        let task = *self.task(id);
-        let again = task.extra && self.extra != Some(id);
-        let mut delay = if again { self.timing.other_reselect } else { self.timing.first_reselect };
+        let delay = self.reselection(self.task(id));
         if self.extra == Some(id) {
             self.extra = None;
         }
-        if task.sent < task.end {
-            delay += self.timing.data_preparation;
-        }
         self.prepare(now, id, delay);
+    }
+
+    /// From the end of a task's absence until it can go on.
+    fn reselection(&self, task: &Task) -> Picos {
+        let again = task.extra && self.extra.is_none_or(|id| !core::ptr::eq(self.task(id), task));
+        let reselect = if again { self.timing.other_reselect } else { self.timing.first_reselect };
+        reselect + if task.sent < task.end { self.timing.data_preparation } else { 0 }
     }
 }

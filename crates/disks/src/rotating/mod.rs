@@ -198,23 +198,38 @@ impl Rotating {
         Time::from_nanos(self.origin.saturating_add(picos.div_ceil(1000)))
     }
 
-    /// Lets everything happen that happens until `now`.
+    /// Lets everything happen that happens until `now`. While every tag is in use nothing can come from outside before a
+    /// command completes, so what leads there happens as well, and the host is spared the steps on the way.
+    #[inline]
     fn advance(&mut self, now: Picos) {
         let next = self.next_step();
-        self.advance_from(next, now);
+        if now < next && next != Picos::MAX && !self.waits_for_nobody() {
+            self.now = self.now.max(now);
+        } else {
+            self.advance_from(next, now);
+        }
     }
 
-    /// The same, where `next` is when something happens next; returns when something happens after it.
-    fn advance_from(&mut self, mut next: Picos, now: Picos) -> Picos {
-        loop {
+    /// Whether what happens next can only come from in here.
+    fn waits_for_nobody(&self) -> bool {
+        self.unanswered >= self.queue.depth && self.completions.is_empty()
+    }
+
+    /// The same, where `next` is when something happens next.
+    fn advance_from(&mut self, mut next: Picos, mut now: Picos) {
+        for _ in 0..RUN_AHEAD_MAX {
             while next <= now && next != Picos::MAX {
                 next = self.happen(next);
             }
-            if next != Picos::MAX || !self.rouse() {
-                self.now = self.now.max(now);
-                return next;
+            if next == Picos::MAX && self.rouse() {
+                next = self.next_step();
+                continue;
             }
-            next = self.next_step();
+            self.now = self.now.max(now);
+            if next == Picos::MAX || !self.waits_for_nobody() {
+                return;
+            }
+            now = next;
         }
     }
 
@@ -234,18 +249,6 @@ impl Rotating {
             self.check_flushes(now);
         }
         self.next_step()
-    }
-
-    /// While every tag is in use nothing can come from outside before a command completes, so what leads there happens
-    /// at once, and the host is spared the steps on the way.
-    fn run_ahead(&mut self) {
-        let mut next = self.next_step();
-        for _ in 0..RUN_AHEAD_MAX {
-            if self.unanswered < self.queue.depth || !self.completions.is_empty() || next == Picos::MAX {
-                return;
-            }
-            next = self.advance_from(next, next);
-        }
     }
 
     /// Nothing is about to happen though a command has not been answered: whoever could use the bus was overlooked while
@@ -344,7 +347,6 @@ impl Drive for Rotating {
         } else {
             self.inbox.push_back((at + self.timing.request, command));
             self.advance(at);
-            self.run_ahead();
         }
     }
 
@@ -359,7 +361,6 @@ impl Drive for Rotating {
     fn poll(&mut self, now: Time) -> Option<Completion> {
         if !self.has_completed(now) {
             self.advance(self.picos_of(now));
-            self.run_ahead();
         }
         if self.has_completed(now) { self.completions.pop_front() } else { None }
     }
