@@ -243,14 +243,17 @@ impl Rotating {
 
     /// Reading ahead after a hit makes way at once if its read is out of the way.
     fn preempt_if_free(&mut self, now: Picos, id: TaskId) {
-        let task = self.task(id);
-        let free = match self.wires.preseek {
+        if self.out_of_the_way(self.task(id)) {
+            self.check_preemption(now);
+        }
+    }
+
+    /// Whether another task may have the arm of one that needs it no longer for itself.
+    fn out_of_the_way(&self, task: &Task) -> bool {
+        match self.wires.preseek {
             Preseek::None => task.reported,
             Preseek::AtCompletion => task.reporting,
             Preseek::AfterMedium => true,
-        };
-        if free {
-            self.check_preemption(now);
         }
     }
 
@@ -386,13 +389,7 @@ impl Rotating {
     /// The task is done with the medium: the arm goes to the next one, if this one may let go of it already.
     pub(super) fn release_arm(&mut self, now: Picos, id: TaskId) {
         let task = *self.task(id);
-        let released = match self.wires.preseek {
-            _ if task.reported => true,
-            Preseek::None => false,
-            Preseek::AtCompletion => task.reporting,
-            Preseek::AfterMedium => true,
-        };
-        if !released {
+        if !task.reported && !self.out_of_the_way(&task) {
             return;
         }
         self.arm = None;
@@ -511,7 +508,8 @@ impl Rotating {
         let room = self.room_until(task).max(segment.end);
         let wanted = if self.background {
             let min = segment.ahead_min;
-            if segment.end < min { min.min(segment.ahead_max) } else { segment.ahead_max }
+            let may_end = segment.end < min && self.out_of_the_way(task);
+            if may_end { min.min(segment.ahead_max) } else { segment.ahead_max }
         } else if matches!(self.bus, Bus::Held(id) if id == arm) {
             segment.end + 1
         } else {

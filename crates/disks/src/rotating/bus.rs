@@ -143,9 +143,21 @@ impl Rotating {
         }
         let enough = (task.sent + task.watermark).min(task.end);
         let since = left.max(access.time_of(enough)) + self.reselection(task);
-        let count = task.end - task.sent;
-        self.task_mut(id).pending = false;
+        let (count, passed) = (task.end - task.sent, access.time_of(task.end));
+        let goes_on = self.segments[usize::from(index)].ahead_max > task.end && self.may_go_on();
+        let task = self.task_mut(id);
+        task.pending = false;
+        if goes_on {
+            // That it reads on behind the request's end is all that will happen there.
+            task.passed = passed;
+            self.background = true;
+        }
         self.send_data(since, id, count);
+    }
+
+    fn may_go_on(&self) -> bool {
+        let alone = self.waiting.is_empty() && self.wires.preseek == Preseek::None;
+        alone && self.buffer.read_ahead != ReadAhead::None
     }
 
     /// How many sectors move without a break, if they are all that a task has left and nothing can come in between.
@@ -255,6 +267,10 @@ impl Rotating {
             self.forget_requested(id);
         }
         let delay = if write { self.timing.write_completion } else { self.timing.read_completion };
+        if delay == 0 && self.report_changes_nothing(id) {
+            self.reported(now, id);
+            return;
+        }
         self.send(now, Message::Report(id), delay);
         if self.arm == Some(id) {
             if self.access.is_none() {
@@ -263,6 +279,13 @@ impl Rotating {
                 self.check_preemption(now);
             }
         }
+    }
+
+    /// Whether nothing happens between the end of a task's data and the host's having the completion, if it takes no time.
+    fn report_changes_nothing(&self, id: TaskId) -> bool {
+        let arm_stays =
+            self.arm != Some(id) || (self.access.is_some() && self.wires.preseek == Preseek::None);
+        arm_stays && matches!(self.bus, Bus::Idle) && self.flushes.is_empty()
     }
 
     fn forget_requested(&mut self, id: TaskId) {
