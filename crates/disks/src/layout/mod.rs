@@ -38,6 +38,9 @@ pub(crate) struct Layout {
     recent: Cell<Found>,
     /// The first sector of each zone.
     zone_starts: Vec<u64>,
+    /// The zone in which each part of 2^`part_bits` sectors begins.
+    parts: Vec<u16>,
+    part_bits: u32,
     /// Sectors that were moved, in order, and to where.
     remapped: Vec<(u64, Spot)>,
     /// Cylinders between where any of them is and where it would be.
@@ -122,6 +125,8 @@ pub enum LayoutError {
     TooLarge,
 }
 
+/// At most 2^8 parts: more than drives have zones, and no more than two of the processor's pages.
+const PARTS_BITS: u32 = 8;
 const TRACKS_MAX: u64 = 100_000_000;
 
 impl Layout {
@@ -134,6 +139,8 @@ impl Layout {
             tracks: Tracks::default(),
             recent: Cell::default(),
             zone_starts: Vec::new(),
+            parts: Vec::new(),
+            part_bits: 0,
             remapped: Vec::new(),
             farthest_moved: 0,
             capacity: 0,
@@ -145,6 +152,7 @@ impl Layout {
         if layout.capacity == 0 {
             return Err(LayoutError::Empty);
         }
+        layout.divide();
         layout.remapped.sort_unstable_by_key(|&(sector, _)| sector);
         let moved = layout.remapped.iter();
         let far = moved.map(|&(sector, spot)| spot.cylinder.abs_diff(layout.plain_cylinder(sector)));
@@ -289,6 +297,11 @@ impl Layout {
         self.zones[usize::from(zone)].width
     }
 
+    /// The same of every zone, in order.
+    pub(crate) fn widths(&self) -> impl Iterator<Item = Turn> {
+        self.zones.iter().map(|band| band.width)
+    }
+
     fn track_of(&self, sector: u64) -> Found {
         let recent = self.recent.get();
         if recent.first <= sector && sector < recent.end {
@@ -302,9 +315,24 @@ impl Layout {
         found
     }
 
-    /// Counted, not searched: the processor cannot guess where a search among so few would go.
+    /// Looked up by the sector's first bits; a zone or two may begin before it within that part.
     fn zone_of(&self, sector: u64) -> usize {
-        self.zone_starts[1..].iter().filter(|&&first| first <= sector).count()
+        let mut zone = usize::from(self.parts[(sector >> self.part_bits) as usize]);
+        while self.zone_starts.get(zone + 1).is_some_and(|&first| first <= sector) {
+            zone += 1;
+        }
+        zone
+    }
+
+    /// Cuts the sectors into equal parts, and notes in which zone each begins.
+    fn divide(&mut self) {
+        let last = self.capacity - 1;
+        self.part_bits = (u64::BITS - last.leading_zeros()).saturating_sub(PARTS_BITS);
+        let zone = |part: u64| {
+            let begins = part << self.part_bits;
+            self.zone_starts[1..].iter().filter(|&&first| first <= begins).count() as u16
+        };
+        self.parts = (0..=last >> self.part_bits).map(zone).collect();
     }
 
     fn find(&self, sector: u64, band: &Band) -> usize {

@@ -24,6 +24,20 @@ impl Head {
     }
 }
 
+/// How long a sector takes to pass, and by what the platter has turned then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passing {
+    time: Picos,
+    turn: Turn,
+}
+
+impl Passing {
+    pub(super) fn new(m: &Mechanics, width: Turn) -> Self {
+        let time = m.time_of(width);
+        Self { time, turn: m.turned(time) }
+    }
+}
+
 /// A move, a wait, and a stretch of sectors on one track, which take equally long each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access {
@@ -61,22 +75,23 @@ pub(super) struct Aim {
 }
 
 impl Access {
-    pub(super) fn new(layout: &Layout, m: &Mechanics, head: &Head, aim: &Aim) -> Self {
+    /// `sectors` are those of each zone.
+    pub(super) fn new(layout: &Layout, m: &Mechanics, sectors: &[Passing], head: &Head, aim: &Aim) -> Self {
         let stretch = layout.stretch(aim.sector);
         let spot = stretch.spot;
         let seek = head.seek_to(m, &spot, aim.write);
         let landed = aim.begin + seek.max(aim.seek_min);
         let angle = head.angle_at(m, landed);
-        let width = layout.width(spot.zone);
+        let Passing { time, turn } = sectors[usize::from(spot.zone)];
         let plain = m.latency(angle, spot.angle);
         let mut access = Self {
             landed,
             from: landed + plain,
             next: aim.sector,
             limit: stretch.end,
-            sector_time: m.time_of(width),
+            sector_time: time,
             angle: angle.wrapping_add(m.turned(plain)),
-            sector_turn: m.turned(m.time_of(width)),
+            sector_turn: turn,
             cylinder: spot.cylinder,
             head: spot.head,
             jump: None,

@@ -260,8 +260,11 @@ impl Rotating {
     fn prepare_read(&mut self, id: TaskId) -> Begin {
         let task = *self.task(id);
         let Some(index) = task.segment else { return Begin::Already };
-        let limits = self.ahead_limits(id, index);
-        self.extend_ahead(index, limits);
+        // Who owns a segment has said so when it began to.
+        if !task.owns_segment {
+            let limits = self.ahead_limits(id, index);
+            self.extend_ahead(index, limits);
+        }
         self.background = false;
         let decoding = self.decoding(&task);
         let segment = &mut self.segments[usize::from(index)];
@@ -316,7 +319,7 @@ impl Rotating {
             return false;
         }
         let aim = Aim { sector, end, write: task.write, immediate, begin: at, seek_min };
-        let access = Access::new(&self.layout, &self.mechanics, &self.head, &aim);
+        let access = Access::new(&self.layout, &self.mechanics, &self.sectors, &self.head, &aim);
         if self.background && !task.write && !self.may_follow(&access) {
             return false;
         }
@@ -406,7 +409,8 @@ impl Rotating {
     /// A write that waits for room has it as soon as a segment is written, not when its turn with the arm comes: its data
     /// is there when the arm gets to it.
     fn admit_write(&mut self, now: Picos) {
-        if self.fidelity != Fidelity::Drive
+        if self.unanswered == 0
+            || self.fidelity != Fidelity::Drive
             || self.arm.is_none()
             || !matches!(self.bus, Bus::Idle)
             || self.inbox_at() <= now

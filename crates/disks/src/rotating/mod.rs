@@ -31,7 +31,7 @@ mod timing;
 
 use std::collections::VecDeque;
 
-use access::{Access, Head};
+use access::{Access, Head, Passing};
 use bus::Bus;
 use elevator::{Op, Outcome, Positioning, Sector, Span, Time};
 use segment::Segment;
@@ -52,6 +52,8 @@ const RUN_AHEAD_MAX: u32 = 1000;
 pub struct Rotating {
     layout: Layout,
     mechanics: Mechanics,
+    /// By zone.
+    sectors: Vec<Passing>,
     timing: Timing,
     buffer: BufferParameters,
     /// Watermarks of a whole segment, of reads and of writes, where they are not of a request.
@@ -138,9 +140,12 @@ impl Rotating {
             return Err(RotatingError::Depth);
         }
         let tasks = p.queue.depth + b.segments;
+        let layout = Layout::new(&p.layout)?;
+        let mechanics = Mechanics::new(&p.mechanics, p.layout.cylinders)?;
         Ok(Self {
-            layout: Layout::new(&p.layout)?,
-            mechanics: Mechanics::new(&p.mechanics, p.layout.cylinders)?,
+            sectors: layout.widths().map(|width| Passing::new(&mechanics, width)).collect(),
+            layout,
+            mechanics,
             timing: Timing::new(&p),
             segments: vec![Segment::default(); b.segments as usize],
             order: (0..b.segments as u8).collect(),

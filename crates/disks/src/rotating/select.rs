@@ -220,18 +220,18 @@ impl Rotating {
 
     /// The next owner: a read that had the arm, a write that appends, or who has the arm now.
     fn find_owner(&mut self, index: u8) {
-        let here = |d: &Self, id: TaskId| d.task(id).segment == Some(index);
-        let read = |d: &Self, id: TaskId| {
-            let t = d.task(id);
-            d.arm != Some(id) && t.had_arm && !t.write && !t.reported
+        let rank = |id: TaskId| {
+            let t = self.task(id);
+            match () {
+                () if t.segment != Some(index) => None,
+                () if self.arm != Some(id) && t.had_arm && !t.write && !t.reported => Some(0),
+                () if t.hit == Hit::Append => Some(1),
+                () if self.arm == Some(id) => Some(2),
+                () => None,
+            }
         };
-        let append = |d: &Self, id: TaskId| d.task(id).hit == Hit::Append;
-        let find = |d: &Self, what: &dyn Fn(&Self, TaskId) -> bool| {
-            d.live.iter().copied().find(|&id| here(d, id) && what(d, id))
-        };
-        let next = find(self, &read)
-            .or_else(|| find(self, &append))
-            .or_else(|| find(self, &|d, id| d.arm == Some(id)));
+        let ranked = self.live.iter().filter_map(|&id| Some((rank(id)?, id)));
+        let next = ranked.min_by_key(|&(rank, _)| rank).map(|(_, id)| id);
         if let Some(id) = next {
             self.own(id);
         }
