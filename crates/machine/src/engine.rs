@@ -250,21 +250,26 @@ impl Machine {
         }
     }
 
+    #[inline]
     fn hear(&mut self) {
         while let Some(notice) = self.storage.notice() {
-            match notice {
-                Notice::Woken(token) => match self.outstanding[token.0 as usize] {
-                    Outstanding::Process { process, .. } => {
-                        if self.processes[process].blocked == Blocked::Asleep {
-                            self.runnable.push(Turn::Process(process));
-                        }
-                    }
-                    Outstanding::Kernel { task, .. } => self.runnable.push(Turn::of(task)),
-                },
-                Notice::Finished(finished) => self.finished(&finished),
-            }
+            self.heard(&notice);
         }
         self.hear_kernel();
+    }
+
+    fn heard(&mut self, notice: &Notice) {
+        match notice {
+            Notice::Woken(token) => match self.outstanding[token.0 as usize] {
+                Outstanding::Process { process, .. } => {
+                    if self.processes[process].blocked == Blocked::Asleep {
+                        self.runnable.push(Turn::Process(process));
+                    }
+                }
+                Outstanding::Kernel { task, .. } => self.runnable.push(Turn::of(task)),
+            },
+            Notice::Finished(finished) => self.finished(finished),
+        }
     }
 
     fn finished(&mut self, finished: &Finished) {

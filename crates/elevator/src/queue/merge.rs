@@ -70,6 +70,9 @@ impl Places {
     }
 
     fn get(&self, op: Op, sector: Sector) -> Option<RequestId> {
+        if self.table.is_empty() {
+            return None;
+        }
         let found = self.table.find(Self::hash(&self.hasher, op, sector), |place| place.is(op, sector));
         found.map(|place| place.request)
     }

@@ -11,8 +11,7 @@ use crate::time::Time;
 impl<O: Observer> Queue<O> {
     /// Takes a submission that nothing holds back.
     pub(super) fn accept(&mut self, now: Time, part: PartId) -> Accepted {
-        let submission = self.parts.get(part).submission;
-        if self.options.barriers == Barriers::Drain && is_ordered(&submission) {
+        if self.options.barriers == Barriers::Drain && is_ordered(&self.parts.get(part).submission) {
             self.begin_barrier(now, part);
             return Accepted::Queued;
         }
@@ -21,7 +20,7 @@ impl<O: Observer> Queue<O> {
 
     /// Starts a submission on its first leg: a flush, or the scheduler.
     pub(super) fn start(&mut self, now: Time, part: PartId) -> Accepted {
-        let submission = self.parts.get(part).submission;
+        let submission = &self.parts.get(part).submission;
         let cached = self.options.cache != Cache::WriteThrough;
         match submission.op {
             Op::Flush if cached => self.flushes.wait(part, Then::Finish),
