@@ -3,9 +3,9 @@
 use elevator::Op;
 
 use super::Rotating;
-use super::arm::Stop;
 use super::bus::{Bus, Message};
 use super::task::{Hit, Task, TaskId};
+use super::way::Stop;
 use crate::drive::Command;
 use crate::mechanics::Picos;
 use crate::parameters::{FastWrite, Fidelity};

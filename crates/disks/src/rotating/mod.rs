@@ -17,17 +17,21 @@
 //! Patt, Wilkes, "On-line extraction of SCSI disk drive parameters", 1995 (overheads, disconnections).
 
 mod access;
+mod ahead;
 mod arm;
 mod arrival;
 mod bus;
 mod ideal;
 mod ncq;
+mod passing;
 mod positioning;
 mod segment;
 mod select;
 mod sneak;
+mod steady;
 mod task;
 mod timing;
+mod way;
 
 use std::collections::VecDeque;
 

@@ -6,9 +6,9 @@
 //! recently used.
 
 use super::Rotating;
-use super::arm::Stop;
 use super::segment::{Segment, State};
 use super::task::{Hit, Task, TaskId};
+use super::way::Stop;
 use crate::mechanics::Picos;
 use crate::parameters::{Caching, Fidelity};
 

@@ -1,0 +1,246 @@
+//! What passes under the head: counting it, when it has come to where something changes, and what follows then.
+
+use super::Rotating;
+use super::bus::Bus;
+use super::segment::Segment;
+use super::task::{Task, TaskId};
+use crate::mechanics::Picos;
+use crate::parameters::{Fidelity, ReadAhead};
+
+impl Rotating {
+    /// Counts what has passed under the head and over the bus until now.
+    pub(super) fn sync(&mut self, now: Picos) {
+        self.sync_bus(now);
+        self.sync_medium(now);
+    }
+
+    /// Counts what has passed under the head until now.
+    pub(super) fn sync_medium(&mut self, now: Picos) {
+        let Some(access) = &self.access else { return };
+        let Some((arm, index)) = self.arm_segment() else { return };
+        let passed = access.passed_until(now, self.goal);
+        if passed <= access.next && passed != self.goal {
+            return;
+        }
+        let size = self.segment_size();
+        if self.task(arm).write {
+            let task = self.task_mut(arm);
+            task.media = task.media.max(passed);
+            return;
+        }
+        let segment = &mut self.segments[usize::from(index)];
+        segment.end = segment.end.max(passed);
+        segment.wrap(size);
+    }
+
+    /// Where the head's next sector is.
+    fn position(&self) -> u64 {
+        match self.arm_segment() {
+            Some((arm, _)) if self.task(arm).write => self.task(arm).media,
+            Some((_, index)) => self.segments[usize::from(index)].end,
+            None => 0,
+        }
+    }
+
+    /// Sets the time at which something changes: the wanted sectors, the track or the room ends, a jump is due, the
+    /// bus waits for more.
+    pub(super) fn aim_wake(&mut self) {
+        let (Some((arm, index)), Some(access)) = (self.arm_segment(), &self.access) else {
+            self.wake = Picos::MAX;
+            return;
+        };
+        let (task, segment) = (self.task(arm), &self.segments[usize::from(index)]);
+        let wanted =
+            if task.write { self.write_goal(task, segment) } else { self.read_goal(arm, task, segment) };
+        let jump = access.jump.map_or(u64::MAX, |(at, _)| at);
+        self.goal = wanted.min(access.limit).min(jump);
+        self.wake = access.time_of(self.goal).max(self.now);
+    }
+
+    fn write_goal(&self, task: &Task, segment: &Segment) -> u64 {
+        let mut goal = segment.end;
+        if self.too_little_buffered(task, segment) {
+            goal = goal.min(task.media);
+        }
+        if self.background {
+            return goal;
+        }
+        let watermark = task.sent.saturating_sub(task.watermark);
+        let waits = task.pending && task.sent < task.end && watermark > task.media;
+        goal.min(if waits { watermark } else { task.end })
+    }
+
+    fn read_goal(&self, arm: TaskId, task: &Task, segment: &Segment) -> u64 {
+        let room = self.room_until(task).max(segment.end);
+        let wanted = if self.background {
+            let min = segment.ahead_min;
+            let may_end = segment.end < min && self.out_of_the_way(task);
+            if may_end { min.min(segment.ahead_max) } else { segment.ahead_max }
+        } else if matches!(self.bus, Bus::Held(id) if id == arm) {
+            segment.end + 1
+        } else {
+            let watermark = task.sent + task.watermark;
+            if task.pending && segment.end < watermark { watermark.min(task.end) } else { task.end }
+        };
+        wanted.min(room)
+    }
+
+    /// The access has come to where something changes.
+    pub(super) fn medium_event(&mut self, now: Picos) {
+        self.sync(now);
+        self.take_jump();
+        if self.after_passing(now) {
+            return;
+        }
+        let Some(arm) = self.arm else { return };
+        let Some(access) = self.access else { return };
+        let position = self.position();
+        if position >= access.limit {
+            self.head = access.head_after(position);
+            self.access = None;
+            if !self.begin_access(now, arm, position, 0) {
+                self.release_arm(now, arm);
+            }
+        } else if now >= access.time_of(position) && self.no_room(position) {
+            // Whoever left the bus and could make room by now may have been overlooked while others had it.
+            self.check_bus(now, None);
+            let period = self.mechanics.period();
+            if let Some(access) = &mut self.access {
+                access.miss(position, period);
+            }
+        }
+    }
+
+    fn take_jump(&mut self) {
+        let position = self.position();
+        let Some((arm, index)) = self.arm_segment() else { return };
+        let Some(access) = &mut self.access else { return };
+        let Some((_, to)) = access.jump.filter(|&(at, _)| at == position) else { return };
+        access.skip_to(to);
+        if self.task(arm).write {
+            self.task_mut(arm).media = to;
+        } else {
+            let size = self.segment_size();
+            let segment = &mut self.segments[usize::from(index)];
+            segment.end = to;
+            segment.wrap(size);
+        }
+    }
+
+    /// The next sector cannot be taken: its data is not there (a write), or there is no room for it (a read).
+    fn no_room(&self, position: u64) -> bool {
+        let Some((arm, index)) = self.arm_segment() else { return false };
+        let (task, segment) = (self.task(arm), &self.segments[usize::from(index)]);
+        if task.write {
+            position >= segment.end || self.too_little_buffered(task, segment)
+        } else {
+            position >= self.room_until(task)
+        }
+    }
+
+    /// Up to where a read may fill its segment without pushing out what somebody has not been sent yet.
+    pub(super) fn room_until(&self, task: &Task) -> u64 {
+        let until = |t: &Task| if t.reporting { u64::MAX } else { t.sent + self.segment_size() };
+        let shared = task.segment.is_some_and(|index| self.segments[usize::from(index)].users > 1);
+        if !shared {
+            return until(task);
+        }
+        let others = self.live.iter().map(|&other| self.task(other)).filter(|t| t.segment == task.segment);
+        others.map(until).min().unwrap_or(u64::MAX)
+    }
+
+    /// Whether a write waits for more of its data before the medium has its turn.
+    ///
+    /// Drives that leave the bus twice in a write begin when ten of its sectors are in the buffer, of a long write
+    /// fifteen (DiskSim's reading of HP's drives). Others gather what their watermark says, as reads do on their way out.
+    fn too_little_buffered(&self, task: &Task, segment: &Segment) -> bool {
+        let count = task.end - task.start;
+        let (there, needed) = if self.timing.extra.is_some() {
+            (segment.end - segment.start, if count < 45 { count.min(10) } else { 15 })
+        } else if self.buffer.write_watermark > 0.0 && self.fidelity == Fidelity::Drive {
+            let base = if self.buffer.watermark_of_request { count } else { self.segment_size() };
+            let part = (base as f64 * self.buffer.write_watermark).ceil() as u64;
+            (task.sent - task.start, part.min(count))
+        } else {
+            return false;
+        };
+        there < needed.min(self.segment_size())
+    }
+
+    /// What follows from sectors having passed. Whether the access has ended.
+    fn after_passing(&mut self, now: Picos) -> bool {
+        if let Bus::Held(id) = self.bus {
+            self.step(now, id);
+        }
+        let Some((arm, index)) = self.arm_segment() else { return true };
+        if self.task(arm).write {
+            self.after_writing(now, arm, index)
+        } else {
+            self.after_reading(now, arm, index)
+        }
+    }
+
+    fn after_reading(&mut self, now: Picos, arm: TaskId, index: u8) -> bool {
+        let task = *self.task(arm);
+        let segment = self.segments[usize::from(index)];
+        let all = segment.end >= segment.ahead_max;
+        if self.background {
+            if all {
+                self.end_access(now, arm);
+            } else if segment.end == segment.ahead_min {
+                self.preempt_if_free(now, arm);
+            }
+            return self.arm != Some(arm) || self.access.is_none();
+        }
+        self.check_bus(now, Some(arm));
+        if segment.end < task.end {
+            return false;
+        }
+        self.task_mut(arm).passed = now;
+        if self.buffer.read_ahead == ReadAhead::None || all || !self.waiting.is_empty() {
+            self.end_access(now, arm);
+            return true;
+        }
+        self.background = true;
+        self.preempt_if_free(now, arm);
+        self.arm != Some(arm) || self.access.is_none()
+    }
+
+    fn after_writing(&mut self, now: Picos, arm: TaskId, index: u8) -> bool {
+        let task = *self.task(arm);
+        let end = self.segments[usize::from(index)].end;
+        let done = if self.background { task.media >= end } else { task.media >= task.end };
+        if !done {
+            self.check_bus(now, Some(arm));
+            return false;
+        }
+        self.task_mut(arm).passed = now;
+        self.check_bus(now, Some(arm));
+        self.end_access(now, arm);
+        true
+    }
+
+    fn end_access(&mut self, now: Picos, arm: TaskId) {
+        let position = self.position();
+        if let Some(access) = self.access.take() {
+            self.head = access.head_after(position);
+        }
+        if self.task(arm).write && self.fidelity == Fidelity::Drive {
+            self.wrote_through(arm, position);
+        }
+        self.release_arm(now, arm);
+    }
+
+    /// What the arm wrote of a segment beyond its own task's end is written for those whose data it is: DiskSim has each
+    /// of them written again, a revolution later.
+    fn wrote_through(&mut self, arm: TaskId, position: u64) {
+        let segment = self.task(arm).segment;
+        for n in 0..self.live.len() {
+            let id = self.live[n];
+            let task = self.task_mut(id);
+            if id != arm && task.write && task.segment == segment && task.start <= position {
+                task.media = task.media.max(position.min(task.end));
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Who makes way for whom: reading ahead for the next request, a request for one that its data joins.
+
+use super::Rotating;
+use super::access::Access;
+use super::segment::State;
+use super::task::{Hit, Task, TaskId};
+use crate::mechanics::Picos;
+use crate::parameters::{Caching, FastWrite, Fidelity, Preseek};
+
+/// Whether what the arm does can make way for a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stop {
+    /// It cannot.
+    No,
+    /// The request goes along with it: it wants what is being read, or extends what is being written.
+    Join,
+    /// It can be stopped.
+    Halt,
+}
+
+impl Rotating {
+    /// Whether the arm makes way for a request. A write over what is being read ahead ends the reading ahead.
+    pub(super) fn stoppable(&mut self, now: Picos, id: TaskId) -> Stop {
+        let Some((arm, index)) = self.arm_segment() else { return Stop::No };
+        let state = self.segments[usize::from(index)].state;
+        match state {
+            State::Reading => self.reading_stoppable(now, id, arm, index),
+            State::Writing if self.joins_writing(id, index) && self.is_next(now, id) => Stop::Join,
+            _ => Stop::No,
+        }
+    }
+
+    fn is_next(&mut self, now: Picos, id: TaskId) -> bool {
+        self.next_task(now).is_none_or(|next| next == id)
+    }
+
+    fn joins_writing(&self, id: TaskId, index: u8) -> bool {
+        let task = self.task(id);
+        let extends = task.hit == Hit::Append && task.segment == Some(index);
+        let alone = self.buffer.fast_write != FastWrite::Sequential || self.waiting.len() == 1;
+        extends && alone && self.segments[usize::from(index)].end == task.start
+    }
+
+    fn reading_stoppable(&mut self, now: Picos, id: TaskId, arm: TaskId, index: u8) -> Stop {
+        let (task, reader) = (*self.task(id), *self.task(arm));
+        let segment = &mut self.segments[usize::from(index)];
+        let inside = segment.start <= task.start && task.start <= segment.end;
+        let wants = !task.write && task.segment == Some(index) && inside;
+        if !reader.reported && segment.end < segment.ahead_min && !wants {
+            return Stop::No;
+        }
+        if task.write && self.buffer.write_hit_stops_read_ahead && segment.overlaps(task.start, task.end) {
+            (segment.ahead_min, segment.ahead_max) = (segment.end, segment.end);
+        }
+        let almost = self.buffer.almost_read_hits && task.start == segment.end;
+        let (min_reached, end) = (segment.end >= segment.ahead_min, segment.end);
+        if wants && self.buffer.caching != Caching::None && (task.start < end || almost) {
+            return if self.is_next(now, id) { Stop::Join } else { Stop::No };
+        }
+        let busy = match self.wires.preseek {
+            Preseek::None => !reader.reported,
+            Preseek::AtCompletion => !reader.reporting,
+            Preseek::AfterMedium => false,
+        };
+        if busy {
+            return Stop::No;
+        }
+        if !min_reached {
+            let segment = &mut self.segments[usize::from(index)];
+            segment.ahead_max = segment.ahead_min;
+            return Stop::No;
+        }
+        Stop::Halt
+    }
+
+    /// Stops reading ahead, at the end of the sector that is passing unless the drive can stop within it.
+    fn halt(&mut self, now: Picos) {
+        self.sync(now);
+        let Some((arm, index)) = self.arm_segment() else { return };
+        if let Some(access) = self.access.take() {
+            self.leave_access(now, &access);
+        }
+        let keep = self.buffer.caching != Caching::None || !self.task(arm).reported;
+        let shared = self.segments[usize::from(index)].users > 1;
+        self.segments[usize::from(index)].state = if keep || shared { State::Clean } else { State::Empty };
+        self.arm = None;
+        if self.task(arm).reported {
+            self.finish(arm);
+        }
+    }
+
+    fn leave_access(&mut self, now: Picos, access: &Access) {
+        // A move that has not begun is called off. DiskSim's arm makes it all the same.
+        if now < access.begun() && self.fidelity == Fidelity::Drive {
+            return;
+        }
+        if now < access.landed {
+            access.land(&mut self.head);
+            self.arm_free_at = access.landed;
+            return;
+        }
+        access.land(&mut self.head);
+        if now < access.from {
+            if !self.buffer.stop_in_sector {
+                self.arm_free_at = access.from;
+            }
+            return;
+        }
+        let passed = (access.next + access.passed(now)).min(access.limit);
+        self.head = access.head_after(passed);
+        if !self.buffer.stop_in_sector {
+            self.arm_free_at = access.time_of(passed + 1);
+        }
+    }
+
+    /// The request takes over an access that reads ahead what it wants.
+    fn take_over(&mut self) {
+        let Some(arm) = self.arm.filter(|_| self.background) else { return };
+        self.arm = None;
+        if self.task(arm).reported {
+            self.finish(arm);
+        }
+    }
+
+    pub(super) fn make_way(&mut self, now: Picos, id: TaskId) {
+        let task = *self.task(id);
+        if task.had_arm || self.arm.is_none() || task.hit == Hit::Collision {
+            return;
+        }
+        let own = task.segment.map(|index| self.segments[usize::from(index)].state);
+        if !task.write && own == Some(State::Dirty) {
+            return;
+        }
+        if self.needs_no_arm(id) {
+            return;
+        }
+        let same = self.arm_segment().is_some_and(|(_, index)| task.segment == Some(index));
+        match self.stoppable(now, id) {
+            Stop::No => {}
+            _ if task.write && same && task.hit == Hit::Append => {}
+            _ if !task.write && same && task.hit != Hit::Miss => self.take_over(),
+            _ => self.halt(now),
+        }
+    }
+
+    /// A read wholly from the buffer, while the arm is elsewhere: "If a cache hit occurs, read-ahead mode continues without
+    /// interruption and the host transfer begins immediately" (Maxtor's product manuals, 1998 to 2002).
+    pub(super) fn needs_no_arm(&self, id: TaskId) -> bool {
+        let task = self.task(id);
+        let elsewhere = self.arm_segment().is_some_and(|(_, index)| task.segment != Some(index));
+        !self.buffer.hit_stops_read_ahead && !task.write && task.hit == Hit::Whole && elsewhere
+    }
+
+    /// Reading ahead makes way for the next request, if there is one.
+    pub(super) fn check_preemption(&mut self, now: Picos) {
+        let Some(next) = self.next_task(now) else { return };
+        let chosen = self.task(next).segment.is_none();
+        if chosen {
+            self.select(now, next);
+        }
+        self.activate(now, next, chosen);
+    }
+
+    /// Reading ahead after a hit makes way at once if its read is out of the way.
+    pub(super) fn preempt_if_free(&mut self, now: Picos, id: TaskId) {
+        if self.out_of_the_way(self.task(id)) {
+            self.check_preemption(now);
+        }
+    }
+
+    /// Whether another task may have the arm of one that needs it no longer for itself.
+    pub(super) fn out_of_the_way(&self, task: &Task) -> bool {
+        match self.wires.preseek {
+            Preseek::None => task.reported,
+            Preseek::AtCompletion => task.reporting,
+            Preseek::AfterMedium => true,
+        }
+    }
+}
