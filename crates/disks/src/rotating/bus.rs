@@ -3,7 +3,7 @@
 use elevator::Outcome;
 
 use super::Rotating;
-use super::task::{Hit, Task, TaskId};
+use super::task::{Hit, TaskId};
 use crate::drive::Service;
 use crate::mechanics::Picos;
 use crate::parameters::{FastWrite, Fidelity, KeepRequested, Preseek, ReadAhead};
@@ -365,7 +365,7 @@ impl Rotating {
         // The task is about to be on the bus; what activating it starts must not take the bus from it.
         self.bus = Bus::Held(id);
         self.activate(now, id, false);
-        let delay = self.reselection(self.task(id));
+        let delay = self.reselection(id);
         if self.extra == Some(id) {
             self.extra = None;
         }
@@ -373,8 +373,9 @@ impl Rotating {
     }
 
     /// From the end of a task's absence until it can go on.
-    pub(super) fn reselection(&self, task: &Task) -> Picos {
-        let again = task.extra && self.extra.is_none_or(|id| !core::ptr::eq(self.task(id), task));
+    pub(super) fn reselection(&self, id: TaskId) -> Picos {
+        let task = self.task(id);
+        let again = task.extra && self.extra != Some(id);
         let reselect = if again { self.timing.other_reselect } else { self.timing.first_reselect };
         reselect + if task.sent < task.end { self.timing.data_preparation } else { 0 }
     }

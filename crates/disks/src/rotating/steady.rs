@@ -32,7 +32,7 @@ impl Rotating {
             return;
         }
         let enough = (task.sent + task.watermark).min(task.end);
-        let since = left.max(access.time_of(enough)) + self.reselection(task);
+        let since = left.max(access.time_of(enough)) + self.reselection(id);
         let (count, passed) = (task.end - task.sent, access.time_of(task.end));
         let goes_on = self.segments[usize::from(index)].ahead_max > task.end && self.may_go_on();
         let task = self.task_mut(id);
