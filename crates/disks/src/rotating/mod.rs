@@ -10,6 +10,7 @@
 //! Nothing happens a sector at a time: an [`Access`] is a move, a wait and a stretch of sectors of equal length on one
 //! track, so that what has passed at any time is a division. The drive wakes only where something can change: at the
 //! end of the wanted sectors, of the track, of what may be read ahead, at a watermark, and when the bus is done.
+//! What nothing can interrupt (the module `steady`) is worked out at once and takes no steps of its own.
 //!
 //! *Where it differs from DiskSim* is said at [`Fidelity`].
 //!
