@@ -124,3 +124,13 @@ fn what_is_finished_is_not_run_again() {
     assert_eq!(first, second);
     assert_eq!(before, after, "nothing was written again");
 }
+
+/// Metadata may be thrown away between its arrival and the moment at which who waited for it goes on: no device failed.
+#[test]
+fn a_metadata_storm_with_little_memory_comes_to_its_end() {
+    let output = Command::new(env!("CARGO_BIN_EXE_dwell"))
+        .args(["run", "cooperative/ffsb-meta", "-s", "cooperative", "--scale", "0.25", "-q"])
+        .output()
+        .expect("the program runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

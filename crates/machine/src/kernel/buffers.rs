@@ -43,6 +43,17 @@ impl State {
         })
     }
 
+    /// Whether the metadata block was fetched, or could not be; nothing if it has been thrown away since.
+    fn fetched(&mut self, block: Block) -> Option<Result<(), Errno>> {
+        let id = self.pages.find(FileId::DEVICE, block.0)?;
+        if self.pages[id].uptodate {
+            self.use_page(id);
+            return Some(Ok(()));
+        }
+        self.throw_away(id);
+        Some(Err(Errno::Io))
+    }
+
     /// A buffer reached its home.
     pub(super) fn buffer_written(&mut self, index: u64) {
         if let (Some(tid), Some(journal)) = (self.homes.remove(&index), &mut self.journal) {
@@ -111,27 +122,33 @@ impl Context {
     }
 
     async fn fetch_buffer(&self, block: Block) -> Result<(), Errno> {
-        self.room().await;
-        let found = self.with(|state| state.pages.find(FileId::DEVICE, block.0));
-        let id = match found {
-            Some(id) => id,
-            None => {
-                let bio = self.with(|state| {
-                    let id = state.add_page(FileId::DEVICE, block.0);
-                    state.pages[id].reading = true;
-                    state.pages[id].block = Some(block);
-                    let mut pages = state.bios.list();
-                    pages.push(id);
-                    Bio::of_pages(self.task, Purpose::Read, Op::Read, block, pages)
-                });
-                let id = bio.pages[0];
-                let bio = Bio { flags: elevator::Flags { sync: true, meta: true, ..bio.flags }, ..bio };
-                self.submit(bio).await;
-                id
+        loop {
+            self.room().await;
+            let id = match self.with(|state| state.pages.find(FileId::DEVICE, block.0)) {
+                Some(id) => id,
+                None => self.read_buffer(block).await,
+            };
+            self.wait_for_page(id).await;
+            // Where memory is short, it may be gone again before its reader goes on.
+            if let Some(fetched) = self.with(|state| state.fetched(block)) {
+                return fetched;
             }
-        };
-        self.wait_for_page(id).await;
-        self.with(|state| state.buffer(block)).map(|_| ()).ok_or(Errno::Io)
+        }
+    }
+
+    async fn read_buffer(&self, block: Block) -> PageId {
+        let bio = self.with(|state| {
+            let id = state.add_page(FileId::DEVICE, block.0);
+            state.pages[id].reading = true;
+            state.pages[id].block = Some(block);
+            let mut pages = state.bios.list();
+            pages.push(id);
+            Bio::of_pages(self.task, Purpose::Read, Op::Read, block, pages)
+        });
+        let id = bio.pages[0];
+        let bio = Bio { flags: elevator::Flags { sync: true, meta: true, ..bio.flags }, ..bio };
+        self.submit(bio).await;
+        id
     }
 
     /// Waits until a page is no longer on its way from the device.
@@ -162,6 +179,8 @@ impl Context {
                 if state.pages.find(FileId::DEVICE, block.0).is_none() {
                     let id = state.add_page(FileId::DEVICE, block.0);
                     state.pages[id].block = Some(block);
+                    // Whoever reads it before it is part of a transaction finds what it holds.
+                    state.pages[id].uptodate = true;
                 }
             });
         }
@@ -228,8 +247,9 @@ impl Context {
     }
 
     async fn change(&self, handle: Handle, block: Block) {
-        let id = self.new_buffer(block).await;
         loop {
+            // Anew after each wait: nothing keeps it in memory until it is part of the transaction.
+            let id = self.new_buffer(block).await;
             let access = self.with(|state| {
                 // It may be on its way home with its old content: jbd waits for that.
                 if state.pages[id].writing {
