@@ -77,8 +77,8 @@ fn barriers_that_wait_for_each_other_are_told_with_a_line() {
         format!("[[process]]\nname = \"{name}\"\nsteps = [\n    {},\n    {},\n]\n", meet(first), meet(then))
     };
     let said = failure("crossed", &format!("about = \"x\"\n{}{}", process("a", 1, 2), process("b", 2, 1)));
-    assert!(said.contains(":5: 2 of the processes wait for each other"), "{said}");
-    assert!(said.contains("first of them: a"), "{said}");
+    assert!(said.contains("waiting for each other"), "{said}");
+    assert!(said.contains(": a (line 5), b (line 11)"), "{said}");
 }
 
 #[test]

@@ -192,11 +192,9 @@ impl Machine {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
-        let mut waiting = self.processes.iter().filter(|p| p.blocked != Blocked::Ended).peekable();
-        match waiting.peek() {
-            None => Ok(()),
-            Some(first) => Err(Failure::Deadlock { first: first.who.name.clone(), waiting: waiting.count() }),
-        }
+        let waiting = self.processes.iter().filter(|p| p.blocked != Blocked::Ended);
+        let waiting: Vec<String> = waiting.map(|process| process.who.name.clone()).collect();
+        if waiting.is_empty() { Ok(()) } else { Err(Failure::Deadlock { waiting }) }
     }
 
     /// When something happens next. A kernel's own alarms go on for ever, so they count only while a process can gain by

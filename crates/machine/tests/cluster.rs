@@ -71,7 +71,7 @@ fn everybody_goes_on_when_the_last_has_come() {
 fn who_waits_for_somebody_that_has_gone_waits_for_ever() {
     let mut cluster = Cluster::new(vec![machine(5, 1).0, machine(3, 1).0]);
     let failure = cluster.run(Stop::default());
-    assert!(matches!(failure, Err(Failure::Deadlock { waiting: 1, .. })), "{failure:?}");
+    assert!(matches!(&failure, Err(Failure::Deadlock { waiting }) if waiting.len() == 1), "{failure:?}");
 }
 
 #[test]

@@ -6,14 +6,10 @@ use crate::kernel::Errno;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Failure {
     /// Nothing can happen any more although somebody waits.
-    #[error(
-        "{waiting} of the processes wait for each other or for something that never comes; first of them: {first}"
-    )]
+    #[error("waiting for each other, or for something that never comes: {}", listed(waiting))]
     Deadlock {
-        /// How many.
-        waiting: usize,
-        /// The name of one.
-        first: String,
+        /// Their names.
+        waiting: Vec<String>,
     },
     /// A policy that works above the block layer, on a machine that has nothing there.
     #[error(
@@ -38,4 +34,15 @@ pub enum Failure {
         /// Why it failed.
         errno: Errno,
     },
+}
+
+/// Names that are listed; of the others it is said how many they are.
+const NAMES: usize = 8;
+
+fn listed(names: &[String]) -> String {
+    let first = names.iter().take(NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMES) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
 }

@@ -39,8 +39,8 @@ fn a_descriptor_that_nobody_opened() {
 fn a_meeting_that_the_other_never_comes_to() {
     let meet = |name| Next::Meet(Meeting { name, members: 2 });
     let failure = failure(vec![meet(1)], vec![meet(2)]);
-    assert!(failure.contains("2 of the processes wait for each other"), "{failure}");
-    assert!(failure.ends_with("first of them: reader"), "{failure}");
+    assert!(failure.starts_with("waiting for each other"), "{failure}");
+    assert!(failure.contains(": reader, "), "{failure}");
 }
 
 #[test]

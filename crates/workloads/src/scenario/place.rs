@@ -33,12 +33,21 @@ impl Scenario {
     /// Why a run ended early, with the line of the step at which its process was.
     #[must_use]
     pub fn explain(&self, session: &Session, failure: &Failure) -> String {
-        let process = match failure {
-            Failure::Deadlock { first, .. } => Some(first),
-            Failure::NoKernel { process, .. } | Failure::Call { process, .. } => Some(process),
-            Failure::NoHooks => None,
+        let step = |process: &String| session.step_of(process);
+        let (at, failure) = match failure {
+            Failure::Deadlock { waiting } => {
+                let placed = |process| match step(process).filter(|_| !self.source.text.is_empty()) {
+                    Some(at) => format!("{process} (line {})", self.source.line(at)),
+                    None => process.clone(),
+                };
+                let waiting: Vec<String> = waiting.iter().map(placed).collect();
+                (None, Failure::Deadlock { waiting })
+            }
+            Failure::NoKernel { process, .. } | Failure::Call { process, .. } => {
+                (step(process), failure.clone())
+            }
+            Failure::NoHooks => (None, failure.clone()),
         };
-        let at = process.and_then(|process| session.step_of(process));
         self.source.said(at, &failure.to_string())
     }
 
