@@ -149,6 +149,22 @@ fn a_buffered_job_file_runs_through_the_page_cache() {
 }
 
 #[test]
+fn a_job_that_syncs_at_its_end_waits_for_the_disk() {
+    let written = |end: &str| {
+        let path = std::env::temp_dir().join(format!("dwell-end-{}-{}.fio", end.len(), std::process::id()));
+        std::fs::write(&path, format!("[w]\nrw=write\nbs=64k\nsize=64m\n{end}")).expect("a file");
+        let output = dwell(&["run", &path.to_string_lossy(), "-s", "noop", "--json"]);
+        let _ = std::fs::remove_file(&path);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+        let seen = &report["runs"][0]["outcome"]["seen"]["w"];
+        seen["to_ns"].as_u64().unwrap_or_default() - seen["from_ns"].as_u64().unwrap_or_default()
+    };
+    let (memory, disk) = (written(""), written("end_fsync=1\n"));
+    assert!(disk > 2 * memory && disk > 400_000_000, "64 MiB into memory {memory} ns, to the disk {disk} ns");
+}
+
+#[test]
 fn a_script_runs_on_an_array_and_reads_two_stripes_ahead() {
     let text = "about = \"x\"\n[[on-disk]]\nfile = \"/a\"\nbytes = \"4 MiB\"\n[[process]]\nname = \"cat\"\nsteps = [{ read = { file = \"/a\" } }]\n";
     let path = script("array", text);

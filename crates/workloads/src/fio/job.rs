@@ -48,6 +48,10 @@ pub struct Job {
     pub start_delay: Span,
     /// Writes between flushes; 0 for none.
     pub fsync: u64,
+    /// Whether these make the data durable alone (`fdatasync`), which only a file tells apart.
+    pub fsync_data: bool,
+    /// Whether what it wrote is made durable at its end (`end_fsync`, `fsync_on_close`).
+    pub fsync_end: bool,
     /// Its I/O priority.
     pub priority: Priority,
     /// Least time between its requests (`rate_iops`).
@@ -124,7 +128,6 @@ const NO_DIFFERENCE: &[&str] = &[
     "zero_buffers",
     "scramble_buffers",
     "random_generator",
-    "end_fsync",
     "sync_file_range",
     "hipri",
     "registerfiles",
@@ -212,6 +215,8 @@ impl Draft {
             time_based: false,
             start_delay: Span::ZERO,
             fsync: 0,
+            fsync_data: false,
+            fsync_end: false,
             priority: Priority::default(),
             pace: Span::ZERO,
             seed: 1,
@@ -278,7 +283,10 @@ impl Draft {
             "runtime" | "timeout" => job.runtime = Some(time(value, 1_000_000_000)?),
             "time_based" => job.time_based = value != "0",
             "startdelay" => job.start_delay = time(value, 1_000_000_000)?,
-            "fsync" | "fdatasync" => job.fsync = number(value, 0, u64::MAX)?,
+            "fsync" | "fdatasync" => {
+                (job.fsync, job.fsync_data) = (number(value, 0, u64::MAX)?, name == "fdatasync");
+            }
+            "end_fsync" | "fsync_on_close" => job.fsync_end = value != "0",
             "prio" => job.priority.level = number(value, 0, 7)? as u8,
             "prioclass" => job.priority.class = class(value)?,
             "rate_iops" => job.pace = Span::from_nanos(1_000_000_000 / number(value, 1, 1_000_000_000)?),

@@ -1,7 +1,7 @@
 //! The program of a job.
 
 use elevator::model::Random;
-use elevator::{Flags, Op, Sector, Span, Time};
+use elevator::{Flags, Op, Sector, Sectors, Span, Time};
 use machine::{Await, Io, Next, Program};
 
 use super::job::{Job, Pattern};
@@ -18,7 +18,17 @@ struct Running {
     position: u64,
     /// The step to take before the next request.
     due: Due,
-    ending: bool,
+    ending: Option<Ending>,
+}
+
+/// How far a job is that has no more requests to make.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// Waiting for what is in flight.
+    Drains,
+    /// Its last flush is on its way.
+    Flushes,
+    Over,
 }
 
 /// What stands between a request and the next one.
@@ -42,7 +52,7 @@ pub(super) fn program(job: &Job, number: u64) -> Box<dyn Program> {
         writes: 0,
         position: 0,
         due: Due::Request,
-        ending: false,
+        ending: None,
     })
 }
 
@@ -54,7 +64,7 @@ impl Program for Running {
         };
         loop {
             match self.due {
-                Due::Request if self.ending || self.is_over(now, started) => return self.end(),
+                Due::Request if self.ending.is_some() || self.is_over(now, started) => return self.end(),
                 Due::Request => return self.request(),
                 due => {
                     if let Some(next) = self.between(due, started) {
@@ -73,13 +83,16 @@ impl Running {
         out_of_time || out_of_bytes
     }
 
-    /// Waits for what is still in flight, then ends.
+    /// Waits for what is still in flight, makes it durable if it is asked to, then ends.
     fn end(&mut self) -> Next {
-        if self.ending {
-            return Next::Exit;
-        }
-        self.ending = true;
-        Next::Await(Await::All)
+        let (ending, next) = match self.ending {
+            None => (Ending::Drains, Next::Await(Await::All)),
+            Some(Ending::Drains) if self.job.fsync_end && self.writes > 0 => (Ending::Flushes, flush()),
+            Some(Ending::Flushes) => (Ending::Over, Next::Await(Await::All)),
+            Some(_) => (Ending::Over, Next::Exit),
+        };
+        self.ending = Some(ending);
+        next
     }
 
     fn request(&mut self) -> Next {
@@ -115,11 +128,7 @@ impl Running {
         let (next, after) = match due {
             Due::Request => (None, Due::Request),
             Due::Room => (Some(Next::Await(Await::Fewer(self.job.iodepth))), Due::Flush),
-            Due::Flush if self.flush_is_due() => {
-                let flags = Flags { sync: true, ..Flags::default() };
-                let io = Io { op: Op::Flush, start: Sector(0), sectors: elevator::Sectors::ZERO, flags };
-                (Some(Next::Submit(io)), Due::FlushDone)
-            }
+            Due::Flush if self.flush_is_due() => (Some(flush()), Due::FlushDone),
             Due::Flush => (None, Due::Think),
             Due::FlushDone => (Some(Next::Await(Await::All)), Due::Think),
             Due::Think => {
@@ -138,4 +147,9 @@ impl Running {
     fn flush_is_due(&self) -> bool {
         self.job.fsync > 0 && self.writes > 0 && self.writes.is_multiple_of(self.job.fsync)
     }
+}
+
+fn flush() -> Next {
+    let flags = Flags { sync: true, ..Flags::default() };
+    Next::Submit(Io { op: Op::Flush, start: Sector(0), sectors: Sectors::ZERO, flags })
 }

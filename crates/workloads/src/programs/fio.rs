@@ -47,6 +47,9 @@ impl FioJob {
             }
             self.pause(os, started, issued).await;
         }
+        if job.fsync_end && writes > 0 {
+            os.fsync(file).await;
+        }
         os.close(file).await;
     }
 
@@ -57,8 +60,11 @@ impl FioJob {
     }
 
     async fn sync(&self, os: &Os, file: Descriptor, writes: u64) {
-        if self.job.fsync > 0 && writes.is_multiple_of(self.job.fsync) {
-            os.fsync(file).await;
+        let due = self.job.fsync > 0 && writes.is_multiple_of(self.job.fsync);
+        match due {
+            true if self.job.fsync_data => os.fdatasync(file).await,
+            true => os.fsync(file).await,
+            false => {}
         }
     }
 
