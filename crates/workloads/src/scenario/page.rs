@@ -165,6 +165,9 @@ pub struct Paper {
     /// The scale at which it is run unless another is asked for: below 1 where the paper's size takes too long.
     #[serde(default = "whole")]
     pub scale: f64,
+    /// Drives on which it is run as well as on the script's, each by a word for it.
+    #[serde(default)]
+    pub on: BTreeMap<String, String>,
     /// What was chosen where the paper is silent.
     #[serde(default)]
     pub notes: Vec<String>,

@@ -19,6 +19,9 @@ const LARGE: f64 = 10.0;
 pub(super) struct Row {
     pub(super) paper: String,
     pub(super) experiment: String,
+    /// The word for the drive, where it is not the script's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) on: Option<String>,
     /// The paper's word.
     pub(super) scheduler: String,
     /// Ours.
@@ -38,6 +41,9 @@ pub(super) struct Row {
 pub(super) struct Shape {
     pub(super) paper: String,
     pub(super) experiment: String,
+    /// The word for the drive, where it is not the script's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) on: Option<String>,
     pub(super) figure: String,
     /// Winner, order and every ratio.
     pub(super) holds: bool,
@@ -54,10 +60,11 @@ struct Pair<'a> {
 }
 
 /// Judges an experiment.
-pub(super) fn judge(paper: &Paper, runs: &Runs) -> (Vec<Row>, Vec<Shape>) {
+pub(super) fn judge(paper: &Paper, on: Option<&str>, runs: &Runs) -> (Vec<Row>, Vec<Shape>) {
     let (mut rows, mut shapes) = (Vec::new(), Vec::new());
     for (name, figure) in &paper.figures {
         let mut own = figure_rows(paper, name, figure, runs);
+        own.iter_mut().for_each(|row| row.on = on.map(str::to_owned));
         if let Some(more) = figure::more_is_better(figure) {
             shapes.extend(compare(paper, name, more, &mut own));
         }
@@ -73,6 +80,7 @@ fn figure_rows(paper: &Paper, name: &str, figure: &workloads::scenario::Figure, 
         let mut row = Row {
             paper: paper.name.clone(),
             experiment: paper.experiment.clone(),
+            on: None,
             scheduler: word.clone(),
             as_scheduler: ours.clone(),
             figure: name.to_owned(),
@@ -162,6 +170,7 @@ fn compare(paper: &Paper, name: &str, more: bool, rows: &mut [Row]) -> Option<Sh
     Some(Shape {
         paper: paper.name.clone(),
         experiment: paper.experiment.clone(),
+        on: rows.first().and_then(|row| row.on.clone()),
         figure: name.to_owned(),
         holds: misses.is_empty(),
         misses,

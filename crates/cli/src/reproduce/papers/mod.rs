@@ -21,15 +21,29 @@ pub(super) use report::html;
 
 /// An experiment, before it is run.
 pub(super) struct Experiment {
-    name: &'static str,
+    script: &'static str,
     text: &'static str,
+    /// The word for the drive, where it is not the script's own.
+    on: Option<String>,
     scene: Scene,
     paper: Paper,
+}
+
+impl Experiment {
+    fn name(&self) -> String {
+        named(self.script, self.on.as_deref())
+    }
+}
+
+/// A script on its own drive, or on another.
+fn named(script: &str, on: Option<&str>) -> String {
+    on.map_or_else(|| script.to_owned(), |on| format!("{script}, {on}"))
 }
 
 /// An experiment that was run, wholly or in part.
 pub(super) struct Done {
     about: String,
+    on: Option<String>,
     scale: f64,
     paper: Paper,
     machine: String,
@@ -39,18 +53,29 @@ pub(super) struct Done {
     shapes: Vec<Shape>,
 }
 
+impl Done {
+    /// The experiment, and the drive if it is not the script's own.
+    fn title(&self) -> String {
+        named(&self.paper.experiment, self.on.as_deref())
+    }
+}
+
 /// The experiments that were asked for: none where no name fits.
 pub(super) fn experiments(arguments: &ReproduceArguments) -> Result<Vec<Experiment>, Error> {
     let mut experiments = Vec::new();
-    for (name, text) in scripts(arguments).filter(|(name, _)| arguments.wants(name)) {
-        let open = |scale| Scenario::parse(name, text, scale).map_err(|e| Error::Failed(e.to_string()));
-        let mut scenario = open(arguments.scale.unwrap_or(1.0))?;
-        let Some(paper) = scenario.page.paper.clone() else { continue };
-        if arguments.scale.is_none() && paper.scale < 1.0 {
-            scenario = open(paper.scale)?;
+    for (script, text) in scripts(arguments) {
+        let open = |scale| Scenario::parse(script, text, scale).map_err(|e| Error::Failed(e.to_string()));
+        let scenario = open(arguments.scale.unwrap_or(1.0))?;
+        let Some(paper) = scenario.page.paper else { continue };
+        let scale = arguments.scale.unwrap_or_else(|| paper.scale.min(1.0));
+        let others = paper.on.iter().map(|(word, drive)| (Some(word.as_str()), Some(drive.as_str())));
+        for (on, drive) in std::iter::once((None, None)).chain(others) {
+            if arguments.wants(&named(script, on)) {
+                let scene = Scene::open(open(scale)?, Chosen { drive, ..Chosen::default() })?;
+                let (on, paper) = (on.map(str::to_owned), paper.clone());
+                experiments.push(Experiment { script, text, on, scene, paper });
+            }
         }
-        let scene = Scene::open(scenario, Chosen::default())?;
-        experiments.push(Experiment { name, text, scene, paper });
     }
     Ok(experiments)
 }
@@ -76,7 +101,8 @@ fn scripts(arguments: &ReproduceArguments) -> impl Iterator<Item = (&'static str
 /// A task for each experiment and scheduler.
 pub(super) fn tasks(experiments: &[Experiment]) -> Result<Vec<Task<'_>>, Error> {
     let mut tasks = Vec::new();
-    for Experiment { name, text, scene, paper } in experiments {
+    for experiment in experiments {
+        let (name, Experiment { text, scene, paper, .. }) = (experiment.name(), experiment);
         for scheduler in paper.schedulers.values() {
             let spec = Spec::parse(scheduler).map_err(|e| Error::Failed(e.to_string()))?;
             let scale = scene.scenario.scale;
@@ -84,7 +110,7 @@ pub(super) fn tasks(experiments: &[Experiment]) -> Result<Vec<Task<'_>>, Error> 
             tasks.push(Task {
                 name: format!("{name} under {spec}"),
                 settings: format!("{text}\n{machine:?}\n{}\n{scheduler}\n{scale}", scene.device.describe()),
-                cost: costs::expected(name, scheduler, scale / paper.scale),
+                cost: costs::expected(&name, scheduler, scale / paper.scale),
                 work: Work::Script { scene, spec },
             });
         }
@@ -104,9 +130,10 @@ pub(super) fn judged(
             _ => None,
         };
         let runs: Runs = words.zip(results.by_ref()).filter_map(outcome).collect();
-        let (rows, shapes) = judge::judge(&experiment.paper, &runs);
+        let (rows, shapes) = judge::judge(&experiment.paper, experiment.on.as_deref(), &runs);
         Done {
             about: experiment.scene.scenario.page.about.clone(),
+            on: experiment.on.clone(),
             scale: experiment.scene.scenario.scale,
             paper: experiment.paper.clone(),
             machine: experiment.scene.machine.name.clone(),

@@ -43,7 +43,10 @@ pub(in crate::reproduce) fn json(done: &[Done]) -> (Vec<serde_json::Value>, Vec<
 /// Tables for people.
 pub(in crate::reproduce) fn text(done: &[Done], out: &mut impl Write) -> Result<(), Error> {
     for done in done {
-        writeln!(out, "\n{}/{}: {}", done.paper.name, done.paper.experiment, done.about)?;
+        writeln!(out, "\n{}/{}: {}", done.paper.name, done.title(), done.about)?;
+        if done.on.is_some() {
+            writeln!(out, "drive: {}", done.drive)?;
+        }
         if done.scale < 1.0 {
             let scale = done.scale;
             writeln!(out, "scale {scale}: data, operations and memory are {scale} of the papers'")?;

@@ -29,7 +29,7 @@ fn whole(page: &mut Page, kind: &[(Whole, Vec<Row>)]) {
 }
 
 fn section(page: &mut Page, done: &Done) {
-    let title = format!("{}: {}", done.paper.name, done.paper.experiment);
+    let title = format!("{}: {}", done.paper.name, done.title());
     page.write(format_args!("<h2>{}</h2><p>{}</p>", escape(&title), escape(&done.about)));
     let scaled = if done.scale < 1.0 {
         format!("; scale {0}: data, operations and memory are {0} of the papers'", done.scale)
