@@ -210,7 +210,9 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Error> {
         let scale = arguments.scale.unwrap_or(kind.scale);
         (kind.scale, Whole { kind: kind.name, experiment, scale })
     });
-    let wholes: Vec<(f64, Whole)> = all.filter(|(_, whole)| arguments.wants(&whole.name())).collect();
+    let once = |whole: &Whole| arguments.paper != Paper::All || whole.experiment.name != arrays::SCRIPTED;
+    let wholes: Vec<(f64, Whole)> =
+        all.filter(|(_, whole)| once(whole) && arguments.wants(&whole.name())).collect();
     if scripts.is_empty() && wholes.is_empty() {
         let known = kinds.iter().flat_map(|kind| kind.experiments.iter().map(|experiment| experiment.name));
         let known: Vec<&str> = papers::names(arguments).chain(known).collect();

@@ -24,8 +24,11 @@ const ANTICIPATORY: &str = "anticipatory-2.6.32";
 const CFQ: &str = "cfq-2.6.32";
 const DEPTH: u32 = 31;
 
+/// The figure on RAID 0, which scripts run as well, at the paper's size.
+pub(super) const SCRIPTED: &str = "figure 6, RAID 0";
+
 pub(super) const EXPERIMENTS: &[Experiment] = &[
-    Experiment { name: "figure 6, RAID 0", run: |scale| figure_6::run(ARRAYS[0], scale) },
+    Experiment { name: SCRIPTED, run: |scale| figure_6::run(ARRAYS[0], scale) },
     Experiment { name: "figure 6, RAID 5", run: |scale| figure_6::run(ARRAYS[1], scale) },
     Experiment { name: "figure 6, order kept by the drive", run: figure_6::in_the_order_sent },
     Experiment { name: "figure 6 without read-ahead", run: figure_6::without_read_ahead },
