@@ -10,7 +10,7 @@ const EXPLAINED: &str = "anticipatory over noop";
 /// Runs the experiments and asserts that at least so many figures are judged and all of them hold but the explained one.
 fn all_hold(which: &str, scale: &str, at_least: usize) {
     let output = Command::new(env!("CARGO_BIN_EXE_dwell"))
-        .args(["reproduce", "stream", which, "--scale", scale, "--json"])
+        .args(["reproduce", "stream", which, "--scale", scale, "--json", "--results", ""])
         .output()
         .expect("the program runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
