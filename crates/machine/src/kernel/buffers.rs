@@ -1,6 +1,6 @@
 //! Metadata blocks in memory: fetched before an operation goes on, and given to the journal, or dirtied, after it.
 
-use elevator::Op;
+use elevator::{CauseSet, Op};
 
 use super::cache::{FileId, PageId};
 use super::calls::Errno;
@@ -9,6 +9,7 @@ use super::io::{Bio, Purpose};
 use super::journal::{Access, Handle, Started};
 use super::state::State;
 use super::tasks::{Context, TaskId, Wait};
+use super::threads::JOURNAL;
 
 /// Most blocks that one handle changes; larger operations (cutting a large file) take several, as in jbd.
 const HANDLE_BLOCKS: usize = 64;
@@ -70,12 +71,14 @@ impl State {
         }
     }
 
-    /// A buffer is part of a transaction: writeback leaves it alone until that is durable.
-    fn hold_buffer(&mut self, id: PageId) {
+    /// A task changed a buffer as part of a transaction: writeback leaves it alone until that is durable. It goes home on
+    /// behalf of those who changed it since it was last written, not of everybody whose transactions it was in.
+    fn hold_buffer(&mut self, id: PageId, task: TaskId) {
+        let cause = self.cause(task);
         let page = &mut self.pages[id];
         page.uptodate = true;
         page.held = true;
-        page.causes = None;
+        page.causes = Some(self.causes.join(page.causes, cause));
         if std::mem::take(&mut page.dirty) {
             let (file, index) = (page.file, page.index);
             self.dirty -= 1;
@@ -83,29 +86,30 @@ impl State {
         }
     }
 
-    /// The journal writes these buffers home itself: those that are dirty set out with it.
-    pub(super) fn buffers_go_home(&mut self, blocks: &[Block]) -> Vec<PageId> {
-        let mut pages = self.bios.list();
+    /// The journal writes these buffers home itself: those that are dirty set out with it. Who changed them.
+    pub(super) fn buffers_go_home(&mut self, blocks: &[Block]) -> (Vec<PageId>, Option<CauseSet>) {
+        let (mut pages, mut causes) = (self.bios.list(), None);
         for block in blocks {
             let Some(id) = self.pages.find(FileId::DEVICE, block.0) else { continue };
             let page = &self.pages[id];
             if page.dirty && !page.writing && !page.held {
-                self.set_out(id);
+                if let Some(changed) = self.set_out(id) {
+                    causes = Some(self.causes.join(causes, changed));
+                }
                 pages.push(id);
             }
         }
-        pages
+        (pages, causes)
     }
 
     /// A transaction is durable: its buffers may go home.
-    pub(super) fn release_buffer(&mut self, block: Block, causes: Option<elevator::CauseSet>) {
+    pub(super) fn release_buffer(&mut self, block: Block) {
         let Some(id) = self.pages.find(FileId::DEVICE, block.0) else { return };
-        if !std::mem::take(&mut self.pages[id].held) {
-            return;
+        let page = &mut self.pages[id];
+        if std::mem::take(&mut page.held) {
+            let changed = page.causes.unwrap_or_else(|| self.cause(JOURNAL));
+            self.dirty_page(id, changed);
         }
-        let kernel = super::threads::JOURNAL;
-        let causes = causes.unwrap_or_else(|| self.cause(kernel));
-        self.dirty_page(id, causes);
     }
 }
 
@@ -257,7 +261,7 @@ impl Context {
                 }
                 let access = state.journal.as_mut().map(|journal| journal.access(handle, block));
                 if access == Some(Access::Granted) {
-                    state.hold_buffer(id);
+                    state.hold_buffer(id, self.task);
                 }
                 access
             });

@@ -12,11 +12,11 @@ impl State {
         while let Some(action) = journal.poll(self.now) {
             match action {
                 Action::Retry => self.sleepers.wake(self.now, Wait::JournalRetry),
-                Action::Committed { tid, blocks, causes } => {
+                Action::Committed { tid, blocks } => {
                     self.watch.now.commits += 1;
                     self.durable = self.durable.max(Some(tid));
                     for block in blocks {
-                        self.release_buffer(block, causes);
+                        self.release_buffer(block);
                     }
                     self.sleepers.wake(self.now, Wait::Durable);
                 }

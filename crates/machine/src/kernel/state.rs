@@ -27,6 +27,8 @@ pub(super) struct Task {
     pub(super) priority: Priority,
     /// The set that holds it alone.
     pub(super) cause: Option<CauseSet>,
+    /// Others whose work it does at the moment.
+    pub(super) proxy_of: Option<CauseSet>,
     pub(super) descriptors: Descriptors,
     /// Its direct I/O, or the journal's, that has not come back.
     pub(super) pending: u32,
@@ -109,9 +111,9 @@ impl State {
         &mut self.tasks[task.index()]
     }
 
-    /// The set that holds this task alone.
+    /// Whom the task works for: it alone, unless it is somebody's proxy.
     pub(super) fn cause(&mut self, task: TaskId) -> CauseSet {
-        if let Some(cause) = self.task(task).cause {
+        if let Some(cause) = self.task(task).proxy_of.or(self.task(task).cause) {
             return cause;
         }
         let number = self.task(task).process.map_or(task.0, |process| process.group);

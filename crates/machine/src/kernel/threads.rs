@@ -145,11 +145,11 @@ impl Context {
             fua: write.fua,
             ..Flags::default()
         };
-        let pages = if write.why == Why::Checkpoint {
+        let (pages, causes) = if write.why == Why::Checkpoint {
             self.with(|state| state.buffers_go_home(&write.homes))
         } else {
-            Vec::new()
+            (Vec::new(), write.causes)
         };
-        self.submit(Bio { flags, causes: write.causes, pages, ..bio }).await;
+        self.submit(Bio { flags, causes, pages, ..bio }).await;
     }
 }

@@ -1,6 +1,8 @@
 //! Writeback: dirty pages of a file go to the device in the order of their indexes, files in the order in which they became
 //! dirty.
 
+use std::ops::Range;
+
 use elevator::{CauseSet, Flags, Op, Time};
 
 use super::buffers::Of;
@@ -131,6 +133,15 @@ impl State {
 }
 
 impl State {
+    /// Everybody who dirtied these pages; not looked for while nobody wants to know.
+    fn behind(&mut self, file: FileId, indexes: Range<u64>) -> Option<CauseSet> {
+        let indexes = if self.tags() { indexes } else { 0..0 };
+        indexes.fold(None, |all, index| {
+            let causes = self.pages.find(file, index).and_then(|id| self.pages[id].causes);
+            causes.map(|causes| self.causes.join(all, causes)).or(all)
+        })
+    }
+
     /// The file's pages that are on their way to the device.
     fn on_their_way(&self, file: FileId) -> Vec<PageId> {
         let submissions = self.bios.iter().filter(|bio| bio.is_writeback());
@@ -194,8 +205,17 @@ impl Context {
         written
     }
 
-    /// Gives pages the place that they were promised; whether that worked.
+    /// Gives pages the place that they were promised, as the proxy of whoever dirtied them; whether that worked.
     async fn place_delayed(&self, inode: Inode, index: u64, pages: u32) -> bool {
+        self.with(|state| {
+            state.task(self.task).proxy_of = state.behind(inode.into(), index..index + u64::from(pages));
+        });
+        let placed = self.place_reserved(inode, index, pages).await;
+        self.with(|state| state.task(self.task).proxy_of = None);
+        placed
+    }
+
+    async fn place_reserved(&self, inode: Inode, index: u64, pages: u32) -> bool {
         let touched = self.with(|state| {
             let mut touched = state.take_touched();
             let reserved = &mut state.files.entry(inode.into()).reserved;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use elevator::Op;
+use elevator::{Op, Span, Time};
+use machine::Next;
 use machine::kernel::{Call, Description, FIRST_THREAD, Image};
 
 use crate::bench::{Bench, FIRST, write_file};
@@ -45,4 +46,38 @@ fn a_page_that_two_processes_dirtied_is_of_both() {
     bench.calls("b", write_file("/a", 4096, 4096).chain([Call::Fsync(FIRST)]));
     bench.run();
     assert_eq!(behind(&bench, |process| process == 2), BTreeSet::from([1, 2]));
+}
+
+/// Then let the kernel write everything that is old.
+fn and_rest(calls: impl Iterator<Item = Call> + 'static) -> impl Iterator<Item = Next> + 'static {
+    calls.map(Next::Call).chain([Next::Think(Span::from_secs(60))])
+}
+
+#[test]
+fn who_places_delayed_pages_is_the_proxy_of_who_dirtied_them() {
+    let machine = Description::named("pc-2012").expect("built in");
+    let mut bench = Bench::new(&machine, "token-call", &Image::new());
+    bench.start("a", and_rest(write_file("/a", 1 << 20, 64 << 10)));
+    bench.start("b", and_rest(write_file("/b", 1 << 20, 64 << 10)));
+    bench.run();
+    assert_eq!(behind(&bench, |_| true), BTreeSet::from([1, 2]), "and no thread of the kernel's");
+}
+
+#[test]
+fn a_metadata_block_goes_home_on_behalf_of_who_changed_it() {
+    let machine = Description::named("pc-2010").expect("built in");
+    let mut bench = Bench::new(&machine, "token-call", &Image::new());
+    // Both in one transaction; the indirect blocks are each one's own.
+    bench.start("a", and_rest(write_file("/a", 8 << 20, 64 << 10)));
+    bench.start("b", and_rest(write_file("/b", 8 << 20, 64 << 10)));
+    bench.run();
+    let kernel = bench.machine.kernel().expect("booted");
+    let seen = bench.ear.0.borrow();
+    let committed = seen.iter().position(|s| s.causes.is_some_and(|causes| kernel.members(causes) == [1, 2]));
+    let committed = committed.expect("the journal's blocks are of both");
+    let home = seen[committed..]
+        .iter()
+        .filter(|s| !s.completed && s.op == Op::Write && s.at > Time::ZERO + Span::from_secs(20));
+    let behind: BTreeSet<Vec<u32>> = home.filter_map(|s| Some(kernel.members(s.causes?))).collect();
+    assert!(behind.contains(&vec![1]) && behind.contains(&vec![2]), "{behind:?}");
 }

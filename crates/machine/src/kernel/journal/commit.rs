@@ -205,7 +205,7 @@ impl Journal {
     /// The transaction is durable.
     fn finish(&mut self) {
         let Some(commit) = self.committing.take() else { return };
-        let Transaction { tid, blocks, revoked, causes, .. } = commit.of;
+        let Transaction { tid, blocks, revoked, .. } = commit.of;
         for &block in blocks.iter().chain(&revoked) {
             let held = self.held.entry(block).or_default();
             let moves = std::mem::take(&mut held.committing);
@@ -219,9 +219,9 @@ impl Journal {
         self.durable = Some(tid);
         let released = blocks.iter().copied().filter(|block| self.held[block].is_committed()).collect();
         if let Some(start) = commit.start.filter(|_| !blocks.is_empty()) {
-            self.old.push_back(Old { tid, start, left: blocks.len() as u32, blocks, causes });
+            self.old.push_back(Old { tid, start, left: blocks.len() as u32, blocks });
         }
-        self.actions.push_back(Action::Committed { tid, blocks: released, causes });
+        self.actions.push_back(Action::Committed { tid, blocks: released });
         self.wake();
     }
 }

@@ -106,7 +106,7 @@ impl Journal {
     /// Takes the oldest transaction's blocks home. Those that a newer one has can only go after it: it is asked to commit.
     fn checkpoint(&mut self) {
         let Some(old) = self.old.front() else { return };
-        let (tid, causes) = (old.tid, old.causes);
+        let tid = old.tid;
         // Nothing more can go until these are home or another transaction has committed.
         if self.looked_over.replace((tid, self.durable)) == Some((tid, self.durable)) {
             return;
@@ -134,7 +134,7 @@ impl Journal {
                 to,
                 why: Why::Checkpoint,
                 tid,
-                causes,
+                causes: None,
                 preflush: false,
                 fua: false,
                 homes,

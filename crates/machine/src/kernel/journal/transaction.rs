@@ -97,7 +97,6 @@ pub(super) struct Old {
     pub(super) blocks: Vec<Block>,
     /// How many of them wait; those that a newer transaction has committed do not.
     pub(super) left: u32,
-    pub(super) causes: Option<CauseSet>,
 }
 
 /// What the journal knows of a block.

@@ -50,10 +50,8 @@ pub enum Action {
     Committed {
         /// Which.
         tid: Tid,
-        /// Those of its blocks that no later transaction has taken, with everybody in the transaction as their cause.
+        /// Those of its blocks that no later transaction has taken.
         blocks: Vec<Block>,
-        /// Everybody in the transaction.
-        causes: Option<CauseSet>,
     },
     /// Whoever was told to wait for a handle or a block may ask again.
     Retry,
@@ -70,7 +68,7 @@ pub struct Write {
     pub why: Why,
     /// The transaction that it serves; for [`Why::Superblock`] the first that a replay needs from now on.
     pub tid: Tid,
-    /// Everybody in that transaction.
+    /// Everybody in that transaction. `None` on the way home: each block is there on behalf of whoever changed it.
     pub causes: Option<CauseSet>,
     /// A flush goes before it.
     pub preflush: bool,
