@@ -25,7 +25,7 @@
 //! At the block, while somebody has a deadline:
 //! 1. Urgent writes, the earliest deadline first: synchronous ones, and while an fsync with a deadline runs all data, which
 //!    may be in its transaction. The deadline is a cause's own, else that of the fsync that runs: ordered data is not caused
-//!    by whoever waits for it.
+//!    by whoever waits for it. With `sure_first` the better claim goes before the earlier deadline.
 //!    The device has `urgent_depth` of them at a time.
 //! 2. While one of them is in the device, or a request has been in there for `overdue`, or what is in there will take that
 //!    long: nothing else, for a drive that orders its own queue would serve what lies near first, and what somebody waits
@@ -68,7 +68,7 @@ use elevator::{CauseSet, Op, Request, RequestId, Span, Time, tunables};
 use self::background::Background;
 use self::calls::Held;
 use self::device::InDevice;
-use self::urgent::Urgent;
+use self::urgent::{Claim, Urgency, Urgent};
 use super::ledger::Ledger;
 use crate::deadline::{Deadline, Version};
 use crate::listing::{Listing, Make};
@@ -92,6 +92,11 @@ tunables! {
         /// Urgent writes that the device is given at once. 1: it cannot put them in another order, but may rest between
         /// them; more: the last of them waits while it does.
         urgent_depth: Count = 1, 1, 1_000_000;
+        /// What is known to be waited for goes before what only may be: first synchronous writes of accounts with a deadline,
+        /// then other synchronous ones, then data. For file systems whose commits wait for few others' data (ext4, XFS): there a
+        /// hundred aged pages that one fsync made urgent stand in front of the next one's log. Where a commit waits for all
+        /// data (ext3) it makes the longest fsync longer.
+        sure_first: Flag = false, false, true;
         /// How long a request may be in the device, and what is in there may take by what requests took of late, before
         /// nothing else is sent while somebody has a deadline. Shorter: the drive orders less by itself. A revolution and a
         /// long seek are some 20 ms.
@@ -169,12 +174,13 @@ impl SplitDeadline {
         request.op == Op::Write && !request.flags.meta
     }
 
-    /// The deadline of a request, if it is urgent: the earliest of its causes' running fsyncs, or what was agreed with them;
+    /// Whether a request is urgent, and until when: the earliest of its causes' running fsyncs, or what was agreed with them;
     /// of one whose causes have none, that of the fsync that is running and may wait for it.
-    fn due(&self, request: &Request) -> Option<Time> {
+    fn due(&self, request: &Request) -> Option<Urgency> {
         let earliest = || self.running.values().min().copied();
         if request.op == Op::Read || !request.is_sync() {
-            return earliest().filter(|_| Self::may_be_ordered(request));
+            let due = earliest().filter(|_| Self::may_be_ordered(request))?;
+            return Some(self.urgency(Claim::Perhaps, due));
         }
         let shortest = self.shortest()?;
         let own = self.ledger.members(request.causes?).iter().filter_map(|&place| {
@@ -182,7 +188,13 @@ impl SplitDeadline {
             let calls = self.running.range((place, CallId(0))..=(place, CallId(u32::MAX)));
             Some(calls.map(|(_, &due)| due).min().unwrap_or(request.arrived + agreed))
         });
-        own.min().or_else(earliest).or(Some(request.arrived + shortest))
+        let waited = || self.urgency(Claim::Waited, earliest().unwrap_or(request.arrived + shortest));
+        Some(own.min().map_or_else(waited, |due| self.urgency(Claim::Own, due)))
+    }
+
+    /// Without `sure_first` all claims are as good.
+    const fn urgency(&self, claim: Claim, due: Time) -> Urgency {
+        Urgency { claim: if self.tunables.sure_first { claim } else { Claim::Own }, due }
     }
 
     /// Whether nobody in a set has a deadline.
