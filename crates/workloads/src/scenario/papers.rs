@@ -62,6 +62,7 @@ pub const SCRIPTS: &[(&str, &str)] = scripts![
     "split/fsync-deadline",
     "split/isolation-sequential-read",
     "split/isolation-random-read",
+    "split/isolation-cached-read",
     "split/isolation-overwrite",
     "split/isolation-append",
     "split/isolation-create",
