@@ -273,6 +273,24 @@ fn arrays_that_cannot_be_are_refused_with_a_word() {
 }
 
 #[test]
+fn split_policies_are_refused_where_there_is_nothing_above_the_queue_or_more_than_one_queue() {
+    let array = ["run", "split/isolation-append", "--array", "raid0:2x64k", "-s"];
+    for policy in ["afq", "stream(afq)"] {
+        fails(
+            &[&array[..], &[policy]].concat(),
+            2,
+            &[policy, "a queue for each member", "leave --array out"],
+        );
+    }
+    fails(&["compare", "par-read", "-s", "afq"], 2, &["'afq'", "modelled machine of 'dwell run'"]);
+    fails(
+        &["serve", "--memory", "--size", "64MiB", "-s", "split-deadline"],
+        2,
+        &["modelled machine of 'dwell run'"],
+    );
+}
+
+#[test]
 fn a_run_that_is_cut_says_so() {
     let table =
         prints(&["compare", "par-read", "-s", "noop", "--at-most", "100ms", "--quiet", "--processes"]);

@@ -115,7 +115,7 @@ impl Spec {
     pub fn at_the_block(self) -> Result<Self, SpecError> {
         if self.is_split() {
             let problem = "it also schedules system calls and the page cache, which there are only on the \
-                           modelled machine";
+                           modelled machine of 'dwell run'";
             return Err(self.fault(problem.to_string()));
         }
         Ok(self)

@@ -113,8 +113,14 @@ pub(crate) fn specs(catalogue: Catalogue, names: &[String], host: Host) -> Resul
     }
     let spec = |name| {
         let spec = Spec::parse_in(catalogue, name);
-        let spec = if host == Host::Machine { spec } else { spec.and_then(Spec::at_the_block) };
+        let spec = if host == Host::Disk { spec.and_then(Spec::at_the_block) } else { spec };
         let spec = spec.map_err(|error| Error::Usage(error.to_string()))?;
+        if on_array && spec.is_split() {
+            return Err(Error::Usage(format!(
+                "{spec} also schedules system calls and the page cache, in front of one queue, and an array has a queue \
+                 for each member; leave --array out, or choose one that works at the block alone"
+            )));
+        }
         if spec.listing().needs_array() && !on_array {
             return Err(Error::Usage(format!(
                 "{spec} directs the members of an array; give one with --array, or use stream(...)"
