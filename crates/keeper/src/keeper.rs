@@ -217,7 +217,7 @@ impl Keeper {
     fn measure_outside(&mut self, seen: &mut Seen) -> Option<String> {
         let seconds = seen.window.length.as_secs_f64();
         match self.metric {
-            Metric::UserMinusSystem => {
+            Metric::UserBandwidth | Metric::UserMinusSystem => {
                 let now = outside::user_bytes(Path::new("/proc"))?;
                 let before = self.user_bytes.replace(now)?;
                 // Programs that ended took what they had read with them.
@@ -288,3 +288,4 @@ pub fn in_words(metric: Metric) -> String {
         }
     }
 }
+        Metric::UserBandwidth => "user-bandwidth".to_owned(),

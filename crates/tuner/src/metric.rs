@@ -56,6 +56,8 @@ pub enum Metric {
     Latency(Which, Of),
     /// Jain's index over the bytes each process (or cgroup) got: 1 is equal shares, 1/n is one taking all.
     Fairness,
+    /// Bytes a second that users got: the paper captures it "at system level and user level" (III-D).
+    UserBandwidth,
     /// Bytes a second that users got beyond what the device gave: page cache hits (the paper's section V).
     UserMinusSystem,
     /// A number from outside, and whether more of it is better.
@@ -87,6 +89,7 @@ impl Metric {
                 }
             }
             Self::Fairness => performance.fairness?,
+            Self::UserBandwidth => performance.user_bandwidth?,
             Self::UserMinusSystem => performance.user_bandwidth? - performance.bandwidth,
             Self::External(_) => performance.external?,
         };
@@ -216,6 +219,7 @@ mod tests {
         assert_eq!(Metric::UserMinusSystem.of(&performance), None);
         performance.user_bandwidth = Some(100_000.0);
         assert_eq!(Metric::UserMinusSystem.of(&performance), Some(18_080.0));
+        assert_eq!(Metric::UserBandwidth.of(&performance), performance.user_bandwidth);
         assert_eq!(
             tally.finish(Span::from_secs(5)),
             Performance { fairness: None, ..Performance::default() }

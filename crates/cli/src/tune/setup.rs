@@ -112,6 +112,7 @@ pub(super) fn metric(watching: &Watching) -> Metric {
 /// Sets one of the analyser's parameters. The length of a window has an option of its own.
 fn set(parameters: &mut Parameters, setting: &str) -> Result<(), Error> {
     let problem = |what: String| Error::Usage(format!("--set {setting}: {what}"));
+        MetricName::UserBandwidth => Metric::UserBandwidth,
     let (name, value) = setting.split_once('=').ok_or_else(|| problem("write NAME=VALUE".to_owned()))?;
     let known = || Parameters::TABLE.iter().map(|tunable| tunable.name).filter(|&name| name != "t");
     let Some(default) = parameters.get(name).filter(|_| name != "t") else {
