@@ -18,6 +18,8 @@
 
 use tuner::Better;
 
+use crate::rest::{Known, Load};
+
 /// Blocks before an arm counts as better, and before it is said that none is.
 const LEAST_BETTER: usize = 3;
 const LEAST_EQUAL: usize = 4;
@@ -58,6 +60,8 @@ pub(crate) struct Indifference {
     arms: usize,
     /// How often it came to rest in a row.
     rests: u32,
+    /// What nothing mattered for.
+    known: Known,
     state: State,
 }
 
@@ -89,6 +93,7 @@ impl Indifference {
             none,
             arms: arms.len(),
             rests: 0,
+            known: Known::default(),
             state: State::Measuring(Blocks::of(arms.len(), none)),
         })
     }
@@ -129,19 +134,50 @@ impl Indifference {
             }
             State::Resting { windows } => {
                 *windows += 1;
-                let long = AGAIN_MOST.min(AGAIN << (self.rests - 1).min(8));
-                (*windows >= long).then(|| Some(State::Measuring(Blocks::of(self.arms, self.none))))
+                (*windows >= rest(self.rests))
+                    .then(|| Some(State::Measuring(Blocks::of(self.arms, self.none))))
             }
         };
         if let Some(state) = next.flatten() {
             match state {
-                State::Resting { .. } => self.rests += 1,
-                State::Matters { .. } => self.rests = 0,
+                State::Resting { .. } => {
+                    self.rests += 1;
+                    self.known.answered();
+                }
+                State::Matters { .. } => {
+                    self.rests = 0;
+                    self.known.refuted();
+                }
                 State::Measuring(_) => {}
             }
             self.state = state;
         }
     }
+
+    /// A window at rest, without a look at what was asked but for the kernel's counters. Why to ask again, if there is a reason:
+    /// it is asked for something else, which begins everything anew, or it was long enough ago.
+    pub(crate) fn rest(&mut self, load: &Load) -> Option<String> {
+        let State::Resting { windows } = &mut self.state else { return None };
+        if !load.counts() {
+            return None;
+        }
+        *windows += 1;
+        let why = match self.known.watch(load) {
+            Some(what) => {
+                self.rests = 0;
+                format!("the device is asked for something else ({what})")
+            }
+            None if *windows >= rest(self.rests) => format!("it was found {windows} windows ago"),
+            None => return None,
+        };
+        self.state = State::Measuring(Blocks::of(self.arms, self.none));
+        Some(why)
+    }
+}
+
+/// Windows of the n-th rest in a row, counted from 1.
+fn rest(n: u32) -> u32 {
+    AGAIN_MOST.min(AGAIN << n.saturating_sub(1).min(8))
 }
 
 impl Blocks {
@@ -302,5 +338,31 @@ mod tests {
             rested.push(windows);
         }
         assert_eq!(rested, [120, 240, 480, 720, 720]);
+    }
+
+    #[test]
+    fn without_looking_it_asks_again_as_late_and_sooner_if_asked_for_something_else() {
+        let small = Load { iops: 1000.0, size: 4096.0, reads: 1.0, ..Load::default() };
+        let large = Load { size: 131_072.0, ..small };
+        let mut indifference = fresh();
+        let mut rested = Vec::new();
+        for n in 0..6 {
+            while let Verdict::Measure(arm) = indifference.verdict() {
+                indifference.learn(arm, 100.0);
+            }
+            let mut windows = 0;
+            let why = loop {
+                windows += 1;
+                // Idle windows say nothing.
+                assert_eq!(indifference.rest(&Load::default()), None);
+                let load = if n >= 2 && windows > 10 { large } else { small };
+                if let Some(why) = indifference.rest(&load) {
+                    break why;
+                }
+            };
+            rested.push((windows, why.contains("128 KiB instead of 4")));
+        }
+        let expected = [(120, false), (240, false), (13, true), (120, false), (240, false), (480, false)];
+        assert_eq!(rested, expected, "large requests are asked about once");
     }
 }

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::indifference::{Indifference, Verdict};
 use crate::observe::Seen;
 use crate::outside;
+use crate::rest::Load;
 use crate::status::Status;
 use crate::system;
 
@@ -107,17 +108,8 @@ impl Keeper {
     /// The device is gone, or somebody else has changed its scheduler. A switch that is refused is no error: it is said, and
     /// the device stays as it is.
     pub fn window(&mut self, mut seen: Seen) -> Result<Outcome, Error> {
-        let current = self.arms.current()?;
-        if current != self.expected {
-            return Err(Error::Foreign {
-                device: self.status.device.clone(),
-                ours: std::mem::replace(&mut self.expected, current.clone()),
-                theirs: current,
-            });
-        }
-        self.status.windows += 1;
+        let current = self.begin()?;
         self.status.missed += seen.missed;
-        self.status.processor_seconds = system::processor_seconds();
         let problem = self.measure_outside(&mut seen);
         if seen.torn {
             self.drained = None;
@@ -137,8 +129,7 @@ impl Keeper {
         self.count(&decision);
         let (to, mut outcome) = match self.matters(value, ran) {
             Verdict::Rest(none) => {
-                let line = "no scheduler is better than none here, so none it is";
-                (Some(none), self.said(line.to_owned()))
+                (Some(none), self.said("no scheduler is better than none here, so none it is".to_owned()))
             }
             Verdict::Measure(arm) => {
                 let name = &self.arms.names()[arm];
@@ -164,6 +155,46 @@ impl Keeper {
         }
         self.status.latest.clone_from(&outcome.line);
         Ok(Outcome { decision: Some(decision), ..outcome })
+    }
+
+    /// Whether no choice matters, so that it costs nothing to look away until [`rested`](Self::rested) says otherwise.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        let resting = self.indifference.as_ref().map(Indifference::verdict);
+        let at = |arm: usize| self.arms.names()[arm] == self.expected;
+        !self.settings.dry_run && matches!(resting, Some(Verdict::Rest(none)) if at(none))
+    }
+
+    /// A window at rest ended, at which nobody looked but for the kernel's counters. Why to look again, if there is a reason.
+    ///
+    /// # Errors
+    /// As [`window`](Self::window).
+    pub fn rested(&mut self, load: &Load) -> Result<Option<String>, Error> {
+        self.begin()?;
+        self.status.value = match self.metric {
+            Metric::Bandwidth => Some(load.bandwidth),
+            Metric::Iops => Some(load.iops),
+            _ => None,
+        };
+        let why = self.indifference.as_mut().and_then(|indifference| indifference.rest(load));
+        let Some(why) = why else { return Ok(None) };
+        self.status.latest = format!("{why}, so whether a choice matters here is asked again");
+        Ok(Some(self.status.latest.clone()))
+    }
+
+    /// What is in use at the end of a window, if it is what was set here.
+    fn begin(&mut self) -> Result<String, Error> {
+        let current = self.arms.current()?;
+        if current != self.expected {
+            return Err(Error::Foreign {
+                device: self.status.device.clone(),
+                ours: std::mem::replace(&mut self.expected, current.clone()),
+                theirs: current,
+            });
+        }
+        self.status.windows += 1;
+        self.status.processor_seconds = system::processor_seconds();
+        Ok(current)
     }
 
     /// Whether a choice matters here, after this window. In a dry run nothing but the arm at hand is ever measured, so it cannot be
@@ -274,6 +305,7 @@ pub fn in_words(metric: Metric) -> String {
         Metric::Bandwidth => "bandwidth".to_owned(),
         Metric::Iops => "iops".to_owned(),
         Metric::Fairness => "fairness".to_owned(),
+        Metric::UserBandwidth => "user-bandwidth".to_owned(),
         Metric::UserMinusSystem => "user-minus-system".to_owned(),
         Metric::External(Better::Higher) => "command, more is better".to_owned(),
         Metric::External(Better::Lower) => "command, less is better".to_owned(),
@@ -288,4 +320,3 @@ pub fn in_words(metric: Metric) -> String {
         }
     }
 }
-        Metric::UserBandwidth => "user-bandwidth".to_owned(),

@@ -8,6 +8,7 @@
 //! | `keeper` | one window after the other: watch, decide, act, say |
 //! | `observe` | from what a source reports to windows |
 //! | `indifference` | where a choice does not matter |
+//! | `rest` | what is asked of a device while nobody looks |
 //! | `arms` | what there is to choose from, in the kernel or on a served device |
 //! | `queue` | a queue's settings in sysfs |
 //! | `journal` | what was set before, put back at the end or by the next run |
@@ -28,6 +29,7 @@ mod observe;
 pub mod outside;
 pub mod picture;
 mod queue;
+mod rest;
 pub mod space;
 pub mod status;
 pub mod system;
@@ -38,3 +40,4 @@ pub use error::Error;
 pub use keeper::{Keeper, Outcome, Settings, in_words};
 pub use observe::{Seen, Windower};
 pub use queue::{QueueSettings, SETTINGS};
+pub use rest::{Counters, Load};

@@ -28,7 +28,9 @@ pub struct Seen {
 
 /// Gathers what a source reports into windows of one length that follow one another.
 pub struct Windower<S> {
-    source: S,
+    open: Box<dyn FnMut() -> Result<S, capture::Error>>,
+    /// `None` while nobody looks.
+    source: Option<S>,
     length: Duration,
     batch: Batch,
     missed: u64,
@@ -37,10 +39,37 @@ pub struct Windower<S> {
 }
 
 impl<S: Source> Windower<S> {
-    /// Windows of `length`.
+    /// Windows of `length`, of the source that `open` opens: now, and again after each [`let_go`](Self::let_go).
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn new(
+        mut open: impl FnMut() -> Result<S, capture::Error> + 'static,
+        length: Duration,
+    ) -> Result<Self, Error> {
+        let source = Some(open()?);
+        let batch = Batch::default();
+        Ok(Self {
+            open: Box::new(open),
+            source,
+            length,
+            batch,
+            missed: 0,
+            start: None,
+            later: VecDeque::new(),
+        })
+    }
+
+    /// How long a window is.
     #[must_use]
-    pub fn new(source: S, length: Duration) -> Self {
-        Self { source, length, batch: Batch::default(), missed: 0, start: None, later: VecDeque::new() }
+    pub const fn length(&self) -> Duration {
+        self.length
+    }
+
+    /// Closes the source, so that being looked at costs the device nothing. The next window begins when it is asked for.
+    pub fn let_go(&mut self) {
+        (self.source, self.start, self.missed) = (None, None, 0);
+        self.later.clear();
     }
 
     /// Watches for one window. `now` tells the time that the source stamps with; `going_on` is asked about four times a second,
@@ -55,6 +84,10 @@ impl<S: Source> Windower<S> {
     ) -> Result<Option<Seen>, Error> {
         const STEP: Duration = Duration::from_millis(250);
         let length = Span::from_nanos(self.length.as_nanos() as u64);
+        let source = match &mut self.source {
+            Some(source) => source,
+            closed => closed.insert((self.open)()?),
+        };
         let start = *self.start.get_or_insert_with(&mut *now);
         let end = start + length;
         let (mut accesses, mut tally) = (Vec::new(), Tally::default());
@@ -68,15 +101,15 @@ impl<S: Source> Windower<S> {
                 return Ok(None);
             }
             let left = Duration::from_nanos(end.since(time).as_nanos());
-            self.source.take(&mut self.batch, left.min(STEP))?;
-            self.sort(&mut accesses, &mut tally, end);
+            source.take(&mut self.batch, left.min(STEP))?;
+            sort(&mut self.batch, &mut self.later, &mut accesses, &mut tally, end);
         }
-        self.source.take(&mut self.batch, Duration::ZERO)?;
-        self.sort(&mut accesses, &mut tally, end);
+        source.take(&mut self.batch, Duration::ZERO)?;
+        sort(&mut self.batch, &mut self.later, &mut accesses, &mut tally, end);
         let time = now();
         let torn = time.since(start).as_nanos() > length.as_nanos() * u64::from(LATE);
         self.start = Some(if torn { time } else { end });
-        let counts = self.source.counts()?;
+        let counts = source.counts()?;
         let missed = counts.skipped + counts.lost;
         let missed = missed - std::mem::replace(&mut self.missed, missed);
         accesses.sort_by_key(|access| access.time);
@@ -89,25 +122,32 @@ impl<S: Source> Windower<S> {
         let window = Window { start, length, accesses };
         Ok(Some(Seen { window, performance, missed, torn }))
     }
+}
 
-    fn sort(&mut self, accesses: &mut Vec<Access>, tally: &mut Tally, end: Time) {
-        for arrival in &self.batch.arrivals {
-            let access =
-                Access { time: arrival.at, position: arrival.start, op: arrival.op, size: arrival.sectors };
-            if arrival.at < end { accesses.push(access) } else { self.later.push_back(access) }
-        }
-        for completed in self.batch.completed.iter().filter(|c| !c.failed && c.arrival.op != Op::Flush) {
-            let arrival = &completed.arrival;
-            tally.add(Completion {
-                op: arrival.op,
-                sync: arrival.flags.sync,
-                size: arrival.sectors,
-                latency: completed.latency(),
-                party: arrival.process.map(|process| u64::from(process.group)),
-            });
-        }
-        self.batch.clear();
+/// What came before `end` goes to the window, what came after it waits.
+fn sort(
+    batch: &mut Batch,
+    later: &mut VecDeque<Access>,
+    accesses: &mut Vec<Access>,
+    tally: &mut Tally,
+    end: Time,
+) {
+    for arrival in &batch.arrivals {
+        let access =
+            Access { time: arrival.at, position: arrival.start, op: arrival.op, size: arrival.sectors };
+        if arrival.at < end { accesses.push(access) } else { later.push_back(access) }
     }
+    for completed in batch.completed.iter().filter(|c| !c.failed && c.arrival.op != Op::Flush) {
+        let arrival = &completed.arrival;
+        tally.add(Completion {
+            op: arrival.op,
+            sync: arrival.flags.sync,
+            size: arrival.sectors,
+            latency: completed.latency(),
+            party: arrival.process.map(|process| u64::from(process.group)),
+        });
+    }
+    batch.clear();
 }
 
 #[cfg(test)]
@@ -130,6 +170,10 @@ mod tests {
         }
     }
 
+    fn windows_of(source: Fake) -> Windower<Fake> {
+        Windower::new(move || Ok(source.clone()), Duration::from_secs(1)).unwrap()
+    }
+
     /// A clock that goes on by `step` each time it is looked at.
     fn clock(step: u64) -> impl FnMut() -> Time {
         let mut ms = 0;
@@ -143,7 +187,7 @@ mod tests {
     fn what_comes_after_the_end_belongs_to_the_next_window() {
         let batch =
             Batch { arrivals: vec![arrival(10, 0), arrival(990, 8), arrival(1010, 16)], ..Batch::default() };
-        let mut windows = Windower::new(Fake::new([batch]), Duration::from_secs(1));
+        let mut windows = windows_of(Fake::new([batch]));
         let mut clock = clock(100);
         let first = windows.next(&mut clock, &mut || true).unwrap().unwrap();
         let second = windows.next(&mut clock, &mut || true).unwrap().unwrap();
@@ -157,7 +201,7 @@ mod tests {
         let of =
             |failed| Completed { arrival: arrival(10, 0), at: Time::ZERO + Span::from_millis(30), failed };
         let batch = Batch { completed: vec![of(false), of(true)], ..Batch::default() };
-        let mut windows = Windower::new(Fake::new([batch]), Duration::from_secs(1));
+        let mut windows = windows_of(Fake::new([batch]));
         let seen = windows.next(&mut clock(100), &mut || true).unwrap().unwrap();
         assert_eq!((seen.performance.iops, seen.performance.bandwidth), (1.0, 4096.0));
     }
@@ -167,14 +211,14 @@ mod tests {
         let came =
             Completed { arrival: arrival(10, 0), at: Time::ZERO + Span::from_millis(30), failed: false };
         let batch = Batch { arrivals: vec![came.arrival], completed: vec![came], ..Batch::default() };
-        let mut windows = Windower::new(Fake::new([batch]).missing(3, 0), Duration::from_secs(1));
+        let mut windows = windows_of(Fake::new([batch]).missing(3, 0));
         let seen = windows.next(&mut clock(100), &mut || true).unwrap().unwrap();
         assert_eq!((seen.missed, seen.performance.iops, seen.performance.bandwidth), (3, 4.0, 16384.0));
     }
 
     #[test]
     fn a_clock_that_jumps_tears_the_window_and_the_next_is_whole() {
-        let mut windows = Windower::new(Fake::default().missing(7, 3), Duration::from_secs(1));
+        let mut windows = windows_of(Fake::default().missing(7, 3));
         let mut times = [0, 100, 60_000, 60_000, 60_100, 61_000, 61_000].into_iter();
         let mut clock = || Time::ZERO + Span::from_millis(times.next().unwrap_or(61_000));
         let torn = windows.next(&mut clock, &mut || true).unwrap().unwrap();
@@ -184,8 +228,32 @@ mod tests {
     }
 
     #[test]
+    fn while_it_is_let_go_of_nothing_is_open_and_then_it_begins_anew() {
+        let opened = std::rc::Rc::new(std::cell::Cell::new(0));
+        let open = {
+            let opened = std::rc::Rc::clone(&opened);
+            move || {
+                opened.set(opened.get() + 1);
+                Ok(Fake::new([Batch { arrivals: vec![arrival(5, 0)], ..Batch::default() }]).missing(3, 0))
+            }
+        };
+        let mut windows = Windower::new(open, Duration::from_secs(1)).unwrap();
+        let mut clock = clock(100);
+        for whole in [1, 2] {
+            let seen = windows.next(&mut clock, &mut || true).unwrap().unwrap();
+            assert_eq!((opened.get(), seen.window.accesses.len(), seen.missed), (whole, 1, 3));
+            windows.let_go();
+            assert!(windows.source.is_none());
+            // A minute later.
+            (0..600).for_each(|_| _ = clock());
+        }
+        let third = windows.next(&mut clock, &mut || true).unwrap().unwrap();
+        assert!(!third.torn && opened.get() == 3 && third.window.start > Time::ZERO + Span::from_secs(100));
+    }
+
+    #[test]
     fn the_wait_ends_when_it_should() {
-        let mut windows = Windower::new(Fake::default(), Duration::from_secs(1));
+        let mut windows = windows_of(Fake::default());
         assert!(windows.next(&mut clock(1), &mut || false).unwrap().is_none());
     }
 }

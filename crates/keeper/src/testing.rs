@@ -34,6 +34,12 @@ impl Tree {
         QueueSettings::within(&self.block(), name)
     }
 
+    /// The kernel's counters of a device: requests, merged, sectors, ms; of reads, then of writes.
+    pub(crate) fn count(&self, name: &str, counters: [u64; 8]) {
+        fs::write(self.block().join(name).join("queue/iostats"), "1\n").unwrap();
+        fs::write(self.block().join(name).join("stat"), counters.map(|n| n.to_string()).join(" ")).unwrap();
+    }
+
     pub(crate) fn unplug(&self, name: &str) {
         fs::remove_dir_all(self.block().join(name)).unwrap();
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use elevator::{Op, Sector, Sectors, Span, Time};
 use keeper::arms::{Arms, KernelArms};
-use keeper::{Error, Keeper, Outcome, QueueSettings, Seen, Settings};
+use keeper::{Error, Keeper, Load, Outcome, QueueSettings, Seen, Settings};
 use tuner::{Access, Analyser, Better, Metric, Parameters, Performance, Random, Window};
 
 /// `/sys/block` with one device, removed when this is dropped.
@@ -216,6 +216,51 @@ fn on_a_device_where_nothing_matters_it_rests_soon_and_costs_nothing() {
         assert_eq!(keeper.status().current, "none");
         assert!(rest <= 96 && lost < 0.01, "after {rest} windows, {lost} lost");
     }
+}
+
+/// Until it is at rest, on a device where nothing matters.
+fn resting() -> (Keeper, Made) {
+    let arms = made(&["none", "mq-deadline", "bfq"]);
+    let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
+    assert!(!keeper.is_at_rest(), "it has seen nothing yet");
+    while !keeper.is_at_rest() {
+        windows(&mut keeper, &arms, &[300e6, 298e6, 299e6], 1);
+    }
+    (keeper, arms)
+}
+
+#[test]
+fn at_rest_it_looks_away_until_something_else_is_asked() {
+    let (mut keeper, arms) = resting();
+    let small =
+        Load { iops: 9000.0, bandwidth: 36e6, size: 4096.0, reads: 1.0, under_way: 2.0, latency: 2e-4 };
+    for _ in 0..50 {
+        assert_eq!(keeper.rested(&small).unwrap(), None);
+    }
+    assert_eq!(keeper.status().value, Some(36e6), "the kernel counts that, too");
+    let scattered = Load { iops: 120.0, under_way: 12.0, latency: 0.1, ..small };
+    let said: Vec<_> = (0..3).map(|_| keeper.rested(&scattered).unwrap()).collect();
+    let why = said[2].as_deref().unwrap_or_default();
+    assert!(said[..2] == [None, None] && why.contains("12.0 requests at a time instead of 2.0"), "{said:?}");
+    assert!(!keeper.is_at_rest());
+    // Now it is a disk. What was believed of the same pattern, twenty values an arm, has to go first.
+    windows(&mut keeper, &arms, &[1e6, 1e6, 5e6], 120);
+    assert_eq!((keeper.status().current.as_str(), keeper.is_at_rest()), ("bfq", false));
+}
+
+#[test]
+fn at_rest_somebody_elses_change_is_seen_as_well() {
+    let (mut keeper, arms) = resting();
+    arms.0.borrow_mut().push(2);
+    assert!(matches!(keeper.rested(&Load::default()), Err(Error::Foreign { .. })));
+}
+
+#[test]
+fn a_dry_run_never_rests() {
+    let arms = made(&["none", "mq-deadline"]);
+    let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(true, None));
+    windows(&mut keeper, &arms, &[300e6, 300e6], 60);
+    assert!(!keeper.is_at_rest());
 }
 
 /// A disk: the analyser has the word after one turn of all arms.

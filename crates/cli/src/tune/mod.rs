@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use keeper::database::Database;
 use keeper::journal::{self, Journal};
 use keeper::status::{self, Shown, Status};
-use keeper::{Keeper, Settings, Windower, system};
+use keeper::{Counters, Keeper, Settings, Windower, system};
 use schedulers::registry::Catalogue;
 use tuner::beyond::{Hysteresis, RegretBound, Restraints, SwitchCost};
 use tuner::{Analyser, Metric};
@@ -63,6 +63,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let keeper = Keeper::new(&target.layer.name, analyser, arms, metric, settings)?;
     let mut run = Run {
         windows: target.watch(length)?,
+        counters: Counters::within(Path::new("/sys/block"), &target.layer.name),
         keeper,
         database,
         drive: target.drive.clone(),
@@ -95,6 +96,8 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
 /// A tuner at work.
 struct Run {
     windows: Windower<capture::Capture>,
+    /// What is looked at instead while no choice matters.
+    counters: Option<Counters>,
     keeper: Keeper,
     database: Database,
     drive: String,
@@ -112,11 +115,9 @@ impl Run {
             notify(&[sd_notify::NotifyState::Watchdog]);
             !interrupt::requested() && until.is_none_or(|until| Instant::now() < until)
         };
-        while let Some(seen) = self.windows.next(&mut system::now, &mut going_on)? {
-            let asked = !seen.window.accesses.is_empty();
-            let outcome = self.keeper.window(seen)?;
-            if asked {
-                println!("{}: {}", self.keeper.status().device, outcome.line);
+        while let Some(line) = self.window(&mut going_on)? {
+            if let Some(line) = line {
+                println!("{}: {line}", self.keeper.status().device);
             }
             self.tell();
             if self.keeper.status().windows.is_multiple_of(SAVE_EVERY) {
@@ -124,6 +125,24 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// One window, looked at or not; what there is to say of it, or `None` if it is to end.
+    fn window(
+        &mut self,
+        going_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Option<String>>, keeper::Error> {
+        let resting = self.counters.as_mut().filter(|_| self.keeper.is_at_rest());
+        if let Some(counters) = resting {
+            self.windows.let_go();
+            let load = counters.window(self.windows.length(), going_on)?;
+            return load.map(|load| self.keeper.rested(&load)).transpose();
+        }
+        self.counters.iter_mut().for_each(Counters::let_go);
+        let Some(seen) = self.windows.next(&mut system::now, going_on)? else { return Ok(None) };
+        let asked = !seen.window.accesses.is_empty();
+        let outcome = self.keeper.window(seen)?;
+        Ok(Some(asked.then_some(outcome.line)))
     }
 
     fn tell(&self) {

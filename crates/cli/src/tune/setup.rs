@@ -55,9 +55,16 @@ impl Target {
     /// Looks at the queue that schedules.
     pub(super) fn watch(&self, window: Duration) -> Result<Windower<Capture>, Error> {
         let options = Options { completions: true, ..Options::default() };
-        let capture = Capture::open(&self.layer.node(), &options)?;
-        capture.notes().iter().for_each(|note| eprintln!("{note}"));
-        Ok(Windower::new(capture, window))
+        let node = self.layer.node();
+        let mut notes = true;
+        let open = move || {
+            let capture = Capture::open(&node, &options)?;
+            if std::mem::take(&mut notes) {
+                capture.notes().iter().for_each(|note| eprintln!("{note}"));
+            }
+            Ok(capture)
+        };
+        Ok(Windower::new(open, window)?)
     }
 }
 
@@ -105,6 +112,7 @@ pub(super) fn metric(watching: &Watching) -> Metric {
         MetricName::MeanSyncLatency => Metric::Latency(Which::Mean, Of::Synchronous),
         MetricName::P99SyncLatency => Metric::Latency(Which::P99, Of::Synchronous),
         MetricName::Fairness => Metric::Fairness,
+        MetricName::UserBandwidth => Metric::UserBandwidth,
         MetricName::UserMinusSystem => Metric::UserMinusSystem,
     }
 }
@@ -112,7 +120,6 @@ pub(super) fn metric(watching: &Watching) -> Metric {
 /// Sets one of the analyser's parameters. The length of a window has an option of its own.
 fn set(parameters: &mut Parameters, setting: &str) -> Result<(), Error> {
     let problem = |what: String| Error::Usage(format!("--set {setting}: {what}"));
-        MetricName::UserBandwidth => Metric::UserBandwidth,
     let (name, value) = setting.split_once('=').ok_or_else(|| problem("write NAME=VALUE".to_owned()))?;
     let known = || Parameters::TABLE.iter().map(|tunable| tunable.name).filter(|&name| name != "t");
     let Some(default) = parameters.get(name).filter(|_| name != "t") else {
