@@ -98,7 +98,13 @@ pub const SCRIPTS: &[(&str, &str)] = scripts![
 
 /// What `dwell reproduce ioanalyzer` runs on the machine, again and again under one scheduler and under the tuner; without
 /// figures of its own.
-pub const IOANALYZER: &[(&str, &str)] = scripts!["ioanalyzer/tpc-h"];
+pub const IOANALYZER: &[(&str, &str)] = scripts![
+    "ioanalyzer/tpc-h",
+    "ioanalyzer/8s-4",
+    "ioanalyzer/8s-8",
+    "ioanalyzer/512s-4",
+    "ioanalyzer/512s-8",
+];
 
 #[cfg(test)]
 mod tests {

@@ -39,7 +39,7 @@ pub(super) fn strided(kib: u64, processes: u64, scale: f64) -> Result<Phase, Err
     Strided::new(&settings(&of)).map(Phase::of).map_err(failed)
 }
 
-fn queries(scale: f64) -> Result<TpcH, Error> {
+pub(super) fn queries(scale: f64) -> Result<TpcH, Error> {
     TpcH::new(&settings(&[("database_bytes", bytes(10.0, scale))])).map_err(failed)
 }
 
@@ -73,7 +73,7 @@ pub(super) fn alone(scale: f64) -> Result<Vec<Row>, Error> {
 }
 
 /// Rows that every benchmark has.
-fn common(name: &str, outcome: &Outcome, published_best: &str) -> Vec<Row> {
+pub(super) fn common(name: &str, outcome: &Outcome, published_best: &str) -> Vec<Row> {
     let (seconds, best) = (outcome.fixed_seconds(), outcome.best());
     let mut rows: Vec<Row> = (0..4)
         .map(|i| {
@@ -94,12 +94,12 @@ fn common(name: &str, outcome: &Outcome, published_best: &str) -> Vec<Row> {
     rows
 }
 
-fn trained_row(name: &str, outcome: &Outcome, published: &str, most: f64) -> Row {
+pub(super) fn trained_row(name: &str, outcome: &Outcome, published: &str, most: f64) -> Row {
     let over = outcome.trained_seconds() / outcome.fixed_seconds()[outcome.best()];
     Row::within(name, "tuner, trained: time over the best fixed".to_owned(), published, over, "x", 0.0..=most)
 }
 
-fn steady_row(name: &str, outcome: &Outcome, published: usize) -> Row {
+pub(super) fn steady_row(name: &str, outcome: &Outcome, published: usize) -> Row {
     let runs = outcome.tuned.len();
     let steady = outcome.steady_from().map_or(f64::INFINITY, |n| n as f64);
     Row::within(
@@ -123,7 +123,8 @@ pub(super) fn tpc_e(scale: f64) -> Result<Vec<Row>, Error> {
     let name = "TPC-E";
     let benchmark: &Benchmark = &move |n| Ok(vec![transactions(scale, n)?]);
     let lab = Lab::new(DRIVE, DEPTH)?;
-    let outcome = measure(&lab, benchmark, Tuning { fixed_runs: 4, ..Tuning::of(12) })?;
+    let tuning = Tuning { fixed_runs: 4, ..Tuning::of(12) };
+    let outcome = measure(&lab, benchmark, tuning)?;
     let mut rows = common(name, &outcome, "CFQ best, 18% over NOOP");
     let seconds = outcome.fixed_seconds();
     rows.push(Row::within(
@@ -136,7 +137,7 @@ pub(super) fn tpc_e(scale: f64) -> Result<Vec<Row>, Error> {
     ));
     rows.push(trained_row(name, &outcome, "0.975", 1.03));
     rows.push(steady_row(name, &outcome, 5));
-    rows.extend(beyond(name, &lab, benchmark, &outcome)?);
+    rows.extend(beyond(name, &lab, benchmark, tuning, &outcome)?);
     Ok(rows)
 }
 
@@ -197,7 +198,8 @@ pub(super) fn kernel_read(scale: f64) -> Result<Vec<Row>, Error> {
     let name = "2 LKR + 2 HD";
     let benchmark: &Benchmark = &move |n| Ok(vec![readers(scale, n, &[])?]);
     let lab = Lab::new(DRIVE, DEPTH)?;
-    let outcome = measure(&lab, benchmark, Tuning { fixed_runs: 4, ..Tuning::of(24) })?;
+    let tuning = Tuning { fixed_runs: 4, ..Tuning::of(24) };
+    let outcome = measure(&lab, benchmark, tuning)?;
     let alone = Parameters { bandit_alone: true, ..Parameters::default() };
     let bandit = trained(&lab, benchmark, Tuning { parameters: alone, ..Tuning::of(24) })?;
     let mut rows = common(name, &outcome, "CFQ best, DL worst");
@@ -221,52 +223,11 @@ pub(super) fn kernel_read(scale: f64) -> Result<Vec<Row>, Error> {
         "x",
         0.0..=1.0,
     ));
+    rows.extend(beyond(name, &lab, benchmark, tuning, &outcome)?);
     Ok(rows)
 }
 
 /// TPC-E and LKR + HD, run after run: many patterns, for what they cost.
 pub(super) fn mixed(scale: f64) -> Box<Benchmark> {
     Box::new(move |n| Ok(vec![transactions(scale, n)?, readers(scale, n, &[])?]))
-}
-
-const PHASES: [&str; 5] = ["8S, 4 processes", "512S, 4", "TPC-H", "8S, 8", "512S, 8"];
-
-fn sequence(scale: f64) -> Result<Vec<Phase>, Error> {
-    Ok(vec![
-        strided(8, 4, scale)?,
-        strided(512, 4, scale)?,
-        Phase::Cached(queries(scale)?),
-        strided(8, 8, scale)?,
-        strided(512, 8, scale)?,
-    ])
-}
-
-pub(super) fn in_a_row(scale: f64) -> Result<Vec<Row>, Error> {
-    in_a_row_at(scale, DEPTH)
-}
-
-/// With the drive's own queueing, as it would be with a firmware that Linux trusts.
-pub(super) fn in_a_row_queued(scale: f64) -> Result<Vec<Row>, Error> {
-    in_a_row_at(scale, 31)
-}
-
-fn in_a_row_at(scale: f64, depth: u32) -> Result<Vec<Row>, Error> {
-    let name = &format!("one after the other, depth {depth}");
-    let benchmark: &Benchmark = &move |_| sequence(scale);
-    let lab = Lab::new(DRIVE, depth)?;
-    let outcome = measure(&lab, benchmark, Tuning::of(12))?;
-    let mut rows = common(name, &outcome, "AS or CFQ best, but for TPC-H");
-    for (phase, what) in PHASES.iter().enumerate() {
-        let best = (0..4).min_by(|&a, &b| outcome.fixed[a][phase].total_cmp(&outcome.fixed[b][phase]));
-        let best = best.unwrap_or_default();
-        let over = outcome.trained_phase(phase) / outcome.fixed[best][phase];
-        let figure = format!("{what}: trained over the best fixed ({})", FIXED[best]);
-        rows.push(Row::reported(name, figure, "close to the best", over, "x"));
-    }
-    rows.push(trained_row(name, &outcome, "better than every fixed one", 1.0));
-    rows.push(steady_row(name, &outcome, 5));
-    if depth == DEPTH {
-        rows.extend(beyond(name, &lab, benchmark, &outcome)?);
-    }
-    Ok(rows)
 }

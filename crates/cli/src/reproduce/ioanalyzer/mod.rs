@@ -11,6 +11,7 @@ mod evaluation;
 mod options;
 mod phase;
 mod recording;
+mod sequence;
 mod training;
 mod watch;
 
@@ -25,8 +26,9 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "TPC-H", run: evaluation::tpc_h },
     Experiment { name: "TPC-H on the machine", run: evaluation::tpc_h_on_the_machine },
     Experiment { name: "2 LKR + 2 HD", run: evaluation::kernel_read },
-    Experiment { name: "one after the other", run: evaluation::in_a_row },
-    Experiment { name: "with the drive's own queue", run: evaluation::in_a_row_queued },
+    Experiment { name: "one after the other", run: sequence::in_a_row },
+    Experiment { name: "with the drive's own queue", run: sequence::in_a_row_queued },
+    Experiment { name: "all on the machine", run: sequence::in_a_row_on_the_machine },
     Experiment { name: "a stripe", run: arrays::stripe },
     Experiment { name: "four guests", run: arrays::virtual_machines },
     Experiment { name: "cost", run: cost::cost },

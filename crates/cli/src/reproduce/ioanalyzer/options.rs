@@ -1,68 +1,98 @@
-//! What each option beyond the paper makes of a benchmark, beside the paper's way. Each is off by default.
+//! What each option beyond the paper makes of a benchmark, beside the paper's way, over several seeds.
 
 use tuner::Parameters;
 
 use super::phase::Lab;
-use super::training::{Benchmark, Outcome, Restrain, Tuning, train, trained};
+use super::training::{Benchmark, Outcome, Restrain, Tuning, in_parallel, train, trained};
 use crate::error::Error;
 use crate::reproduce::Row;
 
 /// Arms that stand for searched settings.
 const OPEN: usize = 2;
+/// Of the tuner's generator: what one of them makes of a benchmark differs by some hundredths from what another does.
+const SEEDS: [u64; 3] = [1, 2, 3];
 
-/// `paper` is what the paper's way made of it, over as many runs.
+/// An option in words, and what it changes.
+type Way = (&'static str, fn(Tuning) -> Tuning);
+
+fn with(tuning: Tuning, set: impl FnOnce(&mut Parameters)) -> Tuning {
+    let mut parameters = tuning.parameters;
+    set(&mut parameters);
+    Tuning { parameters, ..tuning }
+}
+
+const WAYS: &[Way] = &[
+    ("the paper's way", |tuning| tuning),
+    ("choices credited", |tuning| with(tuning, |p| p.credit_choices = true)),
+    ("random windows known by their distribution", |tuning| with(tuning, |p| p.distribution = true)),
+    ("both", |tuning| with(tuning, |p| (p.credit_choices, p.distribution) = (true, true))),
+    ("a bandit at 95, 3, 1 and 1%", |tuning| with(tuning, |p| (p.bandit_best, p.bandit_second) = (95, 3))),
+    ("both, and such a bandit", |tuning| {
+        with(tuning, |p| {
+            (p.credit_choices, p.distribution) = (true, true);
+            (p.bandit_best, p.bandit_second) = (95, 3);
+        })
+    }),
+    ("the bound on regret", |tuning| Tuning { restrain: Restrain::Regret, ..tuning }),
+    ("hysteresis", |tuning| Tuning { restrain: Restrain::Hysteresis, ..tuning }),
+    ("switches counted with their cost", |tuning| Tuning { restrain: Restrain::SwitchCost, ..tuning }),
+    ("choices credited, and settings searched", |tuning| {
+        with(Tuning { search: OPEN, ..tuning }, |p| p.credit_choices = true)
+    }),
+];
+
+/// `paper` is what the paper's way made of it with `tuning`, whose metric, window and runs all of them share.
 pub(super) fn beyond(
     name: &str,
     lab: &Lab,
     benchmark: &Benchmark,
+    tuning: Tuning,
     paper: &Outcome,
 ) -> Result<Vec<Row>, Error> {
-    let runs = paper.tuned.len() as u64;
-    let credited = Tuning {
-        parameters: Parameters { credit_choices: true, ..Parameters::default() },
-        ..Tuning::of(runs)
-    };
-    let alike = Parameters { distribution: true, ..credited.parameters };
-    let sure = Parameters { bandit_best: 95, bandit_second: 3, ..Parameters::default() };
-    let alone = |restrain| Tuning { restrain, ..Tuning::of(runs) };
-    let of = [
-        (credited, "choices credited"),
-        (
-            Tuning { parameters: alike, ..credited },
-            "choices credited, random windows known by their distribution",
-        ),
-        (Tuning { parameters: sure, ..credited }, "a bandit at 95, 3, 1 and 1%"),
-        (alone(Restrain::Regret), "the bound on regret"),
-        (alone(Restrain::Hysteresis), "hysteresis"),
-        (alone(Restrain::SwitchCost), "switches counted with their cost"),
-        (Tuning { restrain: Restrain::Regret, ..credited }, "choices credited, and the bound on regret"),
-        (Tuning { search: OPEN, ..credited }, "choices credited, and settings searched"),
-    ];
-    let mut rows = both(name, "the paper's way", paper, paper);
+    let best = paper.fixed_seconds()[paper.best()];
+    let outcomes = in_parallel(WAYS.len() * SEEDS.len(), |index| {
+        let (way, seed) = (index / SEEDS.len(), SEEDS[index % SEEDS.len()]);
+        trained(lab, benchmark, WAYS[way].1(Tuning { seed, ..tuning }))
+    })?;
+    let mut rows = Vec::new();
     rows.push(Row::reported(name, "a switch stops the device for".to_owned(), "", paper.drain() * 1e3, "ms"));
-    for (tuning, what) in of {
-        rows.extend(both(name, what, &trained(lab, benchmark, tuning)?, paper));
+    for ((what, _), outcomes) in WAYS.iter().zip(outcomes.chunks(SEEDS.len())) {
+        rows.push(over_seeds(name, what, "trained", outcomes, best, Outcome::trained_seconds));
+        rows.push(over_seeds(name, what, "all runs", outcomes, best, Outcome::mean_seconds));
     }
-    rows.push(transfer(name, lab, benchmark, paper)?);
+    rows.push(transfer(name, lab, benchmark, tuning, paper)?);
     Ok(rows)
 }
 
-/// Trained, and from the first run on.
-fn both(name: &str, what: &str, outcome: &Outcome, paper: &Outcome) -> Vec<Row> {
-    let best = paper.fixed_seconds()[paper.best()];
-    let row = |when: &str, seconds: f64| {
-        let figure = format!("{what}: {when}, over the best fixed");
-        Row::reported(name, figure, "not in it", seconds / best, "x")
-    };
-    vec![row("trained", outcome.trained_seconds()), row("all runs", outcome.mean_seconds())]
+/// The mean over the seeds; the least and the most are noted.
+fn over_seeds(
+    name: &str,
+    what: &str,
+    when: &str,
+    outcomes: &[Outcome],
+    best: f64,
+    seconds: fn(&Outcome) -> f64,
+) -> Row {
+    let of: Vec<f64> = outcomes.iter().map(|outcome| seconds(outcome) / best).collect();
+    let mean = of.iter().sum::<f64>() / of.len() as f64;
+    let (least, most) = of.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), &x| (low.min(x), high.max(x)));
+    let figure = format!("{what}: {when}, over the best fixed");
+    let seeds = of.len();
+    Row::reported(name, figure, "not in it", mean, "x")
+        .noting(format!("{what}, {when}: {least:.3} to {most:.3} with {seeds} seeds"))
 }
 
 /// Clusters of another machine with the same drive: its tuner was trained on other runs of the benchmark.
-fn transfer(name: &str, lab: &Lab, benchmark: &Benchmark, paper: &Outcome) -> Result<Row, Error> {
-    let runs = paper.tuned.len() as u64;
-    let there = Tuning { seed: 2, from: runs, ..Tuning::of(runs) };
+fn transfer(
+    name: &str,
+    lab: &Lab,
+    benchmark: &Benchmark,
+    tuning: Tuning,
+    paper: &Outcome,
+) -> Result<Row, Error> {
+    let there = Tuning { seed: 2, from: tuning.runs, ..tuning };
     let (_, learned) = train(lab, benchmark, there, None)?;
-    let (here, _) = train(lab, benchmark, Tuning::of(1), Some(learned))?;
+    let (here, _) = train(lab, benchmark, Tuning { runs: 1, ..tuning }, Some(learned))?;
     let (first, untrained) = (here.tuned_seconds(0), paper.tuned_seconds(0));
     let figure = "the first run with another machine's clusters, over the first run without".to_owned();
     Ok(Row::reported(name, figure, "not in it", first / untrained, "x"))

@@ -83,7 +83,8 @@ impl Tuning {
 
 /// Runs it all.
 pub(super) fn measure(lab: &Lab, benchmark: &Benchmark, tuning: Tuning) -> Result<Outcome, Error> {
-    let fixed_runs = under_each(|scheduler| {
+    let fixed_runs = in_parallel(FIXED.len(), |scheduler| {
+        let scheduler = SchedulerId(scheduler);
         let mut runs = Vec::new();
         for n in 0..tuning.fixed_runs {
             let phases = benchmark(n)?;
@@ -164,19 +165,22 @@ fn memory(cluster: &tuner::Cluster) -> usize {
     (cluster.cinfo.points.len() + values) * size_of::<f64>()
 }
 
-/// `work` for each fixed scheduler, on as many threads as there are cores.
-fn under_each<T: Send>(work: impl Fn(SchedulerId) -> Result<T, Error> + Sync) -> Result<Vec<T>, Error> {
+/// `work` for each of so many, on as many threads as there are cores; results stand in their order.
+pub(super) fn in_parallel<T: Send>(
+    count: usize,
+    work: impl Fn(usize) -> Result<T, Error> + Sync,
+) -> Result<Vec<T>, Error> {
     let next = AtomicUsize::new(0);
-    let slots: Vec<Mutex<Option<Result<T, Error>>>> = FIXED.iter().map(|_| Mutex::new(None)).collect();
+    let slots: Vec<Mutex<Option<Result<T, Error>>>> = (0..count).map(|_| Mutex::new(None)).collect();
     let work = || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(slot) = slots.get(index) else { break };
-            let done = work(SchedulerId(index));
+            let done = work(index);
             *slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(done);
         }
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(FIXED.len());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count);
     std::thread::scope(|scope| {
         (1..threads).for_each(|_| drop(scope.spawn(work)));
         work();
@@ -246,6 +250,12 @@ impl Outcome {
     /// Switches of the last run.
     pub(super) fn switches(&self) -> u32 {
         self.tuned.last().map_or(0, |run| run.iter().map(|ran| ran.switches).sum())
+    }
+
+    /// Windows of a phase in one of the last runs, on average.
+    pub(super) fn windows_of(&self, phase: usize) -> f64 {
+        let last = self.last_third();
+        last.clone().map(|n| f64::from(self.tuned[n][phase].windows)).sum::<f64>() / last.len() as f64
     }
 
     /// Windows that the tuner saw.

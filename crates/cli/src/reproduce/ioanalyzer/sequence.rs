@@ -1,0 +1,110 @@
+//! "Running different workloads in a row" (IV-E): 8S and 512S with 4 processes, TPC-H, 8S and 512S with 8, without stopping the
+//! tuner.
+//!
+//! At the level of requests AS is within 1% of the best in every phase, so no tuner can be ahead of it there. With all five as
+//! programs on the modelled kernel, deadline is best in TPC-H and AS or CFQ in the others, as in the paper's figure 5.
+
+use elevator::Span;
+use tuner::{Metric, Parameters};
+
+use super::evaluation::{common, queries, steady_row, strided, trained_row};
+use super::options::beyond;
+use super::phase::{FIXED, Lab, Phase};
+use super::training::{Benchmark, Outcome, Tuning, measure, trained};
+use super::{DEPTH, DRIVE};
+use crate::error::Error;
+use crate::reproduce::Row;
+
+const PHASES: [&str; 5] = ["8S, 4 processes", "512S, 4", "TPC-H", "8S, 8", "512S, 8"];
+const RUNS: u64 = 12;
+
+/// Of requests.
+fn of_requests(scale: f64) -> Result<Vec<Phase>, Error> {
+    Ok(vec![
+        strided(8, 4, scale)?,
+        strided(512, 4, scale)?,
+        Phase::Cached(queries(scale)?),
+        strided(8, 8, scale)?,
+        strided(512, 8, scale)?,
+    ])
+}
+
+const SCRIPTS: [&str; 5] =
+    ["ioanalyzer/8s-4", "ioanalyzer/512s-4", "ioanalyzer/tpc-h", "ioanalyzer/8s-8", "ioanalyzer/512s-8"];
+
+/// Of programs.
+fn of_programs(scale: f64) -> Result<Vec<Phase>, Error> {
+    SCRIPTS.iter().map(|name| Phase::script(name, scale)).collect()
+}
+
+pub(super) fn in_a_row(scale: f64) -> Result<Vec<Row>, Error> {
+    in_a_row_at(scale, DEPTH)
+}
+
+/// With the drive's own queueing, as it would be with a firmware that Linux trusts.
+pub(super) fn in_a_row_queued(scale: f64) -> Result<Vec<Row>, Error> {
+    in_a_row_at(scale, 31)
+}
+
+fn in_a_row_at(scale: f64, depth: u32) -> Result<Vec<Row>, Error> {
+    let name = &format!("one after the other, depth {depth}");
+    let benchmark: &Benchmark = &move |_| of_requests(scale);
+    let lab = Lab::new(DRIVE, depth)?;
+    let tuning = Tuning::of(RUNS);
+    let outcome = measure(&lab, benchmark, tuning)?;
+    let mut rows = judged(name, &outcome);
+    if depth == DEPTH {
+        rows.extend(beyond(name, &lab, benchmark, tuning, &outcome)?);
+    }
+    Ok(rows)
+}
+
+/// Windows are shortened with what the phases take, so that a phase has as many of them as at the paper's size; what a switch costs is
+/// not, so it weighs more than it would.
+fn window(scale: f64) -> Span {
+    Span::from_millis(((5000.0 * scale) as u64).clamp(500, 5000))
+}
+
+/// As programs. What users get is what counts, as bandwidth at the device is not what TPC-H lives from, and what they get beyond
+/// it is not what the others do.
+pub(super) fn in_a_row_on_the_machine(scale: f64) -> Result<Vec<Row>, Error> {
+    let name = "one after the other on the machine";
+    let benchmark: &Benchmark = &move |_| of_programs(scale);
+    let lab = Lab::new(DRIVE, DEPTH)?;
+    let parameters = Parameters { t: window(scale), ..Parameters::default() };
+    let tuning = Tuning { metric: Metric::UserBandwidth, parameters, ..Tuning::of(RUNS) };
+    let outcome = measure(&lab, benchmark, tuning)?;
+    let mut rows = judged(name, &outcome);
+    for (metric, what) in [
+        (Metric::Bandwidth, "bandwidth at the device"),
+        (Metric::UserMinusSystem, "user minus system bandwidth"),
+    ] {
+        let other = trained(&lab, benchmark, Tuning { metric, ..tuning })?;
+        let over = other.trained_seconds() / outcome.fixed_seconds()[outcome.best()];
+        let figure = format!("tuner, trained, by {what}: time over the best fixed");
+        rows.push(Row::reported(name, figure, "better than every fixed one", over, "x"));
+    }
+    rows.extend(beyond(name, &lab, benchmark, tuning, &outcome)?);
+    Ok(rows)
+}
+
+fn judged(name: &str, outcome: &Outcome) -> Vec<Row> {
+    let mut rows = common(name, outcome, "AS or CFQ best, but for TPC-H");
+    let mut ideal = 0.0;
+    for (phase, what) in PHASES.iter().enumerate() {
+        let of = |i: usize| outcome.fixed[i][phase];
+        let best = (0..FIXED.len()).min_by(|&a, &b| of(a).total_cmp(&of(b))).unwrap_or_default();
+        ideal += of(best);
+        let over = outcome.trained_phase(phase) / of(best);
+        let figure = format!("{what}: trained over the best fixed ({})", FIXED[best]);
+        let windows = outcome.windows_of(phase);
+        let row = Row::reported(name, figure, "close to the best", over, "x");
+        rows.push(row.noting(format!("{what}: {windows:.0} windows in a run, on average")));
+    }
+    let best = outcome.fixed_seconds()[outcome.best()];
+    let figure = "the best of each phase: time over the best fixed, the least that can be".to_owned();
+    rows.push(Row::reported(name, figure, "", ideal / best, "x"));
+    rows.push(trained_row(name, outcome, "better than every fixed one", 1.0));
+    rows.push(steady_row(name, outcome, 5));
+    rows
+}
