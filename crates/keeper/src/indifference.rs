@@ -6,9 +6,10 @@
 //! once for a pattern, and then has one value of it, which is chance. So every arm is measured in turn, in blocks, first to
 //! last and then last to first, and compared with `none` of the same block: what the load or the machine does meanwhile is in
 //! both. If no arm is better than `none` beyond what blocks differ by, `none` it is, until it is time to ask again.
+//! That is asked of one kind of load at a time: see `blocks`.
 //!
 //! # Order of decisions
-//! After each block, of the gains over `none` so far:
+//! After each block, of the gains over `none` so far with such a load:
 //! 1. an arm that is much worse is left out of the blocks to come;
 //! 2. twice as good in the first block, or clearly better after three: it matters, and the analyser has the word;
 //! 3. known well enough, or looked at long enough, and none is better: to rest.
@@ -18,24 +19,9 @@
 
 use tuner::Better;
 
+use crate::blocks::{Blocks, Found};
 use crate::rest::{Known, Load};
 
-/// Blocks before an arm counts as better, and before it is said that none is.
-const LEAST_BETTER: usize = 3;
-const LEAST_EQUAL: usize = 4;
-/// So much better than `none` a scheduler must be, as a part of what `none` gives, to be worth a thought.
-const WORTH: f64 = 0.02;
-/// So much better that one block says enough.
-const PLAIN: f64 = 1.0;
-/// So much worse that two blocks say enough.
-const HOPELESS: f64 = -0.2;
-/// Standard errors that a difference must exceed: several arms are looked at, after each block again, so two would be exceeded by
-/// chance every third time.
-const SURE: f64 = 3.0;
-/// The standard error of a gain at which it is known well enough.
-const KNOWN: f64 = 0.05;
-/// Blocks after which what is still hidden in chance is not worth looking for.
-const MOST: usize = 24;
 /// Windows after which all is asked again: the first time, and at most, an hour at the default length. Each time that nothing is
 /// found it takes twice as long. A value that falls is no reason to ask: a device is asked for less most of the time.
 const AGAIN: u32 = 120;
@@ -72,18 +58,6 @@ enum State {
     Resting { windows: u32 },
 }
 
-/// Each arm once, and again.
-#[derive(Debug)]
-struct Blocks {
-    /// The arms of this block, in turn, and how many of them were measured.
-    order: Vec<usize>,
-    values: Vec<f64>,
-    /// How much better than `none` each arm was in each block, as a part of that.
-    gains: Vec<Vec<f64>>,
-    /// Blocks so far.
-    blocks: usize,
-}
-
 impl Indifference {
     /// Over these arms; `None` if `none` is not one of them, as there is no cheapest then.
     pub(crate) fn new(arms: &[String], better: Better) -> Option<Self> {
@@ -101,7 +75,7 @@ impl Indifference {
     /// What follows from what was learned so far.
     pub(crate) fn verdict(&self) -> Verdict {
         match &self.state {
-            State::Measuring(blocks) => Verdict::Measure(blocks.order[blocks.values.len()]),
+            State::Measuring(blocks) => Verdict::Measure(blocks.next()),
             State::Matters { .. } => Verdict::Matters,
             State::Resting { .. } => Verdict::Rest(self.none),
         }
@@ -109,49 +83,49 @@ impl Indifference {
 
     /// The arm cannot be measured: the device refuses it.
     pub(crate) fn refused(&mut self, arm: usize) {
-        let State::Measuring(blocks) = &mut self.state else { return };
-        if !blocks.order.contains(&arm) {
-            return;
-        }
-        blocks.values.clear();
-        blocks.order.retain(|&other| other != arm);
-        if arm == self.none || blocks.order.len() < 2 {
+        if let State::Measuring(blocks) = &mut self.state
+            && !blocks.refused(arm)
+        {
             self.state = State::Matters { windows: 0 };
         }
     }
 
-    /// A window went like this under that arm.
-    pub(crate) fn learn(&mut self, arm: usize, value: f64) {
-        let next = match &mut self.state {
-            State::Measuring(blocks) if blocks.order[blocks.values.len()] == arm => {
-                blocks.values.push(value);
-                (blocks.values.len() == blocks.order.len()).then(|| blocks.finish(self.none, self.better))
+    /// A window of such a load went like this under that arm.
+    pub(crate) fn learn(&mut self, arm: usize, value: f64, load: &Load) {
+        match &mut self.state {
+            State::Measuring(blocks) if blocks.next() == arm => {
+                match blocks.measured(value, load, self.better) {
+                    None => {}
+                    Some(Found::Better) => {
+                        self.state = State::Matters { windows: 0 };
+                        self.rests = 0;
+                        self.known.refuted();
+                    }
+                    Some(Found::Equal) => {
+                        self.state = State::Resting { windows: 0 };
+                        self.rests += 1;
+                        self.known.answered();
+                    }
+                }
             }
-            State::Measuring(_) => None,
+            State::Measuring(_) => {}
             State::Matters { windows } => {
                 *windows += 1;
-                (*windows >= AGAIN_MOST).then(|| Some(State::Measuring(Blocks::of(self.arms, self.none))))
+                if *windows >= AGAIN_MOST {
+                    self.ask();
+                }
             }
             State::Resting { windows } => {
                 *windows += 1;
-                (*windows >= rest(self.rests))
-                    .then(|| Some(State::Measuring(Blocks::of(self.arms, self.none))))
-            }
-        };
-        if let Some(state) = next.flatten() {
-            match state {
-                State::Resting { .. } => {
-                    self.rests += 1;
-                    self.known.answered();
+                if *windows >= rest(self.rests) {
+                    self.ask();
                 }
-                State::Matters { .. } => {
-                    self.rests = 0;
-                    self.known.refuted();
-                }
-                State::Measuring(_) => {}
             }
-            self.state = state;
         }
+    }
+
+    fn ask(&mut self) {
+        self.state = State::Measuring(Blocks::of(self.arms, self.none));
     }
 
     /// A window at rest, without a look at what was asked but for the kernel's counters. Why to ask again, if there is a reason:
@@ -170,7 +144,7 @@ impl Indifference {
             None if *windows >= rest(self.rests) => format!("it was found {windows} windows ago"),
             None => return None,
         };
-        self.state = State::Measuring(Blocks::of(self.arms, self.none));
+        self.ask();
         Some(why)
     }
 }
@@ -180,56 +154,16 @@ fn rest(n: u32) -> u32 {
     AGAIN_MOST.min(AGAIN << n.saturating_sub(1).min(8))
 }
 
-impl Blocks {
-    fn of(arms: usize, none: usize) -> Self {
-        let others = (0..arms).filter(|&arm| arm != none);
-        let order = std::iter::once(none).chain(others).collect();
-        Self { order, values: Vec::new(), gains: vec![Vec::new(); arms], blocks: 0 }
-    }
-
-    /// A block is full: notes its gains. The verdict, if there is one already; else the next block goes the other way round.
-    fn finish(&mut self, none: usize, better: Better) -> Option<State> {
-        let measured: Vec<(usize, f64)> = self.order.iter().copied().zip(self.values.drain(..)).collect();
-        let base = measured.iter().find(|&&(arm, _)| arm == none).map_or(0.0, |&(_, value)| value);
-        self.blocks += 1;
-        for (arm, value) in measured.into_iter().filter(|&(arm, _)| arm != none) {
-            self.gains[arm].push(better.oriented(value - base) / base.abs().max(f64::MIN_POSITIVE));
-        }
-        let Self { order, gains, .. } = self;
-        order.retain(|&arm| arm == none || !(gains[arm].len() >= 2 && mean(&gains[arm]) < HOPELESS));
-        order.reverse();
-        self.judge(none)
-    }
-
-    fn judge(&self, none: usize) -> Option<State> {
-        let blocks = self.blocks;
-        let in_it = || self.order.iter().filter(|&&arm| arm != none).map(|&arm| &self.gains[arm]);
-        let best = in_it().map(|gains| mean(gains)).fold(f64::NEG_INFINITY, f64::max);
-        // Arms differ in what they give, less in how much that varies: together they tell it sooner.
-        let spread = in_it().map(|gains| variance(gains)).sum::<f64>() / in_it().count().max(1) as f64;
-        let error = (spread / blocks as f64).sqrt();
-        if best > PLAIN || (blocks >= LEAST_BETTER && best > WORTH && best > SURE * error) {
-            return Some(State::Matters { windows: 0 });
-        }
-        let known = blocks >= MOST || (blocks >= LEAST_EQUAL && error <= KNOWN);
-        known.then_some(State::Resting { windows: 0 })
-    }
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
-fn variance(values: &[f64]) -> f64 {
-    let mean = mean(values);
-    values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0).max(1.0)
-}
-
 #[cfg(test)]
 mod tests {
     use tuner::Random;
 
     use super::*;
+    use crate::blocks::MOST;
+
+    const SMALL: Load =
+        Load { iops: 1000.0, size: 4096.0, reads: 1.0, bandwidth: 0.0, under_way: 0.0, latency: 0.0 };
+    const LARGE: Load = Load { size: 131_072.0, ..SMALL };
 
     fn names() -> Vec<String> {
         ["mq-deadline", "none", "bfq", "kyber"].map(str::to_owned).to_vec()
@@ -245,7 +179,7 @@ mod tests {
         let (mut random, mut indifference, mut now) = (Random::seeded(seed), fresh(), 1.0);
         for n in 0..1000 {
             let Verdict::Measure(arm) = indifference.verdict() else { return (indifference.verdict(), n) };
-            indifference.learn(arm, now * means[arm] * (1.0 - noise + 2.0 * noise * random.unit()));
+            indifference.learn(arm, now * means[arm] * (1.0 - noise + 2.0 * noise * random.unit()), &SMALL);
             now *= 1.0 + drift;
         }
         panic!("no verdict");
@@ -295,7 +229,7 @@ mod tests {
         let mut measured = [0; 4];
         while let Verdict::Measure(arm) = indifference.verdict() {
             measured[arm] += 1;
-            indifference.learn(arm, 100.0);
+            indifference.learn(arm, 100.0, &SMALL);
         }
         assert_eq!((indifference.verdict(), measured), (Verdict::Rest(1), [4, 4, 0, 4]));
         let mut indifference = fresh();
@@ -306,7 +240,7 @@ mod tests {
     #[test]
     fn windows_of_another_arm_are_not_counted() {
         let mut indifference = fresh();
-        (0..50).for_each(|_| indifference.learn(2, 100.0));
+        (0..50).for_each(|_| indifference.learn(2, 100.0, &SMALL));
         assert_eq!(indifference.verdict(), Verdict::Measure(1));
     }
 
@@ -315,7 +249,7 @@ mod tests {
         let (mut random, mut indifference, mut windows) = (Random::seeded(4), fresh(), 0);
         while let Verdict::Measure(arm) = indifference.verdict() {
             // Nearly idle or busy, whatever the scheduler.
-            indifference.learn(arm, if random.coin() { 100.0 } else { 80.0 + 40.0 * random.unit() });
+            indifference.learn(arm, if random.coin() { 100.0 } else { 80.0 + 40.0 * random.unit() }, &SMALL);
             windows += 1;
         }
         assert!(windows <= MOST * 4, "{windows}");
@@ -327,12 +261,12 @@ mod tests {
         let mut rested = Vec::new();
         for _ in 0..5 {
             while let Verdict::Measure(arm) = indifference.verdict() {
-                indifference.learn(arm, 100.0);
+                indifference.learn(arm, 100.0, &SMALL);
             }
             let mut windows = 0;
             while indifference.verdict() == Verdict::Rest(1) {
                 // Asked for little, it stays at rest all the same.
-                indifference.learn(1, 5.0);
+                indifference.learn(1, 5.0, &SMALL);
                 windows += 1;
             }
             rested.push(windows);
@@ -342,20 +276,18 @@ mod tests {
 
     #[test]
     fn without_looking_it_asks_again_as_late_and_sooner_if_asked_for_something_else() {
-        let small = Load { iops: 1000.0, size: 4096.0, reads: 1.0, ..Load::default() };
-        let large = Load { size: 131_072.0, ..small };
         let mut indifference = fresh();
         let mut rested = Vec::new();
         for n in 0..6 {
             while let Verdict::Measure(arm) = indifference.verdict() {
-                indifference.learn(arm, 100.0);
+                indifference.learn(arm, 100.0, &SMALL);
             }
             let mut windows = 0;
             let why = loop {
                 windows += 1;
                 // Idle windows say nothing.
                 assert_eq!(indifference.rest(&Load::default()), None);
-                let load = if n >= 2 && windows > 10 { large } else { small };
+                let load = if n >= 2 && windows > 10 { LARGE } else { SMALL };
                 if let Some(why) = indifference.rest(&load) {
                     break why;
                 }
@@ -364,5 +296,30 @@ mod tests {
         }
         let expected = [(120, false), (240, false), (13, true), (120, false), (240, false), (480, false)];
         assert_eq!(rested, expected, "large requests are asked about once");
+    }
+
+    /// A disk on which `none` is best for one program and worst for the other, in phases of ten windows.
+    #[test]
+    fn programs_that_take_turns_do_not_hide_one_another() {
+        for phase in [10, 16] {
+            let (mut indifference, mut windows) = (fresh(), 0);
+            while let Verdict::Measure(arm) = indifference.verdict() {
+                let (load, means) = match windows / phase % 2 {
+                    0 => (LARGE, [91.0, 99.0, 38.0, 99.0]),
+                    _ => (SMALL, [3.0, 2.1, 3.5, 2.1]),
+                };
+                indifference.learn(arm, means[arm], &load);
+                windows += 1;
+            }
+            assert!(indifference.verdict() == Verdict::Rest(1) || windows <= 3 * phase, "{windows}");
+            // Large requests do not need anything; small ones do, and bfq was not forgotten for them.
+            let mut small = 0;
+            indifference.ask();
+            while let Verdict::Measure(arm) = indifference.verdict() {
+                indifference.learn(arm, [3.0, 2.1, 3.5, 2.1][arm], &SMALL);
+                small += 1;
+            }
+            assert_eq!((indifference.verdict(), small), (Verdict::Matters, 12));
+        }
     }
 }

@@ -127,7 +127,7 @@ impl Keeper {
         let decision = self.analyser.window(&seen.window, &observed);
         self.rename_arms()?;
         self.count(&decision);
-        let (to, mut outcome) = match self.matters(value, ran) {
+        let (to, mut outcome) = match self.matters(value, ran, &Load::of(&seen.window)) {
             Verdict::Rest(none) => {
                 (Some(none), self.said("no scheduler is better than none here, so none it is".to_owned()))
             }
@@ -199,12 +199,12 @@ impl Keeper {
 
     /// Whether a choice matters here, after this window. In a dry run nothing but the arm at hand is ever measured, so it cannot be
     /// found out.
-    fn matters(&mut self, value: Option<f64>, ran: Option<SchedulerId>) -> Verdict {
+    fn matters(&mut self, value: Option<f64>, ran: Option<SchedulerId>, load: &Load) -> Verdict {
         let Some(indifference) = self.indifference.as_mut().filter(|_| !self.settings.dry_run) else {
             return Verdict::Matters;
         };
         if let (Some(value), Some(ran)) = (value, ran) {
-            indifference.learn(ran.0, value);
+            indifference.learn(ran.0, value, load);
         }
         match indifference.verdict() {
             // Nothing was asked of the device: it can wait.

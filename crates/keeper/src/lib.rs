@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `keeper` | one window after the other: watch, decide, act, say |
 //! | `observe` | from what a source reports to windows |
-//! | `indifference` | where a choice does not matter |
+//! | `indifference`, `blocks` | where a choice does not matter |
 //! | `rest` | what is asked of a device while nobody looks |
 //! | `arms` | what there is to choose from, in the kernel or on a served device |
 //! | `queue` | a queue's settings in sysfs |
@@ -18,6 +18,7 @@
 //! | `outside`, `system` | numbers from elsewhere; idle priority and the clock |
 
 pub mod arms;
+mod blocks;
 pub mod database;
 mod error;
 pub mod identity;

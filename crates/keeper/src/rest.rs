@@ -14,6 +14,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use elevator::Op;
+use tuner::Window;
+
 use crate::error::Error;
 
 /// Requests of so many times the size, or of that part of it, are others.
@@ -55,9 +58,24 @@ impl Load {
         self.iops > 1.0
     }
 
-    /// In what this is another load than `known`, in words.
+    /// What a window was asked, as far as that does not depend on the scheduler: what requests were like.
     #[must_use]
-    pub fn differs_from(&self, known: &Self) -> Option<String> {
+    pub fn of(window: &Window) -> Self {
+        let (all, seconds) = (window.accesses.len() as f64, window.length.as_secs_f64());
+        let bytes: f64 = window.accesses.iter().map(|access| access.size.bytes() as f64).sum();
+        let reads = window.accesses.iter().filter(|access| access.op == Op::Read).count() as f64;
+        Self {
+            iops: all / seconds,
+            bandwidth: bytes / seconds,
+            size: bytes / all.max(1.0),
+            reads: reads / all.max(1.0),
+            ..Self::default()
+        }
+    }
+
+    /// In what requests are of another kind than `known`'s, in words.
+    #[must_use]
+    pub fn is_another_kind_than(&self, known: &Self) -> Option<String> {
         let kib = |bytes: f64| bytes / 1024.0;
         let times = self.size.max(512.0) / known.size.max(512.0);
         if !(1.0 / SIZE..SIZE).contains(&times) {
@@ -70,6 +88,16 @@ impl Load {
                 percent(self.reads),
                 percent(known.reads)
             ));
+        }
+        None
+    }
+
+    /// In what this is another load than `known`, in words.
+    #[must_use]
+    pub fn differs_from(&self, known: &Self) -> Option<String> {
+        let another = self.is_another_kind_than(known);
+        if another.is_some() {
+            return another;
         }
         // Less than one at a time is as good as idle.
         if self.under_way >= MORE * known.under_way.max(1.0) {

@@ -1,0 +1,161 @@
+//! Arms measured in turn, block by block, and compared with `none` of the same block.
+//!
+//! A disk is asked for one thing and then for another, and what is best for the one is not for the other: over all of them together
+//! `none` may well be the best, and differences between them hide those between arms. So blocks are compared with blocks of the same
+//! kind of load only, and a block in which that changed says nothing. Kinds are told by what schedulers do not change: the size of
+//! requests and the share of reads.
+
+use tuner::Better;
+
+use crate::rest::Load;
+
+/// Blocks before an arm counts as better, and before it is said that none is.
+const LEAST_BETTER: usize = 3;
+const LEAST_EQUAL: usize = 4;
+/// So much better than `none` a scheduler must be, as a part of what `none` gives, to be worth a thought.
+const WORTH: f64 = 0.02;
+/// So much better that one block says enough.
+const PLAIN: f64 = 1.0;
+/// So much worse that two blocks say enough.
+const HOPELESS: f64 = -0.2;
+/// Standard errors that a difference must exceed: several arms are looked at, after each block again, so two would be exceeded by
+/// chance every third time.
+const SURE: f64 = 3.0;
+/// The standard error of a gain at which it is known well enough.
+const KNOWN: f64 = 0.05;
+/// Blocks, of all kinds and cut short ones included, after which what is still hidden in chance is not worth looking for.
+pub(crate) const MOST: usize = 24;
+
+/// What blocks say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    /// An arm is better than `none`.
+    Better,
+    /// None is, as far as can be known.
+    Equal,
+}
+
+/// Each arm once, and again.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    none: usize,
+    /// What can be measured.
+    arms: Vec<usize>,
+    /// The arms of this block, in turn, and what those gave that were measured.
+    order: Vec<usize>,
+    values: Vec<f64>,
+    kinds: Vec<Kind>,
+    /// The kind of this block.
+    kind: usize,
+    blocks: usize,
+}
+
+/// What was found for one kind of load.
+#[derive(Debug)]
+struct Kind {
+    load: Load,
+    /// How much better than `none` each arm was in each block, as a part of that.
+    gains: Vec<Vec<f64>>,
+    blocks: usize,
+}
+
+impl Blocks {
+    pub(crate) fn of(arms: usize, none: usize) -> Self {
+        let order: Vec<usize> = std::iter::once(none).chain((0..arms).filter(|&arm| arm != none)).collect();
+        Self { none, arms: order.clone(), order, values: Vec::new(), kinds: Vec::new(), kind: 0, blocks: 0 }
+    }
+
+    /// The arm to be measured next.
+    pub(crate) fn next(&self) -> usize {
+        self.order[self.values.len()]
+    }
+
+    /// Leaves an arm out; whether there is still something to compare.
+    pub(crate) fn refused(&mut self, arm: usize) -> bool {
+        self.values.clear();
+        self.arms.retain(|&other| other != arm);
+        self.order.retain(|&other| other != arm);
+        self.arms.contains(&self.none) && self.arms.len() >= 2
+    }
+
+    /// A window of such a load went like this under the arm whose turn it is.
+    pub(crate) fn measured(&mut self, value: f64, load: &Load, better: Better) -> Option<Found> {
+        let kind = self.kind_of(load);
+        if kind != std::mem::replace(&mut self.kind, kind) && !self.values.is_empty() {
+            return self.begin();
+        }
+        self.values.push(value);
+        if self.values.len() < self.order.len() {
+            return None;
+        }
+        self.note(better);
+        let found = self.kinds[self.kind].judge(self.none);
+        found.or_else(|| self.begin())
+    }
+
+    fn kind_of(&mut self, load: &Load) -> usize {
+        let known = self.kinds.iter().position(|kind| load.is_another_kind_than(&kind.load).is_none());
+        known.unwrap_or_else(|| {
+            let gains = vec![Vec::new(); self.arms.iter().max().map_or(0, |&arm| arm + 1)];
+            self.kinds.push(Kind { load: *load, gains, blocks: 0 });
+            self.kinds.len() - 1
+        })
+    }
+
+    /// A block is full: its gains.
+    fn note(&mut self, better: Better) {
+        let measured = || self.order.iter().zip(&self.values);
+        let base = measured().find(|&(&arm, _)| arm == self.none).map_or(0.0, |(_, &value)| value);
+        let gain = |value: f64| better.oriented(value - base) / base.abs().max(f64::MIN_POSITIVE);
+        let gains: Vec<(usize, f64)> = measured().map(|(&arm, &value)| (arm, gain(value))).collect();
+        let kind = &mut self.kinds[self.kind];
+        kind.blocks += 1;
+        for (arm, gain) in gains.into_iter().filter(|&(arm, _)| arm != self.none) {
+            kind.gains[arm].push(gain);
+        }
+    }
+
+    /// The next block, the other way round, without those that are much worse for what is asked for now.
+    fn begin(&mut self) -> Option<Found> {
+        self.values.clear();
+        self.blocks += 1;
+        let last = self.order.last().copied();
+        let kind = &self.kinds[self.kind];
+        self.order = self.arms.iter().copied().filter(|&arm| !kind.is_hopeless(arm)).collect();
+        if last != Some(self.none) {
+            self.order.reverse();
+        }
+        (self.blocks >= MOST).then_some(Found::Equal)
+    }
+}
+
+impl Kind {
+    fn is_hopeless(&self, arm: usize) -> bool {
+        self.gains[arm].len() >= 2 && mean(&self.gains[arm]) < HOPELESS
+    }
+
+    fn judge(&self, none: usize) -> Option<Found> {
+        let blocks = self.blocks;
+        let in_it = || {
+            let arms = (0..self.gains.len()).filter(|&arm| arm != none && !self.is_hopeless(arm));
+            arms.map(|arm| &self.gains[arm]).filter(|gains| gains.len() == blocks)
+        };
+        let best = in_it().map(|gains| mean(gains)).fold(f64::NEG_INFINITY, f64::max);
+        // Arms differ in what they give, less in how much that varies: together they tell it sooner.
+        let spread = in_it().map(|gains| variance(gains)).sum::<f64>() / in_it().count().max(1) as f64;
+        let error = (spread / blocks as f64).sqrt();
+        if best > PLAIN || (blocks >= LEAST_BETTER && best > WORTH && best > SURE * error) {
+            return Some(Found::Better);
+        }
+        (blocks >= LEAST_EQUAL && error <= KNOWN).then_some(Found::Equal)
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn variance(values: &[f64]) -> f64 {
+    let mean = mean(values);
+    values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0).max(1.0)
+}
