@@ -2,19 +2,20 @@
 # The tuner live: five real programs in a row on this kernel's schedulers, over the emulated hard disk, several rounds; and a
 # device on which nothing matters. Root; loop devices and FUSE. Everything that it puts up is taken down, also when it fails.
 #
-#   PHASE=12 WINDOW=1s ROUNDS=5 crates/keeper/benches/live.sh path/to/dwell
+#   SCHEDULERS="none mq-deadline bfq" ROUNDS=5 crates/keeper/benches/live.sh path/to/dwell
 #
 # PHASE: seconds of each program, at least ten windows. WINDOW: the tuner's. ROUNDS: of all five under the tuner. SPEED: of the
-# emulated drive, over its natural one. DRIVE, SIZE: the emulated disk. SCHEDULERS: the fixed ones. FLAT: seconds of each
-# measurement of the device where nothing matters, 0 to leave it out. OPTIONS: more for `dwell tune`. Takes about
-# PHASE x 5 x (2 x schedulers + ROUNDS) + 9 x FLAT + 90 seconds: 14 minutes as above.
+# emulated drive, over its natural one. DRIVE, SIZE: the emulated disk. SCHEDULERS: the fixed ones, which the tuner chooses from.
+# FLAT: seconds of each measurement of the device where nothing matters, 0 to leave it out. SEARCH: rounds of a tuner that
+# searches settings, too, 0 for none. OPTIONS: more for `dwell tune`. Takes about PHASE x 5 x (2 x schedulers + ROUNDS + SEARCH)
+# + 9 x FLAT + 120 seconds: 23 minutes as above.
 #
 # Each fixed scheduler is measured before and after the tuner's rounds, so that a machine that changes is seen. "The whole" is
 # how long the same work takes: what the best fixed scheduler moves in each program's phase.
 set -u
 dwell=$(realpath "${1:?path to dwell}")
-phase=${PHASE:-12} window=${WINDOW:-1s} rounds=${ROUNDS:-5} drive=${DRIVE:-wd5000aaks} size=${SIZE:-40G} speed=${SPEED:-1}
-measure=${FLAT:-5}
+phase=${PHASE:-20} window=${WINDOW:-2s} rounds=${ROUNDS:-4} drive=${DRIVE:-wd5000aaks} size=${SIZE:-40G} speed=${SPEED:-1}
+measure=${FLAT:-5} search=${SEARCH:-0}
 work=$(mktemp -d /dev/shm/dwell-live.XXXXXX)
 runtime=$work/run
 server= tuner= loop= flat=
@@ -60,6 +61,8 @@ for _ in $(seq 100); do loop=$(head -n1 "$work/device"); [ -n "$loop" ] && break
 name=${loop#/dev/} queue=/sys/block/${loop#/dev/}/queue
 mount "$loop" "$work/mnt" || exit 1
 schedulers=${SCHEDULERS:-$(tr -d '[]' <"$queue/scheduler")}
+arms=$(printf -- '--arm %s ' $schedulers)
+settings() { for of in scheduler nr_requests read_ahead_kb wbt_lat_usec; do printf '%s=%s ' $of "$(cat "$queue/$of" 2>/dev/null)"; done; }
 in_use() { sed 's/.*\[\(.*\)\].*/\1/' "$1/scheduler"; }
 
 # The five programs, each for as long as it is given.
@@ -99,7 +102,7 @@ printf '%-24s' 'MB/s'; for program in $programs; do printf '%10s' "$program"; do
 fixed before
 echo none >"$queue/scheduler"
 # shellcheck disable=SC2086 # several words
-"$dwell" tune "$loop" --window "$window" --database "$work/tuner.sqlite" --runtime "$runtime" --seed 1 ${OPTIONS:-} >"$work/decisions" 2>"$work/summary" &
+"$dwell" tune "$loop" $arms --window "$window" --database "$work/tuner.sqlite" --runtime "$runtime" --seed "${SEED:-1}" ${OPTIONS:-} >"$work/decisions" 2>"$work/summary" &
 tuner=$!
 for n in $(seq "$rounds"); do round "tuner,$n"; done
 kill -INT $tuner; wait $tuner; tuner=
@@ -118,9 +121,9 @@ awk '
         }
         printf "%-24s", "best fixed"; for (p = 1; p <= n; p++) printf "%10s", of[p]; print ""
         for (r = 1; r <= rounds; r++) {
-            printf "%-24s", "tuner " r " over it"; whole = 0
-            for (p = 1; p <= n; p++) { x = v["tuner," r, p]; printf "%10.3f", x / best[p]; whole += best[p] / x }
-            printf "   the same work takes %.3f\n", whole / n
+            printf "%-24s", "tuner " r " over it"; whole = near = 0
+            for (p = 1; p <= n; p++) { x = v["tuner," r, p]; printf "%10.3f", x / best[p]; whole += best[p] / x; near += x >= 0.95 * best[p] }
+            printf "   the same work takes %.3f; within 5%%: %d of %d\n", whole / n, near, n
         }
         for (i = 1; i <= m; i++) {
             whole = 0; for (p = 1; p <= n; p++) whole += best[p] / f[i, p]
@@ -128,10 +131,29 @@ awk '
         }
     }' "$work/table"
 grep 'windows,' "$work/summary" | tail -n1
+grep -oE 'the switch took [0-9]+ ms' "$work/decisions" | awk '{ print $4 }' | sort -n | awk '
+    { took[NR] = $1; sum += $1 }
+    END { if (NR) printf "a switch takes %.0f ms, median %d, at most %d; %d of them\n", sum / NR, took[int((NR + 1) / 2)], took[NR], NR }'
 echo "windows by what was decided:"
 grep -oE '(switch to|stay with) [^:]+|is to be measured|none it is|leave it|lasted too long' "$work/decisions" | sort | uniq -c | sort -rn
 [ "$back" = none ] && echo "put back: yes" || echo "put back: NO, $back"
 [ -n "${KEEP:-}" ] && cp "$work/decisions" "$work/summary" "$work/table" "$KEEP/"
+
+# Settings of the schedulers and the queue as further arms, which are put back as well.
+if [ "$search" -gt 0 ]; then
+    echo none >"$queue/scheduler"
+    was=$(settings)
+    # shellcheck disable=SC2086 # several words
+    "$dwell" tune "$loop" $arms --search 2 --window "$window" --database "$work/search.sqlite" --runtime "$runtime" --seed 1 ${OPTIONS:-} >"$work/search" 2>"$work/search-summary" &
+    tuner=$!
+    for n in $(seq "$search"); do round "search,$n" | sed 's/^/  /'; done
+    kill -INT $tuner; wait $tuner; tuner=
+    echo "settings searched:"
+    grep -oE '(switch to|stay with) [^:]*\{[^}]*\}' "$work/search" | sort | uniq -c | sort -rn | head -n 20
+    grep 'windows,' "$work/search-summary" | tail -n1
+    [ "$(settings)" = "$was" ] && echo "put back: yes" || echo "put back: NO, $(settings) instead of $was"
+    [ -n "${KEEP:-}" ] && cp "$work/search" "$work/search-summary" "$KEEP/"
+fi
 [ "$measure" = 0 ] && exit 0
 
 # Where nothing matters: memory behind a loop device. Three measurements without the tuner, with it at rest, and without again.
@@ -157,10 +179,11 @@ kill $asked 2>/dev/null; wait $asked 2>/dev/null
 with=$(three)
 chosen=$(in_use "$queue")
 switches=$(sed -n "$((${rest:-0} + 1)),\$p" "$work/flat-decisions" | grep -c 'switch took')
+asked=$(grep -c 'is asked again' "$work/flat-decisions")
 kill -INT $tuner; wait $tuner; tuner=
 echo none >"$queue/scheduler"
 again=$(three)
-echo "nothing matters: at rest after ${rest:-never} windows of 500 ms, $before before, $chosen chosen; $switches switches after that"
+echo "nothing matters: at rest after ${rest:-never} windows of 500 ms, $before before, $chosen chosen; $switches switches after that, asked again $asked times"
 echo "IOPS under none: without the tuner $without, with it at rest $with, without again $again"
 grep 'windows,' "$work/flat-summary" | tail -n1
 [ -n "${KEEP:-}" ] && cp "$work/flat-decisions" "$work/flat-summary" "$KEEP/"
