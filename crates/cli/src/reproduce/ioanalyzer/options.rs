@@ -1,4 +1,4 @@
-//! What each option beyond the paper makes of a benchmark, beside the paper's way, over several seeds.
+//! What the paper's way and each option beyond it make of a benchmark, beside the tuner as preset, over several seeds.
 
 use tuner::Parameters;
 
@@ -22,17 +22,11 @@ fn with(tuning: Tuning, set: impl FnOnce(&mut Parameters)) -> Tuning {
 }
 
 const WAYS: &[Way] = &[
-    ("the paper's way", |tuning| tuning),
+    ("the paper's way", |tuning| with(tuning, |p| (p.bandit_best, p.bandit_second) = (80, 10))),
+    ("as preset", |tuning| tuning),
     ("choices credited", |tuning| with(tuning, |p| p.credit_choices = true)),
     ("random windows known by their distribution", |tuning| with(tuning, |p| p.distribution = true)),
     ("both", |tuning| with(tuning, |p| (p.credit_choices, p.distribution) = (true, true))),
-    ("a bandit at 95, 3, 1 and 1%", |tuning| with(tuning, |p| (p.bandit_best, p.bandit_second) = (95, 3))),
-    ("both, and such a bandit", |tuning| {
-        with(tuning, |p| {
-            (p.credit_choices, p.distribution) = (true, true);
-            (p.bandit_best, p.bandit_second) = (95, 3);
-        })
-    }),
     ("the bound on regret", |tuning| Tuning { restrain: Restrain::Regret, ..tuning }),
     ("hysteresis", |tuning| Tuning { restrain: Restrain::Hysteresis, ..tuning }),
     ("switches counted with their cost", |tuning| Tuning { restrain: Restrain::SwitchCost, ..tuning }),
@@ -41,26 +35,32 @@ const WAYS: &[Way] = &[
     }),
 ];
 
-/// `paper` is what the paper's way made of it with `tuning`, whose metric, window and runs all of them share.
+/// `preset` is what the tuner as preset made of it with `tuning`, whose metric, window and runs all of them share.
 pub(super) fn beyond(
     name: &str,
     lab: &Lab,
     benchmark: &Benchmark,
     tuning: Tuning,
-    paper: &Outcome,
+    preset: &Outcome,
 ) -> Result<Vec<Row>, Error> {
-    let best = paper.fixed_seconds()[paper.best()];
+    let best = preset.fixed_seconds()[preset.best()];
     let outcomes = in_parallel(WAYS.len() * SEEDS.len(), |index| {
         let (way, seed) = (index / SEEDS.len(), SEEDS[index % SEEDS.len()]);
         trained(lab, benchmark, WAYS[way].1(Tuning { seed, ..tuning }))
     })?;
     let mut rows = Vec::new();
-    rows.push(Row::reported(name, "a switch stops the device for".to_owned(), "", paper.drain() * 1e3, "ms"));
+    rows.push(Row::reported(
+        name,
+        "a switch stops the device for".to_owned(),
+        "",
+        preset.drain() * 1e3,
+        "ms",
+    ));
     for ((what, _), outcomes) in WAYS.iter().zip(outcomes.chunks(SEEDS.len())) {
         rows.push(over_seeds(name, what, "trained", outcomes, best, Outcome::trained_seconds));
         rows.push(over_seeds(name, what, "all runs", outcomes, best, Outcome::mean_seconds));
     }
-    rows.push(transfer(name, lab, benchmark, tuning, paper)?);
+    rows.push(transfer(name, lab, benchmark, tuning, preset)?);
     Ok(rows)
 }
 
@@ -88,12 +88,12 @@ fn transfer(
     lab: &Lab,
     benchmark: &Benchmark,
     tuning: Tuning,
-    paper: &Outcome,
+    preset: &Outcome,
 ) -> Result<Row, Error> {
     let there = Tuning { seed: 2, from: tuning.runs, ..tuning };
     let (_, learned) = train(lab, benchmark, there, None)?;
     let (here, _) = train(lab, benchmark, Tuning { runs: 1, ..tuning }, Some(learned))?;
-    let (first, untrained) = (here.tuned_seconds(0), paper.tuned_seconds(0));
+    let (first, untrained) = (here.tuned_seconds(0), preset.tuned_seconds(0));
     let figure = "the first run with another machine's clusters, over the first run without".to_owned();
     Ok(Row::reported(name, figure, "not in it", first / untrained, "x"))
 }

@@ -46,7 +46,7 @@ pub(super) struct Tuning {
     pub(super) search: usize,
 }
 
-/// The restraints of [`tuner::beyond`], each alone, or none: the paper's way.
+/// The restraints of [`tuner::beyond`], each alone, or none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Restrain {
     Nothing,
@@ -66,7 +66,7 @@ impl Restrain {
 }
 
 impl Tuning {
-    /// The paper's, for so many runs.
+    /// As preset, for so many runs.
     pub(super) fn of(runs: u64) -> Self {
         Self {
             metric: Metric::Bandwidth,
