@@ -24,7 +24,7 @@ pub(super) fn stripe(scale: f64) -> Result<Vec<Row>, Error> {
     let benchmark: &Benchmark =
         &move |_| PHASES.iter().map(|&(_, kib, processes)| strided(kib, processes, scale)).collect();
     let lab = Lab::striped(DRIVE, EIGHT, CARD_DEPTH)?;
-    let outcome = measure(&lab, benchmark, Tuning::of(12))?;
+    let outcome = measure(&lab, benchmark, Tuning::scaled(12, scale))?;
     let mut rows = Vec::new();
     for (phase, (what, ..)) in PHASES.iter().enumerate() {
         let of: Vec<f64> = outcome.fixed.iter().map(|phases| phases[phase]).collect();
@@ -35,7 +35,9 @@ pub(super) fn stripe(scale: f64) -> Result<Vec<Row>, Error> {
         }
         let over = outcome.trained_phase(phase) / of[best];
         let figure = format!("{what}: trained over the best fixed");
-        rows.push(Row::reported(name, figure, "close to the best", over, "x"));
+        let row = Row::reported(name, figure, "close to the best", over, "x");
+        let windows = outcome.windows_of(phase);
+        rows.push(row.noting(format!("{what}: {windows:.0} windows in a run, on average")));
     }
     let over = outcome.trained_seconds() / outcome.fixed_seconds()[outcome.best()];
     rows.push(Row::within(
@@ -66,7 +68,7 @@ pub(super) fn virtual_machines(scale: f64) -> Result<Vec<Row>, Error> {
             ];
             Ok(vec![Tariffs::new(&settings(&of)).map(Phase::of).map_err(failed)?])
         };
-        let outcome = measure(&lab, benchmark, Tuning { fixed_runs: 2, ..Tuning::of(6) })?;
+        let outcome = measure(&lab, benchmark, Tuning { fixed_runs: 2, ..Tuning::scaled(6, scale) })?;
         let seconds = outcome.fixed_seconds();
         best[n] = seconds[outcome.best()];
         for (scheduler, of) in FIXED.iter().zip(&seconds) {

@@ -4,8 +4,7 @@
 //! At the level of requests AS is within 1% of the best in every phase, so no tuner can be ahead of it there. With all five as
 //! programs on the modelled kernel, deadline is best in TPC-H and AS or CFQ in the others, as in the paper's figure 5.
 
-use elevator::Span;
-use tuner::{Metric, Parameters};
+use tuner::Metric;
 
 use super::evaluation::{common, queries, steady_row, strided, trained_row};
 use super::options::beyond;
@@ -59,20 +58,13 @@ fn in_a_row_at(scale: f64, depth: u32) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// Windows are shortened with what the phases take, so that a phase has as many of them as at the paper's size; what a switch costs is
-/// not, so it weighs more than it would.
-fn window(scale: f64) -> Span {
-    Span::from_millis(((5000.0 * scale) as u64).clamp(500, 5000))
-}
-
 /// As programs. What users get is what counts, as bandwidth at the device is not what TPC-H lives from, and what they get beyond
 /// it is not what the others do.
 pub(super) fn in_a_row_on_the_machine(scale: f64) -> Result<Vec<Row>, Error> {
     let name = "one after the other on the machine";
     let benchmark: &Benchmark = &move |_| of_programs(scale);
     let lab = Lab::new(DRIVE, DEPTH)?;
-    let parameters = Parameters { t: window(scale), ..Parameters::default() };
-    let tuning = Tuning { metric: Metric::UserBandwidth, parameters, ..Tuning::of(RUNS) };
+    let tuning = Tuning { metric: Metric::UserBandwidth, ..Tuning::scaled(RUNS, scale) };
     let outcome = measure(&lab, benchmark, tuning)?;
     let mut rows = judged(name, &outcome);
     for (metric, what) in [

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use elevator::Span;
 use schedulers::Spec;
 use tuner::beyond::{Hysteresis, RegretBound, Restraints, Space, SwitchCost};
 use tuner::{Analyser, Metric, Parameters, Random, SchedulerId, State};
@@ -78,6 +79,15 @@ impl Tuning {
             restrain: Restrain::Nothing,
             search: 0,
         }
+    }
+}
+
+impl Tuning {
+    /// With windows that are shortened with what the phases take, down to half a second, so that a phase has as many of them as at
+    /// the paper's size; what a switch costs is not, so it weighs more than it would.
+    pub(super) fn scaled(runs: u64, scale: f64) -> Self {
+        let t = Span::from_millis(((5000.0 * scale) as u64).clamp(500, 5000));
+        Self { parameters: Parameters { t, ..Parameters::default() }, ..Self::of(runs) }
     }
 }
 
