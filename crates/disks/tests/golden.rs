@@ -236,3 +236,17 @@ fn drives_drawn_at_random() {
     }
     hold("drawn.txt", &text);
 }
+
+/// In these, a read that took over the arm's place on a track lost what the head had kept for whoever was there before.
+/// `DWELL_DRAWN=N` tries every drive up to the Nth.
+#[test]
+fn drives_that_once_stalled_answer() {
+    let more = std::env::var("DWELL_DRAWN").ok().and_then(|text| text.parse().ok());
+    for seed in [861, 1764, 1930].into_iter().chain(DRAWN..more.unwrap_or(DRAWN)) {
+        let p = random_drive(&mut Dice::new(seed));
+        for workload in &WORKLOADS {
+            let a = answers(&p, workload, seed, 250);
+            assert_eq!(a.done, 250, "drawn {seed}, {}", workload.name);
+        }
+    }
+}

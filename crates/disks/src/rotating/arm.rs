@@ -108,7 +108,20 @@ impl Rotating {
         } else {
             Begin::Nothing
         };
-        if self.access.is_some() { Begin::Already } else { begin }
+        if self.access.is_none() {
+            return begin;
+        }
+        self.keep_room(id);
+        Begin::Already
+    }
+
+    /// What the head would keep of the sectors at which it landed was allowed to whoever had the arm before; it must not push out
+    /// what this task has not been sent.
+    fn keep_room(&mut self, id: TaskId) {
+        let room = self.room_until(self.task(id));
+        if let Some(access) = &mut self.access {
+            access.jump = access.jump.map(|(at, to)| (at, to.min(room))).filter(|(at, to)| at < to);
+        }
     }
 
     /// What a read that misses takes beyond its overhead before anything can be read, if the arm need not move.
