@@ -64,6 +64,7 @@ pub const SCRIPTS: &[(&str, &str)] = scripts![
     "split/isolation-random-read",
     "split/isolation-cached-read",
     "split/isolation-overwrite",
+    "split/isolation-overwrite-file",
     "split/isolation-append",
     "split/isolation-create",
     "split/hdfs-8-64m",
