@@ -283,11 +283,9 @@ fn split_policies_are_refused_where_there_is_nothing_above_the_queue_or_more_tha
         );
     }
     fails(&["compare", "par-read", "-s", "afq"], 2, &["'afq'", "modelled machine of 'dwell run'"]);
-    fails(
-        &["serve", "--memory", "--size", "64MiB", "-s", "split-deadline"],
-        2,
-        &["modelled machine of 'dwell run'"],
-    );
+    let nowhere = "unix:/nonexistent/refused.sock";
+    let serve = ["serve", "--memory", "--size", "64MiB", "-s", "split-deadline", "--nbd", nowhere];
+    fails(&serve, 2, &["modelled machine of 'dwell run'"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use tuner::{Metric, Parameters};
 use workloads::Settings;
 use workloads::builtin::{KernelRead, Strided, TpcE, TpcH};
 
-use super::options::beyond;
+use super::options::{SEEDS, WAYS, beyond};
 use super::phase::{FIXED, Lab, Phase};
 use super::training::{Benchmark, Outcome, Tuning, measure, trained};
 use super::{DEPTH, DRIVE};
@@ -137,7 +137,7 @@ pub(super) fn tpc_e(scale: f64) -> Result<Vec<Row>, Error> {
     ));
     rows.push(trained_row(name, &outcome, "0.975", 1.03));
     rows.push(steady_row(name, &outcome, 5));
-    rows.extend(beyond(name, &lab, benchmark, tuning, &outcome)?);
+    rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, (WAYS, SEEDS))?);
     Ok(rows)
 }
 
@@ -223,7 +223,7 @@ pub(super) fn kernel_read(scale: f64) -> Result<Vec<Row>, Error> {
         "x",
         0.0..=1.0,
     ));
-    rows.extend(beyond(name, &lab, benchmark, tuning, &outcome)?);
+    rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, (WAYS, SEEDS))?);
     Ok(rows)
 }
 

@@ -10,10 +10,10 @@ use crate::reproduce::Row;
 /// Arms that stand for searched settings.
 const OPEN: usize = 2;
 /// Of the tuner's generator: what one of them makes of a benchmark differs by some hundredths from what another does.
-const SEEDS: [u64; 3] = [1, 2, 3];
+pub(super) const SEEDS: &[u64] = &[1, 2, 3];
 
 /// An option in words, and what it changes.
-type Way = (&'static str, fn(Tuning) -> Tuning);
+pub(super) type Way = (&'static str, fn(Tuning) -> Tuning);
 
 fn with(tuning: Tuning, set: impl FnOnce(&mut Parameters)) -> Tuning {
     let mut parameters = tuning.parameters;
@@ -21,7 +21,7 @@ fn with(tuning: Tuning, set: impl FnOnce(&mut Parameters)) -> Tuning {
     Tuning { parameters, ..tuning }
 }
 
-const WAYS: &[Way] = &[
+pub(super) const WAYS: &[Way] = &[
     ("the paper's way", |tuning| with(tuning, |p| (p.bandit_best, p.bandit_second) = (80, 10))),
     ("as preset", |tuning| tuning),
     ("choices credited", |tuning| with(tuning, |p| p.credit_choices = true)),
@@ -35,6 +35,9 @@ const WAYS: &[Way] = &[
     }),
 ];
 
+/// The ways that were left in the running by the others' experiments, for those that take long.
+pub(super) const FEW: &[Way] = WAYS.split_at(3).0;
+
 /// `preset` is what the tuner as preset made of it with `tuning`, whose metric, window and runs all of them share.
 pub(super) fn beyond(
     name: &str,
@@ -42,11 +45,12 @@ pub(super) fn beyond(
     benchmark: &Benchmark,
     tuning: Tuning,
     preset: &Outcome,
+    (ways, seeds): (&[Way], &[u64]),
 ) -> Result<Vec<Row>, Error> {
     let best = preset.fixed_seconds()[preset.best()];
-    let outcomes = in_parallel(WAYS.len() * SEEDS.len(), |index| {
-        let (way, seed) = (index / SEEDS.len(), SEEDS[index % SEEDS.len()]);
-        trained(lab, benchmark, WAYS[way].1(Tuning { seed, ..tuning }))
+    let outcomes = in_parallel(ways.len() * seeds.len(), |index| {
+        let (way, seed) = (index / seeds.len(), seeds[index % seeds.len()]);
+        trained(lab, benchmark, ways[way].1(Tuning { seed, ..tuning }))
     })?;
     let mut rows = Vec::new();
     rows.push(Row::reported(
@@ -56,7 +60,7 @@ pub(super) fn beyond(
         preset.drain() * 1e3,
         "ms",
     ));
-    for ((what, _), outcomes) in WAYS.iter().zip(outcomes.chunks(SEEDS.len())) {
+    for ((what, _), outcomes) in ways.iter().zip(outcomes.chunks(seeds.len())) {
         rows.push(over_seeds(name, what, "trained", outcomes, best, Outcome::trained_seconds));
         rows.push(over_seeds(name, what, "all runs", outcomes, best, Outcome::mean_seconds));
     }
