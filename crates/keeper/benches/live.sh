@@ -18,10 +18,13 @@ phase=${PHASE:-20} window=${WINDOW:-2s} rounds=${ROUNDS:-4} drive=${DRIVE:-wd500
 measure=${FLAT:-5} search=${SEARCH:-0}
 work=$(mktemp -d /dev/shm/dwell-live.XXXXXX)
 runtime=$work/run
-server= tuner= loop= flat=
+server= tuner= loop= flat= program=
 export LC_ALL=C
 
+# Ends a program and whatever it started: a session of its own.
+quit() { [ -n "$program" ] && kill -KILL -- "-$program" && wait "$program"; } 2>/dev/null
 down() {
+    quit
     [ -n "$tuner" ] && kill -INT "$tuner" 2>/dev/null && wait "$tuner" 2>/dev/null
     # A program that was just killed may still hold the mount, and below it the disk, for a moment.
     for _ in {1..40}; do
@@ -81,10 +84,14 @@ export work phase
 run() {
     echo 3 >/proc/sys/vm/drop_caches
     local from began; from=$(moved) began=$EPOCHREALTIME
-    # A busy machine may need the kill; the shell need not say so.
-    { timeout -k 5 -s TERM "$phase" setsid -w bash -c "trap 'kill 0' TERM; while :; do $1; echo 3 >/proc/sys/vm/drop_caches; done" >/dev/null; } 2>/dev/null
+    setsid bash -c "while :; do $1; echo 3 >/proc/sys/vm/drop_caches; done" >/dev/null 2>&1 &
+    program=$!
+    sleep "$phase"
+    quit
     awk -v bytes=$(($(moved) - from)) -v from="$began" -v to="$EPOCHREALTIME" 'BEGIN { printf "%10.2f", bytes / (to - from) / 1e6 }'
-    # What the program left to be written is not the next one's.
+    # What the program left to be done, and to be written, is not the next one's.
+    for _ in {1..240}; do pgrep -s "$program" >/dev/null || break; sleep 0.25; done
+    program=
     sync -f "$work/mnt"
 }
 round() {
