@@ -57,12 +57,7 @@ impl Rotating {
         if wants && self.buffer.caching != Caching::None && (task.start < end || almost) {
             return if self.is_next(now, id) { Stop::Join } else { Stop::No };
         }
-        let busy = match self.wires.preseek {
-            Preseek::None => !reader.reported,
-            Preseek::AtCompletion => !reader.reporting,
-            Preseek::AfterMedium => false,
-        };
-        if busy {
+        if !self.out_of_the_way(&reader) {
             return Stop::No;
         }
         if !min_reached {
