@@ -194,8 +194,12 @@ impl OnTheWay {
         Self { program, start: Some(start), ways, copied_there, random, awaited: false, copied: None }
     }
 
-    fn way(&mut self) -> Span {
-        self.ways[self.random.below(self.ways.len() as u64) as usize]
+    /// What a call's way takes, if that was measured.
+    fn way(&mut self) -> Option<Span> {
+        if self.ways.is_empty() {
+            return None;
+        }
+        self.ways.get(self.random.below(self.ways.len() as u64) as usize).copied()
     }
 }
 
@@ -207,16 +211,20 @@ impl Program for OnTheWay {
         if let Some(copied) = self.copied.take() {
             return copied;
         }
-        let back = std::mem::take(&mut self.awaited);
-        if back && self.copied_there == 0 && !self.ways.is_empty() {
-            return Next::Think(self.way());
+        if std::mem::take(&mut self.awaited)
+            && self.copied_there == 0
+            && let Some(back) = self.way()
+        {
+            return Next::Think(back);
         }
         let next = self.program.next(now);
         self.awaited = matches!(next, Next::Await(_));
-        if matches!(next, Next::Submit(_)) && self.copied_there > 0 && !self.ways.is_empty() {
-            let way = self.way().as_nanos() / self.copied_there;
+        if matches!(next, Next::Submit(_))
+            && self.copied_there > 0
+            && let Some(there) = self.way()
+        {
             self.copied = Some(next);
-            return Next::Think(Span::from_nanos(way));
+            return Next::Think(Span::from_nanos(there.as_nanos() / self.copied_there));
         }
         next
     }

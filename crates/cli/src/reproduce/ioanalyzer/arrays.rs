@@ -4,7 +4,7 @@
 use workloads::builtin::Tariffs;
 
 use super::DRIVE;
-use super::evaluation::{count, failed, settings, strided};
+use super::evaluation::{count, failed, phase_row, settings, strided};
 use super::phase::{FIXED, Lab, Phase};
 use super::training::{Benchmark, Tuning, measure};
 use crate::error::Error;
@@ -33,11 +33,7 @@ pub(super) fn stripe(scale: f64) -> Result<Vec<Row>, Error> {
             let figure = format!("{what}: {scheduler} over the best fixed ({})", FIXED[best]);
             rows.push(Row::reported(name, figure, "figure 1", seconds / of[best], "x"));
         }
-        let over = outcome.trained_phase(phase) / of[best];
-        let figure = format!("{what}: trained over the best fixed");
-        let row = Row::reported(name, figure, "close to the best", over, "x");
-        let windows = outcome.windows_of(phase);
-        rows.push(row.noting(format!("{what}: {windows:.0} windows in a run, on average")));
+        rows.push(phase_row(name, &outcome, phase, what, best));
     }
     let over = outcome.trained_seconds() / outcome.fixed_seconds()[outcome.best()];
     rows.push(Row::within(

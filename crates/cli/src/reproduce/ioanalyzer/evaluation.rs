@@ -72,6 +72,15 @@ pub(super) fn alone(scale: f64) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
+/// One phase under the trained tuner, over the best fixed scheduler there.
+pub(super) fn phase_row(name: &str, outcome: &Outcome, phase: usize, what: &str, best: usize) -> Row {
+    let over = outcome.trained_phase(phase) / outcome.fixed[best][phase];
+    let figure = format!("{what}: trained over the best fixed ({})", FIXED[best]);
+    let windows = outcome.windows_of(phase);
+    let row = Row::reported(name, figure, "close to the best", over, "x");
+    row.noting(format!("{what}: {windows:.0} windows in a run, on average"))
+}
+
 /// Rows that every benchmark has.
 pub(super) fn common(name: &str, outcome: &Outcome, published_best: &str) -> Vec<Row> {
     let (seconds, best) = (outcome.fixed_seconds(), outcome.best());

@@ -6,7 +6,7 @@
 
 use tuner::Metric;
 
-use super::evaluation::{common, queries, steady_row, strided, trained_row};
+use super::evaluation::{common, phase_row, queries, steady_row, strided, trained_row};
 use super::options::{FEW, SEEDS, WAYS, beyond};
 use super::phase::{FIXED, Lab, Phase};
 use super::training::{Benchmark, Outcome, Tuning, measure, trained};
@@ -31,7 +31,7 @@ fn of_requests(scale: f64) -> Result<Vec<Phase>, Error> {
 const SCRIPTS: [&str; 5] =
     ["ioanalyzer/8s-4", "ioanalyzer/512s-4", "ioanalyzer/tpc-h", "ioanalyzer/8s-8", "ioanalyzer/512s-8"];
 
-/// Of the scale of requests; the modelled kernel takes as much longer.
+/// Of the scale that is asked for: a run of programs is far longer to model than one of requests.
 const PROGRAMS: f64 = 0.2;
 
 /// Of programs.
@@ -64,7 +64,7 @@ fn in_a_row_at(scale: f64, depth: u32) -> Result<Vec<Row>, Error> {
 /// As programs. What users get is what counts, as bandwidth at the device is not what TPC-H lives from, and what they get beyond
 /// it is not what the others do.
 pub(super) fn in_a_row_on_the_machine(scale: f64) -> Result<Vec<Row>, Error> {
-    let name = "one after the other on the machine";
+    let name = "one after the other on the machine, a fifth of the scale";
     let scale = scale * PROGRAMS;
     let benchmark: &Benchmark = &move |_| of_programs(scale);
     let lab = Lab::new(DRIVE, DEPTH)?;
@@ -91,11 +91,7 @@ fn judged(name: &str, outcome: &Outcome) -> Vec<Row> {
         let of = |i: usize| outcome.fixed[i][phase];
         let best = (0..FIXED.len()).min_by(|&a, &b| of(a).total_cmp(&of(b))).unwrap_or_default();
         ideal += of(best);
-        let over = outcome.trained_phase(phase) / of(best);
-        let figure = format!("{what}: trained over the best fixed ({})", FIXED[best]);
-        let windows = outcome.windows_of(phase);
-        let row = Row::reported(name, figure, "close to the best", over, "x");
-        rows.push(row.noting(format!("{what}: {windows:.0} windows in a run, on average")));
+        rows.push(phase_row(name, outcome, phase, what, best));
     }
     let best = outcome.fixed_seconds()[outcome.best()];
     let figure = "the best of each phase: time over the best fixed, the least that can be".to_owned();
