@@ -73,6 +73,13 @@ pub trait Drive {
     /// other call.
     fn next_event(&self) -> Option<Time>;
 
+    /// No command completes before this, if nothing else is submitted: never earlier than [`next_event`](Self::next_event),
+    /// and later where what happens next is only a step on the way to an answer. A host in real time need not be awake for
+    /// such steps; it makes up for them when it polls.
+    fn answers_after(&self) -> Option<Time> {
+        self.next_event()
+    }
+
     /// The next command completed at `now` or before, in order of completion.
     fn poll(&mut self, now: Time) -> Option<Completion>;
 

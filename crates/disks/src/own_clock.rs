@@ -63,6 +63,10 @@ impl Drive for OwnClock {
         self.drive.next_event().map(|at| self.outside(at))
     }
 
+    fn answers_after(&self) -> Option<Time> {
+        self.drive.answers_after().map(|at| self.outside(at))
+    }
+
     fn poll(&mut self, now: Time) -> Option<Completion> {
         let completion = self.drive.poll(self.inside(now))?;
         let Service { started, overhead, seek, rotation, transfer, from_buffer } = completion.service;

@@ -36,6 +36,10 @@ impl Drive for Part {
         self.drive.next_event()
     }
 
+    fn answers_after(&self) -> Option<Time> {
+        self.drive.answers_after()
+    }
+
     fn poll(&mut self, now: Time) -> Option<Completion> {
         self.drive.poll(now)
     }

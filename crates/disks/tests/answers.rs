@@ -53,8 +53,12 @@ impl Host {
         let mut left = commands;
         while left > 0 {
             self.feed(depth);
-            self.now = self.drive.next_event().ok_or("nothing happens any more")?.max(self.now);
+            let (next, not_before) = (self.drive.next_event(), self.drive.answers_after());
+            self.now = next.ok_or("nothing happens any more")?.max(self.now);
             while let Some(completion) = self.drive.poll(self.now) {
+                if not_before.is_none_or(|not_before| completion.at < not_before) {
+                    return Err(format!("{completion:?}, which was not to come before {not_before:?}"));
+                }
                 self.free.push(completion.tag.0);
                 self.answered = self.now;
                 self.unanswered -= 1;
@@ -85,4 +89,13 @@ fn every_built_in_drive_answers_every_command() {
             assert_eq!(answers, Ok(()), "{name}, seed {seed}, depth {depth}");
         }
     }
+}
+
+#[test]
+fn that_an_answer_takes_its_time_is_known_beforehand() {
+    let mut drive = built_in("wd5000aaks");
+    let command = Command { tag: Tag(0), op: Op::Read, start: Sector(0), sectors: Sectors(8), fua: false };
+    drive.submit(Time::ZERO, command);
+    let (next, not_before) = (drive.next_event().unwrap(), drive.answers_after().unwrap());
+    assert_eq!(not_before.since(next), Span::from_micros(30), "the completion of this drive");
 }

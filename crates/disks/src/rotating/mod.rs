@@ -37,7 +37,7 @@ mod way;
 use std::collections::VecDeque;
 
 use access::{Access, Head, Passing};
-use bus::Bus;
+use bus::{Bus, Message};
 use elevator::{Op, Outcome, Positioning, Sector, Span, Time};
 use segment::Segment;
 use task::{Task, TaskId};
@@ -289,6 +289,12 @@ impl Rotating {
         }
     }
 
+    /// What lies at least between the next step and a command's answer: the completion, unless it is on the bus already.
+    fn before_answer(&self) -> Picos {
+        let reporting = matches!(self.bus, Bus::Busy { message: Message::Report(_), .. });
+        if reporting || !self.flushes.is_empty() { 0 } else { self.timing.least_completion() }
+    }
+
     fn complete(&mut self, at: Picos, tag: Tag, outcome: Outcome, service: Service) {
         let at = self.time_of(at);
         self.unanswered -= 1;
@@ -366,6 +372,12 @@ impl Drive for Rotating {
         }
         let next = self.next_step();
         (next != Picos::MAX && self.unanswered > 0).then(|| self.time_of(next))
+    }
+
+    fn answers_after(&self) -> Option<Time> {
+        let step = self.next_event()?;
+        let at_hand = !self.completions.is_empty();
+        Some(if at_hand { step } else { step + Span::from_nanos(self.before_answer() / 1000) })
     }
 
     fn poll(&mut self, now: Time) -> Option<Completion> {

@@ -95,6 +95,11 @@ impl Timing {
 }
 
 impl Timing {
+    /// The shorter of the two completions.
+    pub(super) fn least_completion(&self) -> Picos {
+        self.read_completion.min(self.write_completion)
+    }
+
     /// One sector over the bus.
     pub(super) fn bus_sector(&self, write: bool) -> Picos {
         if write { self.bus_write } else { self.bus_read }

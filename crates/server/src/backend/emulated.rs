@@ -147,10 +147,10 @@ impl Backend for Emulated {
         self.done.pop_front().or_else(|| self.late.pop_front())
     }
 
-    /// While nobody waits for the drive, what its arm does can be made up for at the next arrival; a thread that got up for it
-    /// would keep programs from the processor at which it looks out for each step of reading ahead.
+    /// Steps of the drive that answer nobody can be made up for later. A thread that got up for each of them would keep programs
+    /// from the processor at which it looks out: those that wait for it go to another one, which has to be woken each time.
     fn next_event(&self) -> Option<Time> {
-        self.drive.next_event().filter(|_| self.awaited > 0)
+        self.drive.answers_after().filter(|_| self.awaited > 0)
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
