@@ -4,11 +4,30 @@ use disks::{Command, Completion, Drive, Ideal};
 use elevator::model::Random;
 use elevator::{Positioning, Sector, Sectors, Span, Time};
 
-/// What requests of about a size take on the way there and back: times that are each as likely as any other.
+/// What the way takes after about such a wait: times that are each as likely as any other. Whoever waited long wakes slowly.
+#[derive(Clone, Debug)]
+pub(crate) struct Times {
+    pub(crate) waited: Span,
+    pub(crate) times: Vec<Span>,
+}
+
+impl Times {
+    /// One of those after the wait that is nearest in proportion; nothing if none were measured.
+    pub(crate) fn draw(all: &[Self], waited: Span, random: &mut Random) -> Option<Span> {
+        let proportion = |of: &&Self| {
+            let (a, b) = (of.waited.as_nanos().max(1), waited.as_nanos().max(1));
+            a.max(b) * 1000 / a.min(b)
+        };
+        let Self { times, .. } = all.iter().min_by_key(proportion)?;
+        if times.is_empty() { None } else { times.get(random.below(times.len() as u64) as usize).copied() }
+    }
+}
+
+/// What requests of about a size take on the way there and back.
 #[derive(Clone, Debug)]
 pub(crate) struct Leg {
     pub(crate) sectors: Sectors,
-    pub(crate) times: Vec<Span>,
+    pub(crate) times: Vec<Times>,
 }
 
 /// A drive whose answers come later than it gives them; meanwhile it goes on.
@@ -16,25 +35,23 @@ pub(crate) struct Distant {
     drive: Box<dyn Drive + Send>,
     legs: Vec<Leg>,
     random: Random,
-    /// Length of the command of each tag.
-    lengths: Vec<Sectors>,
+    /// When the command of each tag was submitted, and its length.
+    commands: Vec<(Time, Sectors)>,
     /// Answers on their way, and when they arrive.
     returning: Vec<(Time, Completion)>,
 }
 
 impl Distant {
     pub(crate) fn new(drive: Box<dyn Drive + Send>, legs: Vec<Leg>) -> Self {
-        let lengths = vec![Sectors(0); drive.depth() as usize];
-        Self { drive, legs, random: Random::new(1), lengths, returning: Vec::new() }
+        let commands = vec![(Time::ZERO, Sectors(0)); drive.depth() as usize];
+        Self { drive, legs, random: Random::new(1), commands, returning: Vec::new() }
     }
 
     fn way(&mut self, completion: &Completion) -> Span {
-        let length = self.lengths[completion.tag.0 as usize];
+        let (submitted, length) = self.commands[completion.tag.0 as usize];
         let nearest = self.legs.iter().min_by_key(|leg| leg.sectors.0.abs_diff(length.0));
-        match nearest.map(|leg| leg.times.as_slice()) {
-            None | Some([]) => Span::ZERO,
-            Some(times) => times[self.random.below(times.len() as u64) as usize],
-        }
+        let waited = completion.at.since(submitted);
+        nearest.and_then(|leg| Times::draw(&leg.times, waited, &mut self.random)).unwrap_or(Span::ZERO)
     }
 }
 
@@ -48,7 +65,7 @@ impl Drive for Distant {
     }
 
     fn submit(&mut self, now: Time, command: Command) {
-        self.lengths[command.tag.0 as usize] = command.sectors;
+        self.commands[command.tag.0 as usize] = (now, command.sectors);
         self.drive.submit(now, command);
     }
 
@@ -87,7 +104,10 @@ mod tests {
     #[test]
     fn an_answer_takes_its_way_while_the_drive_goes_on() {
         let fixed = Box::new(Fixed::new(1 << 30, 4, Span::from_micros(100)));
-        let leg = |sectors, us| Leg { sectors: Sectors(sectors), times: vec![Span::from_micros(us)] };
+        let us = Span::from_micros;
+        let after = |waited, way| Times { waited: us(waited), times: vec![us(way)] };
+        let leg =
+            |sectors, way| Leg { sectors: Sectors(sectors), times: vec![after(100, way), after(8000, 9)] };
         let mut drive = Distant::new(fixed, vec![leg(8, 70), leg(256, 300)]);
         for (tag, sectors) in [(0, 256), (1, 8)] {
             let (op, start, sectors) = (Op::Read, Sector(0), Sectors(sectors));
@@ -98,5 +118,16 @@ mod tests {
             arrived.extend(drive.poll(at).map(|done| (done.tag.0, done.at.as_nanos() / 1000)));
         }
         assert_eq!(arrived, [(1, 270), (0, 400)], "the large one was done first and had farther to go");
+    }
+
+    #[test]
+    fn who_waited_long_takes_its_time() {
+        let after = |waited, way| Times { waited, times: vec![Span::from_micros(way)] };
+        let all = [after(Span::from_micros(100), 30), after(Span::from_millis(8), 160)];
+        let mut random = Random::new(1);
+        let mut draw = |waited| Times::draw(&all, waited, &mut random).unwrap().as_nanos() / 1000;
+        assert_eq!([draw(Span::ZERO), draw(Span::from_micros(800))], [30, 30]);
+        assert_eq!([draw(Span::from_millis(1)), draw(Span::from_secs(1))], [160, 160]);
+        assert_eq!(Times::draw(&[], Span::ZERO, &mut random), None);
     }
 }

@@ -23,8 +23,20 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How finely the times of a request's way are told: one in a thousand is where a busy machine shows.
 const QUANTILES: u32 = 2000;
 
-/// What the drive takes with which ways are measured: a sequential read of a disk, about.
-const FIXED: Span = Span::from_micros(100);
+/// What drives take with which ways should be measured: a sequential read of a disk and a seek, about. A processor that has had
+/// nothing to do for longer wakes more slowly, by a tenth of a millisecond in a virtual machine.
+pub const SERVICES: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(8)];
+
+/// A kind of requests that a way is measured of.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Kind {
+    /// Length.
+    pub bytes: u64,
+    /// Writes, or reads.
+    pub writes: bool,
+    /// What the drive takes for each.
+    pub service: Duration,
+}
 
 /// What requests of a kind take on their way through loop devices and FUSE, there and back.
 #[derive(Clone, Debug)]
@@ -135,12 +147,14 @@ impl Duel {
 
     /// How long such a request takes on its way between a program and the drive and back, beside what the drive takes: what the
     /// model, which knows no such way, must be told. Measured for a second, one request after the other, with a drive that
-    /// always takes the same time.
+    /// always takes the kind's time.
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub fn way(&self, scheduler: &Scheduler, block_bytes: u64, writes: bool) -> Result<Way, DuelError> {
-        let testbed = Testbed::set_up(&self.options, scheduler, Store::Fixed(FIXED), &[])?;
+    pub fn way(&self, scheduler: &Scheduler, kind: Kind) -> Result<Way, DuelError> {
+        let Kind { bytes: block_bytes, writes, service: drive } = kind;
+        let fixed = Store::Fixed(Span::from_nanos(drive.as_nanos() as u64));
+        let testbed = Testbed::set_up(&self.options, scheduler, fixed, &[])?;
         let blocks = Blocks {
             device: testbed.device().to_path_buf(),
             start_bytes: 0,
@@ -157,7 +171,6 @@ impl Duel {
         let tasks = self.run_all(vec![Process { quantiles: QUANTILES, ..process }]);
         let after = testbed.time_below().map_err(looking())?;
         testbed.tear_down()?;
-        let drive = Duration::from_nanos(FIXED.as_nanos());
         let took = tasks?.into_iter().flat_map(|task| task.quantiles_ns).map(Duration::from_nanos);
         let times: Vec<Duration> = took.map(|took| took.saturating_sub(drive)).collect();
         let below = match after.0 - before.0 {

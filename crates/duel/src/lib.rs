@@ -33,7 +33,7 @@ mod scheduler;
 mod testbed;
 
 pub use benchmark::{Benchmark, Content, FileSystem, Program, Score, Size};
-pub use duel::{Duel, Priorities, Settings, Way, scratch};
+pub use duel::{Duel, Kind, Priorities, SERVICES, Settings, Way, scratch};
 pub use error::DuelError;
 pub use files::tree_files;
 pub use helper::{HelperCommand, run_helper};

@@ -1,6 +1,6 @@
 //! One comparison: a benchmark at one depth, with programs hidden or not, and what each scheduler made of it.
 
-use ::duel::{Benchmark, Outcome, Scheduler, Score, Size, Way};
+use ::duel::{Benchmark, Kind, Outcome, Scheduler, Score, Size, Way};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
@@ -20,7 +20,7 @@ pub(crate) struct Entry {
     /// Only one of the programs ran, and nobody had to be scheduled: the most that all together could have.
     pub(crate) alone: bool,
     /// What the way of each kind of request takes in this kernel, beside the drive.
-    pub(crate) ways: Vec<Way>,
+    pub(crate) ways: Vec<(Kind, Way)>,
     pub(crate) predicted: Option<Predicted>,
     /// Why nothing was predicted.
     pub(crate) unpredicted: String,
@@ -158,10 +158,29 @@ struct Judged<'a> {
     entry: &'a Entry,
 }
 
+/// What a way took, as JSON tells it.
+#[derive(Serialize)]
+struct MedianWay {
+    bytes: u64,
+    writes: bool,
+    /// What the drive took with which it was measured.
+    service_ns: u64,
+    median_ns: u64,
+    /// The share of it beneath the scheduler.
+    below: f64,
+}
+
+impl MedianWay {
+    fn new(Kind { bytes, writes, service }: Kind, way: &Way) -> Self {
+        let median = way.times.get(way.times.len() / 2).map_or(0, |time| time.as_nanos() as u64);
+        Self { bytes, writes, service_ns: service.as_nanos() as u64, median_ns: median, below: way.below }
+    }
+}
+
 impl Serialize for Judged<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { comparison, entry } = self;
-        let mut object = serializer.serialize_struct("entry", 12)?;
+        let mut object = serializer.serialize_struct("entry", 11)?;
         object.serialize_field("scheduler", &entry.scheduler.to_string())?;
         object.serialize_field("kernel", &entry.scheduler.is_kernel())?;
         object.serialize_field("alone", &entry.alone)?;
@@ -170,11 +189,8 @@ impl Serialize for Judged<'_> {
         object.serialize_field("operations_per_second", &entry.spread(Outcome::operations_per_second))?;
         object.serialize_field("longest_wait_ns", &entry.longest_wait_ns())?;
         object.serialize_field("late_runs", &entry.late())?;
-        let median = |way: &Way| way.times.get(way.times.len() / 2).map_or(0, |time| time.as_nanos() as u64);
-        let ways: Vec<u64> = entry.ways.iter().map(median).collect();
-        object.serialize_field("median_ways_ns", &ways)?;
-        let below: Vec<f64> = entry.ways.iter().map(|way| way.below).collect();
-        object.serialize_field("ways_below", &below)?;
+        let ways: Vec<_> = entry.ways.iter().map(|(kind, way)| MedianWay::new(*kind, way)).collect();
+        object.serialize_field("ways", &ways)?;
         object.serialize_field("model", &entry.predicted)?;
         object.serialize_field("runs", &entry.outcomes)?;
         object.end()

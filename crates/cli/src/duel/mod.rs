@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::duel::{
-    Benchmark, Duel, DuelError, HelperCommand, Priorities, Scheduler, Settings, Size, TestbedOptions, Way,
-    scratch,
+    Benchmark, Duel, DuelError, HelperCommand, Kind, Priorities, Scheduler, Settings, Size, TestbedOptions,
+    Way, scratch,
 };
 use indicatif::ProgressBar;
 use schedulers::Spec;
@@ -134,8 +134,8 @@ impl Plan {
         bar: &ProgressBar,
     ) -> Result<(), DuelError> {
         duel.set(comparison.depth, comparison.hidden);
-        let requests = model.requests(&comparison.benchmark);
-        let mut ways: BTreeMap<(bool, u64, bool), Way> = BTreeMap::new();
+        let kinds = model.kinds(&comparison.benchmark);
+        let mut ways: BTreeMap<(bool, Kind), Way> = BTreeMap::new();
         for round in 0..self.repeat as usize {
             // Everybody in turn, and each time another one first: what the machine does beside this meets all of them.
             for n in 0..comparison.entries.len() {
@@ -152,9 +152,9 @@ impl Plan {
                 let Some(entry) = entries.find(|entry| entry.scheduler.is_kernel() == kernel) else {
                     continue;
                 };
-                for &(bytes, writes) in &requests {
-                    let way = duel.way(&entry.scheduler, bytes, writes)?;
-                    match ways.entry((kernel, bytes, writes)) {
+                for &kind in &kinds {
+                    let way = duel.way(&entry.scheduler, kind)?;
+                    match ways.entry((kernel, kind)) {
                         Slot::Occupied(mut known) => known.get_mut().join(&way),
                         Slot::Vacant(unknown) => drop(unknown.insert(way)),
                     }
@@ -163,8 +163,8 @@ impl Plan {
         }
         for entry in &mut comparison.entries {
             let kernel = entry.scheduler.is_kernel();
-            let known = requests.iter().filter_map(|&(bytes, writes)| ways.get(&(kernel, bytes, writes)));
-            entry.ways = known.cloned().collect();
+            let known = kinds.iter().filter_map(|&kind| Some((kind, ways.get(&(kernel, kind))?.clone())));
+            entry.ways = known.collect();
             let (benchmark, depth, hidden) = (&comparison.benchmark, comparison.depth, comparison.hidden);
             match model.predict(benchmark, entry, depth, hidden) {
                 Ok(predicted) => entry.predicted = Some(predicted),

@@ -20,8 +20,8 @@ use crate::scene::Scene;
 /// The machine that stands for this one.
 const MACHINE: &str = "linux-6";
 
-/// Kinds of requests whose ways are asked for: pages, and windows of read-ahead or write-back.
-pub(super) const KINDS: [(u64, bool); 2] = [(4096, false), (128 << 10, false)];
+/// Requests (bytes, whether they write) whose ways are asked for: pages, and windows of read-ahead or write-back.
+pub(super) const REQUESTS: [(u64, bool); 2] = [(4096, false), (128 << 10, false)];
 
 /// Whether there is a script for it.
 pub(super) const fn can_predict(benchmark: &Benchmark) -> bool {
@@ -46,19 +46,32 @@ pub(super) fn predict(model: &Model<'_>, asked: &Asked<'_>) -> Result<Predicted,
     let seconds = (to - from).max(1) as f64 / 1e9;
     let bytes: u64 = outcome.seen.values().map(|seen| seen.read_bytes + seen.written_bytes).sum();
     let worst = |seen: &Seen| seen.worst_read_ns.max(seen.worst_write_ns).max(seen.worst_sync_ns);
-    let transactions = if outcome.cut { 0 } else { outcome.seen.len() as u64 * model.size.transactions };
+    let each = match asked.benchmark {
+        Benchmark::PostMark => model.size.transactions,
+        Benchmark::Greps => model.size.tree_files,
+        _ => 0,
+    };
+    let operations = match outcome.cut {
+        true => 0,
+        false if each == 0 => bytes / 4096,
+        false => outcome.seen.len() as u64 * each,
+    };
     Ok(Predicted {
         megabytes_per_second: bytes as f64 / 1e6 / seconds,
-        operations_per_second: transactions as f64 / seconds,
+        operations_per_second: operations as f64 / seconds,
         longest_wait_ns: outcome.seen.values().map(worst).max().unwrap_or(0),
     })
 }
+
+/// Bytes of 16 groups of ext4, which keep their inodes together at the beginning of the first of them. A testbed's file system
+/// begins with such a group, so its trees stand beside their inodes.
+const FLEX_GROUP: u64 = 16 * (128 << 20);
 
 /// The trees of a benchmark, file by file as the testbed has them.
 fn add_trees(model: &Model<'_>, benchmark: &Benchmark, contents: &mut Contents) {
     for (n, file_system) in benchmark.file_systems(&model.size).iter().enumerate() {
         if let Content::Tree { files, seed } = file_system.content {
-            contents.place(Some(file_system.start_bytes));
+            contents.place(Some(file_system.start_bytes.next_multiple_of(FLEX_GROUP)));
             for (name, bytes) in tree_files(files, seed) {
                 contents.file(&format!("/tree-{n}/{name}"), bytes);
             }

@@ -13,7 +13,10 @@
 mod calls;
 mod requests;
 
-use ::duel::{Benchmark, Outcome, Scheduler, Size, Way};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use ::duel::{Benchmark, Kind, Outcome, SERVICES, Scheduler, Size, Way};
 use elevator::queue::Identity;
 use elevator::{Priority, PriorityClass, Sectors, Span};
 use schedulers::Spec;
@@ -22,7 +25,7 @@ use schedulers::registry::Catalogue;
 use self::requests::Source;
 use super::comparison::{Entry, Predicted};
 use crate::device::Device;
-use crate::way::Leg;
+use crate::way::{Leg, Times};
 
 /// Everything about a duel that the model must know.
 pub(crate) struct Model<'a> {
@@ -46,20 +49,28 @@ struct Asked<'a> {
     at_most: Span,
     /// When programs began after the first of them.
     starts: Vec<Span>,
-    /// The kinds of requests whose ways were measured, and the ways.
-    kinds: Vec<(u64, bool)>,
-    ways: &'a [Way],
+    ways: &'a [(Kind, Way)],
     drive: &'a Device,
 }
 
 impl Asked<'_> {
     /// The drive at the end of that share of each way.
     fn device(&self, share: impl Fn(&Way) -> f64) -> Device {
-        let legs = self.kinds.iter().zip(self.ways).map(|(&(bytes, _), way)| Leg {
-            sectors: Sectors::from_bytes(bytes).min(LONGEST),
-            times: spans(way, share(way)),
-        });
-        self.drive.distant(legs.collect())
+        let mut legs = BTreeMap::new();
+        for (kind, way) in self.ways {
+            let leg: &mut Vec<Times> = legs.entry(Sectors::from_bytes(kind.bytes).min(LONGEST)).or_default();
+            leg.push(times(kind, way, share(way)));
+        }
+        self.drive.distant(legs.into_iter().map(|(sectors, times)| Leg { sectors, times }).collect())
+    }
+
+    /// The rest of each way, by the length of requests.
+    fn above(&self) -> Vec<(u64, Vec<Times>)> {
+        let mut above = BTreeMap::<u64, Vec<Times>>::new();
+        for (kind, way) in self.ways {
+            above.entry(kind.bytes).or_default().push(times(kind, way, 1.0 - way.below));
+        }
+        above.into_iter().collect()
     }
 }
 
@@ -84,7 +95,6 @@ impl Model<'_> {
             priority: Priority { class: PriorityClass::BestEffort, level: self.level },
             at_most: Span::from_nanos(benchmark.at_most(&self.size).as_nanos() as u64),
             starts: starts(entry.outcomes.first()),
-            kinds: self.requests(benchmark),
             ways: &entry.ways,
             drive: self.device,
         };
@@ -94,22 +104,28 @@ impl Model<'_> {
         }
     }
 
-    /// The kinds of requests (bytes, whether they write) whose ways the model wants to know.
-    pub(crate) fn requests(&self, benchmark: &Benchmark) -> Vec<(u64, bool)> {
-        match Source::of(self, benchmark) {
+    /// The kinds of requests whose ways the model wants to know.
+    pub(crate) fn kinds(&self, benchmark: &Benchmark) -> BTreeSet<Kind> {
+        let requests = match Source::of(self, benchmark) {
             Ok(Some((Source::Blocks(all), _))) => {
                 all.iter().map(|(_, blocks)| (blocks.block_bytes, blocks.writes)).collect()
             }
             Ok(Some((Source::Jobs(_), _))) => vec![(4096, false)],
-            Ok(None) if calls::can_predict(benchmark) => calls::KINDS.to_vec(),
+            Ok(None) if calls::can_predict(benchmark) => calls::REQUESTS.to_vec(),
             Ok(None) | Err(_) => Vec::new(),
-        }
+        };
+        let each = |(bytes, writes)| SERVICES.map(|service| Kind { bytes, writes, service });
+        requests.into_iter().flat_map(each).collect()
     }
 }
 
 /// That share of a way's times.
-fn spans(way: &Way, share: f64) -> Vec<Span> {
-    way.times.iter().map(|time| Span::from_nanos((time.as_nanos() as f64 * share) as u64)).collect()
+fn times(kind: &Kind, way: &Way, share: f64) -> Times {
+    let part = |time: &Duration| Span::from_nanos((time.as_nanos() as f64 * share) as u64);
+    Times {
+        waited: Span::from_nanos(kind.service.as_nanos() as u64),
+        times: way.times.iter().map(part).collect(),
+    }
 }
 
 /// When programs began after the first of them.

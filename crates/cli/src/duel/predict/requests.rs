@@ -14,6 +14,7 @@ use workloads::script;
 use super::{Asked, LONGEST, Model};
 use crate::compare::{Plan, run_plan};
 use crate::duel::comparison::Predicted;
+use crate::way::Times;
 
 /// The programs of a benchmark, as the model runs them.
 struct Modelled {
@@ -21,9 +22,8 @@ struct Modelled {
     programs: Source,
     /// When each began after the first.
     starts: Vec<Span>,
-    /// What each one's requests take on the part of their way that is above whoever schedules; the last is also that of those
-    /// behind it.
-    above: Vec<Vec<Span>>,
+    /// What requests of a length take on the part of their way that is above whoever schedules.
+    above: Vec<(u64, Vec<Times>)>,
     priority: Priority,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn predict(
         what: asked.benchmark.describe(&model.size),
         programs,
         starts: asked.starts.clone(),
-        above: asked.ways.iter().map(|way| super::spans(way, 1.0 - way.below)).collect(),
+        above: asked.above(),
         priority: asked.priority,
     };
     let plan = Plan {
@@ -128,7 +128,14 @@ impl Workload for Modelled {
                 .collect(),
         };
         let start = |n: usize| self.starts.get(n).copied().unwrap_or(Span::ZERO);
-        let above = |n: usize| self.above.get(n).or(self.above.last()).cloned().unwrap_or_default();
+        let above = |n: usize| {
+            let bytes = match &self.programs {
+                Source::Blocks(all) => all.get(n).map_or(0, |(_, blocks)| blocks.block_bytes),
+                Source::Jobs(_) => 0,
+            };
+            let nearest = self.above.iter().min_by_key(|(measured, _)| measured.abs_diff(bytes));
+            nearest.map(|(_, times)| times.clone()).unwrap_or_default()
+        };
         let copied_there = |n: usize| match &self.programs {
             Source::Blocks(all) => all.get(n).map_or(0, |(_, blocks)| {
                 if blocks.writes { blocks.block_bytes.div_ceil(LONGEST.bytes()) } else { 0 }
@@ -173,12 +180,13 @@ fn requests(start: u64, bytes: u64, writes: bool) -> impl Iterator<Item = Next> 
 struct OnTheWay {
     program: Box<dyn Program>,
     start: Option<Span>,
-    /// Times of that way for a system call, each as likely as any other.
-    ways: Vec<Span>,
+    /// What that way takes for a system call.
+    ways: Vec<Times>,
     /// Requests of a call that are copied on the way there; 0 if they are copied on the way back.
     copied_there: u64,
     random: Random,
-    awaited: bool,
+    /// When it began to wait for what it waits for.
+    awaited: Option<Time>,
     copied: Option<Next>,
 }
 
@@ -186,20 +194,17 @@ impl OnTheWay {
     fn new(
         program: Box<dyn Program>,
         start: Span,
-        ways: Vec<Span>,
+        ways: Vec<Times>,
         copied_there: u64,
         number: usize,
     ) -> Self {
         let random = Random::new(number as u64 + 1);
-        Self { program, start: Some(start), ways, copied_there, random, awaited: false, copied: None }
+        Self { program, start: Some(start), ways, copied_there, random, awaited: None, copied: None }
     }
 
-    /// What a call's way takes, if that was measured.
-    fn way(&mut self) -> Option<Span> {
-        if self.ways.is_empty() {
-            return None;
-        }
-        self.ways.get(self.random.below(self.ways.len() as u64) as usize).copied()
+    /// What a call's way takes after such a wait, if that was measured.
+    fn way(&mut self, waited: Span) -> Option<Span> {
+        Times::draw(&self.ways, waited, &mut self.random)
     }
 }
 
@@ -211,17 +216,17 @@ impl Program for OnTheWay {
         if let Some(copied) = self.copied.take() {
             return copied;
         }
-        if std::mem::take(&mut self.awaited)
+        if let Some(since) = self.awaited.take()
             && self.copied_there == 0
-            && let Some(back) = self.way()
+            && let Some(back) = self.way(now.since(since))
         {
             return Next::Think(back);
         }
         let next = self.program.next(now);
-        self.awaited = matches!(next, Next::Await(_));
+        self.awaited = matches!(next, Next::Await(_)).then_some(now);
         if matches!(next, Next::Submit(_))
             && self.copied_there > 0
-            && let Some(there) = self.way()
+            && let Some(there) = self.way(Span::ZERO)
         {
             self.copied = Some(next);
             return Next::Think(Span::from_nanos(there.as_nanos() / self.copied_there));
@@ -234,12 +239,16 @@ impl Program for OnTheWay {
 mod tests {
     use super::*;
 
+    fn after(way: Span) -> Times {
+        Times { waited: Span::from_micros(100), times: vec![way] }
+    }
+
     #[test]
     fn every_await_is_followed_by_the_way_and_nothing_else_is() {
         let io = || Next::Submit(Io::read(Sector(0), Sectors(8)));
         let inner = script([io(), Next::Await(Await::All), io()]);
         let (start, way) = (Span::from_millis(3), Span::from_micros(60));
-        let mut program = OnTheWay::new(inner, start, vec![way], 0, 0);
+        let mut program = OnTheWay::new(inner, start, vec![after(way)], 0, 0);
         let mut next = || program.next(Time::ZERO);
         assert!(matches!(next(), Next::Think(span) if span == start));
         assert!(matches!(next(), Next::Submit(_)));
@@ -252,7 +261,7 @@ mod tests {
     #[test]
     fn what_is_written_arrives_one_copy_after_the_other() {
         let inner = script(requests(0, 1 << 20, true).chain([Next::Await(Await::All)]));
-        let mut program = OnTheWay::new(inner, Span::ZERO, vec![Span::from_micros(600)], 2, 0);
+        let mut program = OnTheWay::new(inner, Span::ZERO, vec![after(Span::from_micros(600))], 2, 0);
         let mut next = || program.next(Time::ZERO);
         assert!(matches!(next(), Next::Think(Span::ZERO)));
         for _ in 0..2 {
