@@ -1,6 +1,6 @@
 //! Metadata blocks in memory: fetched before an operation goes on, and given to the journal, or dirtied, after it.
 
-use elevator::{CauseSet, Op};
+use elevator::{CauseSet, Flags, Op};
 
 use super::cache::{FileId, PageId};
 use super::calls::Errno;
@@ -42,6 +42,36 @@ impl State {
             self.use_page(id);
             id
         })
+    }
+
+    /// A buffer of what is about to be read.
+    fn reading_buffer(&mut self, block: Block) -> PageId {
+        let id = self.add_page(FileId::DEVICE, block.0);
+        self.pages[id].reading = true;
+        self.pages[id].block = Some(block);
+        id
+    }
+
+    /// What to read for a block, whose buffer is `id`: it, and what the file system reads together with it and is not in memory.
+    fn read_beside(&mut self, task: TaskId, block: Block, id: PageId) -> Vec<Bio> {
+        let mut bios: Vec<Bio> = Vec::new();
+        for at in self.fs.read_beside(block).map(Block) {
+            let page = match self.pages.find(FileId::DEVICE, at.0) {
+                None => self.reading_buffer(at),
+                Some(_) if at == block => id,
+                Some(_) => continue,
+            };
+            match bios.last_mut().filter(|bio| bio.start + bio.sectors == at.sector()) {
+                Some(bio) => bio.extend(page),
+                None => {
+                    let mut pages = self.bios.list();
+                    pages.push(page);
+                    let bio = Bio::of_pages(task, Purpose::Read, Op::Read, at, pages);
+                    bios.push(Bio { flags: Flags { sync: true, meta: true, ..bio.flags }, ..bio });
+                }
+            }
+        }
+        bios
     }
 
     /// Whether the metadata block was fetched, or could not be; nothing if it has been thrown away since.
@@ -141,17 +171,13 @@ impl Context {
     }
 
     async fn read_buffer(&self, block: Block) -> PageId {
-        let bio = self.with(|state| {
-            let id = state.add_page(FileId::DEVICE, block.0);
-            state.pages[id].reading = true;
-            state.pages[id].block = Some(block);
-            let mut pages = state.bios.list();
-            pages.push(id);
-            Bio::of_pages(self.task, Purpose::Read, Op::Read, block, pages)
+        let (id, bios) = self.with(|state| {
+            let id = state.reading_buffer(block);
+            (id, state.read_beside(self.task, block, id))
         });
-        let id = bio.pages[0];
-        let bio = Bio { flags: elevator::Flags { sync: true, meta: true, ..bio.flags }, ..bio };
-        self.submit(bio).await;
+        for bio in bios {
+            self.submit(bio).await;
+        }
         id
     }
 

@@ -1,6 +1,8 @@
 //! What the kinds of file systems have in common to the rest: where inodes lie, where data should begin, and which
 //! metadata tells of free space.
 
+use std::ops::Range;
+
 use super::check::Fault;
 use super::options::{Options, Unmakeable};
 use super::space::{GROUP, Space};
@@ -88,6 +90,14 @@ impl Layout {
         match self {
             Self::Ext(groups) => groups.inode_block(inode),
             Self::Xfs(groups) => groups.inode_block(inode),
+        }
+    }
+
+    /// The blocks that are read together with this one, which is among them.
+    pub(super) fn read_beside(&self, at: u32) -> Range<u32> {
+        match self {
+            Self::Ext(groups) => groups.read_beside(at),
+            Self::Xfs(_) => at..at + 1,
         }
     }
 

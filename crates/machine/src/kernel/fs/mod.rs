@@ -34,6 +34,8 @@ mod tree;
 mod words;
 mod xfs;
 
+use std::ops::Range;
+
 use hashbrown::HashMap;
 
 use self::directory::{Directory, Format, Step};
@@ -150,6 +152,13 @@ impl FileSystem {
     #[must_use]
     pub fn inode_block(&self, inode: Inode) -> Block {
         self.area.start.plus(u64::from(self.ground.layout.inode_block(inode)))
+    }
+
+    /// The blocks that are read together with a block of metadata, which is among them.
+    pub fn read_beside(&self, block: Block) -> Range<u64> {
+        let start = self.area.start.0;
+        let beside = self.ground.layout.read_beside((block.0 - start) as u32);
+        start + u64::from(beside.start)..start + u64::from(beside.end)
     }
 
     fn new_directory(&self) -> Node {

@@ -35,6 +35,9 @@ pub struct Ext {
     pub colours: u32,
     /// Groups whose bitmaps and inode tables lie together (`flex_bg`): 1 is off, 16 is ext4's default. At least 1.
     pub flex_groups: u32,
+    /// Blocks of an inode table that are read together with the one that is asked for, as far as they hold inodes
+    /// (`inode_readahead_blks`): 0 is off, 32 is ext4's default since Linux 2.6.28. 0 or a power of two.
+    pub inode_ahead_blocks: u32,
     /// Blocks of the journal; 0: none, as in ext2.
     pub journal_blocks: u32,
     /// Whether the journal lies in the middle of the file system (e2fsprogs since 1.41) or at its beginning.
@@ -91,6 +94,7 @@ impl Default for Ext {
             ahead: Ahead::Preallocate,
             colours: 16,
             flex_groups: 1,
+            inode_ahead_blocks: 0,
             journal_blocks: 0,
             journal_in_middle: false,
             seed: 1,
@@ -116,6 +120,7 @@ impl Ext {
             ahead: Ahead::Multiblock,
             colours: 1,
             flex_groups: 16,
+            inode_ahead_blocks: 32,
             journal_blocks: 32_768,
             journal_in_middle: true,
             ..Self::default()

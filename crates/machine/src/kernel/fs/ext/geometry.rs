@@ -106,6 +106,12 @@ impl Geometry {
         self.inodes_per_group / self.inodes_per_block
     }
 
+    /// The group in whose inode table a block lies.
+    pub(super) fn table_of(&self, at: u32) -> Option<u32> {
+        let group = self.places.partition_point(|place| place.inode_table <= at).checked_sub(1)?;
+        (at - self.places[group].inode_table < self.table_blocks()).then_some(group as u32)
+    }
+
     /// The block of the inode table that holds the `index`-th inode of a group.
     pub(super) fn inode_block(&self, group: u32, index: u32) -> u32 {
         self.place(group).inode_table + index / self.inodes_per_block
@@ -140,6 +146,9 @@ fn check(options: &Ext) -> Result<(), Unmakeable> {
     }
     if !(1..=1024).contains(&options.colours) {
         return bad("colours", options.colours, "from 1 to 1024");
+    }
+    if options.inode_ahead_blocks != 0 && !options.inode_ahead_blocks.is_power_of_two() {
+        return bad("inode-ahead-blocks", options.inode_ahead_blocks, "0 or a power of two");
     }
     if !(1..=64).contains(&options.flex_groups) {
         return bad("flex-groups", options.flex_groups, "from 1 to 64");

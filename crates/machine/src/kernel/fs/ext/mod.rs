@@ -7,6 +7,8 @@
 mod directories;
 mod geometry;
 
+use std::ops::Range;
+
 use elevator::model::Random;
 
 use self::geometry::Geometry;
@@ -168,6 +170,20 @@ impl Groups {
     /// The block of the inode table that holds an inode.
     pub(super) fn inode_block(&self, inode: Inode) -> u32 {
         self.geometry.inode_block(self.group_of(inode), self.index_of(inode))
+    }
+
+    /// The blocks that are read when this one is: of an inode table, as many as lie with it between two multiples of
+    /// `inode_ahead_blocks` and hold inodes.
+    pub(super) fn read_beside(&self, at: u32) -> Range<u32> {
+        let ahead = self.options.inode_ahead_blocks;
+        let Some(group) = self.geometry.table_of(at).filter(|_| ahead > 0) else { return at..at + 1 };
+        let used = &self.groups[group as usize].used;
+        let last = used.iter().rposition(|&word| word != 0);
+        let inodes = last.map_or(0, |word| (word as u32 + 1) * 64 - used[word].leading_zeros());
+        let table = self.geometry.place(group).inode_table;
+        let end = self.geometry.inode_block(group, inodes.saturating_sub(1)) + 1;
+        let first = at - at % ahead;
+        first.max(table)..(first + ahead).min(end).max(at + 1)
     }
 
     /// Where a file's or directory's first block should lie: in its inode's group, at a colour of the writer's.

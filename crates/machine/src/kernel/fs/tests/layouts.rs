@@ -305,3 +305,21 @@ fn an_htree_lists_in_the_order_of_hashes_and_a_plain_directory_in_its_own() {
         assert!(names(list(&Options::xfs_like(), files)).is_sorted());
     }
 }
+
+#[test]
+fn inodes_are_read_by_the_window_as_far_as_there_are_any() {
+    let mut fs = FileSystem::new(&Options::ext4(), Block(1000), 4 * GB / BLOCK_BYTES).unwrap();
+    let mut image = Image::new(&mut fs);
+    let files: Vec<_> = (0..1000).map(|i| image.file(&format!("/f{i}"), 0).unwrap()).collect();
+    let (first, last) = (fs.inode_block(files[0]), fs.inode_block(files[999]));
+    let window = fs.read_beside(first);
+    assert!(window.contains(&first.0) && window.end - window.start <= 32, "{window:?}");
+    assert_eq!((window.end - 1000) % 32, 0, "{window:?} ends where the next begins");
+    let window = fs.read_beside(last);
+    assert_eq!(window.end, last.0 + 1, "behind the last inode there is nothing to read");
+    let data = Block(1000 + 600_000);
+    assert_eq!(fs.read_beside(data), data.0..data.0 + 1, "no inode table");
+    let fs = FileSystem::new(&Options::ext3(), Block(0), 4 * GB / BLOCK_BYTES).unwrap();
+    let block = fs.inode_block(Inode(12));
+    assert_eq!(fs.read_beside(block), block.0..block.0 + 1, "ext3 reads one");
+}
