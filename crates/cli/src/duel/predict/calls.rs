@@ -129,14 +129,17 @@ at = \"1 GiB\"
 apart = \"51 GiB\"
 ";
 
-/// PostMark's pools as they are when its transactions begin, and directories for those that are made before.
+/// PostMark's pools as they are when its transactions begin, and directories for those that are made before: all in one flexible
+/// group, which is what a testbed's file system has room for.
 const POOLS: &str = "
 [[on-disk]]
 directory = \"/made-{n}\"
 copies = 4
+at = \"2 GiB\"
 [[on-disk]]
 files = \"/mail-{n}\"
 copies = 4
+at = \"2 GiB\"
 least = 500
 most = 10000
 directories = 1
