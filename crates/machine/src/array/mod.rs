@@ -53,18 +53,11 @@ pub struct ArraySetup {
     pub coordinator: Option<Box<dyn Coordinator>>,
 }
 
-/// A member's queue and drive, and whether it must be asked what to do next.
-struct Disk {
-    block: Block,
-    /// Something has happened there since it was asked.
-    stirred: bool,
-}
-
 /// Several disks behind one address space.
 pub(crate) struct Array {
     geometry: Geometry,
     failed: Option<u32>,
-    disks: Vec<Disk>,
+    disks: Vec<Block>,
     jobs: Jobs,
     access: Access,
     stripe_cache: Option<StripeCache>,
@@ -87,7 +80,7 @@ impl Array {
             let ArrayMember { scheduler, drive, observer } = member;
             let ear = direction.as_ref().map(|direction| direction.ear(Member(index as u32)));
             let others: Box<dyn Observer> = Box::new((ear, observer));
-            Disk { block: Block::new(options, scheduler, drive, Some(others)), stirred: false }
+            Block::new(options, scheduler, drive, Some(others))
         };
         let disks = members.into_iter().enumerate().map(disk).collect();
         Self {
@@ -177,12 +170,10 @@ impl Array {
             Some(cache) if part.op != Op::Read => cache.forget(part),
             _ => {}
         }
-        let disk = &mut self.disks[part.member as usize];
-        disk.stirred = true;
         if let Some(direction) = &mut self.direction {
             direction.sends(token, ArrayRequestId(id));
         }
-        let accepted = disk.block.submit(now, submission);
+        let accepted = self.disks[part.member as usize].submit(now, submission);
         if accepted == Accepted::Asleep && self.jobs.job(id).is_first {
             self.jobs.sleeps(token.0 as u32);
         }
@@ -242,7 +233,7 @@ impl Array {
                 direction.hear(now, &mut self.disks);
             }
             for index in 0..self.disks.len() {
-                while let Some(notice) = self.disks[index].block.notice() {
+                while let Some(notice) = self.disks[index].notice() {
                     heard = true;
                     self.heed(now, notice);
                 }
@@ -298,28 +289,27 @@ impl Storage for Array {
 
     fn plug(&mut self) {
         for disk in &mut self.disks {
-            disk.block.plug();
+            disk.plug();
         }
     }
 
     fn unplug(&mut self, now: Time, waits: bool) {
         for disk in &mut self.disks {
-            disk.stirred = true;
-            disk.block.unplug(now, waits);
+            disk.unplug(now, waits);
         }
         self.gather(now);
     }
 
     fn next_event(&self) -> Option<Time> {
-        let disks = self.disks.iter().filter_map(|disk| disk.block.next_event());
+        let disks = self.disks.iter().filter_map(|disk| disk.next_event());
         disks.chain(self.direction.as_ref().and_then(|direction| direction.coordinator.next_event())).min()
     }
 
     fn collect(&mut self, now: Time) {
         for disk in &mut self.disks {
-            if disk.block.next_event().is_some_and(|at| at <= now) {
-                disk.stirred = true;
-                disk.block.collect(now);
+            if disk.next_event().is_some_and(|at| at <= now) {
+                disk.stir();
+                disk.collect(now);
             }
         }
         if let Some(direction) = &mut self.direction
@@ -333,11 +323,9 @@ impl Storage for Array {
     fn pump(&mut self, now: Time) {
         loop {
             for disk in &mut self.disks {
-                if std::mem::take(&mut disk.stirred) {
-                    disk.block.pump(now);
-                }
+                disk.pump(now);
             }
-            if !self.gather(now) && self.disks.iter().all(|disk| !disk.stirred) {
+            if !self.gather(now) && !self.disks.iter().any(Block::is_stirred) {
                 break;
             }
         }
@@ -345,8 +333,7 @@ impl Storage for Array {
 
     fn exited(&mut self, now: Time, process: Process) {
         for disk in &mut self.disks {
-            disk.stirred = true;
-            disk.block.exited(now, process);
+            disk.exited(now, process);
         }
     }
 
@@ -355,7 +342,7 @@ impl Storage for Array {
     }
 
     fn requests(&self, direction: elevator::Direction) -> u32 {
-        self.disks.iter().map(|disk| disk.block.requests(direction)).max().unwrap_or(0)
+        self.disks.iter().map(|disk| disk.requests(direction)).max().unwrap_or(0)
     }
 
     fn queue(&mut self) -> Option<&mut Queue<Listeners>> {
@@ -363,15 +350,15 @@ impl Storage for Array {
     }
 
     fn meters(&mut self) -> Vec<&Meter> {
-        self.disks.iter_mut().flat_map(|disk| disk.block.meters()).collect()
+        self.disks.iter_mut().flat_map(|disk| disk.meters()).collect()
     }
 
     /// The limit of the member that has most to do. Parity and what it takes to keep it are not counted, nor is the card: a
     /// time that no order of serving the members can beat, though writes of RAID 5 stay farther from it than need be.
     fn limit(&self, witness: Witness) -> Option<Limit> {
-        let of_member = |(index, disk): (usize, &Disk)| {
+        let of_member = |(index, disk): (usize, &Block)| {
             let witness = witness.mapped(&mut |io, parts| self.data_on(index as u32, io, parts));
-            disk.block.limit(witness)
+            disk.limit(witness)
         };
         let limits = self.disks.iter().enumerate().map(of_member).collect::<Option<Vec<_>>>()?;
         limits.into_iter().reduce(Limit::beside)
