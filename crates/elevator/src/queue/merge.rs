@@ -1,5 +1,6 @@
 //! Which queued request ends or begins where: the index that merging asks.
 
+use alloc::vec::Vec;
 use core::hash::BuildHasher;
 
 use hashbrown::hash_table::Entry;
@@ -17,9 +18,14 @@ pub(super) struct MergeIndex {
     by_start: Places,
 }
 
-/// One request for each operation and sector. A map would look twice to take off a request that may not be its own.
+/// Places that are scanned: most queues hold no more than a few requests, and so many are scanned in the time of one hash.
+const FEW: usize = 8;
+
+/// One request for each operation and sector: a few in a list, the others in a table. A map would look twice to take off a
+/// request that may not be its own.
 #[derive(Default)]
 struct Places {
+    few: Vec<Place>,
     table: HashTable<Place>,
     hasher: DefaultHashBuilder,
 }
@@ -70,15 +76,29 @@ impl Places {
     }
 
     fn get(&self, op: Op, sector: Sector) -> Option<RequestId> {
+        let few = self.few.iter().find(|place| place.is(op, sector));
+        few.or_else(|| self.get_hashed(op, sector)).map(|place| place.request)
+    }
+
+    fn get_hashed(&self, op: Op, sector: Sector) -> Option<&Place> {
         if self.table.is_empty() {
             return None;
         }
-        let found = self.table.find(Self::hash(&self.hasher, op, sector), |place| place.is(op, sector));
-        found.map(|place| place.request)
+        self.table.find(Self::hash(&self.hasher, op, sector), |place| place.is(op, sector))
     }
 
     fn set(&mut self, op: Op, sector: Sector, request: RequestId) {
-        let Self { table, hasher } = self;
+        if let Some(place) = self.few.iter_mut().find(|place| place.is(op, sector)) {
+            place.request = request;
+        } else if self.few.len() < FEW && self.table.is_empty() {
+            self.few.push(Place { op, sector, request });
+        } else {
+            self.set_hashed(op, sector, request);
+        }
+    }
+
+    fn set_hashed(&mut self, op: Op, sector: Sector, request: RequestId) {
+        let Self { table, hasher, .. } = self;
         let rehash = |place: &Place| Self::hash(hasher, place.op, place.sector);
         match table.entry(Self::hash(hasher, op, sector), |place| place.is(op, sector), rehash) {
             Entry::Occupied(mut place) => place.get_mut().request = request,
@@ -89,8 +109,15 @@ impl Places {
     }
 
     fn forget(&mut self, op: Op, sector: Sector, request: RequestId) {
-        let hash = Self::hash(&self.hasher, op, sector);
         let own = |place: &Place| place.is(op, sector) && place.request == request;
+        if let Some(at) = self.few.iter().position(own) {
+            self.few.swap_remove(at);
+        } else if !self.table.is_empty() {
+            self.forget_hashed(Self::hash(&self.hasher, op, sector), own);
+        }
+    }
+
+    fn forget_hashed(&mut self, hash: u64, own: impl FnMut(&Place) -> bool) {
         if let Ok(place) = self.table.find_entry(hash, own) {
             place.remove();
         }
