@@ -186,9 +186,11 @@ impl Rotating {
     }
 }
 
-/// Takes a task, which is there once at most, off a list.
+/// Takes a task, which is there once at most and most often the last, off a list.
 fn remove(list: &mut Vec<TaskId>, id: TaskId) {
-    if let Some(at) = list.iter().position(|&listed| listed == id) {
+    if list.last() == Some(&id) {
+        list.pop();
+    } else if let Some(at) = list.iter().position(|&listed| listed == id) {
         list.remove(at);
     }
 }

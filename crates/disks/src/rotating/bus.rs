@@ -228,8 +228,11 @@ impl Rotating {
     /// A drive that reads to the end of the track and has a segment for all of it keeps the track: nothing has to make
     /// room.
     fn is_track_buffer(&self, sector: u64) -> bool {
+        if self.buffer.read_ahead != ReadAhead::Track {
+            return false;
+        }
         let (first, end) = self.layout.track(sector);
-        self.buffer.read_ahead == ReadAhead::Track && end - first <= self.segment_size()
+        end - first <= self.segment_size()
     }
 
     /// The host has the completion.

@@ -213,7 +213,8 @@ impl Rotating {
     #[inline]
     fn advance(&mut self, now: Picos) {
         let next = self.next_step();
-        if now < next && next != Picos::MAX && !self.waits_for_nobody() {
+        let rests = self.unanswered == 0;
+        if now < next && (rests || (next != Picos::MAX && !self.waits_for_nobody())) {
             self.now = self.now.max(now);
         } else {
             self.advance_from(next, now);
@@ -278,7 +279,12 @@ impl Rotating {
 
     /// When anything happens next in here.
     fn next_step(&self) -> Picos {
-        self.wake.min(self.bus.until()).min(self.inbox_at())
+        let on_the_bus = match self.bus {
+            Bus::Busy { until, .. } => until,
+            Bus::Idle => self.inbox.front().map_or(Picos::MAX, |&(at, _)| at),
+            Bus::Held(_) => Picos::MAX,
+        };
+        self.wake.min(on_the_bus)
     }
 
     /// When the next command can come in: the bus must be free.

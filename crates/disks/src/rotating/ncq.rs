@@ -9,8 +9,10 @@ use crate::parameters::{Fidelity, QueueOrder};
 impl Rotating {
     /// The best of the waiting commands that can be served now. The same ones again give the same answer.
     pub(super) fn next_task(&mut self, now: Picos) -> Option<TaskId> {
-        if let [only] = self.waiting[..] {
-            return self.enabled(now, only).then_some(only);
+        match self.waiting[..] {
+            [] => return None,
+            [only] => return self.enabled(now, only).then_some(only),
+            _ => {}
         }
         match self.queue.order {
             QueueOrder::Fcfs => self.first_enabled(now),

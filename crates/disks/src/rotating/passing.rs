@@ -112,11 +112,14 @@ impl Rotating {
     }
 
     fn take_jump(&mut self) {
-        let position = self.position();
+        let Some((at, to)) = self.access.as_ref().and_then(|access| access.jump) else { return };
+        if self.position() != at {
+            return;
+        }
         let Some((arm, index)) = self.arm_segment() else { return };
-        let Some(access) = &mut self.access else { return };
-        let Some((_, to)) = access.jump.filter(|&(at, _)| at == position) else { return };
-        access.skip_to(to);
+        if let Some(access) = &mut self.access {
+            access.skip_to(to);
+        }
         if self.task(arm).write {
             self.task_mut(arm).media = to;
         } else {

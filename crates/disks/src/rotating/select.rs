@@ -155,8 +155,7 @@ impl Rotating {
     pub(super) fn attach(&mut self, id: TaskId) {
         let Some(index) = self.task(id).segment else { return };
         if let Some(at) = self.order.iter().position(|&i| i == index) {
-            self.order.remove(at);
-            self.order.push(index);
+            self.order[at..].rotate_left(1);
         }
         let task = *self.task(id);
         if task.write {
