@@ -5,6 +5,8 @@
 //! is changed again loses its slot. Unlike 2.6 with its usual swappiness, memory of programs goes only when no page of a
 //! file can.
 
+use std::collections::BTreeSet;
+
 use elevator::{Flags, Op};
 use hashbrown::HashMap;
 
@@ -33,6 +35,8 @@ pub(super) struct Swap {
     next: u64,
     /// Pages of programs in memory.
     resident: u64,
+    /// Programs that have ever touched memory: everybody else's end frees none.
+    owners: BTreeSet<FileId>,
 }
 
 impl Swap {
@@ -65,6 +69,9 @@ impl State {
     /// The memory of a process that ended is free, and its slots.
     pub(super) fn release_memory(&mut self, task: TaskId) {
         let file = FileId::memory(task.0);
+        if !self.swap.owners.remove(&file) {
+            return;
+        }
         let pages: Vec<_> =
             self.pages.iter().filter(|(_, page)| page.file == file).map(|(id, _)| id).collect();
         for id in pages {
@@ -85,6 +92,7 @@ impl State {
         let page = &mut self.pages[id];
         (page.uptodate, page.modified, page.referenced) = (true, true, true);
         self.swap.resident += 1;
+        self.swap.owners.insert(file);
         Ok(())
     }
 

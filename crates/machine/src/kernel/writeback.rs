@@ -144,10 +144,15 @@ impl State {
 
     /// The file's pages that are on their way to the device.
     fn on_their_way(&self, file: FileId) -> Vec<PageId> {
+        let most = self.files.get(file).map_or(0, |cached| cached.writing as usize);
+        if most == 0 {
+            return Vec::new();
+        }
         let submissions = self.bios.iter().filter(|bio| bio.is_writeback());
         submissions
             .flat_map(|bio| bio.pages.iter().copied())
             .filter(|&id| self.is_writing(id, file))
+            .take(most)
             .collect()
     }
 

@@ -107,12 +107,30 @@ impl Page {
     }
 }
 
+/// Pages that are found together: neighbours in a file are asked for one after the other.
+const SHELF: u64 = 16;
+
+/// Where neighbours of a file are, a line of the processor's cache.
+#[derive(Clone, Copy)]
+struct Shelf([u32; SHELF as usize]);
+
+const NOWHERE: u32 = u32::MAX;
+
+impl Shelf {
+    const EMPTY: Self = Self([NOWHERE; SHELF as usize]);
+
+    fn get(&self, index: u64) -> Option<PageId> {
+        let id = self.0[(index % SHELF) as usize];
+        (id != NOWHERE).then_some(PageId(id))
+    }
+}
+
 /// Every page in memory.
 #[derive(Default)]
 pub(in crate::kernel) struct Pages {
     slots: Vec<Page>,
     free: Vec<PageId>,
-    found: HashMap<(FileId, u64), PageId>,
+    found: HashMap<(FileId, u64), Shelf>,
 }
 
 impl Pages {
@@ -123,7 +141,7 @@ impl Pages {
 
     /// The page of this file at this index.
     pub(in crate::kernel) fn find(&self, file: FileId, index: u64) -> Option<PageId> {
-        self.found.get(&(file, index)).copied()
+        self.found.get(&(file, index / SHELF))?.get(index)
     }
 
     /// Makes a page, which must not be there yet, with nothing in it.
@@ -139,25 +157,35 @@ impl Pages {
                 PageId(self.slots.len() as u32 - 1)
             }
         };
-        let was = self.found.insert((file, index), id);
-        debug_assert!(was.is_none(), "page {index} of {file:?} made twice");
+        let shelf = self.found.entry((file, index / SHELF)).or_insert(Shelf::EMPTY);
+        debug_assert_eq!(shelf.get(index), None, "page {index} of {file:?} made twice");
+        shelf.0[(index % SHELF) as usize] = id.0;
         id
     }
 
     /// The file no longer knows the page, which still has its place: it is on its way somewhere.
     pub(in crate::kernel) fn orphan(&mut self, id: PageId) {
-        let page = &mut self.slots[id.0 as usize];
-        page.orphan = true;
-        self.found.remove(&(page.file, page.index));
+        self.forget(id);
+        self.slots[id.0 as usize].orphan = true;
     }
 
     /// The page is gone.
     pub(in crate::kernel) fn remove(&mut self, id: PageId) {
-        let page = &self.slots[id.0 as usize];
-        if !page.orphan {
-            self.found.remove(&(page.file, page.index));
+        if !self.slots[id.0 as usize].orphan {
+            self.forget(id);
         }
         self.free.push(id);
+    }
+
+    /// The page is no longer found.
+    fn forget(&mut self, id: PageId) {
+        let page = &self.slots[id.0 as usize];
+        let (key, place) = ((page.file, page.index / SHELF), (page.index % SHELF) as usize);
+        let Some(shelf) = self.found.get_mut(&key) else { return };
+        shelf.0[place] = NOWHERE;
+        if shelf.0 == Shelf::EMPTY.0 {
+            self.found.remove(&key);
+        }
     }
 
     /// Bytes that pages' causes take: a place in every page that there has been at once, whether it is dirty or not.
@@ -167,7 +195,8 @@ impl Pages {
 
     /// Every page that a file knows, in no order.
     pub(in crate::kernel) fn iter(&self) -> impl Iterator<Item = (PageId, &Page)> {
-        self.found.values().map(|&id| (id, &self.slots[id.0 as usize]))
+        let ids = self.found.values().flat_map(|shelf| shelf.0);
+        ids.filter(|&id| id != NOWHERE).map(|id| (PageId(id), &self.slots[id as usize]))
     }
 }
 
