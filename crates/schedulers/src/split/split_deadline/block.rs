@@ -6,6 +6,7 @@ use elevator::{
     WorkConserving,
 };
 
+use super::urgent::Claim;
 use super::{SplitDeadline, Tunables};
 
 impl SplitDeadline {
@@ -31,6 +32,12 @@ impl SplitDeadline {
             self.others.take(now, request);
             self.urgent.insert(request, self.due(request));
         }
+    }
+
+    /// Whether what is urgent has to wait for what is in the device.
+    fn is_full(&self, now: Time) -> bool {
+        let Tunables { urgent_depth, overdue, .. } = self.tunables;
+        self.device.urgent() >= urgent_depth || self.device.keeps_for(now, overdue)
     }
 
     /// Whether what is not urgent has to wait for what is in the device.
@@ -86,8 +93,8 @@ impl WorkConserving for SplitDeadline {
 
     fn candidate(&mut self, now: Time, view: &View<'_>) -> Option<Candidate> {
         self.promote(now, view);
-        match self.urgent.first() {
-            Some(_) if self.device.urgent() >= self.tunables.urgent_depth => None,
+        match self.urgent.first(self.patience.lets_pass()) {
+            Some(_) if self.is_full(now) => None,
             Some(id) => Some(Candidate { id, urgent: true, reason: Reason::Urgent }),
             None if self.is_kept_clear(now) => None,
             None => self.others.candidate(now, view),
@@ -95,9 +102,11 @@ impl WorkConserving for SplitDeadline {
     }
 
     fn take(&mut self, now: Time, request: &Request) {
-        let urgent = self.urgent.remove(request);
-        self.device.takes(now, request, urgent);
-        if !urgent {
+        let claim = self.urgent.remove(request);
+        self.device.takes(now, request, claim.is_some());
+        if let Some(claim) = claim {
+            self.patience.takes(claim == Claim::Perhaps);
+        } else {
             self.data.remove_key(Self::data_key(request.id));
             self.others.take(now, request);
         }

@@ -87,6 +87,7 @@ impl Split for SplitDeadline {
         if let Some(deadline) = self.deadline(place) {
             if fsync {
                 self.running.insert((place, call.id), now + deadline);
+                self.patience.begins();
             }
             return Verdict::Proceed;
         }
@@ -99,9 +100,13 @@ impl Split for SplitDeadline {
         Verdict::Hold
     }
 
-    fn returned(&mut self, _now: Time, call: &SystemCall) {
+    fn returned(&mut self, now: Time, call: &SystemCall) {
         let place = self.ledger.place(call.account);
-        self.running.remove(&(place, call.id));
+        if let Some(due) = self.running.remove(&(place, call.id)) {
+            let Tunables { spare, bleed, .. } = self.tunables;
+            let spare = self.deadline(place).unwrap_or_default() * spare / 100;
+            self.patience.ends(due.since(now), spare, bleed);
+        }
     }
 
     fn dirtied(&mut self, _now: Time, page: &Page, causes: CauseSet, before: Option<CauseSet>) {

@@ -32,10 +32,14 @@ impl InDevice {
         self.sent.iter().filter(|sent| sent.urgent).count() as u64
     }
 
+    /// Whether it has kept something for so long.
+    pub(super) fn keeps_for(&self, now: Time, long: Span) -> bool {
+        self.sent.first().is_some_and(|sent| now.since(sent.at) >= long)
+    }
+
     /// Whether it has kept something for so long, or will be busy for so long with what it has.
     pub(super) fn is_busy_for(&self, now: Time, long: Span) -> bool {
-        let kept = self.sent.first().is_some_and(|sent| now.since(sent.at) >= long);
-        kept || !self.sent.is_empty() && self.usual * (self.sent.len() as u64) >= long
+        self.keeps_for(now, long) || !self.sent.is_empty() && self.usual * (self.sent.len() as u64) >= long
     }
 
     pub(super) fn takes(&mut self, at: Time, request: &Request, urgent: bool) {

@@ -10,7 +10,8 @@
 //! # State
 //! Dirty pages by file (they are what an fsync will cost). Held calls with the time of their next look (`calls`). What
 //! accounts without a deadline have dirty and queued, and how long that takes (`background`). At the block: deadline's own
-//! two orders, apart from them the urgent writes by deadline (`urgent`), and what is in the device since when (`device`).
+//! two orders, apart from them the urgent writes (`urgent`), how many of them may go before an fsync's own (`patience`), and
+//! what is in the device since when (`device`).
 //!
 //! # Order of decisions
 //! At the call, of accounts without an fsync deadline:
@@ -23,16 +24,21 @@
 //! 4. Nothing is bled while an fsync with a deadline runs.
 //!
 //! At the block, while somebody has a deadline:
-//! 1. Urgent writes, the earliest deadline first: synchronous ones, and while an fsync with a deadline runs all data, which
-//!    may be in its transaction. The deadline is a cause's own, else that of the fsync that runs: ordered data is not caused
-//!    by whoever waits for it. With `sure_first` the better claim goes before the earlier deadline.
-//!    The device has `urgent_depth` of them at a time.
-//! 2. While one of them is in the device, or a request has been in there for `overdue`, or what is in there will take that
-//!    long: nothing else, for a drive that orders its own queue would serve what lies near first, and what somebody waits
-//!    for last.
-//! 3. While an fsync with a deadline runs, everything else goes to the device one by one. It is not kept back: block-level
+//! 1. What is surely waited for, the earliest deadline first: synchronous writes of which one with a deadline is a cause,
+//!    and those of the file system itself, for whose log everybody waits.
+//! 2. What may be waited for: other synchronous writes, and while an fsync with a deadline runs all data, for it may be in
+//!    the transaction, and ordered data is not caused by whoever waits for it. A transaction that does wait for data writes
+//!    nothing of its own meanwhile, so the turn of these comes when it is needed: on ext3 where every commit waits for all of
+//!    it, on XFS never.
+//! 3. Once some of these go, so many of them follow as fsyncs have borne of late (`patience`): between two of an fsync's own
+//!    writes one of them costs two seeks, several at once hardly more.
+//! 4. The device has `urgent_depth` of all these at a time, and gets none while it has kept anything for `overdue`: a drive
+//!    that orders its own queue serves what lies near first, and what it keeps may be what the fsync waits for.
+//! 5. While one of them is in the device, or a request has been in there for `overdue`, or what is in there will take that
+//!    long: nothing else.
+//! 6. While an fsync with a deadline runs, everything else goes to the device one by one. It is not kept back: block-level
 //!    writes never are.
-//! 4. Everything else as in `deadline`.
+//! 7. Everything else as in `deadline`.
 //!
 //! # Where it differs from the source
 //! - The source marks background accounts by a fixed number in their deadline; here they are those without one.
@@ -40,7 +46,7 @@
 //!   pages are 160 ms, and what was bled out stands in the queue, up to its limit of requests, which is seconds.
 //! - The source flushes the drive's cache before each bleeding, which empties the drive; here what is bled waits until
 //!   little of it is queued.
-//! - The source's block level knows no fsync; rules 1 to 3 there are ours.
+//! - The source's block level knows no fsync; rules 1 to 6 there are ours.
 //! - The source's threshold on writes, 1000 pages, is written there but not in force. The paper's slides say that write is
 //!   suspended too; set `big_write` to its maximum for the source's behaviour.
 //!
@@ -54,6 +60,7 @@ mod background;
 mod block;
 mod calls;
 mod device;
+mod patience;
 #[cfg(test)]
 mod tests;
 mod urgent;
@@ -68,6 +75,7 @@ use elevator::{CauseSet, Op, Request, RequestId, Span, Time, tunables};
 use self::background::Background;
 use self::calls::Held;
 use self::device::InDevice;
+use self::patience::Patience;
 use self::urgent::{Claim, Urgency, Urgent};
 use super::ledger::Ledger;
 use crate::deadline::{Deadline, Version};
@@ -92,13 +100,11 @@ tunables! {
         /// Urgent writes that the device is given at once. 1: it cannot put them in another order, but may rest between
         /// them; more: the last of them waits while it does.
         urgent_depth: Count = 1, 1, 1_000_000;
-        /// What is known to be waited for goes before what only may be: first synchronous writes of accounts with a deadline,
-        /// then other synchronous ones, then data. For file systems whose commits wait for few others' data (ext4, XFS): there a
-        /// hundred aged pages that one fsync made urgent stand in front of the next one's log. Where a commit waits for all
-        /// data (ext3) it makes the longest fsync longer.
-        sure_first: Flag = false, false, true;
+        /// How much of its deadline an fsync must have had left, for the next one to let more pass that nobody is known to
+        /// wait for. Less: better for background writers, later fsyncs. 100%: only one at a time passes.
+        spare: Percent = 50, 0, 100;
         /// How long a request may be in the device, and what is in there may take by what requests took of late, before
-        /// nothing else is sent while somebody has a deadline. Shorter: the drive orders less by itself. A revolution and a
+        /// nothing else is sent while somebody has a deadline, and what is urgent only if nothing is kept so long. Shorter: the drive orders less by itself. A revolution and a
         /// long seek are some 20 ms.
         overdue: Span = Span::from_millis(25), Span::from_millis(1), Span::from_secs(60);
     }
@@ -129,6 +135,7 @@ pub struct SplitDeadline {
     /// Those of `others` that a transaction may wait for, by id.
     data: SortedIndex,
     urgent: Urgent,
+    patience: Patience,
     device: InDevice,
 }
 
@@ -144,6 +151,7 @@ impl Default for SplitDeadline {
             others: Deadline::new(Version::V2_6_32),
             data: SortedIndex::new(),
             urgent: Urgent::default(),
+            patience: Patience::default(),
             device: InDevice::default(),
         }
     }
@@ -180,21 +188,22 @@ impl SplitDeadline {
         let earliest = || self.running.values().min().copied();
         if request.op == Op::Read || !request.is_sync() {
             let due = earliest().filter(|_| Self::may_be_ordered(request))?;
-            return Some(self.urgency(Claim::Perhaps, due));
+            return Some(Urgency { claim: Claim::Perhaps, due });
         }
         let shortest = self.shortest()?;
-        let own = self.ledger.members(request.causes?).iter().filter_map(|&place| {
+        let causes = request.causes.map_or(&[][..], |set| self.ledger.members(set));
+        let own = causes.iter().filter_map(|&place| {
             let agreed = self.deadline(place)?;
             let calls = self.running.range((place, CallId(0))..=(place, CallId(u32::MAX)));
             Some(calls.map(|(_, &due)| due).min().unwrap_or(request.arrived + agreed))
         });
-        let waited = || self.urgency(Claim::Waited, earliest().unwrap_or(request.arrived + shortest));
-        Some(own.min().map_or_else(waited, |due| self.urgency(Claim::Own, due)))
-    }
-
-    /// Without `sure_first` all claims are as good.
-    const fn urgency(&self, claim: Claim, due: Time) -> Urgency {
-        Urgency { claim: if self.tunables.sure_first { claim } else { Claim::Own }, due }
+        Some(own.min().map_or_else(
+            || Urgency {
+                claim: if request.flags.meta { Claim::Sure } else { Claim::Perhaps },
+                due: earliest().unwrap_or(request.arrived + shortest),
+            },
+            |due| Urgency { claim: Claim::Sure, due },
+        ))
     }
 
     /// Whether nobody in a set has a deadline.

@@ -138,12 +138,11 @@ fn an_asynchronous_write_is_in_no_hurry() {
 #[test]
 fn data_that_a_transaction_may_wait_for_lets_the_log_pass() {
     let mut t = host();
-    t.table.scheduler.tune("sure_first", elevator::Value::Flag(true)).unwrap();
     assert_eq!(t.fsync(0, 1).1, Verdict::Proceed);
     let aged = t.caused(1, Op::Write, 500, 8);
     let theirs = sync_write(&mut t, 1, 700);
     let log = sync_write(&mut t, 0, 900_000);
     t.table.serves(log, Reason::Urgent);
-    t.table.serves(theirs, Reason::Urgent);
     t.table.serves(aged, Reason::Urgent);
+    t.table.serves(theirs, Reason::Urgent);
 }

@@ -1,24 +1,20 @@
-//! Writes that somebody with a deadline may wait for: what is known of the wait first, then the earliest deadline.
+//! Writes that somebody with a deadline waits for, or may.
 
 use elevator::{Request, RequestId, Time};
 
 use crate::per_request::PerRequest;
 use crate::sorted::{Key, SortedIndex};
 
-/// Why a write is urgent, the best reason first.
+/// What is known of the wait.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Claim {
-    /// Somebody with a deadline caused it, and somebody waits for it.
-    Own,
-    /// Somebody waits for it; it may be data that the transaction of one with a deadline waits for.
-    Waited,
-    /// Nobody said that he waits for it; it is data, which the transaction may wait for.
+    /// Somebody waits for it, who has a deadline or is the file system itself: whoever has one waits for its log.
+    Sure,
+    /// It is data, for which a transaction may wait: whether it does is the file system's to know.
     Perhaps,
 }
 
-/// How urgent a write is. A transaction that waits for data writes nothing of its own meanwhile, so a lesser claim has its
-/// turn when it is really waited for; by deadline alone a hundred aged pages, promoted by one fsync, stand in front of the
-/// next one's log.
+/// How urgent a write is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Urgency {
     pub(super) claim: Claim,
@@ -26,18 +22,17 @@ pub(super) struct Urgency {
 }
 
 impl Urgency {
-    /// Orders by claim, then by time (up to 146 years), then by age.
     fn key(self, request: &Request) -> Key {
-        Key::by(((self.claim as u64) << 62) | self.due.as_nanos().min((1 << 62) - 1), request.serial)
+        Key::by(self.due.as_nanos(), request.serial)
     }
 }
 
-/// Queued urgent writes.
+/// Queued urgent writes, the earliest deadline first, then the oldest.
 #[derive(Default)]
 pub(super) struct Urgent {
-    /// By urgency, then by age.
-    order: SortedIndex,
-    /// By request: its urgency, if it is in `order`.
+    sure: SortedIndex,
+    perhaps: SortedIndex,
+    /// By request: its urgency, if it is in either.
     due: PerRequest<Option<Urgency>>,
 }
 
@@ -51,19 +46,28 @@ impl Urgent {
     pub(super) fn insert(&mut self, request: &Request, due: Option<Urgency>) {
         self.due.set(request.id, due);
         if let Some(due) = due {
-            self.order.insert_key(due.key(request), request.id);
+            self.order(due.claim).insert_key(due.key(request), request.id);
         }
     }
 
-    /// A request is queued no more; whether it was here.
-    pub(super) fn remove(&mut self, request: &Request) -> bool {
-        let Some(due) = self.due(request) else { return false };
+    /// A request is queued no more; its claim, if it was here.
+    pub(super) fn remove(&mut self, request: &Request) -> Option<Claim> {
+        let due = self.due(request)?;
         self.due.set(request.id, None);
-        self.order.remove_key(due.key(request))
+        self.order(due.claim).remove_key(due.key(request));
+        Some(due.claim)
     }
 
-    /// The most urgent one.
-    pub(super) fn first(&self) -> Option<RequestId> {
-        self.order.first()
+    /// The next one: what is sure, unless what only may be waited for is let pass.
+    pub(super) fn first(&self, lets_pass: bool) -> Option<RequestId> {
+        let (sure, perhaps) = (self.sure.first(), self.perhaps.first());
+        if lets_pass { perhaps.or(sure) } else { sure.or(perhaps) }
+    }
+
+    const fn order(&mut self, claim: Claim) -> &mut SortedIndex {
+        match claim {
+            Claim::Sure => &mut self.sure,
+            Claim::Perhaps => &mut self.perhaps,
+        }
     }
 }
