@@ -55,6 +55,11 @@ impl Background {
         sectors > pages * PAGE_SECTORS && takes > most
     }
 
+    /// The device emptied its cache for so long: what had been written took longer than it seemed.
+    pub(super) const fn flushed(&mut self, took: Span) {
+        self.took = self.took.saturating_add(took.as_nanos());
+    }
+
     /// The device was busy for so long with a request that came back.
     pub(super) fn served(&mut self, request: &Request, took: Span) {
         let sectors = u64::from(request.sectors.0);
@@ -80,7 +85,10 @@ mod tests {
         assert!(background.is_too_much(Span::from_millis(49), 100), "500 pages are 50 ms");
         assert!(!background.is_too_much(Span::from_millis(51), 100));
         assert!(!background.is_too_much(Span::ZERO, 500), "so many are always allowed");
+        background.flushed(Span::from_millis(10));
+        assert!(background.is_too_much(Span::from_millis(99), 100), "20 ms for each 100");
+        assert!(!background.is_too_much(Span::from_millis(101), 100));
         background.done(1600);
-        assert!(!background.queues_more_than(0) && background.is_too_much(Span::from_millis(29), 100));
+        assert!(!background.queues_more_than(0) && background.is_too_much(Span::from_millis(59), 100));
     }
 }

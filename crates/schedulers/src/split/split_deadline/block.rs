@@ -34,6 +34,14 @@ impl SplitDeadline {
         }
     }
 
+    /// While an fsync with a deadline runs and the device has nothing to do, it empties its cache, which nobody is told of.
+    pub(super) fn notice_flush(&mut self, now: Time) {
+        let rested = self.device.rested(now);
+        if !self.running.is_empty() {
+            self.background.flushed(rested);
+        }
+    }
+
     /// Whether what is urgent has to wait for what is in the device.
     fn is_full(&self, now: Time) -> bool {
         let Tunables { urgent_depth, overdue, .. } = self.tunables;
@@ -103,6 +111,7 @@ impl WorkConserving for SplitDeadline {
 
     fn take(&mut self, now: Time, request: &Request) {
         let claim = self.urgent.remove(request);
+        self.notice_flush(now);
         self.device.takes(now, request, claim.is_some());
         if let Some(claim) = claim {
             self.patience.takes(claim == Claim::Perhaps);

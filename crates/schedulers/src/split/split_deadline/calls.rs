@@ -86,6 +86,7 @@ impl Split for SplitDeadline {
         };
         if let Some(deadline) = self.deadline(place) {
             if fsync {
+                self.notice_flush(now);
                 self.running.insert((place, call.id), now + deadline);
                 self.patience.begins();
             }
@@ -102,6 +103,7 @@ impl Split for SplitDeadline {
 
     fn returned(&mut self, now: Time, call: &SystemCall) {
         let place = self.ledger.place(call.account);
+        self.notice_flush(now);
         if let Some(due) = self.running.remove(&(place, call.id)) {
             let Tunables { spare, bleed, .. } = self.tunables;
             let spare = self.deadline(place).unwrap_or_default() * spare / 100;

@@ -16,7 +16,7 @@ struct Sent {
 #[derive(Default)]
 pub(super) struct InDevice {
     sent: Vec<Sent>,
-    /// When it last gave something back, or got something when it was empty.
+    /// When it last gave something back, or got something when it was empty, or was asked how long it has been empty.
     since: Time,
     /// What a request took of late: the newest counts for an eighth.
     usual: Span,
@@ -40,6 +40,11 @@ impl InDevice {
     /// Whether it has kept something for so long, or will be busy for so long with what it has.
     pub(super) fn is_busy_for(&self, now: Time, long: Span) -> bool {
         self.keeps_for(now, long) || !self.sent.is_empty() && self.usual * (self.sent.len() as u64) >= long
+    }
+
+    /// For how long it has had nothing to do, since it was last asked.
+    pub(super) fn rested(&mut self, now: Time) -> Span {
+        if self.sent.is_empty() { now.since(core::mem::replace(&mut self.since, now)) } else { Span::ZERO }
     }
 
     pub(super) fn takes(&mut self, at: Time, request: &Request, urgent: bool) {
@@ -72,11 +77,14 @@ mod tests {
             device.takes(at_ms(n * 10), &nth(n), false);
             assert_eq!(device.gives_back(at_ms(n * 10 + 10), &nth(n)), Span::from_millis(10));
         }
+        assert_eq!(device.rested(at_ms(642)), Span::from_millis(2));
+        assert_eq!(device.rested(at_ms(643)), Span::from_millis(1), "the rest was said before");
         let long = Span::from_millis(25);
         assert!(!device.is_busy_for(at_ms(640), long));
         (64..66).for_each(|n| device.takes(at_ms(640), &nth(n), false));
         assert!(!device.is_busy_for(at_ms(640), long), "two take 20 ms");
         assert!(device.is_busy_for(at_ms(665), long), "but one of them has been there for 25");
+        assert_eq!(device.rested(at_ms(665)), Span::ZERO);
         device.takes(at_ms(640), &nth(66), true);
         assert!(device.is_busy_for(at_ms(640), long) && device.urgent() == 1);
     }

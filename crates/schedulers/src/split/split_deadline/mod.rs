@@ -19,8 +19,8 @@
 //!    `look_again` it is looked at, until fewer are left.
 //! 2. A write to a file with `big_write` dirty pages or more is held, and the file written back likewise.
 //! 3. While somebody has a deadline: a write is also held when everything that such accounts have dirty or in the queue
-//!    would take longer than `in_front` of the shortest deadline, at the pace of late. Any of it may be dragged into the transaction that somebody
-//!    with a deadline waits for.
+//!    would take longer than `in_front` of the shortest deadline, at the pace of late, flushes included. Any of it may be
+//!    dragged into the transaction that somebody with a deadline waits for.
 //! 4. Nothing is bled while an fsync with a deadline runs.
 //!
 //! At the block, while somebody has a deadline:

@@ -146,3 +146,48 @@ fn data_that_a_transaction_may_wait_for_lets_the_log_pass() {
     t.table.serves(aged, Reason::Urgent);
     t.table.serves(theirs, Reason::Urgent);
 }
+
+#[test]
+fn the_log_is_everybodys_even_where_no_causes_are_known() {
+    let mut t = host();
+    assert_eq!(t.fsync(0, 1).1, Verdict::Proceed);
+    let aged = t.caused(1, Op::Write, 500, 8);
+    let flags = Flags { sync: true, meta: true, ..Flags::default() };
+    let superblock = t.table.insert(Request { op: Op::Write, flags, ..request(900_000, 8) });
+    t.table.serves(superblock, Reason::Urgent);
+    t.table.serves(aged, Reason::Urgent);
+}
+
+#[test]
+fn a_drive_that_keeps_something_gets_nothing_urgent_either_until_it_gives_that_back() {
+    let mut t = host();
+    t.table.depth = 4;
+    let kept = t.caused(1, Op::Write, 500, 8);
+    t.table.sends(kept, Reason::NewSweep);
+    assert_eq!(t.fsync(0, 1).1, Verdict::Proceed);
+    let first = sync_write(&mut t, 0, 900_000);
+    t.table.sends(first, Reason::Urgent);
+    t.table.at(24);
+    t.table.complete(first);
+    let second = sync_write(&mut t, 0, 900_008);
+    t.table.at(25);
+    t.table.holds(HoldReason::ClassWaits, None);
+    t.table.complete(kept);
+    t.table.sends(second, Reason::Urgent);
+}
+
+#[test]
+fn once_something_goes_in_front_more_follows_if_fsyncs_have_time_to_spare() {
+    let mut t = host();
+    let (call, _) = t.fsync(0, 1);
+    let one = t.caused(1, Op::Write, 500, 8);
+    t.table.serves(one, Reason::Urgent);
+    t.returns(call);
+    assert_eq!(t.fsync(0, 1).1, Verdict::Proceed);
+    let aged = [600, 700, 800].map(|start| t.caused(1, Op::Write, start, 8));
+    t.table.serves(aged[0], Reason::Urgent);
+    let log = sync_write(&mut t, 0, 900_000);
+    t.table.serves(aged[1], Reason::Urgent);
+    t.table.serves(log, Reason::Urgent);
+    t.table.serves(aged[2], Reason::Urgent);
+}
