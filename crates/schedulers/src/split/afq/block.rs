@@ -19,8 +19,8 @@ impl Afq {
     }
 
     fn choose(&self, now: Time) -> Option<(RequestId, Reason)> {
-        let reads_turn =
-            self.writes_in_a_row >= self.tunables.batch || self.reads.goes_on(now, &self.tunables).is_some();
+        let owner = self.reads.goes_on(now, &self.tunables).filter(|&place| self.lanes.has_reads(place));
+        let reads_turn = self.writes_in_a_row >= self.tunables.batch || owner.is_some();
         if let Some(id) = self.lanes.next_write().filter(|_| !reads_turn || !self.lanes.reads_wait()) {
             return Some((id, Reason::SectorOrder));
         }

@@ -19,9 +19,9 @@
 //!    `in_flight_least` requests. An account that has had less and reads goes before them.
 //!
 //! At the block (`block`):
-//! 1. Writes go straight out: what they block may be more important than they are. After `batch` of them in a row,
+//! 1. The account whose turn it is goes on with its reads in one-way sector order, for at most `slice` and `batch` requests.
+//! 2. Writes go straight out: what they block may be more important than they are. After `batch` of them in a row,
 //!    reads that wait have a turn.
-//! 2. The account whose turn it is goes on in one-way sector order, for at most `slice` and `batch` requests.
 //! 3. If it has no more, was sequential, and there is time left: wait for it, while it has reads in the device and `idle`
 //!    longer (only when AFQ runs alone; inside the stream framework, that decides about waiting).
 //! 4. Else the account of least service.

@@ -160,3 +160,20 @@ fn a_sequential_reader_is_waited_for_and_others_go_when_it_does_not_come() {
     t.table.holds(HoldReason::AwaitSliceOwner, Some(at_ms(20)));
     t.table.at(21).serves(other, Reason::Share);
 }
+
+#[test]
+fn a_write_goes_alone_while_the_reader_whose_turn_it_is_has_none_queued() {
+    let mut t = host(&[4, 4]);
+    t.table.depth = 4;
+    for n in 0..13 {
+        let read = t.caused(0, Op::Read, n * 8, 8);
+        t.table.serves(read, if n == 0 { Reason::Share } else { Reason::SliceOwner });
+    }
+    let other = t.caused(1, Op::Read, 900_000, 8);
+    let write = t.caused(1, Op::Write, 500_000, 8);
+    t.table.sends(write, Reason::SectorOrder);
+    t.table.holds(HoldReason::AwaitSliceOwner, Some(at_ms(20)));
+    t.table.complete(write);
+    t.table.at(20);
+    t.table.serves(other, Reason::Share);
+}
