@@ -21,6 +21,15 @@ struct Waiting {
 pub(super) struct Held {
     waiting: VecDeque<Waiting>,
     actions: VecDeque<Action>,
+    /// Pages that were to be written back at this time: the queue may not have them yet.
+    ordered: (Time, u64),
+}
+
+impl Held {
+    /// Pages that were ordered at `now`.
+    const fn ordered(&self, now: Time) -> u64 {
+        if self.ordered.0.as_nanos() == now.as_nanos() { self.ordered.1 } else { 0 }
+    }
 }
 
 impl SplitDeadline {
@@ -41,9 +50,11 @@ impl SplitDeadline {
     }
 
     /// Has some of a file written back, unless there is something to be written already, or somebody with a deadline waits.
-    fn bleed(&mut self, file: File) {
+    fn bleed(&mut self, now: Time, file: File) {
         let bleed = self.tunables.bleed;
-        if self.running.is_empty() && !self.background.queues_more_than(bleed) {
+        let ordered = self.held.ordered(now);
+        if self.running.is_empty() && ordered < bleed && !self.background.queues_more_than(bleed - ordered) {
+            self.held.ordered = (now, ordered + self.ledger.dirty_pages(file).min(bleed));
             self.held.actions.push_back(Action::WriteBack { file, pages: bleed as u32 });
         }
     }
@@ -57,7 +68,7 @@ impl SplitDeadline {
             } else if held.look > now {
                 self.held.waiting.push_back(held);
             } else {
-                self.bleed(held.file);
+                self.bleed(now, held.file);
                 self.held.waiting.push_back(Waiting { look: now + self.tunables.look_again, ..held });
             }
         }
@@ -95,7 +106,7 @@ impl Split for SplitDeadline {
         if !self.must_wait(file, fsync) {
             return Verdict::Proceed;
         }
-        self.bleed(file);
+        self.bleed(now, file);
         let look = now + self.tunables.look_again;
         self.held.waiting.push_back(Waiting { call: call.id, file, fsync, look });
         Verdict::Hold

@@ -191,3 +191,26 @@ fn once_something_goes_in_front_more_follows_if_fsyncs_have_time_to_spare() {
     t.table.serves(log, Reason::Urgent);
     t.table.serves(aged[2], Reason::Urgent);
 }
+
+#[test]
+fn many_that_are_held_at_once_have_no_more_written_back_than_one() {
+    let mut t = host();
+    for file in 1..=4 {
+        t.dirty(1, file, 0, 40);
+    }
+    t.dirty(1, 5, 0, 1000);
+    t.table.scheduler.tune("big_write", elevator::Value::Count(40)).unwrap();
+    for file in 1..=5 {
+        assert_eq!(t.write(1, file).1, Verdict::Hold);
+    }
+    let written = |files: &[u64]| -> Vec<Action> {
+        files.iter().map(|&file| Action::WriteBack { file: File(file), pages: 100 }).collect()
+    };
+    assert_eq!(
+        t.acts(),
+        written(&[1, 2, 3]),
+        "40 pages each: what the queue will have by then is not there yet"
+    );
+    t.table.at(10);
+    assert_eq!(t.acts(), written(&[1, 2, 3]), "nothing was written, so they are asked for again");
+}
