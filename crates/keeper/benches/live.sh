@@ -2,10 +2,12 @@
 # The tuner live: five real programs in a row on this kernel's schedulers, over the emulated hard disk, several rounds; and a
 # device on which nothing matters. Root; loop devices and FUSE. Everything that it puts up is taken down, also when it fails.
 #
-#   SCHEDULERS="none mq-deadline bfq" ROUNDS=5 crates/keeper/benches/live.sh path/to/dwell
+#   SCHEDULERS="none mq-deadline bfq{low_latency=0}" ROUNDS=5 crates/keeper/benches/live.sh path/to/dwell
 #
 # PHASE: seconds of each program, at least ten windows. WINDOW: the tuner's. ROUNDS: of all five under the tuner. SPEED: of the
-# emulated drive, over its natural one. DRIVE, SIZE: the emulated disk. SCHEDULERS: the fixed ones, which the tuner chooses from.
+# emulated drive, over its natural one. DRIVE, SIZE: the emulated disk. DEPTH: requests that it is given at once, without which an
+# elevator has nothing to decide. SCHEDULERS: the fixed ones, which the tuner chooses from, with settings in braces; the first is in use
+# before. OWN=1: they are Dwell's, of the server in front of the emulated disk, and not the kernel's.
 # FLAT: seconds of each measurement of the device where nothing matters, 0 to leave it out. SEARCH: rounds of a tuner that
 # searches settings, too, 0 for none. OPTIONS: more for `dwell tune`. Takes about PHASE x 5 x (2 x schedulers + ROUNDS + SEARCH)
 # + 9 x FLAT + 120 seconds: 23 minutes as above.
@@ -14,7 +16,8 @@
 # how long the same work takes: what the best fixed scheduler moves in each program's phase.
 set -u
 dwell=$(realpath "${1:?path to dwell}")
-phase=${PHASE:-20} window=${WINDOW:-2s} rounds=${ROUNDS:-4} drive=${DRIVE:-wd5000aaks} size=${SIZE:-40G} speed=${SPEED:-1}
+phase=${PHASE:-20} window=${WINDOW:-2s} rounds=${ROUNDS:-4} drive=${DRIVE:-wd5000aaks} size=${SIZE:-300G} speed=${SPEED:-1}
+depth=${DEPTH:-31} files=$((80 << 30))
 measure=${FLAT:-5} search=${SEARCH:-0}
 work=$(mktemp -d /dev/shm/dwell-live.XXXXXX)
 runtime=$work/run
@@ -42,49 +45,64 @@ trap 'exit 130' INT TERM
 for tool in fio mkfs.ext4 losetup setsid; do command -v $tool >/dev/null || { echo "SKIPPED: no $tool"; exit 0; }; done
 [ -e /dev/fuse ] && [ -e /dev/loop-control ] || { echo "SKIPPED: no FUSE or loop devices"; exit 0; }
 
-# The file system is made and filled on the backing file, at the speed of memory, before the disk is emulated. The big files lie
-# far apart: what is between them is given back.
+# The file system is made and filled on the backing file, at the speed of memory, before the disk is emulated. It has the first 80
+# GiB; two programs ask the disk behind it. Directories in the root are spread over it, so the trees lie far apart.
 truncate -s "$(numfmt --from=si "$size")" "$work/disk"
-mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 -O ^has_journal "$work/disk" || exit 1
+mkfs.ext4 -q -F -N 400000 -E lazy_itable_init=0,lazy_journal_init=0 -O ^has_journal "$work/disk" $((files / 1024))k || exit 1
 mkdir "$work/mnt"
 mount -o loop "$work/disk" "$work/mnt" || exit 1
-for i in 1 2 3; do
-    dd if=/dev/urandom of="$work/mnt/big$i" bs=1M count="${BIG:-300}" status=none
-    fallocate -l 6G "$work/mnt/gap$i"
+for i in 1 2; do
+    mkdir "$work/mnt/streams-$i" "$work/mnt/tree-$i"
+    dd if=/dev/urandom of="$work/mnt/streams-$i/big" bs=1M count="${BIG:-300}" status=none
+    cp -r "${TREE:-/usr/include}" "$work/mnt/tree-$i/" 2>/dev/null
 done
-mkdir "$work/mnt/tree" "$work/mnt/copy"
-cp -r "${TREE:-/usr/include}" "$work/mnt/tree/" 2>/dev/null
-rm "$work"/mnt/gap?
+dd if=/dev/urandom of="$work/mnt/table" bs=1M count="${BIG:-300}" status=none
 umount "$work/mnt"
 
-"$dwell" serve "$work/disk" --drive "$drive" --size "$size" --speed "$speed" --scheduler noop --attach >"$work/device" 2>"$work/server" &
+"$dwell" serve "$work/disk" --drive "$drive" --size "$size" --speed "$speed" --scheduler noop --depth "$depth" --control "$work/ctl" --attach >"$work/device" 2>"$work/server" &
 server=$!
 for _ in $(seq 100); do loop=$(head -n1 "$work/device"); [ -n "$loop" ] && break; sleep 0.1; done
 [ -n "$loop" ] || { echo "the disk did not come up:"; cat "$work/server"; exit 1; }
 name=${loop#/dev/} queue=/sys/block/${loop#/dev/}/queue
-mount "$loop" "$work/mnt" || exit 1
-schedulers=${SCHEDULERS:-$(tr -d '[]' <"$queue/scheduler")}
+# Under none, or it is the elevator's queue that is cut.
+echo none >"$queue/scheduler"
+[ -n "${OWN:-}" ] || echo "$depth" >"$queue/nr_requests"
+mount -o noatime "$loop" "$work/mnt" || exit 1
+schedulers=${SCHEDULERS:-$([ -n "${OWN:-}" ] && echo "noop deadline stream(deadline)" || tr -d '[]' <"$queue/scheduler")}
+first=${schedulers%% *}
 arms=$(printf -- '--arm %s ' $schedulers)
 settings() { for of in scheduler nr_requests read_ahead_kb wbt_lat_usec; do printf '%s=%s ' $of "$(cat "$queue/$of" 2>/dev/null)"; done; }
+# What is in use on a queue, or in the server.
+now_in_use() { if [ -n "${OWN:-}" ]; then "$dwell" ctl "$work/ctl" show --json | sed 's/.*"scheduler":"\([^"]*\)".*/\1/'; else in_use "$queue"; fi; }
 in_use() { sed 's/.*\[\(.*\)\].*/\1/' "$1/scheduler"; }
 
-# The five programs, each for as long as it is given.
-streams() { cat "$work/mnt/big1" >/dev/null & cat "$work/mnt/big2" >/dev/null & wait; }
-search() { grep -r -c no-such-word "$work/mnt/tree" >/dev/null; }
-copy() { cp -r "$work/mnt/tree" "$work/mnt/copy/" && sync -f "$work/mnt"; rm -rf "$work/mnt/copy/tree"; }
-database() { fio --name=db --filename="$work/mnt/big3" --rw=randrw --rwmixread=80 --bs=16k --direct=1 --ioengine=psync --numjobs=8 --fdatasync=8 --time_based --runtime="$phase" >/dev/null; }
-sortwrite() { sort -R "$work/mnt/big1" -S 64M -T "$work/mnt/copy" -o "$work/mnt/copy/sorted" & cat "$work/mnt/big2" >/dev/null; wait; }
-programs="streams search copy database sortwrite"
+# NAME{SETTING=VALUE,...}, as the tuner writes it.
+use() {
+    if [ -n "${OWN:-}" ]; then "$dwell" ctl "$work/ctl" switch "$1" >/dev/null; return; fi
+    local settings=${1#"${1%%\{*}"} setting
+    echo "${1%%\{*}" >"$queue/scheduler"
+    for setting in $(tr -d '{}' <<<"$settings" | tr , ' '); do echo "${setting#*=}" >"$queue/iosched/${setting%%=*}"; done
+}
+
+# The five programs, each for as long as it is given. On a drive of depth 31 `bfq` that waits is best for readers far apart and for
+# greps, and worst for reads beside a stream of writes, by bandwidth; the two others tell nobody apart.
+raw="--filename=$loop --allow_mounted_write=1 --direct=1 --ioengine=psync --time_based --runtime=$phase"
+readers() { fio $raw --name=r --rw=read --bs=4k --numjobs=4 --offset=90g --offset_increment=50g --size=8g >/dev/null; }
+beside() { fio $raw --name=w --rw=write --bs=1m --offset=90g --size=4g --name=r --rw=randread --bs=4k --offset=150g --size=100g >/dev/null; }
+search() { for i in 1 2; do grep -r -c no-such-word "$work/mnt/tree-$i" >/dev/null & done; wait; }
+streams() { for i in 1 2; do cat "$work/mnt/streams-$i/big" >/dev/null & done; wait; }
+database() { fio --name=db --filename="$work/mnt/table" --rw=randrw --rwmixread=80 --bs=16k --direct=1 --ioengine=psync --numjobs=8 --fdatasync=8 --time_based --runtime="$phase" >/dev/null; }
+programs="readers beside search streams database"
 
 moved() { awk '{ printf "%.0f", ($3 + $7) * 512 }' "/sys/block/$name/stat"; }
-export -f streams search copy database sortwrite
-export work phase
+export -f readers beside search streams database
+export work phase raw
 
 # One program for one phase: MB a second of the device.
 run() {
     echo 3 >/proc/sys/vm/drop_caches
     local from began; from=$(moved) began=$EPOCHREALTIME
-    setsid bash -c "while :; do $1; echo 3 >/proc/sys/vm/drop_caches; done" >/dev/null 2>&1 &
+    setsid nice -n -20 bash -c "while :; do $1; echo 3 >/proc/sys/vm/drop_caches; done" >/dev/null 2>&1 &
     program=$!
     sleep "$phase"
     quit
@@ -95,29 +113,30 @@ run() {
     sync -f "$work/mnt"
 }
 round() {
-    { printf '%-24s' "$1"; for program in $programs; do run "$program"; done; echo; } | tee -a "$work/table"
+    { printf '%-28s' "$1"; for program in $programs; do run "$program"; done; echo; } | tee -a "$work/table"
 }
 fixed() {
     for scheduler in $schedulers; do
-        echo "$scheduler" >"$queue/scheduler"
-        round "$scheduler,$1"
+        use "$scheduler"
+        round "$scheduler@$1"
     done
 }
 
-echo "$drive at $speed times its speed, phases of $phase s, windows of $window; load $(cut -d' ' -f1-3 /proc/loadavg)"
-printf '%-24s' 'MB/s'; for program in $programs; do printf '%10s' "$program"; done; echo
+echo "$drive at $speed times its speed, depth $depth, phases of $phase s, windows of $window; load $(cut -d' ' -f1-3 /proc/loadavg)"
+printf '%-28s' 'MB/s'; for program in $programs; do printf '%10s' "$program"; done; echo
 fixed before
-echo none >"$queue/scheduler"
+use "$first"
+was=$(now_in_use)
 # shellcheck disable=SC2086 # several words
-"$dwell" tune "$loop" $arms --window "$window" --database "$work/tuner.sqlite" --runtime "$runtime" --seed "${SEED:-1}" ${OPTIONS:-} >"$work/decisions" 2>"$work/summary" &
+"$dwell" tune "$loop" ${OWN:+--control "$work/ctl"} $arms --window "$window" --database "$work/tuner.sqlite" --runtime "$runtime" --seed "${SEED:-1}" ${OPTIONS:-} >"$work/decisions" 2>"$work/summary" &
 tuner=$!
-for n in $(seq "$rounds"); do round "tuner,$n"; done
+for n in $(seq "$rounds"); do round "tuner@$n"; done
 kill -INT $tuner; wait $tuner; tuner=
-back=$(in_use "$queue")
+back=$(now_in_use)
 fixed after
 
 awk '
-    { split($1, who, ","); for (p = 1; p < NF; p++) v[$1, p] = $(p + 1) > 0.01 ? $(p + 1) : 0.01; n = NF - 1 }
+    { split($1, who, "@"); for (p = 1; p < NF; p++) v[$1, p] = $(p + 1) > 0.01 ? $(p + 1) : 0.01; n = NF - 1 }
     who[1] == "tuner" { rounds = who[2]; next }
     !(who[1] in seen) { seen[who[1]]; order[++m] = who[1] }
     { for (p = 1; p <= n; p++) { sum[who[1], p] += v[$1, p]; count[who[1], p]++ } }
@@ -126,15 +145,15 @@ awk '
             f[i, p] = sum[order[i], p] / count[order[i], p]
             if (f[i, p] > best[p]) { best[p] = f[i, p]; of[p] = order[i] }
         }
-        printf "%-24s", "best fixed"; for (p = 1; p <= n; p++) printf "%10s", of[p]; print ""
+        printf "%-28s", "best fixed"; for (p = 1; p <= n; p++) printf "%10s", of[p]; print ""
         for (r = 1; r <= rounds; r++) {
-            printf "%-24s", "tuner " r " over it"; whole = near = 0
-            for (p = 1; p <= n; p++) { x = v["tuner," r, p]; printf "%10.3f", x / best[p]; whole += best[p] / x; near += x >= 0.95 * best[p] }
+            printf "%-28s", "tuner " r " over it"; whole = near = 0
+            for (p = 1; p <= n; p++) { x = v["tuner@" r, p]; printf "%10.3f", x / best[p]; whole += best[p] / x; near += x >= 0.95 * best[p] }
             printf "   the same work takes %.3f; within 5%%: %d of %d\n", whole / n, near, n
         }
         for (i = 1; i <= m; i++) {
             whole = 0; for (p = 1; p <= n; p++) whole += best[p] / f[i, p]
-            printf "%-24s the same work takes %.3f of what the best of each phase takes\n", order[i], whole / n
+            printf "%-28s the same work takes %.3f of what the best of each phase takes\n", order[i], whole / n
         }
     }' "$work/table"
 grep 'windows,' "$work/summary" | tail -n1
@@ -143,7 +162,7 @@ grep -oE 'the switch took [0-9]+ ms' "$work/decisions" | awk '{ print $4 }' | so
     END { if (NR) printf "a switch takes %.0f ms, median %d, at most %d; %d of them\n", sum / NR, took[int((NR + 1) / 2)], took[NR], NR }'
 echo "windows by what was decided:"
 grep -oE '(switch to|stay with) [^:]+|is to be measured|none it is|leave it|lasted too long' "$work/decisions" | sort | uniq -c | sort -rn
-[ "$back" = none ] && echo "put back: yes" || echo "put back: NO, $back"
+[ "$back" = "$was" ] && echo "put back: yes" || echo "put back: NO, $back"
 [ -n "${KEEP:-}" ] && cp "$work/decisions" "$work/summary" "$work/table" "$KEEP/"
 
 # Settings of the schedulers and the queue as further arms, which are put back as well.
@@ -153,7 +172,7 @@ if [ "$search" -gt 0 ]; then
     # shellcheck disable=SC2086 # several words
     "$dwell" tune "$loop" $arms --search 2 --window "$window" --database "$work/search.sqlite" --runtime "$runtime" --seed 1 ${OPTIONS:-} >"$work/search" 2>"$work/search-summary" &
     tuner=$!
-    for n in $(seq "$search"); do round "search,$n" | sed 's/^/  /'; done
+    for n in $(seq "$search"); do round "search@$n" | sed 's/^/  /'; done
     kill -INT $tuner; wait $tuner; tuner=
     echo "settings searched:"
     grep -oE '(switch to|stay with) [^:]*\{[^}]*\}' "$work/search" | sort | uniq -c | sort -rn | head -n 20
