@@ -60,6 +60,8 @@ pub const SCRIPTS: &[(&str, &str)] = scripts![
     "split/afq-fsyncs",
     "split/afq-memory",
     "split/fsync-deadline",
+    "split/beyond-readers",
+    "split/beyond-writers",
     "split/isolation-sequential-read",
     "split/isolation-random-read",
     "split/isolation-cached-read",
