@@ -1,12 +1,22 @@
 //! The Flexible File System Benchmark's four profiles, as the cooperative paper runs them.
 //!
 //! "Each profile creates 100,000 files; each file ranges in size from 4 KB to 64KB. Four concurrent threads makes 80,000
-//! operations. All operations are random. Capture time for 80,000 operations." FFSB makes its files itself, syncs, and begins
-//! to measure ("fs setup took 73 secs; Syncing()...1 sec; Starting Actual Benchmark"): names, inodes and the files made last
-//! are in memory then. The shares are the paper's; that a read takes the whole file, a write goes over
-//! all of it and an append adds up to 16 KB is ours, as is the number of directories, of which each file's is drawn.
+//! operations. All operations are random. Capture time for 80,000 operations." These are the benchmark's own profiles, which
+//! its distribution holds (FFSB 5.2.1, `profile_bm/prof_websrv`, `prof_filesrv` and `prof_mailsrv`, `old-profiles/prof_mail2srv`):
+//! `numfiles=100000`, `minfilesize=4096`, `maxfilesize=65536`, `threads=4`, `iterations=20000` and the paper's weights, where the
+//! paper's mail is `prof_mail2srv` and its metadata `prof_mailsrv`. They say what the paper does not:
+//!
+//! - `numdirs=100`; each file's directory is drawn of these and the one above them (`add_file`);
+//! - `readsize=readblocksize=4096`: a read is one call for 4096 bytes at a place drawn to the byte (`ffsb_readfile`);
+//! - `writesize=4096`: a write is one call for 4096 bytes, at the file's end ("write means append in ffsb", `USAGE`);
+//! - no `fsync`; new files are written 4096 bytes at a time (`writefile_helper`);
+//! - a new file takes the name of the one deleted the longest ago, if there is one (`holes`).
+//!
+//! FFSB makes its files itself, syncs, and begins to measure ("fs setup took 73 secs; Syncing()...1 sec; Starting Actual
+//! Benchmark"): names, inodes and the files made last are in memory then.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use elevator::model::Random;
@@ -15,7 +25,7 @@ use serde::Deserialize;
 
 use super::os::Os;
 use super::units::{Bytes, Count, Name};
-use super::{read, write};
+use super::write;
 
 /// Which profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
@@ -25,7 +35,7 @@ pub enum Profile {
     Web,
     /// 40% reads, 40% creates, 20% deletes.
     Mail,
-    /// 80% reads, 20% writes.
+    /// 80% reads, 20% appends.
     File,
     /// 40% creates, 40% appends, 20% deletes.
     Meta,
@@ -42,13 +52,13 @@ pub struct Ffsb {
     /// Files of the set.
     #[serde(default = "count")]
     pub count: Count,
-    /// Directories over which they are spread.
+    /// Directories below it over which they are spread.
     #[serde(default = "directories")]
     pub directories: u32,
     /// Threads that share the operations.
     #[serde(default = "threads")]
     pub threads: u32,
-    /// Operations, all threads together.
+    /// Operations, all threads together; each makes its part of them.
     #[serde(default = "operations")]
     pub operations: Count,
     /// Least size of a new file.
@@ -57,6 +67,12 @@ pub struct Ffsb {
     /// Greatest size of a new file.
     #[serde(default = "most")]
     pub most: Bytes,
+    /// Bytes of a read.
+    #[serde(default = "page")]
+    pub read_size: Bytes,
+    /// Bytes of a write.
+    #[serde(default = "page")]
+    pub write_size: Bytes,
     /// Of what is drawn.
     #[serde(default)]
     pub seed: u64,
@@ -86,127 +102,174 @@ fn most() -> Bytes {
     Bytes(64 << 10)
 }
 
-#[derive(Clone, Copy)]
+fn page() -> Bytes {
+    Bytes(4096)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Operation {
     Read,
-    Write,
-    Create,
     Append,
+    Create,
     Delete,
 }
 
 impl Profile {
     fn draw(self, random: &mut Random) -> Operation {
-        match (self, random.below(10)) {
-            (Self::Web, _) | (Self::Mail, 0..4) | (Self::File, 0..8) => Operation::Read,
-            (Self::File, _) => Operation::Write,
-            (Self::Mail, 4..8) | (Self::Meta, 0..4) => Operation::Create,
-            (Self::Meta, 4..8) => Operation::Append,
+        match (self, random.below(5)) {
+            (Self::Web, _) | (Self::Mail, 0..2) | (Self::File, 0..4) => Operation::Read,
+            (Self::File, _) | (Self::Meta, 0..2) => Operation::Append,
+            (Self::Mail | Self::Meta, 2..4) => Operation::Create,
             (Self::Mail | Self::Meta, _) => Operation::Delete,
         }
     }
 }
 
-/// The files that there are, which all threads draw from; one that is in use is drawn by nobody else.
+/// A file of the set.
+struct File {
+    name: Path,
+    /// It can be chosen: it was made, and nobody deletes it.
+    there: bool,
+    /// Who reads it or appends to it.
+    users: u32,
+}
+
+/// The files that there are, which all threads draw from.
+#[derive(Default)]
 struct Set {
-    files: Vec<Path>,
-    directories: Vec<Path>,
-    made: u64,
-    random: Random,
-    left: u64,
+    files: Vec<File>,
+    /// Files that were deleted, the longest ago first.
+    holes: VecDeque<usize>,
 }
 
 impl Set {
-    fn take(&mut self) -> Option<Path> {
-        let count = self.files.len() as u64;
-        if count == 0 {
-            return None;
-        }
-        let index = self.random.below(count) as usize;
-        Some(self.files.swap_remove(index))
-    }
-
-    fn name(&mut self) -> Path {
-        self.made += 1;
-        let count = self.directories.len().max(1) as u64;
-        let index = self.random.below(count) as usize;
-        Path::from(format!("{}/file{}", self.directories[index], self.made))
+    /// A file drawn at random; one that is not there, or in use where that matters, gives way to the next.
+    fn choose(&self, random: &mut Random, for_deletion: bool) -> Option<usize> {
+        let count = self.files.len();
+        let first = random.below(count as u64) as usize;
+        let fits = |n: &usize| self.files[*n].there && !(for_deletion && self.files[*n].users > 0);
+        (first..count).chain(0..first).find(fits)
     }
 }
 
+/// One thread: what it draws is its own, so that it asks for the same under every scheduler.
+struct Thread<'a> {
+    os: &'a Os,
+    of: &'a Ffsb,
+    set: &'a RefCell<Set>,
+    random: Random,
+}
+
 impl Ffsb {
-    /// Makes the files, and runs it: the threads are processes of their own, as threads of Linux are to its schedulers of the
-    /// time.
+    /// Makes the files, and runs it. The threads are threads (`pthread_create`): one process to a scheduler that goes by thread
+    /// groups, each its own to one that goes by tasks.
     pub async fn run(&self, os: &Os) {
-        let set = RefCell::new(Set {
-            files: Vec::new(),
-            directories: Vec::new(),
-            made: 0,
-            random: Random::new(self.seed ^ 0x0ff5_b000),
-            left: self.operations.at(os.scale()),
-        });
+        let set = RefCell::new(Set::default());
         self.set_up(os, &set).await;
         let set = Rc::new(set);
-        for thread in 0..self.threads {
+        let operations = self.operations.at(os.scale());
+        let threads = u64::from(self.threads.max(1));
+        for thread in 0..threads {
             let (own, set) = (self.clone(), Rc::clone(&set));
             let name = format!("{}/thread-{}", os.name(), thread + 1);
-            os.fork(&name, |os| async move { own.thread(&os, &set).await }).await;
+            let share = operations / threads + u64::from(thread < operations % threads);
+            os.thread(&name, |os| async move { Thread::new(&os, &own, &set, thread + 1).run(share).await })
+                .await;
         }
         os.wait().await;
     }
 
     async fn set_up(&self, os: &Os, set: &RefCell<Set>) {
         let root = self.files.of(os);
-        let count = self.count.at(os.scale());
-        for n in 0..u64::from(self.directories.max(1)).min(count) {
-            let directory = Path::from(format!("{root}/data{n}"));
-            os.mkdir(&directory).await;
-            set.borrow_mut().directories.push(directory);
+        for n in 0..self.directories {
+            os.mkdir(&Path::from(format!("{root}/dir{n}"))).await;
         }
-        for _ in 0..count {
-            self.create(os, set).await;
+        let mut maker = Thread::new(os, self, set, 0);
+        for _ in 0..self.count.at(os.scale()) {
+            maker.create().await;
         }
         os.sync().await;
     }
+}
 
-    async fn create(&self, os: &Os, set: &RefCell<Set>) {
-        let (name, bytes) = {
-            let mut set = set.borrow_mut();
-            (set.name(), self.least.0 + set.random.below((self.most.0.saturating_sub(self.least.0)).max(1)))
-        };
-        write::small(os, &name, bytes).await;
-        set.borrow_mut().files.push(name);
+impl<'a> Thread<'a> {
+    fn new(os: &'a Os, of: &'a Ffsb, set: &'a RefCell<Set>, number: u64) -> Self {
+        Self { os, of, set, random: Random::new((of.seed ^ 0x0ff5_b000) + number) }
     }
 
-    async fn thread(&self, os: &Os, set: &RefCell<Set>) {
-        loop {
-            let operation = {
-                let mut set = set.borrow_mut();
-                if set.left == 0 {
-                    return;
-                }
-                set.left -= 1;
-                self.profile.draw(&mut set.random)
-            };
-            self.operation(os, set, operation).await;
-        }
-    }
-
-    async fn operation(&self, os: &Os, set: &RefCell<Set>, operation: Operation) {
-        if let Operation::Create = operation {
-            return self.create(os, set).await;
-        }
-        let Some(file) = set.borrow_mut().take() else { return };
-        match operation {
-            Operation::Read => read::whole(os, &file, elevator::Span::ZERO).await,
-            Operation::Delete => return os.unlink(&file).await,
-            Operation::Append => {
-                let bytes = 1 + set.borrow_mut().random.below(16 << 10);
-                append(os, &file, bytes).await;
+    async fn run(mut self, operations: u64) {
+        for _ in 0..operations {
+            match self.of.profile.draw(&mut self.random) {
+                Operation::Read => self.read().await,
+                Operation::Append => self.append().await,
+                Operation::Create => self.create().await,
+                Operation::Delete => self.delete().await,
             }
-            Operation::Write | Operation::Create => over(os, &file).await,
         }
-        set.borrow_mut().files.push(file);
+    }
+
+    /// A file to read or to append to, which nobody deletes until it is given back.
+    fn borrow(&mut self) -> Option<(usize, Path)> {
+        let mut set = self.set.borrow_mut();
+        let number = set.choose(&mut self.random, false)?;
+        let file = &mut set.files[number];
+        file.users += 1;
+        Some((number, Path::clone(&file.name)))
+    }
+
+    fn give_back(&self, number: usize) {
+        self.set.borrow_mut().files[number].users -= 1;
+    }
+
+    async fn read(&mut self) {
+        let Some((number, name)) = self.borrow() else { return };
+        let bytes = self.of.read_size.0;
+        let file = self.os.open(&name, Open::default()).await;
+        let range = self.os.stat(&name).await.saturating_sub(bytes);
+        self.os.read_at(file, self.random.below(range), bytes).await;
+        self.os.close(file).await;
+        self.give_back(number);
+    }
+
+    async fn append(&mut self) {
+        let Some((number, name)) = self.borrow() else { return };
+        append(self.os, &name, self.of.write_size.0).await;
+        self.give_back(number);
+    }
+
+    async fn create(&mut self) {
+        let (least, most) = (self.of.least.0, self.of.most.0);
+        let bytes = least + self.random.below(most.saturating_sub(least));
+        let hole = self.set.borrow_mut().holes.pop_front();
+        let number = hole.unwrap_or_else(|| self.add());
+        let name = Path::clone(&self.set.borrow().files[number].name);
+        write::small(self.os, &name, bytes).await;
+        self.set.borrow_mut().files[number].there = true;
+    }
+
+    /// A new name, in a directory drawn at random.
+    fn add(&mut self) -> usize {
+        let root = self.of.files.of(self.os);
+        let mut set = self.set.borrow_mut();
+        let number = set.files.len();
+        let name = match self.random.below(u64::from(self.of.directories) + 1) {
+            0 => format!("{root}/file{number}"),
+            n => format!("{root}/dir{}/file{number}", n - 1),
+        };
+        set.files.push(File { name: Path::from(name), there: false, users: 0 });
+        number
+    }
+
+    async fn delete(&mut self) {
+        let chosen = self.set.borrow().choose(&mut self.random, true);
+        let Some(number) = chosen else { return };
+        let name = {
+            let file = &mut self.set.borrow_mut().files[number];
+            file.there = false;
+            Path::clone(&file.name)
+        };
+        self.os.unlink(&name).await;
+        self.set.borrow_mut().holes.push_back(number);
     }
 }
 
@@ -217,10 +280,40 @@ pub(super) async fn append(os: &Os, path: &Path, bytes: u64) {
     os.close(file).await;
 }
 
-/// Writes over all of a file.
-async fn over(os: &Os, path: &Path) {
-    let bytes = os.stat(path).await;
-    let file = os.open(path, Open::default()).await;
-    os.write(file, bytes).await;
-    os.close(file).await;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The weights of the benchmark's own profiles.
+    #[test]
+    fn operations_come_in_the_shares_of_the_profile() {
+        use Operation::{Append, Create, Delete, Read};
+        let shares = |profile: Profile| {
+            let mut random = Random::new(1);
+            let drawn: Vec<_> = (0..100_000).map(|_| profile.draw(&mut random)).collect();
+            [Read, Append, Create, Delete]
+                .map(|operation| (drawn.iter().filter(|&&o| o == operation).count() + 500) / 1000)
+        };
+        assert_eq!(shares(Profile::Web), [100, 0, 0, 0]);
+        assert_eq!(shares(Profile::File), [80, 20, 0, 0]);
+        assert_eq!(shares(Profile::Mail), [40, 0, 40, 20]);
+        assert_eq!(shares(Profile::Meta), [0, 40, 40, 20]);
+    }
+
+    /// What is read is not deleted, what is deleted is not read, and what is left is found.
+    #[test]
+    fn a_file_in_use_gives_way_to_the_next() {
+        let file = |there, users| File { name: Path::from("/f"), there, users };
+        let mut random = Random::new(2);
+        let mut set =
+            Set { files: vec![file(false, 0), file(true, 1), file(true, 0)], holes: VecDeque::new() };
+        for _ in 0..100 {
+            assert_ne!(set.choose(&mut random, false), Some(0));
+            assert_eq!(set.choose(&mut random, true), Some(2));
+        }
+        set.files.truncate(2);
+        assert_eq!(set.choose(&mut random, true), None);
+        set.files.clear();
+        assert_eq!(set.choose(&mut random, false), None);
+    }
 }
