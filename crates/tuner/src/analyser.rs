@@ -12,6 +12,7 @@
 //! 3. The metric is noted for that cluster and the scheduler that the window ran under, and the preceding cluster gets a link.
 //! 4. On a hit: an untested scheduler for the most probable next cluster, if there is one; else the best for the next `d`.
 //! 5. On a miss: the armed bandit; or, while nothing is known at all, the device's table.
+//!    With the parameter `kinds` on, [the kind of load](crate::beyond::Kinds) decides in place of 4 and 5.
 //! 6. What was found goes through the [restraints](crate::beyond) that are in force; by default none.
 //!
 //! # Where it differs from the source
@@ -23,7 +24,7 @@
 //! # Not for
 //! "should not be used where fairness or low latency is important, specifically real-time systems" (I): trials cost.
 
-use crate::beyond::{Proposal, Restraints, Search, Space};
+use crate::beyond::{Kinds, Proposal, Restraints, Search, Shape, Space};
 use crate::cluster::{ClusterId, SchedulerId};
 use crate::decision::{Decision, Restraint, Why};
 use crate::metric::{Metric, Performance};
@@ -56,6 +57,7 @@ pub struct Analyser {
     pub(crate) schedulers: Vec<String>,
     pub(crate) store: Store,
     pub(crate) bandit: Bandit,
+    pub(crate) kinds: Kinds,
     pub(crate) random: Random,
     /// The cluster of the latest window.
     pub(crate) preceding: Option<ClusterId>,
@@ -104,6 +106,7 @@ impl Analyser {
             schedulers,
             store: Store::new(parameters, count),
             bandit: Bandit::new(count),
+            kinds: Kinds::new(count),
             random,
             preceding: None,
             ran: None,
@@ -213,9 +216,10 @@ impl Analyser {
         }
         self.account(cluster, hit.is_none(), measured, window);
         self.link(cluster);
-        let choice = match hit {
-            Some(found) => self.known(found, observed, measured.is_some(), window),
-            None => self.unknown(nearest, window),
+        let choice = match (hit, measured.filter(|_| self.parameters.kinds)) {
+            (_, Some(measured)) => self.by_kind(window, measured),
+            (Some(found), None) => self.known(found, observed, measured.is_some(), window),
+            (None, None) => self.unknown(nearest, window),
         };
         self.decision(choice, Some(cluster), rollback, observed)
     }
@@ -229,6 +233,7 @@ impl Analyser {
             self.schedulers[arm.0] = name;
             self.store.forget(arm);
             self.bandit.forget(arm);
+            self.kinds.forget(arm);
         }
     }
 
@@ -343,6 +348,18 @@ impl Analyser {
         let workload = Workload::of(window);
         let promise = |id: &SchedulerId| table.throughput(*id, &workload).unwrap_or(0.0);
         untested.into_iter().reduce(|best, other| if promise(&other) > promise(&best) { other } else { best })
+    }
+
+    /// By the kind of load, whatever the window hit.
+    fn by_kind(&mut self, window: &Window, measured: (SchedulerId, f64)) -> Choice {
+        let served = self.kinds.window(&Shape::of(window), measured, self.metric.better());
+        Choice {
+            scheduler: Some(served.scheduler),
+            why: Why::Kind(served),
+            confidence: served.confidence,
+            gain: served.gain,
+            exploring: served.tried,
+        }
     }
 
     /// On a miss.

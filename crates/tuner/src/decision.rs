@@ -1,5 +1,6 @@
 //! What the analyser answers: a scheduler, and why in words.
 
+use crate::beyond::Served;
 use crate::chain::Expected;
 use crate::cluster::{ClusterId, SchedulerId};
 use crate::store::Match;
@@ -52,6 +53,8 @@ pub enum Why {
         /// What was hit.
         found: Match,
     },
+    /// What is known of the kind of load.
+    Kind(Served),
     /// A miss: drawn by the armed bandit.
     Bandit {
         /// The nearest cluster, which was not similar enough, if any could be compared.
@@ -142,6 +145,10 @@ impl Why {
                 )
             }
             Self::NotMeasured { found } => format!("{}, but the metric was not measured", hit(found)),
+            Self::Kind(served) => {
+                let why = if served.tried { "tried again" } else { "the best" };
+                format!("{why} for loads of kind {} (window {})", served.kind, served.windows)
+            }
             Self::Bandit { nearest, probability } => {
                 let nearest = nearest.map_or("nothing to compare with".to_string(), |nearest| {
                     format!("nearest is cluster {} at {:.2}", nearest.cluster.0, nearest.similarity)

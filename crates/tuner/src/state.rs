@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::analyser::Analyser;
 use crate::bandit::Bandit;
+use crate::beyond::Kinds;
 use crate::cluster::{Cluster, ClusterId, Successor, Values};
 use crate::metric::Metric;
 use crate::parameters::Parameters;
@@ -32,6 +33,9 @@ pub struct State {
     pub preceding: Option<u64>,
     /// The bandit's probability and values of each scheduler.
     pub bandit: Vec<(f64, Vec<f64>)>,
+    /// The kinds of load; none in what was saved before there were any.
+    #[serde(default)]
+    pub kinds: Kinds,
     /// The generator, so that a restored analyser goes on as the saved one would have.
     pub random: Random,
     /// The clusters.
@@ -140,6 +144,7 @@ impl Analyser {
             next_cluster: self.store.next_id(),
             preceding: self.preceding.map(|id| id.0),
             bandit: self.bandit.probabilities().iter().copied().zip(values).collect(),
+            kinds: self.kinds.clone(),
             random: self.random,
             clusters: self.store.clusters().iter().map(ClusterState::of).collect(),
         }
@@ -176,6 +181,7 @@ impl Analyser {
         store.grow_maxdifference(state.maxdifference);
         self.store = store;
         self.bandit = restored_bandit(&state.bandit, &from);
+        self.kinds = state.kinds.restored(&from);
         self.preceding = state.preceding.map(ClusterId);
         self.random = state.random;
         Ok(())
@@ -198,6 +204,7 @@ impl Analyser {
         if !state.maxdifference.is_finite() || state.maxdifference < 0.0 {
             return Err(format!("maxdifference is {}", state.maxdifference));
         }
+        state.kinds.check()?;
         let mut ids = std::collections::HashSet::new();
         if let Some(twice) = state.clusters.iter().find(|cluster| !ids.insert(cluster.id)) {
             return Err(format!("cluster {} is there twice", twice.id));

@@ -5,13 +5,17 @@
 
 pub(crate) mod distribution;
 mod hysteresis;
+mod kind;
 mod regret;
 mod search;
+mod shape;
 mod switch_cost;
 
 pub use hysteresis::Hysteresis;
+pub use kind::{Arm, Kind, Kinds, Served};
 pub use regret::RegretBound;
 pub use search::{Ladder, Search, Space};
+pub use shape::Shape;
 pub use switch_cost::SwitchCost;
 
 use crate::cluster::SchedulerId;
