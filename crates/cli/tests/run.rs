@@ -81,6 +81,21 @@ fn barriers_that_wait_for_each_other_are_told_with_a_line() {
     assert!(said.contains(": a (line 5), b (line 11)"), "{said}");
 }
 
+/// Somebody who reads for ever beside them does not hide it.
+#[test]
+fn barriers_that_wait_for_each_other_beside_a_busy_process_are_noticed() {
+    let meet = |at: u32| format!("{{ meet = {{ at = {at}, members = 2 }} }}");
+    let process =
+        |name: &str, steps: String| format!("[[process]]\nname = \"{name}\"\nsteps = [\n    {steps},\n]\n");
+    let busy =
+        "[[process]]\nname = \"busy\"\nbeside = true\nsteps = [{ forever = [{ think = \"1 ms\" }] }]\n";
+    let child = format!("{{ fork = [{}] }}, {{ wait = {{}} }}, {}", meet(2), meet(1));
+    let crossed = process("a", format!("{}, {}", meet(1), meet(2))) + &process("b", child);
+    let said = failure("beside", &format!("about = \"x\"\n{busy}{crossed}"));
+    assert!(said.contains("waiting for each other"), "{said}");
+    assert!(said.contains("a (line") && said.contains("b (line") && !said.contains("busy"), "{said}");
+}
+
 #[test]
 fn memory_below_what_a_kernel_needs_is_refused() {
     let text = "about = \"x\"\nmachine = \"pc-2003\"\n[change]\nmemory = \"16 MiB\"\n[[process]]\nname = \"p\"\nsteps = [{ think = \"1 s\" }]\n";

@@ -44,6 +44,8 @@ pub struct Machine {
     alarms: BinaryHeap<Reverse<(Time, u64, usize)>>,
     alarm_numbers: u64,
     meetings: BTreeMap<u32, Vec<usize>>,
+    /// Somebody came to a meeting at this instant and waits there.
+    met: bool,
     /// Who has come to a meeting with processes of other machines, until the cluster knows it.
     gathering: VecDeque<(Meeting, usize)>,
     outstanding: Vec<Outstanding>,
@@ -86,6 +88,7 @@ impl Machine {
             alarms: BinaryHeap::new(),
             alarm_numbers: 0,
             meetings: BTreeMap::new(),
+            met: false,
             gathering: VecDeque::new(),
             outstanding: Vec::new(),
             free_tokens: Vec::new(),
@@ -256,6 +259,21 @@ impl Machine {
             }
             self.hear();
         }
+        if std::mem::take(&mut self.met) {
+            self.notice_standstill();
+        }
+    }
+
+    /// Whether all who could still come to a meeting wait at one, or for children that do: those who run beside them would
+    /// otherwise keep the machine busy for ever.
+    fn notice_standstill(&mut self) {
+        let counts = |p: &&Running| p.blocked != Blocked::Ended && !p.program.is_beside();
+        let waits = |p: &Running| matches!(p.blocked, Blocked::Meeting | Blocked::Children);
+        let mut counted = self.processes.iter().filter(counts);
+        if counted.clone().all(waits) && counted.any(|p| p.blocked == Blocked::Meeting) {
+            let waiting = self.processes.iter().filter(counts).map(|p| p.who.name.clone()).collect();
+            self.failure.get_or_insert(Failure::Deadlock { waiting });
+        }
     }
 
     #[inline]
@@ -404,6 +422,7 @@ impl Machine {
         if present.len() + 1 < meeting.members as usize {
             present.push(process);
             self.processes[process].blocked = Blocked::Meeting;
+            self.met = true;
             return false;
         }
         self.runnable.extend(present.drain(..).map(Turn::Process));

@@ -17,6 +17,12 @@ pub trait Program {
         let _ = returned;
         false
     }
+
+    /// Whether it runs beside the others and comes to no meeting: when all others wait for each other, the run is stuck, however
+    /// busy this one is.
+    fn is_beside(&self) -> bool {
+        false
+    }
 }
 
 /// A step of a program.

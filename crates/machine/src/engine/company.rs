@@ -11,7 +11,7 @@ impl Machine {
     /// A process waits for processes of other machines; alone, it waits for ever.
     pub(super) fn gather(&mut self, process: usize, meeting: Meeting) {
         self.gathering.push_back((meeting, process));
-        self.processes[process].blocked = Blocked::Meeting;
+        self.processes[process].blocked = Blocked::Gathering;
     }
 
     pub(crate) fn take_gathering(&mut self) -> Option<(Meeting, usize)> {

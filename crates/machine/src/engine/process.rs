@@ -14,6 +14,8 @@ pub(super) enum Blocked {
     On(Await),
     /// The others.
     Meeting,
+    /// Processes of other machines.
+    Gathering,
     /// Its children.
     Children,
     /// Its call, which has not returned.

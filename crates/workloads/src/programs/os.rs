@@ -129,6 +129,7 @@ pub struct Os {
     session: Rc<Session>,
     who: Rc<Who>,
     copy: u32,
+    part: Part,
 }
 
 /// A step: asks when it is first awaited, has its answer when it is awaited again.
@@ -369,7 +370,8 @@ impl Os {
         F: Future<Output = ()> + 'static,
     {
         let who = Who { process: Some(process), priority: self.who.priority, name: name.to_owned() };
-        let start = Start { part: Part::Child, copy: self.copy, after: Span::ZERO };
+        let start =
+            Start { part: Part::Child { beside: self.part.is_beside() }, copy: self.copy, after: Span::ZERO };
         let program = program(&self.session, &who, start, body);
         self.step(Next::Spawn(who, program)).await;
     }
@@ -386,9 +388,22 @@ pub enum Part {
     /// It is what is measured: the run ends when all of these have.
     Measured,
     /// It runs beside that, and is stopped when that is over.
-    Beside,
+    Beside {
+        /// It takes part in meetings.
+        meets: bool,
+    },
     /// Its parent waits for it.
-    Child,
+    Child {
+        /// Its parent runs beside what is measured and takes part in no meeting.
+        beside: bool,
+    },
+}
+
+impl Part {
+    /// Whether nobody who is measured waits for it.
+    const fn is_beside(self) -> bool {
+        matches!(self, Self::Beside { meets: false } | Self::Child { beside: true })
+    }
 }
 
 /// How a program starts.
@@ -415,7 +430,7 @@ struct Running<F> {
 
 impl<F: Future<Output = ()>> Program for Running<F> {
     fn next(&mut self, now: Time) -> Next {
-        if self.part == Part::Beside && self.session.is_over() {
+        if matches!(self.part, Part::Beside { .. }) && self.session.is_over() {
             return Next::Exit;
         }
         if let Some(after) = self.after.take() {
@@ -440,6 +455,10 @@ impl<F: Future<Output = ()>> Program for Running<F> {
         *self.seat.returned.borrow_mut() = Some(returned);
         self.seat.may_fail.get()
     }
+
+    fn is_beside(&self) -> bool {
+        self.part.is_beside()
+    }
 }
 
 /// Makes a program of a function.
@@ -462,6 +481,7 @@ where
         session: Rc::clone(session),
         who: Rc::new(who.clone()),
         copy: start.copy,
+        part: start.part,
     };
     Box::new(Running {
         seat,

@@ -100,6 +100,15 @@ fn steps<'a>(page: &'a Page, each: &mut dyn FnMut(usize, &'a Process, u32, &'a S
     }
 }
 
+/// Whether a process takes part in barriers.
+pub(super) fn meets(process: &Process) -> bool {
+    let mut meets = false;
+    process.steps.iter().for_each(|step| {
+        walk(step.get_ref(), &mut |inner| meets |= inner.barrier().is_some());
+    });
+    meets
+}
+
 /// More machines than this are a slip of the pen.
 const MOST_SERVERS: u32 = 64;
 

@@ -159,7 +159,8 @@ impl Scenario {
                 }
                 let name = called(numbered(&process.name, copy));
                 let who = Who { process: Some(identity), priority, name };
-                let part = if process.beside { Part::Beside } else { Part::Measured };
+                let meets = check::meets(process);
+                let part = if process.beside { Part::Beside { meets } } else { Part::Measured };
                 let start = Start { part, copy, after: process.after.0 };
                 let steps: Rc<[_]> = process.steps.iter().cloned().collect();
                 let body = program(session, &who, start, |os| async move {
