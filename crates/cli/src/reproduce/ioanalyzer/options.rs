@@ -24,6 +24,7 @@ fn with(tuning: Tuning, set: impl FnOnce(&mut Parameters)) -> Tuning {
 pub(super) const WAYS: &[Way] = &[
     ("the paper's way", |tuning| with(tuning, |p| (p.bandit_best, p.bandit_second) = (80, 10))),
     ("as preset", |tuning| tuning),
+    ("kinds of load", |tuning| with(tuning, |p| p.kinds = true)),
     ("choices credited", |tuning| with(tuning, |p| p.credit_choices = true)),
     ("random windows known by their distribution", |tuning| with(tuning, |p| p.distribution = true)),
     ("both", |tuning| with(tuning, |p| (p.credit_choices, p.distribution) = (true, true))),
@@ -35,7 +36,7 @@ pub(super) const WAYS: &[Way] = &[
     }),
 ];
 
-/// The ways that were left in the running by the others' experiments, for those that take long.
+/// For experiments that take long: what is preset, what the paper does, and what did best elsewhere.
 pub(super) const FEW: &[Way] = WAYS.split_at(3).0;
 
 /// `preset` is what the tuner as preset made of it with `tuning`, whose metric, window and runs all of them share.
