@@ -153,15 +153,15 @@ impl<'a> Cursor<'a> {
     /// The digits behind the point; those beyond the ninth are below everybody's resolution.
     #[inline]
     fn fraction(&mut self, scale: u64) -> u64 {
+        let rest = self.rest();
+        let mut nine = Self::new(&rest[..rest.len().min(9)]);
         let mut value = 0;
-        let mut room = 9;
-        self.digits(|digit| {
-            if room > 0 {
-                value = value * 10 + digit;
-                room -= 1;
-            }
-        });
-        let divisor = POWERS_OF_TEN[9 - room];
+        let count = nine.digits(|digit| value = value * 10 + digit);
+        self.at += count;
+        if count == 9 {
+            self.digits(|_| ());
+        }
+        let divisor = POWERS_OF_TEN[count];
         if divisor == scale { value } else { (value * scale + divisor / 2) / divisor }
     }
 

@@ -154,8 +154,10 @@ impl Rotating {
     /// makes stale.
     pub(super) fn attach(&mut self, id: TaskId) {
         let Some(index) = self.task(id).segment else { return };
-        if let Some(at) = self.order.iter().position(|&i| i == index) {
-            self.order[at..].rotate_left(1);
+        for at in 1..self.order.len() {
+            if self.order[at - 1] == index {
+                self.order.swap(at - 1, at);
+            }
         }
         let task = *self.task(id);
         if task.write {
