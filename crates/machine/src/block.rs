@@ -32,9 +32,7 @@ pub(crate) struct Block {
     /// What is in the drive, by tag.
     tickets: Vec<Option<Ticket>>,
     free: Vec<Tag>,
-    /// Something has happened in the queue since it was asked for the next request.
-    stirred: bool,
-    /// When it wants to be asked again though nothing happens.
+    /// When the queue wants to be asked again.
     wake: Option<Time>,
 }
 
@@ -53,29 +51,12 @@ impl Block {
             drive,
             tickets: (0..depth).map(|_| None).collect(),
             free: (0..depth).rev().map(Tag).collect(),
-            stirred: false,
             wake: None,
         }
     }
 
-    /// The queue; whoever changes it says so to [`stir`](Self::stir).
     pub(crate) const fn queue(&mut self) -> &mut Queue<Listeners> {
         &mut self.queue
-    }
-
-    /// The queue is to be asked again.
-    pub(crate) const fn stir(&mut self) {
-        self.stirred = true;
-    }
-
-    pub(crate) const fn is_stirred(&self) -> bool {
-        self.stirred
-    }
-
-    /// Whether the drive has nothing to say by now. While it could take a command it is asked all the same: schedulers may want
-    /// to know where its arm is.
-    fn is_silent(&self, now: Time) -> bool {
-        self.free.is_empty() && self.drive.next_event().is_none_or(|at| at > now)
     }
 
     /// What the scheduler would send if it never waited.
@@ -99,7 +80,6 @@ impl Block {
 
 impl Storage for Block {
     fn submit(&mut self, now: Time, submission: Submission) -> Accepted {
-        self.stirred = true;
         self.queue.submit(now, submission)
     }
 
@@ -115,27 +95,16 @@ impl Storage for Block {
     }
 
     fn collect(&mut self, now: Time) {
-        self.stirred |= self.wake.is_some_and(|at| at <= now);
-        if self.is_silent(now) {
-            return;
-        }
         while let Some(completion) = self.drive.poll(now) {
             let Tag(tag) = completion.tag;
             let Some(ticket) = self.tickets[tag as usize].take() else { continue };
             self.free.push(completion.tag);
-            self.stirred = true;
             self.queue.observer().meter.served(ticket.request(), &completion);
             self.queue.complete(now, ticket, completion.outcome);
-            if self.free.len() == self.tickets.len() {
-                break;
-            }
         }
     }
 
     fn pump(&mut self, now: Time) {
-        if !std::mem::take(&mut self.stirred) {
-            return;
-        }
         self.wake = None;
         while let Some(&tag) = self.free.last() {
             match self.queue.next(now, self.drive.positioning()) {
@@ -157,7 +126,6 @@ impl Storage for Block {
     }
 
     fn unplug(&mut self, now: Time, waits: bool) {
-        self.stirred = true;
         if waits || !matches!(self.queue.options().plugging, Plugging::Queue { .. }) {
             self.queue.unplug(now);
         }
@@ -168,7 +136,6 @@ impl Storage for Block {
     }
 
     fn exited(&mut self, now: Time, process: Process) {
-        self.stirred = true;
         self.queue.exited(now, process);
     }
 
@@ -177,7 +144,6 @@ impl Storage for Block {
     }
 
     fn queue(&mut self) -> Option<&mut Queue<Listeners>> {
-        self.stirred = true;
         Some(&mut self.queue)
     }
 

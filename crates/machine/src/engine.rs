@@ -208,9 +208,6 @@ impl Machine {
             (Some(alarm), Some(storage)) => Some(alarm.min(storage)),
             (alarm, storage) => alarm.or(storage),
         };
-        if self.kernel.is_none() {
-            return outside;
-        }
         let policy = self.policy_alarm();
         self.with_kernel_alarm(outside.into_iter().chain(policy).min())
     }
@@ -232,32 +229,25 @@ impl Machine {
     /// process that waited is running again. That order is the whole of deceptive idleness; the other way round, a process
     /// with no think time would always be in time with its next request.
     fn settle(&mut self) {
-        self.feed_and_hear();
-        // A policy above the block layer that heard something may let go what it held.
-        let mut goes_on = self.splits || !self.runnable.is_empty();
-        while goes_on {
-            self.take_turns();
-            self.feed_and_hear();
-            goes_on = !self.runnable.is_empty();
-        }
-    }
-
-    fn feed_and_hear(&mut self) {
         self.storage.pump(self.now);
-        self.hear();
-    }
-
-    fn take_turns(&mut self) {
-        while !self.runnable.is_empty() {
-            let mut runnable = std::mem::take(&mut self.runnable);
-            for &turn in &runnable {
-                self.take_turn(turn);
-            }
-            runnable.clear();
-            if self.runnable.is_empty() {
-                self.runnable = runnable;
-            }
+        loop {
             self.hear();
+            while !self.runnable.is_empty() {
+                let mut runnable = std::mem::take(&mut self.runnable);
+                for &turn in &runnable {
+                    self.take_turn(turn);
+                }
+                runnable.clear();
+                if self.runnable.is_empty() {
+                    self.runnable = runnable;
+                }
+                self.hear();
+            }
+            self.storage.pump(self.now);
+            self.hear();
+            if self.runnable.is_empty() {
+                break;
+            }
         }
         if std::mem::take(&mut self.met) {
             self.notice_standstill();
@@ -284,8 +274,6 @@ impl Machine {
         self.hear_kernel();
     }
 
-    /// Most often there is nothing to hear: what is done then stands apart.
-    #[inline(never)]
     fn heard(&mut self, notice: &Notice) {
         match notice {
             Notice::Woken(token) => match self.outstanding[token.0 as usize] {

@@ -8,7 +8,7 @@ use elevator::array::{ArrayRequestId, Coordinator, Member};
 use elevator::queue::{Event, Observer, Token};
 use elevator::{Op, Outcome, Request, RequestId, Time};
 
-use crate::block::Block;
+use super::Disk;
 
 /// What the coordinator has to hear of a member's queue.
 enum Heard {
@@ -78,7 +78,7 @@ impl Direction {
     }
 
     /// Tells the coordinator everything that has happened.
-    pub(super) fn hear(&mut self, now: Time, disks: &mut [Block]) {
+    pub(super) fn hear(&mut self, now: Time, disks: &mut [Disk]) {
         while let Some((member, heard)) = { self.unheard.borrow_mut().pop_front() } {
             let of_request = &mut self.of_request[member.index()];
             match heard {
@@ -92,7 +92,7 @@ impl Direction {
                 }
                 Heard::Dispatched(request) => self.coordinator.dispatched(now, member, &request),
                 Heard::Completed(request) => {
-                    let selected = disks[member.index()].selected(now);
+                    let selected = disks[member.index()].block.selected(now);
                     self.coordinator.part_completed(now, member, &request, selected);
                 }
             }
@@ -100,19 +100,19 @@ impl Direction {
     }
 
     /// Carries reports up and directives down until there are no more; whether any directive was given.
-    pub(super) fn direct(&mut self, now: Time, disks: &mut [Block]) -> bool {
+    pub(super) fn direct(&mut self, now: Time, disks: &mut [Disk]) -> bool {
         let mut any = false;
         loop {
             for (index, disk) in disks.iter_mut().enumerate() {
-                while let Some(report) = disk.queue().report() {
+                while let Some(report) = disk.block.queue().report() {
                     self.coordinator.reported(now, Member(index as u32), report);
                 }
             }
             let Some((member, directive)) = self.coordinator.directive() else { return any };
             any = true;
             let disk = &mut disks[member.index()];
-            disk.stir();
-            disk.queue().direct(now, directive);
+            disk.stirred = true;
+            disk.block.queue().direct(now, directive);
         }
     }
 }

@@ -53,11 +53,18 @@ pub struct ArraySetup {
     pub coordinator: Option<Box<dyn Coordinator>>,
 }
 
+/// A member's queue and drive, and whether it must be asked what to do next.
+struct Disk {
+    block: Block,
+    /// Something has happened there since it was asked.
+    stirred: bool,
+}
+
 /// Several disks behind one address space.
 pub(crate) struct Array {
     geometry: Geometry,
     failed: Option<u32>,
-    disks: Vec<Block>,
+    disks: Vec<Disk>,
     jobs: Jobs,
     access: Access,
     stripe_cache: Option<StripeCache>,
@@ -80,7 +87,7 @@ impl Array {
             let ArrayMember { scheduler, drive, observer } = member;
             let ear = direction.as_ref().map(|direction| direction.ear(Member(index as u32)));
             let others: Box<dyn Observer> = Box::new((ear, observer));
-            Block::new(options, scheduler, drive, Some(others))
+            Disk { block: Block::new(options, scheduler, drive, Some(others)), stirred: false }
         };
         let disks = members.into_iter().enumerate().map(disk).collect();
         Self {
@@ -170,10 +177,12 @@ impl Array {
             Some(cache) if part.op != Op::Read => cache.forget(part),
             _ => {}
         }
+        let disk = &mut self.disks[part.member as usize];
+        disk.stirred = true;
         if let Some(direction) = &mut self.direction {
             direction.sends(token, ArrayRequestId(id));
         }
-        let accepted = self.disks[part.member as usize].submit(now, submission);
+        let accepted = disk.block.submit(now, submission);
         if accepted == Accepted::Asleep && self.jobs.job(id).is_first {
             self.jobs.sleeps(token.0 as u32);
         }
@@ -233,7 +242,7 @@ impl Array {
                 direction.hear(now, &mut self.disks);
             }
             for index in 0..self.disks.len() {
-                while let Some(notice) = self.disks[index].notice() {
+                while let Some(notice) = self.disks[index].block.notice() {
                     heard = true;
                     self.heed(now, notice);
                 }
@@ -289,27 +298,28 @@ impl Storage for Array {
 
     fn plug(&mut self) {
         for disk in &mut self.disks {
-            disk.plug();
+            disk.block.plug();
         }
     }
 
     fn unplug(&mut self, now: Time, waits: bool) {
         for disk in &mut self.disks {
-            disk.unplug(now, waits);
+            disk.stirred = true;
+            disk.block.unplug(now, waits);
         }
         self.gather(now);
     }
 
     fn next_event(&self) -> Option<Time> {
-        let disks = self.disks.iter().filter_map(|disk| disk.next_event());
+        let disks = self.disks.iter().filter_map(|disk| disk.block.next_event());
         disks.chain(self.direction.as_ref().and_then(|direction| direction.coordinator.next_event())).min()
     }
 
     fn collect(&mut self, now: Time) {
         for disk in &mut self.disks {
-            if disk.next_event().is_some_and(|at| at <= now) {
-                disk.stir();
-                disk.collect(now);
+            if disk.block.next_event().is_some_and(|at| at <= now) {
+                disk.stirred = true;
+                disk.block.collect(now);
             }
         }
         if let Some(direction) = &mut self.direction
@@ -323,9 +333,11 @@ impl Storage for Array {
     fn pump(&mut self, now: Time) {
         loop {
             for disk in &mut self.disks {
-                disk.pump(now);
+                if std::mem::take(&mut disk.stirred) {
+                    disk.block.pump(now);
+                }
             }
-            if !self.gather(now) && !self.disks.iter().any(Block::is_stirred) {
+            if !self.gather(now) && self.disks.iter().all(|disk| !disk.stirred) {
                 break;
             }
         }
@@ -333,7 +345,8 @@ impl Storage for Array {
 
     fn exited(&mut self, now: Time, process: Process) {
         for disk in &mut self.disks {
-            disk.exited(now, process);
+            disk.stirred = true;
+            disk.block.exited(now, process);
         }
     }
 
@@ -342,7 +355,7 @@ impl Storage for Array {
     }
 
     fn requests(&self, direction: elevator::Direction) -> u32 {
-        self.disks.iter().map(|disk| disk.requests(direction)).max().unwrap_or(0)
+        self.disks.iter().map(|disk| disk.block.requests(direction)).max().unwrap_or(0)
     }
 
     fn queue(&mut self) -> Option<&mut Queue<Listeners>> {
@@ -350,15 +363,15 @@ impl Storage for Array {
     }
 
     fn meters(&mut self) -> Vec<&Meter> {
-        self.disks.iter_mut().flat_map(|disk| disk.meters()).collect()
+        self.disks.iter_mut().flat_map(|disk| disk.block.meters()).collect()
     }
 
     /// The limit of the member that has most to do. Parity and what it takes to keep it are not counted, nor is the card: a
     /// time that no order of serving the members can beat, though writes of RAID 5 stay farther from it than need be.
     fn limit(&self, witness: Witness) -> Option<Limit> {
-        let of_member = |(index, disk): (usize, &Block)| {
+        let of_member = |(index, disk): (usize, &Disk)| {
             let witness = witness.mapped(&mut |io, parts| self.data_on(index as u32, io, parts));
-            disk.limit(witness)
+            disk.block.limit(witness)
         };
         let limits = self.disks.iter().enumerate().map(of_member).collect::<Option<Vec<_>>>()?;
         limits.into_iter().reduce(Limit::beside)

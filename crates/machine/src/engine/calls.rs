@@ -145,7 +145,6 @@ impl Machine {
         }
     }
 
-    #[inline(never)]
     fn hear_from_above(&mut self) {
         self.consult_policy();
         if let Some(kernel) = &mut self.kernel {
