@@ -30,6 +30,14 @@ pub(crate) struct Leg {
     pub(crate) times: Vec<Times>,
 }
 
+impl Leg {
+    /// The times of the leg whose requests are nearest in length; none if there is no leg.
+    pub(crate) fn of(legs: &[Self], sectors: Sectors) -> &[Times] {
+        let nearest = legs.iter().min_by_key(|leg| leg.sectors.0.abs_diff(sectors.0));
+        nearest.map_or(&[], |leg| &leg.times)
+    }
+}
+
 /// A drive whose answers come later than it gives them; meanwhile it goes on.
 pub(crate) struct Distant {
     drive: Box<dyn Drive + Send>,
@@ -49,9 +57,8 @@ impl Distant {
 
     fn way(&mut self, completion: &Completion) -> Span {
         let (submitted, length) = self.commands[completion.tag.0 as usize];
-        let nearest = self.legs.iter().min_by_key(|leg| leg.sectors.0.abs_diff(length.0));
         let waited = completion.at.since(submitted);
-        nearest.and_then(|leg| Times::draw(&leg.times, waited, &mut self.random)).unwrap_or(Span::ZERO)
+        Times::draw(Leg::of(&self.legs, length), waited, &mut self.random).unwrap_or(Span::ZERO)
     }
 }
 

@@ -281,8 +281,7 @@ impl Rotating {
     fn next_step(&self) -> Picos {
         let on_the_bus = match self.bus {
             Bus::Busy { until, .. } => until,
-            Bus::Idle => self.inbox.front().map_or(Picos::MAX, |&(at, _)| at),
-            Bus::Held(_) => Picos::MAX,
+            Bus::Idle | Bus::Held(_) => self.inbox_at(),
         };
         self.wake.min(on_the_bus)
     }

@@ -46,15 +46,12 @@ pub(super) fn predict(model: &Model<'_>, asked: &Asked<'_>) -> Result<Predicted,
     let seconds = (to - from).max(1) as f64 / 1e9;
     let bytes: u64 = outcome.seen.values().map(|seen| seen.read_bytes + seen.written_bytes).sum();
     let worst = |seen: &Seen| seen.worst_read_ns.max(seen.worst_write_ns).max(seen.worst_sync_ns);
-    let each = match asked.benchmark {
-        Benchmark::PostMark => model.size.transactions,
-        Benchmark::Greps => model.size.tree_files,
-        _ => 0,
-    };
-    let operations = match outcome.cut {
-        true => 0,
-        false if each == 0 => bytes / 4096,
-        false => outcome.seen.len() as u64 * each,
+    let programs = outcome.seen.len() as u64;
+    let operations = match asked.benchmark {
+        _ if outcome.cut => 0,
+        Benchmark::PostMark => programs * model.size.transactions,
+        Benchmark::Greps => programs * model.size.tree_files,
+        _ => bytes / 4096,
     };
     Ok(Predicted {
         megabytes_per_second: bytes as f64 / 1e6 / seconds,

@@ -56,21 +56,17 @@ struct Asked<'a> {
 impl Asked<'_> {
     /// The drive at the end of that share of each way.
     fn device(&self, share: impl Fn(&Way) -> f64) -> Device {
-        let mut legs = BTreeMap::new();
-        for (kind, way) in self.ways {
-            let leg: &mut Vec<Times> = legs.entry(Sectors::from_bytes(kind.bytes).min(LONGEST)).or_default();
-            leg.push(times(kind, way, share(way)));
-        }
-        self.drive.distant(legs.into_iter().map(|(sectors, times)| Leg { sectors, times }).collect())
+        self.drive.distant(self.legs(share))
     }
 
-    /// The rest of each way, by the length of requests.
-    fn above(&self) -> Vec<(u64, Vec<Times>)> {
-        let mut above = BTreeMap::<u64, Vec<Times>>::new();
+    /// That share of each way, by the length of requests.
+    fn legs(&self, share: impl Fn(&Way) -> f64) -> Vec<Leg> {
+        let mut legs = BTreeMap::<Sectors, Vec<Times>>::new();
         for (kind, way) in self.ways {
-            above.entry(kind.bytes).or_default().push(times(kind, way, 1.0 - way.below));
+            let sectors = Sectors::from_bytes(kind.bytes).min(LONGEST);
+            legs.entry(sectors).or_default().push(times(kind, way, share(way)));
         }
-        above.into_iter().collect()
+        legs.into_iter().map(|(sectors, times)| Leg { sectors, times }).collect()
     }
 }
 

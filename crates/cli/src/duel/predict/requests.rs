@@ -14,7 +14,7 @@ use workloads::script;
 use super::{Asked, LONGEST, Model};
 use crate::compare::{Plan, run_plan};
 use crate::duel::comparison::Predicted;
-use crate::way::Times;
+use crate::way::{Leg, Times};
 
 /// The programs of a benchmark, as the model runs them.
 struct Modelled {
@@ -22,8 +22,8 @@ struct Modelled {
     programs: Source,
     /// When each began after the first.
     starts: Vec<Span>,
-    /// What requests of a length take on the part of their way that is above whoever schedules.
-    above: Vec<(u64, Vec<Times>)>,
+    /// The part of requests' way that is above whoever schedules.
+    above: Vec<Leg>,
     priority: Priority,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn predict(
         what: asked.benchmark.describe(&model.size),
         programs,
         starts: asked.starts.clone(),
-        above: asked.above(),
+        above: asked.legs(|way| 1.0 - way.below),
         priority: asked.priority,
     };
     let plan = Plan {
@@ -133,8 +133,7 @@ impl Workload for Modelled {
                 Source::Blocks(all) => all.get(n).map_or(0, |(_, blocks)| blocks.block_bytes),
                 Source::Jobs(_) => 0,
             };
-            let nearest = self.above.iter().min_by_key(|(measured, _)| measured.abs_diff(bytes));
-            nearest.map(|(_, times)| times.clone()).unwrap_or_default()
+            Leg::of(&self.above, Sectors::from_bytes(bytes)).to_vec()
         };
         let copied_there = |n: usize| match &self.programs {
             Source::Blocks(all) => all.get(n).map_or(0, |(_, blocks)| {
