@@ -10,7 +10,7 @@
 # before. OWN=1: they are Dwell's, of the server in front of the emulated disk, and not the kernel's.
 # FLAT: seconds of each measurement of the device where nothing matters, 0 to leave it out. SEARCH: rounds of a tuner that
 # searches settings, too, 0 for none. OPTIONS: more for `dwell tune`. Takes about PHASE x 5 x (2 x schedulers + ROUNDS + SEARCH)
-# + 9 x FLAT + 120 seconds: 23 minutes as above.
+# + 9 x FLAT + 120 seconds: 21 minutes as above.
 #
 # Each fixed scheduler is measured before and after the tuner's rounds, so that a machine that changes is seen. "The whole" is
 # how long the same work takes: what the best fixed scheduler moves in each program's phase.
@@ -84,8 +84,9 @@ use() {
     for setting in $(tr -d '{}' <<<"$settings" | tr , ' '); do echo "${setting#*=}" >"$queue/iosched/${setting%%=*}"; done
 }
 
-# The five programs, each for as long as it is given. On a drive of depth 31 `bfq` that waits is best for readers far apart and for
-# greps, and worst for reads beside a stream of writes, by bandwidth; the two others tell nobody apart.
+# The five programs, each for as long as it is given. By bandwidth stream(deadline) is best for readers far apart and for greps, and
+# worst for reads beside a stream of writes; the two others tell nobody apart. Of the kernel's, bfq{low_latency=0} is best for readers that
+# start under it.
 raw="--filename=$loop --allow_mounted_write=1 --direct=1 --ioengine=psync --time_based --runtime=$phase"
 readers() { fio $raw --name=r --rw=read --bs=4k --numjobs=4 --offset=90g --offset_increment=50g --size=8g >/dev/null; }
 beside() { fio $raw --name=w --rw=write --bs=1m --offset=90g --size=4g --name=r --rw=randread --bs=4k --offset=150g --size=100g >/dev/null; }
@@ -113,7 +114,7 @@ run() {
     sync -f "$work/mnt"
 }
 round() {
-    { printf '%-28s' "$1"; for program in $programs; do run "$program"; done; echo; } | tee -a "$work/table"
+    { printf '%-28s' "$1"; for each in $programs; do run "$each"; done; echo; } | tee -a "$work/table"
 }
 fixed() {
     for scheduler in $schedulers; do
@@ -123,7 +124,7 @@ fixed() {
 }
 
 echo "$drive at $speed times its speed, depth $depth, phases of $phase s, windows of $window; load $(cut -d' ' -f1-3 /proc/loadavg)"
-printf '%-28s' 'MB/s'; for program in $programs; do printf '%10s' "$program"; done; echo
+printf '%-28s' 'MB/s'; for each in $programs; do printf '%10s' "$each"; done; echo
 fixed before
 use "$first"
 was=$(now_in_use)
