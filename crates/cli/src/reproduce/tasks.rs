@@ -3,6 +3,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -62,7 +63,9 @@ pub(super) fn run(
     left.sort_by(|&a, &b| tasks[b].cost.total_cmp(&tasks[a].cost));
     let progress = Progress::new(left.iter().map(|&n| tasks[n].cost), threads);
     let next = AtomicUsize::new(0);
-    let work = || {
+    // Who works holds one of these; when the last lets go, it is over.
+    let (working, over) = mpsc::channel::<()>();
+    let work = |_working: mpsc::Sender<()>| {
         while let Some(&index) = left.get(next.fetch_add(1, Ordering::Relaxed))
             && !interrupt::requested()
         {
@@ -76,10 +79,13 @@ pub(super) fn run(
         }
     };
     thread::scope(|scope| {
+        let progress = &progress;
+        scope.spawn(move || progress.tell_meanwhile(&over));
         for _ in 1..threads.min(left.len()) {
-            scope.spawn(work);
+            let working = working.clone();
+            scope.spawn(move || work(working));
         }
-        work();
+        work(working);
     });
     progress.end();
     slots.into_iter().map(|slot| slot.into_inner().ok().flatten().transpose()).collect()
