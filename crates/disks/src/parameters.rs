@@ -300,8 +300,11 @@ pub struct BufferParameters {
     pub segments: u32,
     /// How many of them may hold written data at a time; 1 to `segments`.
     pub write_segments: u32,
-    /// Sectors in a segment.
+    /// Sectors in a segment, at most.
     pub segment_sectors: u32,
+    /// Sectors in all segments together, which share them: each takes what it holds, and writes leave the length of one
+    /// segment to reads. 0: every segment has its own.
+    pub memory_sectors: u32,
     /// One segment is set aside for writes, and only it.
     pub separate_write_segment: bool,
     /// What survives a request in the buffer.
@@ -583,6 +586,7 @@ impl Default for BufferParameters {
             segments: 1,
             write_segments: 1,
             segment_sectors: 512,
+            memory_sectors: 0,
             separate_write_segment: false,
             caching: Caching::All,
             read_ahead: ReadAhead::Segment,

@@ -52,6 +52,7 @@ fn buffer(f: &mut Fields) -> Taken<BufferParameters> {
         segments,
         write_segments: f.whole("Maximum number of write segments", 1, segments)?,
         segment_sectors: f.whole("Segment size (in blks)", 1, SECTORS_MAX)?,
+        memory_sectors: 0,
         separate_write_segment: f.flag("Use separate write segment")?,
         caching: match f.whole("Enable caching in buffer", 0, 2)? {
             0 => Caching::None,

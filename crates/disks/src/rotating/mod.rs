@@ -23,6 +23,7 @@ mod arm;
 mod arrival;
 mod bus;
 mod ideal;
+mod memory;
 mod ncq;
 mod passing;
 mod positioning;
@@ -122,8 +123,12 @@ pub enum RotatingError {
     /// The mechanics are impossible.
     #[error("mechanics: {0}")]
     Mechanics(#[from] MechanicsError),
-    /// The buffer needs 1 to 255 segments with at least one sector, of which at least one may be written.
-    #[error("buffer: it needs 1 to 255 segments of at least one sector, and 1 to as many write segments")]
+    /// The buffer needs 1 to 255 segments with at least one sector, of which at least one may be written, and a memory that
+    /// holds one of them if they share it.
+    #[error(
+        "buffer: it needs 1 to 255 segments of at least one sector, 1 to as many write segments, and a memory of at least \
+         one segment if they share it"
+    )]
     Buffer,
     /// A drive takes 1 to 32 commands.
     #[error("queue: its depth must lie between 1 and 32")]
@@ -138,7 +143,8 @@ impl Rotating {
     pub fn new(p: RotatingParameters) -> Result<Self, RotatingError> {
         let b = &p.buffer;
         let room = b.segment_sectors > 0 && (1..=255).contains(&b.segments);
-        if !room || b.write_segments == 0 || b.write_segments > b.segments {
+        let shared = b.memory_sectors == 0 || b.memory_sectors >= b.segment_sectors;
+        if !room || !shared || b.write_segments == 0 || b.write_segments > b.segments {
             return Err(RotatingError::Buffer);
         }
         if !(1..=32).contains(&p.queue.depth) {

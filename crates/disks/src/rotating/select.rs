@@ -20,7 +20,8 @@ impl Rotating {
     pub(super) fn select(&mut self, now: Picos, id: TaskId) {
         let mut best = (0, None, Hit::Miss);
         let task = self.task(id);
-        let room = task.write && self.unwritten_segments() < self.buffer.write_segments as usize;
+        let stacked = task.write && self.unwritten_segments() < self.buffer.write_segments as usize;
+        let room = stacked && self.memory_takes(task);
         for &index in &self.order {
             let Some((value, hit)) = self.value(task, index, room) else {
                 best = (0, None, Hit::Collision);
@@ -117,6 +118,7 @@ impl Rotating {
             && self.last_write_ends(s) == task.start
             && task.start - self.task(owner).media < self.segment_size()
             && !self.moving(s)
+            && self.memory_takes(task)
     }
 
     /// Where what is not on the medium yet begins in a segment that a write uses: what lies before it makes room. DiskSim asks
@@ -172,6 +174,7 @@ impl Rotating {
         };
         self.task_mut(id).watermark = watermark;
         self.segments[usize::from(index)].users += 1;
+        self.make_memory(id, index);
     }
 
     fn drop_stale(&mut self, except: u8, start: u64, end: u64) {

@@ -126,6 +126,7 @@ fn buffer(dice: &mut Dice) -> BufferParameters {
         segments,
         write_segments: 1 + dice.below(u64::from(segments)) as u32,
         segment_sectors,
+        memory_sectors: 0,
         separate_write_segment: dice.percent(20),
         caching: dice.pick([Caching::All, Caching::All, Caching::None]),
         read_ahead: dice.pick([

@@ -1,0 +1,59 @@
+//! The buffer's memory, where segments share it: each takes what it holds, and how many there are of each kind is up to the
+//! commands that come.
+//!
+//! "A variable number of read and write buffers may exist at the same time"; write commands "continue to be accepted [...]
+//! until either the write command stack is full or the data buffer is full" (Maxtor's product manuals, 1998 to 2002). The
+//! stack is [`write_segments`](crate::parameters::BufferParameters::write_segments). Of the memory, writes leave one
+//! segment's length to whoever reads.
+
+use super::Rotating;
+use super::segment::State;
+use super::task::{Task, TaskId};
+
+impl Rotating {
+    /// Whether the memory has room for a write, whose data stays there until it is on the medium. One alone always has.
+    pub(super) fn memory_takes(&self, task: &Task) -> bool {
+        let memory = u64::from(self.buffer.memory_sectors);
+        let unwritten = if memory == 0 { 0 } else { self.unwritten_sectors() };
+        unwritten == 0 || unwritten + self.takes(task.start, task.end) + self.segment_size() <= memory
+    }
+
+    /// Clean data goes, the least recently used first, until there is memory for what a task's segment is to hold.
+    pub(super) fn make_memory(&mut self, id: TaskId, index: u8) {
+        let memory = u64::from(self.buffer.memory_sectors);
+        if memory == 0 {
+            return;
+        }
+        let own = if self.task(id).write { 0 } else { self.segment_size() };
+        let others = (0..).zip(&self.segments).filter(|&(at, _)| at != index);
+        let kept: u64 = others
+            .map(|(_, s)| match s.state {
+                State::Clean => s.end.saturating_sub(s.start),
+                State::Reading => self.segment_size(),
+                State::Empty | State::Dirty | State::Writing => 0,
+            })
+            .sum();
+        let mut held = own + kept + self.unwritten_sectors();
+        for &at in &self.order {
+            if held <= memory {
+                return;
+            }
+            let segment = &mut self.segments[usize::from(at)];
+            if at != index && segment.state == State::Clean && segment.users == 0 {
+                held -= segment.end.saturating_sub(segment.start);
+                segment.state = State::Empty;
+            }
+        }
+    }
+
+    /// What is in the buffer, or on its way there, and not on the medium.
+    fn unwritten_sectors(&self) -> u64 {
+        let tasks = self.live.iter().map(|&id| self.task(id));
+        tasks.filter(|task| task.segment.is_some() && task.dirty()).map(|t| self.takes(t.media, t.end)).sum()
+    }
+
+    /// A write longer than a segment passes through it.
+    fn takes(&self, from: u64, end: u64) -> u64 {
+        (end - from).min(self.segment_size())
+    }
+}
