@@ -1,0 +1,110 @@
+//! Drives that take writes until their stack or their memory is full, and reorder them.
+
+mod common;
+
+use std::io::ErrorKind;
+
+use common::draw::{Dice, random_drive};
+use disks::{Command, Drive, Rotating, Tag, open};
+use elevator::{Op, Sector, Sectors, Span, Time};
+
+/// A write as FFSB makes them: 34 KB.
+const SECTORS: u32 = 68;
+
+fn drive(changes: &str) -> Box<dyn Drive> {
+    open(&format!("maxtor-20gb{changes}"), &mut |_| Err(ErrorKind::NotFound.into()))
+        .expect("a built-in drive")
+        .0
+}
+
+/// Somewhere, as good as random.
+fn place(n: u64) -> u64 {
+    n * 7_919_113 % 40_000_000
+}
+
+fn answered(drive: &mut dyn Drive, begun: Time, op: Op, start: u64, sectors: u32) -> Time {
+    let (start, sectors) = (Sector(start), Sectors(sectors));
+    drive.submit(begun, Command { tag: Tag(0), op, start, sectors, fua: false });
+    let mut now = begun;
+    while drive.poll(now).is_none() {
+        now = drive.next_event().expect("a command comes to its end").max(now);
+    }
+    now
+}
+
+/// How many writes, one upon the other, the drive answers before one has to wait for the arm.
+fn taken(drive: &mut dyn Drive) -> u64 {
+    let mut now = Time::ZERO;
+    for n in 0.. {
+        let done = answered(drive, now, Op::Write, place(n), SECTORS);
+        if done.since(now) > Span::from_millis(1) {
+            return n;
+        }
+        now = done;
+    }
+    unreachable!("no drive takes everything")
+}
+
+#[test]
+fn writes_are_taken_until_the_stack_is_full() {
+    // Those that the arm writes meanwhile make room for others.
+    assert!((32..=36).contains(&taken(&mut *drive(""))));
+    assert!((8..=10).contains(&taken(&mut *drive("{buffer.write_segments=8}"))));
+}
+
+#[test]
+fn or_until_the_memory_is() {
+    // 3584 sectors of 68; the last segment's length is left to reads.
+    let stack = "buffer.segments=129, buffer.write_segments=128";
+    assert!((52..=58).contains(&taken(&mut *drive(&format!("{{{stack}}}")))));
+    assert!((128..=160).contains(&taken(&mut *drive(&format!("{{{stack}, buffer.memory_sectors=0}}")))));
+}
+
+#[test]
+fn what_waits_in_the_buffer_is_written_in_the_order_that_takes_least() {
+    let time = |changes| {
+        let mut drive = drive(changes);
+        let mut now = Time::ZERO;
+        for n in 0..30 {
+            now = answered(&mut *drive, now, Op::Write, place(n), SECTORS);
+        }
+        answered(&mut *drive, now, Op::Flush, 0, 0)
+    };
+    let (reordered, in_turn) = (time(""), time("{queue.order=fcfs}"));
+    assert!(reordered.as_nanos() * 3 < in_turn.as_nanos() * 2, "{reordered:?} and {in_turn:?}");
+}
+
+/// A read finds room however many writes there are, and data that was read is pushed out by it.
+#[test]
+fn reads_go_on_beside_a_full_stack() {
+    let mut drive = drive("");
+    let mut now = Time::ZERO;
+    for n in 0..200 {
+        now = answered(&mut *drive, now, Op::Write, place(n), SECTORS);
+        now = answered(&mut *drive, now, Op::Read, place(n + 1000), 8);
+    }
+    assert!(now < Time::ZERO + Span::from_secs(200 * 2 / 20), "{now:?}: 50 ms each");
+}
+
+/// Drives drawn at random whose segments share from one segment's memory to more than there is answer every command.
+#[test]
+fn any_drive_answers_whatever_its_memory() {
+    for seed in 0..600 {
+        let mut dice = Dice::new(seed);
+        let mut p = random_drive(&mut dice);
+        p.queue.depth = 1;
+        p.buffer.memory_sectors = p.buffer.segment_sectors * (1 + dice.below(6) as u32);
+        let mut drive = Rotating::new(p).expect("parameters of a drive");
+        let capacity = drive.capacity().0;
+        let mut now = Time::ZERO;
+        for _ in 0..120 {
+            let sectors = (1 + dice.below(200)).min(capacity);
+            let op = if dice.percent(70) { Op::Write } else { Op::Read };
+            let start = dice.below(capacity - sectors + 1);
+            let done = answered(&mut drive, now, op, start, sectors as u32);
+            assert!(done < now + Span::from_secs(60), "drawn {seed}: {op} takes {:?}", done.since(now));
+            now = done + Span::from_nanos(dice.below(3) * 2_000_000);
+        }
+        answered(&mut drive, now, Op::Flush, 0, 0);
+    }
+}
