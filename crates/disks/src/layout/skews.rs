@@ -1,48 +1,55 @@
 //! Where tracks begin.
 
-use super::{Band, Turn, advance, head};
+use super::zone::Zone;
+use super::{Turn, advance};
 use crate::parameters::{Angle, LayoutParameters, Sparing, ZoneParameters};
 
 /// What decides where a zone's tracks begin.
-pub(super) struct Skews<'a> {
-    pub(super) p: &'a LayoutParameters,
-    pub(super) z: &'a ZoneParameters,
-    pub(super) band: &'a Band,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Skews {
+    offset: Turn,
+    track: Turn,
+    cylinder: Turn,
+    /// Head switches on the way through a cylinder.
+    switches: u64,
+    /// A sector's width.
+    width: Turn,
+    /// What is left of a revolution after all sectors.
+    rest: Turn,
 }
 
-impl Skews<'_> {
-    /// Where the zone's track of that number, in order of sectors, begins.
-    pub(super) fn angle(&self, physical: u64) -> Turn {
-        let Self { p, z, band } = self;
-        let surfaces = u64::from(p.surfaces);
-        let (row, surface) = (physical / surfaces, physical % surfaces);
-        let cylinder = z.first_cylinder + row as u32;
-        let head = u64::from(head(p.mapping, p.surfaces, surface as u32, row as u32, cylinder));
-        let switches = surface + (u64::from(p.surfaces) - 1) * row;
-        let angle = self.turn(z.offset);
-        let angle = advance(angle, switches, self.turn(z.track_skew), band.rest);
-        let angle = advance(angle, row, self.turn(z.cylinder_skew), band.rest);
-        advance(angle, self.slips_pushed(row, head), band.width, band.rest)
-    }
-
-    /// With spares in each cylinder or track, a slip pushes the skew of all tracks behind it.
-    fn slips_pushed(&self, row: u64, head: u64) -> u64 {
-        let tracks = match self.p.sparing {
-            Sparing::SectorsPerTrack => row * u64::from(self.p.surfaces) + head,
-            Sparing::SectorsPerCylinder
-            | Sparing::SectorsPerCylinderSlipToEnd
-            | Sparing::SectorsPerCylinderAtFront
-            | Sparing::SectorsPerCylinderAtFrontSlipToEnd => row * u64::from(self.p.surfaces),
-            _ => return 0,
-        };
-        self.band.zone.slips_before(tracks * self.band.zone.per_track)
-    }
-
-    fn turn(&self, angle: Angle) -> Turn {
-        match angle {
-            Angle::Sectors(n) => n.wrapping_mul(self.band.width),
+impl Skews {
+    pub(super) fn new(p: &LayoutParameters, z: &ZoneParameters, width: Turn, rest: Turn) -> Self {
+        let turn = |angle| match angle {
+            Angle::Sectors(n) => n.wrapping_mul(width),
             // A cast from a float saturates, and NaN becomes 0.
             Angle::Revolutions(r) => ((r - r.floor()) * (1_u64 << 32) as f64) as Turn,
-        }
+        };
+        let switches = u64::from(p.surfaces) - 1;
+        let (offset, track, cylinder) = (turn(z.offset), turn(z.track_skew), turn(z.cylinder_skew));
+        Self { offset, track, cylinder, switches, width, rest }
     }
+
+    /// Where the track of a row of the zone begins that is `surface`-th in order of sectors, pushed by so many slips.
+    pub(super) fn angle(&self, row: u32, surface: u32, slips: u64) -> Turn {
+        let row = u64::from(row);
+        let switches = u64::from(surface) + self.switches * row;
+        let angle = advance(self.offset, switches, self.track, self.rest);
+        let angle = advance(angle, row, self.cylinder, self.rest);
+        advance(angle, slips, self.width, self.rest)
+    }
+}
+
+/// With spares in each cylinder or track, a slip pushes the skew of all tracks behind it: how many do that to a head's.
+pub(super) fn slips_pushing(p: &LayoutParameters, zone: &Zone, row: u32, head: u32) -> u64 {
+    let row_begins = u64::from(row) * u64::from(p.surfaces);
+    let tracks = match p.sparing {
+        Sparing::SectorsPerTrack => row_begins + u64::from(head),
+        Sparing::SectorsPerCylinder
+        | Sparing::SectorsPerCylinderSlipToEnd
+        | Sparing::SectorsPerCylinderAtFront
+        | Sparing::SectorsPerCylinderAtFrontSlipToEnd => row_begins,
+        _ => return 0,
+    };
+    zone.slips_before(tracks * zone.per_track)
 }

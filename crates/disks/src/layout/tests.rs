@@ -1,5 +1,5 @@
 use super::*;
-use crate::parameters::{Angle, Remap, Sparing};
+use crate::parameters::{Angle, LayoutParameters, Remap, Sparing, ZoneParameters};
 
 fn zone(first: u32, last: u32, per_track: u32, spares: u32, slips: &[u32]) -> ZoneParameters {
     ZoneParameters {

@@ -91,6 +91,12 @@ impl Zone {
         self.remaps.places().flat_map(each).collect()
     }
 
+    /// Sectors of data on a track that has neither slips nor more than its own spares.
+    pub(super) fn usual_track(&self) -> u32 {
+        let own_spares = !self.by_track && self.unit.size == self.per_track;
+        (if own_spares { self.unit.data } else { self.per_track }) as u32
+    }
+
     /// How many slips lie before `place`. Slips by track are none.
     pub(super) fn slips_before(&self, place: u64) -> u64 {
         if self.by_track { 0 } else { self.slips.before(place) }
