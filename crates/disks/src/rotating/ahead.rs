@@ -22,7 +22,7 @@ impl Rotating {
         let (min, max) = (u64::from(self.buffer.read_ahead_min), u64::from(self.buffer.read_ahead_max));
         let size = self.segment_size();
         let (count, end) = (task.end - task.start, task.end);
-        let segment = &self.segments[usize::from(index)];
+        let segment = &self.segments[index];
         let most = match self.buffer.read_ahead {
             ReadAhead::None => end,
             ReadAhead::TrackAhead => {
@@ -39,13 +39,13 @@ impl Rotating {
     }
 
     pub(super) fn extend_ahead(&mut self, index: u8, (min, max): (u64, u64)) {
-        let segment = &mut self.segments[usize::from(index)];
+        let segment = &mut self.segments[index];
         segment.ahead_min = segment.ahead_min.max(min);
         segment.ahead_max = segment.ahead_max.max(max);
     }
 
     pub(super) fn empty_if_no_cache(&mut self, index: u8) {
-        let segment = &mut self.segments[usize::from(index)];
+        let segment = &mut self.segments[index];
         if self.buffer.caching == Caching::None && segment.users == 0 && segment.state == State::Clean {
             segment.state = State::Empty;
         }

@@ -98,7 +98,7 @@ impl Rotating {
         }
         self.background = false;
         let decoding = self.decoding(&task);
-        let segment = &mut self.segments[usize::from(index)];
+        let segment = &mut self.segments[index];
         segment.state = State::Reading;
         let begin = if segment.end < task.end || segment.start > task.sent {
             Begin::Sector(segment.end, decoding)
@@ -141,7 +141,7 @@ impl Rotating {
         let task = *self.task(id);
         let Some(index) = task.segment else { return Begin::Already };
         self.background = task.reported;
-        let segment = &mut self.segments[usize::from(index)];
+        let segment = &mut self.segments[index];
         segment.state = State::Writing;
         let follows = task.hit == Hit::Append && self.head.at == self.now;
         let seek_min = if follows { 0 } else { self.timing.minimum_seek_delay };
@@ -152,7 +152,7 @@ impl Rotating {
     pub(super) fn begin_access(&mut self, at: Picos, id: TaskId, sector: u64, seek_min: Picos) -> bool {
         let task = *self.task(id);
         let immediate = self.immediate(task.write);
-        let end = match self.task(id).segment.map(|i| &self.segments[usize::from(i)]) {
+        let end = match self.task(id).segment.map(|i| &self.segments[i]) {
             Some(segment) if self.background && !task.write => segment.ahead_max,
             Some(segment) if task.write && segment.end < task.end => sector,
             _ => task.end,
@@ -238,7 +238,7 @@ impl Rotating {
         };
         let dirty = task.write && self.live.iter().any(|&other| more(self, other));
         let keep = self.buffer.caching != Caching::None && (!task.write || self.buffer.read_hits_on_writes);
-        let segment = &mut self.segments[usize::from(index)];
+        let segment = &mut self.segments[index];
         segment.state = match () {
             () if dirty => State::Dirty,
             () if keep || segment.users > 1 || !task.reporting => State::Clean,
@@ -250,8 +250,7 @@ impl Rotating {
     pub(super) fn moving(&self, segment: &Segment) -> bool {
         use super::bus::Message;
         let Bus::Busy { message: Message::Move { id, since, .. }, .. } = self.bus else { return false };
-        since <= self.now
-            && self.task(id).segment.is_some_and(|i| core::ptr::eq(segment, &self.segments[usize::from(i)]))
+        since <= self.now && self.task(id).segment.is_some_and(|i| core::ptr::eq(segment, &self.segments[i]))
     }
 }
 

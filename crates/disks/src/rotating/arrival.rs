@@ -12,19 +12,15 @@ use crate::parameters::{FastWrite, Fidelity};
 
 impl Rotating {
     pub(super) fn task(&self, id: TaskId) -> &Task {
-        &self.tasks[usize::from(id)]
+        &self.tasks[id]
     }
 
     pub(super) fn task_mut(&mut self, id: TaskId) -> &mut Task {
-        &mut self.tasks[usize::from(id)]
+        &mut self.tasks[id]
     }
 
     fn new_task(&mut self, task: Task) -> TaskId {
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.tasks.push(Task::default());
-            (self.tasks.len() - 1) as TaskId
-        });
-        *self.task_mut(id) = task;
+        let id = self.tasks.add(task);
         self.live.push(id);
         self.waiting.push(id);
         id
@@ -35,7 +31,7 @@ impl Rotating {
         self.detach(id);
         remove(&mut self.live, id);
         remove(&mut self.waiting, id);
-        self.free.push(id);
+        self.tasks.remove(id);
     }
 
     /// A task need not wait for its turn at the arm any longer.
@@ -116,7 +112,7 @@ impl Rotating {
     fn enough_to_send(&self, id: TaskId) -> bool {
         let task = self.task(id);
         let Some(segment) = task.segment else { return false };
-        let segment = &self.segments[usize::from(segment)];
+        let segment = &self.segments[segment];
         match task.hit {
             Hit::Whole => true,
             Hit::Partial if self.buffer.transfer_partial_hit => true,

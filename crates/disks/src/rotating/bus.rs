@@ -95,7 +95,7 @@ impl Rotating {
         task.sent += sectors;
         let (write, sent) = (task.write, task.sent);
         if let Some(index) = self.task(id).segment.filter(|_| write) {
-            let segment = &mut self.segments[usize::from(index)];
+            let segment = &mut self.segments[index];
             segment.end = segment.end.max(sent);
             segment.wrap(size);
         }
@@ -136,7 +136,7 @@ impl Rotating {
             return Step::Done;
         }
         let Some(index) = task.segment else { return Step::Wait };
-        let segment = &self.segments[usize::from(index)];
+        let segment = &self.segments[index];
         if segment.end > task.sent && segment.start <= task.sent {
             return Step::Move(segment.end.min(task.end) - task.sent);
         }
@@ -150,7 +150,7 @@ impl Rotating {
             return self.written_step(id);
         }
         let Some(index) = task.segment else { return Step::Wait };
-        let segment = &self.segments[usize::from(index)];
+        let segment = &self.segments[index];
         let room = self.room_of_write(id, index).min(task.end - task.sent);
         if room > 0 && (task.owns_segment || segment.end >= task.sent) {
             return Step::Move(room);
@@ -219,7 +219,7 @@ impl Rotating {
             KeepRequested::Keep => false,
             KeepRequested::KeepAll => true,
         };
-        let segment = &mut self.segments[usize::from(index)];
+        let segment = &mut self.segments[index];
         if given_up && segment.users == 1 {
             segment.start = task.sent.min(segment.end);
         }
@@ -349,7 +349,7 @@ impl Rotating {
     fn needs_bus(&self, id: TaskId) -> bool {
         let task = self.task(id);
         let Some(index) = task.segment.filter(|_| !task.reporting) else { return false };
-        let segment = &self.segments[usize::from(index)];
+        let segment = &self.segments[index];
         if !task.write {
             let there = segment.end > task.sent && segment.start <= task.sent;
             return there && (segment.end >= task.end || segment.end - task.sent >= task.watermark);

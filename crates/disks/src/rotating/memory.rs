@@ -25,7 +25,7 @@ impl Rotating {
             return;
         }
         let own = if self.task(id).write { 0 } else { self.segment_size() };
-        let others = (0..).zip(&self.segments).filter(|&(at, _)| at != index);
+        let others = (0..).zip(self.segments.all()).filter(|&(at, _)| at != index);
         let kept: u64 = others
             .map(|(_, s)| match s.state {
                 State::Clean => s.end.saturating_sub(s.start),
@@ -38,7 +38,7 @@ impl Rotating {
             if held <= memory {
                 return;
             }
-            let segment = &mut self.segments[usize::from(at)];
+            let segment = &mut self.segments[at];
             if at != index && segment.state == State::Clean && segment.users == 0 {
                 held -= segment.end.saturating_sub(segment.start);
                 segment.state = State::Empty;

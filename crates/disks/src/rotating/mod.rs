@@ -40,8 +40,8 @@ use std::collections::VecDeque;
 use access::{Access, Head, Passing};
 use bus::{Bus, Message};
 use elevator::{Op, Outcome, Positioning, Sector, Span, Time};
-use segment::Segment;
-use task::{Task, TaskId};
+use segment::Segments;
+use task::{TaskId, Tasks};
 use timing::Timing;
 
 use crate::drive::{Command, Completion, Drive, Service, Tag};
@@ -70,13 +70,12 @@ pub struct Rotating {
 
     /// What the drive's own time counts from, in the host's nanoseconds.
     origin: u64,
-    tasks: Vec<Task>,
-    free: Vec<TaskId>,
+    tasks: Tasks,
     /// Tasks in use, in order of arrival.
     live: Vec<TaskId>,
     /// Those of them whose turn at the arm has not come.
     waiting: Vec<TaskId>,
-    segments: Vec<Segment>,
+    segments: Segments,
     /// Segments, least recently used first.
     order: Vec<u8>,
 
@@ -158,10 +157,9 @@ impl Rotating {
             layout,
             mechanics,
             timing: Timing::new(&p),
-            segments: vec![Segment::default(); b.segments as usize],
+            segments: Segments::new(b.segments as usize),
             order: (0..b.segments as u8).collect(),
-            tasks: Vec::with_capacity(tasks as usize),
-            free: Vec::with_capacity(tasks as usize),
+            tasks: Tasks::new(),
             live: Vec::with_capacity(tasks as usize),
             waiting: Vec::with_capacity(p.queue.depth as usize),
             inbox: VecDeque::with_capacity(p.queue.depth as usize),
@@ -320,7 +318,7 @@ impl Rotating {
     fn check_flushes(&mut self, now: Picos) {
         while let Some(&(serial, tag, started)) = self.flushes.first() {
             let dirty = |&id: &TaskId| {
-                let task = &self.tasks[usize::from(id)];
+                let task = &self.tasks[id];
                 task.dirty() && task.serial < serial
             };
             if self.live.iter().any(dirty) {

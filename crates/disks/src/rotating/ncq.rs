@@ -117,11 +117,7 @@ impl Rotating {
     }
 
     fn is_clear(&self, id: TaskId, index: u8) -> bool {
-        if self.task(id).write {
-            self.has_room_to_come(id, index)
-        } else {
-            !self.segments[usize::from(index)].unwritten()
-        }
+        if self.task(id).write { self.has_room_to_come(id, index) } else { !self.segments[index].unwritten() }
     }
 
     /// Whether all of a write is in its segment, or will have room there once the arm has it. What others wrote before it in

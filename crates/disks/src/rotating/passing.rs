@@ -28,7 +28,7 @@ impl Rotating {
             task.media = task.media.max(passed);
             return;
         }
-        let segment = &mut self.segments[usize::from(index)];
+        let segment = &mut self.segments[index];
         segment.end = segment.end.max(passed);
         segment.wrap(size);
     }
@@ -37,7 +37,7 @@ impl Rotating {
     fn position(&self) -> u64 {
         match self.arm_segment() {
             Some((arm, _)) if self.task(arm).write => self.task(arm).media,
-            Some((_, index)) => self.segments[usize::from(index)].end,
+            Some((_, index)) => self.segments[index].end,
             None => 0,
         }
     }
@@ -49,7 +49,7 @@ impl Rotating {
             self.wake = Picos::MAX;
             return;
         };
-        let (task, segment) = (self.task(arm), &self.segments[usize::from(index)]);
+        let (task, segment) = (self.task(arm), &self.segments[index]);
         let wanted =
             if task.write { self.write_goal(task, segment) } else { self.read_goal(arm, task, segment) };
         let jump = access.jump.map_or(u64::MAX, |(at, _)| at);
@@ -124,7 +124,7 @@ impl Rotating {
             self.task_mut(arm).media = to;
         } else {
             let size = self.segment_size();
-            let segment = &mut self.segments[usize::from(index)];
+            let segment = &mut self.segments[index];
             segment.end = to;
             segment.wrap(size);
         }
@@ -133,7 +133,7 @@ impl Rotating {
     /// The next sector cannot be taken: its data is not there (a write), or there is no room for it (a read).
     fn no_room(&self, position: u64) -> bool {
         let Some((arm, index)) = self.arm_segment() else { return false };
-        let (task, segment) = (self.task(arm), &self.segments[usize::from(index)]);
+        let (task, segment) = (self.task(arm), &self.segments[index]);
         if task.write {
             position >= segment.end || self.too_little_buffered(task, segment)
         } else {
@@ -144,7 +144,7 @@ impl Rotating {
     /// Up to where a read may fill its segment without pushing out what somebody has not been sent yet.
     pub(super) fn room_until(&self, task: &Task) -> u64 {
         let until = |t: &Task| if t.reporting { u64::MAX } else { t.sent + self.segment_size() };
-        let shared = task.segment.is_some_and(|index| self.segments[usize::from(index)].users > 1);
+        let shared = task.segment.is_some_and(|index| self.segments[index].users > 1);
         if !shared {
             return until(task);
         }
@@ -185,7 +185,7 @@ impl Rotating {
 
     fn after_reading(&mut self, now: Picos, arm: TaskId, index: u8) -> bool {
         let task = *self.task(arm);
-        let segment = self.segments[usize::from(index)];
+        let segment = self.segments[index];
         let all = segment.end >= segment.ahead_max;
         if self.background {
             if all {
@@ -211,7 +211,7 @@ impl Rotating {
 
     fn after_writing(&mut self, now: Picos, arm: TaskId, index: u8) -> bool {
         let task = *self.task(arm);
-        let end = self.segments[usize::from(index)].end;
+        let end = self.segments[index].end;
         let done = if self.background { task.media >= end } else { task.media >= task.end };
         if !done {
             self.check_bus(now, Some(arm));

@@ -14,7 +14,7 @@ impl Positioning for Rotating {
             return Span::ZERO;
         }
         let (end, write) = (request.end().0, request.op == Op::Write);
-        if !write && self.segments.iter().any(|s| self.answers(s, sector, end)) {
+        if !write && self.segments.all().iter().any(|s| self.answers(s, sector, end)) {
             return Span::ZERO;
         }
         let now = self.picos_of(now).max(self.arm_free_at);
@@ -30,7 +30,7 @@ impl Positioning for Rotating {
     }
 
     fn buffered(&self, n: usize) -> Option<(Sector, Sector)> {
-        self.segments.get(n).map(|s| (Sector(s.start), Sector(s.end)))
+        self.segments.all().get(n).map(|s| (Sector(s.start), Sector(s.end)))
     }
 }
 

@@ -1,5 +1,7 @@
 //! A segment of the buffer: one run of sectors, and what is being done with it.
 
+use std::ops::{Index, IndexMut};
+
 use super::task::TaskId;
 
 /// What a segment's data is.
@@ -51,5 +53,41 @@ impl Segment {
     /// Forgets what fell out at the front.
     pub(super) fn wrap(&mut self, size: u64) {
         self.start = self.start.max(self.end.saturating_sub(size));
+    }
+}
+
+/// The buffer's segments. The table is as long as their numbers reach, so that a number need not be checked.
+#[derive(Clone, Debug)]
+pub(super) struct Segments {
+    table: Box<[Segment; 256]>,
+    count: usize,
+}
+
+impl Segments {
+    /// So many, all empty; at most 256.
+    pub(super) fn new(count: usize) -> Self {
+        Self { table: Box::new([Segment::default(); 256]), count }
+    }
+
+    pub(super) fn all(&self) -> &[Segment] {
+        &self.table[..self.count]
+    }
+
+    pub(super) fn all_mut(&mut self) -> &mut [Segment] {
+        &mut self.table[..self.count]
+    }
+}
+
+impl Index<u8> for Segments {
+    type Output = Segment;
+
+    fn index(&self, number: u8) -> &Segment {
+        &self.table[usize::from(number)]
+    }
+}
+
+impl IndexMut<u8> for Segments {
+    fn index_mut(&mut self, number: u8) -> &mut Segment {
+        &mut self.table[usize::from(number)]
     }
 }

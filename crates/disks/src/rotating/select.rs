@@ -42,7 +42,7 @@ impl Rotating {
     /// How good a segment is for a task, 0 for useless; nothing if the task must wait for it. `room` says that another
     /// segment may be written.
     fn value(&self, task: &Task, index: u8, room: bool) -> Option<(u8, Hit)> {
-        let segment = &self.segments[usize::from(index)];
+        let segment = &self.segments[index];
         if self.set_aside(index) != task.write && self.has_write_segment() {
             let in_the_way = segment.unwritten() && task.overlaps(segment.start, segment.end);
             return (!in_the_way).then_some((0, Hit::Miss));
@@ -56,7 +56,9 @@ impl Rotating {
 
     /// The segment set aside for writes is the first. DiskSim reads the parameter and makes nothing of it.
     fn has_write_segment(&self) -> bool {
-        self.buffer.separate_write_segment && self.segments.len() > 1 && self.fidelity == Fidelity::Drive
+        self.buffer.separate_write_segment
+            && self.segments.all().len() > 1
+            && self.fidelity == Fidelity::Drive
     }
 
     fn set_aside(&self, index: u8) -> bool {
@@ -126,7 +128,7 @@ impl Rotating {
     pub(super) fn unwritten_from(&self, id: TaskId, index: u8) -> u64 {
         let own = self.task(id).media;
         if self.fidelity != Fidelity::Drive {
-            return self.segments[usize::from(index)].owner.map_or(own, |owner| self.task(owner).media);
+            return self.segments[index].owner.map_or(own, |owner| self.task(owner).media);
         }
         let others = self.live.iter().map(|&other| self.task(other));
         let dirty = others.filter(|t| t.segment == Some(index) && t.dirty());
@@ -135,13 +137,12 @@ impl Rotating {
 
     fn last_write_ends(&self, s: &Segment) -> u64 {
         let writes = self.live.iter().map(|&id| self.task(id)).filter(|t| t.write);
-        let here =
-            writes.filter(|t| t.segment.is_some_and(|i| core::ptr::eq(s, &self.segments[usize::from(i)])));
+        let here = writes.filter(|t| t.segment.is_some_and(|i| core::ptr::eq(s, &self.segments[i])));
         here.map(|t| t.end).max().unwrap_or(0)
     }
 
     fn unwritten_segments(&self) -> usize {
-        self.segments.iter().filter(|s| s.unwritten()).count()
+        self.segments.all().iter().filter(|s| s.unwritten()).count()
     }
 
     fn only_read_ahead(&self, s: &Segment) -> bool {
@@ -173,12 +174,12 @@ impl Rotating {
             self.watermarks[usize::from(task.write)]
         };
         self.task_mut(id).watermark = watermark;
-        self.segments[usize::from(index)].users += 1;
+        self.segments[index].users += 1;
         self.make_memory(id, index);
     }
 
     fn drop_stale(&mut self, except: u8, start: u64, end: u64) {
-        for (i, s) in self.segments.iter_mut().enumerate() {
+        for (i, s) in self.segments.all_mut().iter_mut().enumerate() {
             if i != usize::from(except) && s.state == State::Clean && s.users == 0 && s.overlaps(start, end) {
                 s.state = State::Empty;
             }
@@ -189,19 +190,19 @@ impl Rotating {
     pub(super) fn own(&mut self, id: TaskId) {
         let Some(index) = self.task(id).segment else { return };
         let task = *self.task(id);
-        if self.segments[usize::from(index)].owner.is_some() {
+        if self.segments[index].owner.is_some() {
             return;
         }
         self.task_mut(id).owns_segment = true;
         let fresh = task.hit == Hit::Miss;
-        let segment = &mut self.segments[usize::from(index)];
+        let segment = &mut self.segments[index];
         segment.owner = Some(id);
         if fresh {
             let at = if task.write { task.media } else { task.sent };
             (segment.start, segment.end, segment.ahead_min, segment.ahead_max) = (at, at, 0, 0);
             segment.state = if task.write { State::Dirty } else { State::Clean };
         }
-        let segment = &mut self.segments[usize::from(index)];
+        let segment = &mut self.segments[index];
         segment.written = task.write;
         if !task.write {
             let ahead = self.ahead_limits(id, index);
@@ -214,7 +215,7 @@ impl Rotating {
         let task = self.task_mut(id);
         task.owns_segment = false;
         let Some(index) = task.segment.take() else { return };
-        let segment = &mut self.segments[usize::from(index)];
+        let segment = &mut self.segments[index];
         segment.users = segment.users.saturating_sub(1);
         if segment.owner == Some(id) {
             segment.owner = None;

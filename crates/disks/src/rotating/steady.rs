@@ -26,7 +26,7 @@ impl Rotating {
     pub(super) fn foresee_return(&mut self, id: TaskId, left: Picos) {
         let task = self.task(id);
         let (Some(access), Some(index)) = (&self.access, task.segment) else { return };
-        let nothing_there = self.segments[usize::from(index)].end == task.sent && access.next == task.sent;
+        let nothing_there = self.segments[index].end == task.sent && access.next == task.sent;
         let alone = self.queue.depth == 1 && self.unanswered == 1 && self.timing.extra.is_none();
         if task.write || !alone || !nothing_there || task.watermark == 0 || !self.keeps_up(id, access) {
             return;
@@ -34,7 +34,7 @@ impl Rotating {
         let enough = (task.sent + task.watermark).min(task.end);
         let since = left.max(access.time_of(enough)) + self.reselection(id);
         let (count, passed) = (task.end - task.sent, access.time_of(task.end));
-        let goes_on = self.segments[usize::from(index)].ahead_max > task.end && self.may_go_on();
+        let goes_on = self.segments[index].ahead_max > task.end && self.may_go_on();
         let task = self.task_mut(id);
         task.pending = false;
         if goes_on {
@@ -72,7 +72,7 @@ impl Rotating {
     fn read_keeps_up(&self, now: Picos, id: TaskId) -> bool {
         let task = self.task(id);
         let (Some(access), Some(index)) = (&self.access, task.segment) else { return false };
-        let segment = &self.segments[usize::from(index)];
+        let segment = &self.segments[index];
         let there = segment.start <= task.sent && task.sent < segment.end;
         there && access.from <= now && self.unanswered >= self.queue.depth && self.keeps_up(id, access)
     }

@@ -2,11 +2,59 @@
 //!
 //! A task outlives its command: reading ahead goes on after a read has completed, and writing after a fast write has.
 
+use std::ops::{Index, IndexMut};
+
 use crate::drive::Tag;
 use crate::mechanics::Picos;
 
 /// A task's place in the drive's table.
-pub(super) type TaskId = u16;
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct TaskId(u16);
+
+/// Room in the table: more than the 32 commands and 255 segments that a drive can have, and a power of two, so that a place
+/// in it need not be checked.
+const ROOM: usize = 512;
+
+/// A drive's tasks, of which those that are over leave their places to others.
+#[derive(Clone, Debug)]
+pub(super) struct Tasks {
+    table: Box<[Task; ROOM]>,
+    used: u16,
+    free: Vec<TaskId>,
+}
+
+impl Tasks {
+    pub(super) fn new() -> Self {
+        Self { table: Box::new([Task::default(); ROOM]), used: 0, free: Vec::with_capacity(ROOM) }
+    }
+
+    pub(super) fn add(&mut self, task: Task) -> TaskId {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.used += 1;
+            TaskId(self.used - 1)
+        });
+        self[id] = task;
+        id
+    }
+
+    pub(super) fn remove(&mut self, id: TaskId) {
+        self.free.push(id);
+    }
+}
+
+impl Index<TaskId> for Tasks {
+    type Output = Task;
+
+    fn index(&self, TaskId(place): TaskId) -> &Task {
+        &self.table[usize::from(place) % ROOM]
+    }
+}
+
+impl IndexMut<TaskId> for Tasks {
+    fn index_mut(&mut self, TaskId(place): TaskId) -> &mut Task {
+        &mut self.table[usize::from(place) % ROOM]
+    }
+}
 
 /// How a request meets the buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -22,7 +22,7 @@ impl Rotating {
     /// Whether the arm makes way for a request. A write over what is being read ahead ends the reading ahead.
     pub(super) fn stoppable(&mut self, now: Picos, id: TaskId) -> Stop {
         let Some((arm, index)) = self.arm_segment() else { return Stop::No };
-        let state = self.segments[usize::from(index)].state;
+        let state = self.segments[index].state;
         match state {
             State::Reading => self.reading_stoppable(now, id, arm, index),
             State::Writing if self.joins_writing(id, index) && self.is_next(now, id) => Stop::Join,
@@ -38,12 +38,12 @@ impl Rotating {
         let task = self.task(id);
         let extends = task.hit == Hit::Append && task.segment == Some(index);
         let alone = self.buffer.fast_write != FastWrite::Sequential || self.waiting.len() == 1;
-        extends && alone && self.segments[usize::from(index)].end == task.start
+        extends && alone && self.segments[index].end == task.start
     }
 
     fn reading_stoppable(&mut self, now: Picos, id: TaskId, arm: TaskId, index: u8) -> Stop {
         let (task, reader) = (*self.task(id), *self.task(arm));
-        let segment = &mut self.segments[usize::from(index)];
+        let segment = &mut self.segments[index];
         let inside = segment.start <= task.start && task.start <= segment.end;
         let wants = !task.write && task.segment == Some(index) && inside;
         if !reader.reported && segment.end < segment.ahead_min && !wants {
@@ -61,7 +61,7 @@ impl Rotating {
             return Stop::No;
         }
         if !min_reached {
-            let segment = &mut self.segments[usize::from(index)];
+            let segment = &mut self.segments[index];
             segment.ahead_max = segment.ahead_min;
             return Stop::No;
         }
@@ -76,8 +76,8 @@ impl Rotating {
             self.leave_access(now, &access);
         }
         let keep = self.buffer.caching != Caching::None || !self.task(arm).reported;
-        let shared = self.segments[usize::from(index)].users > 1;
-        self.segments[usize::from(index)].state = if keep || shared { State::Clean } else { State::Empty };
+        let shared = self.segments[index].users > 1;
+        self.segments[index].state = if keep || shared { State::Clean } else { State::Empty };
         self.arm = None;
         if self.task(arm).reported {
             self.finish(arm);
@@ -122,7 +122,7 @@ impl Rotating {
         if task.had_arm || self.arm.is_none() || task.hit == Hit::Collision {
             return;
         }
-        let own = task.segment.map(|index| self.segments[usize::from(index)].state);
+        let own = task.segment.map(|index| self.segments[index].state);
         if !task.write && own == Some(State::Dirty) {
             return;
         }
