@@ -6,7 +6,7 @@ use elevator::{Direction, Op, Process, RequestId, Scheduler, Time};
 
 use crate::limit::{Limit, Witness};
 use crate::measure::Meter;
-use crate::storage::Storage;
+use crate::storage::{Storage, sooner};
 
 /// Who listens to the queue: the meter always, and whoever else was asked for.
 pub(crate) struct Listeners {
@@ -34,6 +34,8 @@ pub(crate) struct Block {
     free: Vec<Tag>,
     /// When the queue wants to be asked again.
     wake: Option<Time>,
+    /// When the queue had nothing for the drive, if nothing has happened in it since: at that instant it still has not.
+    answered: Option<Time>,
 }
 
 impl Block {
@@ -52,10 +54,13 @@ impl Block {
             tickets: (0..depth).map(|_| None).collect(),
             free: (0..depth).rev().map(Tag).collect(),
             wake: None,
+            answered: None,
         }
     }
 
+    /// The queue, for something to happen in it.
     pub(crate) const fn queue(&mut self) -> &mut Queue<Listeners> {
+        self.answered = None;
         &mut self.queue
     }
 
@@ -80,7 +85,7 @@ impl Block {
 
 impl Storage for Block {
     fn submit(&mut self, now: Time, submission: Submission) -> Accepted {
-        self.queue.submit(now, submission)
+        self.queue().submit(now, submission)
     }
 
     fn notice(&mut self) -> Option<Notice> {
@@ -88,10 +93,7 @@ impl Storage for Block {
     }
 
     fn next_event(&self) -> Option<Time> {
-        match (self.drive.next_event(), self.wake) {
-            (Some(drive), Some(wake)) => Some(drive.min(wake)),
-            (drive, wake) => drive.or(wake),
-        }
+        sooner(self.drive.next_event(), self.wake)
     }
 
     fn collect(&mut self, now: Time) {
@@ -99,13 +101,17 @@ impl Storage for Block {
             let Tag(tag) = completion.tag;
             let Some(ticket) = self.tickets[tag as usize].take() else { continue };
             self.free.push(completion.tag);
-            self.queue.observer().meter.served(ticket.request(), &completion);
-            self.queue.complete(now, ticket, completion.outcome);
+            let queue = self.queue();
+            queue.observer().meter.served(ticket.request(), &completion);
+            queue.complete(now, ticket, completion.outcome);
         }
     }
 
     fn pump(&mut self, now: Time) {
-        self.wake = None;
+        if self.answered == Some(now) {
+            return;
+        }
+        (self.wake, self.answered) = (None, Some(now));
         while let Some(&tag) = self.free.last() {
             match self.queue.next(now, self.drive.positioning()) {
                 Step::Dispatch(ticket) => {
@@ -127,7 +133,7 @@ impl Storage for Block {
 
     fn unplug(&mut self, now: Time, waits: bool) {
         if waits || !matches!(self.queue.options().plugging, Plugging::Queue { .. }) {
-            self.queue.unplug(now);
+            self.queue().unplug(now);
         }
     }
 
@@ -136,7 +142,7 @@ impl Storage for Block {
     }
 
     fn exited(&mut self, now: Time, process: Process) {
-        self.queue.exited(now, process);
+        self.queue().exited(now, process);
     }
 
     fn meters(&mut self) -> Vec<&Meter> {
@@ -144,7 +150,7 @@ impl Storage for Block {
     }
 
     fn queue(&mut self) -> Option<&mut Queue<Listeners>> {
-        Some(&mut self.queue)
+        Some(self.queue())
     }
 
     fn limit(&self, witness: Witness) -> Option<Limit> {

@@ -19,7 +19,7 @@ use crate::kernel::{Kernel, TaskId};
 use crate::limit::Witness;
 use crate::measure::Book;
 use crate::program::{Io, Meeting, Next, Program, Who};
-use crate::storage::Storage;
+use crate::storage::{Storage, sooner};
 
 use self::calls::Turn;
 pub use self::failure::Failure;
@@ -204,12 +204,9 @@ impl Machine {
     /// them.
     pub(crate) fn next_event(&mut self) -> Option<Time> {
         let alarm = self.alarms.peek().map(|Reverse((at, ..))| *at);
-        let outside = match (alarm, self.storage.next_event()) {
-            (Some(alarm), Some(storage)) => Some(alarm.min(storage)),
-            (alarm, storage) => alarm.or(storage),
-        };
-        let policy = self.policy_alarm();
-        self.with_kernel_alarm(outside.into_iter().chain(policy).min())
+        let outside = sooner(alarm, self.storage.next_event());
+        let outside = if self.splits { sooner(outside, self.policy_alarm()) } else { outside };
+        self.with_kernel_alarm(outside)
     }
 
     fn wake_sleepers(&mut self) {
@@ -274,6 +271,8 @@ impl Machine {
         self.hear_kernel();
     }
 
+    // Most often there is nothing to hear, and finding that out is all that stands in line.
+    #[inline(never)]
     fn heard(&mut self, notice: &Notice) {
         match notice {
             Notice::Woken(token) => match self.outstanding[token.0 as usize] {

@@ -7,6 +7,14 @@ use crate::block::Listeners;
 use crate::limit::{Limit, Witness};
 use crate::measure::Meter;
 
+/// The earlier of two times, of which either may never come.
+pub(crate) fn sooner(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        _ => a.or(b),
+    }
+}
+
 /// One address space below the engine, with the clock of whoever calls.
 pub(crate) trait Storage {
     /// Somebody asks for something; as [`Queue::submit`](elevator::queue::Queue::submit).

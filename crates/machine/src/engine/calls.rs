@@ -4,7 +4,7 @@ use elevator::queue::Accepted;
 use elevator::split::Terms;
 use elevator::{Direction, Outcome, Span, Time};
 
-use super::{Blocked, Failure, Machine, Outstanding};
+use super::{Blocked, Failure, Machine, Outstanding, sooner};
 use crate::kernel::{Call, Kernel, Polled, Returned, TaskId};
 
 /// With nothing but the kernel's own alarms for so long, processes wait for what never comes. The longest that the kernel
@@ -77,10 +77,7 @@ impl Machine {
         } else if self.nobody_calls() || self.now.since(self.active) > NOTHING_COMES {
             return None;
         }
-        match (outside, kernel.next_alarm()) {
-            (Some(outside), Some(alarm)) => Some(outside.min(alarm)),
-            (outside, alarm) => outside.or(alarm),
-        }
+        sooner(outside, kernel.next_alarm())
     }
 
     fn nobody_calls(&self) -> bool {
@@ -134,7 +131,7 @@ impl Machine {
 
     /// When a split policy wants to be asked again.
     pub(super) fn policy_alarm(&mut self) -> Option<Time> {
-        if self.splits && self.live > 0 { self.storage.queue()?.split()?.alarm() } else { None }
+        if self.live > 0 { self.storage.queue()?.split()?.alarm() } else { None }
     }
 
     /// Tasks that the kernel has woken get their turns.
