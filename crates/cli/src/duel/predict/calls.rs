@@ -68,8 +68,10 @@ const FLEX_GROUP: u64 = 16 * (128 << 20);
 fn add_trees(model: &Model<'_>, benchmark: &Benchmark, contents: &mut Contents) {
     for (n, file_system) in benchmark.file_systems(&model.size).iter().enumerate() {
         if let Content::Tree { files, seed } = file_system.content {
-            contents.place(Some(file_system.start_bytes.next_multiple_of(FLEX_GROUP)));
+            let place = file_system.start_bytes.next_multiple_of(FLEX_GROUP);
             for (name, bytes) in tree_files(files, seed) {
+                // Placed each by itself, files share no window: mke2fs lays them one behind the other, whatever their length.
+                contents.place(Some(place));
                 contents.file(&format!("/tree-{n}/{name}"), bytes);
             }
         }
