@@ -50,6 +50,8 @@ pub enum Call {
     Fdatasync(Descriptor),
     /// Returns when everything is durable.
     Sync,
+    /// Drops the file's pages from memory, but for those that are dirty or on their way (`POSIX_FADV_DONTNEED`).
+    Forget(Descriptor),
     /// Makes a directory.
     Mkdir(Path),
     /// Removes a file's name; its blocks go when nobody has it open.
@@ -83,6 +85,7 @@ impl Call {
             Self::Fsync(_) => "fsync",
             Self::Fdatasync(_) => "fdatasync",
             Self::Sync => "sync",
+            Self::Forget(_) => "fadvise",
             Self::Mkdir(_) => "mkdir",
             Self::Unlink(_) => "unlink",
             Self::Rmdir(_) => "rmdir",
@@ -106,7 +109,9 @@ impl fmt::Display for Call {
             | Self::Readdir(path)
             | Self::Stat(path) => write!(f, "{name}(\"{path}\")"),
             Self::Rename(from, to) => write!(f, "{name}(\"{from}\", \"{to}\")"),
-            Self::Close(file) | Self::Fsync(file) | Self::Fdatasync(file) => write!(f, "{name}({})", file.0),
+            Self::Close(file) | Self::Fsync(file) | Self::Fdatasync(file) | Self::Forget(file) => {
+                write!(f, "{name}({})", file.0)
+            }
             Self::Read(file, bytes)
             | Self::Write(file, bytes)
             | Self::Truncate(file, bytes)

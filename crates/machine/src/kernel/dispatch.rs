@@ -202,6 +202,7 @@ pub(super) fn job(context: Context, call: Call) -> Job {
         Call::Truncate(file, bytes) => Box::pin(async move { answer(context.truncate(file, bytes).await) }),
         Call::Fsync(file) => Box::pin(async move { answer(context.sync_file(file, false).await) }),
         Call::Fdatasync(file) => Box::pin(async move { answer(context.sync_file(file, true).await) }),
+        Call::Forget(file) => Box::pin(async move { answer(context.forget(file)) }),
         Call::Sync => Box::pin(async move { answer(context.sync_all().await) }),
         Call::Mkdir(path) => Box::pin(async move { answer(context.mkdir(&path).await) }),
         Call::Unlink(path) => Box::pin(async move { answer(context.unlink(&path).await) }),

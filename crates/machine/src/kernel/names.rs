@@ -119,6 +119,14 @@ impl Context {
         Ok(Returned::Done)
     }
 
+    pub(super) fn forget(&self, file: Descriptor) -> Result<Returned, Errno> {
+        self.with(|state| {
+            let inode = state.task(self.task).descriptors.get(file)?.inode;
+            state.forget_pages(inode);
+            Ok(Returned::Done)
+        })
+    }
+
     pub(super) async fn truncate(&self, file: Descriptor, bytes: u64) -> Result<Returned, Errno> {
         let inode = self.with(|state| state.task(self.task).descriptors.get(file).map(|open| open.inode))?;
         self.lock(inode.into()).await;
@@ -167,6 +175,15 @@ impl Context {
 }
 
 impl State {
+    /// Drops a file's pages, but for those that are dirty or on their way.
+    fn forget_pages(&mut self, inode: Inode) {
+        for index in 0..self.fs.size(inode).div_ceil(BLOCK_BYTES) {
+            if let Some(id) = self.pages.find(inode.into(), index).filter(|&id| self.pages[id].is_idle()) {
+                self.drop_page(id);
+            }
+        }
+    }
+
     /// Throws away what is in memory of a file from its new end on.
     fn cut_pages(&mut self, inode: Inode, bytes: u64) {
         let file = FileId::from(inode);

@@ -63,6 +63,7 @@ impl Anything {
             (30, Some(file)) => Call::Truncate(file, at),
             (31, Some(file)) => Call::Fsync(file),
             (32, Some(file)) => Call::Fdatasync(file),
+            (33, Some(file)) if at.is_multiple_of(2) => Call::Forget(file),
             (33, Some(file)) => Call::Seek(file, at),
             (34, _) => Call::Unlink(self.path()),
             (35, _) => Call::Rename(self.path(), self.path()),

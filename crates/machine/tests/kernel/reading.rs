@@ -160,3 +160,22 @@ fn a_reader_beside_a_streaming_writer_needs_anticipation() {
     assert!(with < 1.5, "{with:.1} s with anticipation");
     assert!(without > 5.0 * with, "{without:.1} s without, {with:.1} s with");
 }
+
+/// Read, forgotten, and read again: the second time from the disk too; what is dirty stays.
+#[test]
+fn a_file_that_is_forgotten_is_read_again_but_for_what_is_dirty() {
+    let machine = Description::named("linux-6").expect("built in");
+    let dirty = [Call::WriteAt(FIRST, 0, 4096), Call::Forget(FIRST), Call::ReadAt(FIRST, 0, 64 << 10)];
+    let read = |forget: bool, last: Vec<Call>| {
+        let again = [Call::Forget(FIRST), Call::ReadAt(FIRST, 0, 64 << 10)];
+        let again = again.into_iter().skip(usize::from(!forget));
+        let calls = [Call::Open("/a".into(), read_only()), Call::ReadAt(FIRST, 0, 64 << 10)]
+            .into_iter()
+            .chain(again)
+            .chain(last);
+        let pages =
+            requests(&machine, calls).into_iter().flat_map(|(first, count)| first..first + u64::from(count));
+        pages.filter(|page| *page < 16).count()
+    };
+    assert_eq!((read(false, vec![]), read(true, vec![]), read(true, dirty.to_vec())), (16, 32, 47));
+}

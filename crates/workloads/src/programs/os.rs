@@ -288,6 +288,13 @@ impl Os {
         self.call(Call::Sync).await;
     }
 
+    /// Has the page cache forget a file (`posix_fadvise(2)`).
+    pub async fn forget(&self, path: &Path) {
+        let file = self.open(path, Open::default()).await;
+        self.call(Call::Forget(file)).await;
+        self.close(file).await;
+    }
+
     /// `mkdir(2)`.
     pub async fn mkdir(&self, path: &Path) {
         self.call(Call::Mkdir(Path::clone(path))).await;

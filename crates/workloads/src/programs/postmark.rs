@@ -30,6 +30,11 @@ pub struct PostMark {
     /// Greatest size of a file.
     #[serde(default = "most")]
     pub most: Bytes,
+    /// Most that is appended at once; as much as a file's greatest size if not given.
+    pub append: Option<Bytes>,
+    /// Whether the files that were made are written out and leave the page cache before the transactions.
+    #[serde(default)]
+    pub forget: bool,
     /// Whether the files are there already, so that transactions alone are run.
     #[serde(default)]
     pub made: bool,
@@ -68,11 +73,18 @@ impl PostMark {
                 set.push(self.make(os, &root, &mut made, &mut random).await);
             }
         }
+        if self.forget {
+            os.sync().await;
+            for file in &set {
+                os.forget(file).await;
+            }
+        }
+        let append = self.append.unwrap_or(self.most).0.max(1);
         for _ in 0..self.transactions.at(os.scale()) {
             if let Some(file) = draw(&set, &mut random).map(|n| Path::clone(&set[n])) {
                 match random.below(2) {
                     0 => read::whole(os, &file, Span::ZERO).await,
-                    _ => ffsb::append(os, &file, 1 + random.below(self.most.0.max(1))).await,
+                    _ => ffsb::append(os, &file, 1 + random.below(append)).await,
                 }
             }
             match (random.below(2), draw(&set, &mut random)) {

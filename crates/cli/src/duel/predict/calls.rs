@@ -101,8 +101,7 @@ fn script(model: &Model<'_>, asked: &Asked<'_>) -> String {
             (2, &|n| format!("{{ read-tree = {{ tree = \"/tree-{n}\", by = \"grep\" }} }}"))
         }
         _ => {
-            // Writing to a String cannot fail.
-            let _ = writeln!(script, "{POOLS}count = {files}");
+            script.push_str(POOLS);
             (4, &|n| postmark(n + 1, files, model.size.transactions))
         }
     };
@@ -128,27 +127,18 @@ at = \"1 GiB\"
 apart = \"51 GiB\"
 ";
 
-/// PostMark's pools as they are when its transactions begin, and directories for those that are made before: all in one flexible
-/// group, which is what a testbed's file system has room for.
+/// Where PostMark's pools are made: all in one flexible group, which is what a testbed's file system has room for.
 const POOLS: &str = "
 [[on-disk]]
-directory = \"/made-{n}\"
+directory = \"/mail-{n}\"
 copies = 4
 at = \"2 GiB\"
-[[on-disk]]
-files = \"/mail-{n}\"
-copies = 4
-at = \"2 GiB\"
-least = 500
-most = 10000
-directories = 1
 ";
 
 /// The pool is made and written out; then transactions find it on the disk and not in memory.
 fn postmark(n: usize, files: u64, transactions: u64) -> String {
-    let common = format!("least = 500, most = 10000, seed = {n}");
     format!(
-        "{{ postmark = {{ directory = \"/made-{n}\", files = {files}, transactions = 0, {common} }} }}, {{ sync = {{}} }}, \
-         {{ postmark = {{ directory = \"/mail-{n}\", made = true, transactions = {transactions}, {common} }} }}, {{ sync = {{}} }}"
+        "{{ postmark = {{ directory = \"/mail-{n}\", files = {files}, transactions = {transactions}, forget = true, append = 500, \
+         least = 500, most = 10000, seed = {n} }} }}, {{ sync = {{}} }}"
     )
 }
