@@ -2,19 +2,22 @@
 //!
 //! A second's requests are given as many instants, drawn uniformly by a seeded generator and sorted, so that file order
 //! stays and the same seed gives the same times. What burstiness there was within the second is lost with the recording.
+//!
+//! Published files have the end of a second and the beginning of the next one mixed (Tencent's begins with one request of a
+//! second, 276 of the one before it, and one of the former again), so a second is over when one comes from two seconds later.
 
 use std::collections::VecDeque;
 
-use elevator::Time;
+use elevator::{Span, Time};
 
 use crate::context::{Context, Source};
 use crate::error::{Error, Place};
 use crate::options::TimeUnit;
 use crate::record::Record;
 
-const SECOND: u64 = 1_000_000_000;
-/// Requests held at once. A second with more is spread piece by piece, each into half of what is left of it.
-const HELD_MAX: usize = 65_536;
+const SECOND: Span = Span::from_secs(1);
+/// Requests held at once. Seconds with more are spread piece by piece, each into half of what is left of the second.
+const HELD_MAX: usize = 262_144;
 
 /// Spreads the requests of `source` within their seconds if that is their resolution, and says so.
 pub(crate) fn spread_seconds(source: impl Source + 'static, context: &mut Context) -> Box<dyn Source> {
@@ -23,14 +26,17 @@ pub(crate) fn spread_seconds(source: impl Source + 'static, context: &mut Contex
     }
     let seed = context.options.seed;
     context.notes.push(format!("arrivals spread within their second, seed {seed}"));
-    Box::new(Spread { source, random: seed, held: VecDeque::new(), ahead: None, second: None, used: 0 })
+    let (held, next) = (VecDeque::new(), VecDeque::new());
+    Box::new(Spread { source, random: seed, held, next, ahead: None, second: None, used: 0 })
 }
 
 struct Spread<S> {
     source: S,
     random: u64,
     held: VecDeque<(Record, Place)>,
-    /// The first request of the next second.
+    /// Those of the next second that came among them.
+    next: VecDeque<(Record, Place)>,
+    /// The first request of a later one.
     ahead: Option<(Record, Place)>,
     /// The second that is being spread.
     second: Option<Time>,
@@ -51,17 +57,26 @@ impl<S: Source> Source for Spread<S> {
 
 impl<S: Source> Spread<S> {
     fn hold_a_second(&mut self, context: &mut Context) -> Result<(), Error> {
-        self.held.extend(self.ahead.take());
+        self.held.append(&mut self.next);
         let mut second = self.held.front().map(|(record, _)| record.at);
         let mut whole = true;
-        while let Some(record) = self.source.next(context)? {
-            let here = (record, context.place);
-            if *second.get_or_insert(record.at) != record.at {
-                self.ahead = Some(here);
+        while let Some((record, place)) = self.read(context)? {
+            let at = record.at;
+            let now = *second.get_or_insert(at);
+            let begun = self.second == second && self.used > 0;
+            if at == now + SECOND {
+                self.next.push_back((record, place));
+            } else if at > now {
+                self.ahead = Some((record, place));
                 break;
+            } else {
+                if at + SECOND == now && self.next.is_empty() && !begun {
+                    self.next.append(&mut self.held);
+                    second = Some(at);
+                }
+                self.held.push_back((record, place));
             }
-            self.held.push_back(here);
-            if self.held.len() == HELD_MAX {
+            if self.held.len() + self.next.len() >= HELD_MAX {
                 whole = false;
                 break;
             }
@@ -74,8 +89,16 @@ impl<S: Source> Spread<S> {
         Ok(())
     }
 
+    fn read(&mut self, context: &mut Context) -> Result<Option<(Record, Place)>, Error> {
+        if let Some(ahead) = self.ahead.take() {
+            return Ok(Some(ahead));
+        }
+        Ok(self.source.next(context)?.map(|record| (record, context.place)))
+    }
+
     fn give_instants(&mut self, whole: bool) {
-        let left = SECOND.saturating_sub(self.used);
+        let second = SECOND.as_nanos();
+        let left = second.saturating_sub(self.used);
         let width = if whole { left } else { left / 2 };
         let mut instants: Vec<u64> = self.held.iter().map(|_| self.used).collect();
         for instant in &mut instants {
@@ -83,8 +106,8 @@ impl<S: Source> Spread<S> {
         }
         instants.sort_unstable();
         for ((record, _), instant) in self.held.iter_mut().zip(instants) {
-            let second = record.at.as_nanos() / SECOND * SECOND;
-            record.at = Time::from_nanos(second.saturating_add(instant));
+            let begin = record.at.as_nanos() / second * second;
+            record.at = Time::from_nanos(begin.saturating_add(instant));
         }
         self.used += width;
     }

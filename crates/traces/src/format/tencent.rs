@@ -5,8 +5,9 @@
 //! - *IOType*: 0 is a read, 1 a write.
 //! - *VolumeID*: a virtual disk. A file has thousands of them: choose one.
 //!
-//! Trap: whole seconds, so a second's requests would all arrive at once. They are spread over their
-//! second by a seeded generator, in file order.
+//! Traps: whole seconds, so a second's requests would all arrive at once. They are spread over their
+//! second by a seeded generator, in file order. And neighbouring seconds are mixed: in the 50,000 lines that Caffeine's cache
+//! simulator carries as a sample, every one is kept only if a second may begin before the one before it is over.
 //!
 //! Source: Zhang et al., *OSCA: An Online-Model Based Cache Allocation Scheme in Cloud Block Storage Systems*, USENIX ATC
 //! 2020, and the README published with the traces.
