@@ -1,8 +1,9 @@
-//! What a recording may be wrapped in: gzip, zstd, tar, or one within the other.
+//! What a recording may be wrapped in: gzip, bzip2, zstd, tar, or one within the other.
 
 use std::fmt;
 use std::io::{self, Chain, Cursor, Read};
 
+use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
@@ -16,6 +17,8 @@ use crate::tar::TarMembers;
 pub enum Wrapping {
     /// gzip, of one or more members.
     Gzip,
+    /// bzip2, of one or more streams.
+    Bzip2,
     /// Zstandard, of one or more frames; windows up to 100 MiB.
     Zstd,
     /// A tar archive; its regular files are read one after the other.
@@ -26,6 +29,7 @@ impl fmt::Display for Wrapping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Gzip => "gzip",
+            Self::Bzip2 => "bzip2",
             Self::Zstd => "zstd",
             Self::Tar => "tar",
         })
@@ -49,6 +53,7 @@ pub(crate) fn unwrap(mut source: Box<dyn Read>) -> (Box<dyn Read>, Vec<Wrapping>
         wrappings.push(wrapping);
         source = match wrapping {
             Wrapping::Gzip => Box::new(MultiGzDecoder::new(io::BufReader::new(whole))),
+            Wrapping::Bzip2 => Box::new(MultiBzDecoder::new(whole)),
             Wrapping::Zstd => Box::new(ZstdFrames::new(Box::new(whole))),
             Wrapping::Tar => Box::new(TarMembers::new(Box::new(whole))),
         };
@@ -76,6 +81,7 @@ impl Read for Failing {
 fn told_by(head: &[u8]) -> Option<Wrapping> {
     match head {
         [0x1f, 0x8b, 8, ..] => Some(Wrapping::Gzip),
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..] => Some(Wrapping::Bzip2),
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Wrapping::Zstd),
         _ if head.get(257..262) == Some(b"ustar") => Some(Wrapping::Tar),
         _ => None,
@@ -186,6 +192,12 @@ mod tests {
         encoder.finish().unwrap()
     }
 
+    fn bzip2(content: &[u8]) -> Vec<u8> {
+        let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+        io::Write::write_all(&mut encoder, content).unwrap();
+        encoder.finish().unwrap()
+    }
+
     fn zstd(content: &[u8]) -> Vec<u8> {
         ruzstd::encoding::compress_to_vec(content, ruzstd::encoding::CompressionLevel::Fastest)
     }
@@ -194,6 +206,8 @@ mod tests {
     fn members_and_frames_follow_one_another() {
         let two = [gzip(b"one "), gzip(b"two")].concat();
         assert_eq!(unwrapped(&two), (b"one two".to_vec(), vec![Wrapping::Gzip], None));
+        let two = [bzip2(b"one "), bzip2(b"two")].concat();
+        assert_eq!(unwrapped(&two), (b"one two".to_vec(), vec![Wrapping::Bzip2], None));
         let skippable = [0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
         let frames = [zstd(b"one "), skippable.to_vec(), zstd(b"two")].concat();
         assert_eq!(unwrapped(&frames), (b"one two".to_vec(), vec![Wrapping::Zstd], None));
@@ -206,7 +220,7 @@ mod tests {
     fn a_cut_stream_is_told_from_a_damaged_one() {
         let text: Vec<u8> =
             (0..100_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
-        for whole in [gzip(&text), zstd(&text)] {
+        for whole in [gzip(&text), bzip2(&text), zstd(&text)] {
             let (content, _, error) = unwrapped(&whole[..whole.len() / 2]);
             assert_eq!(error, Some(io::ErrorKind::UnexpectedEof));
             assert!(text.starts_with(&content));

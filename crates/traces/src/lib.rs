@@ -1,6 +1,6 @@
 //! Recorded I/O, read and written, in the formats people already have.
 //!
-//! [`open`] takes a stream, takes off gzip, zstd and tar, tells the format and the unit of time, and gives a
+//! [`open`] takes a stream, takes off gzip, bzip2, zstd and tar, tells the format and the unit of time, and gives a
 //! [`Recording`]: an iterator of [`Record`]s in order of time. What was decided is in its [`Interpretation`], to be said
 //! aloud; what was left out or mended, in its [`Skips`].
 //!

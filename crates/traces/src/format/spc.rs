@@ -9,6 +9,8 @@
 //! - *Timestamp*: decimal **seconds** since the trace began.
 //! - Further fields are optional and ignored.
 //!
+//! UMass publishes them compressed with bzip2. Read so far: the specification's own example and the first lines of Financial1.
+//!
 //! Source: Storage Performance Council, *SPC Trace File Format Specification*; the UMass Trace Repository.
 
 use elevator::{SECTOR_BYTES, Time};
