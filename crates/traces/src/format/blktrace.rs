@@ -14,6 +14,9 @@
 //! (`blkparse -i sda -d sda.bin`), which is what is read here; of a single CPU's file many completions go unmatched, and
 //! are counted. Categories are a direction and modifiers, not `RWBS`: a flush without data is a write without bytes.
 //!
+//! Read so far: version 7 as the kernel writes it itself (6.18: `blk` as tracer, option `bin`, `trace_pipe`) and as blkparse
+//! merges it. Of version 8, which that kernel cannot write, only what was made by hand from the header.
+//!
 //! Source: Linux, `include/uapi/linux/blktrace_api.h`; blktrace.
 
 use elevator::{Flags, Op};
