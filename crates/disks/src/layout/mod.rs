@@ -206,17 +206,17 @@ impl Layout {
         self.zones.iter().map(|band| band.width)
     }
 
+    #[inline]
     fn track_of(&self, sector: u64) -> Found {
-        let recent = self.recent.get();
-        if recent.first <= sector && sector < recent.end {
-            return recent;
+        let Found { first, end, .. } = self.recent.get();
+        if sector < first || sector >= end {
+            self.find(sector);
         }
-        let found = self.find(sector);
-        self.recent.set(found);
-        found
+        self.recent.get()
     }
 
-    fn find(&self, sector: u64) -> Found {
+    /// Makes a sector's track the one that was asked for last.
+    fn find(&self, sector: u64) {
         let zone = self.zone_of(sector);
         let band = &self.zones[zone];
         let rows_before = (u128::from(sector - band.first_sector) * u128::from(band.density)) >> 64;
@@ -224,28 +224,20 @@ impl Layout {
         let (begin, end) = self.rows.sectors(index);
         let (row, within) = (index as u32 - band.first_row, (sector - begin) as u32);
         let guess = (within / band.usual).min(self.surfaces - 1);
-        let found = Found { row, zone: zone as u16, ..Found::default() };
-        match self.rows.tracks(index) {
+        let (surface, track, behind) = match self.rows.tracks(index) {
             Tracks::Usual(slips) => {
-                let first = begin + u64::from(guess * band.usual);
-                let end = if guess == self.surfaces - 1 { end } else { first + u64::from(band.usual) };
-                let angle = band.skews.angle(row, guess, u64::from(slips));
-                Found { first, end, surface: guess, angle, ..found }
+                let (first, angle) = (guess * band.usual, band.skews.angle(row, guess, u64::from(slips)));
+                let behind = (guess + 1 < self.surfaces).then_some(first + band.usual);
+                (guess, Track { first, angle, offset: 0, broken: false }, behind)
             }
             Tracks::Odd(tracks) => {
-                let mut at = guess as usize;
-                while tracks[at].first > within {
-                    at -= 1;
-                }
-                while tracks.get(at + 1).is_some_and(|next| next.first <= within) {
-                    at += 1;
-                }
-                let Track { first, angle, offset, broken } = tracks[at];
-                let end = tracks.get(at + 1).map_or(end, |next| begin + u64::from(next.first));
-                let first = begin + u64::from(first);
-                Found { first, end, surface: at as u32, angle, offset, broken, ..found }
+                let at = rows::holding(tracks, within, guess as usize);
+                (at as u32, tracks[at], tracks.get(at + 1).map(|next| next.first))
             }
-        }
+        };
+        let Track { first, angle, offset, broken } = track;
+        let (first, end) = (begin + u64::from(first), behind.map_or(end, |next| begin + u64::from(next)));
+        self.recent.set(Found { first, end, row, surface, angle, zone: zone as u16, offset, broken });
     }
 
     /// Looked up by the sector's first bits; a zone or two may begin before it within that part.

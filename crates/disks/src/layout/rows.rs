@@ -92,6 +92,7 @@ impl Rows {
     }
 
     /// The row of a sector, which is most often the guessed one or a neighbour. There must be one.
+    #[inline]
     pub(super) fn find(&self, sector: u64, guess: usize) -> usize {
         let mut index = guess.min(self.rows.len() - 2);
         for _ in 0..4 {
@@ -104,6 +105,23 @@ impl Rows {
                 return index;
             }
         }
+        self.search(sector)
+    }
+
+    #[cold]
+    fn search(&self, sector: u64) -> usize {
         self.rows.partition_point(|row| row.first <= sector) - 1
     }
+}
+
+/// Which of a row's tracks holds the row's `sector`-th: most often the guessed one or a neighbour.
+pub(super) fn holding(tracks: &[Track], sector: u32, guess: usize) -> usize {
+    let mut at = guess;
+    while tracks[at].first > sector {
+        at -= 1;
+    }
+    while tracks.get(at + 1).is_some_and(|next| next.first <= sector) {
+        at += 1;
+    }
+    at
 }

@@ -76,6 +76,8 @@ pub(super) struct Aim {
 
 impl Access {
     /// `sectors` are those of each zone.
+    // In line, for it is made in one place and put in another at once, and would wait for itself in memory between.
+    #[inline(always)]
     pub(super) fn new(layout: &Layout, m: &Mechanics, sectors: &[Passing], head: &Head, aim: &Aim) -> Self {
         let stretch = layout.stretch(aim.sector);
         let spot = stretch.spot;

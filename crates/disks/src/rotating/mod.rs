@@ -230,7 +230,8 @@ impl Rotating {
         self.unanswered >= self.queue.depth && self.completions.is_empty()
     }
 
-    /// The same, where `next` is when something happens next.
+    /// The same, where `next` is when something happens next. Out of line: a host asks far more often than something happens.
+    #[inline(never)]
     fn advance_from(&mut self, mut next: Picos, mut now: Picos) {
         for _ in 0..RUN_AHEAD_MAX {
             while next <= now && next != Picos::MAX {
