@@ -38,15 +38,14 @@ impl Requests {
     }
 
     /// Adds a request, giving it its id and serial number.
-    pub fn add(&mut self, mut request: Request) -> RequestId {
+    #[inline]
+    pub fn add(&mut self, request: Request) -> RequestId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             RequestId(self.slots.len() as u32 - 1)
         });
-        request.id = id;
-        request.serial = self.serials;
+        self.slots[id.index()] = Some(Request { id, serial: self.serials, ..request });
         self.serials += 1;
-        self.slots[id.index()] = Some(request);
         id
     }
 

@@ -47,11 +47,11 @@ impl MergeIndex {
         self.by_start.forget(request.op, request.start, request.id);
     }
 
-    /// The queued request that `addition` would continue (back first, as Linux looks), and on which side.
-    pub(super) fn neighbour(&self, addition: &Request, side: Side) -> Option<RequestId> {
+    /// The queued request that sectors from `start` to before `end` would continue, on that side of it.
+    pub(super) fn neighbour(&self, op: Op, start: Sector, end: Sector, side: Side) -> Option<RequestId> {
         match side {
-            Side::Back => self.by_end.get(addition.op, addition.start),
-            Side::Front => self.by_start.get(addition.op, addition.end()),
+            Side::Back => self.by_end.get(op, start),
+            Side::Front => self.by_start.get(op, end),
         }
     }
 

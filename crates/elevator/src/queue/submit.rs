@@ -33,26 +33,30 @@ impl<O: Observer> Queue<O> {
 
     /// Data on its way to the scheduler: merged, admitted, or asleep.
     pub(super) fn enqueue(&mut self, now: Time, part: PartId) -> Accepted {
-        let request = self.parts.get(part).submission.as_request(now);
-        if self.try_merge(now, &request, part) {
+        if self.try_merge(now, part) {
             return Accepted::Queued;
         }
-        let leave = self.scheduler.may_queue(now, request.process, request.is_sync());
-        if self.admission.admits(now, request.direction(), request.process, leave) {
-            self.admit(now, request, part);
+        let submission = &self.parts.get(part).submission;
+        let (token, process, direction) = (submission.token, submission.process, submission.op.direction());
+        let leave = self.scheduler.may_queue(now, process, submission.is_sync());
+        if self.admission.admits(now, direction, process, leave) {
+            self.admit(now, part);
             return Accepted::Queued;
         }
-        self.admission.sleep(request.direction(), part);
-        self.observer.event(now, &Event::Slept(self.parts.get(part).submission.token));
+        self.admission.sleep(direction, part);
+        self.observer.event(now, &Event::Slept(token));
         Accepted::Asleep
     }
 
-    fn admit(&mut self, now: Time, request: Request, part: PartId) {
-        self.admission.allocate(request.direction());
-        let id = self.add(request);
+    fn admit(&mut self, now: Time, part: PartId) {
+        let submission = &self.parts.get(part).submission;
+        let token = submission.token;
+        self.admission.allocate(submission.op.direction());
+        let id = self.add(submission.as_request(now));
         self.meta[id.index()].chain = self.parts.chain(part);
-        self.observer.event(now, &Event::Carried(self.parts.get(part).submission.token, &self.requests[id]));
-        self.merges.add(&self.requests[id]);
+        let request = &self.requests[id];
+        self.observer.event(now, &Event::Carried(token, request));
+        self.merges.add(request);
         if !self.plugged {
             self.insert(now, id);
             return;
@@ -97,21 +101,31 @@ impl<O: Observer> Queue<O> {
         }
     }
 
-    /// Joins `addition`, carried by `part`, to a queued request if one is adjacent and may grow.
-    fn try_merge(&mut self, now: Time, addition: &Request, part: PartId) -> bool {
-        let chain = self.parts.chain(part);
+    /// Joins a part to a queued request if one is adjacent and may grow.
+    fn try_merge(&mut self, now: Time, part: PartId) -> bool {
+        let submission = &self.parts.get(part).submission;
+        let (op, start, end) = (submission.op, submission.start, submission.start + submission.sectors);
         for side in [Side::Back, Side::Front] {
-            if let Some(id) = self.merges.neighbour(addition, side)
-                && self.may_grow(id, addition, chain, side)
+            if let Some(id) = self.merges.neighbour(op, start, end, side)
+                && self.merge(now, id, part, side)
             {
-                let token = self.parts.get(part).submission.token;
-                self.grow(now, id, addition, chain, side, None);
-                self.observer.event(now, &Event::Merged(token, &self.requests[id], side));
-                self.absorb_neighbour(now, id, side);
                 return true;
             }
         }
         false
+    }
+
+    /// Joins a part to the queued request that it is adjacent to, if that may grow.
+    fn merge(&mut self, now: Time, id: RequestId, part: PartId, side: Side) -> bool {
+        let Submission { token, .. } = self.parts.get(part).submission;
+        let (addition, chain) = (self.parts.get(part).submission.as_request(now), self.parts.chain(part));
+        if !self.may_grow(id, &addition, chain, side) {
+            return false;
+        }
+        self.grow(now, id, &addition, chain, side, None);
+        self.observer.event(now, &Event::Merged(token, &self.requests[id], side));
+        self.absorb_neighbour(now, id, side);
+        true
     }
 
     fn may_grow(&self, id: RequestId, addition: &Request, chain: Chain, side: Side) -> bool {
@@ -179,15 +193,16 @@ impl<O: Observer> Queue<O> {
     pub(super) fn wake_sleepers(&mut self, now: Time) {
         for direction in Direction::BOTH {
             while let Some(part) = self.admission.first_sleeper(direction) {
-                let request = self.parts.get(part).submission.as_request(now);
-                let leave = self.scheduler.may_queue(now, request.process, request.is_sync());
+                let submission = &self.parts.get(part).submission;
+                let (token, process) = (submission.token, submission.process);
+                let leave = self.scheduler.may_queue(now, process, submission.is_sync());
                 if !self.admission.may_wake(direction, leave) {
                     break;
                 }
-                self.admission.wake(now, direction, request.process);
-                self.notices.push_back(Notice::Woken(self.parts.get(part).submission.token));
-                if !self.try_merge(now, &request, part) {
-                    self.admit(now, request, part);
+                self.admission.wake(now, direction, process);
+                self.notices.push_back(Notice::Woken(token));
+                if !self.try_merge(now, part) {
+                    self.admit(now, part);
                 }
             }
         }
