@@ -2,6 +2,8 @@
 
 mod columns;
 mod explain;
+#[cfg(test)]
+mod golden;
 mod machine;
 mod output;
 mod report;
