@@ -58,7 +58,8 @@ fn loads_in_turn_are_served_by_their_best_though_schedulers_change_their_pattern
     for seed in 1..=3 {
         let (paper, kinds) = (got(kinds(false), seed), got(kinds(true), seed));
         println!("seed {seed}: {paper:.3} of the best in the paper's way, {kinds:.3} by kinds");
-        assert!(kinds > 0.96 && kinds > paper + 0.05, "{kinds} and {paper}");
+        // Each of three others may cost one in a hundred by its trials and, if it is near, one by its long run.
+        assert!(kinds > 0.94 && kinds > paper + 0.05, "{kinds} and {paper}");
     }
 }
 
@@ -93,6 +94,57 @@ fn of_equals_the_one_wins_after_which_it_goes_on_well() {
     }
 }
 
+/// The part of the best scheduler's bytes that came in the last half of 1600 windows of one load, where each window gives what
+/// `given` says of the scheduler, for how many windows in a row it has been in use, and the window's number.
+fn part(given: fn(usize, u64, u64) -> f64, best: usize, seed: u64) -> f64 {
+    // Clusters decide nothing; few are compared faster.
+    let parameters = Parameters { clusters: 10, ..kinds(true) };
+    let (mut analyser, mut scheduler, mut row) = (analyser(parameters, seed), SchedulerId(0), 0);
+    let mut noise = Random::seeded(seed);
+    let (mut got, mut most) = (0.0, 0.0);
+    for number in 0..1600 {
+        row += 1;
+        let bandwidth = given(scheduler.0, row, number) * 1e6 * (0.95 + 0.1 * noise.unit());
+        if number >= 800 {
+            got += bandwidth;
+            most += given(best, 10, number) * 1e6;
+        }
+        let performance = Performance { bandwidth, ..Performance::default() };
+        let observed = Observed { scheduler: Some(scheduler), performance, drained: None };
+        let decision = analyser.window(&asked(1, scheduler.0, number), &observed);
+        if decision.change {
+            (scheduler, row) = (decision.scheduler.unwrap_or(scheduler), 0);
+        }
+    }
+    got / most
+}
+
+#[test]
+fn a_trial_on_a_poor_moment_is_not_held_against_its_scheduler() {
+    // All go up and down between 1 and 21 MB/s together.
+    let given = |scheduler: usize, _, number: u64| {
+        let load = 11.0 + 10.0 * (number as f64 / 25.0).sin();
+        load * [0.7, 0.6, 1.0, 0.65][scheduler]
+    };
+    for seed in 1..=3 {
+        let part = part(given, 2, seed);
+        println!("seed {seed}: {part:.3} of the best");
+        assert!(part > 0.95, "{part}");
+    }
+}
+
+#[test]
+fn what_runs_empty_in_the_first_window_after_a_switch_is_not_the_schedulers() {
+    let given = |scheduler: usize, row: u64, _| {
+        if scheduler < 2 && row == 1 { 90.0 } else { [2.0, 3.0, 45.0, 44.0][scheduler] }
+    };
+    for seed in 1..=3 {
+        let part = part(given, 2, seed);
+        println!("seed {seed}: {part:.3} of the best");
+        assert!(part > 0.95, "{part}");
+    }
+}
+
 #[test]
 fn what_is_restored_decides_as_what_was_saved() {
     let run = |analyser: &mut Analyser, numbers: std::ops::Range<u64>| -> Vec<String> {
@@ -115,10 +167,8 @@ fn what_is_restored_decides_as_what_was_saved() {
     assert_eq!(other.state().kinds, one.state().kinds);
     assert_eq!(run(&mut one, 90..150), run(&mut other, 90..150));
     let mut state = one.state();
-    state.kinds = serde_json::from_value(serde_json::json!({
-        "kinds": [{ "shape": [1.0], "windows": 3, "arms": [], "long_run": [], "latest": null }],
-        "schedulers": 4, "windows": 3, "preceding": null, "served": null, "ran": null,
-    }))
-    .unwrap();
+    let mut kinds = serde_json::to_value(&state.kinds).unwrap();
+    kinds["kinds"][0]["shape"] = serde_json::json!([1.0]);
+    state.kinds = serde_json::from_value(kinds).unwrap();
     assert!(other.restore(state).unwrap_err().contains("kind 0 has no shape"));
 }

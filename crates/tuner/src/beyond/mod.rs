@@ -6,13 +6,15 @@
 pub(crate) mod distribution;
 mod hysteresis;
 mod kind;
+mod kinds;
+mod long_run;
 mod regret;
 mod search;
 mod shape;
 mod switch_cost;
 
 pub use hysteresis::Hysteresis;
-pub use kind::{Arm, Kind, Kinds, Served};
+pub use kinds::{Kinds, Served};
 pub use regret::RegretBound;
 pub use search::{Ladder, Search, Space};
 pub use shape::Shape;

@@ -1,0 +1,147 @@
+//! The long run: what comes of a scheduler beyond its own windows.
+//!
+//! # Idea
+//! What a scheduler does to the load that comes later does not show in its own window. Readers that it no longer keeps together do not
+//! find each other's pages in the cache; whoever it serves first is done early and leaves a slow rest. In one window such schedulers
+//! are as good as the others, or better. So a scheduler answers for the windows that come *after* a kind of load, too: for as many
+//! as it served, until the kind comes again. Where several served it they share what comes after in that proportion.
+//!
+//! # Order of decisions
+//! 1. Of the schedulers that single windows do not tell apart, who was in use for less than [`FIRST`] windows goes first.
+//! 2. Then the best mean wins. Another one is due when the best has been in use 1 + loss/[`BUDGET`] times as long: what it loses costs
+//!    one in a hundred. It then stays until it has been in use twice as long as before, so what takes effect late shows in the end.
+//! 3. Loss is what is surely lost: means of few windows that differ much say little ([`LongRuns::loss`]).
+//!
+//! # Not for
+//! Loads whose values drift by more than schedulers differ, over longer than the turns that schedulers take: whose turn fell on the
+//! good time looks best, for long.
+
+use serde::{Deserialize, Serialize};
+
+use super::kind::BUDGET;
+use crate::metric::Better;
+
+/// Windows that every scheduler is in use for at first, as many as the paper keeps values.
+const FIRST: f64 = 20.0;
+/// Windows that a mean goes back; what is older fades.
+const MEMORY: f64 = 1000.0;
+/// Windows after a kind that schedulers answer for at most.
+const AFTER: f64 = 200.0;
+
+/// What came of one scheduler.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+struct LongRun {
+    mean: f64,
+    variance: f64,
+    windows: f64,
+    /// Windows after the kind that it still answers for.
+    answers_for: f64,
+}
+
+impl LongRun {
+    /// A window, or the part of one that it answers for.
+    fn learn(&mut self, value: f64, part: f64) {
+        self.windows += part;
+        let weight = (part / self.windows.min(MEMORY)).min(1.0);
+        let off = value - self.mean;
+        self.mean += weight * off;
+        self.variance = (1.0 - weight) * (self.variance + weight * off * off);
+    }
+}
+
+/// What came of each scheduler, for one kind of load.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct LongRuns {
+    runs: Vec<LongRun>,
+    /// Who has its turn, and how many windows it will have been in use for at the end of it.
+    turn: Option<(usize, f64)>,
+}
+
+impl LongRuns {
+    pub(super) fn new(schedulers: usize) -> Self {
+        Self { runs: vec![LongRun::default(); schedulers], turn: None }
+    }
+
+    /// For other schedulers: `from[s]` is where scheduler `s` stands so far, if it does.
+    pub(super) fn restored(&self, from: &[Option<usize>]) -> Self {
+        let run = |place: &Option<usize>| place.and_then(|place| self.runs.get(place).copied());
+        let runs = from.iter().map(|place| run(place).unwrap_or_default()).collect();
+        let place = |saved: usize| from.iter().position(|place| *place == Some(saved));
+        Self { runs, turn: self.turn.and_then(|(who, until)| Some((place(who)?, until))) }
+    }
+
+    pub(super) fn is_sound(&self) -> bool {
+        let numbers = |run: &LongRun| [run.mean, run.variance, run.windows, run.answers_for];
+        self.runs.iter().flat_map(numbers).chain(self.turn.map(|turn| turn.1)).all(f64::is_finite)
+    }
+
+    pub(super) fn forget(&mut self, scheduler: usize) {
+        if let Some(run) = self.runs.get_mut(scheduler) {
+            *run = LongRun::default();
+        }
+        self.turn = self.turn.filter(|turn| turn.0 != scheduler);
+    }
+
+    /// A window of the kind was served by a scheduler.
+    pub(super) fn served(&mut self, scheduler: usize, value: f64) {
+        let Some(run) = self.runs.get_mut(scheduler) else { return };
+        run.learn(value, 1.0);
+        run.answers_for += 1.0;
+        let all = self.answered();
+        if all > AFTER {
+            self.runs.iter_mut().for_each(|run| run.answers_for *= AFTER / all);
+        }
+    }
+
+    /// A window of another kind.
+    pub(super) fn afterwards(&mut self, value: f64) {
+        let all = self.answered();
+        for run in self.runs.iter_mut().filter(|run| run.answers_for > 0.0) {
+            run.learn(value, run.answers_for / all);
+            run.answers_for *= (1.0 - 1.0 / all).max(0.0);
+        }
+    }
+
+    fn answered(&self) -> f64 {
+        self.runs.iter().map(|run| run.answers_for).sum()
+    }
+
+    /// Which of these schedulers is to serve the kind.
+    pub(super) fn choose(&mut self, near: &[usize], better: Better) -> Option<usize> {
+        let still = |&(who, until): &(usize, f64)| near.contains(&who) && self.runs[who].windows < until;
+        self.turn = self.turn.filter(still);
+        if self.turn.is_none() {
+            self.turn = self.next_turn(near, better);
+        }
+        self.turn.map(|turn| turn.0).or_else(|| self.best(near, better))
+    }
+
+    fn next_turn(&self, near: &[usize], better: Better) -> Option<(usize, f64)> {
+        if let Some(&new) = near.iter().find(|&&who| self.runs[who].windows < FIRST) {
+            return Some((new, FIRST));
+        }
+        let best = &self.runs[self.best(near, better)?];
+        let due = |&&who: &&usize| {
+            let run = &self.runs[who];
+            run.windows * (1.0 + Self::loss(best, run, better) / BUDGET) < best.windows
+        };
+        near.iter().find(due).map(|&who| (who, self.runs[who].windows * 2.0))
+    }
+
+    fn best(&self, near: &[usize], better: Better) -> Option<usize> {
+        let merit = |who: usize| better.oriented(self.runs[who].mean);
+        near.iter().copied().reduce(|best, other| if merit(other) > merit(best) { other } else { best })
+    }
+
+    /// What a scheduler surely loses to the best, as a part of the greater mean. Its mean may be off by as much as windows differ, over
+    /// the number of [`FIRST`] turns that it had: where values rise and fall in turn, what is too much at one time is too little at
+    /// another.
+    fn loss(best: &LongRun, run: &LongRun, better: Better) -> f64 {
+        let greater = best.mean.abs().max(run.mean.abs());
+        if greater == 0.0 {
+            return 0.0;
+        }
+        let off = f64::midpoint(best.variance, run.variance).sqrt() * FIRST / run.windows;
+        ((better.oriented(best.mean - run.mean) - off) / greater).max(0.0)
+    }
+}
