@@ -5,6 +5,7 @@ use workloads::builtin::Tariffs;
 
 use super::DRIVE;
 use super::evaluation::{count, failed, phase_row, settings, strided};
+use super::options::{FEW, beside};
 use super::phase::{FIXED, Lab, Phase};
 use super::training::{Benchmark, Tuning, measure};
 use crate::error::Error;
@@ -24,7 +25,8 @@ pub(super) fn stripe(scale: f64) -> Result<Vec<Row>, Error> {
     let benchmark: &Benchmark =
         &move |_| PHASES.iter().map(|&(_, kib, processes)| strided(kib, processes, scale)).collect();
     let lab = Lab::striped(DRIVE, EIGHT, CARD_DEPTH)?;
-    let outcome = measure(&lab, benchmark, Tuning::scaled(12, scale))?;
+    let tuning = Tuning::scaled(12, scale);
+    let outcome = measure(&lab, benchmark, tuning)?;
     let mut rows = Vec::new();
     for (phase, (what, ..)) in PHASES.iter().enumerate() {
         let of: Vec<f64> = outcome.fixed.iter().map(|phases| phases[phase]).collect();
@@ -35,7 +37,8 @@ pub(super) fn stripe(scale: f64) -> Result<Vec<Row>, Error> {
         }
         rows.push(phase_row(name, &outcome, phase, what, best));
     }
-    let over = outcome.trained_seconds() / outcome.fixed_seconds()[outcome.best()];
+    let best = outcome.fixed_seconds()[outcome.best()];
+    let over = outcome.trained_seconds() / best;
     rows.push(Row::within(
         name,
         "tuner, trained: all four, time over the best fixed".to_owned(),
@@ -44,6 +47,7 @@ pub(super) fn stripe(scale: f64) -> Result<Vec<Row>, Error> {
         "x",
         0.0..=1.03,
     ));
+    rows.extend(beside(name, &lab, benchmark, tuning, best, (FEW, true))?);
     Ok(rows)
 }
 
@@ -64,7 +68,8 @@ pub(super) fn virtual_machines(scale: f64) -> Result<Vec<Row>, Error> {
             ];
             Ok(vec![Tariffs::new(&settings(&of)).map(Phase::of).map_err(failed)?])
         };
-        let outcome = measure(&lab, benchmark, Tuning { fixed_runs: 2, ..Tuning::scaled(6, scale) })?;
+        let tuning = Tuning { fixed_runs: 2, ..Tuning::scaled(6, scale) };
+        let outcome = measure(&lab, benchmark, tuning)?;
         let seconds = outcome.fixed_seconds();
         best[n] = seconds[outcome.best()];
         for (scheduler, of) in FIXED.iter().zip(&seconds) {
@@ -75,6 +80,7 @@ pub(super) fn virtual_machines(scale: f64) -> Result<Vec<Row>, Error> {
         let figure = "tuner, trained: time over the best fixed".to_owned();
         let row = Row::within(name, figure, "the best, or near it", over, "x", 0.0..=1.03);
         rows.push(row.noting(format!("{name}: {} windows", outcome.windows())));
+        rows.extend(beside(name, &lab, benchmark, tuning, best[n], (FEW, true))?);
     }
     let figure = "RAW: reports a second over QCOW2's".to_owned();
     rows.push(Row::within("four guests", figure, "twice", best[1] / best[0], "x", 1.5..=3.0));

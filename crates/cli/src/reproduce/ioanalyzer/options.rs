@@ -10,10 +10,22 @@ use crate::reproduce::Row;
 /// Arms that stand for searched settings.
 const OPEN: usize = 2;
 /// Of the tuner's generator: what one of them makes of a benchmark differs by some hundredths from what another does.
-pub(super) const SEEDS: &[u64] = &[1, 2, 3];
+const SEEDS: &[u64] = &[1, 2, 3];
+/// For what draws nothing, and for what is far from the best anyway.
+const ONE: &[u64] = &[1];
 
-/// An option in words, and what it changes.
-pub(super) type Way = (&'static str, fn(Tuning) -> Tuning);
+/// An option in words, what it changes, and the seeds that it is measured with.
+pub(super) struct Way {
+    what: &'static str,
+    set: fn(Tuning) -> Tuning,
+    seeds: &'static [u64],
+}
+
+impl Way {
+    const fn of(what: &'static str, seeds: &'static [u64], set: fn(Tuning) -> Tuning) -> Self {
+        Self { what, set, seeds }
+    }
+}
 
 fn with(tuning: Tuning, set: impl FnOnce(&mut Parameters)) -> Tuning {
     let mut parameters = tuning.parameters;
@@ -22,49 +34,73 @@ fn with(tuning: Tuning, set: impl FnOnce(&mut Parameters)) -> Tuning {
 }
 
 pub(super) const WAYS: &[Way] = &[
-    ("the paper's way", |tuning| with(tuning, |p| (p.bandit_best, p.bandit_second) = (80, 10))),
-    ("as preset", |tuning| tuning),
-    ("kinds of load", |tuning| with(tuning, |p| p.kinds = true)),
-    ("choices credited", |tuning| with(tuning, |p| p.credit_choices = true)),
-    ("random windows known by their distribution", |tuning| with(tuning, |p| p.distribution = true)),
-    ("both", |tuning| with(tuning, |p| (p.credit_choices, p.distribution) = (true, true))),
-    ("the bound on regret", |tuning| Tuning { restrain: Restrain::Regret, ..tuning }),
-    ("hysteresis", |tuning| Tuning { restrain: Restrain::Hysteresis, ..tuning }),
-    ("switches counted with their cost", |tuning| Tuning { restrain: Restrain::SwitchCost, ..tuning }),
-    ("choices credited, and settings searched", |tuning| {
+    Way::of("the paper's way", SEEDS, |tuning| with(tuning, |p| (p.bandit_best, p.bandit_second) = (80, 10))),
+    Way::of("as preset", SEEDS, |tuning| tuning),
+    KINDS,
+    Way::of("choices credited", ONE, |tuning| with(tuning, |p| p.credit_choices = true)),
+    Way::of("random windows known by their distribution", SEEDS, |tuning| {
+        with(tuning, |p| p.distribution = true)
+    }),
+    Way::of("both", SEEDS, |tuning| with(tuning, |p| (p.credit_choices, p.distribution) = (true, true))),
+    Way::of("the bound on regret", ONE, |tuning| Tuning { restrain: Restrain::Regret, ..tuning }),
+    Way::of("hysteresis", ONE, |tuning| Tuning { restrain: Restrain::Hysteresis, ..tuning }),
+    Way::of("switches counted with their cost", ONE, |tuning| Tuning {
+        restrain: Restrain::SwitchCost,
+        ..tuning
+    }),
+    Way::of("choices credited, and settings searched", ONE, |tuning| {
         with(Tuning { search: OPEN, ..tuning }, |p| p.credit_choices = true)
     }),
 ];
 
+/// Clusters decide nothing then, so few are kept to compare windows with.
+const KINDS: Way =
+    Way::of("kinds of load", ONE, |tuning| with(tuning, |p| (p.kinds, p.clusters) = (true, 10)));
+
 /// For experiments that take long: what is preset, what the paper does, and what did best elsewhere.
 pub(super) const FEW: &[Way] = WAYS.split_at(3).0;
+/// Only what is told by kinds.
+pub(super) const BY_KINDS: &[Way] = &[KINDS];
 
-/// `preset` is what the tuner as preset made of it with `tuning`, whose metric, window and runs all of them share.
+/// What the ways make of it with `tuning`, whose metric, window and runs all of them share, over `best` seconds. With `one_seed`, each is
+/// run once.
+pub(super) fn beside(
+    name: &str,
+    lab: &Lab,
+    benchmark: &Benchmark,
+    tuning: Tuning,
+    best: f64,
+    (ways, one_seed): (&[Way], bool),
+) -> Result<Vec<Row>, Error> {
+    let seeds = |way: &Way| if one_seed { ONE } else { way.seeds };
+    let each: Vec<(usize, u64)> =
+        (0..ways.len()).flat_map(|way| seeds(&ways[way]).iter().map(move |&seed| (way, seed))).collect();
+    let outcomes = in_parallel(each.len(), |index| {
+        let (way, seed) = each[index];
+        Ok((way, trained(lab, benchmark, (ways[way].set)(Tuning { seed, ..tuning }))?))
+    })?;
+    let mut rows = Vec::new();
+    for (n, way) in ways.iter().enumerate() {
+        let of: Vec<&Outcome> = outcomes.iter().filter(|of| of.0 == n).map(|of| &of.1).collect();
+        rows.push(over_seeds(name, way.what, "trained", &of, best, Outcome::trained_seconds));
+        rows.push(over_seeds(name, way.what, "all runs", &of, best, Outcome::mean_seconds));
+    }
+    Ok(rows)
+}
+
+/// `preset` is what the tuner as preset made of it with `tuning`. Also what a switch costs, and what another machine's clusters bring.
 pub(super) fn beyond(
     name: &str,
     lab: &Lab,
     benchmark: &Benchmark,
     tuning: Tuning,
     preset: &Outcome,
-    (ways, seeds): (&[Way], &[u64]),
+    (ways, one_seed): (&[Way], bool),
 ) -> Result<Vec<Row>, Error> {
+    let figure = "a switch stops the device for".to_owned();
+    let mut rows = vec![Row::reported(name, figure, "", preset.drain() * 1e3, "ms")];
     let best = preset.fixed_seconds()[preset.best()];
-    let outcomes = in_parallel(ways.len() * seeds.len(), |index| {
-        let (way, seed) = (index / seeds.len(), seeds[index % seeds.len()]);
-        trained(lab, benchmark, ways[way].1(Tuning { seed, ..tuning }))
-    })?;
-    let mut rows = Vec::new();
-    rows.push(Row::reported(
-        name,
-        "a switch stops the device for".to_owned(),
-        "",
-        preset.drain() * 1e3,
-        "ms",
-    ));
-    for ((what, _), outcomes) in ways.iter().zip(outcomes.chunks(seeds.len())) {
-        rows.push(over_seeds(name, what, "trained", outcomes, best, Outcome::trained_seconds));
-        rows.push(over_seeds(name, what, "all runs", outcomes, best, Outcome::mean_seconds));
-    }
+    rows.extend(beside(name, lab, benchmark, tuning, best, (ways, one_seed))?);
     rows.push(transfer(name, lab, benchmark, tuning, preset)?);
     Ok(rows)
 }
@@ -74,7 +110,7 @@ fn over_seeds(
     name: &str,
     what: &str,
     when: &str,
-    outcomes: &[Outcome],
+    outcomes: &[&Outcome],
     best: f64,
     seconds: fn(&Outcome) -> f64,
 ) -> Row {

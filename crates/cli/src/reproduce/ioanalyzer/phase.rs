@@ -106,14 +106,14 @@ impl Phase {
         let user = match self {
             Self::Plain(workload) => {
                 workload.start(&mut machine);
-                User::Unknown
+                User::Device
             }
             Self::Cached(queries) => {
                 let (processes, user) = queries.counted();
                 processes.into_iter().for_each(|(who, program)| machine.start(who, program));
                 User::Bytes(user)
             }
-            Self::OnMachine(_) => User::Unknown,
+            Self::OnMachine(_) => User::Device,
         };
         Ok((machine, user))
     }
@@ -121,7 +121,8 @@ impl Phase {
 
 /// What users got.
 enum User {
-    Unknown,
+    /// What the device gave: there is no cache between.
+    Device,
     Bytes(UserBytes),
     /// What system calls read and wrote.
     Calls(Rc<Session>),
@@ -130,7 +131,7 @@ enum User {
 impl User {
     fn bytes(&self) -> Option<u64> {
         match self {
-            Self::Unknown => None,
+            Self::Device => None,
             Self::Bytes(bytes) => Some(bytes.get()),
             Self::Calls(session) => {
                 Some(session.diary().iter().map(|(_, seen)| seen.read_bytes + seen.written_bytes).sum())
@@ -197,7 +198,8 @@ impl Tuner {
             window.start += self.before;
             window.accesses.iter_mut().for_each(|access| access.time += self.before);
             stopped += drained.map_or(0.0, Span::as_secs_f64);
-            performance.user_bandwidth = run.user_bandwidth(&mut user, self.t);
+            let counted = run.user_bandwidth(&mut user, self.t);
+            performance.user_bandwidth = counted.or(Some(performance.bandwidth));
             let change = self.decide(&window, performance, drained);
             if change {
                 run.machine.switch(at, phase.scheduler(lab, &self.arm())?, SwitchMode::Drain);

@@ -7,7 +7,7 @@
 use tuner::Metric;
 
 use super::evaluation::{common, phase_row, queries, steady_row, strided, trained_row};
-use super::options::{FEW, SEEDS, WAYS, beyond};
+use super::options::{BY_KINDS, FEW, WAYS, beside, beyond};
 use super::phase::{FIXED, Lab, Phase};
 use super::training::{Benchmark, Outcome, Tuning, measure, trained};
 use super::{DEPTH, DRIVE};
@@ -56,7 +56,11 @@ fn in_a_row_at(scale: f64, depth: u32) -> Result<Vec<Row>, Error> {
     let outcome = measure(&lab, benchmark, tuning)?;
     let mut rows = judged(name, &outcome);
     if depth == DEPTH {
-        rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, (WAYS, &SEEDS[..1]))?);
+        rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, (WAYS, true))?);
+        let name = &format!("{name}, by what users get");
+        let tuning = Tuning { metric: Metric::UserBandwidth, ..Tuning::scaled(RUNS, scale) };
+        let best = outcome.fixed_seconds()[outcome.best()];
+        rows.extend(beside(name, &lab, benchmark, tuning, best, (BY_KINDS, true))?);
     }
     Ok(rows)
 }
@@ -80,7 +84,7 @@ pub(super) fn in_a_row_on_the_machine(scale: f64) -> Result<Vec<Row>, Error> {
         let figure = format!("tuner, trained, by {what}: time over the best fixed");
         rows.push(Row::reported(name, figure, "better than every fixed one", over, "x"));
     }
-    rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, (FEW, &SEEDS[..1]))?);
+    rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, (FEW, true))?);
     Ok(rows)
 }
 
