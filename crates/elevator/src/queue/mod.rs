@@ -346,20 +346,17 @@ impl<O: Observer> Queue<O> {
     }
 
     fn dispatch(&mut self, now: Time, id: RequestId, reason: Reason) -> Ticket {
-        let request = self.requests[id];
+        let request = &self.requests[id];
+        if request.op != Op::Flush {
+            let Request { serial, start, .. } = *request;
+            self.last_dispatched = Some(LastDispatched { serial, start, end: request.end(), at: now });
+        }
+        let request = *request;
         let meta = &mut self.meta[id.index()];
         meta.state = State::Dispatched;
         meta.dispatched = now;
         self.in_flight += 1;
         self.last_hold = None;
-        if request.op != Op::Flush {
-            self.last_dispatched = Some(LastDispatched {
-                serial: request.serial,
-                start: request.start,
-                end: request.end(),
-                at: now,
-            });
-        }
         let (queued, in_flight) = (self.queued, self.in_flight);
         self.observer.event(now, &Event::Dispatched { request: &request, reason, queued, in_flight });
         Ticket { request }
