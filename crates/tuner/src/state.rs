@@ -102,15 +102,11 @@ impl ClusterState {
 
     /// `from[s]` is where scheduler `s` stands in the saved lists.
     fn restored(self, from: &[Option<usize>]) -> Cluster {
-        let values = |saved: &Option<usize>| {
-            let (latest, at_hit) =
-                saved.and_then(|index| self.performance.get(index).cloned()).unwrap_or_default();
-            Values::restored(latest, at_hit)
-        };
+        let values = |(latest, at_hit)| Values::restored(latest, at_hit);
         let successor = |&(id, count): &(u64, u64)| Successor { cluster: ClusterId(id), count };
         Cluster {
             id: ClusterId(self.id),
-            performance: from.iter().map(values).collect(),
+            performance: carried_over(&self.performance, from).into_iter().map(values).collect(),
             successors: self.successors.iter().map(successor).collect(),
             cinfo: CInfo { requests: self.requests, points: self.points },
             hits: self.hits,
@@ -211,6 +207,16 @@ impl Analyser {
         }
         state.clusters.iter().try_for_each(|cluster| cluster.check(made.x))
     }
+}
+
+/// What was saved of schedulers, for those there are now: `from[s]` is where scheduler `s` stands in `saved`, if it does.
+pub(crate) fn carried_over<T: Clone + Default>(saved: &[T], from: &[Option<usize>]) -> Vec<T> {
+    from.iter().map(|place| place.and_then(|place| saved.get(place).cloned()).unwrap_or_default()).collect()
+}
+
+/// Where the scheduler stands now that stood there in what was saved, if it is still known.
+pub(crate) fn place_now(saved: usize, from: &[Option<usize>]) -> Option<usize> {
+    from.iter().position(|place| *place == Some(saved))
 }
 
 fn restored_bandit(saved: &[(f64, Vec<f64>)], from: &[Option<usize>]) -> Bandit {

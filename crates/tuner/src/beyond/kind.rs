@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::Shape;
 use super::long_run::LongRuns;
 use crate::metric::Better;
+use crate::state::carried_over;
 
 /// Windows that a trial takes. Only the last is compared: in the first, buffers that the scheduler before has filled run empty, which on
 /// a stripe of eight looks like twice what the disks can do.
@@ -59,8 +60,7 @@ impl Kind {
 
     /// For other schedulers: `from[s]` is where scheduler `s` stands so far, if it does.
     pub(super) fn restored(&self, from: &[Option<usize>]) -> Self {
-        let arm = |place: &Option<usize>| place.and_then(|place| self.arms.get(place).copied());
-        let arms = from.iter().map(|place| arm(place).unwrap_or_default()).collect();
+        let arms = carried_over(&self.arms, from);
         Self { arms, long_runs: self.long_runs.restored(from), ..self.clone() }
     }
 

@@ -23,6 +23,7 @@ use super::Shape;
 use super::kind::{Arm, Kind, TRIAL, ahead};
 use crate::cluster::SchedulerId;
 use crate::metric::Better;
+use crate::state::place_now;
 
 /// A window is of a kind if at least this part of its shape is the kind's, too. Much more, and the turns that one load takes are kinds of
 /// their own, each with its own favourite, so that none of them ever learns what comes of one scheduler in the long run.
@@ -84,7 +85,7 @@ impl Kinds {
 
     /// What was saved, for other schedulers: `from[s]` is where scheduler `s` stands in the saved lists, if it does.
     pub(crate) fn restored(self, from: &[Option<usize>]) -> Self {
-        let place = |saved: usize| from.iter().position(|place| *place == Some(saved));
+        let place = |saved| place_now(saved, from);
         let trial = |trial: Trial| Some(Trial { scheduler: place(trial.scheduler)?, ..trial });
         Self {
             kinds: self.kinds.iter().map(|kind| kind.restored(from)).collect(),

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kind::BUDGET;
 use crate::metric::Better;
+use crate::state::{carried_over, place_now};
 
 /// Windows that every scheduler is in use for at first, as many as the paper keeps values.
 const FIRST: f64 = 20.0;
@@ -64,10 +65,8 @@ impl LongRuns {
 
     /// For other schedulers: `from[s]` is where scheduler `s` stands so far, if it does.
     pub(super) fn restored(&self, from: &[Option<usize>]) -> Self {
-        let run = |place: &Option<usize>| place.and_then(|place| self.runs.get(place).copied());
-        let runs = from.iter().map(|place| run(place).unwrap_or_default()).collect();
-        let place = |saved: usize| from.iter().position(|place| *place == Some(saved));
-        Self { runs, turn: self.turn.and_then(|(who, until)| Some((place(who)?, until))) }
+        let turn = self.turn.and_then(|(who, until)| Some((place_now(who, from)?, until)));
+        Self { runs: carried_over(&self.runs, from), turn }
     }
 
     pub(super) fn is_sound(&self) -> bool {
