@@ -27,6 +27,12 @@ impl Op {
             Self::Write | Self::Discard | Self::Flush => Direction::Write,
         }
     }
+
+    /// Whether somebody waits for it: reads, and what is marked so.
+    #[must_use]
+    pub const fn is_sync(self, flags: Flags) -> bool {
+        matches!(self, Self::Read) || flags.sync
+    }
 }
 
 impl fmt::Display for Op {
@@ -188,7 +194,7 @@ impl Request {
     /// Whether somebody waits for it: reads, and writes marked so.
     #[must_use]
     pub const fn is_sync(&self) -> bool {
-        matches!(self.op, Op::Read) || self.flags.sync
+        self.op.is_sync(self.flags)
     }
 
     /// Its direction.

@@ -45,11 +45,6 @@ impl Submission {
         }
     }
 
-    /// As [`Request::is_sync`].
-    pub(super) const fn is_sync(&self) -> bool {
-        matches!(self.op, Op::Read) || self.flags.sync
-    }
-
     /// The request that carries this submission alone.
     pub(super) fn as_request(&self, now: Time) -> Request {
         Request {

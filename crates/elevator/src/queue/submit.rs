@@ -38,7 +38,7 @@ impl<O: Observer> Queue<O> {
         }
         let submission = &self.parts.get(part).submission;
         let (token, process, direction) = (submission.token, submission.process, submission.op.direction());
-        let leave = self.scheduler.may_queue(now, process, submission.is_sync());
+        let leave = self.scheduler.may_queue(now, process, submission.op.is_sync(submission.flags));
         if self.admission.admits(now, direction, process, leave) {
             self.admit(now, part);
             return Accepted::Queued;
@@ -195,7 +195,7 @@ impl<O: Observer> Queue<O> {
             while let Some(part) = self.admission.first_sleeper(direction) {
                 let submission = &self.parts.get(part).submission;
                 let (token, process) = (submission.token, submission.process);
-                let leave = self.scheduler.may_queue(now, process, submission.is_sync());
+                let leave = self.scheduler.may_queue(now, process, submission.op.is_sync(submission.flags));
                 if !self.admission.may_wake(direction, leave) {
                     break;
                 }
