@@ -37,7 +37,7 @@ pub(super) fn stripe(scale: f64) -> Result<Vec<Row>, Error> {
         }
         rows.push(phase_row(name, &outcome, phase, what, best));
     }
-    let best = outcome.fixed_seconds()[outcome.best()];
+    let best = outcome.best_seconds();
     let over = outcome.trained_seconds() / best;
     rows.push(Row::within(
         name,

@@ -104,7 +104,7 @@ pub(super) fn common(name: &str, outcome: &Outcome, published_best: &str) -> Vec
 }
 
 pub(super) fn trained_row(name: &str, outcome: &Outcome, published: &str, most: f64) -> Row {
-    let over = outcome.trained_seconds() / outcome.fixed_seconds()[outcome.best()];
+    let over = outcome.trained_seconds() / outcome.best_seconds();
     Row::within(name, "tuner, trained: time over the best fixed".to_owned(), published, over, "x", 0.0..=most)
 }
 
@@ -161,7 +161,7 @@ fn kinds_by_as_many_windows(
     preset: &Outcome,
 ) -> Result<Vec<Row>, Error> {
     let name = &format!("{name}, as many windows as at the paper's size");
-    beside(name, lab, benchmark, tuning, preset.fixed_seconds()[preset.best()], (BY_KINDS, true))
+    beside(name, lab, benchmark, tuning, preset.best_seconds(), (BY_KINDS, true))
 }
 
 /// TPC-H at the level of requests, over a cache that the workload keeps itself.

@@ -99,7 +99,7 @@ pub(super) fn beyond(
 ) -> Result<Vec<Row>, Error> {
     let figure = "a switch stops the device for".to_owned();
     let mut rows = vec![Row::reported(name, figure, "", preset.drain() * 1e3, "ms")];
-    let best = preset.fixed_seconds()[preset.best()];
+    let best = preset.best_seconds();
     rows.extend(beside(name, lab, benchmark, tuning, best, (ways, one_seed))?);
     rows.push(transfer(name, lab, benchmark, tuning, preset)?);
     Ok(rows)

@@ -59,7 +59,7 @@ fn in_a_row_at(scale: f64, depth: u32) -> Result<Vec<Row>, Error> {
         rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, (WAYS, true))?);
         let name = &format!("{name}, by what users get");
         let tuning = Tuning { metric: Metric::UserBandwidth, ..Tuning::scaled(RUNS, scale) };
-        let best = outcome.fixed_seconds()[outcome.best()];
+        let best = outcome.best_seconds();
         rows.extend(beside(name, &lab, benchmark, tuning, best, (BY_KINDS, true))?);
     }
     Ok(rows)
@@ -80,7 +80,7 @@ pub(super) fn in_a_row_on_the_machine(scale: f64) -> Result<Vec<Row>, Error> {
         (Metric::UserMinusSystem, "user minus system bandwidth"),
     ] {
         let other = trained(&lab, benchmark, Tuning { metric, ..tuning })?;
-        let over = other.trained_seconds() / outcome.fixed_seconds()[outcome.best()];
+        let over = other.trained_seconds() / outcome.best_seconds();
         let figure = format!("tuner, trained, by {what}: time over the best fixed");
         rows.push(Row::reported(name, figure, "better than every fixed one", over, "x"));
     }
@@ -97,7 +97,7 @@ fn judged(name: &str, outcome: &Outcome) -> Vec<Row> {
         ideal += of(best);
         rows.push(phase_row(name, outcome, phase, what, best));
     }
-    let best = outcome.fixed_seconds()[outcome.best()];
+    let best = outcome.best_seconds();
     let figure = "the best of each phase: time over the best fixed, the least that can be".to_owned();
     rows.push(Row::reported(name, figure, "", ideal / best, "x"));
     rows.push(trained_row(name, outcome, "better than every fixed one", 1.0));

@@ -213,6 +213,11 @@ impl Outcome {
         (0..4).min_by(|&a, &b| seconds[a].total_cmp(&seconds[b])).unwrap_or_default()
     }
 
+    /// Its seconds.
+    pub(super) fn best_seconds(&self) -> f64 {
+        self.fixed_seconds()[self.best()]
+    }
+
     /// Seconds of the n-th run under the tuner.
     pub(super) fn tuned_seconds(&self, n: usize) -> f64 {
         self.tuned[n].iter().map(|ran| ran.seconds).sum()
