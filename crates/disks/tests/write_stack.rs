@@ -108,3 +108,12 @@ fn any_drive_answers_whatever_its_memory() {
         answered(&mut drive, now, Op::Flush, 0, 0);
     }
 }
+
+/// As many segments as a drive can have, so that their last number is followed by none.
+#[test]
+fn memory_is_shared_by_255_segments_too() {
+    let mut drive = drive("{buffer.segments=255}");
+    let written = answered(&mut *drive, Time::ZERO, Op::Write, place(1), SECTORS);
+    let read = answered(&mut *drive, written, Op::Read, place(2), SECTORS);
+    assert!(read > written);
+}

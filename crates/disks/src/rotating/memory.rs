@@ -25,7 +25,7 @@ impl Rotating {
             return;
         }
         let own = if self.task(id).write { 0 } else { self.segment_size() };
-        let others = (0..).zip(self.segments.all()).filter(|&(at, _)| at != index);
+        let others = self.segments.all().iter().enumerate().filter(|&(at, _)| at != usize::from(index));
         let kept: u64 = others
             .map(|(_, s)| match s.state {
                 State::Clean => s.end.saturating_sub(s.start),

@@ -30,6 +30,7 @@ impl Tasks {
 
     pub(super) fn add(&mut self, task: Task) -> TaskId {
         let id = self.free.pop().unwrap_or_else(|| {
+            debug_assert!(usize::from(self.used) < ROOM, "more tasks than commands and segments");
             self.used += 1;
             TaskId(self.used - 1)
         });
