@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::client::{FLUSH, Nbd, READ, TRIM, WRITE, WRITE_ZEROES};
+use common::client::{DISCONNECT, FLUSH, Nbd, READ, TRIM, WRITE, WRITE_ZEROES};
 use common::{Directory, Random, Served};
 
 const SIZE: u64 = 64 << 20;
@@ -116,6 +116,44 @@ fn a_client_that_never_reads_its_replies_is_left_alone_with_bounded_memory() {
     let began = Instant::now();
     server.stop();
     assert!(began.elapsed() < Duration::from_secs(10), "stopping waits for the deaf only so long");
+}
+
+/// Large answers are not copied into the socket: the client copies them from the disk's memory, when it likes.
+#[test]
+fn an_answer_read_late_is_what_was_there_when_it_was_given() {
+    const LONG: usize = 128 << 10;
+    let directory = Directory::in_memory();
+    let (server, socket) = serve(&directory);
+    let mut writer = Nbd::connect(&socket);
+    let patterns = [1u8, 2, 3, 4].map(|byte| vec![byte; 8 * LONG]);
+    assert_eq!(writer.write(0, &patterns[0]), 0);
+    let mut late: Vec<Nbd> = (0..3).map(|_| Nbd::connect(&socket)).collect();
+    for (client, pattern) in late.iter_mut().zip(&patterns[1..]) {
+        for cookie in 0..8 {
+            client.send(0, READ, cookie, cookie * LONG as u64, LONG as u32).unwrap();
+        }
+        // A goodbye: the server closes its side, and what it sent is still to be read.
+        client.send(0, DISCONNECT, 0, 0, 0).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        // In one piece and by pieces of half a chunk, so that memory is exchanged and written over.
+        assert_eq!(writer.write(0, &pattern[..4 * LONG]), 0);
+        for half in 8..16 {
+            let at = half * LONG / 2;
+            assert_eq!(writer.write(at as u64, &pattern[at..at + LONG / 2]), 0);
+        }
+        assert_eq!(writer.command(0, TRIM, 0, LONG as u32), 0);
+        assert_eq!(writer.write(0, &pattern[..LONG]), 0);
+    }
+    for (client, pattern) in late.iter_mut().zip(&patterns) {
+        for _ in 0..8 {
+            assert_eq!(client.reply().unwrap().1, 0);
+            let mut data = vec![0; LONG];
+            client.stream.read_exact(&mut data).unwrap();
+            assert!(data == pattern[..LONG], "{} instead of {}", data[0], pattern[0]);
+        }
+    }
+    assert!(writer.read(0, 8 * LONG as u32).unwrap() == patterns[3]);
+    server.stop();
 }
 
 #[test]

@@ -7,6 +7,8 @@
 //! | `listener` | addresses, who may connect, TLS |
 //! | `tls` | between an encrypted connection and the device's thread |
 //! | `connection` | one client in the transmission phase |
+//! | `reply` | what a connection is answered, on its way out |
+//! | `shown` | large answers, which the client copies from where the disk has them |
 //! | `front` | all of them, as the device's thread sees them |
 //!
 //! Negotiation is slow, rare and open to everybody, so it blocks, in threads, under a deadline. Transmission is fast,
@@ -20,6 +22,7 @@ mod listener;
 mod negotiation;
 pub mod protocol;
 mod reply;
+mod shown;
 mod tls;
 
 pub use front::{Nbd, NbdOptions};

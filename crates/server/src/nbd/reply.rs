@@ -8,7 +8,8 @@ use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use super::protocol::Header;
-use crate::buffer::{Buffer, Pool};
+use super::shown::Showing;
+use crate::buffer::{Buffer, Lent, Pool};
 
 /// Slices in one call: enough for a round at depth 32, a header and its data each.
 const SLICES: usize = 64;
@@ -26,14 +27,20 @@ impl Out {
 }
 
 /// Replies not yet sent.
-#[derive(Default)]
 pub(super) struct Outbox {
     waiting: VecDeque<Out>,
     /// Bytes of the first one that are sent.
     sent: usize,
+    /// Bytes sent in all.
+    total: u64,
+    showing: Showing,
 }
 
 impl Outbox {
+    pub(super) fn new(socket: impl AsFd) -> Self {
+        Self { waiting: VecDeque::new(), sent: 0, total: 0, showing: Showing::new(socket) }
+    }
+
     pub(super) fn push(&mut self, header: Header, data: Option<Buffer>) {
         self.waiting.push_back(Out { header, data });
     }
@@ -48,9 +55,11 @@ impl Outbox {
 
     /// Sends what the socket takes. How many bytes of memory came free; `Err` if the client is gone.
     pub(super) fn send(&mut self, socket: impl AsFd, pool: &mut Pool) -> Result<usize, Errno> {
+        self.showing.let_go(self.total, &socket);
         let mut freed = 0;
         while !self.waiting.is_empty() {
-            match self.send_once(&socket) {
+            let sent = self.show_once(&socket).unwrap_or_else(|| self.send_once(&socket));
+            match sent {
                 Ok(bytes) => freed += self.drop_sent(bytes, pool),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
@@ -60,11 +69,27 @@ impl Outbox {
         Ok(freed)
     }
 
+    /// What of an answer is to be shown rather than copied.
+    fn to_show<'out>(&self, out: &'out Out) -> Option<&'out Lent> {
+        out.data.as_ref()?.lent().filter(|data| self.showing.takes(data))
+    }
+
+    /// Shows the client the data that is next, if it is to be shown.
+    fn show_once(&mut self, socket: impl AsFd) -> Option<Result<usize, Errno>> {
+        let first = self.waiting.front()?;
+        let begin = self.sent.checked_sub(first.header.as_slice().len())?;
+        let data = first.data.as_ref()?.lent().filter(|data| self.showing.takes(data))?;
+        self.showing.send(data, begin, socket)
+    }
+
+    /// Copies what comes before the next data to be shown, in one call.
     fn send_once(&self, socket: impl AsFd) -> Result<usize, Errno> {
         let mut slices = [IoSlice::new(&[]); SLICES];
         let (mut count, mut skip) = (0, self.sent);
         'gather: for out in &self.waiting {
-            for part in [out.header.as_slice(), out.data.as_deref().unwrap_or(&[])] {
+            let shown = self.to_show(out).is_some();
+            let data = out.data.as_deref().filter(|_| !shown).unwrap_or(&[]);
+            for part in [out.header.as_slice(), data] {
                 if skip >= part.len() {
                     skip -= part.len();
                     continue;
@@ -75,6 +100,9 @@ impl Outbox {
                     break 'gather;
                 }
             }
+            if shown {
+                break;
+            }
         }
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         sendmsg(socket, &slices[..count], &mut SendAncillaryBuffer::default(), flags)
@@ -82,11 +110,13 @@ impl Outbox {
 
     fn drop_sent(&mut self, bytes: usize, pool: &mut Pool) -> usize {
         self.sent += bytes;
+        self.total += bytes as u64;
         let mut freed = 0;
         while let Some(first) = self.waiting.front()
             && self.sent >= first.len()
         {
             self.sent -= first.len();
+            self.showing.ends(self.total - self.sent as u64);
             if let Some(data) = self.waiting.pop_front().and_then(|out| out.data) {
                 freed += data.footprint();
                 pool.put(data);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 pub const READ: u16 = 0;
 pub const WRITE: u16 = 1;
+pub const DISCONNECT: u16 = 2;
 pub const FLUSH: u16 = 3;
 pub const TRIM: u16 = 4;
 pub const WRITE_ZEROES: u16 = 6;

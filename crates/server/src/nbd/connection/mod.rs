@@ -109,6 +109,7 @@ impl Connection {
     ) -> Self {
         let geometry = host.geometry();
         let rest = Rest::new(&socket, host.device().backend().keeps_time());
+        let outbox = Outbox::new(&socket);
         Self {
             socket,
             agreed,
@@ -122,7 +123,7 @@ impl Connection {
             large: false,
             pending: Vec::new(),
             free: Vec::new(),
-            outbox: Outbox::default(),
+            outbox,
             rest,
             held: 0,
             asleep: 0,

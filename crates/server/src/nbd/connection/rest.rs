@@ -7,10 +7,12 @@
 //! client had read everything before it was over; and other clients, the back end and the control socket are heard all
 //! the time. A client that asks for one thing at a time never has an older answer to read, so it is always heard at once.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, sockopt};
+
+use crate::nbd::shown::unread;
 
 /// The shortest rest. Sleep and wake-up cost about as much as three rounds; what is shorter saves nothing.
 const SHORTEST: Duration = Duration::from_micros(20);
@@ -71,7 +73,7 @@ impl Rest {
             return false;
         }
         let ended = std::mem::take(&mut self.ended);
-        let due = has_unread(socket);
+        let due = unread(socket) > 0;
         if due {
             self.ignore = 1;
             if ended && answers < ENOUGH {
@@ -85,14 +87,6 @@ impl Rest {
         }
         due
     }
-}
-
-/// Whether something that was sent to a unix socket has not been read.
-fn has_unread(socket: impl AsFd) -> bool {
-    let mut bytes: libc::c_int = 0;
-    // SAFETY: the call writes one `int`, which `bytes` is, before it returns.
-    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
-    result == 0 && bytes > 0
 }
 
 #[cfg(test)]

@@ -1,0 +1,223 @@
+//! Memory that holds data for good: lent to what is on its way, and shown to the system's sockets, rather than copied.
+//!
+//! Whoever was lent some of a chunk sees what it was then, whatever is written afterwards: while somebody has it, a write
+//! goes to a copy. That holds for pages in a socket too, as long as somebody knows that they are there
+//! ([`Shown`]); if nobody will ever know that they were read, the chunk leaves them behind at the next write.
+//!
+//! What the system was shown it may keep beyond that: a reader that passes the pages on without copying them (`splice`)
+//! has taken them out of the socket and still has them. So such memory never holds anything but this chunk's data: it does
+//! not become a buffer's, and its pages are given back to the system before it is freed.
+
+use std::mem;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::mm::{Advice, madvise};
+
+use super::Buffer;
+use super::pages::{ALIGNMENT, Pages, allocate, bytes, bytes_mut};
+
+/// A chunk's memory, and who may see it beside this process.
+struct Memory {
+    pages: Pages,
+    /// The system was shown some of it.
+    shown: AtomicBool,
+    /// Some of it is in a socket, and nobody will know when it has been read.
+    lost: AtomicBool,
+}
+
+impl Memory {
+    fn new(pages: Pages) -> Self {
+        Self { pages, shown: AtomicBool::new(false), lost: AtomicBool::new(false) }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if !*self.shown.get_mut() {
+            return;
+        }
+        let len = self.pages.len() * ALIGNMENT;
+        // SAFETY: the memory is ours alone and nobody reads it any more; it stays mapped, and reads as zeroes.
+        let advised = unsafe { madvise(self.pages.as_mut_ptr().cast(), len, Advice::LinuxDontNeed) };
+        if advised.is_err() {
+            mem::forget(mem::take(&mut self.pages));
+        }
+    }
+}
+
+/// Memory that holds data for good, zeroes at first.
+pub struct Chunk(Arc<Memory>);
+
+impl Chunk {
+    /// One of that many bytes, rounded down to pages.
+    #[must_use]
+    pub fn new(bytes: usize) -> Self {
+        Self(Arc::new(Memory::new(allocate(bytes))))
+    }
+
+    /// Lends what lies at `offset` to a buffer, as much as that is long; it must be there.
+    pub fn lend(&self, offset: usize, to: &mut Buffer) {
+        debug_assert!(offset + to.len <= self.0.pages.len() * ALIGNMENT, "{offset} and what is behind it");
+        to.lent = Some(Lent { from: self.0.clone(), offset, len: to.len });
+    }
+
+    /// What it holds.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        bytes(&self.0.pages)
+    }
+
+    /// The same, to be written. Copied first if somebody else sees some of it.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        if self.0.lost.load(Ordering::Relaxed) || Arc::get_mut(&mut self.0).is_none() {
+            self.0 = Arc::new(Memory::new(self.0.pages.clone()));
+        }
+        let own = Arc::get_mut(&mut self.0).expect("nobody else has it, or it was made here");
+        bytes_mut(&mut own.pages)
+    }
+
+    /// Takes all data of a buffer of its own size, which gets other memory with arbitrary contents; whether it could.
+    pub fn exchange(&mut self, with: &mut Buffer) -> bool {
+        if with.len != self.bytes().len() || with.pages.len() != self.0.pages.len() || with.lent.is_some() {
+            return false;
+        }
+        match Arc::get_mut(&mut self.0) {
+            Some(own) if own.shown.load(Ordering::Relaxed) => return false,
+            Some(own) => mem::swap(&mut own.pages, &mut with.pages),
+            None => {
+                let fresh = allocate(with.len);
+                self.0 = Arc::new(Memory::new(mem::replace(&mut with.pages, fresh)));
+            }
+        }
+        true
+    }
+}
+
+/// Some of a chunk's data, as it was when it was lent.
+pub struct Lent {
+    from: Arc<Memory>,
+    offset: usize,
+    pub(super) len: usize,
+}
+
+impl Lent {
+    /// Says that the system is about to be shown it: its pages instead of a copy.
+    #[must_use]
+    pub fn show(&self) -> Shown {
+        self.from.shown.store(true, Ordering::Relaxed);
+        Shown(Some(Self { from: self.from.clone(), offset: self.offset, len: self.len }))
+    }
+}
+
+impl Deref for Lent {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &bytes(&self.from.pages)[self.offset..self.offset + self.len]
+    }
+}
+
+/// Data of which the system has been shown the pages. Dropped before it was [`read`](Self::read), it counts as still to be.
+pub struct Shown(Option<Lent>);
+
+impl Shown {
+    /// Nobody is going to read it from those pages any more.
+    pub fn read(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if let Some(lent) = &self.0 {
+            lent.from.lost.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::Pool;
+
+    #[test]
+    fn what_was_lent_stays_as_it_was() {
+        let mut pool = Pool::new(1 << 20);
+        let mut chunk = Chunk::new(8192);
+        chunk.bytes_mut()[4096..].fill(1);
+        let (mut first, mut second) = (pool.take(512), pool.take(4096));
+        chunk.lend(7680, &mut first);
+        chunk.lend(4096, &mut second);
+        assert_eq!(first.as_ptr(), chunk.bytes()[7680..].as_ptr(), "not copied");
+        chunk.bytes_mut().fill(2);
+        assert!(first.iter().chain(second.iter()).all(|&byte| byte == 1));
+        second.own();
+        second[0] = 3;
+        assert_eq!((second[0], second[1]), (3, 1), "its own now, with what it was lent");
+        assert!(chunk.bytes().iter().all(|&byte| byte == 2));
+        first.set_len(4096);
+        assert_eq!(first.len(), 512, "there is no more");
+    }
+
+    #[test]
+    fn a_chunk_takes_a_buffer_of_its_size() {
+        let mut pool = Pool::new(1 << 20);
+        let mut chunk = Chunk::new(8192);
+        let mut seen = pool.take(4096);
+        chunk.lend(0, &mut seen);
+        for round in 1..4 {
+            let mut buffer = pool.take(8192);
+            buffer.fill(round);
+            let address = buffer.as_ptr();
+            assert!(chunk.exchange(&mut buffer));
+            assert_eq!((chunk.bytes().as_ptr(), chunk.bytes()[8191]), (address, round), "taken, not copied");
+            assert_eq!((buffer.len(), buffer.footprint()), (8192, 8192));
+            pool.put(buffer);
+        }
+        assert!(seen.iter().all(|&byte| byte == 0), "what was lent before");
+        for len in [4096, 8000] {
+            assert!(!chunk.exchange(&mut pool.take(len)), "{len} bytes are not all of it");
+        }
+    }
+
+    #[test]
+    fn what_was_shown_is_written_again_once_it_was_read_and_left_behind_if_nobody_knows() {
+        let mut pool = Pool::new(1 << 20);
+        let mut chunk = Chunk::new(8192);
+        let mut show = |chunk: &Chunk| {
+            let mut buffer = pool.take(8192);
+            chunk.lend(0, &mut buffer);
+            buffer.lent().expect("it was lent").show()
+        };
+        let address = chunk.bytes().as_ptr();
+        let shown = show(&chunk);
+        chunk.bytes_mut().fill(1);
+        assert_ne!(chunk.bytes().as_ptr(), address, "somebody may still read it");
+        shown.read();
+        let address = chunk.bytes().as_ptr();
+        show(&chunk).read();
+        chunk.bytes_mut().fill(2);
+        assert_eq!(chunk.bytes().as_ptr(), address, "read: it may be written over");
+        drop(show(&chunk));
+        let behind = chunk.0.clone();
+        chunk.bytes_mut().fill(3);
+        assert_eq!(chunk.bytes(), [3; 8192]);
+        assert_eq!(bytes(&behind.pages), [2; 8192], "left behind as it was");
+    }
+
+    #[test]
+    fn what_was_shown_never_becomes_a_buffer() {
+        let mut pool = Pool::new(1 << 20);
+        let mut chunk = Chunk::new(8192);
+        let mut seen = pool.take(8192);
+        chunk.lend(0, &mut seen);
+        seen.lent().expect("it was lent").show().read();
+        drop(seen);
+        let mut buffer = pool.take(8192);
+        assert!(!chunk.exchange(&mut buffer), "what is in it is to be copied");
+        chunk = Chunk::new(8192);
+        assert!(chunk.exchange(&mut buffer), "this one nobody was shown");
+    }
+}

@@ -1,0 +1,146 @@
+//! Aligned memory for data on its way, pooled so that the steady state allocates nothing; and memory that holds data for
+//! good, which is lent to what is on its way rather than copied (`chunk`).
+
+mod chunk;
+mod pages;
+
+use std::ops::{Deref, DerefMut};
+
+pub use self::chunk::{Chunk, Lent, Shown};
+pub use self::pages::ALIGNMENT;
+use self::pages::{Page, Pages, allocate, bytes, bytes_mut};
+
+/// The largest buffer; whoever has more to move splits it.
+pub const LARGEST: usize = 1 << 20;
+
+/// Size classes: 4 KiB to [`LARGEST`], each twice the one before.
+const CLASSES: usize = (LARGEST / ALIGNMENT).ilog2() as usize + 1;
+
+/// Memory for one part of a request: page-aligned, as long as was asked for.
+pub struct Buffer {
+    pages: Pages,
+    len: usize,
+    /// What is to be seen instead of its own memory.
+    lent: Option<Lent>,
+}
+
+impl Buffer {
+    /// What of the process's memory it holds, which is at least its length.
+    #[must_use]
+    pub fn footprint(&self) -> usize {
+        self.pages.len() * ALIGNMENT
+    }
+
+    /// Copies what it was lent, if it was, to its own memory.
+    pub fn own(&mut self) {
+        let _ = &mut **self;
+    }
+
+    /// What it was lent, if it was.
+    #[must_use]
+    pub const fn lent(&self) -> Option<&Lent> {
+        self.lent.as_ref()
+    }
+
+    /// Makes it `len` bytes long, at most its footprint, and no longer than what it was lent.
+    pub fn set_len(&mut self, len: usize) {
+        self.len = len.min(if self.lent.is_some() { self.len } else { self.footprint() });
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.lent {
+            None => &bytes(&self.pages)[..self.len],
+            Some(lent) => &lent[..self.len],
+        }
+    }
+}
+
+impl DerefMut for Buffer {
+    /// Its own memory: what was lent is copied there first, and given back.
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let own = &mut bytes_mut(&mut self.pages)[..self.len];
+        if let Some(lent) = self.lent.take() {
+            own.copy_from_slice(&lent[..self.len]);
+        }
+        own
+    }
+}
+
+/// Memory for `bytes`, in the pool's steps.
+#[must_use]
+pub fn footprint(bytes: usize) -> usize {
+    bytes.max(1).next_multiple_of(ALIGNMENT).next_power_of_two()
+}
+
+/// Free buffers by size. Last returned, first taken, so that a short queue stays in the processor's cache.
+pub struct Pool {
+    free: [Vec<Box<[Page]>>; CLASSES],
+    kept: usize,
+    keep: usize,
+}
+
+impl Pool {
+    /// A pool that keeps up to `keep` bytes of free buffers.
+    #[must_use]
+    pub fn new(keep: usize) -> Self {
+        Self { free: Default::default(), kept: 0, keep }
+    }
+
+    /// A buffer of `len` bytes, at most `LARGEST`. What it holds is arbitrary.
+    #[must_use]
+    pub fn take(&mut self, len: usize) -> Buffer {
+        let len = len.min(LARGEST);
+        let bytes = footprint(len);
+        let pages = match self.free[class(bytes)].pop() {
+            Some(pages) => {
+                self.kept -= bytes;
+                pages
+            }
+            None => allocate(bytes),
+        };
+        Buffer { pages, len, lent: None }
+    }
+
+    /// Gives a buffer back.
+    pub fn put(&mut self, buffer: Buffer) {
+        let bytes = buffer.footprint();
+        if self.kept + bytes <= self.keep {
+            self.kept += bytes;
+            self.free[class(bytes)].push(buffer.pages);
+        }
+    }
+}
+
+fn class(bytes: usize) -> usize {
+    (bytes / ALIGNMENT).ilog2() as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_as_long_as_asked_and_come_back() {
+        let mut pool = Pool::new(1 << 20);
+        for len in [1, 512, 4096, 4097, 131_072, LARGEST] {
+            let mut buffer = pool.take(len);
+            assert_eq!((buffer.len(), buffer.as_ptr() as usize % ALIGNMENT), (len, 0));
+            buffer.fill(7);
+            let address = buffer.as_ptr();
+            pool.put(buffer);
+            assert_eq!(pool.take(len).as_ptr(), address, "the one just returned, {len} bytes");
+        }
+    }
+
+    #[test]
+    fn the_pool_keeps_no_more_than_it_may() {
+        let mut pool = Pool::new(8192);
+        let buffers: Vec<Buffer> = (0..4).map(|_| pool.take(4096)).collect();
+        buffers.into_iter().for_each(|buffer| pool.put(buffer));
+        assert_eq!(pool.kept, 8192);
+    }
+}

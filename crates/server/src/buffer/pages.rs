@@ -1,0 +1,24 @@
+//! Page-aligned memory, as bytes.
+
+/// What direct I/O asks of addresses, on every device that we know.
+pub const ALIGNMENT: usize = 4096;
+
+#[derive(Clone, Copy)]
+#[repr(C, align(4096))]
+pub(super) struct Page([u8; ALIGNMENT]);
+
+pub(super) type Pages = Box<[Page]>;
+
+pub(super) fn allocate(bytes: usize) -> Pages {
+    vec![Page([0; ALIGNMENT]); bytes / ALIGNMENT].into_boxed_slice()
+}
+
+pub(super) fn bytes(pages: &Pages) -> &[u8] {
+    // SAFETY: `Page` is an array of bytes without padding, as its size is its alignment.
+    unsafe { std::slice::from_raw_parts(pages.as_ptr().cast(), pages.len() * ALIGNMENT) }
+}
+
+pub(super) fn bytes_mut(pages: &mut Pages) -> &mut [u8] {
+    // SAFETY: as above; the pages are borrowed mutably.
+    unsafe { std::slice::from_raw_parts_mut(pages.as_mut_ptr().cast(), pages.len() * ALIGNMENT) }
+}
