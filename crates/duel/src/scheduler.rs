@@ -38,12 +38,18 @@ impl Scheduler {
         matches!(self, Self::Kernel { .. })
     }
 
+    /// Whether it keeps no requests: whoever finds no free tag sleeps until one is, and races others for it.
+    #[must_use]
+    pub fn keeps_nothing(&self) -> bool {
+        matches!(self, Self::Kernel { elevator, .. } if elevator == "none")
+    }
+
     /// The policy that stands for it in the model, by Dwell's name.
     #[must_use]
     pub fn in_the_model(&self) -> String {
         match self {
             Self::Dwell { scheduler } => scheduler.clone(),
-            Self::Kernel { elevator, .. } if elevator == "none" => "noop".to_owned(),
+            Self::Kernel { .. } if self.keeps_nothing() => "noop".to_owned(),
             Self::Kernel { .. } => self.to_string().trim_start_matches(KERNEL).to_owned(),
         }
     }

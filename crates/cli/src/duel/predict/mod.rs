@@ -44,6 +44,8 @@ struct Asked<'a> {
     alone: bool,
     spec: Spec,
     depth: u32,
+    /// Programs that find no free tag sleep for one, and race each other.
+    races: bool,
     identity: Identity,
     priority: Priority,
     at_most: Span,
@@ -87,6 +89,7 @@ impl Model<'_> {
             alone: entry.alone,
             spec,
             depth,
+            races: entry.scheduler.keeps_nothing() && !hidden,
             identity: identity(&entry.scheduler, hidden),
             priority: Priority { class: PriorityClass::BestEffort, level: self.level },
             at_most: Span::from_nanos(benchmark.at_most(&self.size).as_nanos() as u64),

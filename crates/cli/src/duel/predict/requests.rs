@@ -54,6 +54,14 @@ impl Source {
         });
         Ok(blocks.collect::<Option<_>>().map(|blocks| (Self::Blocks(blocks), foreground)))
     }
+
+    /// How many programs there are.
+    fn count(&self) -> usize {
+        match self {
+            Self::Blocks(all) => all.len(),
+            Self::Jobs(jobs) => jobs.processes().len(),
+        }
+    }
 }
 
 /// What the model says of such programs.
@@ -64,6 +72,13 @@ pub(super) fn predict(
 ) -> Result<Predicted, String> {
     if let (Source::Blocks(all), true) = (&mut programs, asked.alone) {
         all.truncate(1);
+    }
+    let running = programs.count();
+    if asked.races && running > asked.depth as usize {
+        let (programs, tags) = (running, asked.depth);
+        return Err(format!(
+            "{programs} programs race for {tags} tags under `none`, by microseconds that the model does not know"
+        ));
     }
     let workload = Modelled {
         what: asked.benchmark.describe(&model.size),
