@@ -6,11 +6,13 @@
 //! | `asking` | from requests to operations of the device |
 //! | `answering` | from what the device did to replies |
 //! | `rest` | when it is not listened to, as it has enough to read |
+//! | `trial` | whether that pays |
 
 mod answering;
 mod asking;
 mod receiving;
 mod rest;
+mod trial;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;

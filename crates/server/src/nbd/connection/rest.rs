@@ -5,13 +5,15 @@
 //! read some answers and asked for as many things, which one round takes together. Nobody waits for that. A rest is
 //! taken only if older answers were unread when those of this round were about to go out; it becomes shorter when the
 //! client had read everything before it was over; and other clients, the back end and the control socket are heard all
-//! the time. A client that asks for one thing at a time never has an older answer to read, so it is always heard at once.
+//! the time. A client that asks for one thing at a time never has an older answer to read, so it is always heard at once. Whether
+//! rests pay on this machine is tried (`trial`).
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, sockopt};
 
+use super::trial::{Moment, Trial};
 use crate::nbd::shown::unread;
 
 /// The shortest rest. Sleep and wake-up cost about as much as three rounds; what is shorter saves nothing.
@@ -38,13 +40,22 @@ pub(super) struct Rest {
     /// Rounds until the client is looked at again, and how many they shall be if it has nothing to read then.
     ignored: u32,
     ignore: u32,
+    trial: Trial,
 }
 
 impl Rest {
     /// Rests from the client of this socket, unless a modelled drive's time depends on when requests arrive.
     pub(super) fn new(socket: impl AsFd, keeps_time: bool) -> Self {
         let possible = !keeps_time && sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX);
-        Self { possible, length: SHORTEST, until: None, ended: false, ignored: 0, ignore: 1 }
+        Self {
+            possible,
+            length: SHORTEST,
+            until: None,
+            ended: false,
+            ignored: 0,
+            ignore: 1,
+            trial: Trial::new(),
+        }
     }
 
     /// When the present one is over.
@@ -65,7 +76,7 @@ impl Rest {
 
     /// Whether the client, to which so many `answers` are about to be sent, has older ones to read.
     pub(super) fn is_due(&mut self, socket: impl AsFd, answers: usize) -> bool {
-        if !self.possible {
+        if !self.possible || !self.trial.rests(answers, Moment::now) {
             return false;
         }
         if self.ignored > 0 {
