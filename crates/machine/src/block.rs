@@ -32,6 +32,8 @@ pub(crate) struct Block {
     /// What is in the drive, by tag.
     tickets: Vec<Option<Ticket>>,
     free: Vec<Tag>,
+    /// When the drive may next have something to tell: it is asked after each change, not at each event.
+    device: Option<Time>,
     /// When the queue wants to be asked again.
     wake: Option<Time>,
     /// When the queue had nothing for the drive, if nothing has happened in it since: at that instant it still has not.
@@ -50,6 +52,7 @@ impl Block {
         let listeners = Listeners { meter: Meter::default(), others };
         Self {
             queue: Queue::observed(Options { depth, ..options }, scheduler, listeners),
+            device: drive.next_event(),
             drive,
             tickets: (0..depth).map(|_| None).collect(),
             free: (0..depth).rev().map(Tag).collect(),
@@ -79,6 +82,7 @@ impl Block {
             fua: request.flags.fua && request.op == Op::Write,
         };
         self.drive.submit(now, command);
+        self.device = self.drive.next_event();
         self.tickets[tag.0 as usize] = Some(ticket);
     }
 }
@@ -93,18 +97,23 @@ impl Storage for Block {
     }
 
     fn next_event(&self) -> Option<Time> {
-        sooner(self.drive.next_event(), self.wake)
+        sooner(self.device, self.wake)
     }
 
     fn collect(&mut self, now: Time) {
-        while let Some(completion) = self.drive.poll(now) {
+        // Where somebody may be asked what to send, the drive has come to this instant before: its oracle tells from there.
+        if self.free.is_empty() && self.device.is_none_or(|at| at > now) {
+            return;
+        }
+        while let Some(completion) = &self.drive.poll(now) {
             let Tag(tag) = completion.tag;
             let Some(ticket) = self.tickets[tag as usize].take() else { continue };
             self.free.push(completion.tag);
             let queue = self.queue();
-            queue.observer().meter.served(ticket.request(), &completion);
+            queue.observer().meter.served(ticket.request(), completion);
             queue.complete(now, ticket, completion.outcome);
         }
+        self.device = self.drive.next_event();
     }
 
     fn pump(&mut self, now: Time) {

@@ -227,27 +227,32 @@ impl Machine {
     /// with no think time would always be in time with its next request.
     fn settle(&mut self) {
         self.storage.pump(self.now);
-        loop {
-            self.hear();
-            while !self.runnable.is_empty() {
-                let mut runnable = std::mem::take(&mut self.runnable);
-                for &turn in &runnable {
-                    self.take_turn(turn);
-                }
-                runnable.clear();
-                if self.runnable.is_empty() {
-                    self.runnable = runnable;
-                }
-                self.hear();
-            }
+        self.hear();
+        // A policy above the block layer may have done something in hearing.
+        let mut stirred = self.splits || !self.runnable.is_empty();
+        while stirred {
+            self.take_turns();
             self.storage.pump(self.now);
             self.hear();
-            if self.runnable.is_empty() {
-                break;
-            }
+            stirred = !self.runnable.is_empty();
         }
         if std::mem::take(&mut self.met) {
             self.notice_standstill();
+        }
+    }
+
+    /// Runs whoever can run until nobody can.
+    fn take_turns(&mut self) {
+        while !self.runnable.is_empty() {
+            let mut runnable = std::mem::take(&mut self.runnable);
+            for &turn in &runnable {
+                self.take_turn(turn);
+            }
+            runnable.clear();
+            if self.runnable.is_empty() {
+                self.runnable = runnable;
+            }
+            self.hear();
         }
     }
 
