@@ -253,6 +253,7 @@ impl<O: Observer> Queue<O> {
     }
 
     /// Somebody asks for something.
+    #[inline]
     pub fn submit(&mut self, now: Time, mut submission: Submission) -> Accepted {
         let Submission { token, op, start, sectors, flags, process, .. } = submission;
         self.observer.event(now, &Event::Submitted { token, op, start, sectors, flags, process });
@@ -274,6 +275,7 @@ impl<O: Observer> Queue<O> {
     }
 
     /// What was gathered goes to the scheduler; a queue that plugged itself is unplugged (somebody waits).
+    #[inline]
     pub fn unplug(&mut self, now: Time) {
         self.plugged = false;
         self.plugged_until = None;
@@ -285,6 +287,7 @@ impl<O: Observer> Queue<O> {
     }
 
     /// The device may have a free tag: what now? `positioning` is the device's oracle, if it has one.
+    #[inline]
     pub fn next(&mut self, now: Time, positioning: Option<&dyn Positioning>) -> Step {
         if self.in_flight >= self.options.depth || self.is_kept_for_a_flush() {
             return Step::Full;
@@ -309,6 +312,7 @@ impl<O: Observer> Queue<O> {
         self.options.barriers == Barriers::Alone && self.in_flight > 0 && !self.flushes.is_quiet()
     }
 
+    #[inline]
     fn ask(&mut self, now: Time, positioning: Option<&dyn Positioning>) -> Step {
         let device = Device {
             depth: self.options.depth,
@@ -345,6 +349,7 @@ impl<O: Observer> Queue<O> {
         Step::Wait(hold)
     }
 
+    #[inline]
     fn dispatch(&mut self, now: Time, id: RequestId, reason: Reason) -> Ticket {
         let request = &self.requests[id];
         if request.op != Op::Flush {
@@ -385,14 +390,14 @@ impl<O: Observer> Queue<O> {
     }
 
     /// The device is done with a request.
+    #[inline]
     pub fn complete(&mut self, now: Time, ticket: Ticket, outcome: Outcome) {
-        let Ticket { request } = ticket;
+        let request = &ticket.request;
         let meta = self.meta[request.id.index()];
         self.in_flight -= 1;
-        self.observer
-            .event(now, &Event::Completed { request: &request, outcome, dispatched: meta.dispatched });
+        self.observer.event(now, &Event::Completed { request, outcome, dispatched: meta.dispatched });
         if meta.generation == Some(self.generation) {
-            self.scheduler.completed(now, &request, outcome);
+            self.scheduler.completed(now, request, outcome);
         }
         match (request.op, outcome) {
             (Op::Flush, _) => self.flushed(now, request.id, meta, outcome),
@@ -400,7 +405,7 @@ impl<O: Observer> Queue<O> {
                 self.meta[request.id.index()].generation = None;
                 self.given_back.push_back(request.id);
             }
-            _ => self.finish_request(now, &request, meta, outcome),
+            _ => self.finish_request(now, request, meta, outcome),
         }
         self.settle(now);
     }
@@ -421,6 +426,7 @@ impl<O: Observer> Queue<O> {
         }
     }
 
+    #[inline]
     fn finish_request(&mut self, now: Time, request: &Request, meta: Meta, outcome: Outcome) {
         let flush_behind = self.options.cache == Cache::WriteBack { fua: false }
             && request.flags.fua

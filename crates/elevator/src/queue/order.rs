@@ -108,6 +108,7 @@ impl<O: Observer> Queue<O> {
     }
 
     /// Brings everything forward that something else's end allows.
+    #[inline]
     pub(super) fn settle(&mut self, now: Time) {
         self.wake_sleepers(now);
         while self.order.is_draining() && self.drained() {

@@ -10,6 +10,7 @@ use crate::time::Time;
 
 impl<O: Observer> Queue<O> {
     /// Takes a submission that nothing holds back.
+    #[inline]
     pub(super) fn accept(&mut self, now: Time, part: PartId) -> Accepted {
         if self.options.barriers == Barriers::Drain && is_ordered(&self.parts.get(part).submission) {
             self.begin_barrier(now, part);
@@ -19,6 +20,7 @@ impl<O: Observer> Queue<O> {
     }
 
     /// Starts a submission on its first leg: a flush, or the scheduler.
+    #[inline]
     pub(super) fn start(&mut self, now: Time, part: PartId) -> Accepted {
         let submission = &self.parts.get(part).submission;
         let cached = self.options.cache != Cache::WriteThrough;
@@ -32,6 +34,7 @@ impl<O: Observer> Queue<O> {
     }
 
     /// Data on its way to the scheduler: merged, admitted, or asleep.
+    #[inline]
     pub(super) fn enqueue(&mut self, now: Time, part: PartId) -> Accepted {
         if self.try_merge(now, part) {
             return Accepted::Queued;
@@ -48,6 +51,7 @@ impl<O: Observer> Queue<O> {
         Accepted::Asleep
     }
 
+    #[inline]
     fn admit(&mut self, now: Time, part: PartId) {
         let submission = &self.parts.get(part).submission;
         let token = submission.token;
@@ -68,6 +72,7 @@ impl<O: Observer> Queue<O> {
         }
     }
 
+    #[inline]
     pub(super) fn add(&mut self, request: Request) -> RequestId {
         let id = self.requests.add(request);
         let meta =
@@ -80,6 +85,7 @@ impl<O: Observer> Queue<O> {
         id
     }
 
+    #[inline]
     pub(super) fn insert(&mut self, now: Time, id: RequestId) {
         self.plug_itself(now);
         self.meta[id.index()].state = State::Queued;
@@ -102,6 +108,7 @@ impl<O: Observer> Queue<O> {
     }
 
     /// Joins a part to a queued request if one is adjacent and may grow.
+    #[inline]
     fn try_merge(&mut self, now: Time, part: PartId) -> bool {
         let submission = &self.parts.get(part).submission;
         let (op, start, end) = (submission.op, submission.start, submission.start + submission.sectors);
@@ -190,6 +197,7 @@ impl<O: Observer> Queue<O> {
     }
 
     /// Room may have come free: sleepers go on, first come first.
+    #[inline]
     pub(super) fn wake_sleepers(&mut self, now: Time) {
         for direction in Direction::BOTH {
             while let Some(part) = self.admission.first_sleeper(direction) {
