@@ -180,16 +180,26 @@ impl Recording {
         self.context.place
     }
 
+    // A record is looked at and changed where the source has put it: one just written a field at a time would be waited for if
+    // it were moved.
+    #[inline]
     fn next_record(&mut self) -> Result<Option<Record>, Error> {
-        while let Some(mut record) = self.source.next(&mut self.context)? {
-            if self.is_chosen(&record)? && self.has_sound_extent(&record)? && self.set_clock(&mut record)? {
-                self.count(&record);
-                return Ok(Some(record));
+        loop {
+            let mut next = self.source.next(&mut self.context);
+            match &mut next {
+                Ok(Some(record)) => {
+                    if self.is_chosen(record)? && self.has_sound_extent(record)? && self.set_clock(record)? {
+                        self.count(record);
+                        return next;
+                    }
+                }
+                Ok(None) => return self.finish(),
+                Err(_) => return next,
             }
         }
-        self.finish()
     }
 
+    #[inline(never)]
     fn finish(&mut self) -> Result<Option<Record>, Error> {
         self.context.nothing_understood()?;
         match &self.context.options.device {
@@ -260,8 +270,10 @@ impl Recording {
             self.context.skip(Oddity::CompletedEarly)?;
         }
         let back = Time::from_nanos(self.latest.as_nanos().saturating_add(origin)).since(record.at);
-        record.at = on_our_clock(record.at);
-        record.completed = record.completed.map(on_our_clock);
+        if origin > 0 {
+            record.at = on_our_clock(record.at);
+            record.completed = record.completed.map(on_our_clock);
+        }
         if back > Span::ZERO && self.first.is_some() {
             return self.step_back(record, back);
         }
