@@ -18,10 +18,11 @@ use elevator::{Op, Time};
 use machine::{Machine, Measured, Setup, Stop};
 use schedulers::noop::Noop;
 use schedulers::work_conserving::Bare;
-use traces::{Options, Record};
+use traces::{Options, Recording};
 use workloads::Workload;
 use workloads::replay::{Open, Replay};
 
+const READ: &str = "a record";
 const PARTS: [&str; 3] = ["read", "drive", "everything"];
 
 fn main() {
@@ -36,7 +37,9 @@ fn main() {
     let bytes = write_trace(&trace, requests, capacity).expect("room for a trace in the temporary folder");
     println!("{requests} requests in {} MB of text, drive {name}", bytes / 1_000_000);
     if runs("read") {
-        told("read", requests, || records(&trace).map(|record| record.bytes.min(1)).sum::<u64>());
+        told("read", requests, || {
+            records(&trace).map(|record| record.expect(READ).bytes.min(1)).sum::<u64>()
+        });
     }
     if runs("drive") {
         told("read, drive", requests, || straight(&trace, &mut *drive().0));
@@ -66,7 +69,7 @@ fn told<T>(what: &str, requests: u32, run: impl FnOnce() -> T) -> T {
 fn whole(trace: &Path) -> Result<String, machine::Failure> {
     let mut open = Open::default();
     for record in records(trace) {
-        open.push(&record);
+        open.push(record.as_ref().expect(READ));
     }
     let replay: Replay = open.finish("trace", &|_| None);
     let mut machine = Machine::new(Setup {
@@ -88,6 +91,7 @@ fn whole(trace: &Path) -> Result<String, machine::Failure> {
 fn straight(trace: &Path, drive: &mut dyn Drive) -> u64 {
     let mut now = Time::ZERO;
     for record in records(trace) {
+        let record = record.expect(READ);
         now = now.max(record.at);
         let (start, sectors) = (record.start(), record.sectors());
         drive.submit(now, Command { tag: Tag(0), op: record.op, start, sectors, fua: false });
@@ -101,10 +105,9 @@ fn straight(trace: &Path, drive: &mut dyn Drive) -> u64 {
     now.as_nanos()
 }
 
-fn records(trace: &Path) -> impl Iterator<Item = Record> {
+fn records(trace: &Path) -> Recording {
     let source = Box::new(File::open(trace).expect("the trace"));
-    let recording = traces::open("a.ascii", source, &Options::default()).expect("a trace");
-    recording.map(|record| record.expect("a record"))
+    traces::open("a.ascii", source, &Options::default()).expect("a trace")
 }
 
 fn drive() -> (Box<dyn Drive>, &'static str) {

@@ -7,6 +7,7 @@ use elevator::{Op, Priority, Process, Sector, Time};
 use machine::Who;
 use traces::{Pid, Record};
 
+use super::steps::Steps;
 use super::{After, Chain, Kind, Replay, Step};
 
 /// Names of the recorded processes.
@@ -15,33 +16,54 @@ type Names<'a> = &'a dyn Fn(Pid) -> Option<String>;
 /// Gathers records into chains that wait for completions.
 #[derive(Default)]
 pub struct Closed {
-    waiting: BTreeMap<Option<Pid>, Waiting>,
-    writeback: BTreeMap<Option<Pid>, Vec<Step>>,
     order: Order,
+    /// By process, in that order.
+    waiting: Vec<Waiting>,
+    writeback: Vec<Steps>,
     end: Sector,
 }
 
 /// Gathers records into chains that go by the clock.
 #[derive(Default)]
 pub struct Open {
-    chains: BTreeMap<Option<Pid>, Vec<Step>>,
     order: Order,
+    /// By process, in that order.
+    chains: Vec<Steps>,
     end: Sector,
 }
 
 /// Processes in order of first appearance, with their priorities.
 #[derive(Default)]
-struct Order(Vec<(Option<Pid>, Priority)>);
+struct Order {
+    processes: Vec<(Option<Pid>, Priority)>,
+    numbers: BTreeMap<Option<Pid>, usize>,
+    /// Whose the latest record was.
+    latest: usize,
+}
 
 impl Order {
-    fn note(&mut self, record: &Record) {
-        if self.0.iter().all(|(pid, _)| *pid != record.process) {
-            self.0.push((record.process, record.priority.unwrap_or_default()));
+    /// The number of a record's process, and whether it is new.
+    #[inline]
+    fn number(&mut self, record: &Record) -> (usize, bool) {
+        match self.processes.get(self.latest) {
+            Some((pid, _)) if *pid == record.process => (self.latest, false),
+            _ => self.find(record),
         }
     }
 
-    fn whos(&self, names: Names<'_>) -> Vec<(Option<Pid>, Who)> {
-        self.0.iter().map(|&(pid, priority)| (pid, who(pid, priority, names))).collect()
+    #[inline(never)]
+    fn find(&mut self, record: &Record) -> (usize, bool) {
+        let count = self.processes.len();
+        self.latest = *self.numbers.entry(record.process).or_insert(count);
+        let new = self.latest == count;
+        if new {
+            self.processes.push((record.process, record.priority.unwrap_or_default()));
+        }
+        (self.latest, new)
+    }
+
+    fn whos(&self, names: Names<'_>) -> impl Iterator<Item = Who> {
+        self.processes.iter().map(move |&(pid, priority)| who(pid, priority, names))
     }
 }
 
@@ -56,7 +78,7 @@ fn who(pid: Option<Pid>, priority: Priority, names: Names<'_>) -> Who {
 /// A chain that grows, with what its process had seen complete.
 #[derive(Default)]
 struct Waiting {
-    steps: Vec<Step>,
+    steps: Steps,
     /// Completions not yet passed by an issue: (when, the request's number), unordered.
     ahead: Vec<(Time, u32)>,
     /// The latest completion passed, if it has not been depended on yet.
@@ -94,25 +116,30 @@ fn end_of(record: &Record) -> Sector {
 impl Closed {
     /// Adds the next record. Records come in order of issue.
     pub fn push(&mut self, record: &Record) {
-        self.order.note(record);
+        let (number, new) = self.order.number(record);
+        if new {
+            self.waiting.push(Waiting::default());
+            self.writeback.push(Steps::default());
+        }
         self.end = self.end.max(end_of(record));
         let nobody_waits = matches!(record.op, Op::Write | Op::Discard) && !record.flags.sync;
         if nobody_waits {
             let after = After::At(record.at.as_nanos());
-            self.writeback.entry(record.process).or_default().push(step(record, after));
+            self.writeback[number].push(step(record, after));
         } else {
-            self.waiting.entry(record.process).or_default().push(record);
+            self.waiting[number].push(record);
         }
     }
 
     /// The workload.
     #[must_use]
-    pub fn finish(mut self, name: &str, names: Names<'_>) -> Replay {
+    pub fn finish(self, name: &str, names: Names<'_>) -> Replay {
         let mut chains = Vec::new();
-        for (pid, who) in self.order.whos(names) {
-            let waiting = self.waiting.remove(&pid).map(|waiting| waiting.steps);
-            for steps in [waiting, self.writeback.remove(&pid)].into_iter().flatten() {
-                chains.push(Chain { who: who.clone(), steps: Arc::new(steps) });
+        for ((who, waiting), writeback) in self.order.whos(names).zip(self.waiting).zip(self.writeback) {
+            for steps in [waiting.steps, writeback] {
+                if !steps.is_empty() {
+                    chains.push(Chain { who: who.clone(), steps: Arc::new(steps) });
+                }
             }
         }
         Replay { name: name.to_owned(), chains, end: self.end, open: false }
@@ -122,21 +149,20 @@ impl Closed {
 impl Open {
     /// Adds the next record. Records come in order of issue.
     pub fn push(&mut self, record: &Record) {
-        self.order.note(record);
+        let (number, new) = self.order.number(record);
+        if new {
+            self.chains.push(Steps::default());
+        }
         self.end = self.end.max(end_of(record));
         let after = After::At(record.at.as_nanos());
-        self.chains.entry(record.process).or_default().push(step(record, after));
+        self.chains[number].push(step(record, after));
     }
 
     /// The workload.
     #[must_use]
-    pub fn finish(mut self, name: &str, names: Names<'_>) -> Replay {
-        let chains = self
-            .order
-            .whos(names)
-            .into_iter()
-            .filter_map(|(pid, who)| Some(Chain { who, steps: Arc::new(self.chains.remove(&pid)?) }))
-            .collect();
+    pub fn finish(self, name: &str, names: Names<'_>) -> Replay {
+        let whos = self.order.whos(names).zip(self.chains);
+        let chains = whos.map(|(who, steps)| Chain { who, steps: Arc::new(steps) }).collect();
         Replay { name: name.to_owned(), chains, end: self.end, open: true }
     }
 }
@@ -203,6 +229,6 @@ mod tests {
         open.push(&read(2, 3, 8));
         let replay = open.finish("test", &|_| Some("cat".to_owned()));
         assert_eq!(replay.names().collect::<Vec<_>>(), [(7, "cat-7")]);
-        assert_eq!(replay.chains[0].steps[1].after, After::At(2 * MS));
+        assert_eq!(replay.chains[0].steps.iter().nth(1).map(|step| step.after), Some(After::At(2 * MS)));
     }
 }

@@ -12,6 +12,7 @@
 
 mod build;
 mod program;
+mod steps;
 
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ use machine::{Program, Who};
 use crate::workload::Workload;
 
 pub use build::{Closed, Open};
+
+use steps::Steps;
 
 /// One request of a chain, and what it waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +53,7 @@ struct Kind(u8);
 #[derive(Clone, Debug)]
 struct Chain {
     who: Who,
-    steps: Arc<Vec<Step>>,
+    steps: Arc<Steps>,
 }
 
 /// A recording as processes.

@@ -5,61 +5,68 @@ use std::sync::Arc;
 use elevator::{Flags, Op, Sector, Sectors, Span, Time};
 use machine::{Await, Io, Next, Program};
 
+use super::steps::Steps;
 use super::{After, Kind, Step};
 
 struct Replaying {
-    steps: Arc<Vec<Step>>,
+    steps: Arc<Steps>,
     index: usize,
     phase: Phase,
+    /// The latest time that a step has named.
+    latest: u64,
 }
 
 /// What has been done of the present step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Fresh,
-    Awaited,
-    Ready,
+    /// What it waits for has completed; then it thinks.
+    Awaited(Io, Span),
+    Ready(Io),
     Ending,
 }
 
-pub(super) fn program(steps: Arc<Vec<Step>>) -> Box<dyn Program> {
-    Box::new(Replaying { steps, index: 0, phase: Phase::Fresh })
+pub(super) fn program(steps: Arc<Steps>) -> Box<dyn Program> {
+    Box::new(Replaying { steps, index: 0, phase: Phase::Fresh, latest: 0 })
 }
 
 impl Program for Replaying {
     fn next(&mut self, _now: Time) -> Next {
-        let Some(step) = self.steps.get(self.index) else {
-            return self.end();
-        };
-        match (self.phase, step.after) {
-            (Phase::Fresh, After::At(at)) => {
-                self.phase = Phase::Ready;
-                Next::Until(Time::from_nanos(at))
+        match self.phase {
+            Phase::Fresh => self.begin(),
+            Phase::Awaited(io, think) => {
+                self.phase = Phase::Ready(io);
+                Next::Think(think)
             }
-            (Phase::Fresh, After::Completion(number, _)) => {
-                self.phase = Phase::Awaited;
-                Next::Await(Await::Io(number.into()))
-            }
-            (Phase::Awaited, After::Completion(_, think)) => {
-                self.phase = Phase::Ready;
-                Next::Think(Span::from_nanos(think))
-            }
-            _ => {
-                self.index += 1;
+            Phase::Ready(io) => {
                 self.phase = Phase::Fresh;
-                Next::Submit(step.io())
+                Next::Submit(io)
             }
+            Phase::Ending => Next::Exit,
         }
     }
 }
 
 impl Replaying {
-    fn end(&mut self) -> Next {
-        if self.phase == Phase::Ending {
-            return Next::Exit;
+    /// The first thing that the next step does.
+    fn begin(&mut self) -> Next {
+        let Some(step) = self.steps.get(self.index, self.latest) else {
+            self.phase = Phase::Ending;
+            return Next::Await(Await::All);
+        };
+        self.index += 1;
+        match step.after {
+            After::Together => Next::Submit(step.io()),
+            After::At(at) => {
+                self.latest = at;
+                self.phase = Phase::Ready(step.io());
+                Next::Until(Time::from_nanos(at))
+            }
+            After::Completion(number, think) => {
+                self.phase = Phase::Awaited(step.io(), Span::from_nanos(think));
+                Next::Await(Await::Io(number.into()))
+            }
         }
-        self.phase = Phase::Ending;
-        Next::Await(Await::All)
     }
 }
 
