@@ -206,17 +206,16 @@ impl Layout {
         self.zones.iter().map(|band| band.width)
     }
 
-    #[inline]
+    // In line, with what it calls: a track on its way through memory would be waited for.
+    #[inline(always)]
     fn track_of(&self, sector: u64) -> Found {
-        let Found { first, end, .. } = self.recent.get();
-        if sector < first || sector >= end {
-            self.find(sector);
-        }
-        self.recent.get()
+        let recent = self.recent.get();
+        if recent.first <= sector && sector < recent.end { recent } else { self.find(sector) }
     }
 
-    /// Makes a sector's track the one that was asked for last.
-    fn find(&self, sector: u64) {
+    /// A sector's track, which is the one that was asked for last from now on.
+    #[inline(always)]
+    fn find(&self, sector: u64) -> Found {
         let zone = self.zone_of(sector);
         let band = &self.zones[zone];
         let rows_before = (u128::from(sector - band.first_sector) * u128::from(band.density)) >> 64;
@@ -237,7 +236,9 @@ impl Layout {
         };
         let Track { first, angle, offset, broken } = track;
         let (first, end) = (begin + u64::from(first), behind.map_or(end, |next| begin + u64::from(next)));
-        self.recent.set(Found { first, end, row, surface, angle, zone: zone as u16, offset, broken });
+        let found = Found { first, end, row, surface, angle, zone: zone as u16, offset, broken };
+        self.recent.set(found);
+        found
     }
 
     /// Looked up by the sector's first bits; a zone or two may begin before it within that part.

@@ -18,20 +18,14 @@ const LAST_RESORT: u8 = 1;
 impl Rotating {
     /// Sets the task's segment and how it meets it.
     pub(super) fn select(&mut self, now: Picos, id: TaskId) {
-        let mut best = (0, None, Hit::Miss);
         let task = self.task(id);
-        let stacked = task.write && self.unwritten_segments() < self.buffer.write_segments as usize;
-        let room = stacked && self.memory_takes(task);
-        for &index in &self.order {
-            let Some((value, hit)) = self.value(task, index, room) else {
-                best = (0, None, Hit::Collision);
-                break;
-            };
-            if value > best.0 {
-                best = (value, Some(index), hit);
-            }
-        }
-        let (value, segment, hit) = best;
+        let (value, segment, hit) = if task.write {
+            let stacked = self.unwritten_segments() < self.buffer.write_segments as usize;
+            let room = stacked && self.memory_takes(task);
+            self.best(task, |segment| self.value_for_write(task, segment, room))
+        } else {
+            self.best(task, |segment| self.value_for_read(task, segment))
+        };
         let task = self.task_mut(id);
         (task.segment, task.hit) = (segment, hit);
         if value == LAST_RESORT && self.stoppable(now, id) == Stop::No {
@@ -39,19 +33,28 @@ impl Rotating {
         }
     }
 
-    /// How good a segment is for a task, 0 for useless; nothing if the task must wait for it. `room` says that another
-    /// segment may be written.
-    fn value(&self, task: &Task, index: u8, room: bool) -> Option<(u8, Hit)> {
-        let segment = &self.segments[index];
-        if self.set_aside(index) != task.write && self.has_write_segment() {
-            let in_the_way = segment.unwritten() && task.overlaps(segment.start, segment.end);
-            return (!in_the_way).then_some((0, Hit::Miss));
+    /// The segment of the greatest value, of equals the least recently used; none if the task must wait.
+    ///
+    /// `value` tells how good a segment is for the task and how it would meet it: 0 for useless, nothing if the task must wait for
+    /// it.
+    #[inline]
+    fn best(&self, task: &Task, value: impl Fn(&Segment) -> Option<(u8, Hit)>) -> (u8, Option<u8>, Hit) {
+        let mut best = (0, None, Hit::Miss);
+        let apart = self.has_write_segment();
+        for &index in &self.order {
+            let segment = &self.segments[index];
+            let told = if apart && self.set_aside(index) != task.write {
+                let in_the_way = segment.unwritten() && task.overlaps(segment.start, segment.end);
+                (!in_the_way).then_some((0, Hit::Miss))
+            } else {
+                value(segment)
+            };
+            let Some((value, hit)) = told else { return (0, None, Hit::Collision) };
+            if value > best.0 {
+                best = (value, Some(index), hit);
+            }
         }
-        if task.write {
-            self.value_for_write(task, segment, room)
-        } else {
-            self.value_for_read(task, segment)
-        }
+        best
     }
 
     /// The segment set aside for writes is the first. DiskSim reads the parameter and makes nothing of it.
@@ -157,9 +160,11 @@ impl Rotating {
     /// makes stale.
     pub(super) fn attach(&mut self, id: TaskId) {
         let Some(index) = self.task(id).segment else { return };
-        for at in 1..self.order.len() {
-            if self.order[at - 1] == index {
-                self.order.swap(at - 1, at);
+        let mut later = index;
+        for listed in self.order.iter_mut().rev() {
+            (later, *listed) = (*listed, later);
+            if later == index {
+                break;
             }
         }
         let task = *self.task(id);
