@@ -401,6 +401,8 @@ impl StreamScheduling {
         id
     }
 
+    // In line, so that a stream is made where it stays.
+    #[inline(always)]
     fn new_stream(&mut self, stream: Stream) -> StreamId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.streams.push(Stream::default());
@@ -413,23 +415,39 @@ impl StreamScheduling {
     /// The stream's latest request may have a child from `since` on, for as long as `budget`. From [`Time::MAX`] on: its
     /// deadline is open.
     fn expect_child(&mut self, id: StreamId, since: Time, budget: Span) {
-        self.leave_parents_to_be(id);
         let deadline = since + budget;
         let stream = self.stream_mut(id);
         (stream.since, stream.budget, stream.deadline) = (since, budget, deadline);
-        stream.is_parent_to_be = true;
         // To compare every arrival with the only request in the device costs less than to work out how far it reaches.
         let (low, high) =
             if since == Time::MAX && self.in_device.len() <= 1 { (0, u64::MAX) } else { self.reach(id) };
-        // Most deadlines are open, hence the last, or among the last.
-        let before = self.parents_to_be.iter().rposition(|other| other.deadline <= deadline);
-        let place = before.map_or(0, |place| place + 1);
-        self.parents_to_be.insert(place, ParentToBe { deadline, stream: id, low, high });
+        self.queue_parent(ParentToBe { deadline, stream: id, low, high });
         if self.parents_to_be.len() > PARENTS_MAX {
             let first = self.parents_to_be[0].stream;
             self.leave_parents_to_be(first);
             self.abort_if_over(first);
         }
+    }
+
+    /// Gives a parent-to-be its place in the queue: behind those whose deadlines are not later. Few are there, and mostly it
+    /// is among the last already: it changes places with its neighbours until it is right.
+    fn queue_parent(&mut self, parent: ParentToBe) {
+        let was = mem::replace(&mut self.stream_mut(parent.stream).is_parent_to_be, true);
+        let queue = &mut self.parents_to_be;
+        let known = if was { queue.iter().rposition(|other| other.stream == parent.stream) } else { None };
+        let mut place = known.unwrap_or(queue.len());
+        if known.is_none() {
+            queue.push(parent);
+        }
+        while place > 0 && queue[place - 1].deadline > parent.deadline {
+            queue[place] = queue[place - 1];
+            place -= 1;
+        }
+        while place + 1 < queue.len() && queue[place + 1].deadline <= parent.deadline {
+            queue[place] = queue[place + 1];
+            place += 1;
+        }
+        queue[place] = parent;
     }
 
     /// Where a child of the stream's latest request may begin at all, or, until that has completed, another child of the
