@@ -170,6 +170,12 @@ impl Analyser {
         &self.store
     }
 
+    /// The kinds of load.
+    #[must_use]
+    pub const fn kinds(&self) -> &Kinds {
+        &self.kinds
+    }
+
     /// The armed bandit.
     #[must_use]
     pub const fn bandit(&self) -> &Bandit {

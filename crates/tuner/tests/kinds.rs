@@ -146,6 +146,25 @@ fn what_runs_empty_in_the_first_window_after_a_switch_is_not_the_schedulers() {
 }
 
 #[test]
+fn what_a_scheduler_makes_of_a_load_is_not_another_load() {
+    // Two of four give the same, of which one makes readers in sequence and the other reads anywhere.
+    let (mut analyser, mut scheduler) =
+        (analyser(Parameters { clusters: 10, ..kinds(true) }, 1), SchedulerId(0));
+    let mut switches = 0;
+    for number in 0..800 {
+        let bandwidth = [10e6, 20e6, 20e6, 12e6][scheduler.0];
+        let performance = Performance { bandwidth, ..Performance::default() };
+        let observed = Observed { scheduler: Some(scheduler), performance, drained: None };
+        let decision = analyser.window(&asked(usize::from(scheduler.0 == 1), 0, number), &observed);
+        switches += u32::from(decision.change);
+        scheduler = decision.scheduler.unwrap_or(scheduler);
+    }
+    println!("{switches} switches in 800 windows");
+    // By turns and trials; without the kinds being made one it was 777.
+    assert!(switches < 100, "to and fro between two favourites: {switches}");
+}
+
+#[test]
 fn what_is_restored_decides_as_what_was_saved() {
     let run = |analyser: &mut Analyser, numbers: std::ops::Range<u64>| -> Vec<String> {
         let mut scheduler = SchedulerId(1);

@@ -50,12 +50,15 @@ pub struct Kind {
     pub(super) windows: u64,
     arms: Vec<Arm>,
     pub(super) long_runs: LongRuns,
+    /// The kind whose load this turned out to be; what is known is known there, and this is only another shape of it.
+    #[serde(default)]
+    pub(super) part_of: Option<usize>,
 }
 
 impl Kind {
     pub(super) fn new(shape: Shape, schedulers: usize) -> Self {
         let (arms, long_runs) = (vec![Arm::default(); schedulers], LongRuns::new(schedulers));
-        Self { shape, windows: 0, arms, long_runs }
+        Self { shape, windows: 0, arms, long_runs, part_of: None }
     }
 
     /// For other schedulers: `from[s]` is where scheduler `s` stands so far, if it does.
@@ -129,9 +132,29 @@ impl Kind {
     /// The scheduler to use, if any is known.
     pub(super) fn choose(&mut self, better: Better) -> Option<usize> {
         let (_, best) = self.best()?;
-        let near: Vec<usize> =
-            self.known().filter(|(_, arm)| best - arm.rating <= NEAR).map(|(index, _)| index).collect();
+        let near = self.near(best);
         self.long_runs.choose(&near, better)
+    }
+
+    /// What each scheduler is expected to give, and how many windows it served; `None` of one that was never tried. Of those near the best
+    /// that is their mean of the long run, of others what their rating says of the best one's.
+    pub(super) fn expected(&self, better: Better) -> Option<Vec<Option<(f64, u64)>>> {
+        let (_, rating) = self.best()?;
+        let near = self.near(rating);
+        let in_use: Vec<usize> = near.into_iter().filter(|&who| self.long_runs.mean(who).is_some()).collect();
+        let (best, mean) = self.long_runs.best(&in_use, better)?;
+        let rated = self.arm(best).rating;
+        let expected = |(index, arm): (usize, &Arm)| {
+            let long = self.long_runs.mean(index).filter(|_| in_use.contains(&index));
+            long.unwrap_or_else(|| behind(mean, rated - arm.rating, better))
+        };
+        let arms = self.arms.iter().enumerate();
+        Some(arms.map(|of| (of.1.windows > 0).then(|| (expected(of), of.1.windows))).collect())
+    }
+
+    /// Those that are not told from the best, whose rating that is.
+    fn near(&self, best: f64) -> Vec<usize> {
+        self.known().filter(|(_, arm)| best - arm.rating <= NEAR).map(|(index, _)| index).collect()
     }
 
     /// The scheduler to be tried, if one is due beside the one in use and the one with the best rating, which is near it anyway.
@@ -155,4 +178,25 @@ impl Kind {
 pub(super) fn ahead(value: f64, than: f64, better: Better) -> f64 {
     let greater = value.abs().max(than.abs());
     if greater == 0.0 { 0.0 } else { better.oriented(value - than) / greater }
+}
+
+/// What is behind `value` by this part of the greater of the two: [`ahead`] the other way round. A part of all or more, which ratings
+/// can add up to, is nearly all.
+fn behind(value: f64, part: f64, better: Better) -> f64 {
+    let (value, left) = (better.oriented(value), 1.0 - part.clamp(0.0, 0.99));
+    better.oriented(if value >= 0.0 { value * left } else { value / left })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_behind_by_a_part_is_that_far_behind() {
+        for (value, better) in [(20.0, Better::Higher), (-20.0, Better::Higher), (20.0, Better::Lower)] {
+            let other = behind(value, 0.4, better);
+            assert!((ahead(value, other, better) - 0.4).abs() < 1e-12, "{value} and {other}");
+        }
+        assert!(behind(20.0, 1.5, Better::Lower).is_finite());
+    }
 }

@@ -13,6 +13,7 @@
 //! 3. Otherwise the kind says which scheduler is used or [tried](Kind). No trial follows another without a window in
 //!    between to compare with, unless the one that was tried is better.
 //! 4. If the first window after a trial is of another kind the load has changed meanwhile, and the pair is forgotten.
+//! 5. Kinds that give way to each other when the scheduler changes are [one load](super::passing), and are made one.
 //!
 //! # Not for
 //! Loads that differ only in how fast they are asked for: shapes do not say that, and they are one kind.
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Shape;
 use super::kind::{Arm, Kind, TRIAL, ahead};
+use super::passing::Passings;
 use crate::cluster::SchedulerId;
 use crate::metric::Better;
 use crate::state::place_now;
@@ -63,6 +65,9 @@ struct Trial {
 pub struct Kinds {
     kinds: Vec<Kind>,
     schedulers: usize,
+    /// The kind of the latest window, if that was not on trial, and which kinds gave way to which.
+    latest: Option<usize>,
+    passings: Passings,
     /// The kind that the latest window was served as.
     served: Option<usize>,
     /// The scheduler of the latest window, for how many in a row, and what that window gave.
@@ -102,9 +107,11 @@ impl Kinds {
     /// Whether this code can have written it.
     pub(crate) fn check(&self) -> Result<(), String> {
         let trials = self.trial.into_iter().chain(self.ended).chain(self.doubted.map(|doubted| doubted.0));
-        let mut named = self.served.into_iter().chain(trials.map(|trial| trial.kind));
+        let parts = self.kinds.iter().filter_map(|kind| kind.part_of);
+        let latest = self.served.into_iter().chain(self.latest).chain(parts).chain(self.passings.kinds());
+        let mut named = latest.chain(trials.map(|trial| trial.kind));
         if let Some(unknown) = named.find(|&kind| kind >= self.kinds.len()) {
-            return Err(format!("kind {unknown} was the latest, but is not there"));
+            return Err(format!("kind {unknown} is named, but is not there"));
         }
         match self.kinds.iter().position(|kind| !kind.is_sound()) {
             Some(broken) => Err(format!("kind {broken} has no shape, or holds a number that is not finite")),
@@ -119,6 +126,13 @@ impl Kinds {
         self.doubted = self.doubted.filter(|(trial, _)| trial.scheduler != scheduler.0);
     }
 
+    /// What each scheduler is expected to give a kind, by its number in [`Served`], and how many of its windows it served; `None` of one that
+    /// was never tried. Nothing if there is no such kind, or no scheduler was in use for it but for trials.
+    #[must_use]
+    pub fn expected(&self, kind: usize, better: Better) -> Option<Vec<Option<(f64, u64)>>> {
+        self.kinds.get(kind)?.expected(better)
+    }
+
     /// A window of this shape ended, in which that scheduler gave that value: finds or makes its kind, learns, and says what is to be
     /// done.
     pub(crate) fn window(
@@ -131,6 +145,7 @@ impl Kinds {
         let in_a_row = self.in_a_row(ran, value);
         let trial = self.trial.take().filter(|trial| trial.scheduler == ran);
         let kind = trial.map_or_else(|| self.find(shape), |trial| trial.kind);
+        let kind = self.pass(kind, in_a_row == 1, trial.is_some());
         if trial.is_none() {
             self.doubt(kind);
         }
@@ -170,6 +185,34 @@ impl Kinds {
         in_a_row
     }
 
+    /// A window of a kind follows the latest one. If that shows that the two are one load, they are made one kind; returns which.
+    fn pass(&mut self, kind: usize, switched: bool, on_trial: bool) -> usize {
+        let before = core::mem::replace(&mut self.latest, Some(kind).filter(|_| !on_trial));
+        let Some(before) = before.filter(|&before| before != kind && !on_trial) else { return kind };
+        if !self.passings.note(before, kind, switched) {
+            return kind;
+        }
+        let known_longer = self.kinds[before].windows >= self.kinds[kind].windows;
+        let (kept, part) = if known_longer { (before, kind) } else { (kind, before) };
+        self.make_one(kept, part);
+        kept
+    }
+
+    /// `part` turned out to be another shape of `kept`, of which more is known.
+    fn make_one(&mut self, kept: usize, part: usize) {
+        self.passings.forget(part);
+        for (number, kind) in self.kinds.iter_mut().enumerate() {
+            if number == part || kind.part_of == Some(part) {
+                kind.part_of = Some(kept);
+            }
+        }
+        let all = [&mut self.latest, &mut self.served];
+        all.into_iter().filter(|of| **of == Some(part)).for_each(|of| *of = Some(kept));
+        self.trial = self.trial.filter(|trial| trial.kind != part);
+        self.ended = self.ended.filter(|trial| trial.kind != part);
+        self.doubted = self.doubted.filter(|(trial, _)| trial.kind != part);
+    }
+
     /// If the first window after a trial is not of its kind, the load has changed, and what the trial said is forgotten.
     fn doubt(&mut self, kind: usize) {
         if let Some((trial, before)) = self.doubted.take().filter(|(trial, _)| trial.kind != kind) {
@@ -201,7 +244,7 @@ impl Kinds {
         match nearest {
             Some((kind, alike)) if alike >= ALIKE || self.kinds.len() >= MOST => {
                 self.kinds[kind].blend(shape);
-                kind
+                self.kinds[kind].part_of.unwrap_or(kind)
             }
             _ => {
                 self.kinds.push(Kind::new(shape.clone(), self.schedulers));

@@ -6,6 +6,9 @@
 //! are as good as the others, or better. So a scheduler answers for the windows that come *after* a kind of load, too: for as many
 //! as it served, until the kind comes again. Where several served it they share what comes after in that proportion.
 //!
+//! The same holds within a kind that has [inertia](super::inertia): a window's value is shared by all who served it in the windows that
+//! the load still remembers. A load without is its scheduler's of the moment alone.
+//!
 //! # Order of decisions
 //! 1. Of the schedulers that single windows do not tell apart, who was in use for less than [`FIRST`] windows goes first.
 //! 2. Then the best mean wins. Another one is due when the best has been in use 1 + loss/[`BUDGET`] times as long: what it loses costs
@@ -18,6 +21,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::inertia::Inertia;
 use super::kind::BUDGET;
 use crate::metric::Better;
 use crate::state::{carried_over, place_now};
@@ -37,6 +41,14 @@ struct LongRun {
     windows: f64,
     /// Windows after the kind that it still answers for.
     answers_for: f64,
+    /// The part that it had in the windows which the load still remembers.
+    #[serde(default)]
+    part: f64,
+    /// Windows of the kind that it served itself, and their mean.
+    #[serde(default)]
+    served: f64,
+    #[serde(default)]
+    served_mean: f64,
 }
 
 impl LongRun {
@@ -56,22 +68,30 @@ pub(super) struct LongRuns {
     runs: Vec<LongRun>,
     /// Who has its turn, and how many windows it will have been in use for at the end of it.
     turn: Option<(usize, f64)>,
+    /// By how much windows were off what their scheduler gives of *this* kind. Not off the means above, in which what comes after stands:
+    /// a second load would look like inertia.
+    #[serde(default)]
+    inertia: Inertia,
 }
 
 impl LongRuns {
     pub(super) fn new(schedulers: usize) -> Self {
-        Self { runs: vec![LongRun::default(); schedulers], turn: None }
+        Self { runs: vec![LongRun::default(); schedulers], turn: None, inertia: Inertia::default() }
     }
 
     /// For other schedulers: `from[s]` is where scheduler `s` stands so far, if it does.
     pub(super) fn restored(&self, from: &[Option<usize>]) -> Self {
         let turn = self.turn.and_then(|(who, until)| Some((place_now(who, from)?, until)));
-        Self { runs: carried_over(&self.runs, from), turn }
+        Self { runs: carried_over(&self.runs, from), turn, inertia: self.inertia.clone() }
     }
 
     pub(super) fn is_sound(&self) -> bool {
-        let numbers = |run: &LongRun| [run.mean, run.variance, run.windows, run.answers_for];
-        self.runs.iter().flat_map(numbers).chain(self.turn.map(|turn| turn.1)).all(f64::is_finite)
+        let numbers = |run: &LongRun| {
+            [run.mean, run.variance, run.windows, run.answers_for, run.part, run.served, run.served_mean]
+        };
+        let finite =
+            self.runs.iter().flat_map(numbers).chain(self.turn.map(|turn| turn.1)).all(f64::is_finite);
+        finite && self.inertia.is_sound()
     }
 
     pub(super) fn forget(&mut self, scheduler: usize) {
@@ -84,8 +104,20 @@ impl LongRuns {
     /// A window of the kind was served by a scheduler.
     pub(super) fn served(&mut self, scheduler: usize, value: f64) {
         let Some(run) = self.runs.get_mut(scheduler) else { return };
-        run.learn(value, 1.0);
-        run.answers_for += 1.0;
+        run.served = (run.served + 1.0).min(MEMORY);
+        let off = value - run.served_mean;
+        run.served_mean += off / run.served;
+        if run.served > 1.0 {
+            self.inertia.note(off);
+        }
+        let fresh = 1.0 / self.inertia.windows().min(AFTER);
+        self.runs.iter_mut().for_each(|run| run.part *= 1.0 - fresh);
+        self.runs[scheduler].part += fresh;
+        let parts: f64 = self.runs.iter().map(|run| run.part).sum();
+        for run in self.runs.iter_mut().filter(|run| run.part > 0.0) {
+            run.learn(value, run.part / parts);
+        }
+        self.runs[scheduler].answers_for += 1.0;
         let all = self.answered();
         if all > AFTER {
             self.runs.iter_mut().for_each(|run| run.answers_for *= AFTER / all);
@@ -112,14 +144,14 @@ impl LongRuns {
         if self.turn.is_none() {
             self.turn = self.next_turn(near, better);
         }
-        self.turn.map(|turn| turn.0).or_else(|| self.best(near, better))
+        self.turn.map(|turn| turn.0).or_else(|| Some(self.best(near, better)?.0))
     }
 
     fn next_turn(&self, near: &[usize], better: Better) -> Option<(usize, f64)> {
         if let Some(&new) = near.iter().find(|&&who| self.runs[who].windows < FIRST) {
             return Some((new, FIRST));
         }
-        let best = &self.runs[self.best(near, better)?];
+        let best = &self.runs[self.best(near, better)?.0];
         let due = |&&who: &&usize| {
             let run = &self.runs[who];
             run.windows * (1.0 + Self::loss(best, run, better) / BUDGET) < best.windows
@@ -127,9 +159,19 @@ impl LongRuns {
         near.iter().find(due).map(|&who| (who, self.runs[who].windows * 2.0))
     }
 
-    fn best(&self, near: &[usize], better: Better) -> Option<usize> {
+    /// The one of these with the best mean, and that mean.
+    pub(super) fn best(&self, near: &[usize], better: Better) -> Option<(usize, f64)> {
         let merit = |who: usize| better.oriented(self.runs[who].mean);
-        near.iter().copied().reduce(|best, other| if merit(other) > merit(best) { other } else { best })
+        let best = near
+            .iter()
+            .copied()
+            .reduce(|best, other| if merit(other) > merit(best) { other } else { best })?;
+        Some((best, self.runs[best].mean))
+    }
+
+    /// What came of a scheduler on average, if it was in use but for trials.
+    pub(super) fn mean(&self, scheduler: usize) -> Option<f64> {
+        self.runs.get(scheduler).filter(|run| run.windows > 0.0).map(|run| run.mean)
     }
 
     /// What a scheduler surely loses to the best, as a part of the greater mean. Its mean may be off by as much as windows differ, over
@@ -142,5 +184,36 @@ impl LongRuns {
         }
         let off = f64::midpoint(best.variance, run.variance).sqrt() * FIRST / run.windows;
         ((better.oriented(best.mean - run.mean) - off) / greater).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    /// The means of two schedulers after twenty runs of 200 windows, of which the first serves all but the last 50.
+    fn means(mut value: impl FnMut(usize, u64) -> f64) -> [f64; 2] {
+        let mut runs = LongRuns::new(2);
+        for window in 0..4000 {
+            let scheduler = usize::from(window % 200 >= 150);
+            runs.served(scheduler, value(scheduler, window));
+        }
+        [0, 1].map(|scheduler| runs.mean(scheduler).expect("both served"))
+    }
+
+    #[test]
+    fn who_inherits_a_poor_moment_does_not_answer_for_it_alone() {
+        // Readers are together for 70 windows, then apart to the end of the run.
+        let [first, second] = means(|_, window| if window % 200 < 70 { 12.0 } else { 1.0 });
+        assert!(second > first / 2.0, "{second} and {first}; by their own windows it is 1.0 and 6.1");
+    }
+
+    #[test]
+    fn where_nothing_lasts_each_answers_for_its_own_windows() {
+        let mut noise = Random::seeded(1);
+        let given = |scheduler: usize, _| [10.0, 8.0][scheduler] + noise.unit();
+        let [first, second] = means(given);
+        assert!((first - 10.5).abs() < 0.1 && (second - 8.5).abs() < 0.1, "{first} and {second}");
     }
 }

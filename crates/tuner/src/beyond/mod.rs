@@ -5,9 +5,11 @@
 
 pub(crate) mod distribution;
 mod hysteresis;
+mod inertia;
 mod kind;
 mod kinds;
 mod long_run;
+mod passing;
 mod regret;
 mod search;
 mod shape;
