@@ -7,7 +7,8 @@ use keeper::database::Database;
 use keeper::{Seen, in_words, system};
 use schedulers::registry::Catalogue;
 use serde::Serialize;
-use tuner::{Analyser, Better, ClusterId, Observed, SchedulerId, Why};
+use tuner::beyond::Served;
+use tuner::{Analyser, Better, Decision, Observed, SchedulerId, Why};
 
 use super::setup::{self, Target};
 use crate::arguments::AdviseArguments;
@@ -41,7 +42,7 @@ struct Advice {
     keep: Option<String>,
 }
 
-/// What stored clusters know of the arms: a value and the number of measurements behind it, summed over the windows.
+/// What is known of the arms from before, by clusters or by kinds of load: a value and the number of measurements behind it, summed over the windows.
 struct Known {
     sums: Vec<(f64, usize)>,
     windows: u32,
@@ -70,12 +71,13 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         ..Advice::default()
     };
     let mut known = Known { sums: vec![(0.0, 0); arms.names().len()], windows: 0 };
+    let better = setup::metric(&arguments.watching).better();
     let place = arms.names().iter().position(|name| *name == current).map(SchedulerId);
     while advice.windows < arguments.windows {
         let Some(seen) = windows.next(&mut system::now, &mut || !interrupt::requested())? else { break };
-        look(&mut advice, &mut known, &mut analyser, seen, place);
+        look(&mut advice, &mut known, &mut analyser, seen, place, better);
     }
-    conclude(&mut advice, &known, &*arms, setup::metric(&arguments.watching).better());
+    conclude(&mut advice, &known, &*arms, better);
     print(&advice, arguments.json)?;
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
 }
@@ -86,6 +88,7 @@ fn look(
     analyser: &mut Analyser,
     seen: Seen,
     place: Option<SchedulerId>,
+    better: Better,
 ) {
     let n = f64::from(advice.windows);
     let mean = |so_far: f64, value: f64| (so_far * n + value) / (n + 1.0);
@@ -97,20 +100,47 @@ fn look(
     let observed = Observed { scheduler: place, performance: seen.performance, drained: None };
     let decision = analyser.window(&seen.window, &observed);
     advice.analysed += u32::from(decision.cluster.is_some());
-    if let (Some(id), Why::Best { .. } | Why::Untested { .. }) = (decision.cluster, &decision.why) {
+    if let Some(of) = known_before(analyser, &decision, better) {
         advice.recognised += 1;
-        known.add(analyser, id);
+        known.add(&of);
     }
-    advice.why = decision.line(analyser.schedulers());
+    advice.why = match &decision.why {
+        // What it would do next, a trial perhaps, is no reason.
+        Why::Kind(Served { kind, windows, .. }) => {
+            format!("loads of kind {kind}, of which {windows} windows are known")
+        }
+        _ => decision.line(analyser.schedulers()),
+    };
+}
+
+/// Of each arm what the window's cluster, or its kind of load, has from before: a value and the number of measurements behind it.
+/// Nothing if the window is the first of its like.
+fn known_before(
+    analyser: &Analyser,
+    decision: &Decision,
+    better: Better,
+) -> Option<Vec<Option<(f64, usize)>>> {
+    match decision.why {
+        Why::Kind(Served { kind, windows, .. }) if windows > 1 => {
+            let expected = analyser.kinds().expected(kind, better)?;
+            Some(
+                expected.into_iter().map(|of| of.map(|(value, windows)| (value, windows as usize))).collect(),
+            )
+        }
+        Why::Best { .. } | Why::Untested { .. } => {
+            let cluster = analyser.store().get(decision.cluster?)?;
+            Some(cluster.performance.iter().map(|of| of.mean().map(|mean| (mean, of.count()))).collect())
+        }
+        _ => None,
+    }
 }
 
 impl Known {
-    fn add(&mut self, analyser: &Analyser, id: ClusterId) {
-        let Some(cluster) = analyser.store().get(id) else { return };
+    fn add(&mut self, of: &[Option<(f64, usize)>]) {
         self.windows += 1;
-        for (sum, values) in self.sums.iter_mut().zip(&cluster.performance) {
-            if let Some(mean) = values.mean() {
-                *sum = (sum.0 + mean, sum.1 + values.count());
+        for (sum, of) in self.sums.iter_mut().zip(of) {
+            if let Some((value, count)) = of {
+                *sum = (sum.0 + value, sum.1 + count);
             }
         }
     }
@@ -199,6 +229,9 @@ fn print(advice: &Advice, json: bool) -> Result<(), Error> {
 mod tests {
     use std::time::Duration;
 
+    use elevator::{Op, Sector, Sectors, Span, Time};
+    use tuner::{Access, Metric, Parameters, Performance, Random, Window};
+
     use super::*;
 
     struct Two(Vec<String>);
@@ -252,5 +285,47 @@ mod tests {
             advice([(0.0, 0), (60.0, 9)], Better::Higher).expected_gain.is_none(),
             "nothing to compare with"
         );
+    }
+
+    /// Windows of one reader in sequence under a scheduler that gives so much, by kinds of load.
+    fn reads(analyser: &mut Analyser, scheduler: SchedulerId, bandwidth: f64) -> Decision {
+        let access = |n: u64| Access {
+            time: Time::from_nanos(n * 1_000_000),
+            position: Sector(n * 8),
+            op: Op::Read,
+            size: Sectors(8),
+        };
+        let accesses = (0..500).map(access).collect();
+        let window = Window { start: Time::ZERO, length: Span::from_secs(5), accesses };
+        let performance = Performance { bandwidth, ..Performance::default() };
+        analyser.window(&window, &Observed { scheduler: Some(scheduler), performance, drained: None })
+    }
+
+    #[test]
+    fn what_is_known_by_kinds_of_load_is_recommended() {
+        let names = ["none", "bfq"].map(str::to_owned).to_vec();
+        let parameters = Parameters { kinds: true, ..Parameters::default() };
+        let mut analyser =
+            Analyser::new(names.clone(), Metric::Bandwidth, parameters, Random::seeded(1)).unwrap();
+        let mut scheduler = SchedulerId(0);
+        let first = reads(&mut analyser, scheduler, 30e6);
+        assert!(known_before(&analyser, &first, Better::Higher).is_none(), "the first of its like");
+        for _ in 0..200 {
+            let decision = reads(&mut analyser, scheduler, [30e6, 60e6][scheduler.0]);
+            scheduler = decision.scheduler.unwrap_or(scheduler);
+        }
+        // From here on nothing is changed, whatever is decided.
+        let mut known = Known { sums: vec![(0.0, 0); 2], windows: 0 };
+        let mut advice = Advice { scheduler: "none".to_owned(), ..Advice::default() };
+        for _ in 0..5 {
+            let decision = reads(&mut analyser, SchedulerId(0), 30e6);
+            let of = known_before(&analyser, &decision, Better::Higher).expect("a kind that is known");
+            known.add(&of);
+            (advice.analysed, advice.recognised) = (advice.analysed + 1, advice.recognised + 1);
+        }
+        conclude(&mut advice, &known, &Two(names), Better::Higher);
+        assert_eq!(advice.better.as_deref(), Some("bfq"));
+        let gain = advice.expected_gain.unwrap();
+        assert!((0.8..1.2).contains(&gain), "twice as much: {gain}");
     }
 }
