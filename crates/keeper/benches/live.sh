@@ -9,7 +9,7 @@
 # elevator has nothing to decide. SCHEDULERS: the fixed ones, which the tuner chooses from, with settings in braces; the first is in use
 # before. OWN=1: they are Dwell's, of the server in front of the emulated disk, and not the kernel's.
 # FLAT: seconds of each measurement of the device where nothing matters, 0 to leave it out. SEARCH: rounds of a tuner that
-# searches settings, too, 0 for none. OPTIONS: more for `dwell tune`. Takes about PHASE x 5 x (2 x schedulers + ROUNDS + SEARCH)
+# searches settings of the kernel's schedulers, too, 0 for none. OPTIONS: more for `dwell tune`. Takes about PHASE x 5 x (2 x schedulers + ROUNDS + SEARCH)
 # + 9 x FLAT + 120 seconds: 21 minutes as above.
 #
 # Each fixed scheduler is measured before and after the tuner's rounds, so that a machine that changes is seen. "The whole" is
@@ -167,6 +167,7 @@ grep -oE '(switch to|stay with) [^:]+|is to be measured|none it is|leave it|last
 [ -n "${KEEP:-}" ] && cp "$work/decisions" "$work/summary" "$work/table" "$KEEP/"
 
 # Settings of the schedulers and the queue as further arms, which are put back as well.
+[ "$search" -gt 0 ] && [ -n "${OWN:-}" ] && echo "SKIPPED: settings are searched of the kernel's schedulers only" && search=0
 if [ "$search" -gt 0 ]; then
     echo none >"$queue/scheduler"
     was=$(settings)
