@@ -42,7 +42,8 @@ struct Advice {
     keep: Option<String>,
 }
 
-/// What is known of the arms from before, by clusters or by kinds of load: a value and the number of measurements behind it, summed over the windows.
+/// What is known of the arms from before, by clusters or by kinds of load: a value and the number of measurements behind it, summed
+/// over the windows.
 struct Known {
     sums: Vec<(f64, usize)>,
     windows: u32,

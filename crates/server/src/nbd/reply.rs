@@ -24,6 +24,11 @@ impl Out {
     fn len(&self) -> usize {
         self.header.as_slice().len() + self.data.as_ref().map_or(0, |data| data.len())
     }
+
+    /// Its data, if that is to be shown rather than copied.
+    fn to_show(&self, showing: &Showing) -> Option<&Lent> {
+        self.data.as_ref()?.lent().filter(|data| showing.takes(data))
+    }
 }
 
 /// Replies not yet sent.
@@ -69,16 +74,11 @@ impl Outbox {
         Ok(freed)
     }
 
-    /// What of an answer is to be shown rather than copied.
-    fn to_show<'out>(&self, out: &'out Out) -> Option<&'out Lent> {
-        out.data.as_ref()?.lent().filter(|data| self.showing.takes(data))
-    }
-
     /// Shows the client the data that is next, if it is to be shown.
     fn show_once(&mut self, socket: impl AsFd) -> Option<Result<usize, Errno>> {
         let first = self.waiting.front()?;
         let begin = self.sent.checked_sub(first.header.as_slice().len())?;
-        let data = first.data.as_ref()?.lent().filter(|data| self.showing.takes(data))?;
+        let data = first.to_show(&self.showing)?;
         self.showing.send(data, begin, socket)
     }
 
@@ -87,7 +87,7 @@ impl Outbox {
         let mut slices = [IoSlice::new(&[]); SLICES];
         let (mut count, mut skip) = (0, self.sent);
         'gather: for out in &self.waiting {
-            let shown = self.to_show(out).is_some();
+            let shown = out.to_show(&self.showing).is_some();
             let data = out.data.as_deref().filter(|_| !shown).unwrap_or(&[]);
             for part in [out.header.as_slice(), data] {
                 if skip >= part.len() {

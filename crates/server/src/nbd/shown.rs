@@ -45,9 +45,7 @@ impl Pipe {
 
 impl Showing {
     pub(super) fn new(socket: impl AsFd) -> Self {
-        // Of TCP the system tells what the other side's system has, not what was read there.
-        let possible = sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX);
-        Self { pipe: None, possible, current: None, unread: VecDeque::new() }
+        Self { pipe: None, possible: tells_unread(socket), current: None, unread: VecDeque::new() }
     }
 
     /// Whether this data is to be shown.
@@ -109,6 +107,12 @@ impl Showing {
             }
         }
     }
+}
+
+/// Whether the system tells what of this socket has not been read: of unix sockets it does. Of TCP it tells what the other side's
+/// system has not taken yet.
+pub(super) fn tells_unread(socket: impl AsFd) -> bool {
+    sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX)
 }
 
 /// How many bytes in a unix socket have not been read, or more, as the system counts what it keeps them in.

@@ -11,10 +11,8 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use rustix::net::{AddressFamily, sockopt};
-
 use super::trial::{Moment, Trial};
-use crate::nbd::shown::unread;
+use crate::nbd::shown::{tells_unread, unread};
 
 /// The shortest rest. Sleep and wake-up cost about as much as three rounds; what is shorter saves nothing.
 const SHORTEST: Duration = Duration::from_micros(20);
@@ -46,7 +44,7 @@ pub(super) struct Rest {
 impl Rest {
     /// Rests from the client of this socket, unless a modelled drive's time depends on when requests arrive.
     pub(super) fn new(socket: impl AsFd, keeps_time: bool) -> Self {
-        let possible = !keeps_time && sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX);
+        let possible = !keeps_time && tells_unread(socket);
         Self {
             possible,
             length: SHORTEST,
