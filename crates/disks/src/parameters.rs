@@ -56,6 +56,8 @@ pub struct RotatingParameters {
 /// - The segment set aside for writes is.
 /// - The drive's own queue reckons with a write's settling when it orders by positioning time.
 /// - A head that lands within the wanted sectors begins there, if the drive says it can and is off the bus.
+/// - Writes that go on one behind the other are one to the arm once they are in the buffer; one comes into the buffer whole, as
+///   soon as there is room, and not when its turn with the arm comes. DiskSim has each written on its own, a revolution later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fidelity {

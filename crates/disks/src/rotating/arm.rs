@@ -203,30 +203,7 @@ impl Rotating {
             self.finish(id);
         }
         self.check_arm(now, None, true);
-        self.admit_write(now);
-    }
-
-    /// A write that waits for room has it as soon as a segment is written, not when its turn with the arm comes: its data
-    /// is there when the arm gets to it.
-    fn admit_write(&mut self, now: Picos) {
-        if self.unanswered == 0
-            || self.fidelity != Fidelity::Drive
-            || self.arm.is_none()
-            || !matches!(self.bus, Bus::Idle)
-            || self.inbox_at() <= now
-        {
-            return;
-        }
-        let waits = |&id: &TaskId| {
-            let task = self.task(id);
-            task.write && task.pending && task.segment.is_none() && !task.had_arm && self.fast(id)
-        };
-        let Some(id) = self.live.iter().copied().find(waits) else { return };
-        self.select(now, id);
-        if self.task(id).segment.is_some() {
-            self.attach(id);
-            self.check_bus(now, Some(id));
-        }
+        self.check_bus(now, None);
     }
 
     /// What a segment is once the arm has left it.

@@ -271,6 +271,8 @@ impl Rotating {
         if self.task(id).dirty() {
             if self.arm == Some(id) {
                 self.background = true;
+            } else {
+                self.lengthen(id);
             }
         } else if self.arm == Some(id) {
             self.release_arm(now, id);
@@ -322,7 +324,7 @@ impl Rotating {
         }
         let next = match id {
             Some(id) => Some(id).filter(|&id| self.task(id).pending && self.needs_bus(id)),
-            None => self.next_on_bus(),
+            None => self.next_on_bus().or_else(|| self.admit_write(now)),
         };
         if let Some(id) = next {
             self.reconnect(now, id);

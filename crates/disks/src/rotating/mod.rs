@@ -34,6 +34,7 @@ mod steady;
 mod task;
 mod timing;
 mod way;
+mod written;
 
 use std::collections::VecDeque;
 

@@ -57,15 +57,21 @@ impl Rotating {
         self.nearest(now, |d, sector| Some(sector.abs_diff(d.last_start)))
     }
 
-    /// Shortest positioning time first, less a part of the time waited.
+    /// Shortest positioning time first, less a part of the time waited. A write that another's pass has put on the medium needs
+    /// none, and one of which a part is there goes on behind it.
     fn soonest(&mut self, now: Picos, ageing: f64) -> Option<TaskId> {
         let mut best: Option<(i64, TaskId)> = None;
         for i in 0..self.waiting.len() {
             let id = self.waiting[i];
             let task = self.task(id);
-            let (start, write, waited) = (task.start, task.write, now.saturating_sub(task.arrived));
+            let (write, waited) = (task.write, now.saturating_sub(task.arrived));
             let patience = (waited as f64 * ageing) as i64;
-            let time = self.positioning_picos(now, start, write) as i64 - patience;
+            let needed = if write && !task.dirty() {
+                0
+            } else {
+                self.positioning_picos(now, task.media, write) as i64
+            };
+            let time = needed - patience;
             if best.is_none_or(|(least, _)| time < least) && self.enabled(now, id) {
                 best = Some((time, id));
             }
@@ -108,6 +114,9 @@ impl Rotating {
     pub(super) fn enabled(&mut self, now: Picos, id: TaskId) -> bool {
         if let Some(s) = self.task(id).segment {
             return self.is_clear(id, s);
+        }
+        if self.waits_for_stream(id) {
+            return false;
         }
         self.select(now, id);
         let found = self.task(id).segment;

@@ -24,8 +24,7 @@ impl Rotating {
         }
         let size = self.segment_size();
         if self.task(arm).write {
-            let task = self.task_mut(arm);
-            task.media = task.media.max(passed);
+            self.note_written(arm, index, passed);
             return;
         }
         let segment = &mut self.segments[index];
@@ -121,7 +120,7 @@ impl Rotating {
             access.skip_to(to);
         }
         if self.task(arm).write {
-            self.task_mut(arm).media = to;
+            self.note_written(arm, index, to);
         } else {
             let size = self.segment_size();
             let segment = &mut self.segments[index];
@@ -228,22 +227,6 @@ impl Rotating {
         if let Some(access) = self.access.take() {
             self.head = access.head_after(position);
         }
-        if self.task(arm).write && self.fidelity == Fidelity::Drive {
-            self.wrote_through(arm, position);
-        }
         self.release_arm(now, arm);
-    }
-
-    /// What the arm wrote of a segment beyond its own task's end is written for those whose data it is: DiskSim has each
-    /// of them written again, a revolution later.
-    fn wrote_through(&mut self, arm: TaskId, position: u64) {
-        let segment = self.task(arm).segment;
-        for n in 0..self.live.len() {
-            let id = self.live[n];
-            let task = self.task_mut(id);
-            if id != arm && task.write && task.segment == segment && task.start <= position {
-                task.media = task.media.max(position.min(task.end));
-            }
-        }
     }
 }

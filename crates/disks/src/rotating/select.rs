@@ -19,7 +19,9 @@ impl Rotating {
     /// Sets the task's segment and how it meets it.
     pub(super) fn select(&mut self, now: Picos, id: TaskId) {
         let task = self.task(id);
-        let (value, segment, hit) = if task.write {
+        let (value, segment, hit) = if task.write && !self.tasks.has_room_to_stay() {
+            (0, None, Hit::Miss)
+        } else if task.write {
             let stacked = self.unwritten_segments() < self.buffer.write_segments as usize;
             let room = stacked && self.memory_takes(task);
             self.best(task, |segment| self.value_for_write(task, segment, room))
@@ -115,15 +117,26 @@ impl Rotating {
         }
     }
 
-    /// A write goes on where the segment's unwritten data ends, and some of it has room.
+    /// A write goes on where the segment's unwritten data ends, and has room.
     fn appends(&self, task: &Task, s: &Segment) -> bool {
         let Some(owner) = s.owner else { return false };
         self.buffer.combine_writes
             && task.start == s.end
             && self.last_write_ends(s) == task.start
             && task.start - self.task(owner).media < self.segment_size()
+            && self.fits_behind(task, s)
             && !self.moving(s)
             && self.memory_takes(task)
+    }
+
+    /// Whether all of a write has room behind what is in a segment: a rest that comes too late costs a revolution. DiskSim
+    /// takes what has room.
+    fn fits_behind(&self, task: &Task, s: &Segment) -> bool {
+        if self.fidelity != Fidelity::Drive {
+            return true;
+        }
+        let unwritten = self.writes_in(s).filter(|t| t.dirty()).map(|t| t.media).min();
+        unwritten.is_none_or(|from| task.end - from <= self.segment_size())
     }
 
     /// Where what is not on the medium yet begins in a segment that a write uses: what lies before it makes room. DiskSim asks
@@ -139,9 +152,12 @@ impl Rotating {
     }
 
     fn last_write_ends(&self, s: &Segment) -> u64 {
+        self.writes_in(s).map(|t| t.end).max().unwrap_or(0)
+    }
+
+    fn writes_in(&self, s: &Segment) -> impl Iterator<Item = &Task> {
         let writes = self.live.iter().map(|&id| self.task(id)).filter(|t| t.write);
-        let here = writes.filter(|t| t.segment.is_some_and(|i| core::ptr::eq(s, &self.segments[i])));
-        here.map(|t| t.end).max().unwrap_or(0)
+        writes.filter(move |t| t.segment.is_some_and(|i| core::ptr::eq(s, &self.segments[i])))
     }
 
     fn unwritten_segments(&self) -> usize {
@@ -171,7 +187,9 @@ impl Rotating {
         if task.write {
             self.drop_stale(index, task.start, task.end);
         }
-        let watermark = if self.buffer.watermark_of_request {
+        let watermark = if self.passes_through(&task) {
+            self.segment_size() / 2
+        } else if self.buffer.watermark_of_request {
             let part = if task.write { self.buffer.write_watermark } else { self.buffer.read_watermark };
             let size = self.segment_size().min(task.end - task.start);
             ((size as f64 * part) as u64).max(1)
@@ -181,6 +199,13 @@ impl Rotating {
         self.task_mut(id).watermark = watermark;
         self.segments[index].users += 1;
         self.make_memory(id, index);
+    }
+
+    /// A write longer than its segment comes back with more when half of the segment is written. DiskSim's comes when all is,
+    /// unless a watermark says otherwise, and loses a revolution.
+    fn passes_through(&self, task: &Task) -> bool {
+        let drive = self.fidelity == Fidelity::Drive && self.buffer.write_watermark == 0.0;
+        drive && task.write && task.end - task.start > self.segment_size()
     }
 
     fn drop_stale(&mut self, except: u8, start: u64, end: u64) {

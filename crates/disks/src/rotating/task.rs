@@ -12,8 +12,11 @@ use crate::mechanics::Picos;
 pub(super) struct TaskId(u16);
 
 /// Room in the table: more than the 32 commands and 255 segments that a drive can have, and a power of two, so that a place
-/// in it need not be checked.
+/// in it need not be checked. Where a segment is written by many commands that stay apart (DiskSim's do), it can be full.
 const ROOM: usize = 512;
+
+/// A drive's depth is no greater.
+const COMMANDS_MAX: usize = 32;
 
 /// A drive's tasks, of which those that are over leave their places to others.
 #[derive(Clone, Debug)]
@@ -30,7 +33,7 @@ impl Tasks {
 
     pub(super) fn add(&mut self, task: Task) -> TaskId {
         let id = self.free.pop().unwrap_or_else(|| {
-            debug_assert!(usize::from(self.used) < ROOM, "more tasks than commands and segments");
+            debug_assert!(usize::from(self.used) < ROOM, "no place for a command");
             self.used += 1;
             TaskId(self.used - 1)
         });
@@ -40,6 +43,12 @@ impl Tasks {
 
     pub(super) fn remove(&mut self, id: TaskId) {
         self.free.push(id);
+    }
+
+    /// Whether a write may leave its data behind when its command is over, and its place stays taken: commands that come
+    /// meanwhile need places, too.
+    pub(super) fn has_room_to_stay(&self) -> bool {
+        usize::from(self.used) - self.free.len() + COMMANDS_MAX <= ROOM
     }
 }
 
