@@ -74,69 +74,6 @@ fn what_waits_in_the_buffer_is_written_in_the_order_that_takes_least() {
     assert!(reordered.as_nanos() * 3 < in_turn.as_nanos() * 2, "{reordered:?} and {in_turn:?}");
 }
 
-/// How many bytes a second a drive writes that takes as many commands as it can of streams that take turns, all of it on
-/// the medium.
-fn rate(name: &str, depth: u32, streams: u64, sectors: u64) -> f64 {
-    const TOTAL: u64 = 1 << 16;
-    let (mut drive, _) = open(name, &mut |_| Err(ErrorKind::NotFound.into())).expect("a built-in drive");
-    let drive = &mut *drive;
-    let apart = drive.capacity().0 / 10;
-    let mut free: Vec<_> = (0..depth.min(drive.depth())).map(Tag).collect();
-    let (mut now, mut asked, mut answered_so_far) = (Time::ZERO, 0, 0);
-    let commands = TOTAL / sectors;
-    while answered_so_far < commands {
-        while let Some(tag) = free.pop_if(|_| asked < commands) {
-            let start = Sector(asked % streams * apart + asked / streams * sectors);
-            let command = Command { tag, op: Op::Write, start, sectors: Sectors(sectors as u32), fua: false };
-            drive.submit(now, command);
-            asked += 1;
-        }
-        match drive.poll(now) {
-            Some(completion) => {
-                free.push(completion.tag);
-                answered_so_far += 1;
-            }
-            None => now = drive.next_event().expect("a command comes to its end").max(now),
-        }
-    }
-    let end = answered(drive, now, Op::Flush, 0, 0);
-    (commands * sectors * 512) as f64 / end.since(Time::ZERO).as_secs_f64()
-}
-
-const ROTATING: [&str; 5] = ["wd5000aaks", "barracuda-7200.10", "st31500341as", "maxtor-20gb", "ide-2003"];
-
-/// What the arm passes over in one go is written, whatever the order of the commands, their number and their length.
-#[test]
-fn a_stream_of_writes_goes_at_the_speed_of_the_medium() {
-    for name in ROTATING {
-        let medium = rate(&format!("{name}{{queue.order=fcfs}}"), 1, 1, 512);
-        for (depth, sectors) in [1, 4, 31].into_iter().flat_map(|d| [64, 256, 1024, 4096].map(|s| (d, s))) {
-            let written = rate(name, depth, 1, sectors);
-            assert!(written > 0.97 * medium, "{name}, {depth} of {sectors}: {written} of {medium} bytes/s");
-        }
-    }
-}
-
-/// A command that completes on the medium has lost its place there when its host knows; several at a time have not.
-#[test]
-fn without_a_write_cache_as_well_if_writes_are_queued() {
-    for name in &ROTATING[..3] {
-        let uncached = format!("{name}{{buffer.fast_write=none}}");
-        let (cached, one, four) =
-            (rate(name, 4, 1, 256), rate(&uncached, 1, 1, 256), rate(&uncached, 4, 1, 256));
-        assert!(four > 0.97 * cached, "{name}: {four} of {cached} bytes/s");
-        assert!(one < 0.3 * cached, "{name}: {one} of {cached} bytes/s");
-    }
-}
-
-#[test]
-fn more_commands_do_not_shorten_the_runs_of_several_streams() {
-    for (name, streams) in [("wd5000aaks", 2), ("wd5000aaks", 8), ("st31500341as", 2)] {
-        let (one, many) = (rate(name, 1, streams, 64), rate(name, 31, streams, 64));
-        assert!(many > 0.95 * one, "{name}, {streams} streams: {many} and {one} bytes/s");
-    }
-}
-
 /// While a flush waits for what lies far apart, small writes go into the buffer, each of which keeps its place meanwhile.
 #[test]
 fn there_is_a_place_for_every_command_beside_a_flush() {

@@ -95,10 +95,17 @@ impl Rotating {
         match s.state {
             State::Clean if s.users == 0 => Some((2, Hit::Miss)),
             State::Reading if s.end == task.start && self.buffer.almost_read_hits => Some((5, Hit::Partial)),
+            State::Clean if s.end == task.start && self.goes_on(s) => Some((5, Hit::Partial)),
             State::Reading if self.only_read_ahead(s) => Some((LAST_RESORT, Hit::Miss)),
             State::Dirty | State::Writing if s.overlaps(task.start, task.end) => None,
             _ => Some((0, Hit::Miss)),
         }
+    }
+
+    /// Whether a read that begins where the segment's data ends goes on in it: the arm is behind the bus, and what it read is
+    /// still to be sent. DiskSim gives each such read a segment of its own, and loses a revolution when there are no more.
+    fn goes_on(&self, s: &Segment) -> bool {
+        s.users > 0 && !s.written && self.buffer.almost_read_hits && self.fidelity == Fidelity::Drive
     }
 
     fn value_for_write(&self, task: &Task, s: &Segment, room: bool) -> Option<(u8, Hit)> {

@@ -1,0 +1,92 @@
+//! Runs of commands, each going on where the last ended, as programs and their kernels make them.
+
+use std::io::ErrorKind;
+
+use disks::{Command, Tag, open};
+use elevator::{Op, Sector, Sectors, Time};
+
+/// How many bytes a second a drive reads or writes that has as many commands as it may of streams that take turns, all of it
+/// from or on the medium.
+fn rate(name: &str, op: Op, depth: u32, streams: u64, sectors: u64) -> f64 {
+    const TOTAL: u64 = 1 << 16;
+    let (mut drive, _) = open(name, &mut |_| Err(ErrorKind::NotFound.into())).expect("a built-in drive");
+    let drive = &mut *drive;
+    let apart = drive.capacity().0 / 10;
+    let mut free: Vec<_> = (0..depth.min(drive.depth())).map(Tag).collect();
+    let (mut now, mut asked, mut answered) = (Time::ZERO, 0, 0);
+    let commands = TOTAL / sectors;
+    while answered < commands {
+        while let Some(tag) = free.pop_if(|_| asked < commands) {
+            let start = Sector(asked % streams * apart + asked / streams * sectors);
+            let command = Command { tag, op, start, sectors: Sectors(sectors as u32), fua: false };
+            drive.submit(now, command);
+            asked += 1;
+        }
+        match drive.poll(now) {
+            Some(completion) => {
+                free.push(completion.tag);
+                answered += 1;
+            }
+            None => now = drive.next_event().expect("a command comes to its end").max(now),
+        }
+    }
+    let (start, none) = (Sector(0), Sectors(0));
+    drive.submit(now, Command { tag: Tag(0), op: Op::Flush, start, sectors: none, fua: false });
+    while drive.poll(now).is_none() {
+        now = drive.next_event().expect("a flush comes to its end").max(now);
+    }
+    (commands * sectors * 512) as f64 / now.since(Time::ZERO).as_secs_f64()
+}
+
+const ROTATING: [&str; 5] = ["wd5000aaks", "barracuda-7200.10", "st31500341as", "maxtor-20gb", "ide-2003"];
+
+/// What the arm passes over in one go is read or written, whatever the order of the commands, their number and their length.
+#[test]
+fn a_stream_goes_at_the_speed_of_the_medium() {
+    for name in ROTATING {
+        let medium = rate(&format!("{name}{{queue.order=fcfs}}"), Op::Write, 1, 1, 512);
+        for (depth, sectors) in [1, 4, 31].into_iter().flat_map(|d| [64, 256, 1024, 4096].map(|s| (d, s))) {
+            for op in [Op::Read, Op::Write] {
+                let moved = rate(name, op, depth, 1, sectors);
+                assert!(
+                    moved > 0.97 * medium,
+                    "{name}, {op}, {depth} of {sectors}: {moved} of {medium} bytes/s"
+                );
+            }
+        }
+    }
+}
+
+/// Small ones are bound by the bus; what the arm has read before them waits in one segment, not in one for each.
+#[test]
+fn more_commands_do_not_slow_a_stream_of_small_ones() {
+    for name in &ROTATING[..3] {
+        for op in [Op::Read, Op::Write] {
+            let (four, many) = (rate(name, op, 4, 1, 8), rate(name, op, 31, 1, 8));
+            assert!(many > 0.97 * four, "{name}, {op}: {many} and {four} bytes/s");
+        }
+    }
+}
+
+/// A command that completes on the medium has lost its place there when its host knows; several at a time have not.
+#[test]
+fn without_a_write_cache_as_well_if_writes_are_queued() {
+    for name in &ROTATING[..3] {
+        let uncached = format!("{name}{{buffer.fast_write=none}}");
+        let (cached, one, four) = (
+            rate(name, Op::Write, 4, 1, 256),
+            rate(&uncached, Op::Write, 1, 1, 256),
+            rate(&uncached, Op::Write, 4, 1, 256),
+        );
+        assert!(four > 0.97 * cached, "{name}: {four} of {cached} bytes/s");
+        assert!(one < 0.3 * cached, "{name}: {one} of {cached} bytes/s");
+    }
+}
+
+#[test]
+fn more_commands_do_not_shorten_the_runs_of_several_streams() {
+    for (name, streams) in [("wd5000aaks", 2), ("wd5000aaks", 8), ("st31500341as", 2)] {
+        let (one, many) = (rate(name, Op::Write, 1, streams, 64), rate(name, Op::Write, 31, streams, 64));
+        assert!(many > 0.95 * one, "{name}, {streams} streams: {many} and {one} bytes/s");
+    }
+}
