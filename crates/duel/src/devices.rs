@@ -17,8 +17,8 @@ use server::{Lifetime, LoopDevice, QueueSettings};
 use crate::DuelError;
 use crate::benchmark::FileSystem;
 use crate::direct::{Aligned, open};
-use crate::helper::{ignore_signals, send, wait_for_end};
 use crate::parking::{EXIT_BYTES, PARKED};
+use crate::pipe::{ignore_signals, send, wait_for_end};
 use crate::priority::{Priority, set_priority};
 
 /// What is to be set up.

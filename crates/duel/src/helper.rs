@@ -3,7 +3,7 @@
 //! The process that serves the drive must never wait for that drive: killed, it could not die before the drive answered, and
 //! the drive would not answer any more. So whatever touches the device is another process.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::DuelError;
 use crate::devices::{self, DeviceSetup};
+use crate::pipe::{ignore_signals, send, wait_for_end};
 use crate::programs::{self, Process};
 
 /// What a helper process does.
@@ -86,34 +87,6 @@ fn unmount_below(directory: &Path) {
     for point in points.filter(|point| point.starts_with(directory)) {
         let _ = rustix::mount::unmount(point, rustix::mount::UnmountFlags::DETACH);
     }
-}
-
-/// Hears no Ctrl-C: it ends when whoever started it ends.
-pub(crate) fn ignore_signals() -> Result<(), DuelError> {
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        let ignored = std::sync::Arc::default();
-        signal_hook::flag::register(signal, ignored).map_err(DuelError::io("ignoring signals"))?;
-    }
-    Ok(())
-}
-
-/// Waits until standard input ends, which it does with the process that holds its other end.
-pub(crate) fn wait_for_end() {
-    let mut input = io::stdin().lock();
-    while matches!(input.read(&mut [0; 64]), Ok(1..)) {}
-}
-
-/// Waits for one line, the start signal.
-pub(crate) fn wait_for_start() -> io::Result<()> {
-    io::stdin().read_exact(&mut [0])
-}
-
-/// Sends a line to whoever started us.
-pub(crate) fn send<T: Serialize>(what: &Result<T, String>) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    serde_json::to_writer(&mut out, what)?;
-    out.write_all(b"\n")?;
-    out.flush()
 }
 
 /// How helper processes are started: a program and its arguments, behind which the role goes.

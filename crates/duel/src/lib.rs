@@ -27,6 +27,7 @@ mod files;
 mod helper;
 mod outcome;
 mod parking;
+mod pipe;
 mod priority;
 mod programs;
 mod scheduler;

@@ -5,25 +5,9 @@ use elevator::queue::{Accepted, Notice, Observer, Options, Plugging, Queue, Step
 use elevator::{Direction, Op, Process, RequestId, Scheduler, Time};
 
 use crate::limit::{Limit, Witness};
+use crate::listeners::Listeners;
 use crate::measure::Meter;
 use crate::storage::{Storage, sooner};
-
-/// Who listens to the queue: the meter always, and whoever else was asked for.
-pub(crate) struct Listeners {
-    pub(crate) meter: Meter,
-    pub(crate) others: Option<Box<dyn Observer>>,
-}
-
-impl Observer for Listeners {
-    // Where the queue tells of something, it is known which event it is, and most matter to nobody.
-    #[inline(always)]
-    fn event(&mut self, now: Time, event: &elevator::queue::Event<'_>) {
-        self.meter.event(now, event);
-        if let Some(others) = &mut self.others {
-            others.event(now, event);
-        }
-    }
-}
 
 /// A queue in front of a modelled drive.
 pub(crate) struct Block {

@@ -9,6 +9,7 @@ mod cluster;
 mod engine;
 pub mod kernel;
 mod limit;
+mod listeners;
 mod measure;
 mod program;
 mod storage;

@@ -3,8 +3,8 @@
 use elevator::queue::{Accepted, Notice, Queue, Submission};
 use elevator::{Direction, Process, Sectors, Time};
 
-use crate::block::Listeners;
 use crate::limit::{Limit, Witness};
+use crate::listeners::Listeners;
 use crate::measure::Meter;
 
 /// The earlier of two times, of which either may never come.

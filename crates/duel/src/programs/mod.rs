@@ -31,8 +31,8 @@ pub use postmark::PostMark;
 pub use tree::Tree;
 
 use crate::DuelError;
-use crate::helper::{send, wait_for_start};
 use crate::outcome::{Stopwatch, TaskOutcome};
+use crate::pipe::{send, wait_for_start};
 use crate::priority::{Priority, set_priority};
 
 /// What one program does.

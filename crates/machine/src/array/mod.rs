@@ -15,8 +15,9 @@ use elevator::array::{ArrayRequest, ArrayRequestId, Coordinator, Member};
 use elevator::queue::{Accepted, Finished, Notice, Observer, Options, Queue, Submission, Token};
 use elevator::{Flags, Op, Outcome, Process, Scheduler, Sector, Sectors, Time};
 
-use crate::block::{Block, Listeners};
+use crate::block::Block;
 use crate::limit::{Limit, Witness};
+use crate::listeners::Listeners;
 use crate::measure::Meter;
 use crate::program::Io;
 use crate::storage::Storage;

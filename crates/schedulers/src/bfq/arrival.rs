@@ -2,8 +2,8 @@
 
 use elevator::{Leave, Priority, PriorityClass, Process, Request, Span, Time};
 
-use super::contexts::ContextId;
-use super::queue::{Handle, QueueId};
+use super::names::{ContextId, QueueId};
+use super::queue::Handle;
 use super::service::Entity;
 use super::{Bfq, LEVELS, passed, raising};
 

@@ -3,7 +3,7 @@
 use elevator::{Span, Time};
 
 use super::Bfq;
-use super::queue::QueueId;
+use super::names::QueueId;
 
 /// The largest budget, in sectors, until the device's rate is known: 8 MiB.
 pub(super) const DEFAULT: u64 = 16 * 1024;

@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use elevator::{Span, Time};
 
 use super::Bfq;
-use super::queue::{Handle, QueueId};
+use super::names::QueueId;
+use super::queue::Handle;
 
 /// Queues that make a burst a large one.
 const LARGE: u32 = 8;

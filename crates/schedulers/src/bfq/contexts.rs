@@ -6,11 +6,9 @@ use core::ops::{Index, IndexMut};
 use elevator::{Priority, Process, Span, Time};
 use hashbrown::HashMap;
 
-use super::queue::{Injection, QueueId, Raising, ThinkTime};
-
-/// A context's name: its place in the slab.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct ContextId(u32);
+use super::names::ContextId;
+use super::names::QueueId;
+use super::queue::{Injection, Raising, ThinkTime};
 
 /// What a queue was like when it was merged with another, to go on from if they are split again.
 #[derive(Clone, Copy, Default)]

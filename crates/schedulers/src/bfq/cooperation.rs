@@ -9,8 +9,9 @@
 
 use elevator::{PriorityClass, Request, Sector, Span, Time};
 
-use super::contexts::{ContextId, Saved};
-use super::queue::{QueueId, Raising};
+use super::contexts::Saved;
+use super::names::{ContextId, QueueId};
+use super::queue::Raising;
 use super::{Bfq, burst, passed};
 
 /// How long a queue may be merged after its first service.

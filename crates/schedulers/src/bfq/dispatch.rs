@@ -4,7 +4,7 @@ use elevator::{Decision, Hold, HoldReason, PriorityClass, Reason, Request, Reque
 
 use super::Bfq;
 use super::budget::Expiry;
-use super::queue::QueueId;
+use super::names::QueueId;
 use super::rate::Dispatched;
 
 /// More requests at once than this tell that the device queues,

@@ -4,7 +4,7 @@ use elevator::{Hold, HoldReason, PriorityClass, Span, Time, Wake};
 
 use super::Bfq;
 use super::budget::{Expiry, THINK_MIN};
-use super::queue::QueueId;
+use super::names::QueueId;
 
 /// Raised queues are waited for at least so long.
 const RAISED_MIN: Span = Span::from_millis(20);

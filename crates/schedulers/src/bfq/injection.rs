@@ -11,8 +11,8 @@
 use elevator::{RequestId, Span, Time};
 
 use super::Bfq;
-use super::contexts::ContextId;
-use super::queue::{Injection, QueueId};
+use super::names::{ContextId, QueueId};
+use super::queue::Injection;
 
 /// Between two changes of a limit.
 const PAUSE: Span = Span::from_millis(10);

@@ -5,19 +5,9 @@ use core::ops::{Index, IndexMut};
 
 use elevator::{RequestId, Sector, Span, Time};
 
-use super::contexts::ContextId;
+use super::names::{ContextId, QueueId};
 use crate::fifo::Fifo;
 use crate::sorted::SortedIndex;
-
-/// A queue's name: its place in the slab.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct QueueId(pub(super) u32);
-
-impl QueueId {
-    pub(super) const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// The name of a queue that may be gone by the time it is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,8 +7,8 @@
 
 use elevator::{Span, Time};
 
-use super::contexts::ContextId;
-use super::queue::{QueueId, Raised};
+use super::names::{ContextId, QueueId};
+use super::queue::Raised;
 use super::{Bfq, passed};
 
 /// What the weight of interactive queues is multiplied by,

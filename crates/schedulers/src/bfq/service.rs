@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 use elevator::{PriorityClass, Span, Time};
 
-use super::queue::QueueId;
+use super::names::QueueId;
 use super::tree::{Nodes, Tree};
 use super::weights::Weights;
 

@@ -8,7 +8,7 @@
 
 use alloc::vec::Vec;
 
-use super::queue::QueueId;
+use super::names::QueueId;
 
 const NONE: u32 = u32::MAX;
 

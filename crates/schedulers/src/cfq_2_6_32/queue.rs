@@ -5,7 +5,6 @@ use core::ops::{Index, IndexMut};
 
 use elevator::{Priority, PriorityClass, RequestId, Sector};
 
-use super::trees::Turn;
 use crate::averages::SeekDistance;
 use crate::fifo::Fifo;
 use crate::jiffies::Jiffies;
@@ -14,6 +13,16 @@ use crate::sorted::SortedIndex;
 /// A queue's place in the table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct QueueId(pub(super) u32);
+
+/// When a queue's turn comes: real-time queues before all, idle ones after all, then by key, then first come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Turn {
+    pub(super) class: PriorityClass,
+    /// In ticks; `rb_key`.
+    pub(super) key: i64,
+    /// Of the queues with one key, which came first.
+    pub(super) number: u64,
+}
 
 /// The mean seek beyond which a queue is seeky, and how close counts while little is known: 4 MiB.
 pub(super) const SEEK_THRESHOLD: u64 = 8 * 1024;

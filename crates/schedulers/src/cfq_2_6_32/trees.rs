@@ -4,16 +4,7 @@ use alloc::collections::VecDeque;
 
 use elevator::{PriorityClass, Sector};
 
-use super::queue::QueueId;
-
-/// When a queue's turn comes: real-time queues before all, idle ones after all, then by key, then first come.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Turn {
-    pub(super) class: PriorityClass,
-    /// In ticks; `rb_key`.
-    pub(super) key: i64,
-    number: u64,
-}
+use super::queue::{QueueId, Turn};
 
 /// All queues with requests, in the order of their turns (`service_tree`).
 #[derive(Default)]

@@ -7,19 +7,9 @@ use super::check::Fault;
 use super::options::{Options, Unmakeable};
 use super::space::{GROUP, Space};
 use super::touched::Bill;
-use super::words::Inode;
+use super::words::{Inode, NewInode};
 use super::{ext, xfs};
 use crate::kernel::Errno;
-
-/// Who needs an inode.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct NewInode {
-    /// The directory that it will be in.
-    pub(super) parent: Inode,
-    pub(super) directory: bool,
-    /// A block in whose group a directory has to be, whatever the allocator thinks.
-    pub(super) near: Option<u32>,
-}
 
 /// One kind or the other.
 #[derive(Debug)]

@@ -1,9 +1,8 @@
 //! Names: walking a path, and the operations that add, remove and list names.
 
 use super::directory::{Directory, Named, Step};
-use super::layout::NewInode;
 use super::touched::Bill;
-use super::words::{BLOCK_BYTES, Entry, Inode, Touched};
+use super::words::{BLOCK_BYTES, Entry, Inode, NewInode, Touched};
 use super::{Errno, FileSystem, Node};
 
 impl FileSystem {

@@ -66,6 +66,16 @@ pub struct Run {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Inode(pub u64);
 
+/// Who needs an inode.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NewInode {
+    /// The directory that it will be in.
+    pub(super) parent: Inode,
+    pub(super) directory: bool,
+    /// A block in whose group a directory has to be, whatever the allocator thinks.
+    pub(super) near: Option<u32>,
+}
+
 /// A name in a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {

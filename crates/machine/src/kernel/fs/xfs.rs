@@ -9,11 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::check::Fault;
-use super::layout::NewInode;
 use super::options::{Unmakeable, Xfs};
 use super::space::Space;
 use super::touched::Bill;
-use super::words::{BLOCK_BYTES, Inode};
+use super::words::{BLOCK_BYTES, Inode, NewInode};
 use crate::kernel::Errno;
 
 /// Inodes that are made together.

@@ -13,11 +13,10 @@ use elevator::model::Random;
 
 use self::geometry::Geometry;
 use super::check::Fault;
-use super::layout::NewInode;
 use super::options::{Directories, Ext, Unmakeable};
 use super::space::{GROUP, Space};
 use super::touched::Bill;
-use super::words::Inode;
+use super::words::{Inode, NewInode};
 use crate::kernel::Errno;
 
 /// Inodes 1 to 10 are the file system's own; the root is 2, the journal 8.

@@ -1,0 +1,23 @@
+//! Who hears what happens in a queue.
+
+use elevator::Time;
+use elevator::queue::{Event, Observer};
+
+use crate::measure::Meter;
+
+/// Who listens to the queue: the meter always, and whoever else was asked for.
+pub(crate) struct Listeners {
+    pub(crate) meter: Meter,
+    pub(crate) others: Option<Box<dyn Observer>>,
+}
+
+impl Observer for Listeners {
+    // Where the queue tells of something, it is known which event it is, and most matter to nobody.
+    #[inline(always)]
+    fn event(&mut self, now: Time, event: &Event<'_>) {
+        self.meter.event(now, event);
+        if let Some(others) = &mut self.others {
+            others.event(now, event);
+        }
+    }
+}
