@@ -1,9 +1,12 @@
 //! Runs of commands, each going on where the last ended, as programs and their kernels make them.
 
+mod common;
+
 use std::io::ErrorKind;
 
-use disks::{Command, Tag, open};
-use elevator::{Op, Sector, Sectors, Time};
+use common::draw::Dice;
+use disks::{Command, Completion, Tag, open};
+use elevator::{Op, Sector, Sectors, Span, Time};
 
 /// How many bytes a second a drive reads or writes that has as many commands as it may of streams that take turns, all of it
 /// from or on the medium.
@@ -88,5 +91,52 @@ fn more_commands_do_not_shorten_the_runs_of_several_streams() {
     for (name, streams) in [("wd5000aaks", 2), ("wd5000aaks", 8), ("st31500341as", 2)] {
         let (one, many) = (rate(name, Op::Write, 1, streams, 64), rate(name, Op::Write, 31, streams, 64));
         assert!(many > 0.95 * one, "{name}, {streams} streams: {many} and {one} bytes/s");
+    }
+}
+
+/// Reads at random places, one after the other, while the drive is given as many writes of a stream as it takes: how many reads
+/// in ten seconds, how long the longest took, and how many bytes a second were written.
+fn read_beside_a_stream(name: &str, depth: u32) -> (u32, Span, f64) {
+    const READ: Tag = Tag(0);
+    const SECTORS: u32 = 256;
+    let (mut drive, _) = open(name, &mut |_| Err(ErrorKind::NotFound.into())).expect("a built-in drive");
+    let mut dice = Dice::new(2011);
+    let mut free: Vec<_> = (1..depth.min(drive.depth())).map(Tag).collect();
+    let (mut now, mut next, mut asked) = (Time::ZERO, 0, None);
+    let (mut reads, mut longest) = (0, Span::ZERO);
+    while now < Time::ZERO + Span::from_secs(10) {
+        if asked.is_none() {
+            asked = Some(now);
+            let start = Sector(dice.below(drive.capacity().0 - 8));
+            drive.submit(now, Command { tag: READ, op: Op::Read, start, sectors: Sectors(8), fua: false });
+        }
+        while let Some(tag) = free.pop() {
+            let (start, sectors) = (Sector(next), Sectors(SECTORS));
+            drive.submit(now, Command { tag, op: Op::Write, start, sectors, fua: false });
+            next += u64::from(SECTORS);
+        }
+        match drive.poll(now) {
+            Some(Completion { tag: READ, .. }) => {
+                longest = longest.max(now.since(asked.take().expect("what was answered was asked")));
+                reads += 1;
+            }
+            Some(completion) => free.push(completion.tag),
+            None => now = drive.next_event().expect("a command comes to its end").max(now),
+        }
+    }
+    (reads, longest, (next * 512) as f64 / 10.0)
+}
+
+#[test]
+fn a_reader_beside_a_stream_of_writes_is_not_forgotten() {
+    for (name, depth) in
+        [2, 4, 31].into_iter().flat_map(|depth| ROTATING[..3].iter().map(move |n| (n, depth)))
+    {
+        let (reads, longest, written) = read_beside_a_stream(name, depth);
+        assert!(
+            reads > 150 && longest < Span::from_millis(300),
+            "{name}, {depth}: {reads} reads, {longest:?}"
+        );
+        assert!(written > 15e6, "{name}, {depth}: {written} bytes/s");
     }
 }

@@ -105,6 +105,8 @@ pub struct Rotating {
     /// Where the last scheduled request began, for the orders by sector.
     last_start: u64,
     upwards: bool,
+    /// Nobody waited for what the arm last turned to: data from the buffer.
+    wrote_back: bool,
     serial: u64,
 
     flushes: Vec<(u64, Tag, Picos)>,
@@ -188,6 +190,7 @@ impl Rotating {
             last_end: 0,
             last_start: 0,
             upwards: true,
+            wrote_back: false,
             serial: 0,
         })
     }

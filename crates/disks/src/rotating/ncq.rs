@@ -2,7 +2,7 @@
 
 use super::Rotating;
 use super::access::Head;
-use super::task::{Hit, TaskId};
+use super::task::{Hit, Task, TaskId};
 use crate::mechanics::Picos;
 use crate::parameters::{Fidelity, QueueOrder};
 
@@ -60,10 +60,18 @@ impl Rotating {
     /// Shortest positioning time first, less a part of the time waited. A write that another's pass has put on the medium needs
     /// none, and one of which a part is there goes on behind it.
     fn soonest(&mut self, now: Picos, ageing: f64) -> Option<TaskId> {
+        let awaited = if self.reads_go_first() { self.soonest_of(now, ageing, true) } else { None };
+        awaited.or_else(|| self.soonest_of(now, ageing, false))
+    }
+
+    fn soonest_of(&mut self, now: Picos, ageing: f64, only_awaited: bool) -> Option<TaskId> {
         let mut best: Option<(i64, TaskId)> = None;
         for i in 0..self.waiting.len() {
             let id = self.waiting[i];
             let task = self.task(id);
+            if only_awaited && task.reported {
+                continue;
+            }
             let (write, waited) = (task.write, now.saturating_sub(task.arrived));
             let patience = (waited as f64 * ageing) as i64;
             let needed = if write && !task.dirty() {
@@ -143,7 +151,8 @@ impl Rotating {
     /// The arm turns to a command: it no longer waits.
     pub(super) fn start_task(&mut self, id: TaskId) {
         self.stop_waiting(id);
-        let start = self.task(id).start;
+        let Task { start, reported, .. } = *self.task(id);
+        self.wrote_back = reported;
         if start != self.last_start {
             self.upwards = start > self.last_start;
         }
