@@ -54,6 +54,8 @@ pub(super) struct Access {
     sector_turn: Turn,
     cylinder: u32,
     head: u16,
+    /// Waits for a sector that could not be taken when it came, since `landed`.
+    missed: bool,
     /// Having passed the sectors before the first, the head has the sectors up to the second already.
     pub(super) jump: Option<(u64, u64)>,
     pub(super) seek: Picos,
@@ -96,6 +98,7 @@ impl Access {
             sector_turn: turn,
             cylinder: spot.cylinder,
             head: spot.head,
+            missed: false,
             jump: None,
             seek: seek.max(aim.seek_min),
             rotation: plain,
@@ -183,8 +186,19 @@ impl Access {
     pub(super) fn miss(&mut self, sector: u64, period: Picos) {
         let head = self.head_after(sector);
         self.angle = head.angle;
+        (self.landed, self.missed) = (head.at, true);
         self.from = head.at + period;
         self.next = sector;
+    }
+
+    /// Before the first sector: when the arm may leave if it does not stop within a sector. One that waits for the first
+    /// sector after a move waits for it, as DiskSim has it; one that missed a sector passes others meanwhile.
+    pub(super) fn leaves_at(&self, now: Picos) -> Picos {
+        if !self.missed {
+            return self.from;
+        }
+        let passed = (now - self.landed).checked_div(self.sector_time).unwrap_or(0);
+        (self.landed + (passed + 1) * self.sector_time).min(self.from)
     }
 
     /// The head has come to the sectors that it had read at once.

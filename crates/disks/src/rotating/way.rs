@@ -97,7 +97,7 @@ impl Rotating {
         access.land(&mut self.head);
         if now < access.from {
             if !self.buffer.stop_in_sector {
-                self.arm_free_at = access.from;
+                self.arm_free_at = access.leaves_at(now);
             }
             return;
         }
