@@ -84,6 +84,8 @@ pub struct Rotating {
     access: Option<Access>,
     /// Nobody waits for what is being read or written now.
     background: bool,
+    /// What happens now happens at the end of a sector.
+    between_sectors: bool,
     head: Head,
     /// The arm does not move before this: a stopped access was not at the end of a sector.
     arm_free_at: Picos,
@@ -176,6 +178,7 @@ impl Rotating {
             arm: None,
             access: None,
             background: false,
+            between_sectors: false,
             head: Head::default(),
             arm_free_at: 0,
             goal: 0,

@@ -103,7 +103,7 @@ impl Rotating {
         }
         let passed = (access.next + access.passed(now)).min(access.limit);
         self.head = access.head_after(passed);
-        if !self.buffer.stop_in_sector {
+        if !self.buffer.stop_in_sector && !self.between_sectors {
             self.arm_free_at = access.time_of(passed + 1);
         }
     }
