@@ -335,6 +335,13 @@ pub struct BufferParameters {
     pub almost_read_hits: bool,
     /// A read whose data is all in the buffer sends it while the arm works for another.
     pub sneaky_full_read_hits: bool,
+    /// A read whose first sectors are in the buffer sends those while the arm works for another.
+    pub sneaky_partial_read_hits: bool,
+    /// The same, full or partial, of a read that waits, when its data has come into the buffer since.
+    pub sneaky_intermediate_read_hits: bool,
+    /// A write sends its data into the buffer, if it has room, while the arm works for another. DiskSim's `Allow write
+    /// prebuffering`.
+    pub prebuffer_writes: bool,
     /// Reading ahead stops within a sector when something else waits, not at the sector's end.
     pub stop_in_sector: bool,
     /// A write into the buffer ends reading ahead.
@@ -602,6 +609,9 @@ impl Default for BufferParameters {
             read_hits_on_writes: true,
             almost_read_hits: false,
             sneaky_full_read_hits: false,
+            sneaky_partial_read_hits: false,
+            sneaky_intermediate_read_hits: false,
+            prebuffer_writes: false,
             stop_in_sector: false,
             write_hit_stops_read_ahead: true,
             transfer_partial_hit: true,

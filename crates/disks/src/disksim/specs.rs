@@ -85,6 +85,9 @@ fn buffer(f: &mut Fields) -> Taken<BufferParameters> {
         read_hits_on_writes: f.flag("Allow read hits on write data")?,
         almost_read_hits: f.flag("Allow almost read hits")?,
         sneaky_full_read_hits: f.flag("Allow sneaky full read hits")?,
+        sneaky_partial_read_hits: f.flag("Allow sneaky partial read hits")?,
+        sneaky_intermediate_read_hits: f.flag("Allow sneaky intermediate read hits")?,
+        prebuffer_writes: f.flag("Allow write prebuffering")?,
         stop_in_sector: f.flag("Stop prefetch in sector")?,
         write_hit_stops_read_ahead: f.flag("Write hit stop prefetch")?,
         transfer_partial_hit: f.flag("Immed transfer partial hit")?,
@@ -176,11 +179,6 @@ fn queue(f: &mut Fields) -> Taken<QueueParameters> {
     };
     for name in ["Write initiation delay", "Read initiation delay"] {
         s.neutral(name, 0.0)?;
-    }
-    for name in
-        ["Allow sneaky partial read hits", "Allow sneaky intermediate read hits", "Allow write prebuffering"]
-    {
-        among_several(f, name, depth)?;
     }
     for name in [
         "Sequential stream scheme",

@@ -322,6 +322,7 @@ impl Rotating {
         }
         let next = match id {
             Some(id) => Some(id).filter(|&id| self.task(id).pending && self.needs_bus(id)),
+            None if self.may_send_early() => self.next_early_on_bus(now),
             None => self.next_on_bus(),
         };
         if let Some(id) = next {
@@ -346,7 +347,7 @@ impl Rotating {
     }
 
     /// Whether a task that left the bus has something to do on it.
-    fn needs_bus(&self, id: TaskId) -> bool {
+    pub(super) fn needs_bus(&self, id: TaskId) -> bool {
         let task = self.task(id);
         let Some(index) = task.segment.filter(|_| !task.reporting) else { return false };
         let segment = &self.segments[index];
@@ -363,7 +364,7 @@ impl Rotating {
         task.media >= task.end || begins || goes_on
     }
 
-    fn reconnect(&mut self, now: Picos, id: TaskId) {
+    pub(super) fn reconnect(&mut self, now: Picos, id: TaskId) {
         self.task_mut(id).pending = false;
         // The task is about to be on the bus; what activating it starts must not take the bus from it.
         self.bus = Bus::Held(id);

@@ -104,6 +104,7 @@ impl Rotating {
         } else if now >= access.time_of(position) && self.no_room(position) {
             // Whoever left the bus and could make room by now may have been overlooked while others had it.
             self.check_bus(now, None);
+            self.let_out_who_has_no_arm(now);
             let period = self.mechanics.period();
             if let Some(access) = &mut self.access {
                 access.miss(position, period);

@@ -93,7 +93,7 @@ impl Rotating {
         match s.state {
             State::Clean if s.users == 0 => Some((2, Hit::Miss)),
             State::Reading if s.end == task.start && self.buffer.almost_read_hits => Some((5, Hit::Partial)),
-            State::Reading if self.only_read_ahead(s) => Some((LAST_RESORT, Hit::Miss)),
+            State::Reading if self.only_read_ahead(s) && s.users == 1 => Some((LAST_RESORT, Hit::Miss)),
             State::Dirty | State::Writing if s.overlaps(task.start, task.end) => None,
             _ => Some((0, Hit::Miss)),
         }
@@ -171,16 +171,21 @@ impl Rotating {
         if task.write {
             self.drop_stale(index, task.start, task.end);
         }
-        let watermark = if self.buffer.watermark_of_request {
-            let part = if task.write { self.buffer.write_watermark } else { self.buffer.read_watermark };
-            let size = self.segment_size().min(task.end - task.start);
-            ((size as f64 * part) as u64).max(1)
-        } else {
-            self.watermarks[usize::from(task.write)]
-        };
+        let watermark = self.watermark(id);
         self.task_mut(id).watermark = watermark;
         self.segments[index].users += 1;
         self.make_memory(id, index);
+    }
+
+    /// How much of a request, or how little, makes it worth while to come back to the bus.
+    pub(super) fn watermark(&self, id: TaskId) -> u64 {
+        let task = self.task(id);
+        if !self.buffer.watermark_of_request {
+            return self.watermarks[usize::from(task.write)];
+        }
+        let part = if task.write { self.buffer.write_watermark } else { self.buffer.read_watermark };
+        let size = self.segment_size().min(task.end - task.start);
+        ((size as f64 * part) as u64).max(1)
     }
 
     fn drop_stale(&mut self, except: u8, start: u64, end: u64) {

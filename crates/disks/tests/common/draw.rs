@@ -147,8 +147,11 @@ fn buffer(dice: &mut Dice) -> BufferParameters {
         combine_writes: dice.percent(70),
         read_hits_on_writes: dice.percent(70),
         almost_read_hits: dice.percent(50),
-        // It counts among several commands only.
+        // They count among several commands; `sneak.rs` draws them.
         sneaky_full_read_hits: false,
+        sneaky_partial_read_hits: false,
+        sneaky_intermediate_read_hits: false,
+        prebuffer_writes: false,
         stop_in_sector: dice.percent(50),
         write_hit_stops_read_ahead: dice.percent(50),
         transfer_partial_hit: dice.percent(50),
