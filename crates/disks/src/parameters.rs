@@ -54,7 +54,8 @@ pub struct RotatingParameters {
 ///   A drive that reads to the end of the track at most, and has a segment for all of it, keeps the track.
 /// - A read that misses without a seek takes its command's decoding, which is a hit's overhead at least, before it begins.
 /// - The segment set aside for writes is.
-/// - The drive's own queue reckons with a write's settling when it orders by positioning time.
+/// - The drive's own queue reckons from where the head is by now when it orders by positioning time, and remembers that it
+///   has turned when it orders both ways by sector.
 /// - A head that lands within the wanted sectors begins there, if the drive says it can and is off the bus.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -533,6 +534,11 @@ pub enum QueueOrder {
     /// Shortest positioning time first, less `ageing` times the time waited.
     PositioningTime {
         /// 0 is pure SPTF; 0.005 to 0.02 bounds waiting at little cost (Jacobson and Wilkes, 1991).
+        ageing: f64,
+    },
+    /// The same, but what the buffer answers takes no time: DiskSim's SPCTF.
+    PositioningTimeOrBuffer {
+        /// As above.
         ageing: f64,
     },
 }

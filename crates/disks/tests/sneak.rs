@@ -125,6 +125,7 @@ fn every_command_is_answered() {
             p.buffer.fast_write = [FastWrite::None, FastWrite::Sequential, FastWrite::All][seed as usize % 3];
             p.queue.order = match seed % 5 {
                 0 => QueueOrder::Fcfs,
+                1 => QueueOrder::PositioningTimeOrBuffer { ageing: 0.01 },
                 _ => QueueOrder::PositioningTime { ageing: 0.01 },
             };
             keeps(p);

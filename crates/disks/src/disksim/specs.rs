@@ -165,13 +165,18 @@ fn queue(f: &mut Fields) -> Taken<QueueParameters> {
         1 => QueueOrder::Fcfs,
         // Among one command there is nothing to choose.
         5..=7 | 9..=13 | 15.. if depth == 1 => QueueOrder::Fcfs,
+        9 => QueueOrder::PositioningTimeOrBuffer { ageing: 0.0 },
+        15 => QueueOrder::PositioningTimeOrBuffer { ageing: weight / 1000.0 },
+        // With priority for what is marked as urgent, which nothing here is.
+        20 => QueueOrder::PositioningTime { ageing: 0.0 },
+        21 => QueueOrder::PositioningTimeOrBuffer { ageing: 0.0 },
         2 => QueueOrder::Look,
         3 => QueueOrder::CLook,
         4 => QueueOrder::Sstf,
         8 => QueueOrder::PositioningTime { ageing: 0.0 },
         14 => QueueOrder::PositioningTime { ageing: weight / 1000.0 },
         _ => {
-            let known = "1 (FCFS), 2 (LOOK), 3 (C-LOOK), 4 (SSTF), 8 (SPTF) and 14 (aged SPTF)";
+            let known = "1 (FCFS), 2 (LOOK), 3 (C-LOOK), 4 (SSTF), 8, 14, 20 (SPTF) and 9, 15, 21 (SPCTF)";
             let what =
                 format!("'Scheduling policy = {policy}' is not modelled for {depth} commands; {known} are");
             return Err(ReadError::at(&place, what));

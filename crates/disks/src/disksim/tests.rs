@@ -67,8 +67,8 @@ fn says_where_and_what_is_wrong() {
         ),
         (
             "queue length = 1,\n   Scheduler = disksim_ioqueue {\n      Scheduling policy = 14",
-            "queue length = 4,\n   Scheduler = disksim_ioqueue {\n      Scheduling policy = 20",
-            "plain.diskspecs:19: 'Scheduling policy = 20' is not modelled for 4 commands; 1 (FCFS), 2 (LOOK), 3 (C-LOOK), 4 (SSTF), 8 (SPTF) and 14 (aged SPTF) are",
+            "queue length = 4,\n   Scheduler = disksim_ioqueue {\n      Scheduling policy = 17",
+            "plain.diskspecs:19: 'Scheduling policy = 17' is not modelled for 4 commands; 1 (FCFS), 2 (LOOK), 3 (C-LOOK), 4 (SSTF), 8, 14, 20 (SPTF) and 9, 15, 21 (SPCTF) are",
         ),
         ("plain.seek", "gone.seek", "gone.seek: entity not found"),
         ("9, 4.25", "1, 4.25", "plain.seek:3: distances must rise, and begin at 1 or more"),
@@ -106,6 +106,23 @@ fn one_command_at_a_time_needs_no_schemes() {
     assert_eq!(reading.parameters.queue.order, QueueOrder::Fcfs);
     let note = "'Overlapping request scheme = 2' has no effect: the drive takes one command at a time";
     assert!(reading.notes.iter().any(|n| n.text == note), "{:?}", reading.notes);
+}
+
+/// DiskSim's numbers for the orders that a drive of several commands may have.
+#[test]
+fn orders_by_number() {
+    let order = |number: u32| {
+        let changed = read_changed(|_, text| {
+            text.replace("queue length = 1", "queue length = 4")
+                .replace("policy = 14", &format!("policy = {number}"))
+        });
+        changed.unwrap().parameters.queue.order
+    };
+    assert_eq!((order(2), order(4)), (QueueOrder::Look, QueueOrder::Sstf));
+    assert_eq!(order(9), QueueOrder::PositioningTimeOrBuffer { ageing: 0.0 });
+    assert_eq!(order(15), QueueOrder::PositioningTimeOrBuffer { ageing: 0.006 });
+    assert_eq!(order(20), QueueOrder::PositioningTime { ageing: 0.0 });
+    assert_eq!(order(21), QueueOrder::PositioningTimeOrBuffer { ageing: 0.0 });
 }
 
 const EXPERIMENT: &str = include_str!("testdata/plain.parv");

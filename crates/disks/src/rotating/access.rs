@@ -194,11 +194,22 @@ impl Access {
     /// Before the first sector: when the arm may leave if it does not stop within a sector. One that waits for the first
     /// sector after a move waits for it, as DiskSim has it; one that missed a sector passes others meanwhile.
     pub(super) fn leaves_at(&self, now: Picos) -> Picos {
-        if !self.missed {
-            return self.from;
+        let next_end = self.landed + (self.passed_while_missing(now) + 1) * self.sector_time;
+        if self.missed { next_end.min(self.from) } else { self.from }
+    }
+
+    /// Having missed a sector, the head passes others until it comes round again.
+    pub(super) fn pass_others(&self, head: &mut Head, now: Picos) {
+        if self.missed {
+            // A whole revolution after the miss it will be at the same angle.
+            let passed = self.passed_while_missing(now);
+            head.angle = self.angle.wrapping_add(self.sector_turn.wrapping_mul(passed as Turn));
+            head.at = self.landed + passed * self.sector_time;
         }
-        let passed = (now - self.landed).checked_div(self.sector_time).unwrap_or(0);
-        (self.landed + (passed + 1) * self.sector_time).min(self.from)
+    }
+
+    fn passed_while_missing(&self, now: Picos) -> u64 {
+        now.saturating_sub(self.landed).checked_div(self.sector_time).unwrap_or(0)
     }
 
     /// The head has come to the sectors that it had read at once.

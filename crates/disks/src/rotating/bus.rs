@@ -186,6 +186,7 @@ impl Rotating {
         self.last_was_write = write;
         self.last_end = task_end;
         if !write {
+            self.sent_without_arm(id);
             self.stop_waiting(id);
             self.forget_requested(id);
         }

@@ -103,8 +103,8 @@ pub struct Rotating {
     last_was_write: bool,
     /// Where the last completed request ended.
     last_end: u64,
-    /// Where the last scheduled request began, for the orders by sector.
-    last_start: u64,
+    /// Where the last scheduled request began, for the orders by sector; where it ended, for the one that takes the nearest.
+    last_place: u64,
     upwards: bool,
     serial: u64,
 
@@ -188,7 +188,7 @@ impl Rotating {
             extra: None,
             last_was_write: false,
             last_end: 0,
-            last_start: 0,
+            last_place: 0,
             upwards: true,
             serial: 0,
         })

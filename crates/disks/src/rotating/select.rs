@@ -116,7 +116,7 @@ impl Rotating {
     }
 
     /// A write goes on where the segment's unwritten data ends, and some of it has room.
-    fn appends(&self, task: &Task, s: &Segment) -> bool {
+    pub(super) fn appends(&self, task: &Task, s: &Segment) -> bool {
         let Some(owner) = s.owner else { return false };
         self.buffer.combine_writes
             && task.start == s.end

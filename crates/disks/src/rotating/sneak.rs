@@ -6,6 +6,7 @@
 
 use super::Rotating;
 use super::bus::Bus;
+use super::segment::State;
 use super::task::{Hit, TaskId};
 use crate::mechanics::Picos;
 use crate::parameters::FastWrite;
@@ -160,5 +161,36 @@ impl Rotating {
     fn forget_segment(&mut self, id: TaskId) {
         let task = self.task_mut(id);
         (task.segment, task.hit) = (None, Hit::Miss);
+    }
+
+    /// Whether a read would be answered from the buffer, wholly or in part, and a write would go on where the one that is
+    /// written ends: what the orders reckon with that know the buffer.
+    pub(super) fn buffer_meets(&self, id: TaskId) -> Hit {
+        let task = self.task(id);
+        let mut met = Hit::Miss;
+        for segment in self.order.iter().map(|&index| &self.segments[index]) {
+            let meets = segment.holds(task.start) && segment.state != State::Empty;
+            match (task.write, segment.state) {
+                (true, State::Reading) => return Hit::Miss,
+                (true, State::Writing) if self.appends(task, segment) => met = Hit::Append,
+                (true, _) if segment.unwritten() && segment.overlaps(task.start, task.end) => {
+                    return Hit::Miss;
+                }
+                (true, _) => {}
+                (false, State::Reading) if segment.end == task.start && self.buffer.almost_read_hits => {
+                    if met == Hit::Miss {
+                        met = Hit::Partial;
+                    }
+                }
+                (false, State::Dirty | State::Writing) if meets && !self.buffer.read_hits_on_writes => {
+                    return Hit::Miss;
+                }
+                (false, State::Clean) if segment.written && !self.buffer.read_hits_on_writes => {}
+                (false, _) if meets && segment.end >= task.end => met = Hit::Whole,
+                (false, _) if meets && met != Hit::Whole => met = Hit::Partial,
+                (false, _) => {}
+            }
+        }
+        met
     }
 }

@@ -94,8 +94,8 @@ impl Rotating {
             self.arm_free_at = access.landed;
             return;
         }
-        access.land(&mut self.head);
         if now < access.from {
+            self.head = self.head_before(access, now);
             if !self.buffer.stop_in_sector {
                 self.arm_free_at = access.leaves_at(now);
             }
