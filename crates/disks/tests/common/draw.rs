@@ -78,6 +78,7 @@ fn layout(dice: &mut Dice) -> LayoutParameters {
         cylinder = last + 1 + dice.below(3) as u32;
     }
     LayoutParameters {
+        indexed: None,
         surfaces,
         cylinders: cylinder,
         mapping: dice.pick([Mapping::Cylinder, Mapping::SerpentineByZone, Mapping::Serpentine]),
@@ -113,6 +114,7 @@ fn mechanics(dice: &mut Dice) -> MechanicsParameters {
     MechanicsParameters {
         access,
         seek: SeekCurve::ThreePoint { single_ms: 1.0, average_ms: 8.0, full_ms: 16.0 },
+        write_seek: None,
         write_settle_ms: dice.up_to_ms(1.0) - if dice.percent(20) { 0.2 } else { 0.0 },
         head_switch_ms: dice.up_to_ms(1.5),
         revolutions_per_minute: dice.pick([5400.0, 7200.0, 10033.0]),
