@@ -261,6 +261,17 @@ fn says_what_is_wrong_with_an_experiment() {
         wrong("Read block transfer time = 0.2", "Read block transfer time = fast"),
         "plain.parv:14: 'Read block transfer time' must be a number"
     );
+    // A file among the statements may hold several blocks.
+    let two = |name: &str| {
+        let text = match name {
+            "two.parv" => "source two.specs\ntopology disksim_mems m0 []".to_owned(),
+            "two.specs" => "disksim_mems A { }\ndisksim_mems B { }".to_owned(),
+            _ => return Err(io::Error::from(io::ErrorKind::NotFound)),
+        };
+        Ok(Box::new(Cursor::new(text.into_bytes())) as Box<dyn Read>)
+    };
+    let error = read_with_notes("two.parv", &mut |name| two(name)).unwrap_err();
+    assert_eq!(error.to_string(), "two.parv:2: the topology has no disksim_disk");
     // As the neighbour of the drive it is only reported.
     let neighbour = on_a_host("plain.diskspecs", true, |text| text.replace("as PLAIN", "as PLANE")).unwrap();
     assert!(neighbour.host.unwrap().ends_with("(plain.parv:25: nothing specifies the disksim_disk 'disk0')"));
