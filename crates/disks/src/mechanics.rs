@@ -26,6 +26,8 @@ pub(crate) struct Mechanics {
     access: AccessTime,
     /// By distance in cylinders.
     seeks: Vec<Picos>,
+    /// The same of writes, if theirs are others.
+    write_seeks: Option<Vec<Picos>>,
     /// The least for such a distance or any longer one: measured curves need not rise.
     least_seeks: Vec<Picos>,
     /// May be negative.
@@ -67,10 +69,14 @@ impl Mechanics {
             return Err(MechanicsError::Time);
         }
         let seeks = seek_table(&p.seek, cylinders)?;
+        let write_seeks = p.write_seek.as_ref().map(|curve| seek_table(curve, cylinders)).transpose()?;
+        let of_writes = write_seeks.as_ref().unwrap_or(&seeks);
+        let least: Vec<Picos> = seeks.iter().zip(of_writes).map(|(&a, &b)| a.min(b)).collect();
         Ok(Self {
             access: p.access,
-            least_seeks: suffix_minima(&seeks),
+            least_seeks: suffix_minima(&least),
             seeks,
+            write_seeks,
             write_settle: (p.write_settle_ms * 1e9) as i64,
             head_switch: picos(p.head_switch_ms),
             period: Divisor::new(picos(1000.0 / (p.revolutions_per_minute / 60.0))),
@@ -87,7 +93,8 @@ impl Mechanics {
         if let AccessTime::Constant(ms) = self.access {
             return picos(ms);
         }
-        let arm = self.seeks[(cylinders as usize).min(self.seeks.len() - 1)];
+        let seeks = self.write_seeks.as_ref().filter(|_| write).unwrap_or(&self.seeks);
+        let arm = seeks[(cylinders as usize).min(seeks.len() - 1)];
         let switch = if other_head { self.head_switch } else { 0 };
         let moved = arm.max(switch);
         if moved != 0 && write { moved.saturating_add_signed(self.write_settle) } else { moved }

@@ -54,7 +54,8 @@ pub struct RotatingParameters {
 ///   A drive that reads to the end of the track at most, and has a segment for all of it, keeps the track.
 /// - A read that misses without a seek takes its command's decoding, which is a hit's overhead at least, before it begins.
 /// - The segment set aside for writes is.
-/// - The drive's own queue reckons with a write's settling when it orders by positioning time.
+/// - The drive's own queue reckons from where the head is by now when it orders by positioning time, and remembers that it
+///   has turned when it orders both ways by sector.
 /// - A head that lands within the wanted sectors begins there, if the drive says it can and is off the bus.
 /// - Writes that go on one behind the other are one to the arm once they are in the buffer; one comes into the buffer whole, as
 ///   soon as there is room, and not when its turn with the arm comes. DiskSim has each written on its own, a revolution later.
@@ -89,7 +90,76 @@ pub struct LayoutParameters {
     #[serde(default = "one_cylinder")]
     pub range_cylinders: u32,
     /// The zones, in order of cylinders and of sectors. Gaps between them hold no data.
+    #[serde(default)]
     pub zones: Vec<ZoneParameters>,
+    /// Instead of zones: an index of runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub indexed: Option<IndexedLayout>,
+}
+
+/// A layout told as an index of runs: DiskSim's `dm_layout_g4`, for drives that go over one surface for a stretch of
+/// cylinders before they turn to the next. Places are counted in sectors, the slipped ones included.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IndexedLayout {
+    /// Sectors of data of the whole drive.
+    pub sectors: u64,
+    /// The kinds of tracks there are: how many sectors each has, 1 to 65535.
+    pub patterns: Vec<u32>,
+    /// Lists of runs, each of which holds the places from 0 on without a gap; the last is the drive's.
+    pub indexes: Vec<Vec<Run>>,
+    /// Defective places, skipped when sectors were numbered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slips: Vec<Slip>,
+}
+
+/// The same track, or what another index holds, again and again.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// Its first place in its index.
+    pub first_sector: u64,
+    /// The cylinder that it begins on, counted from the one that what repeats its index begins on.
+    pub first_cylinder: u32,
+    /// Where its first sector is, in revolutions from where the first of its index is.
+    pub angle: f64,
+    /// Sectors of what is repeated.
+    pub sectors: u64,
+    /// How many cylinders each time is beyond the one before.
+    pub cylinders: u32,
+    /// How much later each time begins than the one before, in revolutions.
+    pub angle_step: f64,
+    /// Sectors of the whole run. The last time may be cut short.
+    pub run_sectors: u64,
+    /// Cylinders of the whole run; negative if it goes outwards.
+    pub run_cylinders: i32,
+    /// What is repeated.
+    pub repeats: Repeated,
+}
+
+/// What a run repeats.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Repeated {
+    /// A track.
+    Track {
+        /// Its kind, by number from 0.
+        pattern: u32,
+        /// Its head.
+        head: u32,
+    },
+    /// All that an index before this one holds, by number from 0.
+    Index(u32),
+}
+
+/// Places that were skipped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slip {
+    /// The first.
+    pub first: u64,
+    /// How many.
+    pub sectors: u64,
 }
 
 /// How consecutive sectors go from track to track.
@@ -202,6 +272,9 @@ pub struct MechanicsParameters {
     pub access: AccessTime,
     /// Time to move the arm, by distance.
     pub seek: SeekCurve,
+    /// The same for a write, if that is not only longer by the settling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_seek: Option<SeekCurve>,
     /// Added to a write's seek or head switch, to settle precisely; some published drives have it negative.
     #[serde(default)]
     pub write_settle_ms: f64,
@@ -339,6 +412,13 @@ pub struct BufferParameters {
     pub almost_read_hits: bool,
     /// A read whose data is all in the buffer sends it while the arm works for another.
     pub sneaky_full_read_hits: bool,
+    /// A read whose first sectors are in the buffer sends those while the arm works for another.
+    pub sneaky_partial_read_hits: bool,
+    /// The same, full or partial, of a read that waits, when its data has come into the buffer since.
+    pub sneaky_intermediate_read_hits: bool,
+    /// A write sends its data into the buffer, if it has room, while the arm works for another. DiskSim's `Allow write
+    /// prebuffering`.
+    pub prebuffer_writes: bool,
     /// Reading ahead stops within a sector when something else waits, not at the sector's end.
     pub stop_in_sector: bool,
     /// A write into the buffer ends reading ahead.
@@ -532,6 +612,11 @@ pub enum QueueOrder {
         /// 0 is pure SPTF; 0.005 to 0.02 bounds waiting at little cost (Jacobson and Wilkes, 1991).
         ageing: f64,
     },
+    /// The same, but what the buffer answers takes no time: DiskSim's SPCTF.
+    PositioningTimeOrBuffer {
+        /// As above.
+        ageing: f64,
+    },
 }
 
 fn one_cylinder() -> u32 {
@@ -552,6 +637,7 @@ impl RotatingParameters {
             mechanics: MechanicsParameters {
                 access: AccessTime::SeekAndRotation,
                 seek: SeekCurve::Constant { ms: 0.0 },
+                write_seek: None,
                 write_settle_ms: 0.0,
                 head_switch_ms: 0.0,
                 revolutions_per_minute: rpm,
@@ -579,6 +665,7 @@ impl LayoutParameters {
             sparing: Sparing::default(),
             range_cylinders: 1,
             zones: vec![zone],
+            indexed: None,
         }
     }
 }
@@ -606,6 +693,9 @@ impl Default for BufferParameters {
             read_hits_on_writes: true,
             almost_read_hits: false,
             sneaky_full_read_hits: false,
+            sneaky_partial_read_hits: false,
+            sneaky_intermediate_read_hits: false,
+            prebuffer_writes: false,
             stop_in_sector: false,
             write_hit_stops_read_ahead: true,
             transfer_partial_hit: true,

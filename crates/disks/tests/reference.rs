@@ -80,7 +80,7 @@ fn compare(ours: &[Completion], trace: &[Arrival], reference: &str) -> Compared 
     Compared { mean, p99, equal }
 }
 
-fn check(case: &str, trace: &str, specs: &str, policy: &mut dyn Policy, depth: u32, limits: (f64, f64)) {
+fn check(case: &str, trace: &str, specs: &str, policy: &mut dyn Policy, depth: u32, limits: (f64, f64, f64)) {
     let files = [format!("{FOLDER}/{trace}.20k.trace.gz"), format!("{FOLDER}/{case}.resp.csv.gz")];
     let (Some(specs), Some(trace), Some(answers)) = (shared(specs), shared(&files[0]), shared(&files[1]))
     else {
@@ -101,10 +101,14 @@ fn check(case: &str, trace: &str, specs: &str, policy: &mut dyn Policy, depth: u
         c.equal * 100.0
     );
     assert!(c.mean.abs() <= limits.0 && c.p99.abs() <= limits.1, "{case}: mean {} p99 {}", c.mean, c.p99);
+    assert!(c.equal >= limits.2, "{case}: {} within 1 µs", c.equal);
 }
 
-const BUFFER_OFF: (f64, f64) = (0.001, 0.005);
-const BUFFER_ON: (f64, f64) = (0.01, 0.02);
+/// The most that mean and 99th percentile may differ by, and the least part of the requests that must be within 1 µs.
+const BUFFER_OFF: (f64, f64, f64) = (0.001, 0.005, 0.999);
+const BUFFER_ON: (f64, f64, f64) = (0.01, 0.02, 0.9);
+/// Where the drive orders its own commands, one other choice changes all that follow until it comes to rest.
+const IN_THE_DRIVE: (f64, f64, f64) = (0.001, 0.001, 0.99);
 
 #[test]
 fn one_at_a_time_without_buffer() {
@@ -133,7 +137,7 @@ fn driver_policies() {
 #[test]
 fn sixteen_in_the_drive_by_positioning_time() {
     for trace in ["open", "heavy"] {
-        check(&format!("{trace}.ncq16_sptf"), trace, "cheetah9LP.diskspecs", &mut Fcfs, 16, BUFFER_ON);
+        check(&format!("{trace}.ncq16_sptf"), trace, "cheetah9LP.diskspecs", &mut Fcfs, 16, IN_THE_DRIVE);
     }
 }
 

@@ -4,7 +4,7 @@ mod common;
 
 use common::draw::Dice;
 use common::{Arrival, Fcfs, replay};
-use disks::parameters::{FastWrite, QueueOrder, SeekCurve};
+use disks::parameters::{FastWrite, Fidelity, QueueOrder, SeekCurve};
 use disks::{Completion, Rotating, RotatingParameters};
 use elevator::Time;
 
@@ -55,16 +55,87 @@ fn a_whole_hit_sneaks_past_the_arm() {
     assert_eq!(sneaks[1].at, waits[1].at, "the arm is not disturbed");
 }
 
+/// Of what 100 to 114 read, 110 to 118 has its first sectors in the buffer: reading ahead ended there.
+fn partly_again() -> [Arrival; 3] {
+    [at(0, 100, false), at(50, 50_000, false), at(51, 110, false)]
+}
+
+/// With segments as long as what is read ahead, a hit whose end is missing sends what is there, leaves the bus, and has its
+/// turn at the arm for the rest.
+#[test]
+fn a_partial_hit_sneaks_out_what_is_there() {
+    let reads = |sneaks| {
+        served(
+            drive(|p| {
+                keeps(p);
+                p.buffer.read_ahead_max = 4;
+                p.buffer.sneaky_partial_read_hits = sneaks;
+            }),
+            &partly_again(),
+        )
+    };
+    let (waits, sneaks) = (reads(false), reads(true));
+    assert_eq!(sneaks[1].at, waits[1].at, "the arm is not disturbed");
+    assert!(sneaks[2].at <= waits[2].at && sneaks[2].at > waits[1].at, "{sneaks:?} {waits:?}");
+}
+
+/// A read that came before its data did: while the arm is on its way elsewhere the bus looks for it among those that wait.
+#[test]
+fn a_hit_that_came_about_later_sneaks_out() {
+    // The second wants what the first reads ahead, a sector after it has come; the third has the arm before it.
+    let arrivals = [at(0, 100, false), at(1, 50_000, false), at(1, 110, false), at(2, 90_000, false)];
+    let reads = |sneaks| {
+        served(
+            drive(|p| {
+                keeps(p);
+                p.buffer.read_ahead_min = 20;
+                p.buffer.read_ahead_max = 20;
+                p.buffer.sneaky_intermediate_read_hits = sneaks;
+            }),
+            &arrivals,
+        )
+    };
+    let (waits, sneaks) = (reads(false), reads(true));
+    assert!(waits[2].at > waits[1].at, "without leave it has its turn: {waits:?}");
+    assert!(sneaks[2].at < sneaks[1].at, "{sneaks:?}");
+    assert_eq!(sneaks[1].at, waits[1].at, "the arm is not disturbed");
+}
+
+/// A write has its data in the buffer, and is done, while the arm still seeks for a read: in DiskSim if its drive may, in a
+/// drive with a write cache always.
+#[test]
+fn a_write_is_buffered_before_its_turn() {
+    let arrivals = [at(0, 50_000, false), at(1, 90_000, true)];
+    let writes = |early, fidelity| {
+        let change = |p: &mut RotatingParameters| {
+            (p.buffer.prebuffer_writes, p.fidelity) = (early, fidelity);
+        };
+        served(drive(change), &arrivals)
+    };
+    let (waits, early) = (writes(false, Fidelity::DiskSim), writes(true, Fidelity::DiskSim));
+    assert!(waits[1].at > waits[0].at, "{waits:?}");
+    for early in [&early, &writes(false, Fidelity::Drive)] {
+        assert!(early[1].at < Time::from_nanos(2_000_000), "{early:?}");
+    }
+    assert_eq!(early[0].at, waits[0].at, "the arm is not disturbed");
+}
+
 /// Whatever comes, every command is answered once.
 #[test]
 fn every_command_is_answered() {
-    for seed in 0..12 {
+    for seed in 0..60 {
         let mut dice = Dice::new(seed);
         let drive = drive(|p| {
             p.buffer.sneaky_full_read_hits = true;
+            p.buffer.sneaky_partial_read_hits = seed % 2 == 0;
+            p.buffer.sneaky_intermediate_read_hits = seed % 4 < 2;
+            p.buffer.prebuffer_writes = seed % 3 > 0;
             p.buffer.fast_write = [FastWrite::None, FastWrite::Sequential, FastWrite::All][seed as usize % 3];
-            p.queue.order =
-                if seed % 5 == 0 { QueueOrder::Fcfs } else { QueueOrder::PositioningTime { ageing: 0.01 } };
+            p.queue.order = match seed % 5 {
+                0 => QueueOrder::Fcfs,
+                1 => QueueOrder::PositioningTimeOrBuffer { ageing: 0.01 },
+                _ => QueueOrder::PositioningTime { ageing: 0.01 },
+            };
             keeps(p);
         });
         let arrivals: Vec<Arrival> = (0..500)

@@ -106,6 +106,15 @@ impl Fields {
         values.iter().map(block).collect()
     }
 
+    /// A list of anything.
+    pub(super) fn values(&mut self, name: &'static str) -> Taken<(Vec<Value>, Place)> {
+        let field = self.need(name)?;
+        match field.value {
+            Value::List(values) => Ok((values, field.place)),
+            _ => Err(wrong(&field, "a list")),
+        }
+    }
+
     /// A list of whole numbers.
     pub(super) fn wholes(&mut self, name: &'static str) -> Taken<Vec<u32>> {
         let field = self.need(name)?;

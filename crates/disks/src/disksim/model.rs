@@ -2,7 +2,7 @@
 
 use super::fields::Fields;
 use super::parser::Block;
-use super::{Note, Place, ReadError, Resolver, seek, text};
+use super::{Note, Place, ReadError, Resolver, indexed, seek, text};
 use crate::parameters::{
     AccessTime, Angle, HplSeek, LayoutParameters, Mapping, MechanicsParameters, Remap, SeekCurve, Sparing,
     ZoneParameters,
@@ -21,8 +21,16 @@ pub(super) fn model(block: Block, open: Resolver<'_>) -> Result<Model, ReadError
     let mut fields = Fields::of(block, "dm_disk")?;
     let surfaces = fields.whole("Number of data surfaces", 1, 65_535)?;
     let cylinders = fields.whole("Number of cylinders", 1, ANY)?;
-    fields.optional_number("Block count", 0.0, f64::MAX)?;
-    let (layout, mut notes) = layout(fields.block("Layout Model")?, surfaces, cylinders)?;
+    let sectors = fields.optional_number("Block count", 0.0, 9e15)?;
+    let block = fields.block("Layout Model")?;
+    let (layout, mut notes) = match block.kind.as_str() {
+        "dm_layout_g4" => indexed::layout(block, surfaces, cylinders, sectors)?,
+        "dm_layout_g1" => layout(block, surfaces, cylinders)?,
+        other => {
+            let what = format!("a {other} block where a dm_layout_g1 or dm_layout_g4 is expected");
+            return Err(ReadError::at(&block.place, what));
+        }
+    };
     let (mechanics, more) = mechanics(fields.block("Mechanical Model")?, open)?;
     notes.extend(more);
     notes.extend(fields.done()?);
@@ -46,7 +54,8 @@ fn layout(block: Block, surfaces: u32, cylinders: u32) -> Result<(LayoutParamete
         return Err(ReadError::at(&place, "'Zones': there must be one"));
     }
     let zones = blocks.into_iter().map(|b| zone(b, in_turns)).collect::<Result<_, _>>()?;
-    let layout = LayoutParameters { surfaces, cylinders, mapping, sparing, range_cylinders, zones };
+    let layout =
+        LayoutParameters { surfaces, cylinders, mapping, sparing, range_cylinders, zones, indexed: None };
     crate::layout::Layout::new(&layout).map_err(|e| ReadError::at(&place, format!("'Zones': {e}")))?;
     Ok((layout, fields.done()?))
 }
@@ -119,10 +128,11 @@ fn remaps(fields: &mut Fields) -> Result<Vec<Remap>, ReadError> {
 fn mechanics(block: Block, open: Resolver<'_>) -> Result<(MechanicsParameters, Vec<Note>), ReadError> {
     let mut fields = Fields::of(block, "dm_mech_g1")?;
     let access = access(&mut fields)?;
-    let seek = seek_curve(&mut fields, open)?;
+    let (seek, write_seek) = seek_curve(&mut fields, open)?;
     let mechanics = MechanicsParameters {
         access,
         seek,
+        write_seek,
         write_settle_ms: fields.number("Add. write settling delay", -1000.0, 3_600_000.0)?,
         head_switch_ms: fields.ms("Head switch time")?,
         revolutions_per_minute: fields.number("Rotation speed (in rpms)", 1.0, 1e6)?,
@@ -158,7 +168,10 @@ struct Seeks {
     curve: Option<(String, Place)>,
 }
 
-fn seek_curve(fields: &mut Fields, open: Resolver<'_>) -> Result<SeekCurve, ReadError> {
+/// The curve, and that of writes if there is another.
+type Curves = (SeekCurve, Option<SeekCurve>);
+
+fn seek_curve(fields: &mut Fields, open: Resolver<'_>) -> Result<Curves, ReadError> {
     let (kind, place) = fields.word("Seek type")?;
     let mut ms = |name| fields.optional_number(name, 0.0, 3_600_000.0);
     let (single, average) = (ms("Single cylinder seek time")?, ms("Average seek time")?);
@@ -177,14 +190,19 @@ fn seek_curve(fields: &mut Fields, open: Resolver<'_>) -> Result<SeekCurve, Read
             fields.notes.push(Note { place: place.clone(), text });
         }
     }
-    seeks.choose(kind, &place, open)
+    match kind {
+        "extracted" => {
+            let missing = || ReadError::at(&place, "seek type extracted: 'Full seek curve' is missing");
+            seeks.measured(open).unwrap_or_else(|| Err(missing()))
+        }
+        _ => Ok((seeks.choose(kind, &place)?, None)),
+    }
 }
 
 impl Seeks {
-    fn choose(self, kind: &str, place: &Place, open: Resolver<'_>) -> Result<SeekCurve, ReadError> {
+    fn choose(self, kind: &str, place: &Place) -> Result<SeekCurve, ReadError> {
         let missing = |name: &str| ReadError::at(place, format!("seek type {kind}: '{name}' is missing"));
         match kind {
-            "extracted" => self.measured(open).unwrap_or_else(|| Err(missing("Full seek curve"))),
             "constant" => {
                 let ms = self.constant.ok_or_else(|| missing("Constant seek time"))?;
                 Ok(SeekCurve::Constant { ms })
@@ -214,10 +232,13 @@ impl Seeks {
         }
     }
 
-    fn measured(&self, open: Resolver<'_>) -> Option<Result<SeekCurve, ReadError>> {
+    fn measured(&self, open: Resolver<'_>) -> Option<Result<Curves, ReadError>> {
         let (file, _) = self.curve.as_ref()?;
-        let points = text(file, open).and_then(|text| seek::curve(file, &text));
-        Some(points.map(SeekCurve::Measured))
+        let curve = text(file, open).and_then(|text| seek::curve(file, &text));
+        Some(curve.map(|seek::Curve { points, writes }| {
+            let writes = (!writes.is_empty()).then_some(SeekCurve::Measured(writes));
+            (SeekCurve::Measured(points), writes)
+        }))
     }
 }
 

@@ -5,7 +5,7 @@ use super::fields::Fields;
 use super::hosts::Found;
 use super::model::model;
 use super::parser::Block;
-use super::{ReadError, Reading, Resolver, hosts};
+use super::{Note, ReadError, Reading, Resolver, hosts};
 use crate::parameters::{
     AfterReadOrWrite, BufferParameters, BusParameters, Caching, ExtraDisconnect, FastWrite, Fidelity,
     KeepRequested, OverheadParameters, Preseek, QueueOrder, QueueParameters, ReadAhead, RotatingParameters,
@@ -16,12 +16,16 @@ type Taken<T> = Result<T, ReadError>;
 /// DiskSim's own limit on a segment is the drive's size; this one keeps memory and arithmetic sane.
 const SECTORS_MAX: u32 = 1 << 30;
 
+/// Segments that the model has at most. One more or less among so many is seldom seen.
+const SEGMENTS_MAX: u32 = 255;
+
 /// The drive that a block describes, on a host, if that is known.
 pub(super) fn drive(block: Block, host: Option<Found>, open: Resolver<'_>) -> Taken<Reading> {
     let (name, file) = (block.name.clone(), block.place.file.clone());
     let mut fields = Fields::of(block, "disksim_disk")?;
     let model = model(fields.block("Model")?, open)?;
-    let sector_ms = fields.ms("Bulk sector transfer time")?;
+    // The slower side of the bus counts, so that less than nothing is nothing.
+    let sector_ms = fields.number("Bulk sector transfer time", -3_600_000.0, 3_600_000.0)?.max(0.0);
     let host = match host {
         None if sector_ms == 0.0 => Some(hosts::find(&name, &file, open)),
         given => given,
@@ -47,10 +51,15 @@ pub(super) fn drive(block: Block, host: Option<Found>, open: Resolver<'_>) -> Ta
 }
 
 fn buffer(f: &mut Fields) -> Taken<BufferParameters> {
-    let segments = f.whole("Number of buffer segments", 1, 255)?;
+    let said = f.whole("Number of buffer segments", 1, SECTORS_MAX)?;
+    let segments = said.min(SEGMENTS_MAX);
+    if segments != said {
+        let text = format!("'Number of buffer segments = {said}': the model has {segments}");
+        f.notes.push(Note { place: f.place().clone(), text });
+    }
     Ok(BufferParameters {
         segments,
-        write_segments: f.whole("Maximum number of write segments", 1, segments)?,
+        write_segments: f.whole("Maximum number of write segments", 1, said)?.min(segments),
         segment_sectors: f.whole("Segment size (in blks)", 1, SECTORS_MAX)?,
         memory_sectors: 0,
         separate_write_segment: f.flag("Use separate write segment")?,
@@ -85,6 +94,9 @@ fn buffer(f: &mut Fields) -> Taken<BufferParameters> {
         read_hits_on_writes: f.flag("Allow read hits on write data")?,
         almost_read_hits: f.flag("Allow almost read hits")?,
         sneaky_full_read_hits: f.flag("Allow sneaky full read hits")?,
+        sneaky_partial_read_hits: f.flag("Allow sneaky partial read hits")?,
+        sneaky_intermediate_read_hits: f.flag("Allow sneaky intermediate read hits")?,
+        prebuffer_writes: f.flag("Allow write prebuffering")?,
         stop_in_sector: f.flag("Stop prefetch in sector")?,
         write_hit_stops_read_ahead: f.flag("Write hit stop prefetch")?,
         transfer_partial_hit: f.flag("Immed transfer partial hit")?,
@@ -162,13 +174,18 @@ fn queue(f: &mut Fields) -> Taken<QueueParameters> {
         1 => QueueOrder::Fcfs,
         // Among one command there is nothing to choose.
         5..=7 | 9..=13 | 15.. if depth == 1 => QueueOrder::Fcfs,
+        9 => QueueOrder::PositioningTimeOrBuffer { ageing: 0.0 },
+        15 => QueueOrder::PositioningTimeOrBuffer { ageing: weight / 1000.0 },
+        // With priority for what is marked as urgent, which nothing here is.
+        20 => QueueOrder::PositioningTime { ageing: 0.0 },
+        21 => QueueOrder::PositioningTimeOrBuffer { ageing: 0.0 },
         2 => QueueOrder::Look,
         3 => QueueOrder::CLook,
         4 => QueueOrder::Sstf,
         8 => QueueOrder::PositioningTime { ageing: 0.0 },
         14 => QueueOrder::PositioningTime { ageing: weight / 1000.0 },
         _ => {
-            let known = "1 (FCFS), 2 (LOOK), 3 (C-LOOK), 4 (SSTF), 8 (SPTF) and 14 (aged SPTF)";
+            let known = "1 (FCFS), 2 (LOOK), 3 (C-LOOK), 4 (SSTF), 8, 14, 20 (SPTF) and 9, 15, 21 (SPCTF)";
             let what =
                 format!("'Scheduling policy = {policy}' is not modelled for {depth} commands; {known} are");
             return Err(ReadError::at(&place, what));
@@ -176,11 +193,6 @@ fn queue(f: &mut Fields) -> Taken<QueueParameters> {
     };
     for name in ["Write initiation delay", "Read initiation delay"] {
         s.neutral(name, 0.0)?;
-    }
-    for name in
-        ["Allow sneaky partial read hits", "Allow sneaky intermediate read hits", "Allow write prebuffering"]
-    {
-        among_several(f, name, depth)?;
     }
     for name in [
         "Sequential stream scheme",

@@ -27,13 +27,25 @@ pub(super) struct Node {
 
 /// All that an experiment's file says; files that it names are part of it.
 pub(super) fn statements(name: &str, open: Resolver<'_>) -> Result<Vec<Statement>, ReadError> {
-    let text = text(name, open)?;
-    let mut parser = Parser { lexer: Lexer::new(name, &text), open, depth: 0 };
     let mut statements = Vec::new();
+    read(name, open, 0, &mut statements)?;
+    Ok(statements)
+}
+
+/// A file among statements may hold several, as that of DiskSim's MEMS devices does.
+fn read(name: &str, open: Resolver<'_>, depth: u32, found: &mut Vec<Statement>) -> Result<(), ReadError> {
+    let text = text(name, open)?;
+    let mut parser = Parser { lexer: Lexer::new(name, &text), open, depth };
     loop {
         match parser.lexer.next() {
-            Token::End => return Ok(statements),
-            Token::Word(kind) => statements.push(parser.statement(kind)?),
+            Token::End => return Ok(()),
+            Token::Word(source) if source == "source" => {
+                let name = parser.word()?;
+                parser.deeper()?;
+                read(&name, parser.open, parser.depth, found)?;
+                parser.depth -= 1;
+            }
+            Token::Word(kind) => found.push(parser.statement(kind)?),
             Token::Mark(_) => return Err(parser.lexer.error("expected a block or a statement")),
         }
     }
@@ -42,10 +54,6 @@ pub(super) fn statements(name: &str, open: Resolver<'_>) -> Result<Vec<Statement
 impl Parser<'_, '_> {
     fn statement(&mut self, kind: String) -> Result<Statement, ReadError> {
         match kind.as_str() {
-            "source" => match self.source()? {
-                Value::Block(block) => Ok(Statement::Block(block)),
-                _ => Err(self.lexer.error("expected a file with a block after 'source'")),
-            },
             "instantiate" => self.instances(),
             "topology" => {
                 let place = self.lexer.place.clone();

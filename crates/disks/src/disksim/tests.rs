@@ -1,10 +1,12 @@
 use std::io::Cursor;
 
 use super::*;
-use crate::parameters::{Angle, QueueOrder, SeekCurve, SeekPoint};
+use crate::parameters::{Angle, QueueOrder, Repeated, SeekCurve, SeekPoint};
 
 const SPECS: &str = include_str!("testdata/plain.diskspecs");
 const MODEL: &str = include_str!("testdata/plain.model");
+/// Four tracks up on head 0 and four down on head 1, again and again; the third time is cut short.
+const RUNS: &str = include_str!("testdata/runs.layout");
 
 fn read_changed(change: impl Fn(&str, String) -> String) -> Result<Reading, ReadError> {
     read_with_notes("plain.diskspecs", &mut |name| {
@@ -12,6 +14,7 @@ fn read_changed(change: impl Fn(&str, String) -> String) -> Result<Reading, Read
             "plain.diskspecs" => SPECS,
             "plain.model" => MODEL,
             "plain.seek" => "Seek distances measured: 2\n1,\t1.5\n9, 4.25, 0.1\n",
+            "runs.layout" => RUNS,
             _ => return Err(io::Error::from(io::ErrorKind::NotFound)),
         };
         Ok(Box::new(Cursor::new(change(name, text.to_owned()).into_bytes())))
@@ -67,16 +70,16 @@ fn says_where_and_what_is_wrong() {
         ),
         (
             "queue length = 1,\n   Scheduler = disksim_ioqueue {\n      Scheduling policy = 14",
-            "queue length = 4,\n   Scheduler = disksim_ioqueue {\n      Scheduling policy = 20",
-            "plain.diskspecs:19: 'Scheduling policy = 20' is not modelled for 4 commands; 1 (FCFS), 2 (LOOK), 3 (C-LOOK), 4 (SSTF), 8 (SPTF) and 14 (aged SPTF) are",
+            "queue length = 4,\n   Scheduler = disksim_ioqueue {\n      Scheduling policy = 17",
+            "plain.diskspecs:19: 'Scheduling policy = 17' is not modelled for 4 commands; 1 (FCFS), 2 (LOOK), 3 (C-LOOK), 4 (SSTF), 8, 14, 20 (SPTF) and 9, 15, 21 (SPCTF) are",
         ),
         ("plain.seek", "gone.seek", "gone.seek: entity not found"),
         ("9, 4.25", "1, 4.25", "plain.seek:3: distances must rise, and begin at 1 or more"),
         ("9, 4.25", "9; 4.25", "plain.seek:3: expected 'distance, milliseconds', found '9; 4.25, 0.1'"),
         (
             "= dm_layout_g1 {",
-            "= dm_layout_g4 {",
-            "plain.model:4: a dm_layout_g4 block where dm_layout_g1 is expected; this model reads dm_layout_g1 only",
+            "= dm_layout_g2 {",
+            "plain.model:4: a dm_layout_g2 block where a dm_layout_g1 or dm_layout_g4 is expected",
         ),
         (
             "Last cylinder number = 99",
@@ -95,6 +98,85 @@ fn says_where_and_what_is_wrong() {
     }
 }
 
+/// The same drive with an index of runs for a layout.
+fn with_runs(change: impl Fn(String) -> String) -> Result<Reading, ReadError> {
+    read_changed(|name, text| match name {
+        "plain.model" => {
+            let (begin, end) = (text.find("dm_layout_g1").unwrap(), text.find("Mechanical").unwrap());
+            let text = format!("{}source runs.layout,\n   {}", &text[..begin], &text[end..]);
+            text.replace("Number of cylinders", "Block count = 180,\n   Number of cylinders")
+        }
+        "runs.layout" => change(text),
+        _ => text,
+    })
+}
+
+#[test]
+fn reads_an_index_of_runs() {
+    let reading = with_runs(|text| text).unwrap();
+    let p = reading.parameters.layout;
+    let runs = p.indexed.as_ref().unwrap();
+    assert_eq!((runs.sectors, &runs.patterns[..], runs.slips.len()), (180, &[10, 8][..], 2));
+    assert_eq!(runs.indexes[1][0].repeats, Repeated::Index(0));
+    let toml = toml::to_string(&p).unwrap();
+    assert_eq!(toml::from_str::<crate::parameters::LayoutParameters>(&toml).unwrap(), p);
+    let wrong = |from: &'static str, to: &'static str| {
+        let changed = with_runs(move |text| text.replace(from, to));
+        changed.err().map_or_else(|| "no error".to_owned(), |error| error.to_string())
+    };
+    let index = "runs.layout:4: 'IDX': ";
+    for (from, to, message) in [
+        ("TRACK, 0, 0", "TRACK, 2, 0", "a run repeats a track or has a head that is not there"),
+        ("TRACK, 0, 0", "TRACK, 0, 2", "a run repeats a track or has a head that is not there"),
+        ("IDX, 0", "IDX, 1", "a run must repeat an index before its own"),
+        ("40, 3,", "41, 3,", "runs of an index must follow each other without a gap"),
+        ("0, 0, 0.0, 80", "0, 0, 0.0, 81", "an index is shorter than what a run repeats of it"),
+    ] {
+        assert_eq!(wrong(from, to), format!("{index}{message}").replace(":4:", ":1:"), "{from} -> {to}");
+    }
+    assert!(
+        wrong("TRACK, 0, 0", "TRACK, zero, 0")
+            .starts_with("runs.layout:3: 'IDX': a run must be eight numbers")
+    );
+    assert!(wrong("0, 9, 10", "1, 9, 10").starts_with("runs.layout:2: 'TP' must be triples"));
+    assert!(
+        wrong("Remaps = []", "Remaps = [1, 1, 0, 0, 0, 10]").ends_with("not modelled; only an empty list is")
+    );
+}
+
+/// A drive whose file promises more sectors than its layout has ends where that does.
+#[test]
+fn a_layout_too_small_is_said() {
+    let reading = with_runs(|text| text.replace("230, 9", "170, 9")).unwrap();
+    assert_eq!(reading.parameters.layout.indexed.unwrap().sectors, 166);
+    let note = "the drive has 166 sectors, for its layout has no more; 'Block count = 180'";
+    assert!(reading.notes.iter().any(|n| n.text == note), "{:?}", reading.notes);
+}
+
+/// Western Digital's fourth column.
+#[test]
+fn writes_may_seek_otherwise() {
+    let curve = |text: &'static str| {
+        let change = move |name: &str, old: String| if name == "plain.seek" { text.to_owned() } else { old };
+        read_changed(change).map(|reading| reading.parameters.mechanics.write_seek)
+    };
+    let both = curve("1, 1.5, 0.1, 1.75\n9, 4.25, 0.1, 4.5\n").unwrap();
+    let writes = [SeekPoint { distance: 1, ms: 1.75 }, SeekPoint { distance: 9, ms: 4.5 }];
+    assert_eq!(both, Some(SeekCurve::Measured(writes.to_vec())));
+    assert_eq!(curve("1, 1.5\n").unwrap(), None);
+    let half = curve("1, 1.5, 0.1\n9, 4.25, 0.1, 4.5\n").unwrap_err().to_string();
+    assert_eq!(half, "plain.seek:2: every line must have a write's time or none");
+}
+
+#[test]
+fn more_segments_than_the_model_has_are_said() {
+    let reading =
+        read_changed(|_, text| text.replace("buffer segments = 3,", "buffer segments = 2048,")).unwrap();
+    assert_eq!(reading.parameters.buffer.segments, 255);
+    let said = |n: &Note| n.text == "'Number of buffer segments = 2048': the model has 255";
+    assert!(reading.notes.iter().any(said), "{:?}", reading.notes);
+}
+
 /// What counts only among several commands is read, and does not stop a drive that takes one.
 #[test]
 fn one_command_at_a_time_needs_no_schemes() {
@@ -106,6 +188,23 @@ fn one_command_at_a_time_needs_no_schemes() {
     assert_eq!(reading.parameters.queue.order, QueueOrder::Fcfs);
     let note = "'Overlapping request scheme = 2' has no effect: the drive takes one command at a time";
     assert!(reading.notes.iter().any(|n| n.text == note), "{:?}", reading.notes);
+}
+
+/// DiskSim's numbers for the orders that a drive of several commands may have.
+#[test]
+fn orders_by_number() {
+    let order = |number: u32| {
+        let changed = read_changed(|_, text| {
+            text.replace("queue length = 1", "queue length = 4")
+                .replace("policy = 14", &format!("policy = {number}"))
+        });
+        changed.unwrap().parameters.queue.order
+    };
+    assert_eq!((order(2), order(4)), (QueueOrder::Look, QueueOrder::Sstf));
+    assert_eq!(order(9), QueueOrder::PositioningTimeOrBuffer { ageing: 0.0 });
+    assert_eq!(order(15), QueueOrder::PositioningTimeOrBuffer { ageing: 0.006 });
+    assert_eq!(order(20), QueueOrder::PositioningTime { ageing: 0.0 });
+    assert_eq!(order(21), QueueOrder::PositioningTimeOrBuffer { ageing: 0.0 });
 }
 
 const EXPERIMENT: &str = include_str!("testdata/plain.parv");
@@ -162,6 +261,17 @@ fn says_what_is_wrong_with_an_experiment() {
         wrong("Read block transfer time = 0.2", "Read block transfer time = fast"),
         "plain.parv:14: 'Read block transfer time' must be a number"
     );
+    // A file among the statements may hold several blocks.
+    let two = |name: &str| {
+        let text = match name {
+            "two.parv" => "source two.specs\ntopology disksim_mems m0 []".to_owned(),
+            "two.specs" => "disksim_mems A { }\ndisksim_mems B { }".to_owned(),
+            _ => return Err(io::Error::from(io::ErrorKind::NotFound)),
+        };
+        Ok(Box::new(Cursor::new(text.into_bytes())) as Box<dyn Read>)
+    };
+    let error = read_with_notes("two.parv", &mut |name| two(name)).unwrap_err();
+    assert_eq!(error.to_string(), "two.parv:2: the topology has no disksim_disk");
     // As the neighbour of the drive it is only reported.
     let neighbour = on_a_host("plain.diskspecs", true, |text| text.replace("as PLAIN", "as PLANE")).unwrap();
     assert!(neighbour.host.unwrap().ends_with("(plain.parv:25: nothing specifies the disksim_disk 'disk0')"));
@@ -185,10 +295,19 @@ fn never_panics_on_damaged_files() {
     for cut in 0..EXPERIMENT.len() {
         let _ = on_a_host("plain.parv", true, |text| text[..cut].to_owned());
     }
+    for cut in 0..RUNS.len() {
+        let _ = with_runs(|text| text[..cut].to_owned());
+    }
     let mut state = 1_u64;
     for _ in 0..20_000 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let (at, byte) = ((state >> 33) as usize, b"0129-.e#{}[],= \nAz\xff"[(state >> 20) as usize % 19]);
+        let _ = with_runs(|text| {
+            let mut bytes = text.into_bytes();
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            String::from_utf8_lossy(&bytes).into_owned()
+        });
         let _ = read_changed(|name, text| {
             let mut bytes = text.into_bytes();
             if name == "plain.model" {

@@ -3,11 +3,12 @@
 use std::cell::Cell;
 use std::ops::Range;
 
+use super::indexed::Indexed;
 use super::rows::{Rows, Track};
 use super::skews::{Skews, slips_pushing};
 use super::zone::Zone;
 use super::{Band, Found, Layout, LayoutError, Turn, head};
-use crate::parameters::{LayoutParameters, ZoneParameters};
+use crate::parameters::{IndexedLayout, LayoutParameters, Mapping, ZoneParameters};
 
 /// At most 2^8 parts: more than drives have zones, and no more than two of the processor's pages.
 const PARTS_BITS: u32 = 8;
@@ -27,8 +28,13 @@ impl Layout {
             part_bits: 0,
             remapped: Vec::new(),
             farthest_moved: 0,
+            indexed: None,
             capacity: 0,
         };
+        if let Some(indexed) = &p.indexed {
+            layout.add_indexed(p, indexed)?;
+            return Ok(layout);
+        }
         for (i, zone) in p.zones.iter().enumerate() {
             layout.add_zone(p, zone, i)?;
         }
@@ -42,6 +48,34 @@ impl Layout {
         let far = moved.map(|&(sector, spot)| spot.cylinder.abs_diff(layout.plain_cylinder(sector)));
         layout.farthest_moved = far.max().unwrap_or(0);
         Ok(layout)
+    }
+
+    /// An index of runs. Its tracks tell their cylinder and head themselves; each kind of them stands as a zone.
+    fn add_indexed(&mut self, p: &LayoutParameters, indexed: &IndexedLayout) -> Result<(), LayoutError> {
+        let found = Indexed::new(indexed, p.surfaces, p.cylinders)?;
+        self.mapping = Mapping::Cylinder;
+        for &sectors_per_track in &indexed.patterns {
+            let z = ZoneParameters { sectors_per_track, ..Default::default() };
+            let zone = Zone::new(p, &z).ok_or(LayoutError::NoRoom(0))?;
+            let width = (1.0 / f64::from(sectors_per_track) * (1_u64 << 32) as f64) as Turn;
+            self.zones.push(Band {
+                first_sector: 0,
+                first_row: 0,
+                first_cylinder: 0,
+                density: 0,
+                per_track: sectors_per_track,
+                usual: sectors_per_track,
+                width,
+                rest: 0,
+                skews: Skews::new(p, &z, width, 0),
+                zone,
+            });
+        }
+        // Nothing is known of where a sector farther on may be if the runs turn back.
+        self.farthest_moved = if found.rises { found.longest_piece } else { p.cylinders };
+        self.capacity = indexed.sectors;
+        self.indexed = Some(Box::new(found));
+        Ok(())
     }
 
     fn add_zone(&mut self, p: &LayoutParameters, z: &ZoneParameters, i: usize) -> Result<(), LayoutError> {
@@ -167,12 +201,15 @@ fn physical(p: &LayoutParameters, row: u32, surface: u32) -> u64 {
 /// How many sectors of data a layout has, without building it.
 pub(crate) fn capacity(p: &LayoutParameters) -> Result<u64, LayoutError> {
     check(p)?;
+    if let Some(indexed) = &p.indexed {
+        return Ok(indexed.sectors);
+    }
     let zone = |(i, z)| Zone::new(p, z).map(|zone| zone.capacity).ok_or(LayoutError::NoRoom(i));
     p.zones.iter().enumerate().map(zone).sum()
 }
 
 fn check(p: &LayoutParameters) -> Result<(), LayoutError> {
-    if p.surfaces == 0 || p.zones.is_empty() || p.range_cylinders == 0 {
+    if p.surfaces == 0 || (p.zones.is_empty() && p.indexed.is_none()) || p.range_cylinders == 0 {
         return Err(LayoutError::Empty);
     }
     let too_many = u64::from(p.cylinders) * u64::from(p.surfaces) > TRACKS_MAX;

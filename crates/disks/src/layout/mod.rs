@@ -12,6 +12,7 @@
 //! *Sources.* DiskSim 4.0 reference manual, "Disk layout"; behaviour of its diskmodel library.
 
 mod build;
+mod indexed;
 mod rows;
 mod skews;
 mod slips;
@@ -20,6 +21,8 @@ mod zone;
 use std::cell::Cell;
 
 pub(crate) use build::capacity;
+use indexed::Indexed;
+pub(crate) use indexed::capacity as capacity_of_runs;
 use rows::{Rows, Track, Tracks};
 use skews::Skews;
 use zone::Zone;
@@ -47,6 +50,8 @@ pub(crate) struct Layout {
     remapped: Vec<(u64, Spot)>,
     /// Cylinders between where any of them is and where it would be.
     farthest_moved: u32,
+    /// A layout of another kind, whose zones stand for kinds of tracks.
+    indexed: Option<Box<Indexed>>,
     capacity: u64,
 }
 
@@ -132,6 +137,9 @@ pub enum LayoutError {
     /// A slip or remap lies beyond the zone.
     #[error("zone {0}: a slip or remap lies beyond its end")]
     Beyond(usize),
+    /// An index of runs contradicts itself.
+    #[error("{0}")]
+    Indexed(&'static str),
     /// More tracks or zones than the model holds.
     #[error("too many tracks or zones for the model (100 million tracks, 65535 zones)")]
     TooLarge,
@@ -148,12 +156,22 @@ impl Layout {
         let track = self.track_of(sector);
         let band = &self.zones[usize::from(track.zone)];
         let on_track = if track.broken {
+            if let Some(indexed) = &self.indexed {
+                return self.indexed_stretch(indexed, &track, sector);
+            }
             (band.zone.place(sector - band.first_sector) % band.zone.per_track) as u32
         } else {
             u32::from(track.offset) + (sector - track.first) as u32
         };
         let plain = Stretch { spot: self.spot(band, &track, on_track), end: track.end, track_end: track.end };
         if self.remapped.is_empty() { plain } else { self.regard_remapped(sector, plain) }
+    }
+
+    #[cold]
+    fn indexed_stretch(&self, indexed: &Indexed, track: &Found, sector: u64) -> Stretch {
+        let band = &self.zones[usize::from(track.zone)];
+        let spot = self.spot(band, track, indexed.on_track(sector));
+        Stretch { spot, end: track.end, track_end: track.end }
     }
 
     fn spot(&self, band: &Band, track: &Found, sector: u32) -> Spot {
@@ -176,6 +194,9 @@ impl Layout {
 
     /// The cylinder of a sector if it was not moved: rises with the sector.
     pub(crate) fn plain_cylinder(&self, sector: u64) -> u32 {
+        if let Some(indexed) = &self.indexed {
+            return if indexed.rises { indexed.piece_cylinder(sector) } else { 0 };
+        }
         let Found { row, zone, .. } = self.track_of(sector);
         self.zones[usize::from(zone)].first_cylinder + row
     }
@@ -193,7 +214,9 @@ impl Layout {
 
     /// Sectors on the track of this sector, those without data included.
     pub(crate) fn per_track(&self, sector: u64) -> u32 {
-        self.zones[self.zone_of(sector)].per_track
+        let zone =
+            if self.indexed.is_some() { self.track_of(sector).zone } else { self.zone_of(sector) as u16 };
+        self.zones[usize::from(zone)].per_track
     }
 
     /// Width of a sector in a zone.
@@ -216,6 +239,9 @@ impl Layout {
     /// A sector's track, which is the one that was asked for last from now on.
     #[inline(always)]
     fn find(&self, sector: u64) -> Found {
+        if let Some(indexed) = &self.indexed {
+            return self.find_indexed(indexed, sector);
+        }
         let zone = self.zone_of(sector);
         let band = &self.zones[zone];
         let rows_before = (u128::from(sector - band.first_sector) * u128::from(band.density)) >> 64;
@@ -237,6 +263,13 @@ impl Layout {
         let Track { first, angle, offset, broken } = track;
         let (first, end) = (begin + u64::from(first), behind.map_or(end, |next| begin + u64::from(next)));
         let found = Found { first, end, row, surface, angle, zone: zone as u16, offset, broken };
+        self.recent.set(found);
+        found
+    }
+
+    #[inline(never)]
+    fn find_indexed(&self, indexed: &Indexed, sector: u64) -> Found {
+        let found = indexed.find(sector);
         self.recent.set(found);
         found
     }

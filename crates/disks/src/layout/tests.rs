@@ -1,5 +1,7 @@
 use super::*;
-use crate::parameters::{Angle, LayoutParameters, Remap, Sparing, ZoneParameters};
+use crate::parameters::{
+    Angle, IndexedLayout, LayoutParameters, Remap, Repeated, Run, Slip, Sparing, ZoneParameters,
+};
 
 fn zone(first: u32, last: u32, per_track: u32, spares: u32, slips: &[u32]) -> ZoneParameters {
     ZoneParameters {
@@ -17,6 +19,7 @@ fn zone(first: u32, last: u32, per_track: u32, spares: u32, slips: &[u32]) -> Zo
 fn parameters(sparing: Sparing, mapping: Mapping) -> LayoutParameters {
     let spares = if sparing == Sparing::None { 0 } else { 3 };
     LayoutParameters {
+        indexed: None,
         surfaces: 3,
         cylinders: 30,
         mapping,
@@ -107,4 +110,98 @@ fn impossible_layouts_are_refused() {
     assert_eq!(with(|p| p.zones[0].sectors_per_track = 0), LayoutError::SectorsPerTrack(0));
     assert_eq!(with(|p| p.zones[1].reserved_sectors = u32::MAX), LayoutError::NoRoom(1));
     assert_eq!(with(|p| p.zones[0].remaps = vec![Remap { from: 1, to: 600 }]), LayoutError::Beyond(0));
+}
+
+/// Four cylinders up on head 0 and the same down on head 1, then the next four: 10 sectors a track, two slipped.
+fn there_and_back() -> LayoutParameters {
+    let track = |first_sector, first_cylinder, run_cylinders, angle, angle_step, head| Run {
+        first_sector,
+        first_cylinder,
+        angle,
+        sectors: 10,
+        cylinders: 1,
+        angle_step,
+        run_sectors: 40,
+        run_cylinders,
+        repeats: Repeated::Track { pattern: 0, head },
+    };
+    let piece = Run {
+        first_sector: 0,
+        first_cylinder: 0,
+        angle: 0.0,
+        sectors: 80,
+        cylinders: 4,
+        angle_step: 0.0625,
+        run_sectors: 230,
+        run_cylinders: 12,
+        repeats: Repeated::Index(0),
+    };
+    let indexed = IndexedLayout {
+        sectors: 228,
+        patterns: vec![10],
+        indexes: vec![vec![track(0, 0, 4, 0.0, 0.25, 0), track(40, 3, -4, 0.5, 0.125, 1)], vec![piece]],
+        slips: vec![Slip { first: 3, sectors: 1 }, Slip { first: 90, sectors: 1 }],
+    };
+    LayoutParameters {
+        zones: Vec::new(),
+        indexed: Some(indexed),
+        surfaces: 2,
+        cylinders: 12,
+        ..parameters(Sparing::None, Mapping::Cylinder)
+    }
+}
+
+#[test]
+fn an_index_of_runs_goes_there_and_back() {
+    let layout = Layout::new(&there_and_back()).unwrap();
+    assert_eq!(layout.capacity(), 228);
+    // Of its places, counted with those that were slipped: piece, track in it, sector on that.
+    let mut sector = 0;
+    for place in (0..230_u64).filter(|place| ![3, 90].contains(place)) {
+        let (piece, track, on_track) = (place / 80, place % 80 / 10, place % 10);
+        let down = track >= 4;
+        let cylinder = piece * 4 + if down { 7 - track } else { track };
+        let quarters = if down { 8 + (track - 4) * 2 } else { track * 4 };
+        let angle = ((quarters + piece) << 28) as Turn;
+        let stretch = layout.stretch(sector);
+        let expected = (cylinder as u32, u16::from(down), on_track as u32);
+        assert_eq!((stretch.spot.cylinder, stretch.spot.head, stretch.spot.sector), expected, "{place}");
+        let width = ((1_u64 << 32) / 10) as Turn;
+        assert_eq!(stretch.spot.angle, angle.wrapping_add(width.wrapping_mul(on_track as Turn)), "{place}");
+        let (first, end) = layout.track(sector);
+        assert!(first <= sector && sector < end && end == stretch.end && end - first <= 10, "{place}");
+        assert_eq!(layout.per_track(sector), 10);
+        // What prunes a search for the nearest must not be beyond the truth.
+        let farthest = layout.farthest_moved();
+        let bound = layout.plain_cylinder(sector);
+        assert!((sector..228).all(|s| layout.stretch(s).spot.cylinder + farthest >= bound), "{place}");
+        sector += 1;
+    }
+    assert_eq!(sector, 228);
+}
+
+#[test]
+fn indexes_that_lead_nowhere_are_refused() {
+    let with = |change: fn(&mut IndexedLayout)| {
+        let mut p = there_and_back();
+        change(p.indexed.as_mut().unwrap());
+        Layout::new(&p).unwrap_err().to_string()
+    };
+    assert_eq!(with(|p| p.sectors = 229), "its runs hold fewer sectors than the drive has");
+    assert_eq!(with(|p| p.indexes.clear()), "it has no index");
+    assert_eq!(with(|p| p.indexes[0][1].first_cylinder = 2), "a run begins before cylinder 0");
+    assert_eq!(with(|p| p.indexes[1][0].first_cylinder = 12), "a run begins beyond the last cylinder");
+    assert_eq!(with(|p| p.indexes[0][0].sectors = 0), "a run must have sectors and cylinders");
+    assert_eq!(
+        with(|p| p.indexes[1][0].run_cylinders = 8),
+        "a run repeats what it holds on more cylinders than it has"
+    );
+    assert_eq!(
+        with(|p| p.indexes[1][0].run_sectors = u64::MAX),
+        "a run has more sectors than a drive can have"
+    );
+    let slips = "it has more than ten million slipped sectors, or they are beyond its runs";
+    assert_eq!(with(|p| p.slips[1].sectors = u64::MAX), slips);
+    assert_eq!(with(|p| p.slips[1].first = u64::MAX), slips);
+    assert_eq!(with(|p| p.patterns[0] = 0), "a track must have 1 to 65535 sectors");
 }

@@ -54,6 +54,8 @@ pub(super) struct Access {
     sector_turn: Turn,
     cylinder: u32,
     head: u16,
+    /// Waits for a sector that could not be taken when it came, since `landed`.
+    missed: bool,
     /// Having passed the sectors before the first, the head has the sectors up to the second already.
     pub(super) jump: Option<(u64, u64)>,
     pub(super) seek: Picos,
@@ -96,6 +98,7 @@ impl Access {
             sector_turn: turn,
             cylinder: spot.cylinder,
             head: spot.head,
+            missed: false,
             jump: None,
             seek: seek.max(aim.seek_min),
             rotation: plain,
@@ -183,8 +186,30 @@ impl Access {
     pub(super) fn miss(&mut self, sector: u64, period: Picos) {
         let head = self.head_after(sector);
         self.angle = head.angle;
+        (self.landed, self.missed) = (head.at, true);
         self.from = head.at + period;
         self.next = sector;
+    }
+
+    /// Before the first sector: when the arm may leave if it does not stop within a sector. One that waits for the first
+    /// sector after a move waits for it, as DiskSim has it; one that missed a sector passes others meanwhile.
+    pub(super) fn leaves_at(&self, now: Picos) -> Picos {
+        let next_end = self.landed + (self.passed_while_missing(now) + 1) * self.sector_time;
+        if self.missed { next_end.min(self.from) } else { self.from }
+    }
+
+    /// Having missed a sector, the head passes others until it comes round again.
+    pub(super) fn pass_others(&self, head: &mut Head, now: Picos) {
+        if self.missed {
+            // A whole revolution after the miss it will be at the same angle.
+            let passed = self.passed_while_missing(now);
+            head.angle = self.angle.wrapping_add(self.sector_turn.wrapping_mul(passed as Turn));
+            head.at = self.landed + passed * self.sector_time;
+        }
+    }
+
+    fn passed_while_missing(&self, now: Picos) -> u64 {
+        now.saturating_sub(self.landed).checked_div(self.sector_time).unwrap_or(0)
     }
 
     /// The head has come to the sectors that it had read at once.

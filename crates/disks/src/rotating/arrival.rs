@@ -150,8 +150,9 @@ impl Rotating {
         let timing = self.timing;
         let overhead = self.write_overhead(id);
         self.task_mut(id).ready_at = now + overhead;
-        let room =
-            self.task(id).segment.is_some() && (self.nothing_before(now, id) || self.buffers_beside_arm(id));
+        let early = self.buffer.prebuffer_writes && self.extra.is_none();
+        let room = self.task(id).segment.is_some()
+            && (early || self.nothing_before(now, id) || self.buffers_beside_arm(id));
         if !room && !self.wires.never_disconnect {
             let leave = if self.fast(id) { timing.write_disconnect } else { 0 };
             self.send(now, Message::Leave(id), overhead + leave);

@@ -186,6 +186,7 @@ impl Rotating {
         self.last_was_write = write;
         self.last_end = task_end;
         if !write {
+            self.sent_without_arm(id);
             self.stop_waiting(id);
             self.forget_requested(id);
         }
@@ -324,6 +325,7 @@ impl Rotating {
         }
         let next = match id {
             Some(id) => Some(id).filter(|&id| self.task(id).pending && self.needs_bus(id)),
+            None if self.may_send_early() => self.next_early_on_bus(now),
             None => self.next_on_bus().or_else(|| self.admit_write(now)),
         };
         if let Some(id) = next {
@@ -348,7 +350,7 @@ impl Rotating {
     }
 
     /// Whether a task that left the bus has something to do on it.
-    fn needs_bus(&self, id: TaskId) -> bool {
+    pub(super) fn needs_bus(&self, id: TaskId) -> bool {
         let task = self.task(id);
         let Some(index) = task.segment.filter(|_| !task.reporting) else { return false };
         let segment = &self.segments[index];
@@ -365,7 +367,7 @@ impl Rotating {
         task.media >= task.end || begins || goes_on
     }
 
-    fn reconnect(&mut self, now: Picos, id: TaskId) {
+    pub(super) fn reconnect(&mut self, now: Picos, id: TaskId) {
         self.task_mut(id).pending = false;
         // The task is about to be on the bus; what activating it starts must not take the bus from it.
         self.bus = Bus::Held(id);

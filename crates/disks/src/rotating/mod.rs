@@ -85,6 +85,8 @@ pub struct Rotating {
     access: Option<Access>,
     /// Nobody waits for what is being read or written now.
     background: bool,
+    /// What happens now happens at the end of a sector.
+    between_sectors: bool,
     head: Head,
     /// The arm does not move before this: a stopped access was not at the end of a sector.
     arm_free_at: Picos,
@@ -102,8 +104,8 @@ pub struct Rotating {
     last_was_write: bool,
     /// Where the last completed request ended.
     last_end: u64,
-    /// Where the last scheduled request began, for the orders by sector.
-    last_start: u64,
+    /// Where the last scheduled request began, for the orders by sector; where it ended, for the one that takes the nearest.
+    last_place: u64,
     upwards: bool,
     /// Nobody waited for what the arm last turned to: data from the buffer.
     wrote_back: bool,
@@ -179,6 +181,7 @@ impl Rotating {
             arm: None,
             access: None,
             background: false,
+            between_sectors: false,
             head: Head::default(),
             arm_free_at: 0,
             goal: 0,
@@ -188,7 +191,7 @@ impl Rotating {
             extra: None,
             last_was_write: false,
             last_end: 0,
-            last_start: 0,
+            last_place: 0,
             upwards: true,
             wrote_back: false,
             serial: 0,

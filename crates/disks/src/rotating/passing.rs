@@ -106,6 +106,7 @@ impl Rotating {
         } else if now >= access.time_of(position) && self.no_room(position) {
             // Whoever left the bus and could make room by now may have been overlooked while others had it.
             self.check_bus(now, None);
+            self.let_out_who_has_no_arm(now);
             let period = self.mechanics.period();
             if let Some(access) = &mut self.access {
                 access.miss(position, period);
@@ -193,7 +194,7 @@ impl Rotating {
             if all {
                 self.end_access(now, arm);
             } else if segment.end == segment.ahead_min {
-                self.preempt_if_free(now, arm);
+                self.preempt_between_sectors(now, arm);
             }
             return self.arm != Some(arm) || self.access.is_none();
         }
@@ -202,13 +203,26 @@ impl Rotating {
             return false;
         }
         self.task_mut(arm).passed = now;
-        if self.buffer.read_ahead == ReadAhead::None || all || !self.waiting.is_empty() {
+        if self.buffer.read_ahead == ReadAhead::None || all || self.leaves_for_others(&task) {
             self.end_access(now, arm);
             return true;
         }
         self.background = true;
-        self.preempt_if_free(now, arm);
+        self.preempt_between_sectors(now, arm);
         self.arm != Some(arm) || self.access.is_none()
+    }
+
+    /// Whether the arm leaves a read that has all it wants, for others wait. Where it has to stay until the host has been
+    /// told it reads on meanwhile, for nothing else could be done. DiskSim's arm reads on to the minimum in any case.
+    fn leaves_for_others(&self, task: &Task) -> bool {
+        self.fidelity == Fidelity::Drive && !self.waiting.is_empty() && self.out_of_the_way(task)
+    }
+
+    /// Between two sectors the arm can leave at once.
+    fn preempt_between_sectors(&mut self, now: Picos, arm: TaskId) {
+        self.between_sectors = true;
+        self.preempt_if_free(now, arm);
+        self.between_sectors = false;
     }
 
     fn after_writing(&mut self, now: Picos, arm: TaskId, index: u8) -> bool {

@@ -96,7 +96,7 @@ impl Rotating {
             State::Clean if s.users == 0 => Some((2, Hit::Miss)),
             State::Reading if s.end == task.start && self.buffer.almost_read_hits => Some((5, Hit::Partial)),
             State::Clean if s.end == task.start && self.goes_on(s) => Some((5, Hit::Partial)),
-            State::Reading if self.only_read_ahead(s) => Some((LAST_RESORT, Hit::Miss)),
+            State::Reading if self.only_read_ahead(s) && s.users == 1 => Some((LAST_RESORT, Hit::Miss)),
             State::Dirty | State::Writing if s.overlaps(task.start, task.end) => None,
             _ => Some((0, Hit::Miss)),
         }
@@ -125,7 +125,7 @@ impl Rotating {
     }
 
     /// A write goes on where the segment's unwritten data ends, and has room.
-    fn appends(&self, task: &Task, s: &Segment) -> bool {
+    pub(super) fn appends(&self, task: &Task, s: &Segment) -> bool {
         let Some(owner) = s.owner else { return false };
         self.buffer.combine_writes
             && task.start == s.end
@@ -194,18 +194,24 @@ impl Rotating {
         if task.write {
             self.drop_stale(index, task.start, task.end);
         }
-        let watermark = if self.passes_through(&task) {
-            self.segment_size() / 2
-        } else if self.buffer.watermark_of_request {
-            let part = if task.write { self.buffer.write_watermark } else { self.buffer.read_watermark };
-            let size = self.segment_size().min(task.end - task.start);
-            ((size as f64 * part) as u64).max(1)
-        } else {
-            self.watermarks[usize::from(task.write)]
-        };
+        let watermark = self.watermark(id);
         self.task_mut(id).watermark = watermark;
         self.segments[index].users += 1;
         self.make_memory(id, index);
+    }
+
+    /// How much of a request, or how little, makes it worth while to come back to the bus.
+    pub(super) fn watermark(&self, id: TaskId) -> u64 {
+        let task = self.task(id);
+        if self.passes_through(task) {
+            return self.segment_size() / 2;
+        }
+        if !self.buffer.watermark_of_request {
+            return self.watermarks[usize::from(task.write)];
+        }
+        let part = if task.write { self.buffer.write_watermark } else { self.buffer.read_watermark };
+        let size = self.segment_size().min(task.end - task.start);
+        ((size as f64 * part) as u64).max(1)
     }
 
     /// A write longer than its segment comes back with more when half of the segment is written. DiskSim's comes when all is,

@@ -1,12 +1,196 @@
 //! Data that crosses the bus while the arm works for another command.
+//!
+//! DiskSim knows four kinds, each a parameter: a read that arrives and finds all of its data in the buffer, or the first of
+//! it; a read that waits and finds either later (it looks whenever the bus is free and nobody with better right wants it);
+//! a write whose data goes into the buffer before the arm is free.
 
 use super::Rotating;
+use super::bus::Bus;
+use super::segment::State;
 use super::task::{Hit, TaskId};
+use crate::mechanics::Picos;
+use crate::parameters::FastWrite;
+
+/// The right to the bus of a command that was given a segment only to find out whether it needs the bus.
+const GUESSED_READ: u8 = 4;
+const GUESSED_WRITE: u8 = 0;
 
 impl Rotating {
-    /// Whether a read that arrives sends its data though it cannot have the arm: all of it is in the buffer, and the
-    /// drive may *sneak* it out. It changes nothing on a drive that takes one command at a time.
+    /// Whether a read that arrives sends its data, or the first of it, though it cannot have the arm: it is in the buffer, and
+    /// the drive may *sneak* it out.
     pub(super) fn sneaks(&self, id: TaskId) -> bool {
-        self.buffer.sneaky_full_read_hits && self.task(id).hit == Hit::Whole && self.arm.is_some()
+        self.extra.is_none()
+            && match self.task(id).hit {
+                Hit::Whole => self.buffer.sneaky_full_read_hits,
+                Hit::Partial => self.buffer.sneaky_partial_read_hits,
+                Hit::Miss | Hit::Append | Hit::Collision => false,
+            }
+    }
+
+    /// Whether a command that waits for the arm may send data meanwhile.
+    pub(super) fn may_send_early(&self) -> bool {
+        self.buffer.sneaky_intermediate_read_hits || self.buffer.prebuffer_writes
+    }
+
+    /// As `next_on_bus`, those included that wait for the arm: it gives them a segment, if that is what they need.
+    pub(super) fn next_early_on_bus(&mut self, now: Picos) -> Option<TaskId> {
+        let mut best: Option<(u8, TaskId, bool)> = None;
+        for n in (0..self.live.len()).rev() {
+            let id = self.live[n];
+            if !self.task(id).pending {
+                continue;
+            }
+            let most = best.map_or(0, |(rank, ..)| rank);
+            let Some((rank, guessed)) = self.right_to_bus(now, id, most) else { continue };
+            let (loser, guess) = match best {
+                Some((most, ..)) if rank < most => (Some(id), guessed),
+                Some((_, old, was_guessed)) => (Some(old), was_guessed),
+                None => (None, false),
+            };
+            if let Some(loser) = loser.filter(|_| guess) {
+                self.forget_segment(loser);
+            }
+            if loser != Some(id) {
+                best = Some((rank, id, guessed));
+            }
+        }
+        let (_, id, guessed) = best?;
+        if guessed {
+            self.attach(id);
+        }
+        Some(id)
+    }
+
+    /// How good a command's right to the bus is, if it needs it, and whether its segment is only a guess. Who cannot come up to
+    /// `most` need not find out.
+    fn right_to_bus(&mut self, now: Picos, id: TaskId, most: u8) -> Option<(u8, bool)> {
+        let task = *self.task(id);
+        let appends = self.buffer.fast_write == FastWrite::Sequential && task.hit == Hit::Append;
+        if task.had_arm || appends {
+            let rank = match () {
+                () if !task.had_arm => 8,
+                () if self.arm == Some(id) => 9,
+                () => 10,
+            };
+            return self.needs_bus(id).then_some((rank, false));
+        }
+        match task.write {
+            false if self.buffer.sneaky_intermediate_read_hits && most <= 7 => {
+                self.right_of_read(now, id, most)
+            }
+            true if self.buffer.prebuffer_writes && most <= 3 => self.right_of_write(now, id, most),
+            _ => None,
+        }
+    }
+
+    /// A read that waits: data in its own segment goes before data that it finds now, all of it before a part.
+    fn right_of_read(&mut self, now: Picos, id: TaskId, most: u8) -> Option<(u8, bool)> {
+        let task = *self.task(id);
+        if let Some(index) = task.segment {
+            if self.needs_bus(id) {
+                let all = self.segments[index].end >= task.end;
+                return Some((if all { 7 } else { 6 }, false));
+            }
+            // What it was to have from there is gone.
+            let there = self.segments[index].holds(task.sent);
+            if there || task.sent != task.start || task.reporting {
+                return None;
+            }
+            self.detach(id);
+            self.forget_segment(id);
+        }
+        if most > GUESSED_READ + 1 || !self.guess_segment(now, id) || self.task(id).hit == Hit::Miss {
+            self.forget_guess(id);
+            return None;
+        }
+        if self.needs_bus(id) {
+            let all = self.task(id).hit == Hit::Whole;
+            return Some((GUESSED_READ + u8::from(all), true));
+        }
+        self.forget_segment(id);
+        None
+    }
+
+    /// A write that waits: data for what is being written now goes first.
+    fn right_of_write(&mut self, now: Picos, id: TaskId, most: u8) -> Option<(u8, bool)> {
+        if let Some(index) = self.task(id).segment {
+            let with_arm = self.arm_segment().is_some_and(|(_, busy)| busy == index);
+            return self.needs_bus(id).then_some((if with_arm { 3 } else { 1 }, false));
+        }
+        if most > GUESSED_WRITE || !self.guess_segment(now, id) {
+            return None;
+        }
+        if self.needs_bus(id) {
+            return Some((GUESSED_WRITE, true));
+        }
+        self.forget_segment(id);
+        None
+    }
+
+    /// A read that has sent the first of its data without the arm keeps room in its segment until it has sent the rest. Whoever
+    /// has the arm may need that room, and would wait for ever: DiskSim's drives do.
+    pub(super) fn let_out_who_has_no_arm(&mut self, now: Picos) {
+        let Some((arm, index)) = self.arm_segment().filter(|_| matches!(self.bus, Bus::Idle)) else { return };
+        let segment = &self.segments[index];
+        let sent_last = |&&id: &&TaskId| {
+            let task = self.task(id);
+            let there = task.segment == Some(index) && segment.holds(task.sent);
+            id != arm && there && task.pending && !task.write && !task.had_arm
+        };
+        if let Some(&id) = self.live.iter().filter(sent_last).min_by_key(|&&id| self.task(id).sent) {
+            self.reconnect(now, id);
+        }
+    }
+
+    /// Finds a segment for a command, without giving it to it.
+    fn guess_segment(&mut self, now: Picos, id: TaskId) -> bool {
+        self.select(now, id);
+        let found = self.task(id).segment.is_some();
+        if found {
+            self.task_mut(id).watermark = self.watermark(id);
+        }
+        found
+    }
+
+    fn forget_guess(&mut self, id: TaskId) {
+        if self.task(id).hit == Hit::Miss {
+            self.task_mut(id).segment = None;
+        }
+    }
+
+    fn forget_segment(&mut self, id: TaskId) {
+        let task = self.task_mut(id);
+        (task.segment, task.hit) = (None, Hit::Miss);
+    }
+
+    /// Whether a read would be answered from the buffer, wholly or in part, and a write would go on where the one that is
+    /// written ends: what the orders reckon with that know the buffer.
+    pub(super) fn buffer_meets(&self, id: TaskId) -> Hit {
+        let task = self.task(id);
+        let mut met = Hit::Miss;
+        for segment in self.order.iter().map(|&index| &self.segments[index]) {
+            let meets = segment.holds(task.start) && segment.state != State::Empty;
+            match (task.write, segment.state) {
+                (true, State::Reading) => return Hit::Miss,
+                (true, State::Writing) if self.appends(task, segment) => met = Hit::Append,
+                (true, _) if segment.unwritten() && segment.overlaps(task.start, task.end) => {
+                    return Hit::Miss;
+                }
+                (true, _) => {}
+                (false, State::Reading) if segment.end == task.start && self.buffer.almost_read_hits => {
+                    if met == Hit::Miss {
+                        met = Hit::Partial;
+                    }
+                }
+                (false, State::Dirty | State::Writing) if meets && !self.buffer.read_hits_on_writes => {
+                    return Hit::Miss;
+                }
+                (false, State::Clean) if segment.written && !self.buffer.read_hits_on_writes => {}
+                (false, _) if meets && segment.end >= task.end => met = Hit::Whole,
+                (false, _) if meets && met != Hit::Whole => met = Hit::Partial,
+                (false, _) => {}
+            }
+        }
+        met
     }
 }

@@ -94,16 +94,16 @@ impl Rotating {
             self.arm_free_at = access.landed;
             return;
         }
-        access.land(&mut self.head);
         if now < access.from {
+            self.head = self.head_before(access, now);
             if !self.buffer.stop_in_sector {
-                self.arm_free_at = access.from;
+                self.arm_free_at = access.leaves_at(now);
             }
             return;
         }
         let passed = (access.next + access.passed(now)).min(access.limit);
         self.head = access.head_after(passed);
-        if !self.buffer.stop_in_sector {
+        if !self.buffer.stop_in_sector && !self.between_sectors {
             self.arm_free_at = access.time_of(passed + 1);
         }
     }

@@ -78,6 +78,7 @@ fn layout(dice: &mut Dice) -> LayoutParameters {
         cylinder = last + 1 + dice.below(3) as u32;
     }
     LayoutParameters {
+        indexed: None,
         surfaces,
         cylinders: cylinder,
         mapping: dice.pick([Mapping::Cylinder, Mapping::SerpentineByZone, Mapping::Serpentine]),
@@ -113,6 +114,7 @@ fn mechanics(dice: &mut Dice) -> MechanicsParameters {
     MechanicsParameters {
         access,
         seek: SeekCurve::ThreePoint { single_ms: 1.0, average_ms: 8.0, full_ms: 16.0 },
+        write_seek: None,
         write_settle_ms: dice.up_to_ms(1.0) - if dice.percent(20) { 0.2 } else { 0.0 },
         head_switch_ms: dice.up_to_ms(1.5),
         revolutions_per_minute: dice.pick([5400.0, 7200.0, 10033.0]),
@@ -147,8 +149,11 @@ fn buffer(dice: &mut Dice) -> BufferParameters {
         combine_writes: dice.percent(70),
         read_hits_on_writes: dice.percent(70),
         almost_read_hits: dice.percent(50),
-        // It counts among several commands only.
+        // They count among several commands; `sneak.rs` draws them.
         sneaky_full_read_hits: false,
+        sneaky_partial_read_hits: false,
+        sneaky_intermediate_read_hits: false,
+        prebuffer_writes: false,
         stop_in_sector: dice.percent(50),
         write_hit_stops_read_ahead: dice.percent(50),
         transfer_partial_hit: dice.percent(50),
