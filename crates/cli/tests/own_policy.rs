@@ -48,7 +48,7 @@ fn order(submitted: &[Op], gap: Span) -> Vec<Direction> {
     let mut now = Time::ZERO;
     let mut sent = Vec::new();
     while let Step::Dispatch(ticket) = queue.next(now, None) {
-        sent.push(ticket.request().direction());
+        sent.push(queue.request(&ticket).direction());
         now += gap;
         queue.complete(now, ticket, Outcome::Done);
     }

@@ -129,7 +129,7 @@ fn a_flush_covers_what_had_completed_and_later_ones_share_the_next() {
     let mut host = Host::new(plain());
     let _ = host.submit(0, Op::Flush, 0, 0);
     let first = host.dispatch();
-    assert_eq!(first.request().op, Op::Flush);
+    assert_eq!(host.queue.request(&first).op, Op::Flush);
     let _ = host.submit(1, Op::Flush, 0, 0);
     let _ = host.submit(2, Op::Flush, 0, 0);
     host.queue.complete(host.now, first, Outcome::Done);
@@ -195,7 +195,7 @@ fn a_lone_flush_shares_the_device_with_nothing() {
     assert_eq!(host.queue.next(host.now, None), Step::Full, "the flush waits for the write");
     host.queue.complete(host.now, before, Outcome::Done);
     let flush = host.dispatch();
-    assert_eq!(flush.request().op, Op::Flush);
+    assert_eq!(host.queue.request(&flush).op, Op::Flush);
     assert_eq!(host.queue.next(host.now, None), Step::Full, "the read waits for the flush");
     host.queue.complete(host.now, flush, Outcome::Done);
     assert_eq!(host.serve_all(), [(Op::Read, 100, 8)]);

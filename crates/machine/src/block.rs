@@ -57,7 +57,7 @@ impl Block {
     }
 
     fn send(&mut self, now: Time, tag: Tag, ticket: Ticket) {
-        let request = ticket.request();
+        let request = self.queue.request(&ticket);
         let command = Command {
             tag,
             op: request.op,
@@ -94,7 +94,8 @@ impl Storage for Block {
             let Some(ticket) = self.tickets[tag as usize].take() else { continue };
             self.free.push(completion.tag);
             let queue = self.queue();
-            queue.observer().meter.served(ticket.request(), completion);
+            let request = *queue.request(&ticket);
+            queue.observer().meter.served(&request, completion);
             queue.complete(now, ticket, completion.outcome);
         }
         self.device = self.drive.next_event();

@@ -1,23 +1,30 @@
 //! Requests in sector order.
 //!
 //! A two-level array: chunks of at most `CHUNK` entries, and an array of each chunk's least key by which a chunk is
-//! found. Every operation is two binary searches in contiguous memory and at most one short move, which at the sizes
-//! of an I/O queue beats a tree with a node per request.
+//! found, which at the sizes of an I/O queue beats a tree with a node per request. In a chunk an entry stays where it was
+//! put, and a word says in which order they are: where a request lies among the others no processor guesses, so each
+//! search looks at all of a chunk, and each change moves four bits in that word, whatever the place.
 //!
 //! Two neighbouring chunks together always hold more than `MERGE` entries, so the number of chunks is bounded by the
 //! number of entries; memory for that many is set aside when the number of entries reaches a new power of two, and
 //! nothing is allocated otherwise.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::hint::select_unpredictable;
 
 use elevator::{Request, RequestId, Sector};
 
-/// Entries in a chunk: moving half a chunk costs about as much as searching the chunks.
-const CHUNK: usize = 32;
+/// Entries in a chunk: as many as a word has room for in their order.
+const CHUNK: usize = 16;
 
-/// So few keys are counted rather than searched.
-const COUNTED: usize = 8;
+/// Bits of a slot's number.
+const SLOT_BITS: usize = CHUNK.ilog2() as usize;
+
+/// So few entries of a chunk are looked at one by one: a queue that never holds more has no chunk to count.
+const FEW: usize = 4;
+
+/// So few chunks are counted rather than searched.
+const COUNTED: usize = 16;
 
 /// Two neighbours that together hold no more than this become one. Well below [`CHUNK`], so that a queue whose length
 /// swings does not split and merge by turns.
@@ -28,6 +35,9 @@ const MERGE: usize = CHUNK / 2;
 pub struct Key(u128);
 
 impl Key {
+    /// Above all others.
+    const NONE: Self = Self(u128::MAX);
+
     /// The key of a request.
     #[must_use]
     pub fn of(request: &Request) -> Self {
@@ -60,15 +70,18 @@ impl Key {
 
 /// How many of these keys, which are in order, are less than `key`.
 ///
-/// Halved without branches, since in random traffic a processor guesses half of them wrongly; and the last few are
-/// counted, since comparisons that do not wait for each other cost less than steps that do.
+/// Halved, and the last few counted, since comparisons that do not wait for each other cost less than steps that do. The
+/// halving branches: a processor guesses half of it wrongly, but goes on meanwhile, which in thousands of keys is worth more.
 fn count_below(mut keys: &[Key], key: Key) -> usize {
     let mut below = 0;
     while keys.len() > COUNTED {
         let (left, right) = keys.split_at(keys.len() / 2);
-        let is_right = left.last().is_some_and(|&last| last < key);
-        below += select_unpredictable(is_right, left.len(), 0);
-        keys = select_unpredictable(is_right, right, left);
+        if left.last().is_some_and(|&last| last < key) {
+            below += left.len();
+            keys = right;
+        } else {
+            keys = left;
+        }
     }
     below + keys.iter().map(|&other| usize::from(other < key)).sum::<usize>()
 }
@@ -79,55 +92,91 @@ struct Entry {
     id: RequestId,
 }
 
-/// Entries in order. Keys and ids lie apart, so that a search touches keys only.
+/// Up to [`CHUNK`] entries, each in a slot.
 #[derive(Clone, Debug)]
 struct Chunk {
-    keys: Vec<Key>,
-    ids: Vec<RequestId>,
+    /// By slot; [`Key::NONE`] in those not in use.
+    keys: [Key; CHUNK],
+    ids: [RequestId; CHUNK],
+    /// The slots in order of their keys, [`SLOT_BITS`] each from the lowest on, and then those not in use.
+    order: u64,
+    len: usize,
 }
 
 impl Chunk {
-    fn new() -> Self {
-        Self { keys: Vec::with_capacity(CHUNK), ids: Vec::with_capacity(CHUNK) }
+    fn new() -> Box<Self> {
+        let order = (0..CHUNK).fold(0, |order, slot| order | (slot as u64) << (slot * SLOT_BITS));
+        Box::new(Self { keys: [Key::NONE; CHUNK], ids: [RequestId(0); CHUNK], order, len: 0 })
     }
 
-    fn len(&self) -> usize {
-        self.keys.len()
+    fn slot(&self, place: usize) -> usize {
+        (self.order >> (place * SLOT_BITS)) as usize % CHUNK
     }
 
     fn get(&self, place: usize) -> Option<Entry> {
-        Some(Entry { key: *self.keys.get(place)?, id: *self.ids.get(place)? })
+        let slot = self.slot(place.min(CHUNK - 1));
+        (place < self.len).then(|| Entry { key: self.keys[slot], id: self.ids[slot] })
+    }
+
+    fn first(&self) -> Option<Entry> {
+        self.get(0)
     }
 
     fn last(&self) -> Option<Entry> {
-        self.get(self.len().checked_sub(1)?)
+        self.get(self.len.checked_sub(1)?)
+    }
+
+    /// How many of its keys are less than `key`.
+    fn count_below(&self, key: Key) -> usize {
+        if self.len <= FEW {
+            return (0..self.len).map(|place| usize::from(self.keys[self.slot(place)] < key)).sum();
+        }
+        self.keys.iter().map(|&other| usize::from(other < key)).sum()
     }
 
     fn insert(&mut self, place: usize, entry: Entry) {
-        self.keys.insert(place, entry.key);
-        self.ids.insert(place, entry.id);
+        let slot = self.slot(self.len);
+        (self.keys[slot], self.ids[slot]) = (entry.key, entry.id);
+        self.order = moved(self.order, self.len, place);
+        self.len += 1;
     }
 
     fn remove(&mut self, place: usize) {
-        self.keys.remove(place);
-        self.ids.remove(place);
+        self.keys[self.slot(place)] = Key::NONE;
+        self.len -= 1;
+        self.order = moved(self.order, place, self.len);
     }
 
     /// Moves its entries from `place` on behind those of `other`.
     fn move_to(&mut self, place: usize, other: &mut Self) {
-        other.keys.extend(self.keys.drain(place..));
-        other.ids.extend(self.ids.drain(place..));
+        while let Some(entry) = self.get(place) {
+            other.insert(other.len, entry);
+            self.remove(place);
+        }
+    }
+
+    fn ids(&self) -> impl Iterator<Item = RequestId> + '_ {
+        (0..self.len).map(|place| self.ids[self.slot(place)])
     }
 }
 
+/// The order after what was at `from` has gone to `to`, and those between have made room.
+const fn moved(order: u64, from: usize, to: usize) -> u64 {
+    let (from, to) = (from * SLOT_BITS, to * SLOT_BITS);
+    let slot = order >> from & (CHUNK as u64 - 1);
+    let others = order & ((1 << from) - 1) | order >> from >> SLOT_BITS << from;
+    others & ((1 << to) - 1) | slot << to | others >> to << to << SLOT_BITS
+}
+
 /// Requests ordered by first sector, then by age. The same first sector may occur any number of times.
+#[expect(clippy::vec_box, reason = "a new chunk among thousands moves pointers, not chunks")]
 #[derive(Clone, Debug, Default)]
 pub struct SortedIndex {
     /// In order; none is empty unless it is the only one.
-    chunks: Vec<Chunk>,
+    chunks: Vec<Box<Chunk>>,
     /// The least key of each chunk.
     least: Vec<Key>,
-    spare: Vec<Chunk>,
+    spare: Vec<Box<Chunk>>,
     len: usize,
     /// Memory is set aside for this many entries.
     prepared: usize,
@@ -169,7 +218,9 @@ impl SortedIndex {
         }
         let (chunk, place) = self.room_for(entry.key);
         self.chunks[chunk].insert(place, entry);
-        self.least[chunk] = self.chunks[chunk].keys[0];
+        if place == 0 {
+            self.least[chunk] = entry.key;
+        }
         self.len += 1;
     }
 
@@ -209,13 +260,13 @@ impl SortedIndex {
     /// The request with the lowest first sector.
     #[must_use]
     pub fn first(&self) -> Option<RequestId> {
-        Some(*self.chunks.first()?.ids.first()?)
+        Some(self.chunks.first()?.first()?.id)
     }
 
     /// The request with the highest first sector.
     #[must_use]
     pub fn last(&self) -> Option<RequestId> {
-        Some(*self.chunks.last()?.ids.last()?)
+        Some(self.chunks.last()?.last()?.id)
     }
 
     /// The next request whose first sector is `sector` or behind it.
@@ -264,7 +315,7 @@ impl SortedIndex {
 
     /// All, in order.
     pub fn iter(&self) -> impl Iterator<Item = RequestId> + '_ {
-        self.chunks.iter().flat_map(|chunk| &chunk.ids).copied()
+        self.chunks.iter().flat_map(|chunk| chunk.ids())
     }
 
     fn from(&self, key: Key) -> Option<Entry> {
@@ -278,7 +329,7 @@ impl SortedIndex {
     /// The place of the first entry of `key` or more; it may be one behind the end of a chunk.
     fn place(&self, key: Key) -> Place {
         let chunk = count_below(&self.least, key.next()).saturating_sub(1);
-        let place = self.chunks.get(chunk).map_or(0, |entries| count_below(&entries.keys, key));
+        let place = self.chunks.get(chunk).map_or(0, |entries| entries.count_below(key));
         (chunk, place)
     }
 
@@ -297,7 +348,7 @@ impl SortedIndex {
     /// A place for a new key in a chunk that has room.
     fn room_for(&mut self, key: Key) -> Place {
         let (chunk, place) = self.place(key);
-        if self.chunks[chunk].len() < CHUNK {
+        if self.chunks[chunk].len < CHUNK {
             return (chunk, place);
         }
         let behind_all = chunk + 1 == self.chunks.len() && place == CHUNK;
@@ -306,8 +357,8 @@ impl SortedIndex {
         self.open_chunk(chunk + 1, key);
         let (left, right) = self.chunks.split_at_mut(chunk + 1);
         left[chunk].move_to(keep, &mut right[0]);
-        if let Some(first) = self.chunks[chunk + 1].keys.first() {
-            self.least[chunk + 1] = *first;
+        if let Some(first) = self.chunks[chunk + 1].first() {
+            self.least[chunk + 1] = first.key;
         }
         if place > keep || behind_all { (chunk + 1, place - keep) } else { (chunk, place) }
     }
@@ -326,12 +377,12 @@ impl SortedIndex {
 
     /// Restores order after an entry was taken from `chunk`: no two neighbours are sparse.
     fn tidy(&mut self, chunk: usize) {
-        match self.chunks[chunk].keys.first() {
+        match self.chunks[chunk].first() {
             // The last one stays: a queue of one request would open and close it for each.
             None if self.chunks.len() == 1 => {}
             None => self.close_chunk(chunk),
             Some(first) => {
-                self.least[chunk] = *first;
+                self.least[chunk] = first.key;
                 if !self.merge_with_next(chunk) && chunk > 0 {
                     self.merge_with_next(chunk - 1);
                 }
@@ -341,7 +392,7 @@ impl SortedIndex {
 
     fn merge_with_next(&mut self, chunk: usize) -> bool {
         let Some(next) = self.chunks.get(chunk + 1) else { return false };
-        if self.chunks[chunk].len() + next.len() > MERGE {
+        if self.chunks[chunk].len + next.len > MERGE {
             return false;
         }
         let (left, right) = self.chunks.split_at_mut(chunk + 1);
@@ -426,11 +477,13 @@ mod tests {
         fn check_shape(&self) {
             assert!(self.index.iter().eq(self.oracle.values().map(|r| r.id)));
             for pair in self.index.chunks.windows(2) {
-                assert!(pair[0].len() + pair[1].len() > MERGE, "sparse neighbours");
+                assert!(pair[0].len + pair[1].len > MERGE, "sparse neighbours");
             }
             for (chunk, &least) in self.index.chunks.iter().zip(&self.index.least) {
-                assert!(chunk.keys.first() == Some(&least) || self.index.is_empty());
-                assert!(chunk.len() <= CHUNK && chunk.keys.capacity() == CHUNK);
+                assert!(chunk.first().is_none_or(|first| first.key == least));
+                let mut slots: Vec<usize> = (0..CHUNK).map(|place| chunk.slot(place)).collect();
+                slots.sort_unstable();
+                assert!(slots.into_iter().eq(0..CHUNK), "each slot once");
             }
             assert!(
                 self.index.chunks.len() + self.index.spare.len()

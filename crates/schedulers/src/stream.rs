@@ -423,8 +423,7 @@ impl StreamScheduling {
             if since == Time::MAX && self.in_device.len() <= 1 { (0, u64::MAX) } else { self.reach(id) };
         self.queue_parent(ParentToBe { deadline, stream: id, low, high });
         if self.parents_to_be.len() > PARENTS_MAX {
-            let first = self.parents_to_be[0].stream;
-            self.leave_parents_to_be(first);
+            let first = self.take_first_parent();
             self.abort_if_over(first);
         }
     }
@@ -478,22 +477,17 @@ impl StreamScheduling {
         }
     }
 
-    fn leave_parents_to_be(&mut self, id: StreamId) {
-        if self.stream(id).is_parent_to_be {
-            // Those that have not completed have no deadline yet and are the last; mostly it is one of them.
-            if let Some(place) = self.parents_to_be.iter().rposition(|other| other.stream == id) {
-                self.parents_to_be.remove(place);
-            }
-            self.stream_mut(id).is_parent_to_be = false;
-        }
+    /// Takes the stream with the earliest deadline, of which there must be one, out of the parent-to-be queue.
+    fn take_first_parent(&mut self) -> StreamId {
+        let ParentToBe { stream, .. } = self.parents_to_be.remove(0);
+        self.stream_mut(stream).is_parent_to_be = false;
+        stream
     }
 
     /// Streams whose deadlines have passed leave the parent-to-be queue.
     fn pass_deadlines(&mut self, now: Time) {
-        while let Some(&ParentToBe { deadline, stream: id, .. }) = self.parents_to_be.first()
-            && deadline <= now
-        {
-            self.leave_parents_to_be(id);
+        while self.parents_to_be.first().is_some_and(|first| first.deadline <= now) {
+            let id = self.take_first_parent();
             if !self.has_no_request(id) {
                 continue;
             }

@@ -59,7 +59,7 @@ impl Host {
         loop {
             match self.queue.next(self.now, None) {
                 Step::Dispatch(ticket) => {
-                    ops.push(ticket.request().op);
+                    ops.push(self.queue.request(&ticket).op);
                     self.device.push(ticket);
                 }
                 Step::Wait(hold) => return (ops, Some(hold.reason)),
@@ -150,7 +150,7 @@ fn congestion_takes_tokens_from_those_who_do_well() {
             host.now += Span::from_millis(4);
             let (writes, reads) = std::mem::take(&mut host.device)
                 .into_iter()
-                .partition::<Vec<_>, _>(|t| t.request().op == Op::Write);
+                .partition::<Vec<_>, _>(|t| host.queue.request(t).op == Op::Write);
             host.device = writes;
             host.complete_all();
             host.now += Span::from_millis(1);

@@ -157,7 +157,7 @@ impl Machine {
         loop {
             match self.queue.next(self.now, None) {
                 Step::Dispatch(ticket) => {
-                    self.note(ticket.request().start.0);
+                    self.note(self.queue.request(&ticket).start.0);
                     self.in_flight.push(ticket);
                 }
                 Step::Wait(hold) => {

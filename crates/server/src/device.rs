@@ -274,7 +274,7 @@ impl Device {
             let payload = mem::take(&mut operation.payload);
             pieces.push(Piece { owner: part.token.0, sectors: part.sectors, payload, result: Ok(()) });
         }
-        let request = ticket.request();
+        let request = self.queue.request(&ticket);
         let (op, start, sectors, fua) = (request.op, request.start, request.sectors, request.flags.fua);
         self.slots[tag.0 as usize].ticket = Some(ticket);
         self.backend.start(self.now, Job { tag, op, start, sectors, fua, pieces });

@@ -84,19 +84,12 @@ pub struct Finished {
     pub dispatched: Time,
 }
 
-/// A request on its way to the device. Whoever holds it must end it with [`Queue::complete`].
+/// A request on its way to the device, of which the queue tells the rest ([`Queue::request`]). Whoever holds it must end it
+/// with [`Queue::complete`].
 #[derive(PartialEq, Eq, Debug)]
 #[must_use = "a dispatched request must be completed"]
 pub struct Ticket {
-    request: Request,
-}
-
-impl Ticket {
-    /// What the device is to do.
-    #[must_use]
-    pub const fn request(&self) -> &Request {
-        &self.request
-    }
+    id: RequestId,
 }
 
 /// What a free tag is to be used for.
@@ -356,15 +349,14 @@ impl<O: Observer> Queue<O> {
             let Request { serial, start, .. } = *request;
             self.last_dispatched = Some(LastDispatched { serial, start, end: request.end(), at: now });
         }
-        let request = *request;
         let meta = &mut self.meta[id.index()];
         meta.state = State::Dispatched;
         meta.dispatched = now;
         self.in_flight += 1;
         self.last_hold = None;
         let (queued, in_flight) = (self.queued, self.in_flight);
-        self.observer.event(now, &Event::Dispatched { request: &request, reason, queued, in_flight });
-        Ticket { request }
+        self.observer.event(now, &Event::Dispatched { request, reason, queued, in_flight });
+        Ticket { id }
     }
 
     fn dispatch_flush(&mut self, now: Time) -> Ticket {
@@ -384,28 +376,36 @@ impl<O: Observer> Queue<O> {
         self.dispatch(now, id, Reason::Flush)
     }
 
+    /// What the device is to do.
+    #[must_use]
+    #[inline]
+    pub fn request(&self, ticket: &Ticket) -> &Request {
+        &self.requests[ticket.id]
+    }
+
     /// What a dispatched request carries: its submissions, first sector first. None for a flush, which may cover many.
     pub fn submissions(&self, ticket: &Ticket) -> impl Iterator<Item = &Submission> {
-        self.parts.submissions(self.meta[ticket.request.id.index()].chain)
+        self.parts.submissions(self.meta[ticket.id.index()].chain)
     }
 
     /// The device is done with a request.
     #[inline]
     pub fn complete(&mut self, now: Time, ticket: Ticket, outcome: Outcome) {
-        let request = &ticket.request;
-        let meta = self.meta[request.id.index()];
+        let Ticket { id } = ticket;
+        let request = &self.requests[id];
+        let meta = self.meta[id.index()];
         self.in_flight -= 1;
         self.observer.event(now, &Event::Completed { request, outcome, dispatched: meta.dispatched });
         if meta.generation == Some(self.generation) {
             self.scheduler.completed(now, request, outcome);
         }
         match (request.op, outcome) {
-            (Op::Flush, _) => self.flushed(now, request.id, meta, outcome),
+            (Op::Flush, _) => self.flushed(now, id, meta, outcome),
             (_, Outcome::GivenBack) => {
-                self.meta[request.id.index()].generation = None;
-                self.given_back.push_back(request.id);
+                self.meta[id.index()].generation = None;
+                self.given_back.push_back(id);
             }
-            _ => self.finish_request(now, request, meta, outcome),
+            _ => self.finish_request(now, id, meta, outcome),
         }
         self.settle(now);
     }
@@ -427,7 +427,9 @@ impl<O: Observer> Queue<O> {
     }
 
     #[inline]
-    fn finish_request(&mut self, now: Time, request: &Request, meta: Meta, outcome: Outcome) {
+    fn finish_request(&mut self, now: Time, id: RequestId, meta: Meta, outcome: Outcome) {
+        let request = &self.requests[id];
+        let direction = request.direction();
         let flush_behind = self.options.cache == Cache::WriteBack { fua: false }
             && request.flags.fua
             && outcome == Outcome::Done;
@@ -445,8 +447,8 @@ impl<O: Observer> Queue<O> {
                 self.notices.push_back(Notice::Finished(Finished { token, outcome, submitted, dispatched }));
             }
         }
-        self.requests.remove(request.id);
-        self.admission.free(request.direction());
+        self.requests.remove(id);
+        self.admission.free(direction);
     }
 
     fn finish(&mut self, now: Time, part: PartId, outcome: Outcome, dispatched: Time) {

@@ -65,7 +65,7 @@ impl Host {
     pub fn serve_all(&mut self) -> Vec<(Op, u64, u32)> {
         let mut served = Vec::new();
         while let Step::Dispatch(ticket) = self.queue.next(self.now, None) {
-            let request = *ticket.request();
+            let request = *self.queue.request(&ticket);
             served.push((request.op, request.start.0, request.sectors.0));
             self.queue.complete(self.now, ticket, Outcome::Done);
         }

@@ -88,11 +88,11 @@ const COMMAND: Span = Span::from_micros(115);
 const SECTOR: Span = Span::from_nanos(5_120);
 
 impl Disk {
-    fn turn_to_next(&mut self, now: Time) {
+    fn turn_to_next(&mut self, now: Time, queue: &Queue<Log>) {
         if self.serving.is_none()
             && let Some(ticket) = self.waiting.pop_front()
         {
-            let request = ticket.request();
+            let request = queue.request(&ticket);
             let seek = if request.start.0 == self.head { Span::ZERO } else { SEEK };
             self.head = request.end().0;
             let done = now + COMMAND + seek + SECTOR * u64::from(request.sectors.0);
@@ -219,7 +219,7 @@ impl Machine<'_> {
                 Step::Full | Step::Idle => break,
             }
         }
-        self.disk.turn_to_next(self.now);
+        self.disk.turn_to_next(self.now, &self.queue);
         while let Some(notice) = self.queue.notice() {
             if let Notice::Finished(finished) = notice {
                 let n = finished.token.0 as usize;

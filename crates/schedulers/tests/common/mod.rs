@@ -173,7 +173,7 @@ impl Machine {
     fn finish(&mut self) {
         self.busy = false;
         let (ticket, _) = self.inside.remove(0);
-        self.head = ticket.request().end();
+        self.head = self.queue.request(&ticket).end();
         self.queue.complete(self.now, ticket, Outcome::Done);
         while let Some(Notice::Finished(finished)) = self.queue.notice() {
             self.returned((finished.token.0 >> 32) as usize, finished.token);
@@ -224,7 +224,8 @@ impl Machine {
             return;
         }
         let time = |(ticket, _): &(Ticket, Time)| {
-            self.curve.service_time(self.head, ticket.request().start, 100).as_nanos() as i64
+            let start = self.queue.request(ticket).start;
+            self.curve.service_time(self.head, start, 100).as_nanos() as i64
         };
         let aged = |inside: &(Ticket, Time)| time(inside) - self.now.since(inside.1).as_nanos() as i64 / 2;
         let nearest = (0..self.inside.len()).min_by_key(|&n| aged(&self.inside[n])).unwrap();
