@@ -214,6 +214,7 @@ impl Analyser {
             }
             None => self.store.add(cinfo),
         };
+        let first = self.ran.is_none();
         let rollback = self.watch_switch(cluster, observed, measured);
         self.learn(cluster, measured);
         self.credit_choice(cluster, measured);
@@ -223,7 +224,7 @@ impl Analyser {
         self.account(cluster, hit.is_none(), measured, window);
         self.link(cluster);
         let choice = match (hit, measured.filter(|_| self.parameters.kinds)) {
-            (_, Some(measured)) => self.by_kind(window, measured),
+            (_, Some(measured)) => self.by_kind(window, measured, first),
             (Some(found), None) => self.known(found, observed, measured.is_some(), window),
             (None, None) => self.unknown(nearest, window),
         };
@@ -349,16 +350,39 @@ impl Analyser {
     /// schedulers" (III-D): the most promising by the device's table, else the first listed.
     fn untested(&self, cluster: ClusterId, window: &Window) -> Option<SchedulerId> {
         let untested: Vec<SchedulerId> = self.store.get(cluster)?.untested(self.parameters.recheck).collect();
-        let table = self.a_priori.as_ref().filter(|_| untested.len() > 1);
-        let Some(table) = table else { return untested.first().copied() };
-        let workload = Workload::of(window);
-        let promise = |id: &SchedulerId| table.throughput(*id, &workload).unwrap_or(0.0);
-        untested.into_iter().reduce(|best, other| if promise(&other) > promise(&best) { other } else { best })
+        let promise = self.promise(window);
+        let more = |best: SchedulerId, other: SchedulerId| match promise[other.0] > promise[best.0] {
+            true => other,
+            false => best,
+        };
+        untested.into_iter().reduce(more)
     }
 
-    /// By the kind of load, whatever the window hit.
-    fn by_kind(&mut self, window: &Window, measured: (SchedulerId, f64)) -> Choice {
-        let served = self.kinds.window(&Shape::of(window), measured, self.metric.better());
+    /// What the device's table says of each scheduler for such a window; 0 where there is none.
+    fn promise(&self, window: &Window) -> Vec<f64> {
+        let workload = Workload::of(window);
+        let of = |id| self.a_priori.as_ref()?.throughput(SchedulerId(id), &workload);
+        (0..self.schedulers.len()).map(|id| of(id).unwrap_or(0.0)).collect()
+    }
+
+    /// What the device's table says is best.
+    fn a_priori(&self, window: &Window) -> Option<Choice> {
+        let workload = Workload::of(window);
+        let (scheduler, throughput) = self.a_priori.as_ref()?.best(&workload)?;
+        let why = Why::APriori { size: workload.size, throughput };
+        Some(Choice { scheduler: Some(scheduler), why, confidence: 0.0, gain: None, exploring: true })
+    }
+
+    /// By the kind of load. If the device's table says so of the first window of all, kinds begin with the scheduler that it names.
+    fn by_kind(&mut self, window: &Window, measured: (SchedulerId, f64), first: bool) -> Choice {
+        if first && self.kinds.know_nothing() {
+            let another = self.a_priori(window).filter(|choice| choice.scheduler != Some(measured.0));
+            if let Some(choice) = another {
+                return choice;
+            }
+        }
+        let promise = self.promise(window);
+        let served = self.kinds.window(&Shape::of(window), measured, &promise, self.metric.better());
         Choice {
             scheduler: Some(served.scheduler),
             why: Why::Kind(served),
@@ -370,15 +394,9 @@ impl Analyser {
 
     /// On a miss.
     fn unknown(&mut self, nearest: Option<Match>, window: &Window) -> Choice {
-        let workload = Workload::of(window);
         let knows_nothing = self.bandit.knows_nothing() || self.store.clusters().len() == 1;
-        if let Some((scheduler, throughput)) =
-            self.a_priori.as_ref().filter(|_| knows_nothing).and_then(|table| table.best(&workload))
-        {
-            let why = Why::APriori { size: workload.size, throughput };
-            return Choice { scheduler: Some(scheduler), why, confidence: 0.0, gain: None, exploring: true };
-        }
-        self.drawn(nearest)
+        let a_priori = if knows_nothing { self.a_priori(window) } else { None };
+        a_priori.unwrap_or_else(|| self.drawn(nearest))
     }
 
     fn drawn(&mut self, nearest: Option<Match>) -> Choice {

@@ -3,7 +3,8 @@
 mod world;
 
 use elevator::{Op, Sector, Sectors, Span, Time};
-use tuner::{Access, Analyser, Observed, Parameters, Performance, Random, SchedulerId, Window};
+use tuner::selector::{Curve, Kind, Table};
+use tuner::{Access, Analyser, Observed, Parameters, Performance, Random, SchedulerId, Why, Window};
 use world::{T, analyser};
 
 /// What a scheduler makes of readers in sequence (0) or of reads anywhere (1): how many, and in which order.
@@ -162,6 +163,23 @@ fn what_a_scheduler_makes_of_a_load_is_not_another_load() {
     println!("{switches} switches in 800 windows");
     // By turns and trials; without the kinds being made one it was 777.
     assert!(switches < 100, "to and fro between two favourites: {switches}");
+}
+
+#[test]
+fn the_devices_table_speaks_while_nothing_is_known_and_says_who_is_tried_next() {
+    let curve = |t: f64| vec![Curve { kind: Kind::MIXED, points: vec![(4096.0, t)] }];
+    let table = Table { curves: [5e6, 9e6, 7e6, 8e6].map(curve).to_vec() };
+    let mut analyser = analyser(kinds(true), 1).with_a_priori(table);
+    let (mut scheduler, mut order) = (SchedulerId(0), Vec::new());
+    for number in 0..12 {
+        let performance = Performance { bandwidth: 1e6, ..Performance::default() };
+        let observed = Observed { scheduler: Some(scheduler), performance, drained: None };
+        let decision = analyser.window(&asked(0, 0, number), &observed);
+        assert_eq!(matches!(decision.why, Why::APriori { .. }), number == 0, "{:?}", decision.why);
+        scheduler = decision.scheduler.unwrap_or(scheduler);
+        order.extend(decision.change.then_some(scheduler.0));
+    }
+    assert_eq!(order, [1, 3, 1, 2, 1, 0], "the best by the table, and from it the others in its order");
 }
 
 #[test]

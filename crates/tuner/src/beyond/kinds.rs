@@ -133,12 +133,19 @@ impl Kinds {
         self.kinds.get(kind)?.expected(better)
     }
 
+    /// Whether no window was seen so far.
+    pub(crate) const fn know_nothing(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
     /// A window of this shape ended, in which that scheduler gave that value: finds or makes its kind, learns, and says what is to be
-    /// done.
+    /// done. `promise` is what else is known of each scheduler for such a window: of those that were in use as little, the most promising is
+    /// tried first.
     pub(crate) fn window(
         &mut self,
         shape: &Shape,
         (ran, value): (SchedulerId, f64),
+        promise: &[f64],
         better: Better,
     ) -> Served {
         let ran = ran.0;
@@ -169,7 +176,7 @@ impl Kinds {
         self.ended = trial.or(self.ended);
         let serving = self.served.filter(|_| windows < YOUNG).unwrap_or(kind);
         self.served = Some(serving);
-        self.serve(kind, serving, (ran, in_a_row), trial, better)
+        self.serve((kind, serving), (ran, in_a_row), trial, promise, better)
     }
 
     /// For how many windows this scheduler has been in use. What the one before gave last is kept, unless that was its first window.
@@ -255,17 +262,17 @@ impl Kinds {
 
     fn serve(
         &mut self,
-        kind: usize,
-        serving: usize,
+        (kind, serving): (usize, usize),
         (ran, in_a_row): (usize, u64),
         tried: Option<Trial>,
+        promise: &[f64],
         better: Better,
     ) -> Served {
         let windows = self.kinds[kind].windows;
         let of = &mut self.kinds[serving];
         let used = of.choose(better).unwrap_or(ran);
         let settled = if tried.is_some() { used == ran } else { in_a_row >= TRIAL };
-        let trial = if windows < YOUNG || !settled { None } else { of.trial(used) };
+        let trial = if windows < YOUNG || !settled { None } else { of.trial(used, promise) };
         let trial = trial.filter(|&scheduler| scheduler != ran);
         self.trial = trial.map(|scheduler| Trial { kind: serving, scheduler });
         let scheduler = trial.unwrap_or(used);
