@@ -76,7 +76,8 @@ struct Choice {
     why: Why,
     confidence: f64,
     gain: Option<f64>,
-    exploring: bool,
+    /// For how many windows the scheduler is tried; 0: it is known to be good.
+    trial: u64,
 }
 
 impl Analyser {
@@ -228,7 +229,10 @@ impl Analyser {
             (Some(found), None) => self.known(found, observed, measured.is_some(), window),
             (None, None) => self.unknown(nearest, window),
         };
-        self.decision(choice, Some(cluster), rollback, observed)
+        // A trial of kinds is of several windows and ends by itself; cut short it would teach nothing, and be made again and again.
+        let on_trial =
+            matches!(choice.why, Why::Kind(_)) && choice.trial > 0 && choice.scheduler == observed.scheduler;
+        self.decision(choice, Some(cluster), rollback.filter(|_| !on_trial), observed)
     }
 
     /// Gives another arm other settings, if it is time. What was learned of the arm goes with the old ones.
@@ -335,15 +339,15 @@ impl Analyser {
         {
             let gain = gain(scheduler);
             let why = Why::Untested { found, next };
-            return Choice { scheduler: Some(scheduler), why, confidence: 0.0, gain, exploring: true };
+            return Choice { scheduler: Some(scheduler), why, confidence: 0.0, gain, trial: 1 };
         }
         let Some(best) = ranking.best(observed.scheduler) else {
             let why = Why::NotMeasured { found };
-            return Choice { scheduler: None, why, confidence: 0.0, gain: None, exploring: false };
+            return Choice { scheduler: None, why, confidence: 0.0, gain: None, trial: 0 };
         };
         let confidence = found.similarity * ranking.confidence(best);
         let why = Why::Best { found, expected };
-        Choice { scheduler: Some(best), why, confidence, gain: gain(best), exploring: false }
+        Choice { scheduler: Some(best), why, confidence, gain: gain(best), trial: 0 }
     }
 
     /// "If we do not have enough information about the schedulers of a cluster we try to select one of the remaining untested
@@ -370,7 +374,7 @@ impl Analyser {
         let workload = Workload::of(window);
         let (scheduler, throughput) = self.a_priori.as_ref()?.best(&workload)?;
         let why = Why::APriori { size: workload.size, throughput };
-        Some(Choice { scheduler: Some(scheduler), why, confidence: 0.0, gain: None, exploring: true })
+        Some(Choice { scheduler: Some(scheduler), why, confidence: 0.0, gain: None, trial: 1 })
     }
 
     /// By the kind of load. If the device's table says so of the first window of all, kinds begin with the scheduler that it names.
@@ -388,7 +392,7 @@ impl Analyser {
             why: Why::Kind(served),
             confidence: served.confidence,
             gain: served.gain,
-            exploring: served.tried,
+            trial: served.trial,
         }
     }
 
@@ -402,9 +406,9 @@ impl Analyser {
     fn drawn(&mut self, nearest: Option<Match>) -> Choice {
         let scheduler = self.bandit.draw(&mut self.random);
         let probability = self.bandit.probabilities()[scheduler.0];
-        let exploring = self.bandit.favourite(self.metric.better()) != Some(scheduler);
+        let trial = u64::from(self.bandit.favourite(self.metric.better()) != Some(scheduler));
         let why = Why::Bandit { nearest, probability };
-        Choice { scheduler: Some(scheduler), why, confidence: probability, gain: None, exploring }
+        Choice { scheduler: Some(scheduler), why, confidence: probability, gain: None, trial }
     }
 
     /// Lets the restraints have their say.
@@ -415,12 +419,12 @@ impl Analyser {
         rollback: Option<(SchedulerId, Restraint)>,
         observed: &Observed,
     ) -> Decision {
-        let Choice { scheduler, why, confidence, gain, exploring } = choice;
+        let Choice { scheduler, why, confidence, gain, trial } = choice;
         let proposal = scheduler.zip(observed.scheduler).map(|(scheduler, current)| Proposal {
             scheduler,
             current,
             gain,
-            exploring,
+            trial,
         });
         let restrained = rollback.or_else(|| self.restrained(&proposal?));
         let (scheduler, restraint) = match restrained {

@@ -146,7 +146,7 @@ impl Why {
             }
             Self::NotMeasured { found } => format!("{}, but the metric was not measured", hit(found)),
             Self::Kind(served) => {
-                let why = if served.tried { "tried again" } else { "the best" };
+                let why = if served.trial > 0 { "tried again" } else { "the best" };
                 format!("{why} for loads of kind {} (window {})", served.kind, served.windows)
             }
             Self::Bandit { nearest, probability } => {

@@ -47,10 +47,16 @@ tunables! {
 }
 
 impl Parameters {
-    /// The paper's, where it says them: the defaults, but for the bandit's example.
+    /// The paper's way: its clusters, chain and bandit decide, with the defaults for what it does not say.
+    #[must_use]
+    pub fn by_clusters() -> Self {
+        Self { kinds: false, ..Self::default() }
+    }
+
+    /// The same with the bandit of its example.
     #[must_use]
     pub fn of_the_paper() -> Self {
-        Self { bandit_best: 80, bandit_second: 10, ..Self::default() }
+        Self { bandit_best: 80, bandit_second: 10, ..Self::by_clusters() }
     }
 
     /// The band's width in points, if warping is to be exact.

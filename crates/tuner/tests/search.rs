@@ -30,7 +30,7 @@ fn bandwidth(arm: &str) -> f64 {
 
 /// The mean of the last hundred of six hundred windows, as a part of what the best plain scheduler gives.
 fn end(open: usize, seed: u64) -> f64 {
-    let parameters = Parameters { x: 100, recheck: 0, ..Parameters::default() };
+    let parameters = Parameters { x: 100, recheck: 0, ..Parameters::by_clusters() };
     let mut analyser = analyser(parameters, seed);
     if open > 0 {
         analyser = analyser.with_search(spaces(), open).unwrap();
@@ -57,14 +57,14 @@ fn settings_that_are_better_are_found_and_kept() {
 
 #[test]
 fn what_was_found_goes_with_the_state() {
-    let mut first = analyser(Parameters::default(), 1).with_search(spaces(), 2).unwrap();
+    let mut first = analyser(Parameters::by_clusters(), 1).with_search(spaces(), 2).unwrap();
     let state = first.state();
     let names = first.schedulers().to_vec();
-    let mut second = analyser(Parameters::default(), 7).with_search(spaces(), 2).unwrap();
+    let mut second = analyser(Parameters::by_clusters(), 7).with_search(spaces(), 2).unwrap();
     second.restore(state).unwrap();
     assert_eq!(second.schedulers(), names);
     assert_eq!(second.plain(), ["noop", "deadline", "cfq", "as"]);
-    let plain = analyser(Parameters::default(), 1).state();
+    let plain = analyser(Parameters::by_clusters(), 1).state();
     first.restore(plain).unwrap();
     assert_eq!(first.schedulers(), names, "a state without a search leaves what is open as it is");
 }

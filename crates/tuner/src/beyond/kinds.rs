@@ -44,8 +44,8 @@ pub struct Served {
     pub windows: u64,
     /// By which scheduler.
     pub scheduler: SchedulerId,
-    /// Whether that is a trial.
-    pub tried: bool,
+    /// For how many windows it is tried from here on; 0 if it is the best so far.
+    pub trial: u64,
     /// n/(n+1) for the n windows of the kind that the scheduler served; 0 for a trial.
     pub confidence: f64,
     /// How far its rating is ahead of that of the scheduler in use, as a part of the greater, if both are known.
@@ -171,7 +171,8 @@ impl Kinds {
         if trial.is_some() && in_a_row < TRIAL {
             self.trial = trial;
             let scheduler = SchedulerId(ran);
-            return Served { kind, windows, scheduler, tried: true, confidence: 0.0, gain: None };
+            let trial = TRIAL - in_a_row;
+            return Served { kind, windows, scheduler, trial, confidence: 0.0, gain: None };
         }
         self.ended = trial.or(self.ended);
         let serving = self.served.filter(|_| windows < YOUNG).unwrap_or(kind);
@@ -282,7 +283,7 @@ impl Kinds {
             kind,
             windows,
             scheduler: SchedulerId(scheduler),
-            tried: trial.is_some(),
+            trial: trial.map_or(0, |_| TRIAL),
             confidence: if trial.is_some() { 0.0 } else { served / (served + 1.0) },
             gain: Some(to.rating - from.rating).filter(|_| to.windows > 0 && from.windows > 0),
         }

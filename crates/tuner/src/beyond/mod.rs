@@ -33,8 +33,8 @@ pub struct Proposal {
     pub current: SchedulerId,
     /// Expected gain as a part of what the current one gives, if both are known.
     pub gain: Option<f64>,
-    /// Whether it is to be tried, and not because it is known to be good.
-    pub exploring: bool,
+    /// For how many windows it is to be tried from here on; 0 if it is known to be good.
+    pub trial: u64,
 }
 
 /// The restraints in force.
