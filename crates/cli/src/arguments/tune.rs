@@ -26,7 +26,7 @@ pub(crate) struct Watching {
     /// Length of a window
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub(crate) window: String,
-    /// A parameter of the analyser, as credit_choices=on; several times. docs/tuner.md lists them and what they do
+    /// A parameter of the analyser, as kinds=off, the paper's way; several times. docs/tuner.md lists them and what they do
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub(crate) settings: Vec<String>,
     /// Where what was learned is kept
