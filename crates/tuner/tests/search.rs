@@ -29,8 +29,8 @@ fn bandwidth(arm: &str) -> f64 {
 }
 
 /// The mean of the last hundred of six hundred windows, as a part of what the best plain scheduler gives.
-fn end(open: usize, seed: u64) -> f64 {
-    let parameters = Parameters { x: 100, recheck: 0, ..Parameters::by_clusters() };
+fn end(kinds: bool, open: usize, seed: u64) -> f64 {
+    let parameters = Parameters { kinds, x: 100, recheck: 0, ..Parameters::default() };
     let mut analyser = analyser(parameters, seed);
     if open > 0 {
         analyser = analyser.with_search(spaces(), open).unwrap();
@@ -48,23 +48,30 @@ fn end(open: usize, seed: u64) -> f64 {
 
 #[test]
 fn settings_that_are_better_are_found_and_kept() {
-    let found: Vec<f64> = (1..=5).map(|seed| end(2, seed)).collect();
-    let plain = end(0, 1);
+    let found: Vec<f64> = (1..=5).map(|seed| end(false, 2, seed)).collect();
+    let plain = end(false, 0, 1);
     println!("over the best plain scheduler: {plain:.3} without, {found:.3?} with a search");
     assert!((plain - 1.0).abs() < 0.01, "{plain}");
     assert!(found.iter().all(|&part| part > 1.1), "{found:?}");
 }
 
 #[test]
+fn they_are_found_by_kinds_of_load_too() {
+    let found: Vec<f64> = (1..=5).map(|seed| end(true, 2, seed)).collect();
+    println!("by kinds, over the best plain scheduler: {found:.3?}");
+    assert!(found.iter().all(|&part| part > 1.0) && found.iter().sum::<f64>() > 5.5, "{found:?}");
+}
+
+#[test]
 fn what_was_found_goes_with_the_state() {
-    let mut first = analyser(Parameters::by_clusters(), 1).with_search(spaces(), 2).unwrap();
+    let mut first = analyser(Parameters::default(), 1).with_search(spaces(), 2).unwrap();
     let state = first.state();
     let names = first.schedulers().to_vec();
-    let mut second = analyser(Parameters::by_clusters(), 7).with_search(spaces(), 2).unwrap();
+    let mut second = analyser(Parameters::default(), 7).with_search(spaces(), 2).unwrap();
     second.restore(state).unwrap();
     assert_eq!(second.schedulers(), names);
     assert_eq!(second.plain(), ["noop", "deadline", "cfq", "as"]);
-    let plain = analyser(Parameters::by_clusters(), 1).state();
+    let plain = analyser(Parameters::default(), 1).state();
     first.restore(plain).unwrap();
     assert_eq!(first.schedulers(), names, "a state without a search leaves what is open as it is");
 }

@@ -61,6 +61,15 @@ impl Kind {
         Self { shape, windows: 0, arms, long_runs, part_of: None }
     }
 
+    /// Of the same shape, with nothing known of it.
+    pub(super) fn unlearned(&self) -> Self {
+        Self::new(self.shape.clone(), self.arms.len())
+    }
+
+    pub(super) const fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
     /// For other schedulers: `from[s]` is where scheduler `s` stands so far, if it does.
     pub(super) fn restored(&self, from: &[Option<usize>]) -> Self {
         let arms = carried_over(&self.arms, from);

@@ -16,7 +16,8 @@
 //! 5. Kinds that give way to each other when the scheduler changes are [one load](super::passing), and are made one.
 //!
 //! # Not for
-//! Loads that differ only in how fast they are asked for: shapes do not say that, and they are one kind.
+//! Loads that differ only in how fast they are asked for: shapes do not say that, and they are one kind. Loads that change at every window, as
+//! nothing is foreseen: a window is served by what was best for the one before.
 
 use serde::{Deserialize, Serialize};
 
@@ -131,6 +132,56 @@ impl Kinds {
     #[must_use]
     pub fn expected(&self, kind: usize, better: Better) -> Option<Vec<Option<(f64, u64)>>> {
         self.kinds.get(kind)?.expected(better)
+    }
+
+    /// How many loads there are; shapes that turned out to be of one load are one.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.loads().count()
+    }
+
+    /// The numbers of the kinds that are loads of their own.
+    pub fn loads(&self) -> impl Iterator<Item = usize> {
+        (0..self.kinds.len()).filter(|&kind| self.kinds[kind].part_of.is_none())
+    }
+
+    /// The shape of a load and how many of its windows were seen, by its number.
+    #[must_use]
+    pub fn load(&self, kind: usize) -> Option<(&Shape, u64)> {
+        let of = self.kinds.get(kind).filter(|of| of.part_of.is_none())?;
+        Some((of.shape(), of.windows))
+    }
+
+    /// Makes two loads one: what is known of `into` holds for both.
+    ///
+    /// # Errors
+    /// If one of them is not there, or both are the same.
+    pub fn merge(&mut self, into: usize, other: usize) -> Result<(), String> {
+        self.must_be_a_load(into)?;
+        self.must_be_a_load(other)?;
+        if into == other {
+            return Err(format!("kind {into} cannot be merged with itself"));
+        }
+        self.make_one(into, other);
+        Ok(())
+    }
+
+    /// Forgets what each scheduler made of a load; its windows are known by their shape still, and begin anew.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn forget_load(&mut self, kind: usize) -> Result<(), String> {
+        self.must_be_a_load(kind)?;
+        self.kinds[kind] = self.kinds[kind].unlearned();
+        self.trial = self.trial.filter(|trial| trial.kind != kind);
+        self.ended = self.ended.filter(|trial| trial.kind != kind);
+        self.doubted = self.doubted.filter(|(trial, _)| trial.kind != kind);
+        Ok(())
+    }
+
+    fn must_be_a_load(&self, kind: usize) -> Result<(), String> {
+        let missing = || format!("there is no kind {kind}; 'dwell patterns list' shows which there are");
+        self.load(kind).map(|_| ()).ok_or_else(missing)
     }
 
     /// Whether no window was seen so far.

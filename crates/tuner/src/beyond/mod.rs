@@ -1,4 +1,5 @@
-//! Beyond the paper: three restraints, and a search of settings, each off until it is given to the analyser.
+//! Beyond the paper: [kinds of load](Kinds), which decide unless the parameter `kinds` is off; three restraints, and a search of settings, each
+//! off until it is given to the analyser.
 //!
 //! A restraint looks at what the analysis proposes and may say no. They are asked in this order: [`RegretBound`] (rollback first),
 //! [`Hysteresis`], [`SwitchCost`]. [`Search`] adds arms that stand for settings of schedulers.
