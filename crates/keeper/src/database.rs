@@ -59,6 +59,10 @@ fn mark(cluster: &ClusterState) -> Mark {
 pub struct Drive {
     /// Its name.
     pub name: String,
+    /// Kinds of load known.
+    pub kinds: u64,
+    /// Windows of them.
+    pub windows: u64,
     /// Clusters kept.
     pub clusters: u64,
     /// Windows that hit one of them.
@@ -157,12 +161,20 @@ impl Database {
     /// # Errors
     /// The file is damaged.
     pub fn drives(&self) -> Result<Vec<Drive>, Error> {
-        let text = "SELECT name, saved, count(id), coalesce(sum(hits), 0) FROM drive LEFT JOIN cluster ON drive = name GROUP BY name ORDER BY name";
+        let text = "SELECT name, saved, count(id), coalesce(sum(hits), 0), state FROM drive LEFT JOIN cluster ON drive = name GROUP BY name ORDER BY name";
         let mut query = self.connection.prepare(text).map_err(|e| self.failed(e))?;
         let rows = query.query_map([], |row| {
-            Ok(Drive { name: row.get(0)?, saved: row.get(1)?, clusters: row.get(2)?, hits: row.get(3)? })
+            let (name, saved, clusters, hits) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+            Ok((Drive { name, kinds: 0, windows: 0, clusters, hits, saved }, row.get::<_, String>(4)?))
         });
-        rows.and_then(Iterator::collect).map_err(|e| self.failed(e))
+        let rows: Result<Vec<_>, _> = rows.and_then(Iterator::collect);
+        let with_kinds = |(drive, state): (Drive, String)| {
+            let state: State = self.parsed("what is kept of the drive", &state)?;
+            let windows =
+                state.kinds.loads().filter_map(|kind| state.kinds.load(kind)).map(|load| load.1).sum();
+            Ok(Drive { kinds: state.kinds.count() as u64, windows, ..drive })
+        };
+        rows.map_err(|e| self.failed(e))?.into_iter().map(with_kinds).collect()
     }
 
     /// What was learned of a drive, if anything was.
@@ -306,7 +318,7 @@ mod tests {
 
     fn analyser() -> Analyser {
         let names = ["none", "bfq"].map(str::to_owned).to_vec();
-        Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::seeded(7)).unwrap()
+        Analyser::new(names, Metric::Bandwidth, Parameters::by_clusters(), Random::seeded(7)).unwrap()
     }
 
     /// One window of one of three patterns.

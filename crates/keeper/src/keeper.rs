@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use elevator::Span;
-use tuner::{Analyser, Decision, Metric, Observed, SchedulerId, Why};
+use tuner::{Analyser, Decision, Metric, Observed, SchedulerId};
 
 use crate::arms::Arms;
 use crate::error::Error;
@@ -76,6 +76,7 @@ impl Keeper {
             arms: arms.names().to_vec(),
             current: expected.clone(),
             before: expected.clone(),
+            kinds: analyser.kinds().count() as u64,
             clusters: analyser.store().clusters().len() as u64,
             ..Status::default()
         };
@@ -286,9 +287,9 @@ impl Keeper {
     }
 
     fn count(&mut self, decision: &Decision) {
-        self.status.analysed += u64::from(decision.cluster.is_some());
-        let hit = matches!(decision.why, Why::Best { .. } | Why::Untested { .. } | Why::NotMeasured { .. });
-        self.status.hits += u64::from(hit);
+        self.status.analysed += u64::from(decision.is_analysed());
+        self.status.hits += u64::from(decision.is_recognised());
+        self.status.kinds = self.analyser.kinds().count() as u64;
         self.status.clusters = self.analyser.store().clusters().len() as u64;
     }
 

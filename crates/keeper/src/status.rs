@@ -31,8 +31,11 @@ pub struct Status {
     pub windows: u64,
     /// See `windows`.
     pub analysed: u64,
-    /// Windows that hit a cluster.
+    /// Windows of a kind of load, or of a cluster, that was known before.
     pub hits: u64,
+    /// Kinds of load known.
+    #[serde(default)]
+    pub kinds: u64,
     /// Clusters kept.
     pub clusters: u64,
     /// Switches made.
@@ -93,7 +96,13 @@ impl Status {
         };
         single("windows_total", "counter", "Windows watched.", self.windows as f64);
         single("windows_analysed_total", "counter", "Windows with enough requests.", self.analysed as f64);
-        single("hits_total", "counter", "Windows that hit a cluster.", self.hits as f64);
+        single(
+            "hits_total",
+            "counter",
+            "Windows of a kind of load, or of a cluster, that was known before.",
+            self.hits as f64,
+        );
+        single("kinds", "gauge", "Kinds of load known.", self.kinds as f64);
         single("clusters", "gauge", "Clusters kept.", self.clusters as f64);
         single("switches_total", "counter", "Switches made.", self.switches as f64);
         single("switching_seconds_total", "counter", "Time that switches took.", self.switching_seconds);

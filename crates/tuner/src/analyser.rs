@@ -7,13 +7,17 @@
 //!
 //! # Order of decisions
 //! 1. A window with no more than one request a second is not analysed.
-//! 2. It is reduced and compared with the clusters of a similar number of requests; the nearest one, if similar enough, is hit.
+//! 2. As preset, [the kind of load](crate::beyond::Kinds) says what is used or tried, and only 7 follows. With the parameter `kinds` off it goes
+//!    the paper's way:
+//! 3. The window is reduced and compared with the clusters of a similar number of requests; the nearest one, if similar enough, is hit.
 //!    Otherwise it becomes a cluster.
-//! 3. The metric is noted for that cluster and the scheduler that the window ran under, and the preceding cluster gets a link.
-//! 4. On a hit: an untested scheduler for the most probable next cluster, if there is one; else the best for the next `d`.
-//! 5. On a miss: the armed bandit; or, while nothing is known at all, the device's table.
-//!    With the parameter `kinds` on, [the kind of load](crate::beyond::Kinds) decides in place of 4 and 5.
-//! 6. What was found goes through the [restraints](crate::beyond) that are in force; by default none.
+//! 4. The metric is noted for that cluster and the scheduler that the window ran under, and the preceding cluster gets a link.
+//! 5. On a hit: an untested scheduler for the most probable next cluster, if there is one; else the best for the next `d`.
+//! 6. On a miss: the armed bandit; or, while nothing is known at all, the device's table.
+//! 7. What was found goes through the [restraints](crate::beyond) that are in force; by default none.
+//!
+//! Where kinds decide, 3 and 4 are left out unless something else asks what clusters know: a search of settings, the bound on regret, the cost of
+//! a switch.
 //!
 //! # Where it differs from the source
 //! - Which cluster an untested scheduler is to be untested for, the paper leaves open. It is the most probable next one, as that
@@ -76,7 +80,17 @@ struct Choice {
     why: Why,
     confidence: f64,
     gain: Option<f64>,
-    exploring: bool,
+    /// For how many windows the scheduler is tried; 0: it is known to be good.
+    trial: u64,
+}
+
+/// What a window is to the clusters.
+struct Noted {
+    cluster: ClusterId,
+    hit: Option<Match>,
+    nearest: Option<Match>,
+    /// What to go back to, if the switch before it hurt.
+    rollback: Option<(SchedulerId, Restraint)>,
 }
 
 impl Analyser {
@@ -203,6 +217,54 @@ impl Analyser {
             let choice = self.drawn(None);
             return self.decision(choice, None, None, observed);
         }
+        match self.parameters.kinds {
+            true => self.by_kinds(window, observed, measured),
+            false => self.by_clusters(window, observed, measured),
+        }
+    }
+
+    /// The paper's way.
+    fn by_clusters(
+        &mut self,
+        window: &Window,
+        observed: &Observed,
+        measured: Option<(SchedulerId, f64)>,
+    ) -> Decision {
+        let noted = self.note(window, observed, measured);
+        let choice = match noted.hit {
+            Some(found) => self.known(found, observed, measured.is_some(), window),
+            None => self.unknown(noted.nearest, window),
+        };
+        self.decision(choice, Some(noted.cluster), noted.rollback, observed)
+    }
+
+    /// By the kind of load.
+    fn by_kinds(
+        &mut self,
+        window: &Window,
+        observed: &Observed,
+        measured: Option<(SchedulerId, f64)>,
+    ) -> Decision {
+        let first = self.ran.is_none();
+        let noted = self.asks_clusters().then(|| self.note(window, observed, measured));
+        self.ran = observed.scheduler;
+        let unmeasured =
+            Choice { scheduler: None, why: Why::Unmeasured, confidence: 0.0, gain: None, trial: 0 };
+        let choice = measured.map_or(unmeasured, |measured| self.by_kind(window, measured, first));
+        // A trial is of several windows and ends by itself; cut short it would teach nothing, and be made again and again.
+        let on_trial = choice.trial > 0 && choice.scheduler == observed.scheduler;
+        let rollback = noted.as_ref().and_then(|noted| noted.rollback).filter(|_| !on_trial);
+        self.decision(choice, noted.map(|noted| noted.cluster), rollback, observed)
+    }
+
+    /// Whether anything asks what clusters know, where they do not decide: to compare a window with all of them is most of what it costs.
+    fn asks_clusters(&self) -> bool {
+        let Restraints { regret, switch_cost, hysteresis: _ } = &self.restraints;
+        self.search.is_some() || regret.is_some() || switch_cost.is_some()
+    }
+
+    /// Finds or makes the window's cluster, and notes what it gave.
+    fn note(&mut self, window: &Window, observed: &Observed, measured: Option<(SchedulerId, f64)>) -> Noted {
         let cinfo = CInfo::of(window, &self.parameters, &mut self.random);
         let nearest = self.store.nearest(&cinfo);
         let hit = nearest.filter(|nearest| self.store.is_hit(nearest));
@@ -222,12 +284,7 @@ impl Analyser {
         }
         self.account(cluster, hit.is_none(), measured, window);
         self.link(cluster);
-        let choice = match (hit, measured.filter(|_| self.parameters.kinds)) {
-            (_, Some(measured)) => self.by_kind(window, measured),
-            (Some(found), None) => self.known(found, observed, measured.is_some(), window),
-            (None, None) => self.unknown(nearest, window),
-        };
-        self.decision(choice, Some(cluster), rollback, observed)
+        Noted { cluster, hit, nearest, rollback }
     }
 
     /// Gives another arm other settings, if it is time. What was learned of the arm goes with the old ones.
@@ -334,59 +391,76 @@ impl Analyser {
         {
             let gain = gain(scheduler);
             let why = Why::Untested { found, next };
-            return Choice { scheduler: Some(scheduler), why, confidence: 0.0, gain, exploring: true };
+            return Choice { scheduler: Some(scheduler), why, confidence: 0.0, gain, trial: 1 };
         }
         let Some(best) = ranking.best(observed.scheduler) else {
             let why = Why::NotMeasured { found };
-            return Choice { scheduler: None, why, confidence: 0.0, gain: None, exploring: false };
+            return Choice { scheduler: None, why, confidence: 0.0, gain: None, trial: 0 };
         };
         let confidence = found.similarity * ranking.confidence(best);
         let why = Why::Best { found, expected };
-        Choice { scheduler: Some(best), why, confidence, gain: gain(best), exploring: false }
+        Choice { scheduler: Some(best), why, confidence, gain: gain(best), trial: 0 }
     }
 
     /// "If we do not have enough information about the schedulers of a cluster we try to select one of the remaining untested
     /// schedulers" (III-D): the most promising by the device's table, else the first listed.
     fn untested(&self, cluster: ClusterId, window: &Window) -> Option<SchedulerId> {
         let untested: Vec<SchedulerId> = self.store.get(cluster)?.untested(self.parameters.recheck).collect();
-        let table = self.a_priori.as_ref().filter(|_| untested.len() > 1);
-        let Some(table) = table else { return untested.first().copied() };
-        let workload = Workload::of(window);
-        let promise = |id: &SchedulerId| table.throughput(*id, &workload).unwrap_or(0.0);
-        untested.into_iter().reduce(|best, other| if promise(&other) > promise(&best) { other } else { best })
+        let promise = self.promise(window);
+        let more = |best: SchedulerId, other: SchedulerId| match promise[other.0] > promise[best.0] {
+            true => other,
+            false => best,
+        };
+        untested.into_iter().reduce(more)
     }
 
-    /// By the kind of load, whatever the window hit.
-    fn by_kind(&mut self, window: &Window, measured: (SchedulerId, f64)) -> Choice {
-        let served = self.kinds.window(&Shape::of(window), measured, self.metric.better());
+    /// What the device's table says of each scheduler for such a window; 0 where there is none.
+    fn promise(&self, window: &Window) -> Vec<f64> {
+        let workload = Workload::of(window);
+        let of = |id| self.a_priori.as_ref()?.throughput(SchedulerId(id), &workload);
+        (0..self.schedulers.len()).map(|id| of(id).unwrap_or(0.0)).collect()
+    }
+
+    /// What the device's table says is best.
+    fn a_priori(&self, window: &Window) -> Option<Choice> {
+        let workload = Workload::of(window);
+        let (scheduler, throughput) = self.a_priori.as_ref()?.best(&workload)?;
+        let why = Why::APriori { size: workload.size, throughput };
+        Some(Choice { scheduler: Some(scheduler), why, confidence: 0.0, gain: None, trial: 1 })
+    }
+
+    /// What its kind says of a measured window. If the device's table says so of the first window of all, kinds begin with the scheduler that it names.
+    fn by_kind(&mut self, window: &Window, measured: (SchedulerId, f64), first: bool) -> Choice {
+        if first && self.kinds.know_nothing() {
+            let another = self.a_priori(window).filter(|choice| choice.scheduler != Some(measured.0));
+            if let Some(choice) = another {
+                return choice;
+            }
+        }
+        let promise = self.promise(window);
+        let served = self.kinds.window(&Shape::of(window), measured, &promise, self.metric.better());
         Choice {
             scheduler: Some(served.scheduler),
             why: Why::Kind(served),
             confidence: served.confidence,
             gain: served.gain,
-            exploring: served.tried,
+            trial: served.trial,
         }
     }
 
     /// On a miss.
     fn unknown(&mut self, nearest: Option<Match>, window: &Window) -> Choice {
-        let workload = Workload::of(window);
         let knows_nothing = self.bandit.knows_nothing() || self.store.clusters().len() == 1;
-        if let Some((scheduler, throughput)) =
-            self.a_priori.as_ref().filter(|_| knows_nothing).and_then(|table| table.best(&workload))
-        {
-            let why = Why::APriori { size: workload.size, throughput };
-            return Choice { scheduler: Some(scheduler), why, confidence: 0.0, gain: None, exploring: true };
-        }
-        self.drawn(nearest)
+        let a_priori = if knows_nothing { self.a_priori(window) } else { None };
+        a_priori.unwrap_or_else(|| self.drawn(nearest))
     }
 
     fn drawn(&mut self, nearest: Option<Match>) -> Choice {
         let scheduler = self.bandit.draw(&mut self.random);
         let probability = self.bandit.probabilities()[scheduler.0];
-        let exploring = self.bandit.favourite(self.metric.better()) != Some(scheduler);
+        let trial = u64::from(self.bandit.favourite(self.metric.better()) != Some(scheduler));
         let why = Why::Bandit { nearest, probability };
-        Choice { scheduler: Some(scheduler), why, confidence: probability, gain: None, exploring }
+        Choice { scheduler: Some(scheduler), why, confidence: probability, gain: None, trial }
     }
 
     /// Lets the restraints have their say.
@@ -397,12 +471,12 @@ impl Analyser {
         rollback: Option<(SchedulerId, Restraint)>,
         observed: &Observed,
     ) -> Decision {
-        let Choice { scheduler, why, confidence, gain, exploring } = choice;
+        let Choice { scheduler, why, confidence, gain, trial } = choice;
         let proposal = scheduler.zip(observed.scheduler).map(|(scheduler, current)| Proposal {
             scheduler,
             current,
             gain,
-            exploring,
+            trial,
         });
         let restrained = rollback.or_else(|| self.restrained(&proposal?));
         let (scheduler, restraint) = match restrained {

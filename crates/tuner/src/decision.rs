@@ -12,7 +12,7 @@ pub struct Decision {
     pub scheduler: Option<SchedulerId>,
     /// Whether that differs from the one that the window ran under.
     pub change: bool,
-    /// The cluster that the window belongs to, found or new; `None` if the window was not analysed.
+    /// The cluster that the window belongs to, found or new; `None` if it was not compared with clusters.
     pub cluster: Option<ClusterId>,
     /// Why.
     pub why: Why,
@@ -55,6 +55,8 @@ pub enum Why {
     },
     /// What is known of the kind of load.
     Kind(Served),
+    /// The metric could not be measured in this window, which then says nothing of its kind.
+    Unmeasured,
     /// A miss: drawn by the armed bandit.
     Bandit {
         /// The nearest cluster, which was not similar enough, if any could be compared.
@@ -107,6 +109,22 @@ pub enum Restraint {
 }
 
 impl Decision {
+    /// Whether the window had enough requests to be analysed.
+    #[must_use]
+    pub const fn is_analysed(&self) -> bool {
+        !matches!(self.why, Why::TooLittle { .. })
+    }
+
+    /// Whether the window was one of a kind or a cluster that was known before.
+    #[must_use]
+    pub const fn is_recognised(&self) -> bool {
+        match self.why {
+            Why::Best { .. } | Why::Untested { .. } | Why::NotMeasured { .. } => true,
+            Why::Kind(served) => served.windows > 1,
+            _ => false,
+        }
+    }
+
     /// A line for a journal. `names` are the schedulers', in the analyser's order.
     #[must_use]
     pub fn line(&self, names: &[String]) -> String {
@@ -144,9 +162,10 @@ impl Why {
                     next.next
                 )
             }
+            Self::Unmeasured => "the metric was not measured".to_owned(),
             Self::NotMeasured { found } => format!("{}, but the metric was not measured", hit(found)),
             Self::Kind(served) => {
-                let why = if served.tried { "tried again" } else { "the best" };
+                let why = if served.trial > 0 { "tried again" } else { "the best" };
                 format!("{why} for loads of kind {} (window {})", served.kind, served.windows)
             }
             Self::Bandit { nearest, probability } => {

@@ -3,7 +3,8 @@
 mod world;
 
 use elevator::{Op, Sector, Sectors, Span, Time};
-use tuner::{Access, Analyser, Observed, Parameters, Performance, Random, SchedulerId, Window};
+use tuner::selector::{Curve, Kind, Table};
+use tuner::{Access, Analyser, Observed, Parameters, Performance, Random, SchedulerId, Why, Window};
 use world::{T, analyser};
 
 /// What a scheduler makes of readers in sequence (0) or of reads anywhere (1): how many, and in which order.
@@ -97,9 +98,7 @@ fn of_equals_the_one_wins_after_which_it_goes_on_well() {
 /// The part of the best scheduler's bytes that came in these windows of one load, where each window gives what `given` says of the
 /// scheduler, for how many windows in a row it has been in use, and the window's number.
 fn part(given: fn(usize, u64, u64) -> f64, best: usize, windows: std::ops::Range<u64>, seed: u64) -> f64 {
-    // Clusters decide nothing; few are compared faster.
-    let parameters = Parameters { clusters: 10, ..kinds(true) };
-    let (mut analyser, mut scheduler, mut row) = (analyser(parameters, seed), SchedulerId(0), 0);
+    let (mut analyser, mut scheduler, mut row) = (analyser(kinds(true), seed), SchedulerId(0), 0);
     let mut noise = Random::seeded(seed);
     let (mut got, mut most) = (0.0, 0.0);
     for number in 0..windows.end {
@@ -148,8 +147,7 @@ fn what_runs_empty_in_the_first_window_after_a_switch_is_not_the_schedulers() {
 #[test]
 fn what_a_scheduler_makes_of_a_load_is_not_another_load() {
     // Two of four give the same, of which one makes readers in sequence and the other reads anywhere.
-    let (mut analyser, mut scheduler) =
-        (analyser(Parameters { clusters: 10, ..kinds(true) }, 1), SchedulerId(0));
+    let (mut analyser, mut scheduler) = (analyser(kinds(true), 1), SchedulerId(0));
     let mut switches = 0;
     for number in 0..800 {
         let bandwidth = [10e6, 20e6, 20e6, 12e6][scheduler.0];
@@ -159,9 +157,47 @@ fn what_a_scheduler_makes_of_a_load_is_not_another_load() {
         switches += u32::from(decision.change);
         scheduler = decision.scheduler.unwrap_or(scheduler);
     }
+    assert!(analyser.store().clusters().is_empty(), "nobody asked what clusters know");
     println!("{switches} switches in 800 windows");
     // By turns and trials; without the kinds being made one it was 777.
     assert!(switches < 100, "to and fro between two favourites: {switches}");
+}
+
+#[test]
+fn the_devices_table_speaks_while_nothing_is_known_and_says_who_is_tried_next() {
+    let curve = |t: f64| vec![Curve { kind: Kind::MIXED, points: vec![(4096.0, t)] }];
+    let table = Table { curves: [5e6, 9e6, 7e6, 8e6].map(curve).to_vec() };
+    let mut analyser = analyser(kinds(true), 1).with_a_priori(table);
+    let (mut scheduler, mut order) = (SchedulerId(0), Vec::new());
+    for number in 0..12 {
+        let performance = Performance { bandwidth: 1e6, ..Performance::default() };
+        let observed = Observed { scheduler: Some(scheduler), performance, drained: None };
+        let decision = analyser.window(&asked(0, 0, number), &observed);
+        assert_eq!(matches!(decision.why, Why::APriori { .. }), number == 0, "{:?}", decision.why);
+        scheduler = decision.scheduler.unwrap_or(scheduler);
+        order.extend(decision.change.then_some(scheduler.0));
+    }
+    assert_eq!(order, [1, 3, 1, 2, 1, 0], "the best by the table, and from it the others in its order");
+}
+
+#[test]
+fn kinds_are_merged_and_forgotten_by_hand() {
+    let mut analyser = analyser(kinds(true), 1);
+    for number in 0..80 {
+        let performance = Performance { bandwidth: 1e6, ..Performance::default() };
+        let observed = Observed { scheduler: Some(SchedulerId(0)), performance, drained: None };
+        analyser.window(&asked((number / 40) as usize, 0, number), &observed);
+    }
+    let mut state = analyser.state();
+    assert_eq!(state.kinds.loads().collect::<Vec<_>>(), [0, 1]);
+    assert!(state.kinds.forget_load(2).unwrap_err().contains("no kind 2"));
+    state.kinds.forget_load(1).unwrap();
+    assert_eq!((state.kinds.load(0).unwrap().1, state.kinds.load(1).unwrap().1), (40, 0));
+    assert!(state.kinds.merge(0, 0).is_err());
+    state.kinds.merge(0, 1).unwrap();
+    assert_eq!(state.kinds.loads().collect::<Vec<_>>(), [0]);
+    assert!(state.kinds.merge(0, 1).unwrap_err().contains("no kind 1"));
+    analyser.restore(state).unwrap();
 }
 
 #[test]

@@ -17,8 +17,8 @@ fn worst_hour(given: &[f64]) -> f64 {
     (1..=given.len()).map(|end| regret(&given[end.saturating_sub(720)..end])).fold(0.0, f64::max)
 }
 
-fn given(restraints: Restraints, pattern: fn(usize) -> usize) -> Vec<f64> {
-    let parameters = Parameters { recheck: 50, x: 100, clusters: 60, ..Parameters::default() };
+fn given(kinds: bool, restraints: Restraints, pattern: fn(usize) -> usize) -> Vec<f64> {
+    let parameters = Parameters { kinds, recheck: 50, x: 100, clusters: 60, ..Parameters::default() };
     let mut world = World::new(analyser(parameters, 1).with_restraints(restraints));
     world.bandwidth = dreadful;
     // Without the measurement's noise, so that the bound can be checked exactly.
@@ -27,13 +27,20 @@ fn given(restraints: Restraints, pattern: fn(usize) -> usize) -> Vec<f64> {
 
 #[test]
 fn regret_stays_in_its_bound_in_every_hour() {
-    for pattern in [|number| number / 40 % 3, |number| number % 4, |_| 3] {
-        let free = worst_hour(&given(Restraints::default(), pattern));
-        let regret = Some(RegretBound::new(4, Better::Higher));
-        let bound = worst_hour(&given(Restraints { regret, ..Restraints::default() }, pattern));
-        println!("worst hour: {:.1}% without, {:.1}% with the bound", free * 100.0, bound * 100.0);
-        assert!(bound <= 0.055, "{bound}");
-        assert!(free > 0.05, "the world is too easy: {free}");
+    for kinds in [false, true] {
+        for pattern in [|number| number / 40 % 3, |number| number % 4, |_| 3] {
+            let free = worst_hour(&given(kinds, Restraints::default(), pattern));
+            let regret = Some(RegretBound::new(4, Better::Higher));
+            let bound = worst_hour(&given(kinds, Restraints { regret, ..Restraints::default() }, pattern));
+            let by = if kinds { "kinds" } else { "clusters" };
+            println!(
+                "by {by}: worst hour {:.1}% without, {:.1}% with the bound",
+                free * 100.0,
+                bound * 100.0
+            );
+            assert!(bound <= 0.055, "{bound}");
+            assert!(free > 0.05, "the world is too easy: {free}");
+        }
     }
 }
 
@@ -41,7 +48,7 @@ fn regret_stays_in_its_bound_in_every_hour() {
 fn hysteresis_switches_less_among_equals() {
     let switches = |restraints: Restraints| {
         let mut world = World::new(
-            analyser(Parameters { recheck: 0, x: 100, ..Parameters::default() }, 1)
+            analyser(Parameters { recheck: 0, x: 100, ..Parameters::by_clusters() }, 1)
                 .with_restraints(restraints),
         );
         world.bandwidth = |_, _, _| 100e6;
@@ -59,7 +66,7 @@ fn a_dear_switch_is_made_only_for_a_long_phase() {
     // Every switch costs half a window; another scheduler is the best at each window, by a tenth.
     let run = |restraints: Restraints| {
         let mut world = World::new(
-            analyser(Parameters { recheck: 0, x: 100, d: 1, ..Parameters::default() }, 1)
+            analyser(Parameters { recheck: 0, x: 100, d: 1, ..Parameters::by_clusters() }, 1)
                 .with_restraints(restraints),
         );
         world.bandwidth = |pattern, scheduler, _| if scheduler % 2 == pattern % 2 { 110e6 } else { 100e6 };
@@ -89,7 +96,8 @@ fn a_dear_switch_is_made_only_for_a_long_phase() {
 fn a_switch_that_hurt_is_taken_back_at_once() {
     let regret = Some(RegretBound::new(4, Better::Higher));
     let mut world = World::new(
-        analyser(Parameters::default(), 1).with_restraints(Restraints { regret, ..Restraints::default() }),
+        analyser(Parameters::by_clusters(), 1)
+            .with_restraints(Restraints { regret, ..Restraints::default() }),
     );
     world.bandwidth = dreadful;
     let (mut hurt, mut back) = (0, 0);

@@ -26,7 +26,7 @@ pub(crate) struct Watching {
     /// Length of a window
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub(crate) window: String,
-    /// A parameter of the analyser, as credit_choices=on; several times. docs/tuner.md lists them and what they do
+    /// A parameter of the analyser, as kinds=off, the paper's way; several times. docs/tuner.md lists them and what they do
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub(crate) settings: Vec<String>,
     /// Where what was learned is kept
@@ -147,34 +147,44 @@ pub(crate) struct PatternsArguments {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum PatternsCommand {
-    /// The drives, and the clusters of one with their pictures
+    /// The drives, and the kinds of load of one; the clusters with their pictures, where there are any
     List {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// One cluster: its picture, how it went under each scheduler, what follows it
+    /// One kind of load: what is asked for, what each scheduler is expected to give. Or one cluster: its picture, how it went, what follows
     Show {
-        /// Its number
-        cluster: u64,
-        /// Also draw it into an HTML file that opens offline
-        #[arg(long, value_name = "FILE")]
+        /// A cluster's number
+        #[arg(required_unless_present = "kind", conflicts_with = "kind")]
+        cluster: Option<u64>,
+        /// A kind's number
+        #[arg(long, value_name = "N")]
+        kind: Option<usize>,
+        /// Also draw the cluster into an HTML file that opens offline
+        #[arg(long, value_name = "FILE", conflicts_with = "kind")]
         html: Option<PathBuf>,
     },
-    /// Join a cluster into another
+    /// Join a cluster into another, or a kind of load into another
     Merge {
+        /// The numbers are of kinds
+        #[arg(long)]
+        kinds: bool,
         /// The one that stays
         into: u64,
         /// The one that goes
         other: u64,
     },
-    /// Forget a cluster, or the whole drive
+    /// Forget a cluster, what was learned of a kind of load, or the whole drive
     Forget {
-        /// Its number
-        #[arg(required_unless_present = "all")]
+        /// A cluster's number
+        #[arg(required_unless_present_any = ["all", "kind"])]
         cluster: Option<u64>,
+        /// A kind's number
+        #[arg(long, value_name = "N", conflicts_with = "cluster")]
+        kind: Option<usize>,
         /// All that was learned of the drive
-        #[arg(long, conflicts_with = "cluster")]
+        #[arg(long, conflicts_with_all = ["cluster", "kind"])]
         all: bool,
     },
 }

@@ -100,7 +100,7 @@ fn look(
     advice.windows += 1;
     let observed = Observed { scheduler: place, performance: seen.performance, drained: None };
     let decision = analyser.window(&seen.window, &observed);
-    advice.analysed += u32::from(decision.cluster.is_some());
+    advice.analysed += u32::from(decision.is_analysed());
     if let Some(of) = known_before(analyser, &decision, better) {
         advice.recognised += 1;
         known.add(&of);
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn what_is_known_by_kinds_of_load_is_recommended() {
         let names = ["none", "bfq"].map(str::to_owned).to_vec();
-        let parameters = Parameters { kinds: true, ..Parameters::default() };
+        let parameters = Parameters::default();
         let mut analyser =
             Analyser::new(names.clone(), Metric::Bandwidth, parameters, Random::seeded(1)).unwrap();
         let mut scheduler = SchedulerId(0);

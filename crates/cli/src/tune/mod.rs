@@ -1,6 +1,7 @@
 //! `dwell tune`: keeps a device on the scheduler that serves it best.
 
 mod advise;
+mod kinds;
 mod patterns;
 mod setup;
 pub(crate) mod space;
@@ -15,7 +16,7 @@ use keeper::status::{self, Shown, Status};
 use keeper::{Counters, Keeper, Settings, Windower, system};
 use schedulers::registry::Catalogue;
 use tuner::beyond::{Hysteresis, RegretBound, Restraints, SwitchCost};
-use tuner::{Analyser, Metric};
+use tuner::{Analyser, Metric, State};
 
 use self::setup::Target;
 use crate::arguments::{RestraintName, TuneArguments};
@@ -190,17 +191,21 @@ fn restore(
     };
     let path = &arguments.watching.database;
     if let Some(state) = database.load(drive)? {
-        let clusters = state.clusters.len();
+        let known = in_words(&state);
         analyser.restore(state).map_err(|problem| does_not_fit(path, problem))?;
-        eprintln!("{clusters} clusters are known of {drive}");
+        eprintln!("{known} are known of {drive}");
     } else if let Some(other) = &arguments.transfer {
         let missing = || Error::Input(format!("{}: nothing is known there of {drive}", other.display()));
         let state = Database::look(other)?.ok_or_else(missing)?.load(drive)?.ok_or_else(missing)?;
-        let clusters = state.clusters.len();
+        let known = in_words(&state);
         analyser.restore(state).map_err(|problem| does_not_fit(other, problem))?;
-        eprintln!("{clusters} clusters of {drive} taken over from {}", other.display());
+        eprintln!("{known} of {drive} taken over from {}", other.display());
     }
     Ok(())
+}
+
+fn in_words(state: &State) -> String {
+    format!("{} kinds of load and {} clusters", state.kinds.count(), state.clusters.len())
 }
 
 fn restraints(wanted: &[RestraintName], arms: usize, metric: Metric) -> Restraints {
@@ -224,13 +229,13 @@ fn show(arguments: &TuneArguments) -> Result<(), Error> {
         writeln!(out, "{}", serde_json::to_string(&status).map_err(|e| Error::Failed(e.to_string()))?)?;
         return Ok(());
     }
-    let Status { current, before, windows, analysed, hits, clusters, switches, .. } = &status;
+    let Status { current, before, windows, analysed, hits, kinds, clusters, switches, .. } = &status;
     let dry = if status.dry_run { " (dry run)" } else { "" };
     writeln!(out, "{name}: tuned for {} by process {}{dry}", status.metric, status.pid)?;
     writeln!(out, "scheduler: {current}, before: {before}; of {}", status.arms.join(", "))?;
     writeln!(
         out,
-        "{windows} windows, {analysed} analysed, {hits} recognised; {clusters} clusters; {switches} switches, {:.2} s",
+        "{windows} windows, {analysed} analysed, {hits} recognised; {kinds} kinds of load, {clusters} clusters; {switches} switches, {:.2} s",
         status.switching_seconds
     )?;
     writeln!(

@@ -9,6 +9,7 @@ use keeper::{in_words, learned, picture};
 use serde_json::json;
 use tuner::{ClusterState, Parameters, State};
 
+use super::kinds;
 use crate::arguments::{PatternsArguments, PatternsCommand};
 use crate::error::Error;
 use crate::format::number;
@@ -35,10 +36,21 @@ pub(crate) fn run(arguments: &PatternsArguments) -> Result<(), Error> {
     let mut state = database.load(&drive)?.ok_or_else(unknown)?;
     match &arguments.command {
         PatternsCommand::List { json } => list(&drive, &state, *json),
-        PatternsCommand::Show { cluster, html } => show(&state, *cluster, html.as_deref()),
-        PatternsCommand::Merge { into, other } => {
+        PatternsCommand::Show { kind: Some(kind), .. } => kinds::show(&state, *kind),
+        PatternsCommand::Show { cluster, html, .. } => {
+            show(&state, cluster.unwrap_or_default(), html.as_deref())
+        }
+        PatternsCommand::Merge { kinds: true, into, other } => {
+            state.kinds.merge(*into as usize, *other as usize).map_err(Error::Usage)?;
+            keep(&mut database, &drive, &state)
+        }
+        PatternsCommand::Merge { into, other, .. } => {
             let values = Parameters::default().values as usize;
             learned::merge(&mut state, *into, *other, values).map_err(Error::Usage)?;
+            keep(&mut database, &drive, &state)
+        }
+        PatternsCommand::Forget { kind: Some(kind), .. } => {
+            state.kinds.forget_load(*kind).map_err(Error::Usage)?;
             keep(&mut database, &drive, &state)
         }
         PatternsCommand::Forget { cluster: Some(cluster), .. } => {
@@ -75,7 +87,7 @@ fn drive(database: &Database, arguments: &PatternsArguments) -> Result<String, E
     }
 }
 
-fn table(columns: &[&str]) -> Table {
+pub(super) fn table(columns: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(columns.iter().copied());
     table
@@ -87,9 +99,10 @@ fn drives(database: &Database, as_json: bool) -> Result<(), Error> {
     if as_json {
         return Ok(writeln!(out, "{}", json!({"schema_version": 1, "drives": drives}))?);
     }
-    let mut table = table(&["drive", "clusters", "windows"]);
+    let mut table = table(&["drive", "kinds of load", "windows", "clusters", "windows"]);
     for drive in drives {
-        table.add_row([drive.name, drive.clusters.to_string(), drive.hits.to_string()]);
+        let counts = [drive.kinds, drive.windows, drive.clusters, drive.hits].map(|count| count.to_string());
+        table.add_row(std::iter::once(drive.name).chain(counts));
     }
     Ok(writeln!(out, "{table}")?)
 }
@@ -112,10 +125,16 @@ fn list(drive: &str, state: &State, as_json: bool) -> Result<(), Error> {
     if as_json {
         let cluster = |cluster: &&ClusterState| json!({"cluster": cluster.id, "windows": cluster.hits, "requests": cluster.requests, "best": best(state, cluster).map(|(name, _)| name)});
         let clusters: Vec<_> = clusters.iter().map(cluster).collect();
-        let object = json!({"schema_version": 1, "drive": drive, "metric": in_words(state.metric), "clusters": clusters});
+        let object = json!({"schema_version": 1, "drive": drive, "metric": in_words(state.metric), "kinds": kinds::json(state), "clusters": clusters});
         return Ok(writeln!(out, "{object}")?);
     }
     writeln!(out, "{drive}, by {}", in_words(state.metric))?;
+    if state.kinds.count() > 0 {
+        writeln!(out, "{}", kinds::listed(state))?;
+    }
+    if clusters.is_empty() {
+        return Ok(());
+    }
     let mut table = table(&["cluster", "windows", "requests", "best so far", "jumps forwards and backwards"]);
     for cluster in clusters {
         let best = best(state, cluster)

@@ -36,7 +36,7 @@ impl Hysteresis {
     /// Says no, or counts.
     pub fn review(&mut self, proposal: &Proposal) -> Option<Restraint> {
         let wanted = proposal.scheduler;
-        if proposal.exploring || wanted == proposal.current {
+        if proposal.trial > 0 || wanted == proposal.current {
             if wanted == proposal.current {
                 self.asked = None;
             }
@@ -66,7 +66,7 @@ mod tests {
             scheduler: SchedulerId(to),
             current: SchedulerId(0),
             gain: Some(gain),
-            exploring: false,
+            trial: 0,
         };
         assert!(hysteresis.review(&ask(1, 0.5)).is_some());
         assert!(hysteresis.review(&ask(2, 0.5)).is_some(), "another one begins anew");
@@ -76,6 +76,6 @@ mod tests {
         assert!(hysteresis.review(&ask(1, 0.01)).is_some(), "too little");
         assert!(hysteresis.review(&ask(1, 0.5)).is_some());
         assert!(hysteresis.review(&ask(1, 0.5)).is_none());
-        assert!(hysteresis.review(&Proposal { exploring: true, ..ask(3, 0.0) }).is_none());
+        assert!(hysteresis.review(&Proposal { trial: 1, ..ask(3, 0.0) }).is_none());
     }
 }

@@ -61,6 +61,15 @@ impl Kind {
         Self { shape, windows: 0, arms, long_runs, part_of: None }
     }
 
+    /// Of the same shape, with nothing known of it.
+    pub(super) fn unlearned(&self) -> Self {
+        Self::new(self.shape.clone(), self.arms.len())
+    }
+
+    pub(super) const fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
     /// For other schedulers: `from[s]` is where scheduler `s` stands so far, if it does.
     pub(super) fn restored(&self, from: &[Option<usize>]) -> Self {
         let arms = carried_over(&self.arms, from);
@@ -157,12 +166,16 @@ impl Kind {
         self.known().filter(|(_, arm)| best - arm.rating <= NEAR).map(|(index, _)| index).collect()
     }
 
-    /// The scheduler to be tried, if one is due beside the one in use and the one with the best rating, which is near it anyway.
-    pub(super) fn trial(&self, in_use: usize) -> Option<usize> {
+    /// The scheduler to be tried, if one is due beside the one in use and the one with the best rating, which is near it anyway: the one
+    /// that was in use least, of equals the most promising.
+    pub(super) fn trial(&self, in_use: usize, promise: &[f64]) -> Option<usize> {
         let (index_best, best) = self.best()?;
         let due =
             |&(index, arm): &(usize, &Arm)| index != in_use && index != index_best && self.due(arm, best);
-        self.arms.iter().enumerate().filter(due).min_by_key(|(_, arm)| arm.windows).map(|(index, _)| index)
+        let sooner = |one: &(usize, &Arm), other: &(usize, &Arm)| {
+            one.1.windows.cmp(&other.1.windows).then(promise[other.0].total_cmp(&promise[one.0]))
+        };
+        self.arms.iter().enumerate().filter(due).min_by(sooner).map(|(index, _)| index)
     }
 
     /// Whether a scheduler is to be tried: at once if it never was; otherwise the later, the more it loses and the surer that is.

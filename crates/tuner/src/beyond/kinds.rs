@@ -16,7 +16,8 @@
 //! 5. Kinds that give way to each other when the scheduler changes are [one load](super::passing), and are made one.
 //!
 //! # Not for
-//! Loads that differ only in how fast they are asked for: shapes do not say that, and they are one kind.
+//! Loads that differ only in how fast they are asked for: shapes do not say that, and they are one kind. Loads that change at every window, as
+//! nothing is foreseen: a window is served by what was best for the one before.
 
 use serde::{Deserialize, Serialize};
 
@@ -44,8 +45,8 @@ pub struct Served {
     pub windows: u64,
     /// By which scheduler.
     pub scheduler: SchedulerId,
-    /// Whether that is a trial.
-    pub tried: bool,
+    /// For how many windows it is tried from here on; 0 if it is the best so far.
+    pub trial: u64,
     /// n/(n+1) for the n windows of the kind that the scheduler served; 0 for a trial.
     pub confidence: f64,
     /// How far its rating is ahead of that of the scheduler in use, as a part of the greater, if both are known.
@@ -133,12 +134,69 @@ impl Kinds {
         self.kinds.get(kind)?.expected(better)
     }
 
+    /// How many loads there are; shapes that turned out to be of one load are one.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.loads().count()
+    }
+
+    /// The numbers of the kinds that are loads of their own.
+    pub fn loads(&self) -> impl Iterator<Item = usize> {
+        (0..self.kinds.len()).filter(|&kind| self.kinds[kind].part_of.is_none())
+    }
+
+    /// The shape of a load and how many of its windows were seen, by its number.
+    #[must_use]
+    pub fn load(&self, kind: usize) -> Option<(&Shape, u64)> {
+        let of = self.kinds.get(kind).filter(|of| of.part_of.is_none())?;
+        Some((of.shape(), of.windows))
+    }
+
+    /// Makes two loads one: what is known of `into` holds for both.
+    ///
+    /// # Errors
+    /// If one of them is not there, or both are the same.
+    pub fn merge(&mut self, into: usize, other: usize) -> Result<(), String> {
+        self.must_be_a_load(into)?;
+        self.must_be_a_load(other)?;
+        if into == other {
+            return Err(format!("kind {into} cannot be merged with itself"));
+        }
+        self.make_one(into, other);
+        Ok(())
+    }
+
+    /// Forgets what each scheduler made of a load; its windows are known by their shape still, and begin anew.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn forget_load(&mut self, kind: usize) -> Result<(), String> {
+        self.must_be_a_load(kind)?;
+        self.kinds[kind] = self.kinds[kind].unlearned();
+        self.trial = self.trial.filter(|trial| trial.kind != kind);
+        self.ended = self.ended.filter(|trial| trial.kind != kind);
+        self.doubted = self.doubted.filter(|(trial, _)| trial.kind != kind);
+        Ok(())
+    }
+
+    fn must_be_a_load(&self, kind: usize) -> Result<(), String> {
+        let missing = || format!("there is no kind {kind}; 'dwell patterns list' shows which there are");
+        self.load(kind).map(|_| ()).ok_or_else(missing)
+    }
+
+    /// Whether no window was seen so far.
+    pub(crate) const fn know_nothing(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
     /// A window of this shape ended, in which that scheduler gave that value: finds or makes its kind, learns, and says what is to be
-    /// done.
+    /// done. `promise` is what else is known of each scheduler for such a window: of those that were in use as little, the most promising is
+    /// tried first.
     pub(crate) fn window(
         &mut self,
         shape: &Shape,
         (ran, value): (SchedulerId, f64),
+        promise: &[f64],
         better: Better,
     ) -> Served {
         let ran = ran.0;
@@ -164,12 +222,13 @@ impl Kinds {
         if trial.is_some() && in_a_row < TRIAL {
             self.trial = trial;
             let scheduler = SchedulerId(ran);
-            return Served { kind, windows, scheduler, tried: true, confidence: 0.0, gain: None };
+            let trial = TRIAL - in_a_row;
+            return Served { kind, windows, scheduler, trial, confidence: 0.0, gain: None };
         }
         self.ended = trial.or(self.ended);
         let serving = self.served.filter(|_| windows < YOUNG).unwrap_or(kind);
         self.served = Some(serving);
-        self.serve(kind, serving, (ran, in_a_row), trial, better)
+        self.serve((kind, serving), (ran, in_a_row), trial, promise, better)
     }
 
     /// For how many windows this scheduler has been in use. What the one before gave last is kept, unless that was its first window.
@@ -255,17 +314,17 @@ impl Kinds {
 
     fn serve(
         &mut self,
-        kind: usize,
-        serving: usize,
+        (kind, serving): (usize, usize),
         (ran, in_a_row): (usize, u64),
         tried: Option<Trial>,
+        promise: &[f64],
         better: Better,
     ) -> Served {
         let windows = self.kinds[kind].windows;
         let of = &mut self.kinds[serving];
         let used = of.choose(better).unwrap_or(ran);
         let settled = if tried.is_some() { used == ran } else { in_a_row >= TRIAL };
-        let trial = if windows < YOUNG || !settled { None } else { of.trial(used) };
+        let trial = if windows < YOUNG || !settled { None } else { of.trial(used, promise) };
         let trial = trial.filter(|&scheduler| scheduler != ran);
         self.trial = trial.map(|scheduler| Trial { kind: serving, scheduler });
         let scheduler = trial.unwrap_or(used);
@@ -275,7 +334,7 @@ impl Kinds {
             kind,
             windows,
             scheduler: SchedulerId(scheduler),
-            tried: trial.is_some(),
+            trial: trial.map_or(0, |_| TRIAL),
             confidence: if trial.is_some() { 0.0 } else { served / (served + 1.0) },
             gain: Some(to.rating - from.rating).filter(|_| to.windows > 0 && from.windows > 0),
         }

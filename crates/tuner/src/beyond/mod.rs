@@ -1,4 +1,5 @@
-//! Beyond the paper: three restraints, and a search of settings, each off until it is given to the analyser.
+//! Beyond the paper: [kinds of load](Kinds), which decide unless the parameter `kinds` is off; three restraints, and a search of settings, each
+//! off until it is given to the analyser.
 //!
 //! A restraint looks at what the analysis proposes and may say no. They are asked in this order: [`RegretBound`] (rollback first),
 //! [`Hysteresis`], [`SwitchCost`]. [`Search`] adds arms that stand for settings of schedulers.
@@ -33,8 +34,8 @@ pub struct Proposal {
     pub current: SchedulerId,
     /// Expected gain as a part of what the current one gives, if both are known.
     pub gain: Option<f64>,
-    /// Whether it is to be tried, and not because it is known to be good.
-    pub exploring: bool,
+    /// For how many windows it is to be tried from here on; 0 if it is known to be good.
+    pub trial: u64,
 }
 
 /// The restraints in force.

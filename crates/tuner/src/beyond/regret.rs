@@ -4,7 +4,7 @@
 //! # Idea
 //! For each window of the last hour stands what it gave, and what each scheduler would have given: the mean of its values for that
 //! window's cluster, or, for one that missed, for windows that missed. The best fixed scheduler is the one with the best sum. Regret is how far our own sum is below it. A trial
-//! is allowed only if the bound would still hold should the trial's window give nothing at all; if the bound is broken, the
+//! is allowed only if the bound would still hold should the trial's windows give nothing at all; if the bound is broken, the
 //! best fixed scheduler is used until it holds.
 //!
 //! # State
@@ -17,7 +17,8 @@
 //!   the hour did.
 //! - Metrics that can be negative (user minus system bandwidth) have no meaningful part: with a best sum at or below zero the
 //!   bound is silent.
-//! - Trials need a budget: at 5%, the first is allowed after twenty windows. Learning is slower; that is why it is off by default.
+//! - Trials need a budget: at 5%, the first is allowed after twenty windows for each that it takes. Learning is slower; that is why it is
+//!   off by default.
 
 use std::collections::VecDeque;
 
@@ -111,15 +112,16 @@ impl RegretBound {
         if best > 0.0 { self.better.oriented(best - own) / best } else { 0.0 }
     }
 
-    /// The regret after a window that goes as badly as is assumed of a trial.
-    fn regret_after_trial(&self) -> f64 {
+    /// The regret after so many windows that go as badly as is assumed of a trial.
+    fn regret_after(&self, windows: u64) -> f64 {
         let Some((_, best)) = self.best_fixed() else { return f64::INFINITY };
         let mean = best / self.ledger.len() as f64;
         let worst = match self.better {
             Better::Higher => 0.0,
             Better::Lower => self.ledger.iter().map(|entry| entry.own).fold(mean, f64::max),
         };
-        self.part(self.own + worst, best + mean)
+        let windows = windows as f64;
+        self.part(self.own + windows * worst, best + windows * mean)
     }
 
     /// The first window after a switch gave `value`, where the scheduler before is known to give `usual` for this pattern. How
@@ -145,7 +147,7 @@ impl RegretBound {
             return Some((proposal.current, Restraint::RegretBound { wanted, regret }));
         }
         let broken = regret > self.bound;
-        let dear = proposal.exploring && self.regret_after_trial() > self.bound;
+        let dear = proposal.trial > 0 && self.regret_after(proposal.trial) > self.bound;
         if !broken && !dear {
             return None;
         }
@@ -163,7 +165,7 @@ mod tests {
     }
 
     fn trial(scheduler: usize) -> Proposal {
-        Proposal { scheduler: SchedulerId(scheduler), current: SchedulerId(0), gain: None, exploring: true }
+        Proposal { scheduler: SchedulerId(scheduler), current: SchedulerId(0), gain: None, trial: 1 }
     }
 
     #[test]
@@ -177,6 +179,8 @@ mod tests {
             regret.record(at(window), 100.0, &[Some(100.0), None]);
         }
         assert_eq!(allowed_at, Some(19), "one window of twenty is 5%");
+        assert!(regret.review(&Proposal { trial: 3, ..trial(1) }).is_none(), "three of sixty");
+        assert!(regret.review(&Proposal { trial: 4, ..trial(1) }).is_some());
     }
 
     #[test]
@@ -185,7 +189,7 @@ mod tests {
         for window in 0..10 {
             regret.record(at(window), 2.0, &[Some(2.0), Some(1.0)]);
         }
-        let stay = Proposal { exploring: false, ..trial(0) };
+        let stay = Proposal { trial: 0, ..trial(0) };
         assert_eq!(regret.regret(), 1.0);
         assert_eq!(regret.review(&stay).unwrap().0, SchedulerId(1));
         for window in 10..10 + 730 {

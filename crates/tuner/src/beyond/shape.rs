@@ -56,6 +56,17 @@ impl Shape {
         self.0.iter_mut().zip(&other.0).for_each(|(part, other)| *part += weight * (other - *part));
     }
 
+    /// What it is made of, in words: each class of accesses of which there is at least one in a hundred, the greatest part (0 to 1) first.
+    #[must_use]
+    pub fn in_words(&self) -> Vec<(f64, String)> {
+        let mut parts: Vec<(f64, String)> = (0..self.0.len().min(BINS))
+            .filter(|&bin| self.0[bin] >= 0.01)
+            .map(|bin| (self.0[bin], class(bin)))
+            .collect();
+        parts.sort_by(|one, other| other.0.total_cmp(&one.0));
+        parts
+    }
+
     /// Whether it is one of this code's: what was saved may not be.
     pub(crate) fn is_sound(&self) -> bool {
         self.0.len() == BINS && self.0.iter().all(|part| part.is_finite())
@@ -67,6 +78,17 @@ fn bin(access: &Access, distance: u64) -> usize {
     let size = SIZES.partition_point(|&most| most < u64::from(access.size.0));
     let far = DISTANCES.partition_point(|&most| most < distance);
     (direction * (SIZES.len() + 1) + size) * (DISTANCES.len() + 1) + far
+}
+
+/// The class of a bin in words.
+fn class(bin: usize) -> String {
+    const SIZE: [&str; SIZES.len() + 1] =
+        ["of up to 4 KiB", "of up to 32 KiB", "of up to 128 KiB", "above 128 KiB"];
+    const DISTANCE: [&str; DISTANCES.len() + 1] =
+        ["in sequence", "within 64 KiB", "within 1 MiB", "within 32 MiB", "within 1 GiB", "anywhere"];
+    let (rest, far) = (bin / DISTANCE.len(), bin % DISTANCE.len());
+    let what = if rest < SIZE.len() { "reads" } else { "writes" };
+    format!("{what} {} {}", SIZE[rest % SIZE.len()], DISTANCE[far])
 }
 
 #[cfg(test)]
@@ -109,5 +131,7 @@ mod tests {
         let strides = shape((0..500).map(|n| n * 1024));
         assert!(strides.similarity(&readers(500, 1)) < 0.05 && strides.similarity(&anywhere) < 0.05);
         assert!((anywhere.similarity(&anywhere) - 1.0).abs() < 1e-9);
+        let (part, words) = &strides.in_words()[0];
+        assert!(*part > 0.99 && words == "reads of up to 4 KiB within 1 MiB", "{part} {words}");
     }
 }

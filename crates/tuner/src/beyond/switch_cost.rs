@@ -56,7 +56,7 @@ impl SwitchCost {
     /// Says no if the gain over `d` windows is less than the cost.
     #[must_use]
     pub fn review(&self, proposal: &Proposal, d: u64) -> Option<Restraint> {
-        if proposal.exploring || proposal.scheduler == proposal.current {
+        if proposal.trial > 0 || proposal.scheduler == proposal.current {
             return None;
         }
         let (gain, cost) = (proposal.gain? * d as f64, self.cost());
@@ -76,12 +76,8 @@ mod tests {
     #[test]
     fn a_small_gain_does_not_pay_for_a_dear_switch() {
         let mut cost = SwitchCost::new();
-        let proposal = Proposal {
-            scheduler: SchedulerId(1),
-            current: SchedulerId(0),
-            gain: Some(0.04),
-            exploring: false,
-        };
+        let proposal =
+            Proposal { scheduler: SchedulerId(1), current: SchedulerId(0), gain: Some(0.04), trial: 0 };
         assert_eq!(cost.review(&proposal, 2), None, "free until measured");
         cost.drained(Span::from_millis(500), Span::from_secs(5));
         assert!((cost.cost() - 0.1).abs() < 1e-12);
@@ -89,6 +85,6 @@ mod tests {
         assert_eq!(cost.review(&Proposal { gain: Some(0.06), ..proposal }, 2), None);
         cost.first_window(60.0, 100.0);
         assert!((cost.cost() - 0.4).abs() < 1e-12);
-        assert_eq!(cost.review(&Proposal { exploring: true, ..proposal }, 2), None);
+        assert_eq!(cost.review(&Proposal { trial: 1, ..proposal }, 2), None);
     }
 }

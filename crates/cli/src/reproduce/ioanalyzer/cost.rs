@@ -26,7 +26,7 @@ pub(super) fn cost(scale: f64) -> Result<Vec<Row>, Error> {
     let benchmark = evaluation::mixed(scale);
     let mut rows = Vec::new();
     for x in BUCKETS {
-        let parameters = Parameters { x, ..Parameters::default() };
+        let parameters = Parameters { x, ..Parameters::by_clusters() };
         let outcome = trained(&lab, &*benchmark, Tuning { parameters, ..Tuning::of(4) })?;
         let published = published_cpu(x as f64);
         rows.push(Row::within(
@@ -47,5 +47,8 @@ pub(super) fn cost(scale: f64) -> Result<Vec<Row>, Error> {
             0.0..=1.5,
         ));
     }
+    let preset = trained(&lab, &*benchmark, Tuning::of(4))?;
+    let figure = "as preset, by kinds of load: processor time".to_owned();
+    rows.push(Row::reported("cost", figure, "not in it", preset.cpu * 100.0, "%"));
     Ok(rows)
 }

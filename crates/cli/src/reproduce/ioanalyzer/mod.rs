@@ -24,6 +24,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "alone", run: evaluation::alone },
     Experiment { name: "TPC-E", run: evaluation::tpc_e },
     Experiment { name: "TPC-H", run: evaluation::tpc_h },
+    Experiment { name: "TPC-H of other data", run: evaluation::tpc_h_of_other_data },
     Experiment { name: "TPC-H on the machine", run: evaluation::tpc_h_on_the_machine },
     Experiment { name: "2 LKR + 2 HD", run: evaluation::kernel_read },
     Experiment { name: "one after the other", run: sequence::in_a_row },

@@ -1,4 +1,4 @@
-//! What the paper's way and each option beyond it make of a benchmark, beside the tuner as preset, over several seeds.
+//! What the paper's way and each option beyond it make of a benchmark, beside the tuner as preset.
 
 use tuner::Parameters;
 
@@ -33,34 +33,44 @@ fn with(tuning: Tuning, set: impl FnOnce(&mut Parameters)) -> Tuning {
     Tuning { parameters, ..tuning }
 }
 
+/// Clusters decide, and more of them is changed.
+fn by_clusters(tuning: Tuning, set: impl FnOnce(&mut Parameters)) -> Tuning {
+    with(tuning, |p| {
+        p.kinds = false;
+        set(p);
+    })
+}
+
 pub(super) const WAYS: &[Way] = &[
-    Way::of("the paper's way", SEEDS, |tuning| with(tuning, |p| (p.bandit_best, p.bandit_second) = (80, 10))),
-    Way::of("as preset", SEEDS, |tuning| tuning),
-    KINDS,
-    Way::of("choices credited", ONE, |tuning| with(tuning, |p| p.credit_choices = true)),
-    Way::of("random windows known by their distribution", SEEDS, |tuning| {
-        with(tuning, |p| p.distribution = true)
+    Way::of("the paper's way", SEEDS, |tuning| {
+        by_clusters(tuning, |p| (p.bandit_best, p.bandit_second) = (80, 10))
     }),
-    Way::of("both", SEEDS, |tuning| with(tuning, |p| (p.credit_choices, p.distribution) = (true, true))),
-    Way::of("the bound on regret", ONE, |tuning| Tuning { restrain: Restrain::Regret, ..tuning }),
-    Way::of("hysteresis", ONE, |tuning| Tuning { restrain: Restrain::Hysteresis, ..tuning }),
-    Way::of("switches counted with their cost", ONE, |tuning| Tuning {
-        restrain: Restrain::SwitchCost,
-        ..tuning
+    Way::of("clusters, with a bandit at 95 and 3%", SEEDS, |tuning| by_clusters(tuning, |_| {})),
+    Way::of("choices credited", ONE, |tuning| by_clusters(tuning, |p| p.credit_choices = true)),
+    Way::of("random windows known by their distribution", SEEDS, |tuning| {
+        by_clusters(tuning, |p| p.distribution = true)
+    }),
+    Way::of("both", SEEDS, |tuning| {
+        by_clusters(tuning, |p| (p.credit_choices, p.distribution) = (true, true))
+    }),
+    Way::of("the bound on regret", ONE, |tuning| {
+        by_clusters(Tuning { restrain: Restrain::Regret, ..tuning }, |_| {})
+    }),
+    Way::of("hysteresis", ONE, |tuning| {
+        by_clusters(Tuning { restrain: Restrain::Hysteresis, ..tuning }, |_| {})
+    }),
+    Way::of("switches counted with their cost", ONE, |tuning| {
+        by_clusters(Tuning { restrain: Restrain::SwitchCost, ..tuning }, |_| {})
     }),
     Way::of("choices credited, and settings searched", ONE, |tuning| {
-        with(Tuning { search: OPEN, ..tuning }, |p| p.credit_choices = true)
+        by_clusters(Tuning { search: OPEN, ..tuning }, |p| p.credit_choices = true)
     }),
 ];
 
-/// Clusters decide nothing then, so few are kept to compare windows with.
-const KINDS: Way =
-    Way::of("kinds of load", ONE, |tuning| with(tuning, |p| (p.kinds, p.clusters) = (true, 10)));
-
-/// For experiments that take long: what is preset, what the paper does, and what did best elsewhere.
-pub(super) const FEW: &[Way] = WAYS.split_at(3).0;
-/// Only what is told by kinds.
-pub(super) const BY_KINDS: &[Way] = &[KINDS];
+/// For experiments that take long: what the paper does, and its way at its best.
+pub(super) const FEW: &[Way] = WAYS.split_at(2).0;
+/// The tuner as preset, by kinds of load, which draw nothing: for a tuning that an experiment's own rows do not have.
+pub(super) const PRESET: &[Way] = &[Way::of("as preset", ONE, |tuning| tuning)];
 
 /// What the ways make of it with `tuning`, whose metric, window and runs all of them share, over `best` seconds. With `one_seed`, each is
 /// run once.

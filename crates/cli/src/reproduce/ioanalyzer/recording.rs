@@ -23,7 +23,7 @@ pub(super) fn hit_ratio(_scale: f64) -> Result<Vec<Row>, Error> {
         return Ok(Vec::new());
     };
     let windows = windows(&path.to_string_lossy(), file)?;
-    let paper = Parameters::default();
+    let paper = Parameters::by_clusters();
     let (full, whole) = run(&windows, Parameters { x: 0, ..paper });
     let (reduced, clusters) = run(&windows, paper);
     let note = format!(

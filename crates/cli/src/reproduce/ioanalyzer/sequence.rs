@@ -7,7 +7,7 @@
 use tuner::Metric;
 
 use super::evaluation::{common, phase_row, queries, steady_row, strided, trained_row};
-use super::options::{BY_KINDS, FEW, WAYS, beside, beyond};
+use super::options::{FEW, PRESET, WAYS, beside, beyond};
 use super::phase::{FIXED, Lab, Phase};
 use super::training::{Benchmark, Outcome, Tuning, measure, trained};
 use super::{DEPTH, DRIVE};
@@ -22,7 +22,7 @@ fn of_requests(scale: f64) -> Result<Vec<Phase>, Error> {
     Ok(vec![
         strided(8, 4, scale)?,
         strided(512, 4, scale)?,
-        Phase::Cached(queries(scale)?),
+        Phase::Cached(queries(scale, 1)?),
         strided(8, 8, scale)?,
         strided(512, 8, scale)?,
     ])
@@ -52,15 +52,16 @@ fn in_a_row_at(scale: f64, depth: u32) -> Result<Vec<Row>, Error> {
     let name = &format!("one after the other, depth {depth}");
     let benchmark: &Benchmark = &move |_| of_requests(scale);
     let lab = Lab::new(DRIVE, depth)?;
-    let tuning = Tuning::of(RUNS);
+    let tuning = Tuning { metric: Metric::UserBandwidth, ..Tuning::scaled(RUNS, scale) };
     let outcome = measure(&lab, benchmark, tuning)?;
     let mut rows = judged(name, &outcome);
     if depth == DEPTH {
-        rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, (WAYS, true))?);
-        let name = &format!("{name}, by what users get");
-        let tuning = Tuning { metric: Metric::UserBandwidth, ..Tuning::scaled(RUNS, scale) };
-        let best = outcome.best_seconds();
-        rows.extend(beside(name, &lab, benchmark, tuning, best, (BY_KINDS, true))?);
+        rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, (&[], true))?);
+        let name = &format!("{name}, by bandwidth at the device, windows of 5 s");
+        let (tuning, best) = (Tuning::of(RUNS), outcome.best_seconds());
+        for ways in [PRESET, WAYS] {
+            rows.extend(beside(name, &lab, benchmark, tuning, best, (ways, true))?);
+        }
     }
     Ok(rows)
 }

@@ -1,0 +1,66 @@
+//! `dwell patterns`, as far as it is about kinds of load.
+
+use std::io::Write;
+
+use comfy_table::Table;
+use serde_json::{Value, json};
+use tuner::State;
+use tuner::beyond::Shape;
+
+use super::patterns::table;
+use crate::error::Error;
+use crate::format::number;
+
+/// Classes of accesses that a line of the list has room for.
+const NAMED: usize = 2;
+
+/// The scheduler that is expected to give the best, and that.
+fn best(state: &State, kind: usize) -> Option<(&str, f64)> {
+    let better = state.metric.better();
+    let expected = state.kinds.expected(kind, better)?;
+    let known = state.schedulers.iter().zip(expected).filter_map(|(name, of)| Some((name.as_str(), of?.0)));
+    known.max_by(|a, b| better.oriented(a.1).total_cmp(&better.oriented(b.1)))
+}
+
+fn asked(shape: &Shape, most: usize) -> Vec<String> {
+    let of = |(part, class): (f64, String)| format!("{:.0}% {class}", part * 100.0);
+    shape.in_words().into_iter().take(most).map(of).collect()
+}
+
+pub(super) fn listed(state: &State) -> Table {
+    let mut table = table(&["kind", "windows", "what is asked for", "best so far"]);
+    for kind in state.kinds.loads() {
+        let Some((shape, windows)) = state.kinds.load(kind) else { continue };
+        let best =
+            best(state, kind).map_or_else(String::new, |(name, of)| format!("{name} ({})", number(of)));
+        table.add_row([kind.to_string(), windows.to_string(), asked(shape, NAMED).join("\n"), best]);
+    }
+    table
+}
+
+pub(super) fn json(state: &State) -> Vec<Value> {
+    let of = |kind: usize| {
+        let (shape, windows) = state.kinds.load(kind)?;
+        let asked = asked(shape, usize::MAX);
+        let best = best(state, kind).map(|(name, _)| name);
+        Some(json!({"kind": kind, "windows": windows, "asked": asked, "best": best}))
+    };
+    state.kinds.loads().filter_map(of).collect()
+}
+
+pub(super) fn show(state: &State, kind: usize) -> Result<(), Error> {
+    let missing =
+        || Error::Usage(format!("there is no kind {kind}; 'dwell patterns list' shows which there are"));
+    let (shape, windows) = state.kinds.load(kind).ok_or_else(missing)?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "kind {kind}: {windows} windows")?;
+    asked(shape, usize::MAX).iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+    let expected = state.kinds.expected(kind, state.metric.better());
+    let expected = expected.unwrap_or_else(|| vec![None; state.schedulers.len()]);
+    let mut table = table(&["scheduler", "windows", "expected"]);
+    for (name, of) in state.schedulers.iter().zip(expected) {
+        let (windows, value) = of.map_or_else(Default::default, |(value, n)| (n.to_string(), number(value)));
+        table.add_row([name.clone(), windows, value]);
+    }
+    Ok(writeln!(out, "{table}")?)
+}
