@@ -6,6 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::OFlags;
 
@@ -50,8 +52,13 @@ impl Instance {
 }
 
 impl Drop for Instance {
+    /// A process that somebody else is just starting has our open files until it becomes another program; as long the kernel
+    /// does not let go of an instance.
     fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.0);
+        const LOOK: Duration = Duration::from_millis(1);
+        const LOOKS: u32 = 500;
+        let busy = || fs::remove_dir(&self.0).is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy);
+        (0..LOOKS).take_while(|_| busy()).for_each(|_| thread::sleep(LOOK));
     }
 }
 
