@@ -123,7 +123,7 @@ impl WorkConserving for SplitDeadline {
 
     fn completed(&mut self, now: Time, request: &Request, outcome: Outcome) {
         let took = self.device.gives_back(now, request);
-        self.background.served(request, took);
+        self.background.served(now, request, took);
         if self.counts(request) {
             self.background.done(u64::from(request.sectors.0));
         }

@@ -33,20 +33,20 @@ impl Held {
 }
 
 impl SplitDeadline {
-    fn must_wait(&self, file: File, fsync: bool) -> bool {
+    fn must_wait(&self, now: Time, file: File, fsync: bool) -> bool {
         let dirty = self.ledger.dirty_pages(file);
         if fsync {
             dirty >= self.tunables.big_fsync
         } else {
-            dirty >= self.tunables.big_write || self.is_crowded()
+            dirty >= self.tunables.big_write || self.is_crowded(now)
         }
     }
 
     /// Whether background accounts have too much in front of somebody with a deadline.
-    fn is_crowded(&self) -> bool {
+    fn is_crowded(&self, now: Time) -> bool {
         let Tunables { in_front, bleed, .. } = self.tunables;
         let most = self.shortest().filter(|_| in_front > 0).map(|shortest| shortest * in_front / 100);
-        most.is_some_and(|most| self.background.is_too_much(most, bleed))
+        most.is_some_and(|most| self.background.is_too_much(now, most, bleed))
     }
 
     /// Has some of a file written back, unless there is something to be written already, or somebody with a deadline waits.
@@ -63,7 +63,7 @@ impl SplitDeadline {
     fn look(&mut self, now: Time) {
         for _ in 0..self.held.waiting.len() {
             let Some(held) = self.held.waiting.pop_front() else { return };
-            if !self.must_wait(held.file, held.fsync) {
+            if !self.must_wait(now, held.file, held.fsync) {
                 self.held.actions.push_back(Action::Admit(held.call));
             } else if held.look > now {
                 self.held.waiting.push_back(held);
@@ -103,7 +103,7 @@ impl Split for SplitDeadline {
             }
             return Verdict::Proceed;
         }
-        if !self.must_wait(file, fsync) {
+        if !self.must_wait(now, file, fsync) {
             return Verdict::Proceed;
         }
         self.bleed(now, file);
@@ -116,6 +116,7 @@ impl Split for SplitDeadline {
         let place = self.ledger.place(call.account);
         self.notice_flush(now);
         if let Some(due) = self.running.remove(&(place, call.id)) {
+            self.background.is_durable();
             let Tunables { spare, bleed, .. } = self.tunables;
             let spare = self.deadline(place).unwrap_or_default() * spare / 100;
             self.patience.ends(due.since(now), spare, bleed);
