@@ -93,9 +93,11 @@ impl Rotating {
     }
 
     /// Whether data that nobody waits for stays in the buffer now, because a read waits: always while there is room for what
-    /// comes, else every other time. By positioning alone a stream of writes would keep a read waiting for as long as it lasts.
+    /// comes, else every other time. By positioning alone a stream of writes would keep a read waiting for as long as it lasts. To a
+    /// drive that takes one command at a time nothing comes while a read waits, so what it has is over soon.
     pub(super) fn reads_go_first(&self) -> bool {
-        if self.fidelity != Fidelity::Drive || !self.waiting.iter().any(|&id| !self.task(id).write) {
+        let queues = self.queue.depth > 1 && self.fidelity == Fidelity::Drive;
+        if !queues || !self.waiting.iter().any(|&id| !self.task(id).write) {
             return false;
         }
         self.wrote_back || !self.waiting.iter().any(|&id| self.waits_for_room(id))
