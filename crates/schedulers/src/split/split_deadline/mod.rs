@@ -182,20 +182,28 @@ impl SplitDeadline {
         request.op == Op::Write && !request.flags.meta
     }
 
+    /// When an account's earliest running fsync is due, if it has a deadline.
+    fn running_due(&self, place: usize) -> Option<Time> {
+        self.running.range((place, CallId(0))..=(place, CallId(u32::MAX))).map(|(_, &due)| due).min()
+    }
+
     /// Whether a request is urgent, and until when: the earliest of its causes' running fsyncs, or what was agreed with them;
-    /// of one whose causes have none, that of the fsync that is running and may wait for it.
+    /// of one whose causes have none, that of the fsync that is running and may wait for it. A read is if an fsync needs it.
     fn due(&self, request: &Request) -> Option<Urgency> {
+        let causes = request.causes.map_or(&[][..], |set| self.ledger.members(set));
+        if request.op == Op::Read {
+            let due = causes.iter().filter_map(|&place| self.running_due(place)).min()?;
+            return Some(Urgency { claim: Claim::Sure, due });
+        }
         let earliest = || self.running.values().min().copied();
-        if request.op == Op::Read || !request.is_sync() {
+        if !request.is_sync() {
             let due = earliest().filter(|_| Self::may_be_ordered(request))?;
             return Some(Urgency { claim: Claim::Perhaps, due });
         }
         let shortest = self.shortest()?;
-        let causes = request.causes.map_or(&[][..], |set| self.ledger.members(set));
         let own = causes.iter().filter_map(|&place| {
             let agreed = self.deadline(place)?;
-            let calls = self.running.range((place, CallId(0))..=(place, CallId(u32::MAX)));
-            Some(calls.map(|(_, &due)| due).min().unwrap_or(request.arrived + agreed))
+            Some(self.running_due(place).unwrap_or(request.arrived + agreed))
         });
         Some(own.min().map_or_else(
             || Urgency {
