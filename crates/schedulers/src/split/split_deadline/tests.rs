@@ -42,7 +42,7 @@ fn data_that_is_queued_when_an_fsync_begins_may_be_in_its_transaction() {
 fn what_a_running_fsync_has_to_read_goes_before_what_may_be_in_its_transaction() {
     let mut t = host();
     let data = t.caused(1, Op::Write, 900_000, 8);
-    t.fsync(0, 1);
+    assert_eq!(t.fsync(0, 1).1, Verdict::Proceed);
     let (other, bitmap) = (t.caused(1, Op::Read, 100, 8), t.caused(0, Op::Read, 500_000, 8));
     t.table.serves(bitmap, Reason::Urgent);
     t.table.serves(data, Reason::Urgent);
