@@ -71,6 +71,19 @@ fn more_commands_do_not_slow_a_stream_of_small_ones() {
     }
 }
 
+/// Whatever else may use the bus before its turn, a stream's writes come into the buffer when there is room.
+#[test]
+fn a_stream_of_writes_goes_as_fast_where_data_sneaks() {
+    let plain = rate("wd5000aaks", Op::Write, 4, 1, 64);
+    for switches in ["sneaky_intermediate_read_hits", "prebuffer_writes"] {
+        for (depth, sectors) in [(4, 64), (31, 64), (31, 256)] {
+            let sneaks = format!("wd5000aaks{{buffer.{switches}=true}}");
+            let written = rate(&sneaks, Op::Write, depth, 1, sectors);
+            assert!(written > 0.97 * plain, "{switches}, {depth} of {sectors}: {written} of {plain} bytes/s");
+        }
+    }
+}
+
 /// A command that completes on the medium has lost its place there when its host knows; several at a time have not.
 #[test]
 fn without_a_write_cache_as_well_if_writes_are_queued() {

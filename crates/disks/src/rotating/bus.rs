@@ -325,8 +325,11 @@ impl Rotating {
         }
         let next = match id {
             Some(id) => Some(id).filter(|&id| self.task(id).pending && self.needs_bus(id)),
-            None if self.may_send_early() => self.next_early_on_bus(now),
-            None => self.next_on_bus().or_else(|| self.admit_write(now)),
+            None => {
+                let next =
+                    if self.may_send_early() { self.next_early_on_bus(now) } else { self.next_on_bus() };
+                next.or_else(|| self.admit_write(now))
+            }
         };
         if let Some(id) = next {
             self.reconnect(now, id);
