@@ -6,7 +6,7 @@ use super::Rotating;
 use super::task::{Hit, TaskId};
 use crate::drive::Service;
 use crate::mechanics::Picos;
-use crate::parameters::{FastWrite, Fidelity, KeepRequested, Preseek, ReadAhead};
+use crate::parameters::{Fidelity, KeepRequested, Preseek, ReadAhead};
 
 /// Who has the bus.
 #[derive(Clone, Copy, Debug)]
@@ -325,31 +325,11 @@ impl Rotating {
         }
         let next = match id {
             Some(id) => Some(id).filter(|&id| self.task(id).pending && self.needs_bus(id)),
-            None => {
-                let next =
-                    if self.may_send_early() { self.next_early_on_bus(now) } else { self.next_on_bus() };
-                next.or_else(|| self.admit_write(now))
-            }
+            None => self.next_on_bus(now).or_else(|| self.admit_write(now)),
         };
         if let Some(id) = next {
             self.reconnect(now, id);
         }
-    }
-
-    /// Completions and hits first, then whoever has the arm, then what extends an unwritten segment.
-    fn next_on_bus(&self) -> Option<TaskId> {
-        let rank = |&id: &TaskId| {
-            let task = self.task(id);
-            if task.had_arm {
-                Some(if self.arm == Some(id) { 9 } else { 10 })
-            } else {
-                let appends = self.buffer.fast_write == FastWrite::Sequential && task.hit == Hit::Append;
-                appends.then_some(7)
-            }
-        };
-        let pending = self.live.iter().rev().filter(|&&id| self.task(id).pending && self.needs_bus(id));
-        let ranked = pending.filter_map(|id| rank(id).map(|rank| (rank, *id)));
-        ranked.max_by_key(|&(rank, _)| rank).map(|(_, id)| id)
     }
 
     /// Whether a task that left the bus has something to do on it.

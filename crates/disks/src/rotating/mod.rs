@@ -42,7 +42,7 @@ use access::{Access, Head, Passing};
 use bus::{Bus, Message};
 use elevator::{Op, Outcome, Positioning, Sector, Span, Time};
 use segment::Segments;
-use task::{TaskId, Tasks};
+use task::{COMMANDS_MAX, TaskId, Tasks};
 use timing::Timing;
 
 use crate::drive::{Command, Completion, Drive, Service, Tag};
@@ -149,7 +149,7 @@ impl Rotating {
         if !room || !shared || b.write_segments == 0 || b.write_segments > b.segments {
             return Err(RotatingError::Buffer);
         }
-        if !(1..=32).contains(&p.queue.depth) {
+        if !(1..=COMMANDS_MAX).contains(&p.queue.depth) {
             return Err(RotatingError::Depth);
         }
         let tasks = p.queue.depth + b.segments;

@@ -27,13 +27,9 @@ impl Rotating {
             }
     }
 
-    /// Whether a command that waits for the arm may send data meanwhile.
-    pub(super) fn may_send_early(&self) -> bool {
-        self.buffer.sneaky_intermediate_read_hits || self.buffer.prebuffer_writes
-    }
-
-    /// As `next_on_bus`, those included that wait for the arm: it gives them a segment, if that is what they need.
-    pub(super) fn next_early_on_bus(&mut self, now: Picos) -> Option<TaskId> {
+    /// The best of those that left the bus: completions and hits first, then whoever has the arm, then what extends an unwritten
+    /// segment, then those that wait for the arm and may send data meanwhile. It gives these a segment, if that is what they need.
+    pub(super) fn next_on_bus(&mut self, now: Picos) -> Option<TaskId> {
         let mut best: Option<(u8, TaskId, bool)> = None;
         for n in (0..self.live.len()).rev() {
             let id = self.live[n];
@@ -42,16 +38,13 @@ impl Rotating {
             }
             let most = best.map_or(0, |(rank, ..)| rank);
             let Some((rank, guessed)) = self.right_to_bus(now, id, most) else { continue };
-            let (loser, guess) = match best {
-                Some((most, ..)) if rank < most => (Some(id), guessed),
-                Some((_, old, was_guessed)) => (Some(old), was_guessed),
-                None => (None, false),
-            };
-            if let Some(loser) = loser.filter(|_| guess) {
-                self.forget_segment(loser);
-            }
-            if loser != Some(id) {
+            let loser =
+                if rank < most { Some((id, guessed)) } else { best.map(|(_, old, guess)| (old, guess)) };
+            if rank >= most {
                 best = Some((rank, id, guessed));
+            }
+            if let Some((loser, true)) = loser {
+                self.forget_segment(loser);
             }
         }
         let (_, id, guessed) = best?;
@@ -63,18 +56,20 @@ impl Rotating {
 
     /// How good a command's right to the bus is, if it needs it, and whether its segment is only a guess. Who cannot come up to
     /// `most` need not find out.
+    #[inline]
     fn right_to_bus(&mut self, now: Picos, id: TaskId, most: u8) -> Option<(u8, bool)> {
-        let task = *self.task(id);
+        let task = self.task(id);
+        let (had_arm, write) = (task.had_arm, task.write);
         let appends = self.buffer.fast_write == FastWrite::Sequential && task.hit == Hit::Append;
-        if task.had_arm || appends {
+        if had_arm || appends {
             let rank = match () {
-                () if !task.had_arm => 8,
+                () if !had_arm => 8,
                 () if self.arm == Some(id) => 9,
                 () => 10,
             };
             return self.needs_bus(id).then_some((rank, false));
         }
-        match task.write {
+        match write {
             false if self.buffer.sneaky_intermediate_read_hits && most <= 7 => {
                 self.right_of_read(now, id, most)
             }

@@ -16,7 +16,7 @@ pub(super) struct TaskId(u16);
 const ROOM: usize = 512;
 
 /// A drive's depth is no greater.
-const COMMANDS_MAX: usize = 32;
+pub(super) const COMMANDS_MAX: u32 = 32;
 
 /// A drive's tasks, of which those that are over leave their places to others.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl Tasks {
     /// Whether a write may leave its data behind when its command is over, and its place stays taken: commands that come
     /// meanwhile need places, too.
     pub(super) fn has_room_to_stay(&self) -> bool {
-        usize::from(self.used) - self.free.len() + COMMANDS_MAX <= ROOM
+        usize::from(self.used) - self.free.len() + COMMANDS_MAX as usize <= ROOM
     }
 }
 
