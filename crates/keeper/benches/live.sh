@@ -8,6 +8,8 @@
 # emulated drive, over its natural one. DRIVE, SIZE: the emulated disk. DEPTH: requests that it is given at once, without which an
 # elevator has nothing to decide. SCHEDULERS: the fixed ones, which the tuner chooses from, with settings in braces; the first is in use
 # before. OWN=1: they are Dwell's, of the server in front of the emulated disk, and not the kernel's.
+# SERVICES=0: not every process of a program in a control group of its own, as services are. bfq takes processes of one group whose
+# queues begin together for one process, which is what a switch makes them do.
 # FLAT: seconds of each measurement of the device where nothing matters, 0 to leave it out. SEARCH: rounds of a tuner that
 # searches settings of the kernel's schedulers, too, 0 for none. OPTIONS: more for `dwell tune`. Takes about PHASE x 5 x (2 x schedulers + ROUNDS + SEARCH)
 # + 9 x FLAT + 120 seconds: 21 minutes as above.
@@ -23,6 +25,15 @@ work=$(mktemp -d /dev/shm/dwell-live.XXXXXX)
 runtime=$work/run
 server= tuner= loop= flat= program=
 export LC_ALL=C
+groups=
+if [ "${SERVICES:-1}" = 1 ]; then
+    for controllers in /sys/fs/cgroup/blkio /sys/fs/cgroup; do
+        [ -e "$controllers/blkio.reset_stats" ] || grep -qw io "$controllers/cgroup.subtree_control" 2>/dev/null || continue
+        mkdir "$controllers/dwell-live-$$" && groups=$controllers/dwell-live-$$ && break
+    done
+    [ -e "$groups/cgroup.subtree_control" ] && echo +io >"$groups/cgroup.subtree_control"
+    [ -n "$groups" ] || echo "SKIPPED: no control groups for I/O, so processes share one"
+fi
 
 # Ends a program and whatever it started: a session of its own.
 quit() { [ -n "$program" ] && kill -KILL -- "-$program" && wait "$program"; } 2>/dev/null
@@ -34,6 +45,7 @@ down() {
         mountpoint -q "$work/mnt" || break
         umount "$work/mnt" 2>/dev/null || sleep 0.5
     done
+    [ -n "$groups" ] && find "$groups" -depth -type d -exec rmdir {} +
     [ -n "$flat" ] && losetup -d "$flat"
     [ -n "$server" ] && kill -TERM "$server" 2>/dev/null && wait "$server" 2>/dev/null
     rm -rf "$work"
@@ -88,16 +100,24 @@ use() {
 # worst for reads beside a stream of writes; the two others tell nobody apart. Of the kernel's, bfq{low_latency=0} is best for readers that
 # start under it.
 raw="--filename=$loop --allow_mounted_write=1 --direct=1 --ioengine=psync --time_based --runtime=$phase"
-readers() { fio $raw --name=r --rw=read --bs=4k --numjobs=4 --offset=90g --offset_increment=50g --size=8g >/dev/null; }
-beside() { fio $raw --name=w --rw=write --bs=1m --offset=90g --size=4g --name=r --rw=randread --bs=4k --offset=150g --size=100g >/dev/null; }
-search() { for i in 1 2; do grep -r -c no-such-word "$work/mnt/tree-$i" >/dev/null & done; wait; }
-streams() { for i in 1 2; do cat "$work/mnt/streams-$i/big" >/dev/null & done; wait; }
-database() { fio --name=db --filename="$work/mnt/table" --rw=randrw --rwmixread=80 --bs=16k --direct=1 --ioengine=psync --numjobs=8 --fdatasync=8 --time_based --runtime="$phase" >/dev/null; }
+readers() { for i in 0 1 2 3; do service $i fio $raw --name=r --rw=read --bs=4k --offset=$((90 + 50 * i))g --size=8g >/dev/null & done; wait; }
+beside() {
+    service 0 fio $raw --name=w --rw=write --bs=1m --offset=90g --size=4g >/dev/null &
+    service 1 fio $raw --name=r --rw=randread --bs=4k --offset=150g --size=100g >/dev/null & wait
+}
+search() { for i in 1 2; do service $i grep -r -c no-such-word "$work/mnt/tree-$i" >/dev/null & done; wait; }
+streams() { for i in 1 2; do service $i cat "$work/mnt/streams-$i/big" >/dev/null & done; wait; }
+database() { service 0 fio --name=db --filename="$work/mnt/table" --rw=randrw --rwmixread=80 --bs=16k --direct=1 --ioengine=psync --numjobs=8 --fdatasync=8 --time_based --runtime="$phase" >/dev/null; }
+# Runs the rest of its arguments as the service whose name comes first.
+service() (
+    [ -n "$groups" ] && mkdir -p "$groups/$1" && echo $BASHPID >"$groups/$1/cgroup.procs"
+    exec "${@:2}"
+)
 programs="readers beside search streams database"
 
 moved() { awk '{ printf "%.0f", ($3 + $7) * 512 }' "/sys/block/$name/stat"; }
-export -f readers beside search streams database
-export work phase raw
+export -f readers beside search streams database service
+export work phase raw groups
 
 # One program for one phase: MB a second of the device.
 run() {
