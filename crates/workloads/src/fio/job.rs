@@ -389,7 +389,8 @@ fn block(value: &str) -> Result<u64, String> {
         }
     })?;
     if bytes == 0 || !bytes.is_multiple_of(512) || bytes > 1 << 30 {
-        return Err("must be a multiple of 512 bytes, at most 1 GiB".to_owned());
+        let problem = "must be a multiple of 512 bytes, at most 2^30 (fio's k is 1024 bytes, its KiB 1000)";
+        return Err(problem.to_owned());
     }
     Ok(bytes)
 }

@@ -58,20 +58,18 @@ fn setting(content: &str, line: usize) -> Setting {
     }
 }
 
-/// A size in bytes, as fio writes it: `4k`, `1g`, `512`, `4KiB`. fio's k is 1024 unless `kb_base=1000`.
+/// A size in bytes, as fio reads it with its default `kb_base=1024`: `4k`, `4kb` and `4ki` are 4096, but `4KiB` is 4000, which
+/// fio takes for the decimal form.
 pub(super) fn size(text: &str) -> Option<u64> {
     let text = text.trim().to_lowercase();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let shift = match unit.trim_end_matches("ib").trim_end_matches('b') {
-        "" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        "t" => 40,
-        _ => return None,
+    let (letter, base) = match unit.strip_suffix("ib") {
+        Some(letter) => (letter, 1000_u64),
+        None => (unit.strip_suffix(['b', 'i']).unwrap_or(unit), 1024),
     };
-    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+    let power = ["", "k", "m", "g", "t", "p"].iter().position(|&known| known == letter)?;
+    number.parse::<u64>().ok()?.checked_mul(base.pow(power as u32))
 }
 
 /// A length of time in nanoseconds; a bare number counts `unit` nanoseconds each.
@@ -99,7 +97,8 @@ mod tests {
     #[test]
     fn sizes_and_times_as_fio_writes_them() {
         assert_eq!(size("4k"), Some(4096));
-        assert_eq!(size("1GiB"), Some(1 << 30));
+        assert_eq!([size("1g"), size("1GB"), size("1Gi")], [Some(1 << 30); 3]);
+        assert_eq!([size("1GiB"), size("4kib")], [Some(1_000_000_000), Some(4000)]);
         assert_eq!(size("512"), Some(512));
         assert_eq!(size("4q"), None);
         assert_eq!(size("99999999999t"), None);
