@@ -57,6 +57,28 @@ fn jobs_without_a_common_file_lie_one_behind_the_other() {
     assert_eq!(offsets, [0, 2048, 8]);
 }
 
+/// What a job asks for, in order: (operation, first sector).
+fn asked(text: &str) -> Vec<(Op, u64)> {
+    let mut processes = JobFile::parse("f", text).unwrap().processes();
+    let program = &mut processes[0].1;
+    let mut asked = Vec::new();
+    loop {
+        match program.next(Time::ZERO) {
+            Next::Submit(io) => asked.push((io.op, io.start.0)),
+            Next::Exit => return asked,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_flush_follows_every_so_many_writes_and_no_read() {
+    let asked = asked("[a]\nrw=randrw\nsize=1m\nfsync=4\n");
+    let count = |op: Op| asked.iter().filter(|(o, _)| *o == op).count();
+    assert_eq!(count(Op::Flush), count(Op::Write) / 4);
+    assert!(asked.windows(2).all(|pair| pair[1].0 != Op::Flush || pair[0].0 == Op::Write));
+}
+
 #[test]
 fn what_cannot_be_honoured_is_refused_where_it_stands() {
     for (text, line, word) in [

@@ -14,6 +14,8 @@ struct Running {
     started: Option<Time>,
     issued: u64,
     writes: u64,
+    /// The latest request was a write.
+    wrote: bool,
     /// Blocks of the region that sequential access has passed.
     position: u64,
     /// The step to take before the next request.
@@ -50,6 +52,7 @@ pub(super) fn program(job: &Job, number: u64) -> Box<dyn Program> {
         started: None,
         issued: 0,
         writes: 0,
+        wrote: false,
         position: 0,
         due: Due::Request,
         ending: None,
@@ -105,7 +108,8 @@ impl Running {
         };
         let start = self.place();
         self.issued += 1;
-        self.writes += u64::from(op == Op::Write);
+        self.wrote = op == Op::Write;
+        self.writes += u64::from(self.wrote);
         self.due = Due::Room;
         let flags = Flags { sync: true, ..Flags::default() };
         Next::Submit(Io { op, start, sectors: self.job.block, flags })
@@ -145,7 +149,7 @@ impl Running {
     }
 
     fn flush_is_due(&self) -> bool {
-        self.job.fsync > 0 && self.writes > 0 && self.writes.is_multiple_of(self.job.fsync)
+        self.job.fsync > 0 && self.wrote && self.writes.is_multiple_of(self.job.fsync)
     }
 }
 
