@@ -72,6 +72,16 @@ fn asked(text: &str) -> Vec<(Op, u64)> {
 }
 
 #[test]
+fn sequential_reads_and_writes_have_a_place_each() {
+    let asked = asked("[a]\nrw=rw\nsize=128k\n");
+    for op in [Op::Read, Op::Write] {
+        let places: Vec<u64> = asked.iter().filter(|(o, _)| *o == op).map(|(_, start)| *start).collect();
+        assert!(places.len() > 4, "{asked:?}");
+        assert_eq!(places, (0..places.len() as u64).map(|n| n * 8).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn a_flush_follows_every_so_many_writes_and_no_read() {
     let asked = asked("[a]\nrw=randrw\nsize=1m\nfsync=4\n");
     let count = |op: Op| asked.iter().filter(|(o, _)| *o == op).count();

@@ -16,8 +16,8 @@ struct Running {
     writes: u64,
     /// The latest request was a write.
     wrote: bool,
-    /// Blocks of the region that sequential access has passed.
-    position: u64,
+    /// Blocks of the region that sequential reads have passed, and others: fio keeps a place for each.
+    positions: [u64; 2],
     /// The step to take before the next request.
     due: Due,
     ending: Option<Ending>,
@@ -53,7 +53,7 @@ pub(super) fn program(job: &Job, number: u64) -> Box<dyn Program> {
         issued: 0,
         writes: 0,
         wrote: false,
-        position: 0,
+        positions: [0; 2],
         due: Due::Request,
         ending: None,
     })
@@ -106,7 +106,7 @@ impl Running {
         } else {
             Op::Write
         };
-        let start = self.place();
+        let start = self.place(op);
         self.issued += 1;
         self.wrote = op == Op::Write;
         self.writes += u64::from(self.wrote);
@@ -115,13 +115,14 @@ impl Running {
         Next::Submit(Io { op, start, sectors: self.job.block, flags })
     }
 
-    fn place(&mut self) -> Sector {
+    fn place(&mut self, op: Op) -> Sector {
         let blocks = self.job.region_bytes / self.job.block.bytes();
         let block = match self.job.pattern {
             Pattern::Random => self.random.below(blocks),
             Pattern::Sequential => {
-                self.position += 1;
-                (self.position - 1) % blocks
+                let position = &mut self.positions[usize::from(op == Op::Read)];
+                *position += 1;
+                (*position - 1) % blocks
             }
         };
         Sector(self.job.offset.0 + block * u64::from(self.job.block.0))

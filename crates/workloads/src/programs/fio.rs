@@ -32,13 +32,16 @@ impl FioJob {
         let blocks = (job.region_bytes / block).max(1);
         let (mut issued, mut writes) = (0u64, 0u64);
         while !self.is_over(os.now(), started, issued) {
-            let place = match job.pattern {
-                Pattern::Random => random.below(blocks),
-                Pattern::Sequential => issued % blocks,
+            let drawn = match job.pattern {
+                Pattern::Random => Some(random.below(blocks)),
+                Pattern::Sequential => None,
             };
-            let at = job.file_offset + place * block;
+            let reads = random.below(100) < job.reads_percent;
+            // fio keeps a place for sequential reads and one for sequential writes.
+            let passed = if reads { issued - writes } else { writes };
+            let at = job.file_offset + drawn.unwrap_or(passed % blocks) * block;
             issued += 1;
-            if random.below(100) < job.reads_percent {
+            if reads {
                 os.read_at(file, at, block).await;
             } else {
                 os.write_at(file, at, block).await;
