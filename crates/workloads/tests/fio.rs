@@ -54,7 +54,21 @@ fn jobs_without_a_common_file_lie_one_behind_the_other() {
     let text = "[global]\nsize=1m\n[a]\nfilename=x\n[b]\n[c]\nfilename=x\noffset=4k\n";
     let file = JobFile::parse("f", text).unwrap();
     let offsets: Vec<u64> = file.jobs().iter().map(|job| job.offset.0).collect();
-    assert_eq!(offsets, [0, 2048, 8]);
+    // The third reaches beyond the first one's end, and the file is as long as that.
+    assert_eq!(offsets, [0, 2056, 8]);
+}
+
+#[test]
+fn clones_share_a_file_that_is_named_and_have_their_own_otherwise() {
+    for pattern in ["read", "randwrite"] {
+        let offsets = |more: &str| -> Vec<u64> {
+            let text = format!("[global]\nsize=1m\n[a]\nrw={pattern}\nnumjobs=3\n{more}[b]\n");
+            JobFile::parse("f", &text).unwrap().jobs().iter().map(|job| job.offset.0).collect()
+        };
+        assert_eq!(offsets(""), [0, 2048, 4096, 6144], "{pattern}");
+        assert_eq!(offsets("filename=x\n"), [0, 0, 0, 2048], "{pattern}");
+        assert_eq!(offsets("filename=x\noffset_increment=512k\n"), [0, 1024, 2048, 4096], "{pattern}");
+    }
 }
 
 /// What a job asks for, in order: (operation, first sector).

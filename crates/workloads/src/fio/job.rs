@@ -148,21 +148,24 @@ pub(super) fn jobs(
     notes: &mut Vec<String>,
 ) -> Result<Vec<Job>, JobFileError> {
     let mut globals: Vec<Setting> = Vec::new();
-    let mut jobs = Vec::new();
-    let mut files = Files::default();
+    let mut drafts = Vec::new();
     for section in sections {
         if section.name == "global" {
             globals.extend(section.settings.iter().cloned());
             continue;
         }
         let settings: Vec<&Setting> = globals.iter().chain(&section.settings).collect();
-        let mut draft = Draft::read(file, section, &settings, notes)?;
-        files.place(&mut draft);
-        jobs.extend(draft.clones(jobs.len() as u64));
+        drafts.push(Draft::read(file, section, &settings, notes)?);
     }
-    if jobs.is_empty() {
+    if drafts.is_empty() {
         let problem = "has no job: a section beside [global] is needed".to_owned();
         return Err(JobFileError { file: file.to_owned(), line: 1, problem });
+    }
+    let mut files = Files::of(&drafts);
+    let mut jobs = Vec::new();
+    for mut draft in drafts {
+        files.place(&mut draft);
+        jobs.extend(draft.clones(jobs.len() as u64));
     }
     Ok(jobs)
 }
@@ -170,19 +173,39 @@ pub(super) fn jobs(
 /// Where files lie: those with a name are shared, the others belong to one job; one behind the other.
 #[derive(Default)]
 struct Files {
+    /// Sectors that each named file needs for all its jobs.
+    lengths: BTreeMap<String, u64>,
+    /// Where each begins that has its place.
     named: BTreeMap<String, u64>,
     end: u64,
 }
 
 impl Files {
+    fn of(drafts: &[Draft]) -> Self {
+        let mut files = Self::default();
+        for draft in drafts {
+            if let Some(name) = &draft.job.filename {
+                let length = files.lengths.entry(name.clone()).or_default();
+                *length = draft.sectors().max(*length);
+            }
+        }
+        files
+    }
+
     fn place(&mut self, draft: &mut Draft) {
         let base = match &draft.job.filename {
-            Some(name) => *self.named.entry(name.clone()).or_insert(self.end),
-            None => self.end,
+            Some(name) => *self.named.entry(name.clone()).or_insert_with(|| {
+                let base = self.end;
+                self.end = base.saturating_add(self.lengths[name]);
+                base
+            }),
+            None => {
+                let base = self.end;
+                self.end = base.saturating_add(draft.sectors());
+                base
+            }
         };
         draft.job.offset = Sector(base.saturating_add(draft.job.offset.0));
-        let clones = (draft.numjobs - 1).saturating_mul(draft.offset_increment / 512);
-        self.end = self.end.max(draft.job.end().0.saturating_add(clones));
     }
 }
 
@@ -343,11 +366,17 @@ impl Draft {
         if job.time_based && job.runtime.is_none() {
             return Err("is time_based and has no runtime".to_owned());
         }
-        if self.offset_increment == 0 && self.numjobs > 1 && job.pattern == Pattern::Sequential {
-            // fio's clones each have a file of their own; here they lie one behind the other.
+        if self.offset_increment == 0 && job.filename.is_none() {
+            // fio's clones each have a file of their own, unless it is named; here they lie one behind the other.
             self.offset_increment = region;
         }
         Ok(())
+    }
+
+    /// Sectors from the beginning of its file to behind the last that any of its clones touches.
+    fn sectors(&self) -> u64 {
+        let clones = (self.numjobs - 1).saturating_mul(self.offset_increment / 512);
+        self.job.end().0.saturating_add(clones)
     }
 
     fn clones(self, first: u64) -> impl Iterator<Item = Job> {
