@@ -104,6 +104,11 @@ fn a_flush_follows_every_so_many_writes_and_no_read() {
 }
 
 #[test]
+fn no_runtime_is_no_end() {
+    assert_eq!(asked("[a]\nrw=read\nsize=64k\nruntime=0\n").len(), 16);
+}
+
+#[test]
 fn what_cannot_be_honoured_is_refused_where_it_stands() {
     for (text, line, word) in [
         ("[a]\nrw=read\nbs=3\nsize=1m\n", 3, "512"),

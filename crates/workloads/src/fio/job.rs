@@ -303,7 +303,9 @@ impl Draft {
             "thinktime_blocks" => job.think_every = number(value, 1, u64::MAX)?,
             "rwmixread" => self.reads = Some(number(value, 0, 100)?),
             "rwmixwrite" => self.reads = Some(100 - number(value, 0, 100)?),
-            "runtime" | "timeout" => job.runtime = Some(time(value, 1_000_000_000)?),
+            "runtime" | "timeout" => {
+                job.runtime = Some(time(value, 1_000_000_000)?).filter(|&runtime| runtime > Span::ZERO);
+            }
             "time_based" => job.time_based = value != "0",
             "startdelay" => job.start_delay = time(value, 1_000_000_000)?,
             "fsync" | "fdatasync" => {
