@@ -120,6 +120,12 @@ fn what_cannot_be_honoured_is_refused_where_it_stands() {
         ("[a]\nsize=50%\n", 2, "percentage"),
         ("[a]\nsize=1m\niodepth=0\n", 3, "from 1"),
         ("[a]\nsize=1m\nioengine=rbd\n", 3, "psync"),
+        ("[a]\nsize=1m\nbs=4KiB\n", 3, "KiB"),
+        ("[a]\nsize=1m\nkb_base=1000\n", 3, "1024"),
+        ("[a]\nsize=1m\nnrfiles=4\n", 3, "one file"),
+        ("[a]\nsize=1m\nfilename=/dev/sda:/dev/sdb\n", 3, "one file"),
+        ("[a]\nsize=1m\niodepth_batch=16\n", 3, "one by one"),
+        ("[a]\nsize=1m\nexitall\n", 3, "not honoured"),
         ("[global]\nsize=1m\n", 1, "no job"),
     ] {
         let error = JobFile::parse("x.fio", text).unwrap_err();

@@ -103,7 +103,6 @@ const NO_DIFFERENCE: &[&str] = &[
     "fallocate",
     "unlink",
     "refill_buffers",
-    "exitall",
     "disable_lat",
     "disable_clat",
     "disable_slat",
@@ -117,27 +116,18 @@ const NO_DIFFERENCE: &[&str] = &[
     "buffer_compress_percentage",
     "gtod_reduce",
     "cpus_allowed",
-    "nrfiles",
     "allow_file_create",
-    "file_service_type",
     "ramp_time",
     "fadvise_hint",
     "nice",
-    "kb_base",
     "unit_base",
     "zero_buffers",
     "scramble_buffers",
     "random_generator",
-    "sync_file_range",
     "hipri",
     "registerfiles",
     "fixedbufs",
     "sqthread_poll",
-    "iodepth_batch",
-    "iodepth_batch_complete",
-    "iodepth_batch_submit",
-    "iodepth_batch_complete_min",
-    "iodepth_low",
     "status-interval",
     "eta",
 ];
@@ -284,7 +274,30 @@ impl Draft {
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let job = &mut self.job;
         match name {
+            "filename" if value.replace("\\:", "").contains(':') => {
+                return Err("one file a job is honoured; make a job of each".to_owned());
+            }
             "filename" => job.filename = Some(value.to_owned()),
+            "nrfiles" if value != "1" => {
+                return Err("one file a job is honoured; make a job of each".to_owned());
+            }
+            "iodepth_batch"
+            | "iodepth_batch_submit"
+            | "iodepth_batch_complete"
+            | "iodepth_batch_complete_min"
+                if !matches!(value, "0" | "1") =>
+            {
+                return Err("requests are submitted and reaped one by one; only 1 is honoured".to_owned());
+            }
+            "kb_base" if value != "1024" => {
+                return Err("only 1024 is honoured; write the sizes in bytes".to_owned());
+            }
+            "nrfiles"
+            | "iodepth_batch"
+            | "iodepth_batch_submit"
+            | "iodepth_batch_complete"
+            | "iodepth_batch_complete_min"
+            | "kb_base" => {}
             "rw" | "readwrite" => return self.set_pattern(value),
             "bs" | "blocksize" => job.block = Sectors::from_bytes(block(value)?),
             "size" | "filesize" => self.size = Some(bytes(value)?),
