@@ -364,3 +364,15 @@ fn a_pipe_that_closes_is_no_error() {
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success() && output.stderr.is_empty(), "{}", words(&output.stderr));
 }
+
+/// Many requests of one process in flight at once may be served in any order, by a scheduler or by the drive.
+#[test]
+fn nobody_is_faster_than_the_physical_limit_with_many_requests_in_flight() {
+    let directory = Directory::new("in-flight");
+    let job = "[reader]\nioengine=libaio\niodepth=64\nrw=randread\nsize=400g\nio_size=2m\n";
+    let job = directory.file("job.fio", job);
+    let found = prints_json(&["compare", &job, "-s", "noop", "-s", "c-scan", "-s", "sptf", "--json", "-q"]);
+    for run in found["runs"].as_array().expect("runs") {
+        assert!(found["limit"]["elapsed_ns"].as_u64() <= run["elapsed_ns"].as_u64(), "{run}");
+    }
+}

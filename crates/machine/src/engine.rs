@@ -329,7 +329,9 @@ impl Machine {
         match next {
             Next::Submit(io) => return self.submit(process, io),
             Next::Await(what) => {
-                if let Some(witness) = &mut self.witness {
+                if let Some(witness) = &mut self.witness
+                    && self.processes[process].waits_for_all(what)
+                {
                     witness.awaited(process);
                 }
                 if self.processes[process].is_satisfied(what) {

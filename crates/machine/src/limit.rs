@@ -2,7 +2,7 @@
 //!
 //! Every process is served in its own sequence as if it were alone: the time that its data takes to pass under the
 //! head, and for each jump that it makes itself the least seek of that distance, with no rotation lost. What it submits
-//! without waiting in between may be served in any order, so it counts sorted. The device then can be no faster than
+//! without waiting for all of it in between may be served in any order, so it counts sorted. The device then can be no faster than
 //! the sum over all processes, and no process can end before its own thinking and service are over. A scheduler comes
 //! near this limit; it can pass it only where the drive's buffer answers something that never comes from the medium.
 

@@ -45,4 +45,14 @@ impl Running {
             Await::Fewer(most) => self.outstanding.len() < most.max(1) as usize,
         }
     }
+
+    /// Whether nothing of its own can be unfinished when the wait is over: what it asks for then can be served only after all
+    /// that it asked for before.
+    pub(super) fn waits_for_all(&self, what: Await) -> bool {
+        match what {
+            Await::All => true,
+            Await::Io(n) => self.outstanding.iter().all(|&unfinished| unfinished == n),
+            Await::Fewer(most) => most <= 1,
+        }
+    }
 }
