@@ -376,3 +376,28 @@ fn nobody_is_faster_than_the_physical_limit_with_many_requests_in_flight() {
         assert!(found["limit"]["elapsed_ns"].as_u64() <= run["elapsed_ns"].as_u64(), "{run}");
     }
 }
+
+/// Reads that a process waits for, and writes that nobody does, run beside each other.
+#[test]
+fn what_a_process_does_at_the_same_time_is_not_added_up() {
+    let directory = Directory::new("beside");
+    let mut text = "# dwell recording 1\n".to_owned();
+    for second in 0..10_u64 {
+        let at = second * 1_000_000_000;
+        text += &format!("{at} 5000000 8,0 RS {} 4096 - 1 both\n", second * 4096);
+        text += &format!("{} 5000000 8,0 RS {} 4096 - 2 one\n", at + 100_000_000, (1 << 30) + second * 4096);
+        text += &format!("{} 5000000 8,0 W {} 4096 - 1 both\n", at + 200_000_000, (2 << 30) + second * 4096);
+    }
+    let file = directory.file("beside.dwell", &text);
+    let found = prints_json(&["compare", &file, "-s", "noop", "--json", "-q"]);
+    let run = &found["runs"][0];
+    for (process, alone) in run["processes"]
+        .as_array()
+        .expect("processes")
+        .iter()
+        .zip(run["limit"]["processes_ns"].as_array().expect("limits"))
+    {
+        assert!(alone.as_u64() <= process["elapsed_ns"].as_u64(), "{process}: {alone}");
+    }
+    assert!(run["fairness"].as_f64() > Some(0.99), "{}", run["fairness"]);
+}

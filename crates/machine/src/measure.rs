@@ -194,6 +194,17 @@ struct Line {
     bytes: u64,
     by_direction: [Latencies; 2],
     by_call: BTreeMap<&'static str, Latencies>,
+    /// Its processes that have not ended, and how often the first of such began when there were none.
+    live: u32,
+    rounds: u32,
+}
+
+/// Where a process belongs.
+#[derive(Clone, Copy)]
+struct Place {
+    line: usize,
+    /// Processes of one line and one round ran at the same time, those of the next round after them.
+    round: u32,
 }
 
 /// Which direction a call counts in, if any.
@@ -210,8 +221,8 @@ fn direction_of(call: &str) -> Option<Direction> {
 pub(crate) struct Book {
     lines: Vec<Line>,
     by_name: BTreeMap<String, usize>,
-    /// The line of each process.
-    line_of: Vec<usize>,
+    /// The place of each process.
+    places: Vec<Place>,
     last: Time,
     requests: u64,
     calls: u64,
@@ -220,7 +231,7 @@ pub(crate) struct Book {
 
 impl Book {
     pub(crate) fn started(&mut self, process: usize, name: &str, now: Time) {
-        debug_assert_eq!(process, self.line_of.len(), "processes are numbered in order");
+        debug_assert_eq!(process, self.places.len(), "processes are numbered in order");
         let line = match self.by_name.get(name) {
             Some(&line) => line,
             None => {
@@ -231,21 +242,27 @@ impl Book {
                     bytes: 0,
                     by_direction: [Latencies::default(), Latencies::default()],
                     by_call: BTreeMap::new(),
+                    live: 0,
+                    rounds: 0,
                 });
                 self.by_name.insert(name.to_owned(), self.lines.len() - 1);
                 self.lines.len() - 1
             }
         };
-        self.line_of.push(line);
+        let known = &mut self.lines[line];
+        known.rounds += u32::from(known.live == 0);
+        known.live += 1;
+        self.places.push(Place { line, round: known.rounds });
     }
 
     pub(crate) fn ended(&mut self, process: usize, now: Time) {
-        let line = &mut self.lines[self.line_of[process]];
+        let line = &mut self.lines[self.places[process].line];
         line.last = line.last.max(now);
+        line.live -= 1;
     }
 
     pub(crate) fn finished(&mut self, process: usize, io: &Io, finished: &Finished, now: Time) {
-        let line = &mut self.lines[self.line_of[process]];
+        let line = &mut self.lines[self.places[process].line];
         line.last = line.last.max(now);
         self.last = self.last.max(now);
         self.requests += 1;
@@ -266,7 +283,7 @@ impl Book {
         since: Time,
         now: Time,
     ) {
-        let line = &mut self.lines[self.line_of[process]];
+        let line = &mut self.lines[self.places[process].line];
         line.last = line.last.max(now);
         self.last = self.last.max(now);
         self.calls += 1;
@@ -306,13 +323,19 @@ impl Book {
         }
     }
 
-    /// Adds up what is known by process to what is known by line.
+    /// How long each line takes at least, if each of its processes takes so long: those that run at the same time take no longer
+    /// than the longest of them, those that follow each other as long as all of them.
     pub(crate) fn by_line(&self, by_process: &[u64]) -> Vec<u64> {
-        let mut lines = vec![0; self.lines.len()];
-        for (&line, &amount) in self.line_of.iter().zip(by_process) {
-            lines[line] += amount;
+        let mut lines = vec![(0, 0, 0); self.lines.len()];
+        for (&Place { line, round }, &alone) in self.places.iter().zip(by_process) {
+            let (before, present, longest) = &mut lines[line];
+            if *present != round {
+                *before += std::mem::take(longest);
+                *present = round;
+            }
+            *longest = alone.max(*longest);
         }
-        lines
+        lines.into_iter().map(|(before, _, longest)| before + longest).collect()
     }
 
     /// The distributions of reads and of writes, for pictures.

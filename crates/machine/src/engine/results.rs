@@ -24,7 +24,8 @@ impl Machine {
     }
 
     /// The physical limit of what was run on this drive, if [`witness`](Self::witness) was asked for and the drive can tell
-    /// what it could do at best. Its processes are the lines of [`Measured`]; those that share a line are added up.
+    /// what it could do at best. Its processes are the lines of [`Measured`]; of those that share a line, the longest of
+    /// each that ran at the same time counts.
     pub fn limit(&mut self) -> Option<Limit> {
         let witness = self.witness.take()?;
         let limit = self.storage.limit(witness)?;
