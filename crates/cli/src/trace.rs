@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &TraceArguments) -> Result<(), Error> {
 }
 
 fn open(path: &Path, reading: &Reading) -> Result<Recording, Error> {
-    open_recording(&path.to_string_lossy(), &options(reading, None)?)
+    open_recording(path, &options(reading, None)?)
 }
 
 fn info(path: &Path, reading: &Reading, as_json: bool) -> Result<(), Error> {

@@ -107,16 +107,17 @@ pub(crate) fn options(reading: &Reading, capacity: Option<Sector>) -> Result<Opt
 }
 
 /// Opens a recording's file.
-pub(crate) fn open_recording(path: &str, options: &Options) -> Result<Recording, Error> {
-    let file = File::open(path).map_err(|e| Error::file(path, &e))?;
+pub(crate) fn open_recording(path: &Path, options: &Options) -> Result<Recording, Error> {
+    let name = path.to_string_lossy();
+    let file = File::open(path).map_err(|e| Error::file(&name, &e))?;
     if file.metadata().is_ok_and(|about| about.is_dir()) {
-        return Err(Error::Input(format!("'{path}' is a folder; name a recording in it")));
+        return Err(Error::Input(format!("'{name}' is a folder; name a recording in it")));
     }
-    traces::open(path, Box::new(file), options).map_err(|e| Error::Input(e.to_string()))
+    traces::open(&name, Box::new(file), options).map_err(|e| Error::Input(e.to_string()))
 }
 
 fn recording(path: &str, reading: &Reading, open: bool, capacity: Sector) -> Result<Opened, Error> {
-    let mut recording = open_recording(path, &options(reading, Some(capacity))?)?;
+    let mut recording = open_recording(Path::new(path), &options(reading, Some(capacity))?)?;
     let (replay, mut said) =
         if open { (at_times(path, &mut recording)?, Vec::new()) } else { in_loops(path, &mut recording)? };
     if replay.requests() == 0 {

@@ -401,3 +401,14 @@ fn what_a_process_does_at_the_same_time_is_not_added_up() {
     }
     assert!(run["fairness"].as_f64() > Some(0.99), "{}", run["fairness"]);
 }
+
+#[test]
+fn a_recording_may_have_any_name() {
+    use std::os::unix::ffi::OsStrExt;
+    let directory = Directory::new("name");
+    let name = directory.0.join(std::ffi::OsStr::from_bytes(b"no\xffUTF-8.ascii"));
+    fs::write(&name, "0.5 0 1000 8 1\n").expect("the test's file is written");
+    let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
+    let output = program.args(["trace", "info"]).arg(&name).output().expect("the program runs");
+    assert!(output.status.success(), "{}", words(&output.stderr));
+}
