@@ -25,10 +25,12 @@ pub(crate) struct Opened {
 
 /// Opens what `text` names. `open` replays a recording by its time stamps; `capacity` is the drive's.
 pub(crate) fn open(text: &str, reading: &Reading, open: bool, capacity: Sector) -> Result<Opened, Error> {
-    let opened = if Path::new(text).is_file() {
-        if text.ends_with(".fio") { job_file(text)? } else { recording(text, reading, open, capacity)? }
-    } else {
-        builtin(text)?
+    // A pipe is as good as a file; a folder is told to be one, unless it has a built-in workload's name.
+    let opened = match std::fs::metadata(text) {
+        Ok(about) if about.is_dir() && Builtin::named(text).is_some() => builtin(text)?,
+        Ok(about) if about.is_file() && text.ends_with(".fio") => job_file(text)?,
+        Ok(_) => recording(text, reading, open, capacity)?,
+        Err(_) => builtin(text)?,
     };
     let end = opened.workload.end();
     if end > capacity {

@@ -412,3 +412,21 @@ fn a_recording_may_have_any_name() {
     let output = program.args(["trace", "info"]).arg(&name).output().expect("the program runs");
     assert!(output.status.success(), "{}", words(&output.stderr));
 }
+
+#[test]
+fn a_pipe_is_a_recording_and_a_folder_is_told_to_be_none() {
+    let directory = Directory::new("pipe");
+    let pipe = directory.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    let text = "0.5 0 1000 8 1\n1.5 0 2000 8 0\n";
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::write(pipe, text)
+    });
+    let found = prints_json(&["compare", &pipe, "-s", "noop", "--json", "--quiet"]);
+    writer.join().expect("no panic").expect("it is read");
+    assert_eq!(found["runs"][0]["requests"], 2);
+    let folder = directory.0.to_str().expect("UTF-8");
+    fails(&["compare", folder], 6, &["is a folder"]);
+    fails(&["trace", "info", folder], 6, &["is a folder"]);
+}
