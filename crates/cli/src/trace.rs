@@ -12,7 +12,8 @@ use traces::{Info, Record, Recording};
 use crate::arguments::{Reading, TraceArguments, TraceCommand};
 use crate::error::Error;
 use crate::format::{bytes, number, percent, time};
-use crate::workload::{open_recording, options};
+use crate::interrupt;
+use crate::workload::{next_record, open_recording, options};
 
 pub(crate) fn run(arguments: &TraceArguments) -> Result<(), Error> {
     match &arguments.command {
@@ -27,14 +28,38 @@ fn open(path: &Path, reading: &Reading) -> Result<Recording, Error> {
 
 fn info(path: &Path, reading: &Reading, as_json: bool) -> Result<(), Error> {
     let mut recording = open(path, reading)?;
-    let info = Info::of(&mut recording).map_err(|e| Error::Input(e.to_string()))?;
+    let mut gatherer = Info::gatherer();
+    until_stopped(&mut recording, |record, _| {
+        gatherer.add(record);
+        Ok(())
+    })?;
+    let info = gatherer.finish(&recording);
     let mut out = std::io::stdout().lock();
     if as_json {
         writeln!(out, "{}", json!({"schema_version": 1, "file": path.display().to_string(), "info": info}))?;
     } else {
         writeln!(out, "{}: {}", path.display(), in_words(&info))?;
     }
-    Ok(())
+    whole()
+}
+
+/// Takes every record, until there are no more or somebody asked to stop.
+fn until_stopped(
+    recording: &mut Recording,
+    mut take: impl FnMut(&Record, &Recording) -> Result<(), Error>,
+) -> Result<(), Error> {
+    loop {
+        match next_record(recording) {
+            Ok(Some(record)) => take(&record, recording)?,
+            Ok(None) | Err(Error::Interrupted) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What has been printed is all there is, unless somebody asked to stop.
+fn whole() -> Result<(), Error> {
+    if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
 }
 
 fn in_words(info: &Info) -> String {
@@ -133,8 +158,8 @@ impl<W: Write> Writer<W> {
 
 fn convert(from: &Path, to: &Path, format: &str, reading: &Reading) -> Result<(), Error> {
     let mut recording = open(from, reading)?;
-    // The first record is read before the writer is made, so that it knows the device.
-    let first = recording.next().transpose().map_err(|e| Error::Input(e.to_string()))?;
+    // The first record is read before the file is made, so that there is none if nothing can be read.
+    let first = next_record(&mut recording)?;
     let sink: Box<dyn Write> = if to == Path::new("-") {
         Box::new(std::io::stdout().lock())
     } else {
@@ -142,11 +167,10 @@ fn convert(from: &Path, to: &Path, format: &str, reading: &Reading) -> Result<()
     };
     let mut sink = Compressed::new(&to.to_string_lossy(), sink);
     let mut writer = Writer::new(format, BufWriter::new(&mut sink), &recording)?;
-    let mut next = first;
-    while let Some(record) = next {
-        writer.write(&record, &recording)?;
-        next = recording.next().transpose().map_err(|e| Error::Input(e.to_string()))?;
+    if let Some(first) = &first {
+        writer.write(first, &recording)?;
     }
+    until_stopped(&mut recording, |record, recording| Ok(writer.write(record, recording)?))?;
     let Written { written, left_out, rounded } = writer.finish()?;
     sink.finish()?;
     eprintln!("{}: {}", from.display(), recording.interpretation());
@@ -156,5 +180,5 @@ fn convert(from: &Path, to: &Path, format: &str, reading: &Reading) -> Result<()
     for line in recording.skips().to_string().lines() {
         eprintln!("{}: {line}", from.display());
     }
-    Ok(())
+    whole()
 }

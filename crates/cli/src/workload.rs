@@ -14,6 +14,7 @@ use workloads::{Settings, Workload};
 use crate::arguments::Reading;
 use crate::error::Error;
 use crate::format::nearest;
+use crate::interrupt;
 
 /// A workload, and what must be said about how it was understood.
 pub(crate) struct Opened {
@@ -118,6 +119,14 @@ pub(crate) fn open_recording(path: &Path, options: &Options) -> Result<Recording
     traces::open(&name, Box::new(file), options).map_err(|e| Error::Input(e.to_string()))
 }
 
+/// The recording's next record; an error if it cannot be read, or if somebody asked to stop.
+pub(crate) fn next_record(recording: &mut Recording) -> Result<Option<Record>, Error> {
+    if interrupt::requested() {
+        return Err(Error::Interrupted);
+    }
+    recording.next().transpose().map_err(|e| Error::Input(e.to_string()))
+}
+
 fn recording(path: &str, reading: &Reading, open: bool, capacity: Sector) -> Result<Opened, Error> {
     let mut recording = open_recording(Path::new(path), &options(reading, Some(capacity))?)?;
     let (replay, mut said) =
@@ -135,8 +144,8 @@ fn recording(path: &str, reading: &Reading, open: bool, capacity: Sector) -> Res
 
 fn at_times(path: &str, recording: &mut Recording) -> Result<Replay, Error> {
     let mut open = Open::default();
-    for record in recording.by_ref() {
-        open.push(&record.map_err(|e| Error::Input(e.to_string()))?);
+    while let Some(record) = next_record(recording)? {
+        open.push(&record);
     }
     Ok(open.finish(path, &|pid| recording.process_name(pid)))
 }
@@ -145,8 +154,7 @@ fn at_times(path: &str, recording: &mut Recording) -> Result<Replay, Error> {
 fn in_loops(path: &str, recording: &mut Recording) -> Result<(Replay, Vec<String>), Error> {
     let (mut closed, mut open) = (Closed::default(), Open::default());
     let mut completions = false;
-    for record in recording.by_ref() {
-        let record: Record = record.map_err(|e| Error::Input(e.to_string()))?;
+    while let Some(record) = next_record(recording)? {
         if record.completed.is_some() && !completions {
             completions = true;
             open = Open::default();

@@ -430,3 +430,34 @@ fn a_pipe_is_a_recording_and_a_folder_is_told_to_be_none() {
     fails(&["compare", folder], 6, &["is a folder"]);
     fails(&["trace", "info", folder], 6, &["is a folder"]);
 }
+
+#[test]
+fn a_recording_that_does_not_end_can_be_interrupted() {
+    use std::io::Write;
+    use std::process::Stdio;
+    let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
+    let mut child = program
+        .args(["trace", "info", "--json", "/dev/stdin"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let id = child.id().to_string();
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let mut interrupted = false;
+    // It goes on reading until it is told to stop, and then the pipe is closed from the other end.
+    for line in 0_u64.. {
+        if stdin.write_all(format!("{line}.5 0 1000 8 1\n").as_bytes()).is_err() {
+            break;
+        }
+        if line >= 200_000 && !interrupted {
+            interrupted = Command::new("kill").args(["-INT", &id]).status().expect("kill").success();
+        }
+        assert!(line < 50_000_000, "it does not hear");
+    }
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}", words(&output.stderr));
+    let found: Value = serde_json::from_str(&words(&output.stdout)).expect("partial results");
+    assert!(found["info"]["reads"]["requests"].as_u64() > Some(0));
+}
