@@ -104,6 +104,13 @@ fn sizes(info: &Info) -> String {
     format!("{table}\n")
 }
 
+/// The formats that are written.
+const WRITTEN: [&str; 4] = ["dwell", "fio", "blkparse", "disksim"];
+
+fn not_written(format: &str) -> Error {
+    Error::Usage(format!("'{format}' is not written; written are {}", WRITTEN.join(", ")))
+}
+
 /// A format that is written.
 enum Writer<W: Write> {
     Dwell(DwellWriter<W>),
@@ -123,11 +130,7 @@ impl<W: Write> Writer<W> {
             "fio" => Self::Fio(FioWriter::new(sink, recording.devices())?),
             "blkparse" => Self::Blkparse(BlkparseWriter::new(sink, recording.devices())),
             "disksim" => Self::DiskSim(DiskSimWriter::new(sink)),
-            _ => {
-                return Err(Error::Usage(format!(
-                    "'{format}' is not written; written are dwell, fio, blkparse, disksim"
-                )));
-            }
+            _ => return Err(not_written(format)),
         })
     }
 
@@ -156,7 +159,21 @@ impl<W: Write> Writer<W> {
     }
 }
 
+/// What can be known to be wrong before anything is written over.
+fn check(from: &Path, to: &Path, format: &str) -> Result<(), Error> {
+    if !WRITTEN.contains(&format) {
+        return Err(not_written(format));
+    }
+    match (from.canonicalize(), to.canonicalize()) {
+        (Ok(source), Ok(target)) if source == target && target.is_file() => {
+            Err(Error::Usage(format!("'{}' is the recording itself; write to another file", to.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn convert(from: &Path, to: &Path, format: &str, reading: &Reading) -> Result<(), Error> {
+    check(from, to, format)?;
     let mut recording = open(from, reading)?;
     // The first record is read before the file is made, so that there is none if nothing can be read.
     let first = next_record(&mut recording)?;

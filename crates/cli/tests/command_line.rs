@@ -461,3 +461,16 @@ fn a_recording_that_does_not_end_can_be_interrupted() {
     let found: Value = serde_json::from_str(&words(&output.stdout)).expect("partial results");
     assert!(found["info"]["reads"]["requests"].as_u64() > Some(0));
 }
+
+#[test]
+fn a_conversion_that_cannot_be_writes_over_nothing() {
+    let directory = Directory::new("kept");
+    let text = "0.5 0 1000 8 1\n1.5 0 2000 8 0\n";
+    let original = directory.file("original.ascii", text);
+    let kept = directory.file("kept", "what was there");
+    fails(&["trace", "convert", &original, &kept, "--to-format", "xls"], 2, &["'xls'"]);
+    assert_eq!(fs::read_to_string(&kept).expect("it is there"), "what was there");
+    let itself = ["trace", "convert", &original, &original, "--to-format", "fio"];
+    fails(&itself, 2, &["is the recording itself"]);
+    assert_eq!(fs::read_to_string(&original).expect("it is there"), text);
+}
