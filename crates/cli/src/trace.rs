@@ -149,6 +149,16 @@ impl<W: Write> Writer<W> {
         }
     }
 
+    /// Learns of the devices that the recording has met by now.
+    fn meet(&mut self, recording: &Recording) {
+        match self {
+            Self::Dwell(writer) => writer.meet(recording.devices().iter().map(|device| &device.name)),
+            Self::Fio(writer) => writer.meet(recording.devices()),
+            Self::Blkparse(writer) => writer.meet(recording.devices()),
+            Self::DiskSim(_) => {}
+        }
+    }
+
     fn finish(self) -> std::io::Result<Written> {
         match self {
             Self::Dwell(writer) => writer.finish(),
@@ -187,7 +197,14 @@ fn convert(from: &Path, to: &Path, format: &str, reading: &Reading) -> Result<()
     if let Some(first) = &first {
         writer.write(first, &recording)?;
     }
-    until_stopped(&mut recording, |record, recording| Ok(writer.write(record, recording)?))?;
+    let mut devices = recording.devices().len();
+    until_stopped(&mut recording, |record, recording| {
+        if recording.devices().len() > devices {
+            devices = recording.devices().len();
+            writer.meet(recording);
+        }
+        Ok(writer.write(record, recording)?)
+    })?;
     let Written { written, left_out, rounded } = writer.finish()?;
     sink.finish()?;
     eprintln!("{}: {}", from.display(), recording.interpretation());

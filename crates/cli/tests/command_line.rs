@@ -474,3 +474,20 @@ fn a_conversion_that_cannot_be_writes_over_nothing() {
     fails(&itself, 2, &["is the recording itself"]);
     assert_eq!(fs::read_to_string(&original).expect("it is there"), text);
 }
+
+/// A device is met when its first request is read, which may be long after the file was begun.
+#[test]
+fn a_recording_of_several_devices_keeps_their_names_when_it_is_converted() {
+    let directory = Directory::new("devices");
+    let text = "0.5 2 1000 8 1\n1.5 0 2000 8 0\n2.5 1 3000 8 1\n3.5 0 3008 8 1\n";
+    let original = directory.file("several.ascii", text);
+    let devices = |file: &str| {
+        let found = prints_json(&["trace", "info", "--device", "all", "--json", file]);
+        found["info"]["devices"].clone()
+    };
+    for format in ["dwell", "fio"] {
+        let file = directory.path(&format!("converted.{format}"));
+        prints(&["trace", "convert", "--device", "all", &original, &file, "--to-format", format]);
+        assert_eq!(devices(&file), devices(&original), "{format}");
+    }
+}

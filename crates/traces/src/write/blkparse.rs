@@ -40,18 +40,24 @@ struct Completion {
 impl<W: Write> BlkparseWriter<W> {
     /// Writes to `sink`, which should be buffered.
     pub fn new(sink: W, devices: &[DeviceEntry]) -> Self {
-        let numbers = devices.iter().enumerate().map(|(id, device)| {
-            let pair = device.name.split_once(',');
-            let pair = pair.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
-            pair.unwrap_or((0, id as u32))
-        });
-        Self {
+        let mut writer = Self {
             sink,
-            devices: numbers.collect(),
+            devices: Vec::new(),
             completions: BinaryHeap::new(),
             sequence: 0,
             taken: 0,
             written: Written::default(),
+        };
+        writer.meet(devices);
+        writer
+    }
+
+    /// Learns the names of devices that were met since: `devices` are all of them.
+    pub fn meet(&mut self, devices: &[DeviceEntry]) {
+        for device in devices.iter().skip(self.devices.len()) {
+            let pair = device.name.split_once(',');
+            let pair = pair.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+            self.devices.push(pair.unwrap_or((0, self.devices.len() as u32)));
         }
     }
 

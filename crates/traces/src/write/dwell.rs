@@ -29,9 +29,16 @@ impl<W: Write> DwellWriter<W> {
         writeln!(sink, "{TITLE}{VERSION}")?;
         comment.lines().try_for_each(|line| writeln!(sink, "# {line}"))?;
         writeln!(sink, "# at_ns response_ns device rwbs offset length priority pid name")?;
-        let devices =
-            devices.into_iter().map(|name| name.as_ref().replace(char::is_whitespace, "_")).collect();
-        Ok(Self { sink, devices, written: Written::default() })
+        let mut writer = Self { sink, devices: Vec::new(), written: Written::default() };
+        writer.meet(devices);
+        Ok(writer)
+    }
+
+    /// Learns the names of devices that were met since: `devices` are all of them. A device without a name is written as the
+    /// number of its id, which another may have for a name.
+    pub fn meet<N: AsRef<str>>(&mut self, devices: impl IntoIterator<Item = N>) {
+        let new = devices.into_iter().skip(self.devices.len());
+        self.devices.extend(new.map(|name| name.as_ref().replace(char::is_whitespace, "_")));
     }
 
     /// Writes a record, not older than the one before; `process_name` is its process's, if known.

@@ -28,9 +28,18 @@ impl<W: Write> FioWriter<W> {
     /// If the sink fails.
     pub fn new(mut sink: W, devices: &[DeviceEntry]) -> io::Result<Self> {
         writeln!(sink, "fio version 3 iolog")?;
-        let files = devices.iter().map(|device| file_name(&device.name)).collect();
-        let opened = vec![false; devices.len()];
-        Ok(Self { sink, files, opened, written: Written::default(), last_micros: 0 })
+        let (files, opened) = (Vec::new(), Vec::new());
+        let mut writer = Self { sink, files, opened, written: Written::default(), last_micros: 0 };
+        writer.meet(devices);
+        Ok(writer)
+    }
+
+    /// Learns the names of devices that were met since: `devices` are all of them. A device without a name is written as the
+    /// number of its id, which another may have for a name.
+    pub fn meet(&mut self, devices: &[DeviceEntry]) {
+        let new = devices.iter().skip(self.files.len());
+        self.files.extend(new.map(|device| file_name(&device.name)));
+        self.opened.resize(self.files.len(), false);
     }
 
     /// Writes a record.
