@@ -123,7 +123,7 @@ impl<W: Write> Writer<W> {
     fn new(format: &str, sink: W, recording: &Recording) -> Result<Self, Error> {
         Ok(match format {
             "dwell" => {
-                let comment = format!("converted: {}", recording.interpretation());
+                let comment = format!("converted from {}", recording.interpretation().format);
                 let devices = recording.devices().iter().map(|device| &device.name);
                 Self::Dwell(DwellWriter::new(sink, devices, &comment)?)
             }
