@@ -190,3 +190,16 @@ fn what_is_compressed_by_its_extension_is_read() {
         assert_eq!(read(name, &bytes, &all()).unwrap().0.len(), 60_000, "{name}");
     }
 }
+
+#[test]
+fn a_name_that_would_break_the_line_does_not() {
+    let mut record = Record::new(Time::ZERO, traces::DeviceId(0), Op::Read, 4096, 4096);
+    record.process = Some(traces::Pid(7));
+    let mut bytes = Vec::new();
+    let mut writer = BlkparseWriter::new(&mut bytes, &[]);
+    writer.write(&record, Some("two\nlines")).unwrap();
+    writer.finish().unwrap();
+    let (again, recording) = read("again.blkparse", &bytes, &all()).unwrap();
+    assert!(recording.skips().is_empty(), "{}", recording.skips());
+    assert_eq!((again.len(), again[0].process), (1, record.process));
+}

@@ -74,7 +74,9 @@ impl<W: Write> BlkparseWriter<W> {
             start: if record.op == Op::Flush { 0 } else { record.start().0 },
             sectors: record.sectors().0,
         };
-        self.line(record.at, 'Q', &said, process_name.unwrap_or("?"))?;
+        // A name is its owner's to choose: what would break the line must not.
+        let name = process_name.unwrap_or("?").replace(char::is_control, "?");
+        self.line(record.at, 'Q', &said, &name)?;
         self.written.written += 1;
         self.written.rounded += u64::from(!record.is_aligned());
         self.taken += 1;
