@@ -72,7 +72,7 @@ pub struct Latency {
     pub p99_ns: u64,
     /// Longest, in nanoseconds, exactly.
     pub max_ns: u64,
-    /// Requests in flight on average over the span.
+    /// Requests in flight on average, from the first one's issue to the last one's completion.
     pub depth_mean: f64,
     /// Most in flight at once (at most 1,048,576 are counted).
     pub depth_max: u64,
@@ -251,7 +251,7 @@ impl Gatherer {
             read_ahead: share(self.ahead, self.reads.requests),
             sync_writes: share(self.sync_writes, self.writes.requests),
             end_bytes: self.end_bytes,
-            latency: self.latency.finish(interpretation.span.as_nanos()),
+            latency: self.latency.finish(),
             processes: process_rows(self.processes, recording),
             devices: recording.devices().to_vec(),
             skips: recording.skips().clone(),
@@ -290,11 +290,16 @@ struct LatencyGatherer {
     max: u64,
     in_flight: BinaryHeap<Reverse<Time>>,
     depth_max: usize,
+    /// From when to when any request is known to have been in flight.
+    began: Option<Time>,
+    ended: Time,
 }
 
 impl LatencyGatherer {
     fn add(&mut self, record: &Record) {
         let (Some(completed), Some(latency)) = (record.completed, record.latency()) else { return };
+        self.began.get_or_insert(record.at);
+        self.ended = self.ended.max(completed);
         let latency = latency.as_nanos();
         let bucket = bucket_of(latency);
         if self.buckets.len() <= bucket {
@@ -313,8 +318,9 @@ impl LatencyGatherer {
         self.depth_max = self.depth_max.max(self.in_flight.len());
     }
 
-    fn finish(self, span: u64) -> Option<Latency> {
+    fn finish(self) -> Option<Latency> {
         let requests = (self.requests > 0).then_some(self.requests)?;
+        let span = self.ended.since(self.began?).as_nanos();
         Some(Latency {
             requests,
             mean_ns: self.sum as f64 / requests as f64,

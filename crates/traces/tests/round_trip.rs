@@ -203,3 +203,13 @@ fn a_name_that_would_break_the_line_does_not() {
     assert!(recording.skips().is_empty(), "{}", recording.skips());
     assert_eq!((again.len(), again[0].process), (1, record.process));
 }
+
+#[test]
+fn no_more_requests_are_in_flight_on_average_than_at_once() {
+    let text = "# dwell recording 1\n0 100000000 8,0 R 0 4096 - -\n1000000 100000000 8,0 R 4096 4096 - -\n";
+    let mut recording = open("short.dwell", text.as_bytes(), &Options::default()).unwrap();
+    let latency = traces::Info::of(&mut recording).unwrap().latency.unwrap();
+    assert_eq!(latency.depth_max, 2);
+    // Both for 99 ms, one of them before and one behind for 1 ms.
+    assert!((latency.depth_mean - 200.0 / 101.0).abs() < 1e-9, "{}", latency.depth_mean);
+}
