@@ -103,6 +103,7 @@ fn a_tunable_that_does_not_exist_or_fit_is_named() {
     fails(&["compare", SMALL, "-s", "noop{depth=1}"], 2, &["no tunable 'depth'", "it has none"]);
     fails(&["compare", "par-read{processes=none}"], 2, &["processes"]);
     fails(&["compare", SMALL, "--at-most", "5"], 2, &["--at-most"]);
+    prints(&["compare", SMALL, "--at-most", "1h", "-s", "noop", "--quiet"]);
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn scaled(number: &str, unit: u64) -> Option<u64> {
 }
 
 fn parse_span(text: &str) -> Result<Span, String> {
-    let error = || format!("expected a length of time with its unit (124ms, 2us, 5s), found '{text}'");
+    let error = || format!("expected a length of time with its unit (124ms, 2us, 5s, 1h), found '{text}'");
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let unit = match unit.trim() {
@@ -92,6 +92,8 @@ fn parse_span(text: &str) -> Result<Span, String> {
         "us" | "µs" => 1_000,
         "ms" => 1_000_000,
         "s" => 1_000_000_000,
+        "min" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
         "" if number.bytes().all(|b| b == b'0') && !number.is_empty() => 1,
         _ => return Err(error()),
     };
@@ -251,6 +253,8 @@ mod tests {
         assert_eq!(span.parse_like("124ms"), Ok(Value::Span(Span::from_millis(124))));
         assert_eq!(span.parse_like("0.5 s"), Ok(Value::Span(Span::from_millis(500))));
         assert_eq!(span.parse_like("0"), Ok(Value::Span(Span::ZERO)));
+        assert_eq!(span.parse_like("1.5min"), Ok(Value::Span(Span::from_secs(90))));
+        assert_eq!(span.parse_like("1h"), Ok(Value::Span(Span::from_secs(3_600))));
         assert!(span.parse_like("124").is_err());
         assert!(span.parse_like("99999999999999999999s").is_err());
         assert_eq!(Value::Percent(0).parse_like("1.5"), Ok(Value::Percent(150)));
