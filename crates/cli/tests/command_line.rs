@@ -492,3 +492,13 @@ fn a_recording_of_several_devices_keeps_their_names_when_it_is_converted() {
         assert_eq!(devices(&file), devices(&original), "{format}");
     }
 }
+
+#[test]
+fn a_run_that_is_cut_has_a_limit_of_its_own() {
+    let runs = ["-s", "noop", "-s", "stream(deadline)"];
+    let cut = ["compare", "par-read", "--at-most", "500ms", "--json", "-q"];
+    let found = prints_json(&[&cut[..], &runs].concat());
+    assert_eq!(found["limit"], found["runs"][0]["limit"]);
+    let limit = |run: usize| found["runs"][run]["limit"]["elapsed_ns"].as_u64().expect("a limit");
+    assert!(limit(1) > 10 * limit(0), "stream was asked for far more in the same time");
+}

@@ -50,7 +50,8 @@ pub(crate) struct Run {
     /// What the machine saw above the device, where there is a kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) outcome: Option<Outcome>,
-    #[serde(skip)]
+    /// The physical limit of what was asked for, which is less where a run was cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) limit: Option<Limit>,
     #[serde(skip)]
     pub(crate) distributions: [Vec<(u64, f64)>; 2],
