@@ -502,3 +502,13 @@ fn a_run_that_is_cut_has_a_limit_of_its_own() {
     let limit = |run: usize| found["runs"][run]["limit"]["elapsed_ns"].as_u64().expect("a limit");
     assert!(limit(1) > 10 * limit(0), "stream was asked for far more in the same time");
 }
+
+#[test]
+fn what_an_error_advises_can_be_done() {
+    let directory = Directory::new("advised");
+    let whole = directory.file("whole.trace", "0 0 100 8 1\n1 0 108 8 0\n2 0 200 8 1\n");
+    let compare = ["compare", &whole, "-s", "noop", "--json"];
+    let notes = |arguments: &[&str]| prints_json(arguments)["notes"].to_string();
+    assert!(notes(&compare).contains("name the format if not"));
+    assert!(notes(&[&compare[..], &["--format", "disksim"]].concat()).contains("DiskSim ASCII (as told)"));
+}

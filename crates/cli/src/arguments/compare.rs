@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::shared::Output;
+use super::shared::{Output, Reading};
 
 /// What to compare, on what, and how to say it.
 #[derive(Args, Debug)]
@@ -42,12 +42,8 @@ pub(crate) struct CompareArguments {
     /// Replay a recording by its time stamps instead of in closed loops
     #[arg(long)]
     pub(crate) open: bool,
-    /// Which device of a recording that holds several
-    #[arg(long, value_name = "NAME")]
-    pub(crate) device: Option<String>,
-    /// Unit of a recording's time stamps (s, ms, us, 100ns, ns), where it cannot be told
-    #[arg(long, value_name = "UNIT")]
-    pub(crate) unit: Option<String>,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
     /// Stop each run after so much virtual time, e.g. 30s
     #[arg(long, value_name = "TIME")]
     pub(crate) at_most: Option<String>,

@@ -7,13 +7,13 @@ use clap::{Args, ValueEnum};
 /// How to read a recording.
 #[derive(Args, Debug, Clone, Default)]
 pub(crate) struct Reading {
-    /// Its format, if it should not be detected
+    /// A recording's format, if it should not be detected
     #[arg(long, value_name = "NAME")]
     pub(crate) format: Option<String>,
-    /// Which device, if it holds several
+    /// Which device of a recording that holds several; 'all' for all of them together
     #[arg(long, value_name = "NAME")]
     pub(crate) device: Option<String>,
-    /// Unit of its time stamps (s, ms, us, 100ns, ns)
+    /// Unit of a recording's time stamps (s, ms, us, 100ns, ns), where it cannot be told
     #[arg(long, value_name = "UNIT")]
     pub(crate) unit: Option<String>,
     /// Refuse a recording with lines that must be left out

@@ -24,7 +24,7 @@ pub(crate) use machine::processes as machine_processes;
 pub(crate) use run::{Plan, Run, Shared, run as run_plan};
 pub(crate) use table::{members, table};
 
-use crate::arguments::{self, CompareArguments, Reading};
+use crate::arguments::{self, CompareArguments};
 use crate::device::Device;
 use crate::error::Error;
 use crate::quantity::span;
@@ -55,9 +55,8 @@ impl Comparison {
 
 pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<(), Error> {
     let device = device(arguments)?;
-    let reading =
-        Reading { device: arguments.device.clone(), unit: arguments.unit.clone(), ..Reading::default() };
-    let workload = workload::open(&arguments.workload, &reading, arguments.open, device.capacity())?;
+    let workload =
+        workload::open(&arguments.workload, &arguments.reading, arguments.open, device.capacity())?;
     let host = if device.array().is_some() { Host::Array } else { Host::Disk };
     let specs = specs(catalogue, &arguments.schedulers, host)?;
     let options = options(arguments, &device);
