@@ -512,3 +512,19 @@ fn what_an_error_advises_can_be_done() {
     assert!(notes(&compare).contains("name the format if not"));
     assert!(notes(&[&compare[..], &["--format", "disksim"]].concat()).contains("DiskSim ASCII (as told)"));
 }
+
+#[test]
+fn a_jobs_priority_class_is_heard_on_the_modelled_machine_too() {
+    let directory = Directory::new("class");
+    let text = "[global]\nrw=randread\nsize=64m\nio_size=400k\ndirect=1\n[idle]\nprioclass=3\n[first]\nprioclass=1\n";
+    let job = directory.file("job.fio", text);
+    for command in ["compare", "run"] {
+        let found = prints_json(&[command, &job, "-s", "cfq", "--json", "--quiet"]);
+        let processes = found["runs"][0]["processes"].as_array().expect("processes");
+        let time = |name: &str| {
+            let process = processes.iter().find(|process| process["name"] == name).expect("the job");
+            process["elapsed_ns"].as_u64().expect("a time")
+        };
+        assert!(time("idle") > time("first") * 3 / 2, "{command}: {} {}", time("idle"), time("first"));
+    }
+}

@@ -36,6 +36,7 @@ impl Scenario {
                 beside: false,
                 after: Delay(job.start_delay),
                 priority: Some(job.priority.level),
+                class: job.priority.class,
                 guest: None,
                 rate: None,
                 fsync_deadline: None,

@@ -145,7 +145,7 @@ impl Scenario {
                         }
                     }
                 });
-                let mut priority = Priority::default();
+                let mut priority = Priority { class: process.class, ..Priority::default() };
                 priority.level = process.priority.unwrap_or(priority.level);
                 let identity = identity.unwrap_or(own);
                 if process.rate.is_some() || process.fsync_deadline.is_some() {

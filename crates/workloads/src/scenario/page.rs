@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use elevator::PriorityClass;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -137,6 +138,9 @@ pub struct Process {
     pub after: Delay,
     /// Its I/O priority, 0 to 7.
     pub priority: Option<u8>,
+    /// Its I/O priority class, which job files alone say.
+    #[serde(skip)]
+    pub class: PriorityClass,
     /// The virtual machine in which it runs: to the block layer, all processes of one are the same process.
     pub guest: Option<String>,
     /// The most I/O that it may cause, in bytes a second; for policies that limit.
