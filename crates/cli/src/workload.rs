@@ -132,7 +132,9 @@ fn recording(path: &str, reading: &Reading, open: bool, capacity: Sector) -> Res
     let (replay, mut said) =
         if open { (at_times(path, &mut recording)?, Vec::new()) } else { in_loops(path, &mut recording)? };
     if replay.requests() == 0 {
-        return Err(Error::Input(format!("{path}: holds no request that could be replayed")));
+        let skips = recording.skips().to_string().replace('\n', "; ");
+        let skips = if skips.is_empty() { skips } else { format!(": {skips}") };
+        return Err(Error::Input(format!("{path}: holds no request that could be replayed{skips}")));
     }
     let interpretation = recording.interpretation();
     said.insert(0, format!("{path}: {interpretation}"));

@@ -133,6 +133,8 @@ fn a_broken_recording_is_bad_input_with_its_line() {
     let found = prints_json(&["trace", "info", "--format", "disksim", "--json", &broken]);
     assert_eq!(found["info"]["reads"]["requests"], 2, "without --strict the line is left out");
     fails(&["trace", "info", "--format", "xls", &broken], 2, &["'xls'", "disksim"]);
+    let beyond = directory.file("beyond.ascii", "0.5 0 99999999999 8 1\n");
+    fails(&["compare", &beyond], 6, &["no request that could be replayed: 1 beyond the end of the device"]);
 }
 
 #[test]
