@@ -139,6 +139,10 @@ fn recording(path: &str, reading: &Reading, open: bool, capacity: Sector) -> Res
     let interpretation = recording.interpretation();
     said.insert(0, format!("{path}: {interpretation}"));
     said.extend(interpretation.doubt());
+    let devices = recording.devices().iter().filter(|device| device.requests > 0).count();
+    if reading.device.as_deref() == Some("all") && devices > 1 {
+        said.push(format!("{path}: its {devices} devices are replayed on one, each at its own addresses"));
+    }
     said.extend(recording.skips().to_string().lines().map(|line| format!("{path}: {line}")));
     let names = replay.names().map(|(task, name)| (task, name.to_owned())).collect();
     Ok(Opened { workload: Box::new(replay), said, names })

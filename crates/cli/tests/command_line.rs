@@ -530,3 +530,12 @@ fn a_jobs_priority_class_is_heard_on_the_modelled_machine_too() {
         assert!(time("idle") > time("first") * 3 / 2, "{command}: {} {}", time("idle"), time("first"));
     }
 }
+
+#[test]
+fn several_devices_on_one_are_said_aloud() {
+    let directory = Directory::new("several");
+    let several = directory.file("several.ascii", "0.5 2 1000 8 1\n1.5 0 2000 8 0\n");
+    fails(&["compare", &several, "-s", "noop"], 6, &["several devices", "--device"]);
+    let found = prints_json(&["compare", &several, "--device", "all", "-s", "noop", "--json"]);
+    assert!(found["notes"].to_string().contains("its 2 devices are replayed on one"), "{}", found["notes"]);
+}
