@@ -326,6 +326,11 @@ impl Machine {
 
     /// Does one step; whether the process can go on at once.
     fn step(&mut self, process: usize, next: Next) -> bool {
+        if let Some(witness) = &mut self.witness
+            && matches!(next, Next::Call(_) | Next::Meet(_) | Next::Gather(_) | Next::Spawn(..))
+        {
+            witness.acted(process);
+        }
         match next {
             Next::Submit(io) => return self.submit(process, io),
             Next::Await(what) => {
@@ -342,7 +347,8 @@ impl Machine {
             Next::Call(call) => return self.call(process, call),
             Next::Think(span) => {
                 if let Some(witness) = &mut self.witness {
-                    witness.thought(process, span);
+                    let some_unfinished = !self.processes[process].outstanding.is_empty();
+                    witness.thought(process, span, some_unfinished);
                 }
                 self.alarm(process, self.now + span);
             }

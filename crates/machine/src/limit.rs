@@ -3,7 +3,7 @@
 //! Every process is served in its own sequence as if it were alone: the time that its data takes to pass under the
 //! head, and for each jump that it makes itself the least seek of that distance, with no rotation lost. What it submits
 //! without waiting for all of it in between may be served in any order, so it counts sorted. The device then can be no faster than
-//! the sum over all processes, and no process can end before its own thinking and service are over. A scheduler comes
+//! the sum over all processes, and no process can be done before its own thinking and service are over. A scheduler comes
 //! near this limit; it can pass it only where the drive's buffer answers something that never comes from the medium.
 
 use disks::Ideal;
@@ -28,6 +28,9 @@ struct Asked {
     batches: Vec<usize>,
     thought: Span,
     latest: Time,
+    /// The same since it last did anything but wait: it counts if that was not the last that it did.
+    thinks: Span,
+    sleeps_until: Time,
     overlapped: bool,
 }
 
@@ -56,6 +59,14 @@ impl Witness {
         let asked = self.of(process);
         asked.overlapped |= others_unfinished;
         asked.ios.push(*io);
+        self.acted(process);
+    }
+
+    /// A process did something but wait: the device may have been waiting for its thinking.
+    pub(crate) fn acted(&mut self, process: usize) {
+        let asked = self.of(process);
+        asked.thought += std::mem::take(&mut asked.thinks);
+        asked.latest = asked.latest.max(asked.sleeps_until);
     }
 
     pub(crate) fn awaited(&mut self, process: usize) {
@@ -65,13 +76,15 @@ impl Witness {
         }
     }
 
-    pub(crate) fn thought(&mut self, process: usize, span: Span) {
-        self.of(process).thought += span;
+    pub(crate) fn thought(&mut self, process: usize, span: Span, some_unfinished: bool) {
+        let asked = self.of(process);
+        asked.overlapped |= some_unfinished;
+        asked.thinks += span;
     }
 
     pub(crate) fn slept_until(&mut self, process: usize, at: Time) {
         let asked = self.of(process);
-        asked.latest = asked.latest.max(at);
+        asked.sleeps_until = asked.sleeps_until.max(at);
     }
 
     /// The same of what `map` makes of each request.
@@ -184,14 +197,33 @@ mod tests {
     #[test]
     fn a_process_that_waits_is_served_in_its_own_order() {
         let mut witness = Witness::default();
+        witness.thought(0, Span::from_nanos(5000), false);
         for start in [16, 0, 8] {
             witness.asked(0, &read(start), false);
             witness.awaited(0);
         }
-        witness.thought(0, Span::from_nanos(5000));
         let limit = witness.limit(&mut cost);
         assert_eq!((limit.service_ns, limit.seeks), (2 * 1000 + 24, 1));
         assert_eq!(limit.elapsed_ns, 2024 + 5000);
+    }
+
+    #[test]
+    fn what_it_thinks_after_its_last_request_makes_nobody_wait() {
+        let mut witness = Witness::default();
+        witness.asked(0, &read(0), false);
+        witness.awaited(0);
+        witness.thought(0, Span::from_nanos(5000), false);
+        witness.slept_until(0, Time::from_nanos(9000));
+        assert_eq!(witness.limit(&mut cost).elapsed_ns, 1008);
+    }
+
+    #[test]
+    fn who_thinks_while_the_device_works_for_it_is_delayed_by_the_longer_of_both() {
+        let mut witness = Witness::default();
+        witness.asked(0, &read(0), false);
+        witness.thought(0, Span::from_nanos(5000), true);
+        witness.asked(0, &read(8), false);
+        assert_eq!(witness.limit(&mut cost).elapsed_ns, 5000);
     }
 
     #[test]
