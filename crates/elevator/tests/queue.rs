@@ -252,3 +252,21 @@ fn a_ticket_tells_what_it_carries_in_sector_order() {
     assert_eq!(carried, [(2, 0), (3, 8), (1, 16), (4, 24)]);
     host.queue.complete(host.now, ticket, Outcome::Done);
 }
+
+#[test]
+fn only_who_was_told_to_sleep_is_woken() {
+    let limits = Limits { nr_requests: 2, batch_requests: 0, batch_time: Span::ZERO };
+    let mut host = Host::new(Options { limits, ..plain() });
+    let _ = host.submit(0, Op::Read, 0, 8);
+    assert_eq!(host.queue.switch(host.now, Box::<Fifo>::default(), SwitchMode::Drain), None);
+    let behind: Vec<Accepted> = (1..5).map(|n| host.submit(n, Op::Read, n * 100, 8)).collect();
+    assert_eq!(behind, [Accepted::Queued; 4], "behind the switch nobody is told to sleep");
+    let mut served = 0;
+    while let Step::Dispatch(ticket) = host.queue.next(host.now, None) {
+        host.queue.complete(host.now, ticket, Outcome::Done);
+        served += 1;
+    }
+    let notices: Vec<Notice> = std::iter::from_fn(|| host.queue.notice()).collect();
+    assert!(notices.iter().all(|notice| matches!(notice, Notice::Finished(_))), "{notices:?}");
+    assert_eq!((served, notices.len()), (5, 5));
+}

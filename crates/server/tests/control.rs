@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use common::client::{FLUSH, Nbd};
+use common::client::{FLUSH, Nbd, READ};
 use common::{Directory, Served};
 use server::control::Client;
 
@@ -91,4 +91,35 @@ fn a_second_server_on_the_same_file_or_socket_is_refused() {
         "open without TLS"
     );
     first.stop();
+}
+
+/// More is submitted behind a switch that drains than the queue has room for: its submitters were never told to wait.
+#[test]
+fn a_client_with_much_under_way_goes_on_after_a_switch_that_drains() {
+    let directory = Directory::in_memory();
+    let (socket, control) = (directory.join("sock"), directory.join("control"));
+    let address = format!("unix:{}", socket.display());
+    let path = control.to_string_lossy().into_owned();
+    let arguments =
+        ["--memory", "64M", "--fixed", "5000", "--depth", "4", "--nbd", &address, "--control", &path];
+    let server = Served::start(&arguments);
+    let mut disk = Nbd::connect(&socket);
+    let mut ask = |numbers: std::ops::Range<u64>| {
+        for n in numbers {
+            disk.send(0, READ, n, n << 17, 4096).unwrap();
+        }
+    };
+    ask(0..40);
+    let mut client = Client::connect(&control).unwrap();
+    while client.show().unwrap().unfinished < 20 {}
+    client.switch("noop", true).unwrap();
+    assert!(client.show().unwrap().draining_ns.is_some(), "it drains while the rest arrives");
+    ask(40..250);
+    for answer in 0..250 {
+        let (_, error) = disk.reply().unwrap_or_else(|error| panic!("after {answer} answers: {error}"));
+        assert_eq!(error, 0);
+        std::io::Read::read_exact(&mut disk.stream, &mut [0; 4096]).unwrap();
+    }
+    assert_eq!(disk.read(0, 512).unwrap(), [0; 512], "and is still listened to");
+    server.stop();
 }

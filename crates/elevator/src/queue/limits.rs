@@ -14,8 +14,8 @@ use crate::time::Time;
 struct Side {
     /// Requests allocated: plugged, queued, dispatched.
     allocated: u32,
-    /// Submissions whose submitters sleep, first come first.
-    sleepers: VecDeque<PartId>,
+    /// Submissions that wait for room, first come first, and whether their submitters were told to sleep meanwhile.
+    sleepers: VecDeque<(PartId, bool)>,
 }
 
 /// A submitter that was woken: it may add a few more without sleeping again.
@@ -73,11 +73,18 @@ impl Admission {
     }
 
     pub(super) fn sleep(&mut self, direction: Direction, part: PartId) {
-        self.sides[direction as usize].sleepers.push_back(part);
+        self.sides[direction as usize].sleepers.push_back((part, false));
+    }
+
+    /// The submitter of the last one is told so.
+    pub(super) fn told(&mut self, direction: Direction) {
+        if let Some((_, told)) = self.sides[direction as usize].sleepers.back_mut() {
+            *told = true;
+        }
     }
 
     pub(super) fn first_sleeper(&self, direction: Direction) -> Option<PartId> {
-        self.sides[direction as usize].sleepers.front().copied()
+        self.sides[direction as usize].sleepers.front().map(|&(part, _)| part)
     }
 
     /// Whether the first sleeper may go on.
@@ -91,14 +98,15 @@ impl Admission {
             }
     }
 
-    /// The first sleeper goes on, and may add a few more.
-    pub(super) fn wake(&mut self, now: Time, direction: Direction, process: Option<Process>) {
-        self.sides[direction as usize].sleepers.pop_front();
+    /// The first sleeper goes on, and may add a few more; whether its submitter sleeps.
+    pub(super) fn wake(&mut self, now: Time, direction: Direction, process: Option<Process>) -> bool {
+        let first = self.sides[direction as usize].sleepers.pop_front();
         if let (Some(process), true) = (process, self.limits.batch_requests > 0) {
             self.batchers.retain(|b| b.process != process);
             let until = now + self.limits.batch_time;
             self.batchers.push(Batcher { process, left: self.limits.batch_requests, until });
         }
+        first.is_some_and(|(_, told)| told)
     }
 
     pub(super) const fn allocated(&self, direction: Direction) -> u32 {

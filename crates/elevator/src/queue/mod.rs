@@ -256,6 +256,9 @@ impl<O: Observer> Queue<O> {
             return Accepted::Queued;
         }
         let accepted = self.accept(now, part);
+        if accepted == Accepted::Asleep {
+            self.admission.told(op.direction());
+        }
         if self.order.is_draining() {
             self.settle(now);
         }

@@ -207,8 +207,9 @@ impl<O: Observer> Queue<O> {
                 if !self.admission.may_wake(direction, leave) {
                     break;
                 }
-                self.admission.wake(now, direction, process);
-                self.notices.push_back(Notice::Woken(token));
+                if self.admission.wake(now, direction, process) {
+                    self.notices.push_back(Notice::Woken(token));
+                }
                 if !self.try_merge(now, part) {
                     self.admit(now, part);
                 }
