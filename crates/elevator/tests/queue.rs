@@ -6,7 +6,10 @@ use common::{Fifo, Host};
 use elevator::queue::{
     Accepted, Barriers, Cache, Limits, Notice, Options, Plugging, Step, Submission, SwitchMode, Token,
 };
-use elevator::{Flags, Op, Outcome, Priority, PriorityClass, Sector, Sectors, Span, Time};
+use elevator::{
+    Decision, Flags, Growth, Load, Op, Outcome, Priority, PriorityClass, Reason, Request, RequestId,
+    Scheduler, Sector, Sectors, Span, Time, View,
+};
 
 fn plain() -> Options {
     Options { depth: 1, plugging: Plugging::None, ..Options::default() }
@@ -269,4 +272,39 @@ fn only_who_was_told_to_sleep_is_woken() {
     let notices: Vec<Notice> = std::iter::from_fn(|| host.queue.notice()).collect();
     assert!(notices.iter().all(|notice| matches!(notice, Notice::Finished(_))), "{notices:?}");
     assert_eq!((served, notices.len()), (5, 5));
+}
+
+/// Last come, first served.
+#[derive(Default)]
+struct Lifo(Vec<RequestId>);
+
+impl Scheduler for Lifo {
+    fn insert(&mut self, _now: Time, request: &Request) {
+        self.0.push(request.id);
+    }
+
+    fn merged(&mut self, _now: Time, _request: &Request, _growth: Growth<'_>) {}
+
+    fn next(&mut self, _now: Time, _view: &View<'_>) -> Decision {
+        self.0.pop().map_or(Decision::Idle, |id| Decision::Dispatch { id, reason: Reason::FirstCome })
+    }
+
+    fn completed(&mut self, _now: Time, _request: &Request, _outcome: Outcome) {}
+
+    fn longest_wait(&self, _load: Load) -> Option<Span> {
+        None
+    }
+}
+
+#[test]
+fn the_switch_that_was_asked_for_last_is_the_one_that_stays() {
+    let mut host = Host::new(plain());
+    let _ = host.submit(0, Op::Read, 0, 8);
+    let ticket = host.dispatch();
+    assert_eq!(host.queue.switch(host.now, Box::<Fifo>::default(), SwitchMode::Drain), None);
+    let _ = host.submit(1, Op::Read, 100, 8);
+    host.queue.switch(host.now, Box::<Lifo>::default(), SwitchMode::Transfer).expect("at once");
+    let _ = host.submit(2, Op::Read, 200, 8);
+    host.queue.complete(host.now, ticket, Outcome::Done);
+    assert_eq!(host.serve_all(), [(Op::Read, 200, 8), (Op::Read, 100, 8)], "last come, first served");
 }

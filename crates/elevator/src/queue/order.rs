@@ -61,7 +61,15 @@ impl<O: Observer> Queue<O> {
     ) -> Option<SwitchReport> {
         self.unplug(now);
         match mode {
-            SwitchMode::Transfer => Some(self.take_over(now, scheduler, now)),
+            SwitchMode::Transfer => {
+                let report = self.take_over(now, scheduler, now);
+                // What was to take over once the queue has drained was asked for before this.
+                if matches!(self.order.barrier, Some(Barrier::Switch(..))) {
+                    self.order.barrier = None;
+                    self.release(now);
+                }
+                Some(report)
+            }
             SwitchMode::Drain => {
                 if let Some(Barrier::Switch(waiting, _)) = &mut self.order.barrier {
                     *waiting = scheduler;
