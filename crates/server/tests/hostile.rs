@@ -193,3 +193,33 @@ fn random_bytes_after_every_stage_of_a_connection_do_no_harm() {
     still_serves(&socket);
     server.stop();
 }
+
+/// More than is held for one client: what is beyond it waits in the socket, and behind it the server's receive memory is full.
+#[test]
+fn a_client_that_asks_for_more_than_is_held_for_it_gets_everything_in_the_end() {
+    const LONG: usize = 3 << 20;
+    let directory = Directory::in_memory();
+    let socket = directory.join("sock");
+    let address = format!("unix:{}", socket.display());
+    let server = Served::start(&["--memory", "64M", "--fixed", "2000", "--nbd", &address]);
+    let mut client = Nbd::connect(&socket);
+    let mut writer = Nbd { stream: client.stream.try_clone().unwrap() };
+    // Large writes, of which the next one's header alone is fetched, and then reads with many small ones behind them.
+    let writing = std::thread::spawn(move || -> std::io::Result<()> {
+        (0..20).try_for_each(|n| writer.send_write(0, n, n * LONG as u64, &vec![n as u8 + 1; LONG]))?;
+        (20..40).try_for_each(|n| writer.send(0, READ, n, (n - 20) * LONG as u64, LONG as u32))?;
+        (40..6000).try_for_each(|n| writer.send(0, READ, n, 0, 512))
+    });
+    let mut data = vec![0; LONG];
+    for n in 0..6000 {
+        let (cookie, error) = client.reply().unwrap_or_else(|error| panic!("after {n} answers: {error}"));
+        assert_eq!(error, 0);
+        let length = [0, LONG, 512][usize::from(cookie >= 20) + usize::from(cookie >= 40)];
+        client.stream.read_exact(&mut data[..length]).unwrap();
+        if length == LONG {
+            assert!(data.iter().all(|&byte| u64::from(byte) == cookie - 19));
+        }
+    }
+    writing.join().unwrap().unwrap();
+    server.stop();
+}

@@ -22,7 +22,7 @@ use elevator::Process;
 use self::rest::Rest;
 use super::listener::Place;
 use super::negotiation::Agreed;
-use super::protocol::{LONGEST_PAYLOAD, Request};
+use super::protocol::{LONGEST_PAYLOAD, REQUEST_BYTES, Request};
 use super::reply::Outbox;
 use crate::buffer::Buffer;
 use crate::front::{Client, Host};
@@ -184,10 +184,13 @@ impl Connection {
             && self.unanswered() + self.outbox.len() < REQUESTS
     }
 
+    /// A whole request that has been received and waits for room is followed by none: the receive memory may be full of what
+    /// is behind it, and to read into no memory would look like the client's end.
     fn wants_bytes(&self) -> bool {
+        let waits = self.end - self.begin >= REQUEST_BYTES;
         self.phase == Phase::Open
             && self.rest.until().is_none()
-            && (self.receiving.is_some() || self.takes_more())
+            && (self.receiving.is_some() || (self.takes_more() && !waits))
     }
 
     fn release(&mut self, buffer: Buffer, host: &mut Host<'_>) {
