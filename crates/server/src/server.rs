@@ -124,6 +124,15 @@ pub(crate) enum Stop {
     Ended,
 }
 
+/// Says that the device's thread has ended, however it does.
+struct Ending(Sender<Stop>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = self.0.send(Stop::Ended);
+    }
+}
+
 /// What the device's thread says once it serves.
 struct Serving {
     geometry: Geometry,
@@ -207,13 +216,12 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
         None => None,
     };
     let (ready, started) = channel();
-    let ended = stop.clone();
+    let ending = Ending(stop.clone());
     let thread = thread::Builder::new()
         .name("device".into())
         .spawn(move || {
-            let served = serve(configuration, fronts, bell, heard, &ready);
-            let _ = ended.send(Stop::Ended);
-            served
+            let _ending = ending;
+            serve(configuration, fronts, bell, heard, &ready)
         })
         .map_err(failed)?;
     let Serving { geometry, refused } = started.recv().unwrap_or_else(|_| {
@@ -355,8 +363,10 @@ impl Server {
     /// The loop device first, while its file is still served; then the device; then the mount.
     fn take_down(&mut self) -> Result<Report, ServeError> {
         if let Some(attachment) = &self.attachment {
+            // Without its thread the device is not served any more: nobody can use it to an end.
+            let broke = || self.thread.as_ref().is_none_or(JoinHandle::is_finished);
             attachment.detach(|| {
-                !matches!(self.stops.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout))
+                broke() || !matches!(self.stops.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout))
             });
         }
         let _ = self.line.order(Order::Stop);

@@ -238,3 +238,36 @@ fn what_is_read_is_what_was_written_under_every_scheduler_and_while_they_are_swi
         assert_eq!(checker.0.lock().unwrap().violations(), [] as [String; 0], "seed {seed}");
     }
 }
+
+/// Breaks the first time that it is looked at.
+struct Breaking(Memory);
+
+impl Backend for Breaking {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn start(&mut self, now: Time, job: Job) {
+        self.0.start(now, job);
+    }
+
+    fn poll(&mut self, _now: Time) -> Option<Done> {
+        panic!("as a fault in the server itself would")
+    }
+
+    fn describe(&self) -> String {
+        "breaking".to_string()
+    }
+}
+
+#[test]
+fn a_device_thread_that_breaks_ends_the_server() {
+    use server::Configuration;
+    let backend = || Ok(Box::new(Breaking(Memory::new(1 << 20, 4))) as Box<dyn Backend>);
+    let server =
+        server::start(Configuration::new(backend, "noop", Arc::new(|name| Ok(scheduler(name))))).unwrap();
+    assert!(server.state().is_err());
+    let (ended, waiting) = std::sync::mpsc::channel();
+    std::thread::spawn(move || ended.send(server.wait().is_err()));
+    assert_eq!(waiting.recv_timeout(std::time::Duration::from_secs(10)), Ok(true), "it waits for ever");
+}
