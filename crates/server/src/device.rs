@@ -75,6 +75,8 @@ struct Operation {
     cookie: u64,
     op: Op,
     sectors: Sectors,
+    /// It takes a flush, or is one: never merged, and failed if the queue says so, whatever became of its data.
+    flushes: bool,
     process: Option<Process>,
     payload: Payload,
     result: Result<(), Errno>,
@@ -175,7 +177,8 @@ impl Device {
         self.now = self.now.max(now);
         self.has_new = true;
         let Ask { cookie, op, start, sectors, flags, process, payload } = ask;
-        let token = self.keep(Operation { front, cookie, op, sectors, process, payload, result: Ok(()) });
+        let (flushes, result) = (op == Op::Flush || flags.fua || flags.preflush, Ok(()));
+        let token = self.keep(Operation { front, cookie, op, sectors, flushes, process, payload, result });
         let submission = Submission {
             token,
             op,
@@ -364,10 +367,11 @@ impl Device {
         let index = finished.token.0 as usize;
         let operation = self.operations[index].take().expect("an unfinished operation");
         self.free.push(index as u32);
-        let Operation { front, cookie, op, sectors, process, payload, mut result } = operation;
-        if finished.outcome != Outcome::Done && op == Op::Flush {
-            result = Err(Errno::IO);
-        }
+        let Operation { front, cookie, op, sectors, flushes, process, payload, result } = operation;
+        let result = match finished.outcome {
+            Outcome::Failed | Outcome::GivenBack if flushes => result.and(Err(Errno::IO)),
+            _ => result,
+        };
         let own =
             Finished { outcome: if result.is_ok() { Outcome::Done } else { Outcome::Failed }, ..finished };
         let now = self.now;

@@ -239,6 +239,50 @@ fn what_is_read_is_what_was_written_under_every_scheduler_and_while_they_are_swi
     }
 }
 
+/// Memory with a cache that cannot be flushed, and knows no forced unit access.
+struct Unflushable(Memory, VecDeque<Job>);
+
+impl Backend for Unflushable {
+    fn geometry(&self) -> Geometry {
+        Geometry { cache: Cache::WriteBack { fua: false }, ..self.0.geometry() }
+    }
+
+    fn start(&mut self, now: Time, job: Job) {
+        if job.op == Op::Flush { self.1.push_back(job) } else { self.0.start(now, job) }
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Done> {
+        let flush = self.1.pop_front().map(|job| Done { job, at: now, result: Err(Errno::IO) });
+        flush.or_else(|| self.0.poll(now))
+    }
+
+    fn describe(&self) -> String {
+        "memory that cannot be flushed".to_string()
+    }
+}
+
+#[test]
+fn a_write_that_is_to_be_durable_fails_with_the_flush_that_would_have_made_it_so() {
+    let backend = Unflushable(Memory::new(1 << 20, 4), VecDeque::new());
+    let (mut device, _) = device("deadline", Box::new(backend));
+    let fua = Flags { fua: true, ..Flags::default() };
+    let preflush = Flags { preflush: true, ..Flags::default() };
+    for (cookie, flags) in [Flags::default(), fua, preflush].into_iter().enumerate() {
+        let payload = Payload::Data(device.pool.take(4096));
+        let (start, sectors) = (Sector(cookie as u64 * 64), Sectors(8));
+        let cookie = cookie as u64;
+        let _ = device.submit(
+            Time::ZERO,
+            0,
+            Ask { cookie, op: Op::Write, start, sectors, flags, process: None, payload },
+        );
+    }
+    device.advance(Time::ZERO);
+    let mut results: Vec<_> = answers(&mut device).iter().map(|a| (a.cookie, a.result)).collect();
+    results.sort_unstable_by_key(|&(cookie, _)| cookie);
+    assert_eq!(results, [(0, Ok(())), (1, Err(Errno::IO)), (2, Err(Errno::IO))]);
+}
+
 /// Breaks the first time that it is looked at.
 struct Breaking(Memory);
 
