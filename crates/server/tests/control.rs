@@ -123,3 +123,35 @@ fn a_client_with_much_under_way_goes_on_after_a_switch_that_drains() {
     assert_eq!(disk.read(0, 512).unwrap(), [0; 512], "and is still listened to");
     server.stop();
 }
+
+/// Whoever has all descriptors for a while takes nothing away for longer, and costs no processor.
+#[test]
+fn sockets_outlive_a_lack_of_descriptors() {
+    use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+    let directory = Directory::in_memory();
+    let (socket, control) = (directory.join("sock"), directory.join("control"));
+    let address = format!("unix:{}", socket.display());
+    let path = control.to_string_lossy().into_owned();
+    let server = Served::start(&["--memory", "1M", "--nbd", &address, "--control", &path]);
+    let pid = Pid::from_raw(server.pid() as i32);
+    let used = fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count() as u64;
+    let before = getrlimit(Resource::Nofile);
+    prlimit(pid, Resource::Nofile, Rlimit { current: Some(used), ..before }).unwrap();
+    let waiting = [Nbd::raw(&socket), UnixStream::connect(&control).unwrap()];
+    let (began, cost) = (std::time::Instant::now(), processor_ticks(server.pid()));
+    std::thread::sleep(Duration::from_millis(600));
+    let share = (processor_ticks(server.pid()) - cost) as f64 / 100.0 / began.elapsed().as_secs_f64();
+    prlimit(pid, Resource::Nofile, before).unwrap();
+    drop(waiting);
+    assert!(share < 0.3, "{share} of a processor while nobody can be let in");
+    Nbd::connect_patiently(&socket).read(0, 512).unwrap();
+    Client::connect(&control).unwrap().show().unwrap();
+    server.stop();
+}
+
+/// User and system time so far, in hundredths of a second.
+fn processor_ticks(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}

@@ -27,6 +27,9 @@ const CLIENTS: usize = 16;
 /// A client that says nothing for so long is let go.
 const SILENCE: Duration = Duration::from_secs(600);
 
+/// How long nobody is let in after the system refused to.
+const REFUSED: Duration = Duration::from_millis(50);
+
 /// How orders reach the device's thread.
 #[derive(Clone)]
 pub(crate) struct Line {
@@ -90,7 +93,11 @@ pub(crate) fn bind_private(path: &Path) -> io::Result<UnixListener> {
 fn accept(listener: &UnixListener, line: &Line) {
     let clients = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {
-        let Ok(stream) = stream else { return };
+        let Ok(stream) = stream else {
+            // Mostly for lack of descriptors, which passes.
+            thread::sleep(REFUSED);
+            continue;
+        };
         if clients.load(Ordering::Relaxed) >= CLIENTS {
             continue;
         }

@@ -26,6 +26,9 @@ use crate::poller::Bell;
 /// How long a client may take from its connection to the transmission phase, whatever it sends meanwhile.
 const NEGOTIATION: Duration = Duration::from_secs(15);
 
+/// How long nobody is let in after the system refused to.
+const REFUSED: Duration = Duration::from_millis(50);
+
 /// What a socket is asked to hold on its way out: several replies of 128 KiB, so that the device's thread and the client
 /// can work at the same time.
 const SOCKET_BYTES: usize = 4 << 20;
@@ -157,6 +160,7 @@ impl Listener {
             Address::Unix(path) => (Socket::Unix(bind_private(path)?), Some(path.clone())),
             Address::Tcp(address) => (Socket::Tcp(TcpListener::bind(address)?), None),
         };
+        rustix::io::ioctl_fionbio(&socket, true)?;
         let stop = Arc::new(Bell::new()?);
         let heard = stop.clone();
         let thread = thread::Builder::new()
@@ -185,11 +189,21 @@ impl Socket {
                 PollFd::from_borrowed_fd(self.as_fd(), PollFlags::IN),
                 PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN),
             ];
+            // A signal may end the wait: then nobody is there yet.
             if poll(&mut sources, None).is_ok() && !sources[1].revents().is_empty() {
                 return;
             }
+            let client = match self.accept() {
+                Ok(client) => client,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                // Mostly for lack of descriptors; whoever is there stays there, and would be found again at once.
+                Err(_) => {
+                    thread::sleep(REFUSED);
+                    continue;
+                }
+            };
             // Beyond the places, a client is turned away rather than kept waiting.
-            if let (Ok(client), Some(place)) = (self.accept(), Place::take(taken, places)) {
+            if let Some(place) = Place::take(taken, places) {
                 let greeter = greeter.clone();
                 let greet = move || greeter.greet(client, place);
                 let _ = thread::Builder::new().name("nbd-greeter".into()).spawn(greet);
@@ -382,5 +396,31 @@ mod tests {
         for open in ["tcp:0.0.0.0:10809", "tcp:192.0.2.1:10809", "tcp:[::]:10809"] {
             assert!(on(open).unwrap_err().to_string().contains("TLS"), "{open}");
         }
+    }
+
+    /// A signal that this thread gets ends its wait without anybody having come.
+    #[test]
+    fn a_signal_does_not_keep_a_listener_from_ending() {
+        use std::os::unix::thread::JoinHandleExt;
+        let path = std::env::temp_dir().join(format!("dwell-listener-{}", std::process::id()));
+        let export = Export { name: String::new(), bytes: 512, block_bytes: 512, rotational: false };
+        let (greeted, _clients) = std::sync::mpsc::channel();
+        let bell = Arc::new(Bell::new().unwrap());
+        let options = NbdOptions { addresses: vec![Address::Unix(path)], ..NbdOptions::default() };
+        let mut listeners = Listener::all(&options, &export, &greeted, &bell).unwrap();
+        // SAFETY: the handler does nothing.
+        unsafe { signal_hook::low_level::register(libc::SIGUSR1, || ()) }.unwrap();
+        let thread = listeners[0].thread.as_ref().unwrap().as_pthread_t();
+        thread::sleep(Duration::from_millis(50));
+        // SAFETY: the thread lives as long as its handle.
+        assert_eq!(unsafe { libc::pthread_kill(thread, libc::SIGUSR1) }, 0);
+        thread::sleep(Duration::from_millis(50));
+        let (ended, waiting) = std::sync::mpsc::channel();
+        let listener = listeners.pop();
+        thread::spawn(move || {
+            drop(listener);
+            let _ = ended.send(());
+        });
+        waiting.recv_timeout(Duration::from_secs(5)).expect("it waits for a client that never comes");
     }
 }
