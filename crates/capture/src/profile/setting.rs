@@ -1,5 +1,6 @@
 //! A queue's scheduler, changed for a while.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -9,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use super::offered;
 use crate::error::Error;
 
-/// Puts the scheduler back when it is dropped, and also when this process is killed.
+/// Puts the scheduler back when it is dropped, with what the kernel sets anew at each switch, and also when this process is killed.
 ///
 /// A shell waits for the end of a pipe that this process holds, and then writes the old name: whatever ends the process
 /// closes the pipe. A record of what to restore at the next start, the other way, leaves the wrong scheduler until then.
@@ -18,11 +19,28 @@ pub(super) struct Setting {
     guard: Child,
 }
 
+/// The scheduler, then each other file that does not hold its value any more.
+const PUT_BACK: &str = r#"cat >/dev/null; printf '%s\n' "$0" >"$1"; shift
+while [ $# -gt 1 ]; do
+    { [ "$(cat "$1")" = "$2" ] || printf '%s\n' "$2" >"$1"; } 2>/dev/null; shift 2
+done"#;
+
+/// What a switch of schedulers sets to the kernel's own values: files beside the scheduler's, and what is in them.
+fn what_goes_with_it(attribute: &Path) -> Vec<OsString> {
+    let queue = attribute.parent().unwrap_or(Path::new("."));
+    let own = fs::read_dir(queue.join("iosched")).into_iter().flatten().flatten().map(|file| file.path());
+    let files = ["nr_requests", "wbt_lat_usec"].map(|name| queue.join(name)).into_iter().chain(own);
+    let value = |file: &PathBuf| fs::read_to_string(file).ok().map(|text| text.trim().to_owned());
+    let pair = |file: PathBuf| value(&file).map(|value| [file.into(), value.into()]);
+    files.filter_map(pair).flatten().collect()
+}
+
 impl Setting {
     pub(super) fn keep(attribute: &Path, present: &str) -> Result<Self, Error> {
         let guard = Command::new("sh")
-            .args(["-c", "cat >/dev/null; printf '%s\\n' \"$0\" >\"$1\"", present])
+            .args(["-c", PUT_BACK, present])
             .arg(attribute)
+            .args(what_goes_with_it(attribute))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             // Ctrl-C is for this process; its guard hears of that in its own way.
@@ -68,5 +86,31 @@ mod tests {
         drop(setting);
         assert_eq!(fs::read_to_string(&attribute).unwrap(), "bfq\n");
         fs::remove_file(attribute).unwrap();
+    }
+
+    #[test]
+    fn what_changes_with_the_scheduler_is_back_too() {
+        let queue = std::env::temp_dir().join(format!("dwell-setting-queue-{}", std::process::id()));
+        let own = queue.join("iosched");
+        fs::create_dir_all(&own).unwrap();
+        let attribute = queue.join("scheduler");
+        let put = |requests: &str, expire: &str| {
+            fs::write(queue.join("nr_requests"), requests).unwrap();
+            fs::write(own.join("read_expire"), expire).unwrap();
+        };
+        fs::write(&attribute, "[mq-deadline]").unwrap();
+        put("33\n", "80\n");
+        let setting = Setting::keep(&attribute, "mq-deadline").unwrap();
+        setting.set("none").unwrap();
+        // As the kernel does.
+        put("256\n", "500\n");
+        drop(setting);
+        let read = |file: PathBuf| fs::read_to_string(file).unwrap();
+        assert_eq!(read(attribute.clone()), "mq-deadline\n");
+        assert_eq!(
+            (read(queue.join("nr_requests")), read(own.join("read_expire"))),
+            ("33\n".into(), "80\n".into())
+        );
+        fs::remove_dir_all(queue).unwrap();
     }
 }
