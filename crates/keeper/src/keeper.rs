@@ -15,8 +15,10 @@ use crate::rest::Load;
 use crate::status::Status;
 use crate::system;
 
-/// How long a user's command may take to print its number, of a window.
+/// How long a user's command may take to print its number, of a window, and at most: nobody is heard meanwhile, neither systemd's
+/// watchdog (60 s in `packaging/`) nor a signal to end (30 s).
 const COMMAND_SHARE: u32 = 4;
+const COMMAND_MOST: Duration = Duration::from_secs(20);
 
 /// What is to be kept how.
 #[derive(Clone, Debug)]
@@ -258,7 +260,7 @@ impl Keeper {
             }
             Metric::External(_) => {
                 let command = self.settings.command.as_deref()?;
-                let patience = Duration::from_secs_f64(seconds) / COMMAND_SHARE;
+                let patience = (Duration::from_secs_f64(seconds) / COMMAND_SHARE).min(COMMAND_MOST);
                 match outside::number(command, patience) {
                     Ok(number) => {
                         seen.performance.external = Some(number);

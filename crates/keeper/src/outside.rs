@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use crate::system;
 
 /// Bytes that all programs read and wrote so far through system calls, from `/proc/PID/io` of each (a tree like `/proc`). Pipes and
 /// sockets are in it, and what ended programs did since the last look is not. `None` if no program's could be read.
@@ -25,40 +28,55 @@ pub fn user_bytes(proc: &Path) -> Option<u64> {
     sum
 }
 
-/// Runs a user's command with `sh -c` and takes the first number that it prints.
+/// What of a command's output is looked at, in bytes.
+const LOOKED_AT: usize = 64 << 10;
+
+/// Runs a user's command with `sh -c` and takes the first number that it prints. What it leaves running in the background is not
+/// waited for.
 ///
 /// # Errors
-/// It cannot be run, fails, takes longer than `patience` (and is ended), or prints no number.
+/// It cannot be run, fails, takes longer than `patience` (and is ended, with all that it started), or prints no number.
 pub fn number(command: &str, patience: Duration) -> Result<f64, String> {
+    let failed = |error: std::io::Error| format!("{command}: {error}");
     let mut child = Command::new("sh")
         .args(["-c", command])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
+        // Its own group, so that all that it started can be ended with it.
+        .process_group(0)
         .spawn()
-        .map_err(|error| format!("{command}: {error}"))?;
-    let from = Instant::now();
+        .map_err(failed)?;
+    let mut stdout = child.stdout.take();
+    stdout.iter().for_each(system::read_without_waiting);
+    let (from, mut text) = (Instant::now(), Vec::new());
     let status = loop {
-        match child.try_wait().map_err(|error| format!("{command}: {error}"))? {
+        // Before it is read: what was printed until then is all that there is.
+        let ended = child.try_wait().map_err(failed)?;
+        stdout.iter_mut().for_each(|stdout| read_what_is_there(stdout, &mut text));
+        match ended {
             Some(status) => break status,
             None if from.elapsed() < patience => std::thread::sleep(Duration::from_millis(10)),
             None => {
-                let _ = child.kill();
+                system::end_group(child.id());
                 let _ = child.wait();
                 return Err(format!("{command}: took longer than {patience:?}"));
             }
         }
     };
-    let mut text = Vec::new();
-    if let Some(stdout) = child.stdout {
-        // A pipe holds what matters; whoever prints more than that waits until the patience is over.
-        let _ = stdout.take(64 << 10).read_to_end(&mut text);
-    }
     if !status.success() {
         return Err(format!("{command}: {status}"));
     }
     let text = String::from_utf8_lossy(&text);
     let found = text.split_whitespace().find_map(|word| word.parse::<f64>().ok()).filter(|n| n.is_finite());
     found.ok_or_else(|| format!("{command}: printed no number"))
+}
+
+/// What a pipe holds now; what is beyond [`LOOKED_AT`] is thrown away.
+fn read_what_is_there(pipe: &mut impl Read, text: &mut Vec<u8>) {
+    let mut piece = [0; 4096];
+    while let Ok(bytes @ 1..) = pipe.read(&mut piece) {
+        text.extend_from_slice(&piece[..bytes.min(LOOKED_AT - text.len())]);
+    }
 }
 
 #[cfg(test)]
@@ -86,5 +104,18 @@ mod tests {
         assert_eq!(user_bytes(&root), Some(16));
         fs::remove_dir_all(&root).unwrap();
         assert_eq!(user_bytes(&root), None);
+    }
+
+    #[test]
+    fn what_a_command_leaves_running_holds_nobody_up() {
+        let patience = Duration::from_secs(2);
+        let from = Instant::now();
+        assert_eq!(number("sleep 7 & echo 5", patience), Ok(5.0));
+        assert!(number("sleep 8; echo 6", patience).unwrap_err().contains("took longer"));
+        assert!(from.elapsed() < Duration::from_secs(6), "{:?}", from.elapsed());
+        let left = Command::new("pgrep").args(["-x", "-f", "sleep 8"]).output();
+        assert!(left.is_ok_and(|left| left.stdout.is_empty()), "nothing of a command that was ended goes on");
+        let long = number("echo 7; head -c 200000 /dev/zero | tr '\\0' ' '", patience);
+        assert_eq!(long, Ok(7.0), "whoever prints much does not wait for somebody to read it");
     }
 }

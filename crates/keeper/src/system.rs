@@ -2,6 +2,8 @@
 //!
 //! "our method runs in low priority threads being able to reduce the impact on CPU bound applications" (IOAnalyzer, I).
 
+use std::os::fd::AsRawFd;
+
 /// This thread and those that it starts run at idle priority from now on, for the processor and for I/O. What was refused, in
 /// words; that is no failure.
 #[must_use]
@@ -42,4 +44,16 @@ pub fn now() -> elevator::Time {
     // SAFETY: a valid structure that outlives the call.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     elevator::Time::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// Reading from this pipe does not wait for whoever may still write to it.
+pub(crate) fn read_without_waiting(pipe: &impl AsRawFd) {
+    // SAFETY: takes numbers only; the descriptor is open as long as its owner is borrowed.
+    unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+}
+
+/// Ends a child that leads a group of its own, with everybody in it.
+pub(crate) fn end_group(leader: u32) {
+    // SAFETY: takes numbers only; a child that nobody has waited for keeps its number.
+    unsafe { libc::kill(-(leader as libc::pid_t), libc::SIGKILL) };
 }
