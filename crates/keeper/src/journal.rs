@@ -17,6 +17,9 @@ use crate::queue::QueueSettings;
 struct Record {
     pid: u32,
     started: u64,
+    /// The kernel's number of this start of the machine; what was set before it is gone. Older notes have none.
+    #[serde(default)]
+    boot: Option<String>,
     device: String,
     before: Vec<(String, String)>,
 }
@@ -45,9 +48,9 @@ impl Journal {
                 other.pid
             )));
         }
-        let pid = std::process::id();
-        let started = start_time(pid).unwrap_or(0);
-        let record = Record { pid, started, device: queue.name().to_owned(), before: queue.all() };
+        let (pid, started) = this_process();
+        let (boot, device) = (boot(), queue.name().to_owned());
+        let record = Record { pid, started, boot, device, before: queue.all() };
         write(&path, &record).map_err(|error| Error::file(&path, error))?;
         Ok(Self { path, queue: queue.clone(), record, restore: true })
     }
@@ -82,6 +85,14 @@ pub fn recover(directory: &Path, block: &Path) -> Vec<String> {
         let Some(record) = ours.then(|| read(&path)).flatten().filter(|record| !lives(record)) else {
             continue;
         };
+        if !record.is_of_this_start() {
+            let _ = fs::remove_file(&path);
+            done.push(format!(
+                "{}: the machine was started anew since process {} was killed, nothing to put back",
+                record.device, record.pid
+            ));
+            continue;
+        }
         let queue = QueueSettings::within(block, &record.device);
         let problems = put_back(&queue, &record);
         let _ = fs::remove_file(&path);
@@ -122,8 +133,35 @@ fn write(path: &Path, record: &Record) -> io::Result<()> {
     fs::rename(new, path)
 }
 
+impl Record {
+    /// Whether it is of this start of the machine: settings do not outlive one, and by the name of a device there may be another
+    /// one now.
+    fn is_of_this_start(&self) -> bool {
+        self.boot.is_none() || self.boot == boot()
+    }
+}
+
 fn lives(record: &Record) -> bool {
-    start_time(record.pid) == Some(record.started)
+    record.is_of_this_start() && is_process(record.pid, record.started)
+}
+
+/// Whether the process that began then still lives.
+#[must_use]
+pub fn is_process(pid: u32, started: u64) -> bool {
+    start_time(pid) == Some(started)
+}
+
+/// The kernel's number of this start of the machine.
+fn boot() -> Option<String> {
+    let number = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(number.trim().to_owned())
+}
+
+/// This process, as its notes name it: its number, and when it started.
+#[must_use]
+pub fn this_process() -> (u32, u64) {
+    let pid = std::process::id();
+    (pid, start_time(pid).unwrap_or(0))
 }
 
 /// When a process started, in clock ticks since boot: field 22 of its `stat`.
@@ -219,5 +257,23 @@ mod tests {
         tree.unplug("sda");
         let said = recover(&tree.directory(), &tree.block());
         assert!(said.len() == 1 && said[0].contains("is gone"), "{said:?}");
+    }
+
+    #[test]
+    fn what_was_noted_before_the_machine_started_anew_is_nothing_to_put_back() {
+        let tree = Tree::new("boot");
+        let queue = tree.queue("sda");
+        let journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        let (path, mut record) = (journal.path.clone(), journal.record.clone());
+        std::mem::forget(journal);
+        // The very same process number and time after its start: no other process is meant by it.
+        record.boot = Some("another".to_owned());
+        write(&path, &record).unwrap();
+        // By that name there may be another disk now.
+        queue.set("scheduler", "bfq").unwrap();
+        let said = recover(&tree.directory(), &tree.block());
+        assert!(said.len() == 1 && said[0].contains("started anew"), "{said:?}");
+        assert_eq!(queue.get("scheduler").unwrap(), "bfq");
+        assert!(!path.exists());
     }
 }
