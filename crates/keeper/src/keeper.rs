@@ -9,6 +9,7 @@ use tuner::{Analyser, Decision, Metric, Observed, SchedulerId};
 use crate::arms::Arms;
 use crate::error::Error;
 use crate::indifference::{Indifference, Verdict};
+use crate::journal;
 use crate::observe::Seen;
 use crate::outside;
 use crate::rest::Load;
@@ -70,9 +71,11 @@ impl Keeper {
         for name in &analyser.schedulers()[arms.names().len()..] {
             arms.add(name)?;
         }
+        let (pid, started) = journal::this_process();
         let status = Status {
             device: device.to_owned(),
-            pid: std::process::id(),
+            pid,
+            started,
             metric: in_words(metric),
             dry_run: settings.dry_run,
             arms: arms.names().to_vec(),

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::journal;
+
 /// What a tuner did so far.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Status {
@@ -17,6 +19,9 @@ pub struct Status {
     pub device: String,
     /// The process that tunes it.
     pub pid: u32,
+    /// When that started, in clock ticks since the machine did, as process numbers are used again.
+    #[serde(default)]
+    pub started: u64,
     /// What is improved, in words.
     pub metric: String,
     /// Decisions are only said, not carried out.
@@ -70,13 +75,16 @@ pub fn write(directory: &Path, status: &Status) -> io::Result<()> {
     fs::rename(new, path)
 }
 
-/// Reads it; `None` if nobody tunes the device.
+/// Reads it; `None` if nobody tunes the device, also where a tuner that was killed has left its status.
 ///
 /// # Errors
 /// The file cannot be read.
 pub fn read(directory: &Path, device: &str) -> io::Result<Option<Status>> {
     match fs::read(file(directory, device)) {
-        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+        Ok(bytes) => {
+            let status: Status = serde_json::from_slice(&bytes)?;
+            Ok(Some(status).filter(|status| journal::is_process(status.pid, status.started)))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
@@ -192,8 +200,10 @@ mod tests {
     fn it_is_read_as_it_was_written_and_nobody_is_nobody() {
         let tree = crate::testing::Tree::new("status");
         assert_eq!(read(&tree.directory(), "sda").unwrap(), None);
-        write(&tree.directory(), &status()).unwrap();
-        assert_eq!(read(&tree.directory(), "sda").unwrap(), Some(status()));
+        let (pid, started) = journal::this_process();
+        let status = Status { pid, started, ..status() };
+        write(&tree.directory(), &status).unwrap();
+        assert_eq!(read(&tree.directory(), "sda").unwrap(), Some(status));
     }
 
     #[test]
@@ -215,5 +225,16 @@ mod tests {
         );
         assert!(text.contains("dwell_tuner_arm{device=\"sda\",arm=\"bfq{slice_idle=\\\"0\\\"}\"} 0"));
         assert!(ask("/").starts_with("HTTP/1.1 404"));
+    }
+
+    #[test]
+    fn a_killed_tuner_tunes_nothing() {
+        let tree = crate::testing::Tree::new("status-killed");
+        let of = |pid: u32, started: u64| Status { pid, started, ..status() };
+        let (pid, started) = journal::this_process();
+        write(&tree.directory(), &of(pid, started)).unwrap();
+        assert_eq!(read(&tree.directory(), "sda").unwrap(), Some(of(pid, started)));
+        write(&tree.directory(), &of(pid, started + 1)).unwrap();
+        assert_eq!(read(&tree.directory(), "sda").unwrap(), None, "the number is another process's now");
     }
 }
