@@ -6,7 +6,7 @@ use std::io::{self, Read, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -158,12 +158,15 @@ impl Shown {
     }
 
     fn answer(&self, mut stream: std::net::TcpStream) -> io::Result<()> {
+        /// For the whole request: whoever sends it drop by drop would keep everybody else waiting.
         const PATIENCE: Duration = Duration::from_secs(2);
-        stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
+        let until = Instant::now() + PATIENCE;
         let mut request = Vec::new();
         let mut piece = [0; 1024];
         while !request.windows(4).any(|four| four == b"\r\n\r\n") && request.len() < 8192 {
+            let left = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
+            stream.set_read_timeout(Some(left.ok_or(io::ErrorKind::TimedOut)?))?;
             match stream.read(&mut piece)? {
                 0 => break,
                 length => request.extend_from_slice(&piece[..length]),
@@ -236,5 +239,25 @@ mod tests {
         assert_eq!(read(&tree.directory(), "sda").unwrap(), Some(of(pid, started)));
         write(&tree.directory(), &of(pid, started + 1)).unwrap();
         assert_eq!(read(&tree.directory(), "sda").unwrap(), None, "the number is another process's now");
+    }
+
+    #[test]
+    fn whoever_asks_drop_by_drop_is_not_heard_to_the_end() {
+        let shown = Shown::default();
+        shown.set(status());
+        let address = shown.serve(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let mut slow = std::net::TcpStream::connect(address).unwrap();
+        let dripping = std::thread::spawn(move || {
+            (0..100).take_while(|_| slow.write_all(b"x").is_ok()).for_each(|_| {
+                std::thread::sleep(Duration::from_millis(100));
+            });
+        });
+        std::thread::sleep(Duration::from_millis(100));
+        let from = Instant::now();
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        write!(stream, "GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        stream.read_to_string(&mut String::new()).unwrap();
+        assert!(from.elapsed() < Duration::from_secs(5), "{:?}", from.elapsed());
+        dripping.join().unwrap();
     }
 }
