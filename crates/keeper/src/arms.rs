@@ -159,8 +159,10 @@ impl Arms for KernelArms {
         let mut before = Vec::new();
         for (setting, value) in &settings {
             let file = place(setting);
-            before.push((file.clone(), self.queue.get(&file)?));
-            let done = self.queue.set(&file, value);
+            let done = self.queue.get(&file).and_then(|was| {
+                before.push((file.clone(), was));
+                self.queue.set(&file, value)
+            });
             if done.is_err() {
                 self.set = Some((arm, before));
                 self.unset()?;
@@ -330,5 +332,17 @@ mod tests {
         assert!(
             rule.unwrap().ends_with("ATTR{queue/scheduler}=\"bfq\", ATTR{queue/iosched/slice_idle}=\"0\"")
         );
+    }
+
+    #[test]
+    fn an_arm_that_is_set_in_part_leaves_nothing() {
+        let tree = Tree::new("in-part");
+        let queue = tree.queue("sda");
+        let names = ["bfq{read_ahead_kb=64,nonsense=1}", "none"].map(str::to_owned);
+        let mut arms = KernelArms::new(queue.clone(), &names).unwrap();
+        let problem = arms.switch(0).unwrap_err().to_string();
+        assert!(problem.contains("nonsense"), "{problem}");
+        assert_eq!(queue.get("read_ahead_kb").unwrap(), "128");
+        assert_eq!(arms.current().unwrap(), "bfq", "not the arm that it failed to be");
     }
 }
