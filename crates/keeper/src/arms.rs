@@ -206,6 +206,8 @@ pub struct ServedArms {
     client: Client,
     names: Vec<String>,
     before: String,
+    /// What was set here last, if anything was.
+    set: Option<String>,
 }
 
 impl ServedArms {
@@ -217,7 +219,7 @@ impl ServedArms {
         let failed = |error| Error::file(socket, error);
         let mut client = Client::connect(socket).map_err(failed)?;
         let before = client.show().map_err(failed)?.scheduler;
-        Ok(Self { socket: socket.to_owned(), client, names, before })
+        Ok(Self { socket: socket.to_owned(), client, names, before, set: None })
     }
 }
 
@@ -249,6 +251,7 @@ impl Arms for ServedArms {
             value: value.clone(),
             source,
         })?;
+        self.set = Some(value.clone());
         Ok(from.elapsed())
     }
 
@@ -257,10 +260,14 @@ impl Arms for ServedArms {
     }
 }
 
-/// Puts the policy of before back. A server that is gone needs nothing.
+/// Puts the policy of before back, if what was set here is still there: what somebody else has set stays. A server that is gone
+/// needs nothing.
 impl Drop for ServedArms {
     fn drop(&mut self) {
-        if self.client.show().is_ok_and(|state| state.scheduler != self.before) {
+        if let Some(set) = self.set.take()
+            && set != self.before
+            && self.client.show().is_ok_and(|state| state.scheduler == set)
+        {
             let _ = self.client.switch(&self.before, false);
         }
     }
@@ -344,5 +351,60 @@ mod tests {
         assert!(problem.contains("nonsense"), "{problem}");
         assert_eq!(queue.get("read_ahead_kb").unwrap(), "128");
         assert_eq!(arms.current().unwrap(), "bfq", "not the arm that it failed to be");
+    }
+
+    /// A server's control socket that says which scheduler it has and hears of switches.
+    fn served(socket: &Path) -> std::sync::Arc<std::sync::Mutex<(String, u32)>> {
+        use std::io::{BufRead, BufReader, Write};
+        let state = std::sync::Arc::new(std::sync::Mutex::new(("deadline".to_owned(), 0)));
+        let listener = std::os::unix::net::UnixListener::bind(socket).unwrap();
+        let kept = state.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let mut out = stream.try_clone().unwrap();
+                for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                    let request: serde_json::Value = serde_json::from_str(&line).unwrap();
+                    let mut kept = kept.lock().unwrap();
+                    let reply = if request["do"] == "switch" {
+                        *kept = (request["scheduler"].as_str().unwrap().to_owned(), kept.1 + 1);
+                        serde_json::json!({"switched": {"draining": false, "moved": 0, "in_flight": 0, "drained_for_ns": 0}})
+                    } else {
+                        serde_json::json!({"state": {"time_ns": 0, "speed": 1, "scheduler": kept.0, "tunables": [], "items": [],
+                            "backend": "", "capacity_sectors": 8, "depth": 1, "queued": 0, "in_flight": 0, "unfinished": 0,
+                            "head_sector": 0, "dispatched": 0, "holds": 0, "salvaged": 0, "operations": {}, "processes": {},
+                            "clients": [], "lateness": server::TimesSummary::default(), "switches": 0, "last_switch": null,
+                            "draining_ns": null, "log_lost": null}})
+                    };
+                    writeln!(out, "{reply}").unwrap();
+                }
+            }
+        });
+        state
+    }
+
+    #[test]
+    fn of_a_served_device_only_what_was_set_here_is_put_back() {
+        let tree = Tree::new("served");
+        let socket = tree.directory().join("control");
+        let state = served(&socket);
+        let names = ["deadline", "noop", "cfq"].map(str::to_owned);
+        let arms = || ServedArms::new(&socket, names.to_vec()).unwrap();
+        let now = || state.lock().unwrap().clone();
+        // Whoever only looks changes nothing, though somebody else does.
+        let looking = arms();
+        state.lock().unwrap().0 = "cfq".to_owned();
+        drop(looking);
+        assert_eq!(now(), ("cfq".to_owned(), 0));
+        // What was set is put back.
+        let mut setting = arms();
+        setting.switch(1).unwrap();
+        drop(setting);
+        assert_eq!(now(), ("cfq".to_owned(), 2));
+        // But for what somebody else has set since.
+        let mut setting = arms();
+        setting.switch(1).unwrap();
+        state.lock().unwrap().0 = "deadline".to_owned();
+        drop(setting);
+        assert_eq!(now(), ("deadline".to_owned(), 3));
     }
 }
