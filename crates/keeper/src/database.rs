@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tuner::{ClusterState, State};
@@ -45,6 +45,8 @@ pub struct Database {
     connection: Connection,
     /// What the file has of each cluster.
     written: HashMap<(String, u64), Mark>,
+    /// What it has of each drive beside its clusters: if it has something else, somebody else has saved.
+    states: HashMap<String, String>,
 }
 
 /// A cluster's hits, last use and links: whatever changes of it changes one of these.
@@ -137,7 +139,7 @@ impl Database {
         if sound != "ok" {
             return Err(damaged(path, &sound));
         }
-        Ok(Self { path: path.to_owned(), connection, written: HashMap::new() })
+        Ok(Self { path: path.to_owned(), connection, written: HashMap::new(), states: HashMap::new() })
     }
 
     fn wrong(path: &Path, error: &rusqlite::Error) -> Error {
@@ -187,8 +189,9 @@ impl Database {
             .query_row("SELECT state FROM drive WHERE name = ?1", [drive], |row| row.get(0))
             .optional()
             .map_err(|e| self.failed(e))?;
-        let Some(state) = state else { return Ok(None) };
-        let mut state: State = self.parsed("what is kept of the drive", &state)?;
+        let Some(text) = state else { return Ok(None) };
+        let mut state: State = self.parsed("what is kept of the drive", &text)?;
+        self.states.insert(drive.to_owned(), text);
         state.clusters = self.clusters(drive)?;
         for cluster in &state.clusters {
             self.written.insert((drive.to_owned(), cluster.id), mark(cluster));
@@ -229,7 +232,8 @@ impl Database {
         serde_json::from_str(text).map_err(|error| self.unreadable(what, error))
     }
 
-    /// Keeps what was learned of a drive: all of it or, if this fails, nothing new.
+    /// Keeps what was learned of a drive: all of it or, if this fails, nothing new. Of two that save under one name, which are
+    /// drives alike in one machine, the later one is kept whole.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -240,11 +244,21 @@ impl Database {
         let text = |value: Result<String, serde_json::Error>| {
             value.map_err(|error| Error::Database { path: path.clone(), problem: error.to_string() })
         };
-        let transaction = self.connection.transaction().map_err(failed)?;
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+        let there: Option<String> = transaction
+            .query_row("SELECT state FROM drive WHERE name = ?1", [drive], |row| row.get(0))
+            .optional()
+            .map_err(failed)?;
+        if there.as_ref() != self.states.get(drive) {
+            transaction.execute("DELETE FROM cluster WHERE drive = ?1", [drive]).map_err(failed)?;
+            self.written.retain(|(of, _), _| of != drive);
+        }
+        let state_text = text(serde_json::to_string(&rest))?;
         transaction
             .execute(
                 "INSERT INTO drive VALUES (?1, ?2, ?3) ON CONFLICT (name) DO UPDATE SET state = excluded.state, saved = excluded.saved",
-                params![drive, text(serde_json::to_string(&rest))?, now],
+                params![drive, state_text, now],
             )
             .map_err(failed)?;
         let mut written = Vec::new();
@@ -283,6 +297,7 @@ impl Database {
                 .map_err(failed)?;
         }
         transaction.commit().map_err(failed)?;
+        self.states.insert(drive.to_owned(), state_text);
         self.written.extend(written);
         self.written.retain(|key, _| !gone.contains(key));
         Ok(())
@@ -405,5 +420,33 @@ mod tests {
         let said = Database::open(&path("torn")).map(|mut d| d.load("disk").err().map(|e| e.to_string()));
         let said = said.map_or_else(|e| e.to_string(), |e| e.unwrap_or_default());
         assert!(said.contains("is damaged"), "{said}");
+    }
+
+    /// Two drives alike have one name.
+    #[test]
+    fn of_two_that_learn_under_one_name_the_last_to_save_is_kept_whole() {
+        let tree = Tree::new("database-two");
+        let path = tree.directory().join("tuner.sqlite");
+        let mut both = [7, 8].map(|n| {
+            let mut analyser = analyser();
+            (0..n).for_each(|n| step(&mut analyser, n));
+            (Database::open(&path).unwrap(), analyser)
+        });
+        // Saved by turns; only the other one learns on.
+        let mut save = |which: usize, learns: bool| {
+            let (database, analyser) = &mut both[which];
+            if learns {
+                (20..23).for_each(|n| step(analyser, n));
+            }
+            let mut state = analyser.state();
+            database.save("disk", &state, 0).unwrap();
+            let mut loaded = Database::look(&path).unwrap().unwrap().load("disk").unwrap().unwrap();
+            loaded.clusters.sort_by_key(|cluster| cluster.id);
+            state.clusters.sort_by_key(|cluster| cluster.id);
+            assert!(loaded == state, "a mixture of both");
+        };
+        for (which, learns) in [(0, false), (1, true), (0, false), (1, false), (0, true)] {
+            save(which, learns);
+        }
     }
 }
