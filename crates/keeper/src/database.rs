@@ -98,8 +98,20 @@ impl Database {
 
     fn with(path: &Path, flags: OpenFlags) -> Result<Self, Error> {
         let failed = |error| Self::wrong(path, &error);
-        let connection =
-            Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(failed)?;
+        let mut log = path.as_os_str().to_owned();
+        log.push("-wal");
+        let all = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = match path.to_str() {
+            // SQLite would make two files beside it to see that nothing is in them, and whoever only looks may not remove them.
+            // Where somebody writes they are there, and looked at.
+            Some(path) if !flags.contains(OpenFlags::SQLITE_OPEN_CREATE) && !Path::new(&log).exists() => {
+                let path = path.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+                let as_it_is = format!("file:{path}?immutable=1");
+                Connection::open_with_flags(as_it_is, all | OpenFlags::SQLITE_OPEN_URI)
+            }
+            _ => Connection::open_with_flags(path, all),
+        };
+        let connection = connection.map_err(failed)?;
         connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
         let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         let (application, version) =
@@ -448,5 +460,20 @@ mod tests {
         for (which, learns) in [(0, false), (1, true), (0, false), (1, false), (0, true)] {
             save(which, learns);
         }
+    }
+
+    #[test]
+    fn whoever_looks_leaves_nothing() {
+        let tree = Tree::new("database-look");
+        let path = tree.directory().join("tuner.sqlite");
+        let files = || std::fs::read_dir(tree.directory()).unwrap().count();
+        Database::open(&path).unwrap().save("disk", &analyser().state(), 0).unwrap();
+        assert_eq!(files(), 1);
+        assert!(Database::look(&path).unwrap().unwrap().load("disk").unwrap().is_some());
+        assert_eq!(files(), 1, "no file of SQLite's beside it");
+        // What is being written, and not yet in the file itself, is seen all the same.
+        let mut open = Database::open(&path).unwrap();
+        open.save("another", &analyser().state(), 0).unwrap();
+        assert!(Database::look(&path).unwrap().unwrap().load("another").unwrap().is_some());
     }
 }
