@@ -112,18 +112,18 @@ fn claim_file(options: &FileOptions, create: bool) -> Result<Claim, ServeError> 
     }
     lock(path, &file)?;
     let io = |source| ServeError::io(format!("sizing {}", path.display()), source);
-    let bytes = match (options.size, file.metadata().map_err(io)?.len()) {
-        (Some(size), 0) => {
-            file.set_len(size).map_err(io)?;
-            size
-        }
-        (Some(size), has) if size != has => {
+    let has = file.metadata().map_err(io)?.len();
+    let bytes = match options.size {
+        Some(size) if has != 0 && size != has => {
             return Err(ServeError::refused(path, &format!("it has {has} bytes, not {size}")));
         }
-        (_, has) => has,
+        size => size.unwrap_or(has),
     };
     let block_bytes = if options.direct { direct_alignment(&file) } else { SECTOR_BYTES as u32 };
     fits(path, bytes, block_bytes)?;
+    if has != bytes {
+        file.set_len(bytes).map_err(io)?;
+    }
     Ok(Claim { file: Arc::new(file), bytes, block_bytes, is_block_device: false, rotational: false })
 }
 
@@ -284,5 +284,18 @@ mod tests {
     fn what_is_neither_file_nor_device_is_refused() {
         assert!(claim(&FileOptions::new("/proc")).is_err());
         assert!(claim(&FileOptions::new("/nonexistent/file")).is_err());
+    }
+
+    #[test]
+    fn a_size_that_does_not_fit_makes_no_file_of_that_size() {
+        let path = std::env::temp_dir().join(format!("dwell-guard-size-{}", std::process::id()));
+        let of = |size| FileOptions { direct: false, size: Some(size), ..FileOptions::new(&path) };
+        assert!(claim(&of(1000)).is_err_and(|error| error.to_string().contains("512-byte blocks")));
+        assert_eq!(
+            claim(&of(1024)).map(|claim| claim.bytes()).ok(),
+            Some(1024),
+            "the next try is not held up by it"
+        );
+        fs::remove_file(path).unwrap();
     }
 }
