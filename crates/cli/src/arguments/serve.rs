@@ -42,7 +42,7 @@ pub(crate) struct ServeArguments {
     /// How requests that come through the attached device are told apart by their processes; default: not at all
     #[arg(long, value_enum, value_name = "WAY", requires = "attach")]
     pub(crate) identify: Option<IdentifyBy>,
-    /// Serve the NBD protocol at unix:PATH or ADDRESS:PORT; may be given several times
+    /// Serve the NBD protocol at unix:PATH or tcp:ADDRESS:PORT; may be given several times
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) nbd: Vec<String>,
     /// Directory with server-cert.pem and server-key.pem: TLS, required for addresses other than loopback
