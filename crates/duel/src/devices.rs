@@ -99,7 +99,7 @@ impl Devices {
     }
 
     fn attach(&mut self, file: &Path, setup: &DeviceSetup, nr_requests: u32) -> Result<(), DuelError> {
-        let (mut device, open) = LoopDevice::attach(file, setup.block_bytes, Lifetime::UntilClosed)
+        let (device, open) = LoopDevice::attach(file, setup.block_bytes, Lifetime::UntilClosed)
             .map_err(DuelError::io("attaching a loop device (CAP_SYS_ADMIN)"))?;
         let settings = QueueSettings {
             rotational: setup.rotational,

@@ -101,9 +101,10 @@ impl Attachment {
             return Ok(self.record.mount.clone());
         }
         let lifetime = Lifetime::UntilDetached;
-        let (mut device, _) =
+        let (device, _) =
             LoopDevice::attach(&self.record.mount, geometry.block_bytes, lifetime).map_err(failed)?;
         let path = device.path();
+        // Before anything of it is changed, and once: with what was there.
         self.record.device = Some(device.clone());
         write(&self.record_path, &self.record).map_err(failed)?;
         let refused = device.set_up(QueueSettings {
@@ -113,8 +114,6 @@ impl Attachment {
             max_sectors_kb: self.options.max_sectors_kb,
         });
         refused.iter().for_each(|what| eprintln!("{}: not set: {what}", path.display()));
-        self.record.device = Some(device);
-        write(&self.record_path, &self.record).map_err(failed)?;
         Ok(path)
     }
 
@@ -193,15 +192,14 @@ fn clean_up(runtime: &Path) {
 
 impl Record {
     fn take_down(&self) {
-        // Only if it is still attached to our file: others may have it by now.
-        if let Some(device) = &self.device
-            && device.backing_file().is_some_and(|file| file.starts_with(&self.mount))
-        {
+        // Those that are attached to our file now: others may have the one that was noted, and one may have had no time to be.
+        for device in LoopDevice::attached_to(&self.mount) {
             if let Err(error) = device.ask_to_detach() {
                 eprintln!("{}: {error}", device.path().display());
             }
+            let noted = self.device.as_ref().filter(|noted| noted.path() == device.path());
             if device.wait_detached(PATIENCE) {
-                device.restore();
+                noted.unwrap_or(&device).restore();
             }
         }
         unmount(&self.mount);

@@ -52,6 +52,9 @@ struct LoopConfig {
     reserved: [u64; 8],
 }
 
+/// Settings of a queue that outlive an attachment, in the order in which they are put back: the scheduler resets the next ones.
+const OUTLIVING: [&str; 4] = ["scheduler", "rotational", "nr_requests", "read_ahead_kb"];
+
 /// What a queue attribute was before, to be restored: these settings outlive the attachment.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 struct Before {
@@ -116,14 +119,35 @@ impl LoopDevice {
         let mut tried = 0;
         loop {
             let number = ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE, 0)? as u32;
-            let device = Self { number, before: Before::default() };
+            let mut device = Self { number, before: Before::default() };
             let open = device.open()?;
             match configure(&open, &backing, file, block_bytes, lifetime) {
-                Ok(()) => return Ok((device, open)),
+                Ok(()) => {
+                    device.note();
+                    return Ok((device, open));
+                }
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tried < TRIES => tried += 1,
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Those that are attached to `file`.
+    pub(crate) fn attached_to(file: &Path) -> Vec<Self> {
+        let numbers = fs::read_dir("/sys/block")
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("loop")?.parse().ok());
+        let devices = numbers.map(|number| Self { number, before: Before::default() });
+        devices.filter(|device| device.backing_file().is_some_and(|backing| backing == file)).collect()
+    }
+
+    /// Remembers what its queue is set to.
+    fn note(&mut self) {
+        let now = |name: &str| fs::read_to_string(self.sysfs().join("queue").join(name)).ok();
+        let setting = |name: &str| Some((name.to_string(), chosen(now(name)?.trim()).to_string()));
+        self.before.attributes = OUTLIVING.iter().filter_map(|name| setting(name)).collect();
     }
 
     /// Its node.
@@ -148,7 +172,7 @@ impl LoopDevice {
     }
 
     /// Sets its queue up. What cannot be set is told, not fatal: it changes speeds, not results.
-    pub fn set_up(&mut self, settings: QueueSettings) -> Vec<String> {
+    pub fn set_up(&self, settings: QueueSettings) -> Vec<String> {
         let rotational = u32::from(settings.rotational).to_string();
         let attributes = [
             // First, as it resets nr_requests; and as Dwell is the scheduler, nothing shall reorder above it.
@@ -161,12 +185,6 @@ impl LoopDevice {
         let mut refused = Vec::new();
         for (name, value) in attributes {
             let path = self.sysfs().join("queue").join(name);
-            let before = fs::read_to_string(&path).map(|text| chosen(text.trim()).to_string());
-            if let Ok(before) = before
-                && name != "max_sectors_kb"
-            {
-                self.before.attributes.push((name.to_string(), before));
-            }
             if let Err(error) = set(&path, name, &value) {
                 refused.push(format!("{} = {value}: {error}", path.display()));
             }

@@ -131,6 +131,59 @@ fn what_a_killed_server_left_is_cleaned_up_by_the_next_one() {
     nothing_left(&runtime);
 }
 
+/// A kill between attaching a loop device and noting that leaves one that no record names.
+#[test]
+fn what_a_killed_server_had_no_time_to_note_is_cleaned_up_as_well() {
+    if !can_attach() {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::in_memory();
+    let (mut killed, runtime) = serve(&directory, &["--memory", "64M"]);
+    let left = killed.what.trim_start_matches("/dev/").to_owned();
+    killed.kill();
+    let mut records = fs::read_dir(&runtime).unwrap().flatten().map(|entry| entry.path());
+    let record = records.find(|path| path.extension().is_some_and(|e| e == "json")).unwrap();
+    let mut noted: serde_json::Value = serde_json::from_slice(&fs::read(&record).unwrap()).unwrap();
+    noted["device"] = serde_json::Value::Null;
+    fs::write(&record, noted.to_string()).unwrap();
+    let (server, _) = serve(&directory, &["--memory", "64M"]);
+    server.stop();
+    nothing_left(&runtime);
+    // Unmounted while it was attached, its file would be shown as the root of nothing.
+    let attached = fs::read_to_string(format!("/sys/block/{left}/loop/backing_file"));
+    assert_ne!(attached.ok().as_deref(), Some("/\n"));
+}
+
+/// What was set of the loop device before it was changed is noted before it is.
+#[test]
+fn the_record_of_a_device_says_how_it_was() {
+    if !can_attach() {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::in_memory();
+    let (server, runtime) = serve(&directory, &["--nothing", "64M", "--fixed", "100"]);
+    let queue = PathBuf::from("/sys/block").join(server.what.trim_start_matches("/dev/")).join("queue");
+    let read = |name: &str| fs::read_to_string(queue.join(name)).unwrap();
+    server.stop();
+    let settings = ["scheduler", "nr_requests", "read_ahead_kb"];
+    let before = settings.map(read);
+    fs::write(queue.join("scheduler"), "mq-deadline").unwrap();
+    fs::write(queue.join("nr_requests"), "77").unwrap();
+    let changed = settings.map(read);
+    let (mut killed, _) = serve(&directory, &["--nothing", "64M", "--fixed", "100"]);
+    if !queue.starts_with(format!("/sys/block/{}", killed.what.trim_start_matches("/dev/"))) {
+        return eprintln!("SKIPPED: somebody else took the loop device");
+    }
+    killed.kill();
+    serve(&directory, &["--nothing", "64M"]).0.stop();
+    assert_eq!(settings.map(read), changed);
+    fs::write(queue.join("scheduler"), before[0].split(['[', ']']).nth(1).unwrap()).unwrap();
+    fs::write(queue.join("nr_requests"), before[1].trim()).unwrap();
+    nothing_left(&runtime);
+}
+
 #[test]
 fn a_device_in_use_is_served_until_it_is_let_go() {
     if !can_attach() || !have("mkfs.ext4") {
