@@ -4,12 +4,13 @@
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use rustix::process::geteuid;
 use rustix::thread::{CapabilitySet, capabilities};
 use serde::{Deserialize, Serialize};
 
@@ -179,7 +180,9 @@ fn clean_up(runtime: &Path) {
     for entry in fs::read_dir(runtime).into_iter().flatten().flatten() {
         let path = entry.path();
         let readable = path.extension().is_some_and(|extension| extension == "json");
-        if let Some(record) = readable.then(|| fs::read(&path).ok()).flatten()
+        // What a record says is done with all our rights, so it must be ours.
+        let ours = entry.metadata().is_ok_and(|found| found.uid() == geteuid().as_raw());
+        if let Some(record) = (readable && ours).then(|| fs::read(&path).ok()).flatten()
             && let Ok(record) = serde_json::from_slice::<Record>(&record)
             && start_time(record.pid) != Some(record.started)
         {
@@ -223,6 +226,24 @@ mod tests {
         clean_up(&runtime);
         assert!(!runtime.join("dead.json").exists());
         assert!(runtime.join("living.json").exists());
+        fs::remove_dir_all(runtime).unwrap();
+    }
+
+    #[test]
+    fn a_record_that_somebody_else_has_put_there_is_left_alone() {
+        if !geteuid().is_root() {
+            return eprintln!("SKIPPED: only root can make a file somebody else's");
+        }
+        let runtime = std::env::temp_dir().join(format!("dwell-attach-other-{}", process::id()));
+        fs::create_dir(&runtime).unwrap();
+        let victim = runtime.join("not a mount of ours");
+        fs::write(&victim, "kept").unwrap();
+        let record = Record { pid: process::id(), started: 1, mount: victim.clone(), device: None };
+        let path = runtime.join("planted.json");
+        write(&path, &record).unwrap();
+        std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+        clean_up(&runtime);
+        assert!(victim.exists() && path.exists());
         fs::remove_dir_all(runtime).unwrap();
     }
 }
