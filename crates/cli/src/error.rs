@@ -5,6 +5,9 @@ use std::process::ExitCode;
 /// Ended by Ctrl-C, with partial results.
 pub(crate) const INTERRUPTED: u8 = 130;
 
+/// Somebody else took over; `packaging/` names it, so that nothing is started again.
+const OVERRULED: u8 = 7;
+
 /// An error that ends the program. Each prints as one line that says what, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -26,6 +29,9 @@ pub enum Error {
     /// The kernel lacks something.
     #[error("{0}")]
     Kernel(String),
+    /// Somebody else decides now, who is not to be overruled by a new start.
+    #[error("{0}")]
+    Overruled(String),
     /// Interrupted; what was measured until then has been printed.
     #[error("interrupted: the results above are partial")]
     Interrupted,
@@ -35,7 +41,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// 1 failed, 2 usage, 3 threshold missed, 4 kernel feature missing, 5 permission, 6 bad input, 130 interrupted.
+    /// 1 failed, 2 usage, 3 threshold missed, 4 kernel feature missing, 5 permission, 6 bad input, 7 overruled, 130 interrupted.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
@@ -45,6 +51,7 @@ impl Error {
             Self::Kernel(_) => 4,
             Self::Permission(_) => 5,
             Self::Input(_) => 6,
+            Self::Overruled(_) => OVERRULED,
             Self::Interrupted => INTERRUPTED,
             Self::Pipe => 0,
         })
@@ -65,5 +72,19 @@ impl From<std::io::Error> for Error {
             std::io::ErrorKind::BrokenPipe => Self::Pipe,
             _ => Self::Failed(format!("writing output: {error}")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tuner_that_was_overruled_is_not_started_again() {
+        let (device, ours, theirs) = ("sda".to_owned(), "none".to_owned(), "bfq".to_owned());
+        let overruled = Error::from(keeper::Error::Foreign { device, ours, theirs });
+        assert!(matches!(overruled, Error::Overruled(_)), "{overruled:?}");
+        let unit = include_str!("../../../packaging/dwell-tune@.service");
+        assert!(unit.contains(&format!("\nRestartPreventExitStatus={OVERRULED}\n")));
     }
 }
