@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::io::Errno;
@@ -28,7 +30,6 @@ pub(super) struct Uring {
     ring: IoUring,
     file: Arc<File>,
     slots: Vec<Slot>,
-    unsubmitted: bool,
     zeroes_as_data: bool,
 }
 
@@ -48,7 +49,7 @@ impl Uring {
         }
         let mut slots = Vec::new();
         slots.resize_with(depth as usize, || Slot { transfer: None, iovecs: Vec::with_capacity(SEGMENTS) });
-        Ok(Self { ring, file, slots, unsubmitted: false, zeroes_as_data: false })
+        Ok(Self { ring, file, slots, zeroes_as_data: false })
     }
 
     pub(super) fn start(&mut self, job: Job) {
@@ -64,25 +65,29 @@ impl Uring {
         // SAFETY: the entry points to the slot's list of memory, unchanged until the entry is consumed, and to buffers
         // that the job in the slot owns: it leaves the slot only after the completion.
         while unsafe { self.ring.submission().push(&entry) }.is_err() {
-            self.enter();
+            self.submit();
         }
-        self.unsubmitted = true;
     }
 
+    /// Gives the kernel what it has not taken yet. Short of memory it takes none, or not all, and what is left stays: the next
+    /// look offers it again, for which a completion wakes us. If the kernel has nothing to complete, nobody would.
     pub(super) fn submit(&mut self) {
-        if self.unsubmitted {
-            self.enter();
+        while !self.ring.submission().is_empty() {
+            let _ = self.ring.submit();
+            let jobs = self.slots.iter().filter(|slot| slot.transfer.is_some()).count();
+            if self.ring.submission().len() < jobs {
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
         }
-    }
-
-    fn enter(&mut self) {
-        // EBUSY and EAGAIN: completions must be reaped first, which the next poll does; the entries stay.
-        self.unsubmitted = self.ring.submit().is_err();
     }
 
     pub(super) fn poll(&mut self) -> Option<(Job, Result<(), Errno>)> {
         loop {
-            let completion = self.ring.completion().next()?;
+            let Some(completion) = self.ring.completion().next() else {
+                self.submit();
+                return None;
+            };
             if let Some(done) = self.completed(completion.user_data() as usize, completion.result()) {
                 return Some(done);
             }
@@ -165,5 +170,40 @@ fn entry(fd: types::Fd, slot: &mut Slot) -> squeue::Entry {
         }
         Step::Sync => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
         Step::Finished => opcode::Nop::new().build(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use disks::Tag;
+    use elevator::{Op, Sector, Sectors};
+
+    use super::*;
+    use crate::backend::{Payload, Piece};
+    use crate::buffer::Pool;
+
+    /// As it is after the kernel, short of memory, took none or only some of what it was given.
+    #[test]
+    fn what_the_kernel_did_not_take_it_is_offered_again() {
+        let path = std::env::temp_dir().join(format!("dwell-uring-{}", std::process::id()));
+        std::fs::write(&path, [7; 4096]).unwrap();
+        let file = Arc::new(File::open(&path).unwrap());
+        std::fs::remove_file(path).unwrap();
+        let Ok(mut engine) = Uring::new(file, 4) else {
+            return eprintln!("SKIPPED: io_uring is refused");
+        };
+        let payload = Payload::Data(Pool::new(0).take(4096));
+        let pieces = vec![Piece { owner: 0, sectors: Sectors(8), payload, result: Ok(()) }];
+        let (op, start, sectors) = (Op::Read, Sector(0), Sectors(8));
+        engine.start(Job { tag: Tag(0), op, start, sectors, fua: false, pieces });
+        let (begun, mut done) = (Instant::now(), None);
+        while done.is_none() && begun.elapsed().as_secs() < 2 {
+            done = engine.poll();
+        }
+        let (job, result) = done.expect("nobody else would offer it");
+        assert_eq!(result, Ok(()));
+        assert!(matches!(&job.pieces[0].payload, Payload::Data(data) if data.iter().all(|&byte| byte == 7)));
     }
 }
