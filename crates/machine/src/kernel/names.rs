@@ -31,10 +31,10 @@ impl Context {
 
     pub(super) async fn open(&self, path: &Path, how: Open) -> Result<Returned, Errno> {
         self.walk(path);
-        let found = self.name(Of::Name, |state, touched| state.fs.lookup(path, touched)).await;
+        let found = self.hold(|state, touched| state.fs.lookup(path, touched)).await;
         let inode = match found {
             Err(Errno::NotFound) if how.create => {
-                self.name(Of::Name, |state, touched| match state.fs.create(path, touched) {
+                self.hold(|state, touched| match state.fs.create(path, touched) {
                     // Somebody was faster.
                     Err(Errno::Exists) => state.fs.lookup(path, touched),
                     created => created,
@@ -43,18 +43,45 @@ impl Context {
             }
             found => found?,
         };
-        if how.truncate && self.with(|state| state.fs.size(inode) > 0) {
-            self.set_length(inode, 0).await?;
+        if how.truncate
+            && self.with(|state| state.fs.size(inode) > 0)
+            && let Err(errno) = self.set_length(inode, 0).await
+        {
+            self.let_go(inode, false).await?;
+            return Err(errno);
         }
-        Ok(self.with(|state| {
-            state.files.entry(inode.into()).opened += 1;
-            Returned::Opened(state.task(self.task).descriptors.open(inode, how))
-        }))
+        Ok(self.with(|state| Returned::Opened(state.task(self.task).descriptors.open(inode, how))))
+    }
+
+    /// Finds a file by name, which counts as open from that moment on: whoever removes its name while this one still waits for
+    /// the device leaves the file to it.
+    async fn hold(
+        &self,
+        finds: impl FnOnce(&mut State, &mut Touched) -> Result<Inode, Errno>,
+    ) -> Result<Inode, Errno> {
+        let mut held = None;
+        let found = self
+            .name(Of::Name, |state, touched| {
+                let inode = finds(state, touched)?;
+                state.files.entry(inode.into()).opened += 1;
+                held = Some(inode);
+                Ok(inode)
+            })
+            .await;
+        if let (Err(_), Some(inode)) = (found, held) {
+            self.let_go(inode, false).await?;
+        }
+        found
     }
 
     pub(super) async fn close(&self, file: Descriptor) -> Result<Returned, Errno> {
         let open = self.with(|state| state.task(self.task).descriptors.close(file))?;
-        let inode = open.inode;
+        self.let_go(open.inode, open.wrote).await?;
+        Ok(Returned::Done)
+    }
+
+    /// One fewer has the file open.
+    async fn let_go(&self, inode: Inode, wrote: bool) -> Result<(), Errno> {
         let (last, unlinked) = self.with(|state| {
             let cached = state.files.entry(inode.into());
             cached.opened -= 1;
@@ -62,11 +89,11 @@ impl Context {
         });
         if last && unlinked {
             self.evict(inode).await?;
-        } else if last && open.wrote {
+        } else if last && wrote {
             self.with(|state| state.fs.closed(inode));
         }
         self.with(|state| state.files.tidy(inode.into()));
-        Ok(Returned::Done)
+        Ok(())
     }
 
     pub(super) async fn mkdir(&self, path: &Path) -> Result<Returned, Errno> {
@@ -110,8 +137,12 @@ impl Context {
 
     pub(super) async fn stat(&self, path: &Path) -> Result<Returned, Errno> {
         self.walk(path);
-        let inode = self.name(Of::Name, |state, touched| state.fs.lookup(path, touched)).await?;
-        Ok(Returned::Bytes(self.with(|state| state.fs.size(inode))))
+        // Its length now: while this waits for the device, the file may go.
+        let size = self.name(Of::Name, |state, touched| {
+            let inode = state.fs.lookup(path, touched)?;
+            Ok(state.fs.size(inode))
+        });
+        Ok(Returned::Bytes(size.await?))
     }
 
     pub(super) fn seek(&self, file: Descriptor, at: u64) -> Result<Returned, Errno> {
