@@ -167,7 +167,7 @@ impl Context {
     }
 
     async fn set_length(&self, inode: Inode, bytes: u64) -> Result<(), Errno> {
-        self.with(|state| state.cut_pages(inode, bytes));
+        self.cut_off(inode, bytes).await;
         self.name(Of::Inode(inode), |state, touched| state.fs.set_size(inode, bytes, touched)).await
     }
 
@@ -181,12 +181,21 @@ impl Context {
         if open { Ok(()) } else { self.evict(inode).await }
     }
 
+    /// Throws away what is in memory of a file from its new end on. What of it is on its way to the device is waited for, as in
+    /// `truncate_inode_pages`: then its blocks may be given to others.
+    async fn cut_off(&self, inode: Inode, bytes: u64) {
+        loop {
+            self.with(|state| state.cut_pages(inode, bytes));
+            // Meanwhile somebody may have read there again.
+            if !self.wait_for_dropped(inode.into()).await {
+                break;
+            }
+        }
+    }
+
     async fn evict(&self, inode: Inode) -> Result<(), Errno> {
-        self.wait_for_writes(inode.into()).await;
-        self.with(|state| {
-            state.cut_pages(inode, 0);
-            state.files.forget(inode.into());
-        });
+        self.cut_off(inode, 0).await;
+        self.with(|state| state.files.forget(inode.into()));
         self.name(Of::Name, |state, touched| {
             state.fs.evict(inode, touched);
             Ok(())

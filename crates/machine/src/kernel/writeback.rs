@@ -259,7 +259,24 @@ impl Context {
     /// Waits until every page of the file that is on its way to the device now has arrived there; others that set out
     /// meanwhile are not waited for.
     pub(super) async fn wait_for_writes(&self, file: FileId) {
-        for id in self.with(|state| state.on_their_way(file)) {
+        let pages = self.with(|state| state.on_their_way(file));
+        self.wait_for_pages(file, pages).await;
+    }
+
+    /// Waits until what the file has dropped is no longer on its way to the device; whether there was any.
+    pub(super) async fn wait_for_dropped(&self, file: FileId) -> bool {
+        let pages = self.with(|state| {
+            let mut pages = state.on_their_way(file);
+            pages.retain(|&id| state.pages[id].orphan);
+            pages
+        });
+        let some = !pages.is_empty();
+        self.wait_for_pages(file, pages).await;
+        some
+    }
+
+    async fn wait_for_pages(&self, file: FileId, pages: Vec<PageId>) {
+        for id in pages {
             while self.with(|state| state.is_writing(id, file)) {
                 self.sleep(Wait::Page(id)).await;
             }

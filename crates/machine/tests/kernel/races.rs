@@ -4,7 +4,7 @@ use elevator::Span;
 use machine::Next;
 use machine::kernel::{Call, Description, Descriptor, Image, Open, Returned};
 
-use crate::bench::{Bench, FIRST, Heard};
+use crate::bench::{Bench, FIRST, Heard, write_file};
 
 fn think(millis: u64) -> Next {
     Next::Think(Span::from_millis(millis))
@@ -47,5 +47,39 @@ fn a_file_whose_name_goes_while_it_is_opened_stays_until_it_is_closed() {
                 [Returned::Opened(Descriptor(0)), Returned::Bytes(4096), Returned::Done, Returned::Done];
             assert_eq!(answers(&heard), expected, "{}, {wait} ms", machine.name);
         }
+    }
+}
+
+/// What is dirty of a removed file never sets out, and its number and blocks are free only when what has set out has arrived.
+#[test]
+fn a_file_goes_while_the_flusher_writes_it() {
+    for machine in machines() {
+        for wait in [0, 100] {
+            let mut small = machine.clone();
+            (small.memory.mib, small.memory.taken_mib) = (128, 64);
+            let mut bench = bench(&small, &Image::new());
+            let calls = write_file("/a", 60 << 20, 1 << 20).chain([Call::Close(FIRST)]).map(Next::Call);
+            let removes = [think(wait), Next::Call(Call::Unlink("/a".into())), think(1000)];
+            bench.start("writer", calls.chain(removes));
+            run(bench, &small);
+        }
+    }
+}
+
+/// The blocks of what is cut off may be another file's at once: nothing of the old one may still be on its way there.
+#[test]
+fn cutting_a_file_waits_for_what_is_on_its_way() {
+    for machine in machines() {
+        let mut small = machine.clone();
+        (small.memory.mib, small.memory.taken_mib) = (128, 64);
+        let mut bench = bench(&small, &Image::new());
+        let calls = write_file("/a", 60 << 20, 1 << 20).chain([Call::Truncate(FIRST, 0)]);
+        let heard = bench.start("writer", calls.map(Next::Call).chain([think(2000)]));
+        let bench = run(bench, &small);
+        let (cut_at, _) = *heard.borrow().last().expect("it was cut");
+        let written = bench.ear.0.borrow();
+        let large = |seen: &&crate::bench::Seen| seen.op == elevator::Op::Write && seen.sectors >= 200;
+        let late = written.iter().filter(large).filter(|seen| seen.completed && seen.at > cut_at).count();
+        assert_eq!(late, 0, "{}: data that reached the disk after it was cut off", machine.name);
     }
 }
