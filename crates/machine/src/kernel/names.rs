@@ -45,7 +45,7 @@ impl Context {
         };
         if how.truncate
             && self.with(|state| state.fs.size(inode) > 0)
-            && let Err(errno) = self.set_length(inode, 0).await
+            && let Err(errno) = self.cut(inode, 0).await
         {
             self.let_go(inode, false).await?;
             return Err(errno);
@@ -160,10 +160,15 @@ impl Context {
 
     pub(super) async fn truncate(&self, file: Descriptor, bytes: u64) -> Result<Returned, Errno> {
         let inode = self.with(|state| state.task(self.task).descriptors.get(file).map(|open| open.inode))?;
+        self.cut(inode, bytes).await.map(|()| Returned::Done)
+    }
+
+    /// Sets a file's length while nobody writes to it.
+    async fn cut(&self, inode: Inode, bytes: u64) -> Result<(), Errno> {
         self.lock(inode.into()).await;
         let cut = self.set_length(inode, bytes).await;
         self.unlock(inode.into());
-        cut.map(|()| Returned::Done)
+        cut
     }
 
     async fn set_length(&self, inode: Inode, bytes: u64) -> Result<(), Errno> {

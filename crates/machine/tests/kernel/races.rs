@@ -83,3 +83,22 @@ fn cutting_a_file_waits_for_what_is_on_its_way() {
         assert_eq!(late, 0, "{}: data that reached the disk after it was cut off", machine.name);
     }
 }
+
+/// Cut between the two halves of somebody's write, a file would have dirty pages behind its end, which nobody throws away.
+#[test]
+fn opening_a_file_to_cut_it_waits_for_who_writes_to_it() {
+    for (machine, gap) in machines().flat_map(|machine| [(machine.clone(), 1000), (machine, 3000)]) {
+        let mut bench = bench(&machine, &Image::new());
+        let writes = write_file("/a", 8 << 20, 340_000).chain([Call::Close(FIRST)]);
+        bench.calls("writer", writes);
+        let open = Open { create: true, truncate: true, ..Open::default() };
+        let cuts = (0..30).flat_map(move |n| {
+            let calls = [Call::Open("/a".into(), open), Call::Close(FIRST)];
+            std::iter::once(Next::Think(Span::from_micros(gap + n * 111))).chain(calls.map(Next::Call))
+        });
+        let removes = [Call::Unlink("/a".into()), Call::Sync].map(Next::Call);
+        bench.start("cutter", cuts.chain([think(3000)]).chain(removes));
+        let bench = run(bench, &machine);
+        assert_eq!(bench.machine.kernel().expect("booted").dirty_pages(), 0, "{}", machine.name);
+    }
+}
