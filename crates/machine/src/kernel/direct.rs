@@ -27,11 +27,11 @@ impl Context {
 
     /// Writes straight to the device; how many bytes.
     pub(super) async fn write_direct(&self, writing: Writing) -> Result<u64, Errno> {
-        let Writing { inode, from, to, .. } = writing;
-        if to == from {
+        if writing.to == writing.from {
             return Ok(0);
         }
-        self.step_aside(inode).await;
+        self.step_aside(writing.inode).await;
+        let Writing { inode, from, to, .. } = self.with(|state| state.at_the_end(writing));
         let (runs, touched, allocated) = self.with(|state| {
             let (first, last) = (from / BLOCK_BYTES, (to - 1) / BLOCK_BYTES);
             let (mut runs, mut touched) = (state.take_runs(), state.take_touched());

@@ -5,7 +5,7 @@ use elevator::Span;
 
 use super::buffers::Of;
 use super::cache::FileId;
-use super::calls::{Descriptor, Errno, Returned};
+use super::calls::{Descriptor, Errno, Open, Returned};
 use super::fs::{BLOCK_BYTES, Block, Inode, Run};
 use super::read::block_of;
 use super::state::State;
@@ -22,6 +22,8 @@ pub(super) struct Writing {
     pub(super) from: u64,
     /// to here.
     pub(super) to: u64,
+    /// Wherever the file's end is once it is this write's turn.
+    pub(super) append: bool,
     pub(super) direct: bool,
     pub(super) sync: bool,
 }
@@ -42,12 +44,20 @@ impl State {
         }
         let from = if open.how.append { self.fs.size(inode) } else { at.unwrap_or(open.position) };
         let to = from.checked_add(length).ok_or(Errno::NoSpace)?;
-        let open = self.task(task).descriptors.get(file)?;
-        open.wrote = true;
+        let entry = self.task(task).descriptors.get(file)?;
+        entry.wrote = true;
         if at.is_none() {
-            open.position = to;
+            entry.position = to;
         }
-        Ok(Writing { inode, from, to, direct: open.how.direct, sync: open.how.sync })
+        let Open { append, direct, sync, .. } = open.how;
+        Ok(Writing { inode, from, to, append, direct, sync })
+    }
+
+    /// The same write at the file's end, if it goes there: others may have made the file longer since it began.
+    pub(super) fn at_the_end(&self, writing: Writing) -> Writing {
+        let Writing { inode, from, to, append, .. } = writing;
+        let at = if append { self.fs.size(inode) } else { from };
+        Writing { from: at, to: at.saturating_add(to - from), ..writing }
     }
 
     /// Whether a page has to be read before a part of it is written.
@@ -104,6 +114,7 @@ impl Context {
             return Ok(0);
         }
         self.lock(inode.into()).await;
+        let writing = self.with(|state| state.at_the_end(writing));
         let written = self.write_locked(writing).await;
         self.unlock(inode.into());
         written?;

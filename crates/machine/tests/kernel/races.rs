@@ -102,3 +102,22 @@ fn opening_a_file_to_cut_it_waits_for_who_writes_to_it() {
         assert_eq!(bench.machine.kernel().expect("booted").dirty_pages(), 0, "{}", machine.name);
     }
 }
+
+#[test]
+fn those_who_append_do_not_write_over_each_other() {
+    for (machine, direct) in machines().flat_map(|machine| [(machine.clone(), false), (machine, true)]) {
+        let mut bench = bench(&machine, &Image::new());
+        let lengths = |process: u64| (0..8).map(move |n| 300_000 + n * 4096 + process * 512);
+        for process in 0..3 {
+            let open = Open { create: true, append: true, direct, ..Open::default() };
+            let open = Call::Open("/log".into(), open);
+            let writes = lengths(process).map(|length| Call::Write(FIRST, length));
+            bench.calls("appender", std::iter::once(open).chain(writes));
+        }
+        let stat = [think(60_000), Next::Call(Call::Stat("/log".into()))];
+        let heard = bench.start("looker", stat.into_iter());
+        run(bench, &machine);
+        let all: u64 = (0..3).flat_map(lengths).sum();
+        assert_eq!(answers(&heard), [Returned::Bytes(all)], "{}, direct {direct}", machine.name);
+    }
+}
