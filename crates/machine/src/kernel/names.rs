@@ -222,8 +222,9 @@ impl Context {
 impl State {
     /// Drops a file's pages, but for those that are dirty or on their way.
     fn forget_pages(&mut self, inode: Inode) {
-        for index in 0..self.fs.size(inode).div_ceil(BLOCK_BYTES) {
-            if let Some(id) = self.pages.find(inode.into(), index).filter(|&id| self.pages[id].is_idle()) {
+        let end = self.fs.size(inode).div_ceil(BLOCK_BYTES);
+        for id in self.pages.within(inode.into(), 0..end) {
+            if self.pages[id].is_idle() {
                 self.drop_page(id);
             }
         }
@@ -234,10 +235,8 @@ impl State {
         let file = FileId::from(inode);
         let first = bytes.div_ceil(BLOCK_BYTES);
         let end = self.fs.size(inode).div_ceil(BLOCK_BYTES);
-        for index in first..end {
-            if let Some(id) = self.pages.find(file, index) {
-                self.throw_away(id);
-            }
+        for id in self.pages.within(file, first..end) {
+            self.throw_away(id);
         }
         let cached = self.files.entry(file);
         let promised = cached.reserved.split_off(&first).len();

@@ -72,3 +72,23 @@ fn what_is_thrown_away_before_it_is_old_is_never_written() {
     let pages: u32 = seen.iter().filter(|s| s.op == Op::Write && s.completed).map(|s| s.sectors / 8).sum();
     assert!(pages < 20, "{pages} pages of bitmaps, inodes and the directory");
 }
+
+/// Two thousand million pages of hole, and one of data.
+#[test]
+fn a_file_with_holes_is_cut_and_forgotten_as_fast_as_what_is_in_memory() {
+    let machine = Description::named("pc-2012").expect("built in");
+    let mut bench = Bench::new(&machine, "noop", &Image::new());
+    let far = 8 << 40;
+    let open = Call::Open("/a".into(), crate::bench::create());
+    let write = Call::WriteAt(FIRST, far - 4096, 4096);
+    let rest = [Call::Fsync(FIRST), Call::Forget(FIRST), Call::ReadAt(FIRST, far - 4096, 4096)];
+    let calls = [open, write].into_iter().chain(rest).chain([Call::Truncate(FIRST, 4096)]);
+    let begun = std::time::Instant::now();
+    bench.calls("far", calls);
+    bench.run();
+    // Page by page it would be a minute and more.
+    assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+    let read = bench.ear.0.borrow().iter().filter(|seen| seen.op == Op::Read).count();
+    assert!(read > 0, "what was forgotten is read again");
+    bench.machine.kernel().expect("booted").check().expect("accounts that agree");
+}

@@ -1,5 +1,7 @@
 //! Pages in memory, found by file and index.
 
+use std::ops::Range;
+
 use elevator::CauseSet;
 use hashbrown::HashMap;
 
@@ -142,6 +144,18 @@ impl Pages {
     /// The page of this file at this index.
     pub(in crate::kernel) fn find(&self, file: FileId, index: u64) -> Option<PageId> {
         self.found.get(&(file, index / SHELF))?.get(index)
+    }
+
+    /// The pages of this file at these indexes, in order. It takes no longer than going through all that is in memory, however
+    /// long a file with holes is.
+    pub(in crate::kernel) fn within(&self, file: FileId, indexes: Range<u64>) -> Vec<PageId> {
+        if indexes.end.saturating_sub(indexes.start) <= self.len() as u64 {
+            return indexes.filter_map(|index| self.find(file, index)).collect();
+        }
+        let theirs = self.iter().filter(|(_, page)| page.file == file && indexes.contains(&page.index));
+        let mut pages: Vec<(u64, PageId)> = theirs.map(|(id, page)| (page.index, id)).collect();
+        pages.sort_unstable();
+        pages.into_iter().map(|(_, id)| id).collect()
     }
 
     /// Makes a page, which must not be there yet, with nothing in it.
