@@ -130,7 +130,7 @@ pub struct Completion {
     pub op: Op,
     /// Whether somebody waited for it.
     pub sync: bool,
-    /// How much it moved.
+    /// How much it moved; of a discard, how much it names, which does not count as moved.
     pub size: Sectors,
     /// From its arrival above the scheduler to its completion.
     pub latency: Span,
@@ -150,7 +150,12 @@ pub struct Tally {
 impl Tally {
     /// Counts one completion.
     pub fn add(&mut self, completion: Completion) {
-        self.bytes += completion.size.bytes();
+        // A discard names a stretch, and moves nothing.
+        let bytes = match completion.op {
+            Op::Read | Op::Write => completion.size.bytes(),
+            Op::Discard | Op::Flush => 0,
+        };
+        self.bytes += bytes;
         self.requests += 1;
         let latency = completion.latency.as_nanos();
         match completion.op {
@@ -161,8 +166,8 @@ impl Tally {
         if completion.op == Op::Read || completion.sync {
             self.latencies[Of::Synchronous as usize].push(latency);
         }
-        if let Some(party) = completion.party {
-            *self.parties.entry(party).or_default() += completion.size.bytes();
+        if let Some(party) = completion.party.filter(|_| bytes > 0) {
+            *self.parties.entry(party).or_default() += bytes;
         }
     }
 
@@ -224,6 +229,19 @@ mod tests {
             tally.finish(Span::from_secs(5)),
             Performance { fairness: None, ..Performance::default() }
         );
+    }
+
+    #[test]
+    fn what_moves_no_data_is_no_bandwidth_and_nobodys_share() {
+        let mut tally = Tally::default();
+        let latency = Span::from_millis(1);
+        let requests = [(Op::Read, 8, 1), (Op::Read, 8, 2), (Op::Flush, 0, 3), (Op::Discard, 1 << 30, 4)];
+        for (op, sectors, party) in requests {
+            tally.add(Completion { op, sync: false, size: Sectors(sectors), latency, party: Some(party) });
+        }
+        let performance = tally.finish(Span::from_secs(1));
+        assert_eq!((performance.bandwidth, performance.iops), (8192.0, 4.0));
+        assert_eq!(performance.fairness, Some(1.0), "of the two who got anything");
     }
 
     #[test]
