@@ -123,6 +123,8 @@ impl Kinds {
     /// Forgets what was measured of a scheduler, which then counts as new.
     pub(crate) fn forget(&mut self, scheduler: SchedulerId) {
         self.kinds.iter_mut().for_each(|kind| kind.forget(scheduler.0));
+        // Nor does what it gave last say anything of what it stands for now.
+        self.ran = self.ran.filter(|ran| ran.0 != scheduler.0);
         self.left = self.left.filter(|left| left.0 != scheduler.0);
         self.doubted = self.doubted.filter(|(trial, _)| trial.scheduler != scheduler.0);
     }
@@ -338,5 +340,32 @@ impl Kinds {
             confidence: if trial.is_some() { 0.0 } else { served / (served + 1.0) },
             gain: Some(to.rating - from.rating).filter(|_| to.windows > 0 && from.windows > 0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use elevator::{Op, Sector, Sectors, Span, Time};
+
+    use super::*;
+    use crate::window::{Access, Window};
+
+    #[test]
+    fn an_arm_that_gets_other_settings_as_it_is_left_is_not_judged_by_the_old_ones() {
+        let (time, op) = (Time::ZERO, Op::Read);
+        let access = |n: u64| Access { time, position: Sector(n * 8), op, size: Sectors(8) };
+        let accesses = (0..100).map(access).collect();
+        let shape = Shape::of(&Window { start: time, length: Span::from_secs(5), accesses });
+        let mut kinds = Kinds::new(2);
+        let ran = |kinds: &mut Kinds, scheduler, value| {
+            for _ in 0..4 {
+                kinds.window(&shape, (SchedulerId(scheduler), value), &[0.0; 2], Better::Higher);
+            }
+        };
+        ran(&mut kinds, 0, 10.0);
+        ran(&mut kinds, 1, 1.0);
+        kinds.forget(SchedulerId(1));
+        ran(&mut kinds, 0, 10.0);
+        assert_eq!(kinds.kinds[0].arm(1), Arm::default());
     }
 }
