@@ -297,6 +297,9 @@ impl Analyser {
             self.store.forget(arm);
             self.bandit.forget(arm);
             self.kinds.forget(arm);
+            if let Some(regret) = &mut self.restraints.regret {
+                regret.forget(arm);
+            }
         }
     }
 

@@ -93,6 +93,13 @@ impl RegretBound {
         }
     }
 
+    /// Forgets what a scheduler would have given, as it stands for something else from now on.
+    pub(crate) fn forget(&mut self, scheduler: SchedulerId) {
+        let means = self.ledger.iter_mut().filter_map(|entry| entry.means.get_mut(scheduler.0));
+        means.chain(self.fixed.get_mut(scheduler.0)).for_each(|known| *known = None);
+        self.left = self.left.filter(|left| left.0 != scheduler);
+    }
+
     /// The scheduler that would have been the best over the hour, and its sum.
     #[must_use]
     pub fn best_fixed(&self) -> Option<(SchedulerId, f64)> {
@@ -195,6 +202,22 @@ mod tests {
         for window in 10..10 + 730 {
             regret.record(at(window), 1.0, &[Some(2.0), Some(1.0)]);
         }
+        assert_eq!(regret.review(&stay), None);
+    }
+
+    #[test]
+    fn an_arm_that_got_other_settings_is_not_the_best_by_the_old_ones() {
+        let mut regret = RegretBound::new(2, Better::Higher);
+        for window in 0..100 {
+            regret.record(at(window), 50.0, &[Some(50.0), Some(100.0)]);
+        }
+        regret.leave(SchedulerId(1));
+        let stay = Proposal { trial: 0, ..trial(0) };
+        assert_eq!(regret.review(&stay).unwrap().0, SchedulerId(1));
+        regret.forget(SchedulerId(1));
+        assert_eq!(regret.review(&stay), None);
+        assert_eq!(regret.review(&trial(1)), None, "it has hurt nobody");
+        regret.record(at(100), 50.0, &[Some(50.0), None]);
         assert_eq!(regret.review(&stay), None);
     }
 
