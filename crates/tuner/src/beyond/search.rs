@@ -199,8 +199,13 @@ impl Search {
             self.searched.iter().enumerate().find_map(of)
         };
         let known: Vec<_> = names.iter().filter_map(known).collect();
-        for (open, (space, places)) in self.open.iter_mut().zip(known) {
-            *open = Open { space, places, values: 1, latest: self.windows, refused: false };
+        for (n, (space, places)) in known.into_iter().take(self.open.len()).enumerate() {
+            // Another arm may have been drawn the same: it gets this one's instead, or there would be two of one name.
+            let same = |open: &Open| open.space == space && open.places == places;
+            if let Some(there) = self.open.iter().position(same) {
+                self.open.swap(n, there);
+            }
+            self.open[n] = Open { space, places, values: 1, latest: self.windows, refused: false };
         }
     }
 
@@ -347,6 +352,15 @@ mod tests {
         let empty =
             Space { ladders: vec![Ladder { setting: "x".to_owned(), values: Vec::new() }], ..space() };
         assert!(Search::new(vec![empty], 4, 1, &mut random).err().unwrap().contains("no value for 'x'"));
+    }
+
+    #[test]
+    fn settings_that_are_taken_over_are_not_there_twice() {
+        let mut random = Random::seeded(3);
+        let mut search = Search::new(vec![space()], 4, 3, &mut random).unwrap();
+        let drawn: Vec<String> = search.names().collect();
+        search.adopt(&["noop".to_owned(), drawn[2].clone()]);
+        assert_eq!(search.names().collect::<Vec<_>>(), [&*drawn[2], &*drawn[1], &*drawn[0]]);
     }
 
     #[test]
