@@ -14,6 +14,9 @@ use crate::reduction::CInfo;
 /// The version that this code writes, and the only one that it reads.
 pub const VERSION: u32 = 1;
 
+/// No count of windows or clusters is greater: a thousand million years of them. Greater ones would overflow when they are added up.
+const COUNT_MAX: u64 = 1 << 48;
+
 /// All that an analyser learned.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct State {
@@ -118,6 +121,11 @@ impl ClusterState {
         if x > 0 && self.points.len() as u64 != x {
             return Err(format!("cluster {} has {} points, not {x}", self.id, self.points.len()));
         }
+        let followed = self.successors.iter().map(|&(_, times)| times);
+        if let Some(count) = followed.chain([self.id, self.hits, self.used]).find(|&count| count > COUNT_MAX)
+        {
+            return Err(format!("cluster {} holds a count of {count}", self.id));
+        }
         let values = self.performance.iter().flat_map(|(values, _)| values);
         if !self.points.iter().chain(values).all(|number| number.is_finite()) {
             return Err(format!("cluster {} holds a number that is not finite", self.id));
@@ -200,6 +208,12 @@ impl Analyser {
         if !state.maxdifference.is_finite() || state.maxdifference < 0.0 {
             return Err(format!("maxdifference is {}", state.maxdifference));
         }
+        if state.next_cluster > COUNT_MAX {
+            return Err(format!("the next cluster would be {}", state.next_cluster));
+        }
+        if !state.bandit.iter().flat_map(|(_, values)| values).all(|value| value.is_finite()) {
+            return Err("the bandit holds a number that is not finite".to_string());
+        }
         state.kinds.check()?;
         let mut ids = std::collections::HashSet::new();
         if let Some(twice) = state.clusters.iter().find(|cluster| !ids.insert(cluster.id)) {
@@ -226,4 +240,45 @@ fn restored_bandit(saved: &[(f64, Vec<f64>)], from: &[Option<usize>]) -> Bandit 
     };
     let (probabilities, values): (Vec<f64>, Vec<Vec<f64>>) = from.iter().map(saved).unzip();
     Bandit::restored(&probabilities, values.into_iter().map(|latest| Values::restored(latest, 0)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_damaged_is_refused_and_nothing_changed() {
+        let names = || vec!["one".to_string(), "other".to_string()];
+        let analyser =
+            || Analyser::new(names(), Metric::Iops, Parameters::default(), Random::seeded(1)).unwrap();
+        let cluster = ClusterState {
+            id: 7,
+            requests: 10,
+            points: vec![0.0; 1000],
+            hits: 1,
+            used: 1,
+            performance: Vec::new(),
+            successors: Vec::new(),
+        };
+        let sound = State { clusters: vec![cluster.clone()], ..analyser().state() };
+        assert_eq!(analyser().restore(sound.clone()), Ok(()));
+        let huge = u64::MAX;
+        let damaged = [
+            ClusterState { id: huge, ..cluster.clone() },
+            ClusterState { used: huge, ..cluster.clone() },
+            ClusterState { hits: huge, ..cluster.clone() },
+            ClusterState { successors: vec![(7, huge), (7, huge)], ..cluster },
+        ];
+        let with = |cluster| State { clusters: vec![cluster], ..sound.clone() };
+        let states = damaged.into_iter().map(with).chain([
+            State { next_cluster: huge, ..sound.clone() },
+            State { bandit: vec![(0.5, vec![f64::INFINITY]); 2], ..sound.clone() },
+        ]);
+        for state in states {
+            let mut analyser = analyser();
+            let before = analyser.state();
+            assert!(analyser.restore(state.clone()).is_err(), "{state:?}");
+            assert_eq!(analyser.state(), before);
+        }
+    }
 }
