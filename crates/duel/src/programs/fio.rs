@@ -1,5 +1,6 @@
 //! Runs fio on a job file of the user's, on our device.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -57,9 +58,8 @@ impl Fio {
 
 fn read(report: &Value, recorder: &mut Recorder) -> Measured {
     let mut waits = Waits::default();
-    let (mut runtime_ms, mut sum) = (0, 0.0);
+    let mut sum = 0.0;
     for job in report["jobs"].as_array().into_iter().flatten() {
-        runtime_ms = runtime_ms.max(job["job_runtime"].as_u64().unwrap_or(0));
         for direction in ["read", "write", "trim"] {
             let of = &job[direction];
             let (operations, latency) = (of["total_ios"].as_u64().unwrap_or(0), &of["lat_ns"]);
@@ -74,7 +74,26 @@ fn read(report: &Value, recorder: &mut Recorder) -> Measured {
         }
     }
     waits.mean_ns = if waits.count == 0 { 0 } else { (sum / waits.count as f64) as u64 };
-    Measured { runtime_ns: runtime_ms * 1_000_000, waits }
+    Measured { runtime_ns: runtime_ms(report).saturating_mul(1_000_000), waits }
+}
+
+/// From the first job's beginning to the last one's end. Jobs may wait for others (`stonewall`): a fio that does not say when each
+/// began gives those another group, and groups are taken to have run one after the other.
+fn runtime_ms(report: &Value) -> u64 {
+    let jobs = || report["jobs"].as_array().into_iter().flatten();
+    let of = |job: &Value, name: &str| job[name].as_u64();
+    let runtime = |job: &Value| of(job, "job_runtime").unwrap_or(0);
+    let starts: Option<Vec<u64>> = jobs().map(|job| of(job, "job_start")).collect();
+    if let Some(starts) = starts {
+        let ends = starts.iter().zip(jobs()).map(|(start, job)| start.saturating_add(runtime(job)));
+        return ends.max().unwrap_or(0) - starts.iter().copied().min().unwrap_or(0);
+    }
+    let mut groups = BTreeMap::<u64, u64>::new();
+    for job in jobs() {
+        let group = groups.entry(of(job, "groupid").unwrap_or(0)).or_default();
+        *group = runtime(job).max(*group);
+    }
+    groups.into_values().sum()
 }
 
 #[cfg(test)]
@@ -87,5 +106,23 @@ mod tests {
         let text = Fio::on(job, Path::new("/dev/loop7"), PathBuf::new()).text;
         assert!(text.contains("filename=/dev/loop7") && !text.contains("/dev/sda") && !text.contains("/srv"));
         assert!(text.contains("rw=read") && text.contains("bs=4k"));
+    }
+
+    #[test]
+    fn jobs_one_after_the_other_take_as_long_as_all_of_them() {
+        let job = |group: u64, start: Option<u64>, runtime: u64| {
+            let mut job = serde_json::json!({ "groupid": group, "job_runtime": runtime });
+            if let Some(start) = start {
+                job["job_start"] = start.into();
+            }
+            job
+        };
+        let ran = |jobs: &[Value]| runtime_ms(&serde_json::json!({ "jobs": jobs }));
+        let at = 1_700_000_000_000;
+        assert_eq!(ran(&[job(0, Some(at), 4000), job(1, Some(at + 4010), 5000)]), 9010);
+        assert_eq!(ran(&[job(0, Some(at), 4000), job(1, Some(at), 5000)]), 5000);
+        assert_eq!(ran(&[job(0, None, 4000), job(1, None, 5000)]), 9000);
+        assert_eq!(ran(&[job(0, None, 4000), job(0, None, 5000)]), 5000);
+        assert_eq!(ran(&[]), 0);
     }
 }
