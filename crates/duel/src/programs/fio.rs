@@ -52,8 +52,26 @@ impl Fio {
         let report: Value = serde_json::from_str(object).map_err(|error| {
             io::Error::other(format!("fio ended with {} and no report: {error}", output.status))
         })?;
-        Ok(read(&report, recorder))
+        // It reports what it did until then, too: bytes of half a job are no measurement.
+        match failed(&report) {
+            Some((name, error)) => {
+                let error = io::Error::from_raw_os_error(error);
+                Err(io::Error::other(format!("fio's job {name}: {error}")))
+            }
+            None if output.status.success() => Ok(read(&report, recorder)),
+            None => Err(io::Error::other(format!("fio ended with {}", output.status))),
+        }
     }
+}
+
+/// The first job that failed, and with which error of the system.
+fn failed(report: &Value) -> Option<(&str, i32)> {
+    let jobs = report["jobs"].as_array().into_iter().flatten();
+    let mut errors = jobs.map(|job| {
+        let error = job["error"].as_i64().and_then(|error| i32::try_from(error).ok()).unwrap_or(0);
+        (job["jobname"].as_str().unwrap_or("?"), error)
+    });
+    errors.find(|&(_, error)| error != 0)
 }
 
 fn read(report: &Value, recorder: &mut Recorder) -> Measured {
@@ -124,5 +142,14 @@ mod tests {
         assert_eq!(ran(&[job(0, None, 4000), job(1, None, 5000)]), 9000);
         assert_eq!(ran(&[job(0, None, 4000), job(0, None, 5000)]), 5000);
         assert_eq!(ran(&[]), 0);
+    }
+
+    #[test]
+    fn a_job_that_failed_is_told() {
+        let report = serde_json::json!({
+            "jobs": [{ "jobname": "one", "error": 0 }, { "jobname": "other", "error": 5 }]
+        });
+        assert_eq!(failed(&report), Some(("other", 5)));
+        assert_eq!(failed(&serde_json::json!({ "jobs": [{ "jobname": "one", "error": 0 }] })), None);
     }
 }
