@@ -25,6 +25,8 @@ pub(crate) struct Parking {
     /// Where the parking area begins.
     begins: Sector,
     parked: Vec<Job>,
+    /// The last block was read. Nobody is parked any more, nor whoever is still on the way there: nothing would ever end its wait.
+    over: bool,
     /// Those that may be answered: unparked, or never went to the drive.
     out: Vec<Job>,
     /// Those that came before everybody was parked, and found the drive full.
@@ -37,15 +39,24 @@ impl Parking {
     pub(crate) fn new(inner: Box<dyn Backend>) -> Self {
         let Geometry { capacity, depth, .. } = inner.geometry();
         let tags = vec![None; depth as usize];
-        Self { inner, begins: capacity, parked: Vec::new(), out: Vec::new(), waiting: VecDeque::new(), tags }
+        Self {
+            inner,
+            begins: capacity,
+            parked: Vec::new(),
+            over: false,
+            out: Vec::new(),
+            waiting: VecDeque::new(),
+            tags,
+        }
     }
 
     fn enter(&mut self, job: Job) {
         let exit = self.begins + ROOM - Sectors::from_bytes(EXIT_BYTES);
         if job.op == Op::Read && job.start >= exit {
+            self.over = true;
             self.out.append(&mut self.parked);
             self.out.push(job);
-        } else if job.op == Op::Read {
+        } else if job.op == Op::Read && !self.over {
             self.parked.push(job);
         } else {
             self.out.push(job);
@@ -115,5 +126,37 @@ impl Backend for Parking {
 
     fn describe(&self) -> String {
         self.inner.describe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use server::backend::Nothing;
+
+    use super::*;
+
+    #[test]
+    fn who_comes_when_the_others_leave_is_not_parked_for_ever() {
+        let mut parking = Parking::new(Box::new(Nothing::new(1 << 20, 4)));
+        let end = Sector((1 << 20) / 512) + ROOM;
+        let read = |tag: u32, before: u64| Job {
+            tag: Tag(tag),
+            op: Op::Read,
+            start: end - Sectors::from_bytes(before),
+            sectors: Sectors(8),
+            fua: false,
+            pieces: Vec::new(),
+        };
+        let answered = |parking: &mut Parking| {
+            let mut tags: Vec<u32> =
+                std::iter::from_fn(|| parking.poll(Time::ZERO)).map(|done| done.job.tag.0).collect();
+            tags.sort_unstable();
+            tags
+        };
+        parking.start(Time::ZERO, read(0, 3 * EXIT_BYTES));
+        assert!(answered(&mut parking).is_empty());
+        parking.start(Time::ZERO, read(1, EXIT_BYTES));
+        parking.start(Time::ZERO, read(2, 2 * EXIT_BYTES));
+        assert_eq!(answered(&mut parking), [0, 1, 2]);
     }
 }
