@@ -1,7 +1,8 @@
 //! A drive whose time is not its host's: one that was switched on before, or one that takes longer for everything.
 
-use elevator::{Positioning, Request, Sector, Span, Time};
+use elevator::{Positioning, Request, Sector, Sectors, Span, Time};
 
+use crate::limit::Ideal;
 use crate::{Command, Completion, Drive, Service};
 
 /// A drive with a clock of its own.
@@ -84,6 +85,20 @@ impl Drive for OwnClock {
     fn positioning(&self) -> Option<&dyn Positioning> {
         self.drive.positioning().is_some().then_some(self)
     }
+
+    fn ideal(&self) -> Option<&dyn Ideal> {
+        self.drive.ideal().is_some().then_some(self)
+    }
+}
+
+impl Ideal for OwnClock {
+    fn least_seek(&self, from: Sector, to: Sector) -> Span {
+        self.drive.ideal().map_or(Span::ZERO, |ideal| self.longer(ideal.least_seek(from, to)))
+    }
+
+    fn sequential_transfer(&self, start: Sector, sectors: Sectors) -> Span {
+        self.drive.ideal().map_or(Span::ZERO, |ideal| self.longer(ideal.sequential_transfer(start, sectors)))
+    }
 }
 
 impl Positioning for OwnClock {
@@ -95,10 +110,23 @@ impl Positioning for OwnClock {
 
 #[cfg(test)]
 mod tests {
-    use elevator::{Op, Sectors};
+    use elevator::Op;
 
     use super::*;
     use crate::Tag;
+
+    #[test]
+    fn what_it_could_do_at_best_is_known_as_of_the_drive_itself() {
+        let drive = || crate::open("ide-2003", &mut |_| unreachable!("built in")).unwrap().0;
+        let times = |drive: &dyn Drive| {
+            let ideal = drive.ideal().expect("a rotating drive knows");
+            let seek = ideal.least_seek(Sector(8), Sector(9_000_000));
+            [seek, ideal.sequential_transfer(Sector(0), Sectors(10_000))].map(Span::as_nanos)
+        };
+        let usual = times(&*drive());
+        assert_eq!(times(&OwnClock::earlier(drive(), Span::from_secs(1))), usual);
+        assert_eq!(times(&OwnClock::slow(drive(), 300)), usual.map(|nanos| nanos * 3));
+    }
 
     /// When a read of a far place is done.
     fn read(by_us: u64) -> Time {
