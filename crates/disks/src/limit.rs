@@ -14,4 +14,9 @@ pub trait Ideal {
     /// The time in which these sectors pass under the head, switches between tracks on the way included; without a head,
     /// the time that the slowest way to the host takes for them.
     fn sequential_transfer(&self, start: Sector, sectors: Sectors) -> Span;
+
+    /// Whether reads and writes have a way to the host each, and so may pass at the same time.
+    fn full_duplex(&self) -> bool {
+        false
+    }
 }

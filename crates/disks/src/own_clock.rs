@@ -99,6 +99,10 @@ impl Ideal for OwnClock {
     fn sequential_transfer(&self, start: Sector, sectors: Sectors) -> Span {
         self.drive.ideal().map_or(Span::ZERO, |ideal| self.longer(ideal.sequential_transfer(start, sectors)))
     }
+
+    fn full_duplex(&self) -> bool {
+        self.drive.ideal().is_some_and(Ideal::full_duplex)
+    }
 }
 
 impl Positioning for OwnClock {

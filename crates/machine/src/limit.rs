@@ -7,7 +7,7 @@
 //! near this limit; it can pass it only where the drive's buffer answers something that never comes from the medium.
 
 use disks::Ideal;
-use elevator::{Op, Sector, Span, Time};
+use elevator::{Direction, Op, Sector, Span, Time};
 use serde::Serialize;
 
 use crate::measure::Measured;
@@ -106,27 +106,36 @@ impl Witness {
 
     /// The limit on a device that knows what it could do at best.
     pub(crate) fn limit_on(self, ideal: &dyn Ideal) -> Limit {
-        self.limit(&mut |head, io| {
+        let cost = &mut |head: Option<Sector>, io: &Io| {
             let seek = head
                 .filter(|&head| head != io.start)
                 .map_or(Span::ZERO, |head| ideal.least_seek(head, io.start));
             seek + ideal.sequential_transfer(io.start, io.sectors)
-        })
+        };
+        self.limit_of(cost, ideal.full_duplex())
     }
 
     /// The limit on a device that takes `cost(head, io)` at least for `io`, with the head where the process's previous
     /// request ended (`None` for its first one).
     #[must_use]
-    pub fn limit(mut self, cost: &mut dyn FnMut(Option<Sector>, &Io) -> Span) -> Limit {
+    pub fn limit(self, cost: &mut dyn FnMut(Option<Sector>, &Io) -> Span) -> Limit {
+        self.limit_of(cost, false)
+    }
+
+    /// With `full_duplex`, reads and writes may pass at the same time, but for those of a process that waits for each.
+    fn limit_of(mut self, cost: &mut dyn FnMut(Option<Sector>, &Io) -> Span, full_duplex: bool) -> Limit {
         let mut limit = Limit::default();
-        let mut service = Span::ZERO;
+        let least = |[reads, writes]: [Span; 2]| if full_duplex { reads.max(writes) } else { reads + writes };
+        let mut service = [Span::ZERO; 2];
         for asked in &mut self.processes {
             let own = asked.service(cost, &mut limit.seeks);
-            service += own;
-            let alone = if asked.overlapped { own.max(asked.thought) } else { own + asked.thought };
+            let one_by_one = own[0] + own[1];
+            Direction::BOTH.into_iter().for_each(|way| service[way as usize] += own[way as usize]);
+            let alone =
+                if asked.overlapped { least(own).max(asked.thought) } else { one_by_one + asked.thought };
             limit.processes_ns.push(alone.as_nanos().max(asked.latest.as_nanos()));
         }
-        limit.service_ns = service.as_nanos();
+        limit.service_ns = least(service).as_nanos();
         limit.elapsed_ns = limit.processes_ns.iter().copied().fold(limit.service_ns, u64::max);
         limit
     }
@@ -146,15 +155,16 @@ impl Limit {
 }
 
 impl Asked {
-    fn service(&mut self, cost: &mut dyn FnMut(Option<Sector>, &Io) -> Span, seeks: &mut u64) -> Span {
-        let (mut from, mut head, mut total) = (0, None, Span::ZERO);
+    /// What its reads and its writes take.
+    fn service(&mut self, cost: &mut dyn FnMut(Option<Sector>, &Io) -> Span, seeks: &mut u64) -> [Span; 2] {
+        let (mut from, mut head, mut total) = (0, None, [Span::ZERO; 2]);
         self.batches.push(self.ios.len());
         for &to in &self.batches {
             let batch = &mut self.ios[from..to];
             batch.sort_by_key(|io| io.start);
             for io in batch.iter().filter(|io| matches!(io.op, Op::Read | Op::Write)) {
                 *seeks += u64::from(head.is_some_and(|head| head != io.start));
-                total += cost(head, io);
+                total[io.op.direction() as usize] += cost(head, io);
                 head = Some(io.start + io.sectors);
             }
             from = to;
@@ -233,6 +243,30 @@ mod tests {
             witness.asked(0, &read(start), true);
         }
         assert_eq!(witness.limit(&mut cost).service_ns, 1024);
+    }
+
+    #[test]
+    fn a_drive_with_a_way_each_reads_and_writes_at_once() {
+        let ways = |name: &str, overlapped: bool| {
+            let (drive, _) = disks::open(name, &mut |_| unreachable!("built in")).expect("a drive");
+            let ideal = drive.ideal().expect("it knows");
+            let mut witness = Witness::default();
+            for n in 0..100 {
+                let read = Io::read(Sector(n * 512), Sectors(512));
+                witness.asked(0, &read, overlapped);
+                witness.asked(1, &Io { op: Op::Write, ..read }, overlapped);
+            }
+            let one = ideal.sequential_transfer(Sector(0), Sectors(512)).as_nanos() * 100;
+            let limit = witness.limit_on(ideal);
+            assert_eq!(limit.processes_ns, [one, one]);
+            (limit.elapsed_ns, one)
+        };
+        for overlapped in [false, true] {
+            let (both, one) = ways("ssd-nvme", overlapped);
+            assert_eq!(both, one, "reads pass while writes do");
+            let (both, one) = ways("ssd-sata", overlapped);
+            assert_eq!(both, 2 * one);
+        }
     }
 
     #[test]

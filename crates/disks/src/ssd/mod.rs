@@ -440,6 +440,10 @@ impl Ideal for Ssd {
         let channels = flash.channel_megabytes_per_second * u64::from(flash.channels);
         moving(sectors.bytes(), host.megabytes_per_second.min(channels))
     }
+
+    fn full_duplex(&self) -> bool {
+        self.p.host.full_duplex
+    }
 }
 
 #[cfg(test)]
