@@ -42,16 +42,20 @@ impl Stopwatch {
 
     /// So many values, each as likely as any other, in order.
     pub(crate) fn quantiles(&self, count: u32) -> Vec<u64> {
-        let at = |n| (f64::from(n) + 0.5) / f64::from(count);
-        (0..count).map(|n| self.histogram.value_at_quantile(at(n))).collect()
+        (0..count).map(|n| self.at((f64::from(n) + 0.5) / f64::from(count))).collect()
+    }
+
+    /// The histogram knows the upper end of a value's bucket, which may lie above the longest.
+    fn at(&self, quantile: f64) -> u64 {
+        self.histogram.value_at_quantile(quantile).min(self.max_ns)
     }
 
     pub(crate) fn waits(&self) -> Waits {
         Waits {
             count: self.histogram.len(),
             mean_ns: self.histogram.mean() as u64,
-            p50_ns: self.histogram.value_at_quantile(0.5),
-            p99_ns: self.histogram.value_at_quantile(0.99),
+            p50_ns: self.at(0.5),
+            p99_ns: self.at(0.99),
             max_ns: self.max_ns,
         }
     }
@@ -147,4 +151,18 @@ impl Outcome {
 
 fn per_second(amount: u64, ns: u64) -> f64 {
     if ns == 0 { 0.0 } else { amount as f64 * 1e9 / ns as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_waited_longer_than_the_longest() {
+        let mut stopwatch = Stopwatch::default();
+        stopwatch.record(Duration::from_nanos(100_001));
+        let waits = stopwatch.waits();
+        assert_eq!((waits.p50_ns, waits.p99_ns, waits.max_ns), (100_001, 100_001, 100_001));
+        assert_eq!(stopwatch.quantiles(2), [100_001; 2]);
+    }
 }
