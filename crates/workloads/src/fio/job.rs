@@ -132,6 +132,20 @@ const NO_DIFFERENCE: &[&str] = &[
     "eta",
 ];
 
+const ONE_FILE: &str = "one file a job is honoured; make a job of each";
+const ONE_BY_ONE: &str = "requests are submitted and reaped one by one; only 1 is honoured";
+const MAY_MATTER: &str = "is not honoured at the level of requests, and may matter; remove it if it does not";
+
+/// Options that say with these values what happens anyway, and what is wrong with any other.
+const NO_DIFFERENCE_IF: &[(&str, &[&str], &str)] = &[
+    ("nrfiles", &["1"], ONE_FILE),
+    ("iodepth_batch", &["0", "1"], ONE_BY_ONE),
+    ("iodepth_batch_submit", &["0", "1"], ONE_BY_ONE),
+    ("iodepth_batch_complete", &["0", "1"], ONE_BY_ONE),
+    ("iodepth_batch_complete_min", &["0", "1"], ONE_BY_ONE),
+    ("kb_base", &["1024"], "only 1024 is honoured; write the sizes in bytes"),
+];
+
 pub(super) fn jobs(
     file: &str,
     sections: &[Section],
@@ -274,30 +288,8 @@ impl Draft {
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let job = &mut self.job;
         match name {
-            "filename" if value.replace("\\:", "").contains(':') => {
-                return Err("one file a job is honoured; make a job of each".to_owned());
-            }
+            "filename" if value.replace("\\:", "").contains(':') => return Err(ONE_FILE.to_owned()),
             "filename" => job.filename = Some(value.to_owned()),
-            "nrfiles" if value != "1" => {
-                return Err("one file a job is honoured; make a job of each".to_owned());
-            }
-            "iodepth_batch"
-            | "iodepth_batch_submit"
-            | "iodepth_batch_complete"
-            | "iodepth_batch_complete_min"
-                if !matches!(value, "0" | "1") =>
-            {
-                return Err("requests are submitted and reaped one by one; only 1 is honoured".to_owned());
-            }
-            "kb_base" if value != "1024" => {
-                return Err("only 1024 is honoured; write the sizes in bytes".to_owned());
-            }
-            "nrfiles"
-            | "iodepth_batch"
-            | "iodepth_batch_submit"
-            | "iodepth_batch_complete"
-            | "iodepth_batch_complete_min"
-            | "kb_base" => {}
             "rw" | "readwrite" => return self.set_pattern(value),
             "bs" | "blocksize" => job.block = Sectors::from_bytes(block(value)?),
             "size" | "filesize" => self.size = Some(bytes(value)?),
@@ -334,10 +326,9 @@ impl Draft {
                 return Err("jobs that wait for others are not honoured; split the file".to_owned());
             }
             _ => {
-                return Err(
-                    "is not honoured at the level of requests, and may matter; remove it if it does not"
-                        .to_owned(),
-                );
+                let known = NO_DIFFERENCE_IF.iter().find(|(known, ..)| *known == name);
+                let (so, problem) = known.map_or((&[][..], MAY_MATTER), |&(_, so, problem)| (so, problem));
+                return if so.contains(&value) { Ok(()) } else { Err(problem.to_owned()) };
             }
         }
         Ok(())
