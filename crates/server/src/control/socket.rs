@@ -28,7 +28,7 @@ const CLIENTS: usize = 16;
 const SILENCE: Duration = Duration::from_secs(600);
 
 /// How long nobody is let in after the system refused to.
-const REFUSED: Duration = Duration::from_millis(50);
+pub(crate) const REFUSED: Duration = Duration::from_millis(50);
 
 /// How orders reach the device's thread.
 #[derive(Clone)]

@@ -20,14 +20,11 @@ use super::front::NbdOptions;
 use super::negotiation::{self, Agreed, Encryption, Export, Outcome};
 use super::tls::{self, Acceptor};
 use crate::ServeError;
-use crate::control::bind_private;
+use crate::control::{REFUSED, bind_private};
 use crate::poller::Bell;
 
 /// How long a client may take from its connection to the transmission phase, whatever it sends meanwhile.
 const NEGOTIATION: Duration = Duration::from_secs(15);
-
-/// How long nobody is let in after the system refused to.
-const REFUSED: Duration = Duration::from_millis(50);
 
 /// What a socket is asked to hold on its way out: several replies of 128 KiB, so that the device's thread and the client
 /// can work at the same time.
