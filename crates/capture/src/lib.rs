@@ -29,6 +29,7 @@
 //! | `number` | what the kernel calls a device |
 //! | `topology` | which queue schedules what a device is asked |
 //! | `issuers` | whose a kernel worker's request is |
+//! | `process` | which process a note means |
 //! | `profile` | a device measured |
 //! | `recorder` | recordings |
 //! | `bpf` | by a BPF program (`bpf/`, GPL-2.0-only), without copying through files |
@@ -42,6 +43,7 @@ mod fake;
 mod issuers;
 mod manners;
 mod number;
+mod process;
 pub mod profile;
 mod recorder;
 mod source;
@@ -55,5 +57,6 @@ pub use fake::Fake;
 pub use issuers::{Issuer, Issuers};
 pub use manners::{now, step_back};
 pub use number::Number;
+pub use process::{is_process, this_process};
 pub use recorder::Recorder;
 pub use source::{Counts, Options, Source, Way};

@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use capture::{is_process, this_process};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -145,30 +146,10 @@ fn lives(record: &Record) -> bool {
     record.is_of_this_start() && is_process(record.pid, record.started)
 }
 
-/// Whether the process that began then still lives.
-#[must_use]
-pub fn is_process(pid: u32, started: u64) -> bool {
-    start_time(pid) == Some(started)
-}
-
 /// The kernel's number of this start of the machine.
 fn boot() -> Option<String> {
     let number = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(number.trim().to_owned())
-}
-
-/// This process, as its notes name it: its number, and when it started.
-#[must_use]
-pub fn this_process() -> (u32, u64) {
-    let pid = std::process::id();
-    (pid, start_time(pid).unwrap_or(0))
-}
-
-/// When a process started, in clock ticks since boot: field 22 of its `stat`.
-fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is a name in parentheses, which may hold anything.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
 #[cfg(test)]

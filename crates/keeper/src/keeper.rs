@@ -9,7 +9,6 @@ use tuner::{Analyser, Decision, Metric, Observed, SchedulerId};
 use crate::arms::Arms;
 use crate::error::Error;
 use crate::indifference::{Indifference, Verdict};
-use crate::journal;
 use crate::observe::Seen;
 use crate::outside;
 use crate::rest::Load;
@@ -71,7 +70,7 @@ impl Keeper {
         for name in &analyser.schedulers()[arms.names().len()..] {
             arms.add(name)?;
         }
-        let (pid, started) = journal::this_process();
+        let (pid, started) = capture::this_process();
         let status = Status {
             device: device.to_owned(),
             pid,

@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::journal;
-
 /// What a tuner did so far.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Status {
@@ -83,7 +81,7 @@ pub fn read(directory: &Path, device: &str) -> io::Result<Option<Status>> {
     match fs::read(file(directory, device)) {
         Ok(bytes) => {
             let status: Status = serde_json::from_slice(&bytes)?;
-            Ok(Some(status).filter(|status| journal::is_process(status.pid, status.started)))
+            Ok(Some(status).filter(|status| capture::is_process(status.pid, status.started)))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -203,7 +201,7 @@ mod tests {
     fn it_is_read_as_it_was_written_and_nobody_is_nobody() {
         let tree = crate::testing::Tree::new("status");
         assert_eq!(read(&tree.directory(), "sda").unwrap(), None);
-        let (pid, started) = journal::this_process();
+        let (pid, started) = capture::this_process();
         let status = Status { pid, started, ..status() };
         write(&tree.directory(), &status).unwrap();
         assert_eq!(read(&tree.directory(), "sda").unwrap(), Some(status));
@@ -234,7 +232,7 @@ mod tests {
     fn a_killed_tuner_tunes_nothing() {
         let tree = crate::testing::Tree::new("status-killed");
         let of = |pid: u32, started: u64| Status { pid, started, ..status() };
-        let (pid, started) = journal::this_process();
+        let (pid, started) = capture::this_process();
         write(&tree.directory(), &of(pid, started)).unwrap();
         assert_eq!(read(&tree.directory(), "sda").unwrap(), Some(of(pid, started)));
         write(&tree.directory(), &of(pid, started + 1)).unwrap();

@@ -4,7 +4,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 
 use crate::error::Error;
+use crate::process::{is_process, this_process};
 
 /// Where the tracer's files are mounted.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -30,9 +30,9 @@ impl Instance {
             return Err(Error::kernel("tracefs", problem));
         };
         remove_those_left(&root);
-        let started = start_time(process::id()).unwrap_or(0);
+        let (pid, started) = this_process();
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = root.join(format!("{PREFIX}{}-{started}-{number}", process::id()));
+        let path = root.join(format!("{PREFIX}{pid}-{started}-{number}"));
         fs::create_dir(&path).map_err(|error| refused(&path, error))?;
         Ok(Self(path))
     }
@@ -79,17 +79,11 @@ fn remove_those_left(root: &Path) {
             Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
         });
         if let Some((pid, started)) = owner
-            && start_time(pid as u32) != Some(started)
+            && !is_process(pid as u32, started)
         {
             let _ = fs::remove_dir(entry.path());
         }
     }
-}
-
-/// When a process started, in clock ticks since boot: pids are used again.
-fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -98,9 +92,9 @@ mod tests {
 
     #[test]
     fn what_the_dead_left_is_removed_and_nothing_else() {
-        let root = std::env::temp_dir().join(format!("dwell-instances-{}", process::id()));
-        let started = start_time(process::id()).unwrap();
-        let own = |started| root.join(format!("{PREFIX}{}-{started}-0", process::id()));
+        let root = std::env::temp_dir().join(format!("dwell-instances-{}", std::process::id()));
+        let (pid, started) = this_process();
+        let own = |started| root.join(format!("{PREFIX}{pid}-{started}-0"));
         let (dead, living, other) = (own(started + 1), own(started), root.join("somebody"));
         [&dead, &living, &other].iter().for_each(|path| fs::create_dir_all(path).unwrap());
         remove_those_left(&root);
