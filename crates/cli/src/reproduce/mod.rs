@@ -58,7 +58,8 @@ impl Row {
         unit: &'static str,
         bounds: std::ops::RangeInclusive<f64>,
     ) -> Self {
-        let expected = match (*bounds.start(), *bounds.end()) {
+        let shown = |bound: f64| if bound.is_finite() { (bound * 1e3).round() / 1e3 } else { bound };
+        let expected = match (shown(*bounds.start()), shown(*bounds.end())) {
             (low, f64::INFINITY) => format!("at least {low}"),
             (f64::NEG_INFINITY, high) => format!("at most {high}"),
             (low, high) => format!("{low} to {high}"),

@@ -60,7 +60,11 @@ pub(super) fn cells(row: &Row) -> [String; 6] {
         Some(false) => "NO",
         None => "",
     };
-    let ours = format!("{} {}", crate::format::number(row.ours), row.unit);
+    // Times over times are judged by hundredths.
+    let ours = match &*row.unit {
+        "x" if row.ours < 10.0 => format!("{:.3} x", row.ours),
+        unit => format!("{} {unit}", crate::format::number(row.ours)),
+    };
     [
         row.experiment.clone(),
         row.figure.clone(),
