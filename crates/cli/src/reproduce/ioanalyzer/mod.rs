@@ -8,6 +8,7 @@
 mod arrays;
 mod cost;
 mod evaluation;
+mod foreseen;
 mod options;
 mod phase;
 mod recording;

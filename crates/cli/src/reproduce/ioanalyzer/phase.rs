@@ -166,6 +166,22 @@ pub(super) fn fixed(lab: &Lab, phase: &Phase, scheduler: SchedulerId) -> Result<
     Ok(Ran { bandwidth: performance.bandwidth, ..ran })
 }
 
+/// Seconds under a plan: a scheduler for each part of the time, the last one for what is left, too.
+pub(super) fn planned(lab: &Lab, phase: &Phase, plan: &[SchedulerId], part: Span) -> Result<f64, Error> {
+    let mut run = Run::new(lab, phase, FIXED[plan[0].0], Watch::default())?;
+    for (i, parts) in plan.windows(2).enumerate() {
+        let end = Time::ZERO + part * (i as u64 + 1);
+        if run.until(end)? {
+            return Ok(run.ran().seconds);
+        }
+        if parts[0] != parts[1] {
+            run.machine.switch(end, phase.scheduler(lab, FIXED[parts[1].0])?, SwitchMode::Drain);
+        }
+    }
+    run.until(Time::MAX)?;
+    Ok(run.ran().seconds)
+}
+
 /// The tuner, as it goes from one run to the next without being stopped.
 pub(super) struct Tuner {
     pub(super) analyser: Analyser,
