@@ -24,6 +24,7 @@ mod run;
 mod scene;
 mod schedulers_command;
 mod serve;
+mod systemd;
 mod top;
 mod trace;
 mod tune;

@@ -18,7 +18,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::format::{bytes, time};
 use crate::quantity::{size, span};
-use crate::{identity, profile};
+use crate::{identity, profile, systemd};
 
 pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<(), Error> {
     let configuration = configuration(arguments, catalogue)?;
@@ -30,7 +30,9 @@ pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<()
             println!("{address}");
         }
         server.refused().iter().for_each(|what| eprintln!("not granted: {what}"));
-        eprintln!("serving {} under {}; Ctrl-C ends it", what(arguments), arguments.scheduler);
+        let serving = format!("serving {} under {}", what(arguments), arguments.scheduler);
+        eprintln!("{serving}; Ctrl-C ends it");
+        systemd::tell(&[systemd::State::Ready, systemd::State::Status(&serving)]);
     })
     .map_err(|error| failed(&error))?;
     print(arguments, &report)

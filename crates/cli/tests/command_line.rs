@@ -1,8 +1,10 @@
 //! The program from outside: what it prints, where it writes, and which exit code says what went wrong.
 
 use std::fs;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -403,6 +405,27 @@ fn what_a_process_does_at_the_same_time_is_not_added_up() {
         assert!(alone.as_u64() <= process["elapsed_ns"].as_u64(), "{process}: {alone}");
     }
     assert!(run["fairness"].as_f64() > Some(0.99), "{}", run["fairness"]);
+}
+
+#[test]
+fn a_service_manager_hears_when_a_device_is_served() {
+    let directory = Directory::new("notify");
+    let (listens, nbd) = (directory.path("notify"), format!("unix:{}", directory.path("nbd")));
+    let listener = UnixDatagram::bind(&listens).expect("a socket");
+    listener.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
+    let mut server = Command::new(env!("CARGO_BIN_EXE_dwell"))
+        .args(["serve", "--memory", "--size", "64MiB", "--scheduler", "noop", "--nbd", &nbd])
+        .env("NOTIFY_SOCKET", &listens)
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut heard = [0; 4096];
+    let heard = listener.recv(&mut heard).map(|length| words(&heard[..length]));
+    let reachable = Path::new(&directory.path("nbd")).exists();
+    server.kill().and_then(|()| server.wait()).expect("it ends");
+    let heard = heard.expect("a word within a minute");
+    assert!(heard.contains("READY=1\n") && heard.contains("STATUS=serving memory under noop"), "{heard}");
+    assert!(reachable, "ready before anybody can reach it");
 }
 
 #[test]

@@ -21,8 +21,8 @@ use tuner::{Analyser, Metric, State};
 use self::setup::Target;
 use crate::arguments::{RestraintName, TuneArguments};
 use crate::error::Error;
-use crate::interrupt;
 use crate::quantity::span;
+use crate::{interrupt, systemd};
 
 pub(crate) use advise::run as advise;
 pub(crate) use patterns::run as patterns;
@@ -109,11 +109,11 @@ struct Run {
 
 impl Run {
     fn go_on(&mut self) -> Result<(), keeper::Error> {
-        notify(&[sd_notify::NotifyState::Ready]);
+        systemd::tell(&[systemd::State::Ready]);
         self.tell();
         let until = self.until;
         let mut going_on = || {
-            notify(&[sd_notify::NotifyState::Watchdog]);
+            systemd::tell(&[systemd::State::Watchdog]);
             !interrupt::requested() && until.is_none_or(|until| Instant::now() < until)
         };
         while let Some(line) = self.window(&mut going_on)? {
@@ -152,7 +152,7 @@ impl Run {
             eprintln!("{}: {error}", self.runtime.display());
         }
         self.shown.set(status.clone());
-        notify(&[sd_notify::NotifyState::Status(&status.latest)]);
+        systemd::tell(&[systemd::State::Status(&status.latest)]);
     }
 
     fn save(&mut self) -> Result<(), keeper::Error> {
@@ -161,7 +161,7 @@ impl Run {
     }
 
     fn end(&mut self) {
-        notify(&[sd_notify::NotifyState::Stopping]);
+        systemd::tell(&[systemd::State::Stopping]);
         if let Err(error) = self.save() {
             eprintln!("what was learned since the last saving is lost: {error}");
         }
@@ -171,11 +171,6 @@ impl Run {
             "{windows} windows, {switches} switches that took {switching_seconds:.2} s together, {processor_seconds:.2} s of processor time"
         );
     }
-}
-
-/// Tells systemd, if it started us.
-fn notify(state: &[sd_notify::NotifyState<'_>]) {
-    let _ = sd_notify::notify(false, state);
 }
 
 /// What was learned here before, or else of the same drive elsewhere.
