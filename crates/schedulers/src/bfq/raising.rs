@@ -263,7 +263,7 @@ impl Bfq {
     fn set_soft_rt_next(&mut self, now: Time, id: QueueId) {
         let margin = self.tunables.slice_idle + GREEDY_MARGIN;
         let queue = &mut self.queues[id];
-        let paced = Span::from_nanos(queue.service_since_backlogged * 1_000_000_000 / SOFT_REAL_TIME_RATE);
+        let paced = Span::from_secs(queue.service_since_backlogged) / SOFT_REAL_TIME_RATE;
         queue.soft_rt_next = queue.soft_rt_next.max(queue.backlogged + paced).max(now + margin);
     }
 

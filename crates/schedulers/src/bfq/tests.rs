@@ -2,7 +2,8 @@
 
 use elevator::Requests;
 use elevator::{
-    Flags, HoldReason, Op, Priority, PriorityClass, Process, Reason, Request, Scheduler, Time, Value,
+    Decision, Flags, HoldReason, Op, Priority, PriorityClass, Process, Reason, Request, Scheduler, Time,
+    Value,
 };
 
 use super::Bfq;
@@ -258,4 +259,28 @@ fn unknown_processes_share_one_queue() {
     t.sends(near, Reason::NewBudget);
     t.sends(far, Reason::Budget);
     t.idles();
+}
+
+/// Budgets as large as they can be set, used up by time many times over.
+#[test]
+fn what_a_slow_queue_was_charged_may_be_more_than_nanoseconds_can_tell() {
+    let mut t = privileged();
+    t.scheduler.tune("max_budget", Value::Sectors(1 << 31)).unwrap();
+    // Not the usual level, so that nobody is raised: raised queues are not charged for time.
+    for n in 0..24 {
+        for process in [1, 2] {
+            let start = u64::from(process) * FAR + n * 1_000_000;
+            t.insert(of(process, PriorityClass::BestEffort, 3, start));
+        }
+    }
+    let mut ms = 0;
+    let mut served = 0;
+    while served < 48 {
+        ms += 200;
+        if let Decision::Dispatch { id, .. } = t.at(ms).next() {
+            t.at(ms + 199).complete(id);
+            served += 1;
+        }
+    }
+    t.at(ms + 500).idles();
 }
