@@ -23,10 +23,12 @@ impl Ticks {
         Self { length: 1_000_000_000 / if hz == 0 { 1 } else { hz }, origin: (Time::ZERO, 0) }
     }
 
-    /// From `now` on ticks of another length. They are counted on, so that no point in time told in ticks jumps.
-    pub(crate) const fn change_hz(&mut self, now: Time, hz: u64) {
-        let origin = (self.time(self.at(now)), self.at(now));
-        *self = Self { origin, ..Self::of_hz(hz) };
+    /// From `now` on ticks of another length. They are counted on, so that no point in time that has passed jumps when it is
+    /// told in ticks. One that lies ahead has to be told anew, or it comes so much sooner or later.
+    pub(crate) const fn change_hz(&mut self, now: Time, hz: u64) -> Retelling {
+        let (before, tick) = (*self, self.at(now));
+        *self = Self { origin: (before.time(tick), tick), ..Self::of_hz(hz) };
+        Retelling { now: tick, before, after: *self }
     }
 
     /// How many ticks have happened at a point in time.
@@ -57,6 +59,25 @@ impl Ticks {
     }
 }
 
+/// How to tell points in time after a change of the ticks' length.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Retelling {
+    now: Jiffies,
+    before: Ticks,
+    after: Ticks,
+}
+
+impl Retelling {
+    /// Lets what lies ahead come with the first tick at which it was to have come.
+    pub(crate) const fn apply(&self, point: &mut Jiffies) {
+        if *point > self.now {
+            let time = self.before.time(*point);
+            let tick = self.after.at(time);
+            *point = if self.after.time(tick).as_nanos() < time.as_nanos() { tick + 1 } else { tick };
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,9 +103,14 @@ mod tests {
     #[test]
     fn another_hz_counts_on() {
         let mut ticks = Ticks::of_hz(1000);
-        ticks.change_hz(Time::from_nanos(10_500_000), 250);
+        let anew = ticks.change_hz(Time::from_nanos(10_500_000), 250);
         assert_eq!(ticks.at(Time::from_nanos(10_500_000)), 10);
         assert_eq!(ticks.at(Time::from_nanos(14_000_000)), 11);
         assert_eq!(ticks.time(11), Time::from_nanos(14_000_000));
+        let retold = [3, 10, 14, 15].map(|mut point| {
+            anew.apply(&mut point);
+            point
+        });
+        assert_eq!(retold, [3, 10, 11, 12], "14 ms are a tick's beginning, 15 ms are not");
     }
 }

@@ -26,6 +26,11 @@ impl<T: Clone + Default> PerRequest<T> {
         self.values[id.index()] = value;
     }
 
+    /// Everything that is remembered, of requests that have ended too.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.values.iter_mut()
+    }
+
     /// What is remembered for an id, whoever bore it last; `None` if the id is beyond all that were ever set, as a
     /// submission's is before it has one of its own.
     #[must_use]

@@ -2,7 +2,7 @@
 
 use super::Timing;
 use super::lists::Kind;
-use crate::jiffies::Jiffies;
+use crate::jiffies::{Jiffies, Retelling};
 
 /// The batch that runs, and how many writes one may have.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +34,11 @@ impl Batches {
             current_write_count: 0,
             write_batch_idled: false,
         }
+    }
+
+    /// Ticks are of another length.
+    pub(crate) const fn retell(&mut self, anew: Retelling) {
+        anew.apply(&mut self.expires);
     }
 
     /// What the batch is of.

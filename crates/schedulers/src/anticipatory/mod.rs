@@ -563,7 +563,9 @@ impl<S: Settings, J: Judges<S>> Scheduler for Anticipatory<S, J> {
         let hz = self.settings.hz();
         self.settings.set(name, value)?;
         if self.settings.hz() != hz {
-            self.ticks.change_hz(self.now, self.settings.hz());
+            let anew = self.ticks.change_hz(self.now, self.settings.hz());
+            self.batches.retell(anew);
+            self.records.values_mut().for_each(|record| anew.apply(&mut record.expires));
         }
         self.timing = self.settings.timing();
         self.judgement.tuned(&self.settings);

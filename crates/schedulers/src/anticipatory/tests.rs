@@ -423,6 +423,18 @@ fn an_absorbed_request_gives_its_place_and_does_not_count_as_queued_any_more() {
 }
 
 #[test]
+fn with_ticks_of_another_length_a_batch_ends_when_it_was_to_end() {
+    for mut t in both() {
+        let [first, second] = [1_000, FAR].map(|start| t.read(start));
+        let write = t.write(2_000);
+        t.at(10).serves(first, SectorOrder);
+        t.scheduler.tune("hz", Value::Count(10)).unwrap();
+        t.at(700).serves(write, NewBatch);
+        t.serves(second, NewBatch);
+    }
+}
+
+#[test]
 fn ticks_make_the_wait_of_250_hz_end_at_a_multiple_of_4_ms() {
     let mut t = Table::new(version_2_6_32());
     let first = t.read_by(1, 1_000);

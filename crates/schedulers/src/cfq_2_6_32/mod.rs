@@ -408,6 +408,14 @@ impl Cfq2_6_32 {
         }
     }
 
+    /// Ticks of another length from now on.
+    fn change_hz(&mut self) {
+        let anew = self.ticks.change_hz(self.now, self.tunables.hz);
+        let slice = self.active.map(|id| &mut self.queues[id].slice.end);
+        let expiries = self.records.values_mut().flatten().map(|record| &mut record.expires);
+        self.idle_until.iter_mut().chain(slice).chain(expiries).for_each(|point| anew.apply(point));
+    }
+
     /// A queued request ends because `request` swallowed it. If it would have expired first, the other takes its place.
     fn absorb(&mut self, now: Jiffies, request: &Request, absorbed: &Request) {
         let (was, is) = (*self.record(absorbed.id), *self.record(request.id));
@@ -538,7 +546,7 @@ impl Scheduler for Cfq2_6_32 {
         let hz = self.tunables.hz;
         self.tunables.set(name, value)?;
         if self.tunables.hz != hz {
-            self.ticks.change_hz(self.now, self.tunables.hz);
+            self.change_hz();
         }
         self.timing = Timing::of(&self.tunables);
         Ok(())

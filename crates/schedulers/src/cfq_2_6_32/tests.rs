@@ -339,6 +339,18 @@ fn the_process_that_is_idled_for_may_exceed_the_limit_once() {
 }
 
 #[test]
+fn with_ticks_of_another_length_idling_ends_when_it_was_to_end() {
+    let mut t = cfq();
+    let own = t.read_by(1, 1_000);
+    t.read_by(2, FAR);
+    t.sends(own, NewSlice);
+    t.at(5).complete(own);
+    t.holds(AwaitSliceOwner, until(13));
+    t.scheduler.tune("hz", Value::Count(10)).unwrap();
+    t.holds(AwaitSliceOwner, until(105)); // the next tick
+}
+
+#[test]
 fn merges_stay_within_a_queue_and_a_kind() {
     let mut t = cfq();
     let read = t.read_by(1, 1_000);
