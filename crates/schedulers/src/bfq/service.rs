@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use elevator::{PriorityClass, Span, Time};
 
 use super::names::QueueId;
-use super::tree::{Nodes, Tree};
+use super::tree::{Nodes, Tree, is_later};
 use super::weights::Weights;
 
 /// The idle class is given one budget after it has waited so long.
@@ -87,6 +87,11 @@ impl Entity {
             newer: None,
             older: None,
         }
+    }
+
+    /// The virtual time at which it has been served so many sectors since it started.
+    fn after(&self, sectors: u64) -> u64 {
+        self.start.wrapping_add(virtual_length(sectors, u64::from(self.weight)))
     }
 
     /// Sectors left of its budget; less than none if a request was too large for it.
@@ -216,7 +221,8 @@ impl Service {
         let entity = &mut self.entities[id.index()];
         entity.service += sectors;
         let class = entity.class as usize;
-        self.classes[class].now += virtual_length(sectors, self.classes[class].weight_sum);
+        let class_state = &mut self.classes[class];
+        class_state.now = class_state.now.wrapping_add(virtual_length(sectors, class_state.weight_sum));
         self.forget_idle(class);
     }
 
@@ -235,11 +241,11 @@ impl Service {
     fn activate(&mut self, id: QueueId, recovers: bool) {
         let entity = *self.get(id);
         let class = &mut self.classes[entity.class as usize];
-        let backshifted = recovers && class.now > entity.finish;
+        let backshifted = recovers && is_later(class.now, entity.finish);
         let earliest = if backshifted { entity.finish } else { class.now };
         let start = if entity.place == Place::Idle {
             self.nodes.remove(&mut class.idle, id);
-            earliest.max(entity.finish)
+            if is_later(earliest, entity.finish) { earliest } else { entity.finish }
         } else {
             class.weight_sum += u64::from(entity.weight);
             earliest
@@ -254,7 +260,7 @@ impl Service {
         }
         if self.in_service == Some(id) {
             let entity = self.get_mut(id);
-            entity.start += virtual_length(entity.service, u64::from(entity.weight));
+            entity.start = entity.after(entity.service);
         }
         self.enqueue(id, false);
     }
@@ -266,11 +272,11 @@ impl Service {
         self.apply_changes(id, true);
         let entity = &mut self.entities[id.index()];
         let class = &mut self.classes[entity.class as usize];
-        entity.finish = entity.start + virtual_length(entity.budget, u64::from(entity.weight));
-        if backshifted && class.now > entity.finish {
-            let push = (class.now - entity.finish) / u64::from(entity.raising);
-            entity.start += push;
-            entity.finish += push;
+        entity.finish = entity.after(entity.budget);
+        if backshifted && is_later(class.now, entity.finish) {
+            let push = class.now.wrapping_sub(entity.finish) / u64::from(entity.raising);
+            entity.start = entity.start.wrapping_add(push);
+            entity.finish = entity.finish.wrapping_add(push);
         }
         entity.place = Place::Active;
         entity.older = self.newest_active;
@@ -337,7 +343,7 @@ impl Service {
         self.leave(id, place);
         let Entity { class, finish, start, .. } = *self.get(id);
         let class = &mut self.classes[class as usize];
-        if keep && finish > class.now {
+        if keep && is_later(finish, class.now) {
             self.nodes.insert(&mut class.idle, id, finish, start);
             self.get_mut(id).place = Place::Idle;
         } else {
@@ -352,7 +358,7 @@ impl Service {
         let in_service = self.in_service == Some(id);
         let entity = self.get_mut(id);
         // One that is not in service may have been served too: its requests were injected.
-        entity.finish = entity.start + virtual_length(entity.service, u64::from(entity.weight));
+        entity.finish = entity.after(entity.service);
         if in_service {
             self.in_service = None;
         } else {
@@ -382,11 +388,12 @@ impl Service {
         let finish = |id: QueueId| self.entities[id.index()].finish;
         if state.active.is_empty()
             && let Some(last) = self.nodes.last(&state.idle)
+            && is_later(state.now, finish(last))
         {
-            state.now = state.now.min(finish(last));
+            state.now = finish(last);
         }
         if let Some(first) = self.nodes.first(&state.idle)
-            && finish(first) <= state.now
+            && !is_later(finish(first), state.now)
         {
             self.nodes.remove(&mut state.idle, first);
             self.forget(first);
@@ -408,8 +415,8 @@ impl Service {
     fn goes_before(&self, id: QueueId, next: QueueId) -> bool {
         let (entity, next) = (self.get(id), self.get(next));
         entity.class == next.class
-            && entity.start <= self.classes[entity.class as usize].now
-            && entity.finish < next.finish
+            && !is_later(entity.start, self.classes[entity.class as usize].now)
+            && is_later(next.finish, entity.finish)
     }
 
     fn look_up(&mut self, expiration: bool, now: Time) -> Option<QueueId> {
@@ -428,8 +435,9 @@ impl Service {
     /// The first eligible one of a class. If nobody is in service, virtual time jumps to where one is eligible.
     fn look_up_in(&mut self, class: usize, may_jump: bool) -> Option<QueueId> {
         let least = self.nodes.least_start(&self.classes[class].active)?;
-        let time = self.classes[class].now.max(least);
-        if may_jump && time > self.classes[class].now {
+        let now = self.classes[class].now;
+        let time = if is_later(least, now) { least } else { now };
+        if may_jump && time != now {
             self.classes[class].now = time;
             self.forget_idle(class);
         }
@@ -449,5 +457,37 @@ impl Service {
     /// Nobody is in service.
     pub(super) const fn end(&mut self) {
         self.in_service = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who is served when, of three with different weights, if virtual time begins there.
+    fn order(begins: u64) -> Vec<QueueId> {
+        let mut service = Service::default();
+        service.classes[PriorityClass::BestEffort as usize].now = begins;
+        for (n, weight) in (0..).zip([10, 20, 40]) {
+            service.add(QueueId(n), Entity::new(weight, PriorityClass::BestEffort));
+            service.get_mut(QueueId(n)).budget = 100;
+            service.activate_or_requeue(QueueId(n), false, false, Time::ZERO);
+        }
+        let serve = |_| {
+            let id = service.begin_next(Time::ZERO).expect("three are active");
+            service.served(id, 100);
+            service.activate_or_requeue(id, false, true, Time::ZERO);
+            service.get_mut(id).service = 0;
+            service.end();
+            id
+        };
+        (0..140).map(serve).collect()
+    }
+
+    #[test]
+    fn virtual_time_may_go_round() {
+        let of = |id| order(0).iter().filter(|served| served.0 == id).count();
+        assert_eq!([0, 1, 2].map(of), [20, 40, 80]);
+        assert_eq!(order(u64::MAX - (2_000 << VIRTUAL_SHIFT) / 70), order(0));
     }
 }
