@@ -216,20 +216,28 @@ impl Bfq {
         }
     }
 
-    /// Its first sector is another one now, and with that its place in the order.
+    /// Its first sector is another one now. Only if it passed the request before it is it compared with the next one again,
+    /// as in the source.
     fn grew_forward(&mut self, now: Time, request: &Request, queue: QueueId) {
         let old_key = self.requests[request.id].key();
         self.requests[request.id].start = request.start;
         let state = &mut self.queues[queue];
+        let [before, _] = state.sorted.neighbours(old_key);
         state.sorted.remove_key(old_key);
         state.sorted.insert_key(Key::of(request), request.id);
-        let before = state.next;
-        let next = self.nearer(before, Some(request.id), self.driver.position);
+        if before.is_some_and(|before| request.start < self.requests[before].start) {
+            self.compare_with_next(now, queue, request.id);
+        }
+        self.reposition(now, queue);
+    }
+
+    fn compare_with_next(&mut self, now: Time, queue: QueueId, id: RequestId) {
+        let before = self.queues[queue].next;
+        let next = self.nearer(before, Some(id), self.driver.position);
         if next != before {
             self.set_next(queue, next, false);
             self.updated_next(now, queue);
         }
-        self.reposition(now, queue);
     }
 
     /// One queued request absorbed another one, perhaps of another queue. If of its own, it takes over the other's age.

@@ -2,8 +2,8 @@
 
 use elevator::Requests;
 use elevator::{
-    Decision, Flags, HoldReason, Op, Priority, PriorityClass, Process, Reason, Request, Scheduler, Time,
-    Value,
+    Decision, Flags, Growth, HoldReason, Op, Priority, PriorityClass, Process, Reason, Request, Scheduler,
+    Sector, Sectors, Time, Value,
 };
 
 use super::Bfq;
@@ -283,4 +283,22 @@ fn what_a_slow_queue_was_charged_may_be_more_than_nanoseconds_can_tell() {
         }
     }
     t.at(ms + 500).idles();
+}
+
+/// A request that grows at its front stays where it was in line, unless it passed the one before it.
+#[test]
+fn what_grows_towards_the_head_is_not_compared_again() {
+    let mut t = table();
+    let first = t.read_by(1, 2_492);
+    t.sends(first, Reason::NewBudget);
+    let [behind, ahead] = [2_400, 2_800].map(|start| t.read_by(1, start));
+    // The head is at 2500: 100 back count 200, 300 ahead 300, and then 150.
+    let was = t.requests[ahead];
+    let grown = t.requests.get_mut(ahead);
+    grown.start = Sector(2_650);
+    grown.sectors = Sectors(158);
+    let growth = Growth { was_start: was.start, was_sectors: was.sectors, absorbed: None };
+    t.scheduler.merged(t.now, &t.requests[ahead], growth);
+    t.sends(behind, Reason::Budget);
+    t.sends(ahead, Reason::Budget);
 }
