@@ -288,15 +288,18 @@ impl Scheduler for Bfq {
         self.leave(process, sync)
     }
 
-    /// A submission joins requests of the queue that it will be in, and no synchronous one joins an asynchronous one.
-    /// Two requests that are queued already and have come to touch may be of different queues.
-    fn may_merge(&self, request: &Request, addition: &Request, _side: Side) -> bool {
-        if self.is_queued(addition.id) {
+    /// Requests of one queue become one. At the back of a request, a submission of anybody may join it as well: the source
+    /// does not let it at first, but when it has become a request and is put in, it continues whoever's.
+    fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
+        let queue = if self.is_queued(addition.id) {
+            Some(self.requests[addition.id].queue)
+        } else if side == Side::Back {
             return true;
-        }
-        let context = self.contexts.find(addition.process);
-        let queue = context.and_then(|context| self.queue_of(context, addition.is_sync()));
-        queue.is_some_and(|queue| self.requests[request.id].queue == queue)
+        } else {
+            let context = self.contexts.find(addition.process);
+            context.and_then(|context| self.queue_of(context, addition.is_sync()))
+        };
+        queue == Some(self.requests[request.id].queue)
     }
 
     fn tunables(&self) -> &'static [Tunable] {

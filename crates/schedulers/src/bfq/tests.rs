@@ -2,8 +2,8 @@
 
 use elevator::Requests;
 use elevator::{
-    Decision, Flags, Growth, HoldReason, Op, Priority, PriorityClass, Process, Reason, Request, Scheduler,
-    Sector, Sectors, Time, Value,
+    Decision, Flags, Growth, HoldReason, Op, Priority, PriorityClass, Process, Reason, Request, RequestId,
+    Scheduler, Sector, Sectors, Side, Time, Value,
 };
 
 use super::Bfq;
@@ -301,4 +301,25 @@ fn what_grows_towards_the_head_is_not_compared_again() {
     t.scheduler.merged(t.now, &t.requests[ahead], growth);
     t.sends(behind, Reason::Budget);
     t.sends(ahead, Reason::Budget);
+}
+
+/// Linux merges a submission at the front of its own queue's requests only; but once it is a request itself and is put
+/// in, it continues whoever's request ends where it begins.
+#[test]
+fn anybody_may_continue_a_request_and_only_its_queue_may_precede_it() {
+    let mut t = table();
+    let own = t.read_by(1, 1_000);
+    let other = t.read_by(2, FAR);
+    let addition = |process, start| Request {
+        id: RequestId(u32::MAX),
+        process: Some(Process::single(process)),
+        ..request(start, 8)
+    };
+    let may = |process, start, side| t.scheduler.may_merge(&t.requests[own], &addition(process, start), side);
+    assert!(may(1, 1_008, Side::Back) && may(1, 992, Side::Front));
+    assert!(may(2, 1_008, Side::Back) && !may(2, 992, Side::Front));
+    // Requests that have come to touch become one if they are of one queue.
+    let third = t.read_by(1, 1_032);
+    let absorbs = |id, side| t.scheduler.may_merge(&t.requests[own], &t.requests[id], side);
+    assert!(!absorbs(other, Side::Back) && absorbs(third, Side::Back));
 }
