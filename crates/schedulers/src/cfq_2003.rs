@@ -81,8 +81,8 @@ impl Scheduler for Cfq2003 {
 
     fn completed(&mut self, _now: Time, _request: &Request, _outcome: Outcome) {}
 
-    fn may_merge(&self, request: &Request, _addition: &Request, side: Side) -> bool {
-        side == Side::Back && self.rounds.may_grow(request)
+    fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
+        side == Side::Back && self.rounds.may_grow(request, addition)
     }
 
     tuned!(self.tunables: Tunables);
@@ -144,12 +144,23 @@ mod tests {
     }
 
     #[test]
-    fn a_swallowed_request_takes_its_empty_queue_with_it() {
+    fn requests_become_one_within_a_process_and_before_the_round() {
         let mut t = Table::new(Cfq2003::default());
-        let a = t.read_by(1, 100);
-        let b = t.read_by(2, 108);
+        let [first, listed] = [100, 300].map(|sector| t.read_by(1, sector));
+        serves(&mut t, &[first]);
+        let [queued, next, other] = [(1, 292), (1, 308), (2, 316)].map(|(by, at)| t.read_by(by, at));
+        let may = |t: &Table, id, by| t.scheduler.may_merge(&t.requests[id], &t.requests[by], Side::Back);
+        assert!(!may(&t, queued, listed), "it is on its way to the device");
+        assert!(may(&t, queued, next) && !may(&t, next, other));
+    }
+
+    #[test]
+    fn a_swallowed_request_is_served_with_the_one_that_swallowed_it() {
+        let mut t = Table::new(Cfq2003::default());
+        let [a, b] = [100, 108].map(|sector| t.read_by(1, sector));
+        let other = t.read_by(2, 200);
         t.absorb(a, b);
-        serves(&mut t, &[a]);
+        serves(&mut t, &[a, other]);
         t.idles();
     }
 }

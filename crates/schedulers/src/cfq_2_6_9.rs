@@ -119,12 +119,10 @@ impl Scheduler for Cfq2_6_9 {
         }
     }
 
-    /// At the back of any process's request, at the front of the same process's.
+    /// A submission at the back of any process's request, at the front of the same process's.
     fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
-        match side {
-            Side::Back => self.rounds.may_grow(request),
-            Side::Front => self.rounds.is_of(request, key(addition.process)),
-        }
+        let own = side == Side::Back || self.rounds.is_of(request, key(addition.process));
+        own && self.rounds.may_grow(request, addition)
     }
 
     tuned!(self.tunables: Tunables);

@@ -85,14 +85,10 @@ impl ProcessRounds {
             self.sorted.remove_key(Key::at(place(index, growth.was_start), request.serial));
             self.sorted.insert(&Request { start: place(index, request.start), ..*request });
         }
-        if let Some(absorbed) = growth.absorbed {
-            match self.places[absorbed.id] {
-                Place::Dispatch => self.dispatch.retain(|&id| id != absorbed.id),
-                Place::Queue(index) => {
-                    self.take(index, absorbed);
-                    self.drop_empty();
-                }
-            }
+        if let Some(absorbed) = growth.absorbed
+            && let Place::Queue(index) = self.places[absorbed.id]
+        {
+            self.take(index, absorbed);
         }
     }
 
@@ -140,9 +136,11 @@ impl ProcessRounds {
         self.drop_empty();
     }
 
-    /// Whether a queued request may still grow.
-    pub(crate) fn may_grow(&self, request: &Request) -> bool {
-        matches!(self.places[request.id], Place::Queue(_))
+    /// Whether a queued request may still grow by a submission, or by another queued request: that must be of the same process
+    /// and not be on its way either.
+    pub(crate) fn may_grow(&self, request: &Request, addition: &Request) -> bool {
+        let place = self.places[request.id];
+        place != Place::Dispatch && self.places.get(addition.id).is_none_or(|&other| other == place)
     }
 
     /// Whether a queued request belongs to the process with that number.
