@@ -111,10 +111,10 @@ impl Bfq {
     }
 
     /// The waker that a queue keeps when it is split, unless that is one which it was to be merged with and which only
-    /// this process uses.
+    /// this process uses, or one that nobody uses.
     fn waker_after_split(&self, id: QueueId) -> Option<Handle> {
         let waker = self.queues[id].waker;
-        let by = self.queues.resolve(waker)?;
+        let by = self.queues.resolve(waker).filter(|&by| self.queues[by].processes > 0)?;
         let mut next = self.queues[id].merges_into;
         while let Some(into) = next {
             if into == by {
