@@ -31,7 +31,7 @@ impl ThinkTime {
         self.mean = Span::from_nanos((self.total + 128) / self.samples);
     }
 
-    /// Whether the mean is longer than `limit` and founded on samples enough (two of them).
+    /// Whether the mean is longer than `limit` and founded on samples enough (three of them).
     pub(super) fn is_longer_than(&self, limit: Span) -> bool {
         self.samples > 80 && self.mean > limit
     }
