@@ -95,18 +95,19 @@ impl Groups {
         bounds: &Bounds,
     ) -> Option<GroupId> {
         let near = Window::around(start, bounds.group_window);
-        if own.is_some_and(|id| self.get(id).is_some() && near.has(self.positions[id.place as usize])) {
+        let exists = |place: usize| {
+            self.groups[place].nr_queued > 0 || now.saturating_sub(self.used[place]) <= bounds.group_lifetime
+        };
+        let belongs = |place: usize| near.has(self.positions[place]) && exists(place);
+        if own.is_some_and(|id| self.get(id).is_some() && belongs(id.place as usize)) {
             return own;
         }
         // Mostly none is near: that is found out without a branch for each.
         if !self.positions.iter().fold(false, |any, &position| any | near.has(position)) {
             return None;
         }
-        let exists = |place: usize| {
-            self.groups[place].nr_queued > 0 || now.saturating_sub(self.used[place]) <= bounds.group_lifetime
-        };
         (0..self.positions.len())
-            .filter(|&place| near.has(self.positions[place]) && exists(place))
+            .filter(|&place| belongs(place))
             .min_by_key(|&place| self.positions[place].distance(start))
             .map(|place| self.name(place))
     }

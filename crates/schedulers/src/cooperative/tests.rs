@@ -159,6 +159,21 @@ fn a_group_is_forgotten_after_its_lifetime() {
     t.holds(AwaitGroup, Some(t.now + Span::from_millis(6)));
 }
 
+/// For who is in it, too: after a long pause he forms another, though he goes on where he left off.
+#[test]
+fn a_group_is_forgotten_by_its_members_as_well() {
+    let mut t = cas();
+    let groups = |t: &Table| t.scheduler.inspect(t.now).len();
+    for n in 0..3 {
+        later(&mut t, 900);
+        joins(&mut t, 1, 100_000 + 8 * n);
+        assert_eq!(groups(&t), 1);
+    }
+    later(&mut t, 1_001);
+    joins(&mut t, 1, 100_024);
+    assert_eq!(groups(&t), 2);
+}
+
 #[test]
 fn a_single_process_is_waited_for_as_in_2_6_9() {
     let mut t = cas();
