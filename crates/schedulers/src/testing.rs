@@ -13,10 +13,10 @@ use elevator::{
 
 pub(crate) use elevator::model::Random;
 
-/// A read of `sectors` at `start`, by nobody in particular.
+/// A read of `sectors` at `start`, by nobody in particular; without a name, as a submission.
 pub(crate) fn request(start: u64, sectors: u32) -> Request {
     Request {
-        id: RequestId(0),
+        id: RequestId(u32::MAX),
         serial: 0,
         op: Op::Read,
         start: Sector(start),

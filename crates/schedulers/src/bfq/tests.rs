@@ -2,8 +2,8 @@
 
 use elevator::Requests;
 use elevator::{
-    Decision, Flags, Growth, HoldReason, Op, Priority, PriorityClass, Process, Reason, Request, RequestId,
-    Scheduler, Sector, Sectors, Side, Time, Value,
+    Decision, Flags, Growth, HoldReason, Op, Priority, PriorityClass, Process, Reason, Request, Scheduler,
+    Sector, Sectors, Side, Time, Value,
 };
 
 use super::Bfq;
@@ -310,11 +310,7 @@ fn anybody_may_continue_a_request_and_only_its_queue_may_precede_it() {
     let mut t = table();
     let own = t.read_by(1, 1_000);
     let other = t.read_by(2, FAR);
-    let addition = |process, start| Request {
-        id: RequestId(u32::MAX),
-        process: Some(Process::single(process)),
-        ..request(start, 8)
-    };
+    let addition = |process, start| Request { process: Some(Process::single(process)), ..request(start, 8) };
     let may = |process, start, side| t.scheduler.may_merge(&t.requests[own], &addition(process, start), side);
     assert!(may(1, 1_008, Side::Back) && may(1, 992, Side::Front));
     assert!(may(2, 1_008, Side::Back) && !may(2, 992, Side::Front));

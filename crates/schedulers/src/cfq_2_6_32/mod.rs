@@ -524,9 +524,13 @@ impl Scheduler for Cfq2_6_32 {
         }
     }
 
-    /// `cfq_allow_merge`: within a queue only, and nothing synchronous into something asynchronous.
+    /// `cfq_allow_merge`: within a queue only, and nothing synchronous into something asynchronous. Queued requests look for
+    /// each other in their queue's order, whoever they are of.
     fn may_merge(&self, request: &Request, addition: &Request, _side: Side) -> bool {
         let record = self.record(request.id);
+        if let Some(Some(queued)) = self.records.get(addition.id) {
+            return queued.queue == record.queue;
+        }
         if !addition.is_sync() {
             return !self.queues[record.queue].is_sync;
         }

@@ -365,6 +365,16 @@ fn merges_stay_within_a_queue_and_a_kind() {
 }
 
 #[test]
+fn requests_of_one_queue_become_one_though_their_process_has_ended() {
+    let mut t = cfq();
+    let [own, next] = [1_000, 1_016].map(|start| t.read_by(1, start));
+    let other = t.read_by(2, FAR);
+    t.scheduler.exited(t.now, Process::single(1));
+    let may = |id| t.scheduler.may_merge(&t.requests[own], &t.requests[id], Side::Back);
+    assert!(may(next) && !may(other));
+}
+
+#[test]
 fn an_absorbed_request_gives_its_place_in_the_list() {
     let mut t = cfq();
     let old = t.read_by(1, 1_000);
