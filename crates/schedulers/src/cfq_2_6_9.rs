@@ -20,7 +20,8 @@
 //! exceed the limit as far as the host allows. The share counts synchronous and asynchronous requests, not reads and
 //! writes, as the host asks by these. The source's insertion into the list for the device stops at the first entry from
 //! the back that is not lower, which leaves 100, 200, 150, 300 after 100, 200, 300, 150; here the list is sorted, as
-//! meant. Requests of unknown processes are one process's.
+//! meant. Of a process's requests that begin at the same sector the source sends the older one at once; here both stay
+//! queued. Requests of unknown processes are one process's.
 //!
 //! # Not for
 //! What [`cfq_2003`](crate::cfq_2003) is not for. Nothing is waited for and nothing expires.

@@ -48,13 +48,20 @@
 //! - What may queue is counted here in requests that the scheduler has, out of `nr_requests`; synchronous writes are not
 //!   told from reads. Processes that the host does not name share one queue, as a loop device's worker does.
 //! - With `strict_guarantees` the source raises `slice_idle` to 8 ms when it is set; so does this.
+//! - A slow queue is charged for its time out of `timeout_sync`; the source divides by that one's default whatever it is
+//!   set to.
+//! - Queues merge when a request is put in. The source looks for a cooperator before, when a bio might join a queued
+//!   request, so a cooperator's first bio can join there already.
+//! - At a queue's first request its process has thought for no time. The source sets the last completion to one nanosecond
+//!   ahead ("minus infinity"): where all of a plug's requests share one reading of the clock, the first thought counts as
+//!   twice `slice_idle`, and the time without requests as none less a nanosecond, which is huge until it is added to.
 //!
 //! # Not for
 //! Devices so fast that a microsecond a request matters; throughput at any price (`low_latency` off helps).
 //!
 //! # Sources
-//! `block/bfq-iosched.c` (of 2024 or later: several actuators, cached time) and `block/bfq-wf2q.c` (of the same generation),
-//! Linux 6.x, read for their behaviour; what 6.18 itself changed since was not compared line by line.
+//! `block/bfq-iosched.c` and `block/bfq-wf2q.c`, Linux 6.12 (6.12.117 as Debian has it), compared function by function; what
+//! 6.13 to 6.18 changed since was not.
 //! P. Valente and A. Avanzini, "Evolution of the BFQ Storage I/O Scheduler" (2015).
 
 mod arrival;

@@ -31,7 +31,9 @@
 //! whenever a next request changes. A synchronous write counts as one after which the source would not
 //! idle (`REQ_NOIDLE`), as `fsync` marks them. Holders of file system locks are not boosted: hosts cannot tell. The leave to
 //! exceed the queue's limit ends with the request that used it. Requests of unknown processes are one process's, as those of
-//! one I/O context. Merging across processes is refused, as in the source.
+//! one I/O context. Merging across processes is refused, as in the source. Of requests that begin at the same sector the source
+//! sends the older one at once; here both stay queued. Of two close neighbours the one above is asked first; in the source
+//! that depends on the shape of its tree. A process that ends does not end the slice of the asynchronous queue that it used.
 //!
 //! # Not for
 //! Solid state and arrays (idling costs more than seeks), and hosts that cannot name processes: all is one queue then,
