@@ -1,0 +1,305 @@
+//! Every policy through the model of operations with its tunables at the ends of their ranges, changed while it runs, and
+//! exchanged for another policy that knows nothing of what came before.
+//!
+//! `DWELL_OPERATIONS` sets how many operations a policy gets elsewhere (here, a fifth of that), `DWELL_SEED` where the seeds
+//! start. A failure prints the policy, the setting and the seed that repeat it.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use elevator::model::{Config, Random, run};
+use elevator::queue::{Identity, Limits, Options, Plugging};
+use elevator::{
+    Decision, Growth, Leave, Load, Outcome, Process, Request, Scheduler, Side, Span, Time, Tunable,
+    TuneError, Value, View,
+};
+use schedulers::{Environment, Spec, registry};
+
+/// Turns one tunable of a policy to some value now and then.
+struct Meddled {
+    inner: Box<dyn Scheduler>,
+    random: Random,
+    /// Once in so many events; 0 for never.
+    often: u64,
+}
+
+impl Meddled {
+    fn meddle(&mut self) {
+        if self.often > 0 && self.random.once_in(self.often) {
+            self.turn_one();
+        }
+    }
+
+    fn turn_one(&mut self) {
+        let tunables = self.inner.tunables();
+        if tunables.is_empty() {
+            return;
+        }
+        let tunable = &tunables[self.random.below(tunables.len() as u64) as usize];
+        let value = somewhere(&mut self.random, tunable);
+        self.inner.tune(tunable.name, value).unwrap();
+        assert!(self.inner.tunable(tunable.name).is_some());
+    }
+}
+
+fn amount(value: Value) -> u64 {
+    match value {
+        Value::Span(span) => span.as_nanos(),
+        Value::Count(n) | Value::Sectors(n) | Value::Percent(n) => n,
+        Value::Flag(on) => u64::from(on),
+    }
+}
+
+fn like(value: Value, amount: u64) -> Value {
+    match value {
+        Value::Span(_) => Value::Span(Span::from_nanos(amount)),
+        Value::Count(_) => Value::Count(amount),
+        Value::Sectors(_) => Value::Sectors(amount),
+        Value::Percent(_) => Value::Percent(amount),
+        Value::Flag(_) => Value::Flag(amount != 0),
+    }
+}
+
+/// An end of the range, the default, or something between, small or large alike.
+fn somewhere(random: &mut Random, tunable: &Tunable) -> Value {
+    let (min, max) = (amount(tunable.min), amount(tunable.max));
+    match random.below(8) {
+        0 | 1 => tunable.min,
+        2 | 3 => tunable.max,
+        4 => tunable.default,
+        5 => like(tunable.default, (min + 1).min(max)),
+        _ => {
+            let bits = 64 - (max - min).leading_zeros();
+            let most = u64::MAX >> (64 - random.below(u64::from(bits) + 1).max(1));
+            like(tunable.default, min + random.below(most).min(max - min))
+        }
+    }
+}
+
+impl Scheduler for Meddled {
+    fn insert(&mut self, now: Time, request: &Request) {
+        self.meddle();
+        self.inner.insert(now, request);
+    }
+
+    fn merged(&mut self, now: Time, request: &Request, growth: Growth<'_>) {
+        self.meddle();
+        self.inner.merged(now, request, growth);
+    }
+
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        self.meddle();
+        self.inner.next(now, view)
+    }
+
+    fn completed(&mut self, now: Time, request: &Request, outcome: Outcome) {
+        self.meddle();
+        self.inner.completed(now, request, outcome);
+    }
+
+    fn exited(&mut self, now: Time, process: Process) {
+        self.meddle();
+        self.inner.exited(now, process);
+    }
+
+    fn may_queue(&self, now: Time, process: Option<Process>, sync: bool) -> Leave {
+        self.inner.may_queue(now, process, sync)
+    }
+
+    fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
+        self.inner.may_merge(request, addition, side)
+    }
+
+    fn longest_wait(&self, load: Load) -> Option<Span> {
+        if self.often == 0 { self.inner.longest_wait(load) } else { None }
+    }
+
+    fn tunables(&self) -> &'static [Tunable] {
+        self.inner.tunables()
+    }
+
+    fn tunable(&self, name: &str) -> Option<Value> {
+        self.inner.tunable(name)
+    }
+
+    fn tune(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
+        self.inner.tune(name, value)
+    }
+}
+
+/// Every policy, every wrapper around its default.
+fn policies() -> Vec<Spec> {
+    registry::all().map(Spec::of).collect()
+}
+
+/// How a policy is set up before it runs, and how often it is meddled with then.
+#[derive(Clone, Copy, Debug)]
+enum Setting {
+    /// This tunable at its least or greatest.
+    One(usize, bool),
+    /// Each somewhere.
+    All,
+    /// The same, and one changed every so many events.
+    Changing(u64),
+}
+
+fn build(spec: &Spec, environment: &Environment, setting: Setting, seed: u64) -> Box<dyn Scheduler> {
+    let mut inner: Box<dyn Scheduler> = spec.build(environment).unwrap();
+    let mut random = Random::new(seed);
+    let tunables = inner.tunables();
+    let mut often = 0;
+    match setting {
+        Setting::One(n, greatest) => {
+            let tunable = &tunables[n];
+            inner.tune(tunable.name, if greatest { tunable.max } else { tunable.min }).unwrap();
+        }
+        Setting::All | Setting::Changing(_) => {
+            for tunable in tunables {
+                inner.tune(tunable.name, somewhere(&mut random, tunable)).unwrap();
+            }
+            if let Setting::Changing(every) = setting {
+                often = every;
+            }
+        }
+    }
+    Box::new(Meddled { inner, random, often })
+}
+
+/// What the queue is like, and the most submissions at once.
+fn queues() -> [(Options, u32); 5] {
+    let base = Options::default();
+    let few = Limits { nr_requests: 4, batch_requests: 2, batch_time: Span::from_millis(20) };
+    [
+        (Options { depth: 1, ..base }, 64),
+        (Options { depth: 32, plugging: Plugging::None, ..base }, 200),
+        (Options { depth: 32, identity: Identity::Hidden, ..base }, 64),
+        (Options { depth: 1, identity: Identity::Same, ..base }, 6),
+        (Options { depth: 2, limits: few, identity: Identity::Hidden, ..base }, 64),
+    ]
+}
+
+fn torture(spec: &Spec, operations: u64, first_seed: u64) -> Result<(), String> {
+    let count = spec.build(&Environment::default()).unwrap().tunables().len();
+    let ends = (0..count).flat_map(|n| [Setting::One(n, false), Setting::One(n, true)]);
+    let settings: Vec<Setting> =
+        ends.chain([Setting::All; 8]).chain([1_000, 50, 3].map(Setting::Changing)).collect();
+    for (index, setting) in settings.iter().copied().enumerate() {
+        for (at, (options, most)) in queues().into_iter().enumerate() {
+            let seed = first_seed + (index * queues().len() + at) as u64;
+            let environment = Environment {
+                rotational: !seed.is_multiple_of(3),
+                nr_requests: [256, 2, 8_192][at % 3],
+                ..Environment::default()
+            };
+            let config = Config {
+                seed,
+                operations: operations / (settings.len() * queues().len()) as u64,
+                options,
+                faults: index % 2 == 1,
+                most,
+                directs: index % 4 == 3,
+                service: [Span::from_millis(10), Span::from_micros(100), Span::from_millis(300)]
+                    [seed as usize % 3],
+                ..Config::default()
+            };
+            let mut make = |_| build(spec, &environment, setting, seed);
+            let named = |found| format!("{spec} {setting:?} {environment:?} on {options:?}: {found}");
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&config, &mut make)))
+                .map_err(|_| named("it panicked".to_owned()))?
+                .map_err(named)?;
+        }
+    }
+    Ok(())
+}
+
+fn from_environment(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Does `work` for each of `items`, several at a time; what was wrong.
+fn each<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<(), String> + Sync) {
+    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let worker = || {
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(found) = work(item) {
+                failures.lock().unwrap().push(found);
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(worker))));
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{} of {} failed:\n{}", failures.len(), items.len(), failures.join("\n"));
+}
+
+#[test]
+fn every_policy_keeps_the_contract_wherever_its_tunables_are_turned() {
+    let operations = from_environment("DWELL_OPERATIONS", 1_000_000) / 5;
+    let seed = from_environment("DWELL_SEED", 1);
+    each(&policies(), |spec| torture(spec, operations, seed));
+}
+
+/// From each policy to each other and back, with what is in flight left to the new one's ignorance.
+#[test]
+fn every_policy_takes_over_from_every_other() {
+    let operations = from_environment("DWELL_OPERATIONS", 1_000_000) / 50;
+    let first_seed = from_environment("DWELL_SEED", 1);
+    let policies = policies();
+    each(&policies, |one| {
+        for (n, other) in policies.iter().enumerate() {
+            let (options, most) = queues()[n % queues().len()];
+            let seed = first_seed + n as u64;
+            let config = Config {
+                seed,
+                operations: operations / 10,
+                options,
+                most,
+                switches: true,
+                ..Config::default()
+            };
+            let environment = Environment::default();
+            let mut make = |switch| {
+                let spec = if switch % 2 == 0 { one } else { other };
+                build(spec, &environment, Setting::Changing(100), seed + switch)
+            };
+            let named = |found| format!("{one} and {other} by turns on {options:?}: {found}");
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&config, &mut make)))
+                .map_err(|_| named("it panicked".to_owned()))?
+                .map_err(named)?;
+        }
+        Ok(())
+    });
+}
+
+/// What a run comes to with one tunable at one end of its range.
+fn digest(spec: &Spec, setting: Setting, options: Options, most: u32, seed: u64) -> u64 {
+    let service = [Span::from_millis(10), Span::from_millis(300)][seed as usize % 2];
+    let config =
+        Config { seed, operations: 4_000, options, most, service, faults: false, ..Config::default() };
+    let environment = Environment::default();
+    run(&config, &mut |_| build(spec, &environment, setting, seed)).unwrap().digest
+}
+
+/// No tunable is there for nothing: somewhere its least and its greatest value lead to different decisions. Not of those that
+/// hear what the model does not tell: it has no oracle of positioning times, no system calls and no page cache.
+#[test]
+fn every_tunable_makes_a_difference() {
+    let heard: Vec<Spec> =
+        policies().into_iter().filter(|spec| !spec.is_split() && spec.name() != "sptf").collect();
+    each(&heard, |spec| {
+        let tunables = spec.build(&Environment::default()).unwrap().tunables();
+        for (n, tunable) in tunables.iter().enumerate() {
+            let differs = (1..=8).any(|seed| {
+                queues().into_iter().any(|(options, most)| {
+                    let [least, greatest] =
+                        [false, true].map(|end| digest(spec, Setting::One(n, end), options, most, seed));
+                    least != greatest
+                })
+            });
+            if !differs {
+                return Err(format!("{spec}: '{}' changes nothing", tunable.name));
+            }
+        }
+        Ok(())
+    });
+}
