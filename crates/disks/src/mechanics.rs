@@ -8,6 +8,8 @@
 //! *Sources.* Ruemmler and Wilkes, "An introduction to disk drive modeling", 1994 (seek equation); Lee and Katz, "An
 //! analytic performance model of disk arrays", 1993 (three-point curve); DiskSim 4.0 reference manual.
 
+use elevator::Angles;
+
 use crate::divisor::Divisor;
 use crate::layout::Turn;
 use crate::parameters::{AccessTime, HplSeek, MechanicsParameters, SeekCurve, SeekPoint};
@@ -50,6 +52,9 @@ pub enum MechanicsError {
     #[error("a time in the mechanics is negative, not a number, or longer than an hour")]
     Time,
 }
+
+/// More than two conversions between an angle and a time lose.
+const ROUNDING: Turn = 4 << 12;
 
 const HOUR_MS: f64 = 3_600_000.0;
 
@@ -116,6 +121,15 @@ impl Mechanics {
             AccessTime::AverageRotation => self.period() >> 1,
             AccessTime::Constant(_) => 0,
         }
+    }
+
+    /// The angles that pass in a time from when `from` does: all that [`latency`](Self::latency) finds to be no farther, from
+    /// a little later on as well.
+    pub(crate) fn passing(&self, from: Turn, time: Picos) -> Angles {
+        if self.access != AccessTime::SeekAndRotation || time >= self.period() {
+            return Angles::ALL;
+        }
+        Angles { first: from.wrapping_sub(ROUNDING), length: self.turned(time).saturating_add(2 * ROUNDING) }
     }
 
     /// The time to turn by an angle.

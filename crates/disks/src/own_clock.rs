@@ -1,6 +1,6 @@
 //! A drive whose time is not its host's: one that was switched on before, or one that takes longer for everything.
 
-use elevator::{Positioning, Request, Sector, Sectors, Span, Time};
+use elevator::{Angles, Positioning, Request, Sector, Sectors, Span, Time};
 
 use crate::limit::Ideal;
 use crate::{Command, Completion, Drive, Service};
@@ -44,6 +44,12 @@ impl OwnClock {
 
     fn longer(&self, span: Span) -> Span {
         span.percent(self.percent)
+    }
+
+    /// The longest time inside that is no longer than `span` outside.
+    fn shorter(&self, span: Span) -> Span {
+        let inside = ((u128::from(span.as_nanos()) + 1) * 100 - 1) / u128::from(self.percent);
+        Span::from_nanos(u64::try_from(inside).unwrap_or(u64::MAX))
     }
 }
 
@@ -110,6 +116,24 @@ impl Positioning for OwnClock {
         let inside = self.drive.positioning();
         inside.map_or(Span::ZERO, |oracle| self.longer(oracle.positioning_time(self.inside(now), request)))
     }
+
+    fn angle(&self, sector: Sector) -> u32 {
+        self.drive.positioning().map_or(0, |oracle| oracle.angle(sector))
+    }
+
+    fn reached_at_or_above(&self, now: Time, sector: Sector, within: Span) -> Option<Angles> {
+        let within = self.shorter(within);
+        self.drive.positioning()?.reached_at_or_above(self.inside(now), sector, within)
+    }
+
+    fn reached_at_or_below(&self, now: Time, sector: Sector, within: Span) -> Option<Angles> {
+        let within = self.shorter(within);
+        self.drive.positioning()?.reached_at_or_below(self.inside(now), sector, within)
+    }
+
+    fn buffered(&self, n: usize) -> Option<(Sector, Sector)> {
+        self.drive.positioning()?.buffered(n)
+    }
 }
 
 #[cfg(test)]
@@ -130,6 +154,19 @@ mod tests {
         let usual = times(&*drive());
         assert_eq!(times(&OwnClock::earlier(drive(), Span::from_secs(1))), usual);
         assert_eq!(times(&OwnClock::slow(drive(), 300)), usual.map(|nanos| nanos * 3));
+    }
+
+    #[test]
+    fn what_is_reached_within_a_time_is_as_much_inside() {
+        for percent in [100, 101, 150, 333] {
+            let drive = crate::open("ide-2003", &mut |_| unreachable!("built in")).unwrap().0;
+            let slow = OwnClock::slow(drive, percent);
+            for nanos in [0, 1, 2, 99, 100, 12_345, u64::MAX / 400] {
+                let inside = slow.shorter(Span::from_nanos(nanos));
+                assert!(slow.longer(inside).as_nanos() <= nanos);
+                assert!(slow.longer(inside + Span::from_nanos(1)).as_nanos() > nanos);
+            }
+        }
     }
 
     /// When a read of a far place is done.

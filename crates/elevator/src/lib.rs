@@ -34,8 +34,8 @@ pub use request::{
 };
 pub use requests::Requests;
 pub use scheduler::{
-    Candidate, Decision, Device, Growth, Hold, LastDispatched, Leave, Load, Positioning, Scheduler, Side,
-    View, Wake, WorkConserving,
+    Angles, Candidate, Decision, Device, Growth, Hold, LastDispatched, Leave, Load, Positioning, Scheduler,
+    Side, View, Wake, WorkConserving,
 };
 pub use sector::{SECTOR_BYTES, Sector, Sectors};
 pub use time::{Span, Time};

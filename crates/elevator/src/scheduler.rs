@@ -277,26 +277,51 @@ pub struct LastDispatched {
 
 /// An oracle of positioning times: a drive's own model.
 ///
-/// A drive that can say how long it takes at least to get beyond a place spares a scheduler from asking about every
-/// request. One that cannot says nothing, and is asked about all of them.
+/// A drive that can say where on its platters something must lie to be reached within a time spares a scheduler from asking
+/// about every request. One that cannot says nothing, and is asked about all of them.
 pub trait Positioning {
     /// From now until the first sector passes under the head, if the device began at once.
     fn positioning_time(&self, now: Time, request: &Request) -> Span;
 
-    /// No read or write that begins at `sector` or above takes less than this, unless [`buffered`](Self::buffered) names
-    /// the place where it begins.
-    fn least_at_or_above(&self, _now: Time, _sector: Sector) -> Span {
-        Span::ZERO
+    /// The angle at which a sector lies, always the same.
+    fn angle(&self, _sector: Sector) -> u32 {
+        0
     }
 
-    /// No read or write that begins at `sector` or below takes less than this, with the same exception.
-    fn least_at_or_below(&self, _now: Time, _sector: Sector) -> Span {
-        Span::ZERO
+    /// The angles of all reads and writes that begin at `sector` or above and take `within` or less, and of others, perhaps;
+    /// `None` if there can be none. Those that begin where [`buffered`](Self::buffered) says may lie at any angle.
+    fn reached_at_or_above(&self, _now: Time, _sector: Sector, _within: Span) -> Option<Angles> {
+        Some(Angles::ALL)
+    }
+
+    /// The same of those that begin at `sector` or below.
+    fn reached_at_or_below(&self, _now: Time, _sector: Sector, _within: Span) -> Option<Angles> {
+        Some(Angles::ALL)
     }
 
     /// The `n`-th run of sectors, from the first to the one behind the last, that the device need not go to; `None` if
     /// there are no more than `n`.
     fn buffered(&self, _n: usize) -> Option<(Sector, Sector)> {
         None
+    }
+}
+
+/// The angles that pass under a head in some time, in 2^-32 of a revolution.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Angles {
+    /// The first of them.
+    pub first: u32,
+    /// How far the last lies behind it.
+    pub length: u32,
+}
+
+impl Angles {
+    /// A whole revolution.
+    pub const ALL: Self = Self { first: 0, length: u32::MAX };
+
+    /// Whether an angle is one of them.
+    #[must_use]
+    pub const fn hold(self, angle: u32) -> bool {
+        angle.wrapping_sub(self.first) <= self.length
     }
 }

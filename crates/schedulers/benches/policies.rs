@@ -16,8 +16,8 @@ use std::time::Instant;
 use elevator::Requests;
 use elevator::model::Random;
 use elevator::{
-    Decision, Device, Flags, LastDispatched, Op, Outcome, Positioning, Priority, Process, Request, RequestId,
-    Scheduler, Sector, Sectors, Span, Time, View,
+    Angles, Decision, Device, Flags, LastDispatched, Op, Outcome, Positioning, Priority, Process, Request,
+    RequestId, Scheduler, Sector, Sectors, Span, Time, View,
 };
 use schedulers::{Environment, Spec, registry};
 
@@ -41,25 +41,51 @@ struct Disc {
     head: u64,
 }
 
+const REVOLUTION_NS: u64 = 8_333_333;
+
 impl Disc {
     fn seek(sectors: u64) -> Span {
         Span::from_nanos(if sectors == 0 { 0 } else { 600_000 + 300 * sectors.isqrt() })
+    }
+
+    /// When in a revolution a sector passes.
+    fn place(sector: Sector) -> u64 {
+        ((sector.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) * REVOLUTION_NS) >> 32
+    }
+
+    fn angle_of(nanos: u64) -> u32 {
+        ((nanos << 32) / REVOLUTION_NS) as u32
+    }
+
+    fn reached(now: Time, sectors: u64, within: Span) -> Option<Angles> {
+        let seek = Self::seek(sectors);
+        let rest = within.as_nanos().checked_sub(seek.as_nanos())?;
+        if rest >= REVOLUTION_NS {
+            return Some(Angles::ALL);
+        }
+        let first = Self::angle_of((now + seek).as_nanos() % REVOLUTION_NS);
+        Some(Angles { first, length: Self::angle_of(rest).saturating_add(1) })
     }
 }
 
 impl Positioning for Disc {
     fn positioning_time(&self, now: Time, request: &Request) -> Span {
         let seek = Self::seek(request.start.0.abs_diff(self.head));
-        let place = request.start.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-        seek + Span::from_nanos((place + (now + seek).as_nanos()) % 8_333_333)
+        let landed = (now + seek).as_nanos() % REVOLUTION_NS;
+        let wait = Self::place(request.start) + REVOLUTION_NS - landed;
+        seek + Span::from_nanos(wait % REVOLUTION_NS)
     }
 
-    fn least_at_or_above(&self, _now: Time, sector: Sector) -> Span {
-        Self::seek(sector.0.saturating_sub(self.head))
+    fn angle(&self, sector: Sector) -> u32 {
+        Self::angle_of(Self::place(sector))
     }
 
-    fn least_at_or_below(&self, _now: Time, sector: Sector) -> Span {
-        Self::seek(self.head.saturating_sub(sector.0))
+    fn reached_at_or_above(&self, now: Time, sector: Sector, within: Span) -> Option<Angles> {
+        Self::reached(now, sector.0.saturating_sub(self.head), within)
+    }
+
+    fn reached_at_or_below(&self, now: Time, sector: Sector, within: Span) -> Option<Angles> {
+        Self::reached(now, self.head.saturating_sub(sector.0), within)
     }
 }
 

@@ -11,6 +11,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use elevator::{Request, RequestId, Sector};
 
@@ -155,6 +156,10 @@ impl Chunk {
         }
     }
 
+    fn at(&self, places: Range<usize>) -> impl DoubleEndedIterator<Item = At> + '_ {
+        places.map(|place| self.slot(place)).map(|slot| (self.keys[slot].sector(), self.ids[slot]))
+    }
+
     fn ids(&self) -> impl Iterator<Item = RequestId> + '_ {
         (0..self.len).map(|place| self.ids[self.slot(place)])
     }
@@ -181,6 +186,9 @@ pub struct SortedIndex {
     /// Memory is set aside for this many entries.
     prepared: usize,
 }
+
+/// A request and its first sector.
+pub type At = (Sector, RequestId);
 
 /// An entry's place: chunk, and place in the chunk.
 type Place = (usize, usize);
@@ -308,9 +316,21 @@ impl SortedIndex {
 
     /// The nearest before `sector` and the nearest at or behind it, with their first sectors.
     #[must_use]
-    pub fn around(&self, sector: Sector) -> [Option<(Sector, RequestId)>; 2] {
+    pub fn around(&self, sector: Sector) -> [Option<At>; 2] {
         let place = self.place(Key::at(sector, 0));
         [self.entry_before(place), self.entry_from(place)].map(|e| e.map(|e| (e.key.sector(), e.id)))
+    }
+
+    /// All before `sector`, downwards, and all at or behind it, upwards; each with its first sector.
+    pub fn outwards(&self, sector: Sector) -> (impl Iterator<Item = At> + '_, impl Iterator<Item = At> + '_) {
+        let (chunk, place) = self.place(Key::at(sector, 0));
+        let (below, above) = self.chunks.split_at(chunk);
+        let (here, above) = above.split_at(above.len().min(1));
+        let below = below.iter().rev().flat_map(|chunk| chunk.at(0..chunk.len).rev());
+        let above = above.iter().flat_map(|chunk| chunk.at(0..chunk.len));
+        let before = here.iter().flat_map(move |chunk| chunk.at(0..place).rev());
+        let behind = here.iter().flat_map(move |chunk| chunk.at(place..chunk.len));
+        (before.chain(below), behind.chain(above))
     }
 
     /// All, in order.
@@ -474,6 +494,13 @@ mod tests {
             }
         }
 
+        fn check_outwards(&self, sector: u64) {
+            let (down, up) = self.index.outwards(Sector(sector));
+            let at = |r: &Request| (r.start, r.id);
+            assert!(up.eq(self.oracle.range((sector, 0)..).map(|(_, r)| at(r))));
+            assert!(down.eq(self.oracle.range(..(sector, 0)).rev().map(|(_, r)| at(r))));
+        }
+
         fn check_shape(&self) {
             assert!(self.index.iter().eq(self.oracle.values().map(|r| r.id)));
             for pair in self.index.chunks.windows(2) {
@@ -512,12 +539,14 @@ mod tests {
                 pair.check_at(random.below(sectors));
                 if step % 512 == 0 {
                     pair.check_shape();
+                    pair.check_outwards(random.below(sectors));
                 }
             }
             while !pair.oracle.is_empty() {
                 pair.remove_one(&mut random, sectors);
             }
             pair.check_at(0);
+            pair.check_outwards(0);
             assert!(pair.index.is_empty() && pair.index.chunks.len() == 1);
         }
     }

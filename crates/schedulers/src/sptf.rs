@@ -5,38 +5,39 @@
 //! only the drive knows. What a drive's own queue (NCQ) does, without its limit of 32.
 //!
 //! # State
-//! An index by sector, and a list by arrival.
+//! An index by sector, a list by arrival, and at which angle each request lies, once that was asked.
 //!
 //! # Order of decisions
 //! 1. The least positioning time minus `ageing` times the time waited; of equals the one that came first. Found from the
-//!    head outwards: what the drive's buffer holds, then the nearest sectors on both sides, until the arm's move alone
-//!    would take longer than the best found.
+//!    head outwards: what the drive's buffer holds, then the nearest sectors on both sides, of which only those are asked
+//!    about that lie at an angle which passes in time, until the arm's move alone would take longer than the best found.
 //! 2. Without an oracle: the nearest sector, as SSTF; the reason given says so ("nearest sector").
 //!
 //! # Where it differs from the source
 //! The oracle answers as if the drive began now, so with requests in the drive's own queue it is a guess.
 //!
 //! # Not for
-//! Long queues that must be decided quickly, with `ageing`, a `window`, discards queued, or an oracle that bounds nothing:
-//! then every decision asks about every request (or the `window` oldest), so it takes time in proportion. `ageing` at 0
-//! promises nothing to anybody far away.
+//! Long queues that must be decided quickly, with `ageing`, a `window`, discards queued, or an oracle that knows neither
+//! angles nor seeks: then every decision asks about every request (or the `window` oldest), so it takes time in proportion.
+//! `ageing` at 0 promises nothing to anybody far away.
 //!
 //! # Sources
 //! Jacobson, Wilkes, "Disk scheduling algorithms based on rotational position", HPL-CSP-91-7, 1991 (there ASATF for the
 //! ageing form); Seltzer, Chen, Ousterhout, "Disk scheduling revisited", USENIX Winter 1990.
 
 use alloc::boxed::Box;
+use core::iter;
 
 use elevator::{
-    Candidate, Growth, Op, Positioning, Reason, Request, RequestId, Sector, Span, Time, View, WorkConserving,
-    tunables,
+    Angles, Candidate, Growth, Op, Positioning, Reason, Request, RequestId, Sector, Span, Time, View,
+    WorkConserving, tunables,
 };
 
 use crate::fifo::{Fifo, Links};
 use crate::listing::{Listing, Make};
 use crate::look::{head, resort};
 use crate::per_request::PerRequest;
-use crate::sorted::SortedIndex;
+use crate::sorted::{At, SortedIndex};
 use crate::sstf::nearest;
 
 tunables! {
@@ -50,6 +51,14 @@ tunables! {
     }
 }
 
+/// Where a request is among all arrivals, and around the platter.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    arrival: u64,
+    /// Once it was asked for.
+    angle: Option<u32>,
+}
+
 /// Shortest positioning time first.
 #[derive(Default)]
 pub struct Sptf {
@@ -57,8 +66,7 @@ pub struct Sptf {
     sorted: SortedIndex,
     links: Links,
     list: Fifo,
-    /// The place of each request among all arrivals.
-    arrivals: PerRequest<u64>,
+    places: PerRequest<Place>,
     latest: u64,
     /// Queued requests that no sector bounds: neither reads nor writes.
     elsewhere: u32,
@@ -76,39 +84,43 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
 }];
 
 impl Sptf {
-    fn soonest(&self, now: Time, view: &View<'_>, oracle: &dyn Positioning) -> Option<RequestId> {
+    fn soonest(&mut self, now: Time, view: &View<'_>, oracle: &dyn Positioning) -> Option<RequestId> {
         let queued = self.list.len();
         let all_count = self.tunables.window as usize >= queued && self.tunables.ageing == 0;
-        if queued > FEW && all_count && self.elsewhere == 0 && has_bounds(now, oracle) {
+        if queued > FEW && all_count && self.elsewhere == 0 {
             self.soonest_outwards(now, view, oracle)
         } else {
             self.soonest_of_all(now, view, oracle)
         }
     }
 
-    fn soonest_outwards(&self, now: Time, view: &View<'_>, oracle: &dyn Positioning) -> Option<RequestId> {
-        let mut search = Search { now, view, oracle, arrivals: &self.arrivals, best: None };
+    fn soonest_outwards(
+        &mut self,
+        now: Time,
+        view: &View<'_>,
+        oracle: &dyn Positioning,
+    ) -> Option<RequestId> {
+        let Self { sorted, places, .. } = self;
+        let mut search = Search { now, view, oracle, places, least: Span::MAX, best: None };
         for n in 0.. {
             let Some((first, end)) = oracle.buffered(n) else { break };
-            let mut next = self.sorted.at_or_after(first).map(|id| &view.requests[id]);
-            while let Some(request) = next.filter(|request| request.start < end) {
-                search.ask(request);
-                next = self.sorted.successor(request).map(|id| &view.requests[id]);
+            for (_, id) in sorted.outwards(first).1.take_while(|&(sector, _)| sector < end) {
+                search.ask(id);
             }
         }
-        let head = head(view);
-        let (mut below, mut above) = (self.sorted.before(head), self.sorted.at_or_after(head));
-        while below.is_some() || above.is_some() {
-            above = above.and_then(|id| {
-                let request = search.visit(id, |sector| oracle.least_at_or_above(now, sector))?;
-                self.sorted.successor(request)
-            });
-            below = below.and_then(|id| {
-                let request = search.visit(id, |sector| oracle.least_at_or_below(now, sector))?;
-                self.sorted.predecessor(request)
-            });
+        let (mut below, mut above) = sorted.outwards(head(view));
+        let (mut is_below, mut is_above) = (true, true);
+        let mut few = FIRST_FEW;
+        while is_below || is_above {
+            is_above = is_above
+                && search
+                    .visit(few, &mut above, |sector, least| oracle.reached_at_or_above(now, sector, least));
+            is_below = is_below
+                && search
+                    .visit(few, &mut below, |sector, least| oracle.reached_at_or_below(now, sector, least));
+            few = (2 * few).min(MOST);
         }
-        search.best.map(|(_, id)| id)
+        search.best
     }
 
     fn soonest_of_all(&self, now: Time, view: &View<'_>, oracle: &dyn Positioning) -> Option<RequestId> {
@@ -125,40 +137,51 @@ impl Sptf {
 /// To ask about so few costs no more than to look for the nearest.
 const FEW: usize = 8;
 
-/// Whether the oracle bounds anything: one that has a head is far from one end at least.
-fn has_bounds(now: Time, oracle: &dyn Positioning) -> bool {
-    let ends = [oracle.least_at_or_above(now, Sector(u64::MAX)), oracle.least_at_or_below(now, Sector(0))];
-    ends.iter().any(|&least| least > Span::ZERO)
-}
+/// What can be reached is asked once for so many neighbours: at first, when each that is asked about leaves less to reach, and at
+/// most, after doubling each time. Fewer are more questions, more are more to look at in vain.
+const FIRST_FEW: usize = 2;
+const MOST: usize = 16;
 
 /// A search for the least positioning time.
 struct Search<'a> {
     now: Time,
     view: &'a View<'a>,
     oracle: &'a dyn Positioning,
-    arrivals: &'a PerRequest<u64>,
-    /// The best of the requests that were asked about.
-    best: Option<(Span, RequestId)>,
+    places: &'a mut PerRequest<Place>,
+    /// The least time of the requests that were asked about, and whose it is.
+    least: Span,
+    best: Option<RequestId>,
 }
 
-impl<'a> Search<'a> {
-    /// Asks about a request, unless none from here on can be better; then there is nothing to return.
-    fn visit(&mut self, id: RequestId, least: impl Fn(Sector) -> Span) -> Option<&'a Request> {
-        let request = &self.view.requests[id];
-        if self.best.is_some_and(|(time, _)| time < least(request.start)) {
-            return None;
+impl Search<'_> {
+    /// Asks about those of the next few requests that lie at an angle which can be reached, from the first of them on, in
+    /// the least time so far; whether any behind them may be better still.
+    fn visit(
+        &mut self,
+        few: usize,
+        requests: &mut impl Iterator<Item = At>,
+        reached: impl Fn(Sector, Span) -> Option<Angles>,
+    ) -> bool {
+        let Some(first) = requests.next() else { return false };
+        let Some(angles) = reached(first.0, self.least) else { return false };
+        for (sector, id) in iter::once(first).chain(requests.take(few - 1)) {
+            if angles.hold(self.angle(sector, id)) {
+                self.ask(id);
+            }
         }
-        self.ask(request);
-        Some(request)
+        true
     }
 
-    fn ask(&mut self, request: &Request) {
-        let time = self.oracle.positioning_time(self.now, request);
-        let better = self.best.is_none_or(|(least, id)| {
-            time < least || time == least && self.arrivals[request.id] < self.arrivals[id]
-        });
-        if better {
-            self.best = Some((time, request.id));
+    fn angle(&mut self, sector: Sector, id: RequestId) -> u32 {
+        let oracle = self.oracle;
+        *self.places[id].angle.get_or_insert_with(|| oracle.angle(sector))
+    }
+
+    fn ask(&mut self, id: RequestId) {
+        let time = self.oracle.positioning_time(self.now, &self.view.requests[id]);
+        let earlier = |best| self.places[id].arrival < self.places[best].arrival;
+        if time < self.least || time == self.least && self.best.is_none_or(earlier) {
+            (self.least, self.best) = (time, Some(id));
         }
     }
 }
@@ -177,12 +200,13 @@ impl WorkConserving for Sptf {
         self.sorted.insert(request);
         self.links.push_back(&mut self.list, request.id);
         self.latest += 1;
-        self.arrivals.set(request.id, self.latest);
+        self.places.set(request.id, Place { arrival: self.latest, angle: None });
         self.elsewhere += u32::from(!has_place(request));
     }
 
     fn merged(&mut self, _now: Time, request: &Request, growth: Growth<'_>) {
         resort(&mut self.sorted, request, &growth);
+        self.places[request.id].angle = None;
         if let Some(absorbed) = growth.absorbed {
             self.links.remove(&mut self.list, absorbed.id);
             self.elsewhere -= u32::from(!has_place(absorbed));
@@ -224,17 +248,37 @@ mod tests {
         }
     }
 
-    /// A drive with a buffer, a head that is not where the last request was, few different rotational waits (so that there are
-    /// equals), and a count of the questions.
+    /// A drive with a buffer, a head that is not where the last request was, few different angles (so that there are equals),
+    /// and a count of the questions.
     struct Disc {
         head: u64,
         buffer: (u64, u64),
+        tells_angles: bool,
         asked: Cell<u32>,
     }
 
+    /// Angles, and how long the platter takes from one to the next.
+    const ANGLES: u64 = 16;
+    const STEP_US: u64 = 400;
+
     impl Disc {
-        fn seek(distance: u64) -> Span {
-            Span::from_micros((distance / 100).isqrt() * 50)
+        fn seek_us(&self, sector: u64) -> u64 {
+            (sector.abs_diff(self.head) / 100).isqrt() * 50
+        }
+
+        fn angle_of(sector: u64) -> u64 {
+            sector.wrapping_mul(0x9e37_79b9) % ANGLES
+        }
+
+        /// What passes between the move to a sector that so many sectors are from the head, and `within`.
+        fn reached(&self, now: Time, sectors: u64, within: Span) -> Option<Angles> {
+            let seek_us = self.seek_us(self.head + sectors);
+            let rest_us = (within.as_nanos() / 1000).checked_sub(seek_us)?;
+            if !self.tells_angles || rest_us >= ANGLES * STEP_US {
+                return Some(Angles::ALL);
+            }
+            let landed = (now.as_nanos() / 1000 + seek_us).div_ceil(STEP_US);
+            Some(Angles { first: (landed as u32) << 28, length: ((rest_us / STEP_US) as u32) << 28 })
         }
     }
 
@@ -245,16 +289,23 @@ mod tests {
             if self.buffer.0 <= start && request.end().0 <= self.buffer.1 {
                 return Span::ZERO;
             }
-            let wait = (start.wrapping_mul(0x9e37_79b9) ^ now.as_nanos()) % 16;
-            Self::seek(start.abs_diff(self.head)) + Span::from_micros(400 * wait)
+            let seek_us = self.seek_us(start);
+            let landed_us = now.as_nanos() / 1000 + seek_us;
+            let turn_us = ANGLES * STEP_US;
+            let wait_us = (Self::angle_of(start) * STEP_US + turn_us - landed_us % turn_us) % turn_us;
+            Span::from_micros(seek_us + wait_us)
         }
 
-        fn least_at_or_above(&self, _now: Time, sector: Sector) -> Span {
-            Self::seek(sector.0.saturating_sub(self.head))
+        fn angle(&self, sector: Sector) -> u32 {
+            (Self::angle_of(sector.0) as u32) << 28
         }
 
-        fn least_at_or_below(&self, _now: Time, sector: Sector) -> Span {
-            Self::seek(self.head.saturating_sub(sector.0))
+        fn reached_at_or_above(&self, now: Time, sector: Sector, within: Span) -> Option<Angles> {
+            self.reached(now, sector.0.saturating_sub(self.head), within)
+        }
+
+        fn reached_at_or_below(&self, now: Time, sector: Sector, within: Span) -> Option<Angles> {
+            self.reached(now, self.head.saturating_sub(sector.0), within)
         }
 
         fn buffered(&self, n: usize) -> Option<(Sector, Sector)> {
@@ -262,9 +313,18 @@ mod tests {
         }
     }
 
+    /// What is asked of a [`Disc`].
+    #[derive(Clone, Copy)]
+    struct Traffic {
+        capacity: u64,
+        astray: u64,
+        depth: usize,
+    }
+
     /// Keeps `depth` requests queued and serves `turns` of them, each of which must be the one that asking about all would
     /// have chosen, with the head up to `astray` sectors from the last; how many a decision asked about, on average.
-    fn asked_per_decision(seed: u64, capacity: u64, astray: u64, depth: usize, turns: u32) -> u32 {
+    fn asked_per_decision(seed: u64, traffic: Traffic, tells_angles: bool, turns: u32) -> u32 {
+        let Traffic { capacity, astray, depth } = traffic;
         let (mut random, mut requests, mut sptf) = (Random::new(seed), Requests::default(), Sptf::default());
         let mut last_dispatched: Option<LastDispatched> = None;
         let mut asked = 0;
@@ -278,6 +338,7 @@ mod tests {
             let disc = Disc {
                 head: last_dispatched.map_or(0, |last| last.end.0) + random.below(astray),
                 buffer: (buffer, buffer + random.below(20)),
+                tells_angles,
                 asked: Cell::new(0),
             };
             let device = Device { depth: 1, in_flight: 0, last_dispatched, positioning: Some(&disc) };
@@ -298,16 +359,44 @@ mod tests {
         for (seed, capacity) in [(1, 50), (2, 10_000), (3, 50_000_000)] {
             for depth in [1, FEW, FEW + 1, 300] {
                 for astray in [1, capacity] {
-                    asked_per_decision(seed, capacity, astray, depth, 1_000);
+                    let traffic = Traffic { capacity, astray, depth };
+                    asked_per_decision(seed, traffic, true, 1_000);
+                    asked_per_decision(seed, traffic, false, 1_000);
                 }
             }
         }
     }
 
     #[test]
+    fn a_request_that_grew_at_its_front_lies_at_another_angle() {
+        let (mut requests, mut sptf) = (Requests::default(), Sptf::default());
+        let disc = Disc { head: 0, buffer: (0, 0), tells_angles: true, asked: Cell::new(0) };
+        let ids: alloc::vec::Vec<RequestId> = (1..40).map(|n| requests.add(request(n * 20, 8))).collect();
+        ids.iter().for_each(|&id| sptf.insert(Time::ZERO, &requests[id]));
+        for turn in 0..1_000 {
+            let device = Device { depth: 1, in_flight: 0, last_dispatched: None, positioning: Some(&disc) };
+            let now = Time::from_nanos(turn * 977_000);
+            let view = View { requests: &requests, device };
+            let chosen = sptf.soonest(now, &view, &disc);
+            assert_eq!(chosen, sptf.soonest_of_all(now, &view, &disc), "turn {turn}");
+            let grows = requests.get_mut(ids[turn as usize % ids.len()]);
+            let (was_start, was_sectors) = (grows.start, grows.sectors);
+            if turn % 40 < 12 && grows.start.0 > 0 {
+                (grows.start.0, grows.sectors.0) = (was_start.0 - 1, was_sectors.0 + 1);
+                sptf.merged(now, grows, Growth { was_start, was_sectors, absorbed: None });
+            }
+        }
+    }
+
+    #[test]
     fn a_long_queue_is_hardly_asked_about() {
-        let asked = [100, 5_000].map(|depth| asked_per_decision(4, 50_000_000, 1_000, depth, 200));
-        assert!(asked[0] < 30 && asked[1] < 60, "{asked:?}");
+        let asked = |depth, tells_angles| {
+            asked_per_decision(4, Traffic { capacity: 50_000_000, astray: 1_000, depth }, tells_angles, 200)
+        };
+        let [some, many] = [100, 5_000].map(|depth| asked(depth, false));
+        assert!(some < 30 && many < 60, "{some} {many}");
+        let [some, many] = [100, 5_000].map(|depth| asked(depth, true));
+        assert!(some < 10 && many < 10, "{some} {many}");
     }
 
     fn table(settings: &[(&str, Value)]) -> Table {

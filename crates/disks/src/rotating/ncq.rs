@@ -92,11 +92,15 @@ impl Rotating {
     pub(super) fn positioning_picos(&self, now: Picos, sector: u64, write: bool) -> Picos {
         let head = self.head_at(now);
         let spot = self.layout.stretch(sector).spot;
-        let begin = if self.fidelity == Fidelity::Drive { now.max(head.at) } else { head.at };
         let seek = head.seek_to(&self.mechanics, &spot, write);
-        let angle = head.angle_at(&self.mechanics, begin + seek);
+        let angle = head.angle_at(&self.mechanics, self.begins(now, &head) + seek);
         let time = seek + self.mechanics.latency(angle, spot.angle);
         if write { time.max(self.timing.minimum_seek_delay) } else { time }
+    }
+
+    /// From when a move of the arm is reckoned.
+    pub(super) fn begins(&self, now: Picos, head: &Head) -> Picos {
+        if self.fidelity == Fidelity::Drive { now.max(head.at) } else { head.at }
     }
 
     /// Where the head is, or will be once the arm has arrived.

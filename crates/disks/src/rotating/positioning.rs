@@ -1,6 +1,6 @@
-//! How long it takes to get to a request, and how long at least to get beyond a place.
+//! How long it takes to get to a request, and what of a place and beyond can be reached within a time.
 
-use elevator::{Op, Positioning, Request, Sector, Span, Time};
+use elevator::{Angles, Op, Positioning, Request, Sector, Span, Time};
 
 use super::Rotating;
 use super::segment::{Segment, State};
@@ -21,12 +21,16 @@ impl Positioning for Rotating {
         Span::from_nanos(self.positioning_picos(now, sector, write).div_ceil(1000))
     }
 
-    fn least_at_or_above(&self, now: Time, sector: Sector) -> Span {
-        self.least_over(now, |head| self.plain_cylinder(sector).saturating_sub(head))
+    fn angle(&self, sector: Sector) -> u32 {
+        self.layout.stretch(self.existing(sector)).spot.angle
     }
 
-    fn least_at_or_below(&self, now: Time, sector: Sector) -> Span {
-        self.least_over(now, |head| head.saturating_sub(self.plain_cylinder(sector)))
+    fn reached_at_or_above(&self, now: Time, sector: Sector, within: Span) -> Option<Angles> {
+        self.reached(now, within, |head| self.plain_cylinder(sector).saturating_sub(head))
+    }
+
+    fn reached_at_or_below(&self, now: Time, sector: Sector, within: Span) -> Option<Angles> {
+        self.reached(now, within, |head| head.saturating_sub(self.plain_cylinder(sector)))
     }
 
     fn buffered(&self, n: usize) -> Option<(Sector, Sector)> {
@@ -35,15 +39,24 @@ impl Positioning for Rotating {
 }
 
 impl Rotating {
-    /// The least move of the arm over so many cylinders from the head's, or more.
-    fn least_over(&self, now: Time, distance: impl Fn(u32) -> u32) -> Span {
+    /// What passes under the head between the least move of the arm over so many cylinders from the head's, or more, and
+    /// `within`.
+    fn reached(&self, now: Time, within: Span, distance: impl Fn(u32) -> u32) -> Option<Angles> {
         let now = self.picos_of(now).max(self.arm_free_at);
-        let cylinders = distance(self.head_at(now).cylinder).saturating_sub(self.layout.farthest_moved());
-        Span::from_nanos(self.mechanics.least_seek(cylinders).div_ceil(1000))
+        let head = self.head_at(now);
+        let cylinders = distance(head.cylinder).saturating_sub(self.layout.farthest_moved());
+        let least = self.mechanics.least_seek(cylinders);
+        let rest = within.as_nanos().saturating_mul(1000).checked_sub(least)?;
+        let landed_at = head.angle_at(&self.mechanics, self.begins(now, &head) + least);
+        Some(self.mechanics.passing(landed_at, rest))
     }
 
     fn plain_cylinder(&self, sector: Sector) -> u32 {
-        self.layout.plain_cylinder(sector.0.min(self.layout.capacity() - 1))
+        self.layout.plain_cylinder(self.existing(sector))
+    }
+
+    fn existing(&self, sector: Sector) -> u64 {
+        sector.0.min(self.layout.capacity() - 1)
     }
 
     fn answers(&self, s: &Segment, sector: u64, end: u64) -> bool {
