@@ -13,6 +13,8 @@ use super::error::Problem;
 const LONGEST_MS: f64 = 3_600_000.0;
 /// The fields that may be negative: some published drives settle sooner for a write.
 const SIGNED: [&str; 2] = ["write_settle_ms", "seek_delta_ms"];
+/// The fields that may be negative and are no times: runs of an index may go outwards, and begin before what they follow.
+const BACKWARDS: [&str; 3] = ["run_cylinders", "angle", "angle_step"];
 /// The slowest bus: 51 KB a second.
 const SECTOR_MS: f64 = 10.0;
 /// Parts of a whole, and factors by which a wild value would make a time overflow.
@@ -68,6 +70,9 @@ fn check_value(key: &str, value: &Spanned<DeValue<'_>>) -> Result<(), Problem> {
 fn range(key: &str) -> (f64, f64) {
     if SIGNED.contains(&key) {
         return (-LONGEST_MS, LONGEST_MS);
+    }
+    if BACKWARDS.contains(&key) {
+        return (-1e15, 1e15);
     }
     if let Some((_, high)) = HIGHEST.iter().find(|(name, _)| *name == key) {
         return (0.0, *high);

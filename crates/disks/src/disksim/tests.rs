@@ -1,6 +1,7 @@
 use std::io::Cursor;
 
 use super::*;
+use crate::description::{DriveDescription, DriveParameters};
 use crate::parameters::{Angle, QueueOrder, Repeated, SeekCurve, SeekPoint};
 
 const SPECS: &str = include_str!("testdata/plain.diskspecs");
@@ -142,6 +143,17 @@ fn reads_an_index_of_runs() {
     assert!(
         wrong("Remaps = []", "Remaps = [1, 1, 0, 0, 0, 10]").ends_with("not modelled; only an empty list is")
     );
+}
+
+/// Runs that go outwards and angles that go back are read again as they were written: so do all overrides.
+#[test]
+fn an_index_of_runs_is_read_again() {
+    let reading = with_runs(|text| text.replace("0.125, 40, -4", "-0.125, 40, -4")).unwrap();
+    let parameters = DriveParameters::Rotating(Box::new(reading.parameters));
+    let (summary, source) = (String::new(), "plain.diskspecs".to_owned());
+    let drive = DriveDescription { summary, source, parameters, origins: Vec::new() };
+    let again = DriveDescription::parse("again.toml", &drive.to_toml()).unwrap();
+    assert_eq!(again.parameters, drive.parameters);
 }
 
 /// A drive whose file promises more sectors than its layout has ends where that does.
