@@ -486,13 +486,12 @@ pub enum FastWrite {
 }
 
 /// What the electronics take, in milliseconds, after a read and after a write where those differ.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OverheadParameters {
     /// Before everything else, each request.
     pub request_ms: f64,
     /// Factor on all of the following.
-    #[serde(default = "unscaled")]
     pub scale: f64,
     /// A read from the buffer.
     pub read_hit: AfterReadOrWrite,
@@ -519,7 +518,7 @@ pub struct OverheadParameters {
     /// A write leaves the bus a second time before its data moves, and what that takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra_disconnect: Option<ExtraDisconnect>,
-    /// The arm never moves in less than this after a command.
+    /// The least that the arm's move takes before a write that does not go on where the one before ended.
     pub minimum_seek_delay_ms: f64,
 }
 
@@ -621,10 +620,6 @@ fn one_cylinder() -> u32 {
     1
 }
 
-fn unscaled() -> f64 {
-    1.0
-}
-
 impl RotatingParameters {
     /// A drive of one head and one zone with nothing special: a start for a description of one's own.
     #[must_use]
@@ -641,7 +636,7 @@ impl RotatingParameters {
                 revolutions_per_minute: rpm,
             },
             buffer: BufferParameters::default(),
-            overheads: OverheadParameters { scale: 1.0, ..Default::default() },
+            overheads: OverheadParameters::default(),
             bus: BusParameters::default(),
             queue: QueueParameters::default(),
             fidelity: Fidelity::Drive,
@@ -700,6 +695,30 @@ impl Default for BufferParameters {
             write_watermark: 0.0,
             read_watermark: 0.0,
             watermark_of_request: true,
+        }
+    }
+}
+
+/// None of them, unscaled.
+impl Default for OverheadParameters {
+    fn default() -> Self {
+        let none = AfterReadOrWrite::default();
+        Self {
+            request_ms: 0.0,
+            scale: 1.0,
+            read_hit: none,
+            read_miss: none,
+            write_hit: none,
+            write_miss: none,
+            read_completion_ms: 0.0,
+            write_completion_ms: 0.0,
+            data_preparation_ms: 0.0,
+            first_reselect_ms: 0.0,
+            other_reselect_ms: 0.0,
+            read_disconnect: none,
+            write_disconnect_ms: 0.0,
+            extra_disconnect: None,
+            minimum_seek_delay_ms: 0.0,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 
 use disks::parameters::{Caching, FastWrite, ReadAhead};
 use disks::{Command, DriveDescription, DriveParameters, RotatingParameters, Tag, catalogue};
-use elevator::{Op, Sector, Sectors, Time};
+use elevator::{Op, Sector, Sectors, Span, Time};
 
 fn no_files(_: &str) -> io::Result<Box<dyn Read>> {
     Err(io::Error::from(io::ErrorKind::NotFound))
@@ -65,6 +65,25 @@ fn overrides_change_what_they_name() {
     let ssd = catalogue::describe("ssd-nvme{write_cache=off,depth=8}", &mut no_files).unwrap();
     let DriveParameters::SolidState(p) = ssd.parameters else { panic!() };
     assert_eq!((p.write_buffer.write_cache, p.depth), (false, 8));
+}
+
+/// Overheads that are left out are none, but count once they are there.
+#[test]
+fn an_overhead_counts_where_none_was_told() {
+    let mut files = |_: &str| Ok(Box::new(SMALL.as_bytes()) as Box<dyn Read>);
+    let mut read = |spec: &str| {
+        let mut drive = catalogue::open(spec, &mut files).unwrap().0;
+        let command =
+            Command { tag: Tag(0), op: Op::Read, start: Sector(0), sectors: Sectors(1), fua: false };
+        drive.submit(Time::ZERO, command);
+        loop {
+            let at = drive.next_event().unwrap();
+            if let Some(done) = drive.poll(at) {
+                return done.at;
+            }
+        }
+    };
+    assert!(read("my.toml{overheads.request_ms=7.0}") >= read("my.toml") + Span::from_millis(7));
 }
 
 #[test]
