@@ -4,7 +4,7 @@ mod common;
 
 use common::draw::{Dice, random_drive};
 use common::{parameters, request, shared};
-use disks::parameters::Fidelity;
+use disks::parameters::{FastWrite, Fidelity};
 use disks::{Command, Drive, Rotating, RotatingParameters, Tag};
 use elevator::{Angles, Op, Positioning, Sector, Sectors, Span, Time};
 
@@ -91,4 +91,26 @@ fn few_lie_where_the_best_of_many_might() {
         held += sectors.iter().filter(may_be_reached).count();
     }
     assert!((100..200).contains(&held), "{held}");
+}
+
+/// A write that may not begin at once misses what passes before it may.
+#[test]
+fn a_write_waits_for_its_sector_from_when_it_may_begin() {
+    let mut p = RotatingParameters::plain("slow to write", 100, 10, 1, 6_000.0);
+    p.overheads.minimum_seek_delay_ms = 2.0;
+    p.buffer.fast_write = FastWrite::None;
+    let mut drive = Rotating::new(p).unwrap();
+    // A tenth of a revolution of 10 ms ahead.
+    let told = drive.positioning_time(Time::ZERO, &request(Op::Write, 10, 1));
+    let (start, sectors) = (Sector(10), Sectors(1));
+    drive.submit(Time::ZERO, Command { tag: Tag(0), op: Op::Write, start, sectors, fua: false });
+    let done = loop {
+        let at = drive.next_event().expect("a command is in the drive");
+        if let Some(done) = drive.poll(at) {
+            break done;
+        }
+    };
+    let took = done.service.seek + done.service.rotation;
+    let near = |a: u64, b: u64| a.abs_diff(b) < 100;
+    assert!(near(took.as_nanos(), 11_000_000) && near(told.as_nanos(), 11_000_000), "{told:?} {took:?}");
 }
