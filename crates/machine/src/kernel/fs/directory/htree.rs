@@ -99,7 +99,8 @@ pub(super) fn make_room(directory: &mut Directory, name: &str, steps: &mut Vec<S
     page
 }
 
-/// The only page becomes the root; what it held goes to a leaf.
+/// The only page becomes the root; what it held goes to a leaf, which is split at once, as `make_indexed_dir` does even where the
+/// 24 bytes of "." and ".." would have been room enough.
 fn index(directory: &mut Directory, steps: &mut Vec<Step>) {
     let root = &mut directory.pages[0];
     let leaf = Page { used: root.used - 24, names: std::mem::take(&mut root.names) };
@@ -113,6 +114,7 @@ fn index(directory: &mut Directory, steps: &mut Vec<Step>) {
     directory.pages.push(leaf);
     directory.htree.leaves.push(Leaf { from: 0, page });
     steps.extend([Step::Change(0), Step::Change(page)]);
+    split(directory, 0, steps);
 }
 
 /// The upper half of a leaf's names, by hash, moves to a new page.

@@ -41,3 +41,19 @@ fn every_format_keeps_every_name() {
         assert_eq!(listed, slow);
     }
 }
+
+#[test]
+fn an_index_begins_with_two_leaves_however_little_was_missing() {
+    let mut directory = Directory::new(Format::Htree);
+    let mut number = 0;
+    while directory.growth(&format!("{number:03}")).is_empty() {
+        directory.add(&format!("{number:03}"), Inode(number), false, &mut Vec::new());
+        number += 1;
+    }
+    let mut steps = Vec::new();
+    let growth = directory.growth(&format!("{number:03}"));
+    directory.add(&format!("{number:03}"), Inode(number), false, &mut steps);
+    assert_eq!(growth, [1, 2]);
+    assert_eq!(directory.allocated(), [0, 1, 2]);
+    assert!(directory.agrees());
+}
