@@ -132,7 +132,8 @@ impl Groups {
             }
             leap <<= 1;
         }
-        (0..self.count())
+        // The parent's own group comes last.
+        (1..=self.count())
             .map(|i| (near + i) % self.count())
             .find(|&g| self.groups[g as usize].free_inodes > 0)
             .ok_or(Errno::NoSpace)

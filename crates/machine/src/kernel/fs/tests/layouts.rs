@@ -323,3 +323,16 @@ fn inodes_are_read_by_the_window_as_far_as_there_are_any() {
     let block = fs.inode_block(Inode(12));
     assert_eq!(fs.read_beside(block), block.0..block.0 + 1, "ext3 reads one");
 }
+
+/// `find_group_other`: of groups without blocks the parent's own comes last.
+#[test]
+fn on_a_full_disk_a_file_leaves_its_parents_group() {
+    let mut fs = FileSystem::new(&Options::ext2(), Block(0), 3 * u64::from(GROUP)).unwrap();
+    let mut touched = Touched::default();
+    let large = fs.create("/large", &mut touched).unwrap();
+    let full = fs.allocate(large, 0, 4 * GROUP, 0, &mut Vec::new(), &mut touched);
+    assert_eq!((full, fs.free_blocks()), (Err(Errno::NoSpace), 0));
+    let file = fs.create("/file", &mut touched).unwrap();
+    let first_of_group = fs.inode_block(file).0 - fs.inode_block(file).0 % u64::from(GROUP);
+    assert_eq!(first_of_group, u64::from(GROUP));
+}
