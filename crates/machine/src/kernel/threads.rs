@@ -4,8 +4,9 @@
 use elevator::{Flags, Op, Priority, Process, Span, Time};
 
 use super::calls::Returned;
+use super::fs::Inode;
 use super::io::{Bio, Purpose};
-use super::journal::{Action, Why, Write};
+use super::journal::{Action, Tid, Why, Write};
 use super::state::State;
 use super::tasks::{Context, Job, Shared, TaskId, Wait};
 use super::writeback::{BATCH, Effort};
@@ -53,6 +54,16 @@ impl State {
     pub(super) fn wake_flusher(&mut self, pages: usize) {
         self.flush_least = self.flush_least.max(pages);
         self.sleepers.wake(self.now, Wait::Work(FLUSHER));
+    }
+
+    /// The next write of a transaction's log, if the journal wants it by now.
+    fn next_of_the_log(&mut self, of: Tid) -> Option<Write> {
+        let its = |action: &Action| matches!(action, Action::Write(write) if (write.why, write.tid) == (Why::Log, of));
+        let place = self.journal_work.iter().position(its)?;
+        match self.journal_work.remove(place)? {
+            Action::Write(write) => Some(write),
+            _ => None,
+        }
     }
 }
 
@@ -112,19 +123,7 @@ impl Context {
                 (state.journal_work.pop_front(), state.journal_deadline)
             });
             match (action, alarm) {
-                (Some(Action::WriteData { tid, inodes, .. }), _) => {
-                    for &inode in &inodes {
-                        self.write_file(inode.into(), usize::MAX, Effort::ORDERED).await;
-                    }
-                    for &inode in &inodes {
-                        self.wait_for_writes(inode.into()).await;
-                    }
-                    self.with(|state| {
-                        if let Some(journal) = &mut state.journal {
-                            journal.data_written(state.now, tid);
-                        }
-                    });
-                }
+                (Some(Action::WriteData { tid, inodes, .. }), _) => self.write_ordered(tid, &inodes).await,
                 (Some(Action::Write(write)), _) => self.write_journal(write).await,
                 (Some(Action::Committed { .. } | Action::Retry), _) => {}
                 (None, Some(at)) => {
@@ -134,6 +133,25 @@ impl Context {
                 (None, None) => self.sleep(Wait::Work(JOURNAL)).await,
             }
         }
+    }
+
+    /// Writes a transaction's ordered data. Where its log may go beside that it goes before the data is waited for
+    /// (`journal_finish_inode_data_buffers` of jbd2).
+    async fn write_ordered(&self, tid: Tid, inodes: &[Inode]) {
+        for &inode in inodes {
+            self.write_file(inode.into(), usize::MAX, Effort::ORDERED).await;
+        }
+        while let Some(write) = self.with(|state| state.next_of_the_log(tid)) {
+            self.write_journal(write).await;
+        }
+        for &inode in inodes {
+            self.wait_for_writes(inode.into()).await;
+        }
+        self.with(|state| {
+            if let Some(journal) = &mut state.journal {
+                journal.data_written(state.now, tid);
+            }
+        });
     }
 
     async fn write_journal(&self, write: Write) {

@@ -104,3 +104,25 @@ fn sync_leaves_nothing_dirty() {
         kernel.check().expect("accounts that agree");
     }
 }
+
+/// jbd2 sends the log out beside the ordered data and waits for both before the record; jbd waits for the data first.
+#[test]
+fn the_log_goes_out_beside_ordered_data_or_after_it() {
+    for after_data in [false, true] {
+        let mut machine = Description::named("pc-2012").expect("built in");
+        machine.file_system.delayed_allocation = false;
+        machine.file_system.journal.log_after_data = after_data;
+        let mut bench = Bench::on("wd5000aaks", &machine, "noop", &Image::new());
+        bench.calls("beside", write_file("/large", 8 << 20, 1 << 20));
+        let small = write_file("/small", 4096, 4096).chain([Call::Fsync(FIRST)]).map(Next::Call);
+        bench.start("small", std::iter::once(Next::Think(Span::from_millis(900))).chain(small));
+        bench.run();
+        let seen = bench.ear.0.take();
+        let is_large = |seen: &&Seen| seen.op == Op::Write && seen.sectors > 500;
+        let data = seen.iter().filter(is_large).rfind(|seen| seen.completed).expect("ordered data").at;
+        let journal = |seen: &&Seen| seen.process.is_some_and(|process| process.task > 1000);
+        let mut log = seen.iter().filter(journal).filter(|seen| !seen.completed && !is_large(seen));
+        let log = log.next().expect("the log").at;
+        assert_eq!(log >= data, after_data, "log at {log:?}, data until {data:?}");
+    }
+}
