@@ -218,15 +218,37 @@ impl Context {
 }
 
 impl State {
-    /// Delayed allocation: room is set aside for those of these pages that have no place.
+    /// Delayed allocation: room is set aside for those of these pages that have no place, for all or for none.
     fn promise(&mut self, inode: Inode, first: u64, count: u64, runs: &[Run]) -> Result<(), Errno> {
-        for index in first..first + count {
-            let reserved = &mut self.files.entry(inode.into()).reserved;
-            if block_of(runs, index).is_none() && !reserved.contains(&index) {
-                self.fs.reserve(1)?;
-                reserved.insert(index);
-            }
-        }
+        let unplaced = || (first..first + count).filter(|&index| block_of(runs, index).is_none());
+        let reserved = &mut self.files.entry(inode.into()).reserved;
+        let new = unplaced().filter(|index| !reserved.contains(index)).count();
+        self.fs.reserve(new as u64)?;
+        reserved.extend(unplaced());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use elevator::Sector;
+
+    use super::super::fs::Touched;
+    use super::super::{Description, Image, Kernel};
+    use super::*;
+
+    #[test]
+    fn a_write_that_finds_no_room_leaves_none_promised() {
+        let machine = Description::named("pc-2012").expect("built in");
+        let machine =
+            Description { memory: super::super::Memory { swap_mib: 0, ..machine.memory }, ..machine };
+        let kernel = Kernel::new(&machine, Sector(1 << 21), &Image::new()).expect("a kernel");
+        let mut state = kernel.state.borrow_mut();
+        let inode = state.fs.create("/a", &mut Touched::default()).expect("room for a name");
+        let free = state.fs.free_blocks();
+        state.promise(inode, 0, 1, &[]).expect("room");
+        assert_eq!(state.promise(inode, 0, free + 1, &[]), Err(Errno::NoSpace));
+        assert_eq!(state.fs.free_blocks(), free - 1, "what was promised before stays");
+        state.promise(inode, 1, free - 1, &[]).expect("all there is");
     }
 }
