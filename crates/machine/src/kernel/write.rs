@@ -68,6 +68,17 @@ impl State {
         !(whole || beyond || there)
     }
 
+    /// A page was read so that a part of it can be written: if that failed there is nothing to write the part to.
+    fn must_hold_content(&mut self, inode: Inode, page: u64) -> Result<(), Errno> {
+        match self.pages.find(inode.into(), page).filter(|&id| !self.pages[id].uptodate) {
+            Some(unread) => {
+                self.throw_away(unread);
+                Err(Errno::Io)
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The file's time stamp changes once a second; whether it does now.
     fn stamps(&mut self, file: FileId) -> bool {
         let second = self.now.as_nanos() / Span::from_secs(1).as_nanos();
@@ -144,6 +155,7 @@ impl Context {
                 let id = self.with(|state| state.pages.find(inode.into(), edge));
                 if let Some(id) = id {
                     self.wait_for_page(id).await;
+                    self.with(|state| state.must_hold_content(inode, edge))?;
                 }
             }
         }

@@ -3,8 +3,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use disks::{Command, Completion, Drive, Tag};
 use elevator::queue::{Event, Observer};
-use elevator::{CauseSet, Op, Process, Time};
+use elevator::{CauseSet, Op, Outcome, Positioning, Process, Sector, Time};
 use machine::kernel::{Call, Description, Descriptor, Image, Kernel, Open, Returned};
 use machine::{Machine, Measured, Next, Program, Setup, Stop, Who};
 use schedulers::{Environment, Spec};
@@ -95,10 +96,11 @@ impl Bench {
     }
 
     pub fn on(drive: &str, description: &Description, scheduler: &str, image: &Image) -> Self {
+        Self::with(built_in(drive), description, scheduler, image)
+    }
+
+    pub fn with(drive: Box<dyn Drive>, description: &Description, scheduler: &str, image: &Image) -> Self {
         let spec: Spec = Spec::parse(scheduler).expect("a scheduler");
-        let (drive, _) =
-            disks::catalogue::open(drive, &mut |_: &str| Err(std::io::ErrorKind::NotFound.into()))
-                .expect("a built-in drive");
         let kernel = Kernel::new(description, drive.capacity(), image).expect("a kernel");
         let ear = Ear::default();
         let mut machine = Machine::new(Setup {
@@ -126,6 +128,54 @@ impl Bench {
     pub fn run(&mut self) -> Measured {
         self.machine.run(Stop::default()).expect("a run to its end");
         self.machine.measured()
+    }
+}
+
+pub fn built_in(drive: &str) -> Box<dyn Drive> {
+    let (drive, _) = disks::catalogue::open(drive, &mut |_: &str| Err(std::io::ErrorKind::NotFound.into()))
+        .expect("a built-in drive");
+    drive
+}
+
+/// A drive that cannot read these sectors.
+pub struct Worn {
+    pub drive: Box<dyn Drive>,
+    pub bad: std::ops::Range<u64>,
+    pub failing: Vec<Tag>,
+}
+
+impl Drive for Worn {
+    fn capacity(&self) -> Sector {
+        self.drive.capacity()
+    }
+
+    fn depth(&self) -> u32 {
+        self.drive.depth()
+    }
+
+    fn submit(&mut self, now: Time, command: Command) {
+        let (start, end) = (command.start.0, (command.start + command.sectors).0);
+        if command.op == Op::Read && start < self.bad.end && end > self.bad.start {
+            self.failing.push(command.tag);
+        }
+        self.drive.submit(now, command);
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.drive.next_event()
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Completion> {
+        let mut completion = self.drive.poll(now)?;
+        if let Some(failed) = self.failing.iter().position(|tag| *tag == completion.tag) {
+            self.failing.remove(failed);
+            completion.outcome = Outcome::Failed;
+        }
+        Some(completion)
+    }
+
+    fn positioning(&self) -> Option<&dyn Positioning> {
+        self.drive.positioning()
     }
 }
 

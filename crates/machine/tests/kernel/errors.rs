@@ -1,10 +1,10 @@
 //! What cannot be is said once, with the name of the process and of the call.
 
 use elevator::{Sector, Time};
-use machine::kernel::{BootError, Call, Description, Image, Kernel, Open};
+use machine::kernel::{BootError, Call, Description, Errno, Image, Kernel, Open, Returned};
 use machine::{Failure, Meeting, Next, Program, Stop, Who};
 
-use crate::bench::{Bench, read_only};
+use crate::bench::{Bench, FIRST, Worn, built_in, read_file, read_only};
 
 /// A program that expects nothing to fail.
 struct Plain(std::vec::IntoIter<Next>);
@@ -93,6 +93,29 @@ fn a_file_opened_twice_is_open_twice() {
     let heard = bench.calls("reader", [open(), open()].into_iter());
     bench.run();
     let opened: Vec<_> = heard.borrow().iter().map(|(_, returned)| returned.clone()).collect();
-    let numbers = [0, 1].map(|n| machine::kernel::Returned::Opened(machine::kernel::Descriptor(n)));
+    let numbers = [0, 1].map(|n| Returned::Opened(machine::kernel::Descriptor(n)));
     assert_eq!(opened, numbers);
+}
+
+#[test]
+fn a_page_that_cannot_be_read_is_not_written_in_part() {
+    for machine in Description::names().map(|name| Description::named(name).expect("built in")) {
+        let mut image = Image::new();
+        image.file("/a", 1 << 20);
+        let mut bench = Bench::new(&machine, "noop", &image);
+        bench.calls("reader", read_file("/a", 4096, 4096));
+        bench.run();
+        // The last that was read is the file, from its beginning on.
+        let seen = bench.ear.0.take();
+        let data = seen.iter().rfind(|seen| seen.completed).expect("a read").start;
+        let drive = Worn { drive: built_in("ide-2003"), bad: data..data + 8, failing: Vec::new() };
+        let mut bench = Bench::with(Box::new(drive), &machine, "noop", &image);
+        let open = Call::Open("/a".into(), Open::default());
+        let heard =
+            bench.calls("writer", [open, Call::Write(FIRST, 100), Call::WriteAt(FIRST, 0, 4096)].into_iter());
+        bench.run();
+        let answers: Vec<Returned> = heard.borrow().iter().map(|(_, returned)| returned.clone()).collect();
+        let expected = [Returned::Failed(Errno::Io), Returned::Bytes(4096)];
+        assert_eq!(answers[1..], expected, "{}", machine.name);
+    }
 }
