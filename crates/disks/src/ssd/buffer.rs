@@ -5,8 +5,12 @@
 //! before" is one number, and a flush has nothing to search.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use hashbrown::HashMap;
+
+/// What stands in the log for a page that was discarded: no drive has so many.
+const NOTHING: u64 = u64::MAX;
 
 /// Pages that one program takes: `count` from number `first`.
 #[derive(Clone, Copy, Debug)]
@@ -91,8 +95,22 @@ impl WriteBuffer {
         self.forced = self.forced.max(number);
     }
 
+    /// Pages that wait are wanted no more. They keep their places, which go to flash holding nothing.
+    pub(super) fn discard(&mut self, pages: &Range<u64>) {
+        let waiting = (self.untaken - self.base) as usize;
+        for place in self.log.range_mut(waiting..).filter(|page| pages.contains(page)) {
+            if let Some(held) = self.held.get_mut(place) {
+                held.waiting = false;
+                if held.taken == 0 {
+                    self.held.remove(place);
+                }
+            }
+            *place = NOTHING;
+        }
+    }
+
     /// The next pages to program, if there are enough or they are forced: the unit's name, and its pages passed to
-    /// `each`.
+    /// `each`, but for what was discarded.
     pub(super) fn take(&mut self, mut each: impl FnMut(u64)) -> Option<u64> {
         let waiting = self.next_number() - self.untaken;
         if waiting == 0 || (waiting < self.unit_pages && self.untaken >= self.forced) {
@@ -100,7 +118,7 @@ impl WriteBuffer {
         }
         let unit = Unit { first: self.untaken, count: waiting.min(self.unit_pages) as u32, done: false };
         self.untaken += u64::from(unit.count);
-        for page in pages_of(&self.log, self.base, unit) {
+        for page in pages_of(&self.log, self.base, unit).filter(|&page| page != NOTHING) {
             each(page);
             let held = self.held.entry(page).or_default();
             held.waiting = false;
@@ -172,6 +190,23 @@ mod tests {
         assert!(buffer.admit(10) && !buffer.admit(20), "both copies take room");
         buffer.programmed(first);
         assert!(buffer.holds(10) && buffer.admit(20));
+    }
+
+    #[test]
+    fn what_is_discarded_while_it_waits_is_not_written() {
+        let mut buffer = WriteBuffer::new(8, 2);
+        assert!([10, 20, 10, 30].into_iter().all(|page| buffer.admit(page)));
+        let (first, _) = taken(&mut buffer).unwrap();
+        assert!(buffer.admit(10) && buffer.admit(40));
+        buffer.discard(&(0..31));
+        assert!(buffer.holds(10) && buffer.holds(20), "they are on their way");
+        assert!(!buffer.holds(30) && buffer.holds(40));
+        assert!(buffer.admit(10), "written again");
+        assert_eq!(taken(&mut buffer), Some((1, vec![])));
+        assert_eq!(taken(&mut buffer), Some((2, vec![40, 10])));
+        (first..3).for_each(|name| buffer.programmed(name));
+        assert_eq!((buffer.durable_below(), buffer.holds(10)), (6, false));
+        assert_eq!(buffer.room, 8);
     }
 
     #[test]

@@ -165,8 +165,9 @@ impl Ssd {
                 self.agenda.note(received, Event::Received(tag));
             }
             Op::Discard => {
-                let end = (start + sectors).0 / PAGE_SECTORS;
-                self.map.discard(start.0.div_ceil(PAGE_SECTORS), end);
+                let pages = start.0.div_ceil(PAGE_SECTORS)..(start + sectors).0 / PAGE_SECTORS;
+                self.buffer.discard(&pages);
+                self.map.discard(pages.start, pages.end);
                 self.finish(tag, now);
             }
         }

@@ -330,3 +330,13 @@ fn impossible_parameters_are_refused_by_name() {
     p.flash.page_bytes = 5000;
     assert_eq!(Ssd::new(&p).unwrap_err(), SsdError::PageBytes(5000));
 }
+
+#[test]
+fn a_page_that_is_discarded_in_the_buffer_never_reaches_the_flash() {
+    let mut drive = easy_drive();
+    for (tag, op) in [(0, Op::Write), (1, Op::Discard), (2, Op::Flush)] {
+        drive.submit(Time::from_nanos(u64::from(tag) * 100_000), command(tag, op, 7, u32::from(tag < 2)));
+    }
+    assert_eq!(drain(&mut drive).len(), 3);
+    assert_eq!(drive.written().host_pages, 0);
+}
