@@ -15,7 +15,7 @@ use crate::reduction::CInfo;
 pub const VERSION: u32 = 1;
 
 /// No count of windows or clusters is greater: a thousand million years of them. Greater ones would overflow when they are added up.
-const COUNT_MAX: u64 = 1 << 48;
+pub(crate) const COUNT_MAX: u64 = 1 << 48;
 
 /// All that an analyser learned.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

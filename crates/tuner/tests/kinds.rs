@@ -223,7 +223,26 @@ fn what_is_restored_decides_as_what_was_saved() {
     assert_eq!(run(&mut one, 90..150), run(&mut other, 90..150));
     let mut state = one.state();
     let mut kinds = serde_json::to_value(&state.kinds).unwrap();
+    let sound = kinds.clone();
     kinds["kinds"][0]["shape"] = serde_json::json!([1.0]);
     state.kinds = serde_json::from_value(kinds).unwrap();
-    assert!(other.restore(state).unwrap_err().contains("kind 0 has no shape"));
+    assert!(other.restore(state.clone()).unwrap_err().contains("kind 0 has no shape"));
+    // Counts that the next window would add to.
+    let huge = serde_json::json!(u64::MAX);
+    let counts: [(&str, &dyn Fn(&mut serde_json::Value)); 5] = [
+        ("kind 0", &|kinds| kinds["kinds"][0]["windows"] = huge.clone()),
+        ("kind 0", &|kinds| kinds["kinds"][0]["arms"][1]["windows"] = huge.clone()),
+        ("kind 0", &|kinds| kinds["kinds"][0]["arms"][1]["pairs"] = huge.clone()),
+        ("in a row", &|kinds| kinds["ran"] = serde_json::json!([1, u64::MAX])),
+        ("gave way", &|kinds| {
+            kinds["passings"] = serde_json::json!([{ "kinds": [0, 1], "times": u64::MAX, "switched": 3 }]);
+        }),
+    ];
+    for (says, damage) in counts {
+        let mut kinds = sound.clone();
+        damage(&mut kinds);
+        state.kinds = serde_json::from_value(kinds).unwrap();
+        let refused = other.restore(state.clone()).expect_err(says);
+        assert!(refused.contains(says), "{refused}");
+    }
 }

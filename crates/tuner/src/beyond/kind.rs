@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::Shape;
 use super::long_run::LongRuns;
 use crate::metric::Better;
-use crate::state::carried_over;
+use crate::state::{COUNT_MAX, carried_over};
 
 /// Windows that a trial takes. Only the last is compared: in the first, buffers that the scheduler before has filled run empty, which on
 /// a stripe of eight looks like twice what the disks can do.
@@ -77,8 +77,9 @@ impl Kind {
     }
 
     pub(super) fn is_sound(&self) -> bool {
-        let rated = self.arms.iter().all(|arm| arm.rating.is_finite());
-        self.shape.is_sound() && rated && self.long_runs.is_sound()
+        let is_sound = |arm: &Arm| arm.rating.is_finite() && arm.pairs.max(arm.windows) <= COUNT_MAX;
+        let arms = self.windows <= COUNT_MAX && self.arms.iter().all(is_sound);
+        self.shape.is_sound() && arms && self.long_runs.is_sound()
     }
 
     pub(super) fn forget(&mut self, scheduler: usize) {

@@ -26,7 +26,7 @@ use super::kind::{Arm, Kind, TRIAL, ahead};
 use super::passing::Passings;
 use crate::cluster::SchedulerId;
 use crate::metric::Better;
-use crate::state::place_now;
+use crate::state::{COUNT_MAX, place_now};
 
 /// A window is of a kind if at least this part of its shape is the kind's, too. Much more, and the turns that one load takes are kinds of
 /// their own, each with its own favourite, so that none of them ever learns what comes of one scheduler in the long run.
@@ -114,8 +114,14 @@ impl Kinds {
         if let Some(unknown) = named.find(|&kind| kind >= self.kinds.len()) {
             return Err(format!("kind {unknown} is named, but is not there"));
         }
+        if let Some((_, windows)) = self.ran.filter(|ran| ran.1 > COUNT_MAX) {
+            return Err(format!("a scheduler ran for {windows} windows in a row"));
+        }
+        if !self.passings.is_sound() {
+            return Err("kinds gave way to each other more often than can be".to_string());
+        }
         match self.kinds.iter().position(|kind| !kind.is_sound()) {
-            Some(broken) => Err(format!("kind {broken} has no shape, or holds a number that is not finite")),
+            Some(broken) => Err(format!("kind {broken} has no shape, or holds a number that cannot be")),
             None => Ok(()),
         }
     }

@@ -10,6 +10,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::state::COUNT_MAX;
+
 /// Times that one kind gave way to another right at a switch, from which on they may be one load: once and twice are chance.
 const TIMES: u64 = 3;
 /// One in so many of their changes must have been at a switch. Loads that change by themselves meet one as often as there are
@@ -42,6 +44,11 @@ impl Passings {
         passing.times += 1;
         passing.switched += u64::from(switched);
         passing.switched >= TIMES && passing.switched * PART >= passing.times
+    }
+
+    /// Whether nothing would overflow.
+    pub(super) fn is_sound(&self) -> bool {
+        self.0.iter().all(|passing| passing.times.max(passing.switched) <= COUNT_MAX)
     }
 
     /// Every kind that is named.
