@@ -3,6 +3,7 @@
 mod world;
 
 use elevator::{Op, Sector, Sectors, Span, Time};
+use tuner::beyond::{Hysteresis, Restraints, SwitchCost};
 use tuner::selector::{Curve, Kind, Table};
 use tuner::{Access, Analyser, Observed, Parameters, Performance, Random, SchedulerId, Why, Window};
 use world::{T, analyser};
@@ -66,8 +67,9 @@ fn loads_in_turn_are_served_by_their_best_though_schedulers_change_their_pattern
 
 /// Two schedulers serve readers equally well, window by window; but under the first they are done soon, and a slow rest is left.
 /// Returns the part of windows that was that rest, over the last half.
-fn rest(seed: u64) -> f64 {
-    let (mut analyser, mut scheduler) = (analyser(kinds(true), seed), SchedulerId(2));
+fn rest(seed: u64, restraints: Restraints) -> f64 {
+    let mut analyser = analyser(kinds(true), seed).with_restraints(restraints);
+    let mut scheduler = SchedulerId(2);
     let (mut left, mut ahead, mut rest) = (0, 0.0, 0);
     for number in 0..1200 {
         if left == 0 {
@@ -77,7 +79,8 @@ fn rest(seed: u64) -> f64 {
         rest += u32::from(number >= 600 && load == 1);
         let given = if load == 0 { GIVEN[0][scheduler.0.min(2)] } else { 10.0 };
         let performance = Performance { bandwidth: given * 1e6, ..Performance::default() };
-        let observed = Observed { scheduler: Some(scheduler), performance, drained: None };
+        let drained = Some(Span::from_millis(100));
+        let observed = Observed { scheduler: Some(scheduler), performance, drained };
         let decision = analyser.window(&asked(load, scheduler.0, number), &observed);
         ahead += if scheduler.0 == 2 { 1.0 } else { 0.4 };
         left -= 1;
@@ -88,10 +91,20 @@ fn rest(seed: u64) -> f64 {
 
 #[test]
 fn of_equals_the_one_wins_after_which_it_goes_on_well() {
+    let none = Restraints::default;
+    // What restrains switches must not keep from finding that out.
+    let restraints = [
+        none(),
+        Restraints { hysteresis: Some(Hysteresis::default()), ..none() },
+        Restraints { switch_cost: Some(SwitchCost::new()), ..none() },
+    ];
     for seed in 1..=3 {
-        let rest = rest(seed);
-        println!("seed {seed}: {:.0}% of the windows were the rest", rest * 100.0);
-        assert!(rest < 0.3, "{rest}, and it is two thirds under the first");
+        for restraints in restraints.clone() {
+            let name = format!("{restraints:?}");
+            let rest = rest(seed, restraints);
+            println!("seed {seed}: {:.0}% of the windows were the rest", rest * 100.0);
+            assert!(rest < 0.3, "{rest}, and it is two thirds under the first: {name}");
+        }
     }
 }
 

@@ -162,6 +162,15 @@ impl Kind {
         Some(arms.map(|of| (of.1.windows > 0).then(|| (expected(of), of.1.windows))).collect())
     }
 
+    /// How much better `to` is expected to be than `from`, as a part of what `from` gives; `None` if one of them was never tried, and of one
+    /// that has its turn, which is to show just that.
+    pub(super) fn gain(&self, to: usize, from: usize, better: Better) -> Option<f64> {
+        let expected = self.expected(better).filter(|_| !self.long_runs.is_turn_of(to))?;
+        let of = |who: usize| Some(expected.get(who)?.as_ref()?.0);
+        let (to, from) = (of(to)?, of(from)?);
+        (from != 0.0).then(|| better.oriented(to - from) / from.abs())
+    }
+
     /// Those that are not told from the best, whose rating that is.
     fn near(&self, best: f64) -> Vec<usize> {
         self.known().filter(|(_, arm)| best - arm.rating <= NEAR).map(|(index, _)| index).collect()

@@ -49,7 +49,8 @@ pub struct Served {
     pub trial: u64,
     /// n/(n+1) for the n windows of the kind that the scheduler served; 0 for a trial.
     pub confidence: f64,
-    /// How far its rating is ahead of that of the scheduler in use, as a part of the greater, if both are known.
+    /// How much better it is expected to be than the scheduler in use, as a part of what that one gives; `None` if too little is known, or
+    /// if it has a [turn](super::long_run) to find that out.
     pub gain: Option<f64>,
 }
 
@@ -336,15 +337,14 @@ impl Kinds {
         let trial = trial.filter(|&scheduler| scheduler != ran);
         self.trial = trial.map(|scheduler| Trial { kind: serving, scheduler });
         let scheduler = trial.unwrap_or(used);
-        let (to, from) = (of.arm(scheduler), of.arm(ran));
-        let served = to.windows as f64;
+        let served = of.arm(scheduler).windows as f64;
         Served {
             kind,
             windows,
             scheduler: SchedulerId(scheduler),
             trial: trial.map_or(0, |_| TRIAL),
             confidence: if trial.is_some() { 0.0 } else { served / (served + 1.0) },
-            gain: Some(to.rating - from.rating).filter(|_| to.windows > 0 && from.windows > 0),
+            gain: of.gain(scheduler, ran, better),
         }
     }
 }

@@ -150,6 +150,11 @@ impl LongRuns {
         self.turn.map(|turn| turn.0).or_else(|| Some(self.best(near, better)?.0))
     }
 
+    /// Whether a scheduler is in use to find out what comes of it.
+    pub(super) fn is_turn_of(&self, scheduler: usize) -> bool {
+        self.turn.is_some_and(|turn| turn.0 == scheduler)
+    }
+
     fn next_turn(&self, near: &[usize], better: Better) -> Option<(usize, f64)> {
         if let Some(&new) = near.iter().find(|&&who| self.runs[who].windows < FIRST) {
             return Some((new, FIRST));
