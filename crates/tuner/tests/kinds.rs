@@ -241,21 +241,20 @@ fn what_is_restored_decides_as_what_was_saved() {
     state.kinds = serde_json::from_value(kinds).unwrap();
     assert!(other.restore(state.clone()).unwrap_err().contains("kind 0 has no shape"));
     // Counts that the next window would add to.
-    let huge = serde_json::json!(u64::MAX);
-    let counts: [(&str, &dyn Fn(&mut serde_json::Value)); 5] = [
-        ("kind 0", &|kinds| kinds["kinds"][0]["windows"] = huge.clone()),
-        ("kind 0", &|kinds| kinds["kinds"][0]["arms"][1]["windows"] = huge.clone()),
-        ("kind 0", &|kinds| kinds["kinds"][0]["arms"][1]["pairs"] = huge.clone()),
-        ("in a row", &|kinds| kinds["ran"] = serde_json::json!([1, u64::MAX])),
-        ("gave way", &|kinds| {
-            kinds["passings"] = serde_json::json!([{ "kinds": [0, 1], "times": u64::MAX, "switched": 3 }]);
-        }),
+    let huge = || serde_json::json!(u64::MAX);
+    let passing = serde_json::json!([{ "kinds": [0, 1], "times": u64::MAX, "switched": 3 }]);
+    let counts = [
+        ("/kinds/0/windows", huge(), "kind 0"),
+        ("/kinds/0/arms/1/windows", huge(), "kind 0"),
+        ("/kinds/0/arms/1/pairs", huge(), "kind 0"),
+        ("/ran", serde_json::json!([1, u64::MAX]), "in a row"),
+        ("/passings", passing, "gave way"),
     ];
-    for (says, damage) in counts {
+    for (place, count, says) in counts {
         let mut kinds = sound.clone();
-        damage(&mut kinds);
+        *kinds.pointer_mut(place).unwrap() = count;
         state.kinds = serde_json::from_value(kinds).unwrap();
-        let refused = other.restore(state.clone()).expect_err(says);
+        let refused = other.restore(state.clone()).expect_err(place);
         assert!(refused.contains(says), "{refused}");
     }
 }

@@ -8,25 +8,34 @@
 //! remembers on its own what every scheduler gave.
 //!
 //! # Order of decisions
-//! 1. A trial is brought to its end; its windows are of the kind that it is made for, whatever it makes of them.
-//! 2. A kind seen for fewer than [`YOUNG`] windows is served as the kind before it: it may be what a trial made of that.
-//! 3. Otherwise the kind says which scheduler is used or [tried](Kind). No trial follows another without a window in
-//!    between to compare with, unless the one that was tried is better.
-//! 4. If the first window after a trial is of another kind the load has changed meanwhile, and the pair is forgotten.
-//! 5. Kinds that give way to each other when the scheduler changes are [one load](super::passing), and are made one.
+//! [`Kinds::window`] reads top to bottom:
+//! 1. A window on trial is of the kind that the trial is for, whatever it makes of the load. Any other is of the kind whose shape is the most
+//!    [alike](ALIKE), or makes one.
+//! 2. Kinds that give way to each other when the scheduler changes are [one load](super::passing), and are made one.
+//! 3. If the first window after a trial is of another kind the load has changed meanwhile, and [the pair is forgotten](Kinds::doubt).
+//! 4. The window is compared with [the last one before the switch](super::succession); [what is learned of whom](Kinds::compare).
+//! 5. Who served a kind answers for it, and for what comes after it, [in the long run](super::long_run).
+//! 6. A trial is brought to its end.
+//! 7. A kind seen for fewer than [`YOUNG`] windows is served as the kind before it: it may be what a trial made of that.
+//! 8. Otherwise the kind says [which scheduler is used](Kind::choose), and [whether one is to be tried](Kind::trial). No trial follows another
+//!    without a window in between to compare with, unless the one that was tried is better.
+//!
+//! What is saved, shown, merged and forgotten by hand is in [`keeping`].
 //!
 //! # Not for
 //! Loads that differ only in how fast they are asked for: shapes do not say that, and they are one kind. Loads that change at every window, as
 //! nothing is foreseen: a window is served by what was best for the one before.
+
+mod keeping;
 
 use serde::{Deserialize, Serialize};
 
 use super::Shape;
 use super::kind::{Arm, Kind, TRIAL, ahead};
 use super::passing::Passings;
+use super::succession::Succession;
 use crate::cluster::SchedulerId;
 use crate::metric::Better;
-use crate::state::{COUNT_MAX, place_now};
 
 /// A window is of a kind if at least this part of its shape is the kind's, too. Much more, and the turns that one load takes are kinds of
 /// their own, each with its own favourite, so that none of them ever learns what comes of one scheduler in the long run.
@@ -50,7 +59,7 @@ pub struct Served {
     /// n/(n+1) for the n windows of the kind that the scheduler served; 0 for a trial.
     pub confidence: f64,
     /// How much better it is expected to be than the scheduler in use, as a part of what that one gives; `None` if too little is known, or
-    /// if it has a [turn](super::long_run) to find that out.
+    /// if it has its turn to find that out.
     pub gain: Option<f64>,
 }
 
@@ -72,11 +81,8 @@ pub struct Kinds {
     passings: Passings,
     /// The kind that the latest window was served as.
     served: Option<usize>,
-    /// The scheduler of the latest window, for how many in a row, and what that window gave.
-    ran: Option<(usize, u64)>,
-    value: f64,
-    /// The scheduler before that one, and what its last window gave.
-    left: Option<(usize, f64)>,
+    #[serde(flatten)]
+    succession: Succession,
     /// The trial under way, and the one that ended with the latest window.
     trial: Option<Trial>,
     ended: Option<Trial>,
@@ -90,114 +96,6 @@ impl Kinds {
         Self { schedulers, ..Self::default() }
     }
 
-    /// What was saved, for other schedulers: `from[s]` is where scheduler `s` stands in the saved lists, if it does.
-    pub(crate) fn restored(self, from: &[Option<usize>]) -> Self {
-        let place = |saved| place_now(saved, from);
-        let trial = |trial: Trial| Some(Trial { scheduler: place(trial.scheduler)?, ..trial });
-        Self {
-            kinds: self.kinds.iter().map(|kind| kind.restored(from)).collect(),
-            schedulers: from.len(),
-            ran: self.ran.and_then(|(ran, row)| Some((place(ran)?, row))),
-            left: self.left.and_then(|(left, value)| Some((place(left)?, value))),
-            trial: self.trial.and_then(trial),
-            ended: self.ended.and_then(trial),
-            doubted: self.doubted.and_then(|(of, arm)| Some((trial(of)?, arm))),
-            ..self
-        }
-    }
-
-    /// Whether this code can have written it.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        let trials = self.trial.into_iter().chain(self.ended).chain(self.doubted.map(|doubted| doubted.0));
-        let parts = self.kinds.iter().filter_map(|kind| kind.part_of);
-        let latest = self.served.into_iter().chain(self.latest).chain(parts).chain(self.passings.kinds());
-        let mut named = latest.chain(trials.map(|trial| trial.kind));
-        if let Some(unknown) = named.find(|&kind| kind >= self.kinds.len()) {
-            return Err(format!("kind {unknown} is named, but is not there"));
-        }
-        if let Some((_, windows)) = self.ran.filter(|ran| ran.1 > COUNT_MAX) {
-            return Err(format!("a scheduler ran for {windows} windows in a row"));
-        }
-        if !self.passings.is_sound() {
-            return Err("kinds gave way to each other more often than can be".to_string());
-        }
-        match self.kinds.iter().position(|kind| !kind.is_sound()) {
-            Some(broken) => Err(format!("kind {broken} has no shape, or holds a number that cannot be")),
-            None => Ok(()),
-        }
-    }
-
-    /// Forgets what was measured of a scheduler, which then counts as new.
-    pub(crate) fn forget(&mut self, scheduler: SchedulerId) {
-        self.kinds.iter_mut().for_each(|kind| kind.forget(scheduler.0));
-        // Nor does what it gave last say anything of what it stands for now.
-        self.ran = self.ran.filter(|ran| ran.0 != scheduler.0);
-        self.left = self.left.filter(|left| left.0 != scheduler.0);
-        self.doubted = self.doubted.filter(|(trial, _)| trial.scheduler != scheduler.0);
-    }
-
-    /// What each scheduler is expected to give a kind, by its number in [`Served`], and how many of its windows it served; `None` of one that
-    /// was never tried. Nothing if there is no such kind, or no scheduler was in use for it but for trials.
-    #[must_use]
-    pub fn expected(&self, kind: usize, better: Better) -> Option<Vec<Option<(f64, u64)>>> {
-        self.kinds.get(kind)?.expected(better)
-    }
-
-    /// How many loads there are; shapes that turned out to be of one load are one.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.loads().count()
-    }
-
-    /// The numbers of the kinds that are loads of their own.
-    pub fn loads(&self) -> impl Iterator<Item = usize> {
-        (0..self.kinds.len()).filter(|&kind| self.kinds[kind].part_of.is_none())
-    }
-
-    /// The shape of a load and how many of its windows were seen, by its number.
-    #[must_use]
-    pub fn load(&self, kind: usize) -> Option<(&Shape, u64)> {
-        let of = self.kinds.get(kind).filter(|of| of.part_of.is_none())?;
-        Some((of.shape(), of.windows))
-    }
-
-    /// Makes two loads one: what is known of `into` holds for both.
-    ///
-    /// # Errors
-    /// If one of them is not there, or both are the same.
-    pub fn merge(&mut self, into: usize, other: usize) -> Result<(), String> {
-        self.must_be_a_load(into)?;
-        self.must_be_a_load(other)?;
-        if into == other {
-            return Err(format!("kind {into} cannot be merged with itself"));
-        }
-        self.make_one(into, other);
-        Ok(())
-    }
-
-    /// Forgets what each scheduler made of a load; its windows are known by their shape still, and begin anew.
-    ///
-    /// # Errors
-    /// If it is not there.
-    pub fn forget_load(&mut self, kind: usize) -> Result<(), String> {
-        self.must_be_a_load(kind)?;
-        self.kinds[kind] = self.kinds[kind].unlearned();
-        self.trial = self.trial.filter(|trial| trial.kind != kind);
-        self.ended = self.ended.filter(|trial| trial.kind != kind);
-        self.doubted = self.doubted.filter(|(trial, _)| trial.kind != kind);
-        Ok(())
-    }
-
-    fn must_be_a_load(&self, kind: usize) -> Result<(), String> {
-        let missing = || format!("there is no kind {kind}; 'dwell patterns list' shows which there are");
-        self.load(kind).map(|_| ()).ok_or_else(missing)
-    }
-
-    /// Whether no window was seen so far.
-    pub(crate) const fn know_nothing(&self) -> bool {
-        self.kinds.is_empty()
-    }
-
     /// A window of this shape ended, in which that scheduler gave that value: finds or makes its kind, learns, and says what is to be
     /// done. `promise` is what else is known of each scheduler for such a window: of those that were in use as little, the most promising is
     /// tried first.
@@ -209,57 +107,54 @@ impl Kinds {
         better: Better,
     ) -> Served {
         let ran = ran.0;
-        let in_a_row = self.in_a_row(ran, value);
+        let in_a_row = self.succession.ran(ran, value);
         let trial = self.trial.take().filter(|trial| trial.scheduler == ran);
-        let kind = trial.map_or_else(|| self.find(shape), |trial| trial.kind);
-        let kind = self.pass(kind, in_a_row == 1, trial.is_some());
-        if trial.is_none() {
-            self.doubt(kind);
-        }
+        let kind = match trial {
+            Some(trial) => {
+                self.latest = None;
+                trial.kind
+            }
+            None => {
+                let kind = self.find(shape);
+                let kind = self.pass(kind, in_a_row == 1);
+                self.doubt(kind);
+                kind
+            }
+        };
         self.kinds[kind].used(ran);
         if in_a_row == TRIAL {
             self.compare(kind, ran, trial, better);
         }
-        for (index, of) in self.kinds.iter_mut().enumerate() {
-            match trial {
-                _ if index != kind => of.long_runs.afterwards(value),
-                None => of.long_runs.served(ran, value),
-                Some(_) => {}
-            }
-        }
-        let windows = self.kinds[kind].windows;
-        if trial.is_some() && in_a_row < TRIAL {
-            self.trial = trial;
-            let scheduler = SchedulerId(ran);
-            let trial = TRIAL - in_a_row;
-            return Served { kind, windows, scheduler, trial, confidence: 0.0, gain: None };
+        self.answer(kind, value, Some(ran).filter(|_| trial.is_none()));
+        if let Some(trial) = trial.filter(|_| in_a_row < TRIAL) {
+            return self.go_on(trial, TRIAL - in_a_row);
         }
         self.ended = trial.or(self.ended);
-        let serving = self.served.filter(|_| windows < YOUNG).unwrap_or(kind);
-        self.served = Some(serving);
-        self.serve((kind, serving), (ran, in_a_row), trial, promise, better)
+        self.serve(kind, (ran, in_a_row), trial.is_some(), promise, better)
     }
 
-    /// For how many windows this scheduler has been in use. What the one before gave last is kept, unless that was its first window.
-    fn in_a_row(&mut self, ran: usize, value: f64) -> u64 {
-        let in_a_row = match self.ran {
-            Some((same, row)) if same == ran => row + 1,
-            before => {
-                self.left = before.filter(|before| before.1 >= TRIAL).map(|before| (before.0, self.value));
-                1
+    /// The kind of a window of this shape.
+    fn find(&mut self, shape: &Shape) -> usize {
+        let alike = self.kinds.iter().map(|kind| kind.similarity(shape)).enumerate();
+        let nearest = alike.reduce(|best, other| if other.1 > best.1 { other } else { best });
+        match nearest {
+            Some((kind, alike)) if alike >= ALIKE || self.kinds.len() >= MOST => {
+                self.kinds[kind].blend(shape);
+                self.kinds[kind].part_of.unwrap_or(kind)
             }
-        };
-        (self.ran, self.value) = (Some((ran, in_a_row)), value);
-        in_a_row
+            _ => {
+                self.kinds.push(Kind::new(shape.clone(), self.schedulers));
+                self.kinds.len() - 1
+            }
+        }
     }
 
     /// A window of a kind follows the latest one. If that shows that the two are one load, they are made one kind; returns which.
-    fn pass(&mut self, kind: usize, switched: bool, on_trial: bool) -> usize {
-        let before = core::mem::replace(&mut self.latest, Some(kind).filter(|_| !on_trial));
-        let Some(before) = before.filter(|&before| before != kind && !on_trial) else { return kind };
-        if !self.passings.note(before, kind, switched) {
+    fn pass(&mut self, kind: usize, switched: bool) -> usize {
+        let before = self.latest.replace(kind).filter(|&before| before != kind);
+        let Some(before) = before.filter(|&before| self.passings.note(before, kind, switched)) else {
             return kind;
-        }
+        };
         let known_longer = self.kinds[before].windows >= self.kinds[kind].windows;
         let (kept, part) = if known_longer { (before, kind) } else { (kind, before) };
         self.make_one(kept, part);
@@ -276,9 +171,14 @@ impl Kinds {
         }
         let all = [&mut self.latest, &mut self.served];
         all.into_iter().filter(|of| **of == Some(part)).for_each(|of| *of = Some(kept));
-        self.trial = self.trial.filter(|trial| trial.kind != part);
-        self.ended = self.ended.filter(|trial| trial.kind != part);
-        self.doubted = self.doubted.filter(|(trial, _)| trial.kind != part);
+        self.forget_trials(part);
+    }
+
+    /// No trial for this kind is under way, ended or doubted.
+    fn forget_trials(&mut self, kind: usize) {
+        self.trial = self.trial.filter(|trial| trial.kind != kind);
+        self.ended = self.ended.filter(|trial| trial.kind != kind);
+        self.doubted = self.doubted.filter(|(trial, _)| trial.kind != kind);
     }
 
     /// If the first window after a trial is not of its kind, the load has changed, and what the trial said is forgotten.
@@ -293,9 +193,10 @@ impl Kinds {
     /// is known less.
     fn compare(&mut self, kind: usize, ran: usize, trial: Option<Trial>, better: Better) {
         let ended = self.ended.take();
-        let Some((other, then)) = self.left.take().filter(|_| self.served == Some(kind)) else { return };
+        let pair = self.succession.take_pair().filter(|_| self.served == Some(kind));
+        let Some((other, then, now)) = pair else { return };
         let of = &mut self.kinds[kind];
-        let ahead = ahead(self.value, then, better);
+        let ahead = ahead(now, then, better);
         let (mine, its) = (of.arm(ran), of.arm(other));
         let returned = ended.is_some_and(|ended| ended.scheduler == other);
         if trial.is_none() && (returned || mine.windows > its.windows) {
@@ -306,36 +207,44 @@ impl Kinds {
         self.doubted = trial.filter(|_| mine.pairs > 0).map(|trial| (trial, mine));
     }
 
-    fn find(&mut self, shape: &Shape) -> usize {
-        let alike = self.kinds.iter().map(|kind| kind.similarity(shape)).enumerate();
-        let nearest = alike.reduce(|best, other| if other.1 > best.1 { other } else { best });
-        match nearest {
-            Some((kind, alike)) if alike >= ALIKE || self.kinds.len() >= MOST => {
-                self.kinds[kind].blend(shape);
-                self.kinds[kind].part_of.unwrap_or(kind)
-            }
-            _ => {
-                self.kinds.push(Kind::new(shape.clone(), self.schedulers));
-                self.kinds.len() - 1
+    /// Of each kind those answer for a window who have to: whoever served it, unless it was on trial, or served another kind before.
+    fn answer(&mut self, kind: usize, value: f64, by: Option<usize>) {
+        for (index, of) in self.kinds.iter_mut().enumerate() {
+            match by {
+                _ if index != kind => of.long_runs.afterwards(value),
+                Some(scheduler) => of.long_runs.served(scheduler, value),
+                None => {}
             }
         }
     }
 
+    /// The trial under way lasts for so many windows yet.
+    fn go_on(&mut self, trial: Trial, left: u64) -> Served {
+        let Trial { kind, scheduler } = trial;
+        self.trial = Some(trial);
+        let windows = self.kinds[kind].windows;
+        Served { kind, windows, scheduler: SchedulerId(scheduler), trial: left, confidence: 0.0, gain: None }
+    }
+
+    /// Which scheduler serves the next window, after one of a kind in which `ran` was in use for so many in a row, and ended a trial or not.
     fn serve(
         &mut self,
-        (kind, serving): (usize, usize),
+        kind: usize,
         (ran, in_a_row): (usize, u64),
-        tried: Option<Trial>,
+        tried: bool,
         promise: &[f64],
         better: Better,
     ) -> Served {
         let windows = self.kinds[kind].windows;
+        let is_young = windows < YOUNG;
+        let serving = self.served.filter(|_| is_young).unwrap_or(kind);
+        self.served = Some(serving);
         let of = &mut self.kinds[serving];
         let used = of.choose(better).unwrap_or(ran);
-        let settled = if tried.is_some() { used == ran } else { in_a_row >= TRIAL };
-        let trial = if windows < YOUNG || !settled { None } else { of.trial(used, promise) };
-        let trial = trial.filter(|&scheduler| scheduler != ran);
-        self.trial = trial.map(|scheduler| Trial { kind: serving, scheduler });
+        let settled = if tried { used == ran } else { in_a_row >= TRIAL };
+        let due = if is_young || !settled { None } else { of.trial(used, promise) };
+        let trial = due.filter(|&scheduler| scheduler != ran);
+        self.trial = trial.map(|scheduler| Trial { kind, scheduler });
         let scheduler = trial.unwrap_or(used);
         let served = of.arm(scheduler).windows as f64;
         Served {

@@ -14,6 +14,7 @@ mod passing;
 mod regret;
 mod search;
 mod shape;
+mod succession;
 mod switch_cost;
 
 pub use hysteresis::Hysteresis;
