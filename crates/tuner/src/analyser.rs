@@ -16,8 +16,8 @@
 //! 6. On a miss: the armed bandit; or, while nothing is known at all, the device's table.
 //! 7. What was found goes through the [restraints](crate::beyond) that are in force; by default none.
 //!
-//! Where kinds decide, 3 and 4 are left out unless something else asks what clusters know: a search of settings, the bound on regret, the cost of
-//! a switch.
+//! The paper's way, 3 to 6, is in `clusters`. Where kinds decide, 3 and 4 are left out unless something else asks what clusters know: a search
+//! of settings, the bound on regret, the cost of a switch.
 //!
 //! # Where it differs from the source
 //! - Which cluster an untested scheduler is to be untested for, the paper leaves open. It is the most probable next one, as that
@@ -28,18 +28,18 @@
 //! # Not for
 //! "should not be used where fairness or low latency is important, specifically real-time systems" (I): trials cost.
 
+mod clusters;
+
+use crate::bandit::Bandit;
 use crate::beyond::{Kinds, Proposal, Restraints, Search, Shape, Space};
 use crate::cluster::{ClusterId, SchedulerId};
 use crate::decision::{Decision, Restraint, Why};
 use crate::metric::{Metric, Performance};
 use crate::parameters::Parameters;
 use crate::random::Random;
-use crate::ranking::Ranking;
-use crate::reduction::CInfo;
 use crate::selector::{Table, Workload};
-use crate::store::{Match, Store};
+use crate::store::Store;
 use crate::window::Window;
-use crate::{bandit::Bandit, chain};
 
 use elevator::Span;
 
@@ -84,14 +84,18 @@ struct Choice {
     trial: u64,
 }
 
-/// What a window is to the clusters.
-struct Noted {
-    cluster: ClusterId,
-    hit: Option<Match>,
-    nearest: Option<Match>,
-    /// What to go back to, if the switch before it hurt.
-    rollback: Option<(SchedulerId, Restraint)>,
+impl Choice {
+    /// Leaves what there is.
+    const fn leave(why: Why) -> Self {
+        Self { scheduler: None, why, confidence: 0.0, gain: None, trial: 0 }
+    }
 }
+
+/// The scheduler that a window ran under and the metric's value, if that was measured.
+type Measured = Option<(SchedulerId, f64)>;
+
+/// What to go back to, if the switch before a window hurt.
+type Rollback = Option<(SchedulerId, Restraint)>;
 
 impl Analyser {
     /// Knows nothing yet. `schedulers` are the names to choose from, `random` draws buckets and arms.
@@ -223,213 +227,21 @@ impl Analyser {
         }
     }
 
-    /// The paper's way.
-    fn by_clusters(
-        &mut self,
-        window: &Window,
-        observed: &Observed,
-        measured: Option<(SchedulerId, f64)>,
-    ) -> Decision {
-        let noted = self.note(window, observed, measured);
-        let choice = match noted.hit {
-            Some(found) => self.known(found, observed, measured.is_some(), window),
-            None => self.unknown(noted.nearest, window),
-        };
-        self.decision(choice, Some(noted.cluster), noted.rollback, observed)
-    }
-
     /// By the kind of load.
-    fn by_kinds(
-        &mut self,
-        window: &Window,
-        observed: &Observed,
-        measured: Option<(SchedulerId, f64)>,
-    ) -> Decision {
+    fn by_kinds(&mut self, window: &Window, observed: &Observed, measured: Measured) -> Decision {
         let first = self.ran.is_none();
-        let noted = self.asks_clusters().then(|| self.note(window, observed, measured));
+        // To compare a window with all of them is most of what it costs.
+        let asks = self.search.is_some() || self.restraints.ask_clusters();
+        let noted = asks.then(|| self.note(window, observed, measured));
         self.ran = observed.scheduler;
-        let unmeasured =
-            Choice { scheduler: None, why: Why::Unmeasured, confidence: 0.0, gain: None, trial: 0 };
-        let choice = measured.map_or(unmeasured, |measured| self.by_kind(window, measured, first));
+        let choice = match measured {
+            Some(measured) => self.by_kind(window, measured, first),
+            None => Choice::leave(Why::Unmeasured),
+        };
         // A trial is of several windows and ends by itself; cut short it would teach nothing, and be made again and again.
         let on_trial = choice.trial > 0 && choice.scheduler == observed.scheduler;
         let rollback = noted.as_ref().and_then(|noted| noted.rollback).filter(|_| !on_trial);
         self.decision(choice, noted.map(|noted| noted.cluster), rollback, observed)
-    }
-
-    /// Whether anything asks what clusters know, where they do not decide: to compare a window with all of them is most of what it costs.
-    fn asks_clusters(&self) -> bool {
-        let Restraints { regret, switch_cost, hysteresis: _ } = &self.restraints;
-        self.search.is_some() || regret.is_some() || switch_cost.is_some()
-    }
-
-    /// Finds or makes the window's cluster, and notes what it gave.
-    fn note(&mut self, window: &Window, observed: &Observed, measured: Option<(SchedulerId, f64)>) -> Noted {
-        let cinfo = CInfo::of(window, &self.parameters, &mut self.random);
-        let nearest = self.store.nearest(&cinfo);
-        let hit = nearest.filter(|nearest| self.store.is_hit(nearest));
-        let hit = hit.or_else(|| self.store.alike(&cinfo));
-        let cluster = match hit {
-            Some(found) => {
-                self.store.hit(found.cluster);
-                found.cluster
-            }
-            None => self.store.add(cinfo),
-        };
-        let rollback = self.watch_switch(cluster, observed, measured);
-        self.learn(cluster, measured);
-        self.credit_choice(cluster, measured);
-        if hit.is_none() {
-            self.teach_bandit(measured);
-        }
-        self.account(cluster, hit.is_none(), measured, window);
-        self.link(cluster);
-        Noted { cluster, hit, nearest, rollback }
-    }
-
-    /// Gives another arm other settings, if it is time. What was learned of the arm goes with the old ones.
-    fn search_on(&mut self, measured: Option<(SchedulerId, f64)>, in_use: Option<SchedulerId>) {
-        let Some(search) = &mut self.search else { return };
-        search.measured(measured.map(|(scheduler, _)| scheduler));
-        let next = search.next(in_use, &self.store, self.metric.better(), &mut self.random);
-        if let Some((arm, name)) = next {
-            self.schedulers[arm.0] = name;
-            self.store.forget(arm);
-            self.bandit.forget(arm);
-            self.kinds.forget(arm);
-            if let Some(regret) = &mut self.restraints.regret {
-                regret.forget(arm);
-            }
-        }
-    }
-
-    fn teach_bandit(&mut self, measured: Option<(SchedulerId, f64)>) {
-        if let Some((scheduler, value)) = measured {
-            self.bandit.learn(scheduler, value, self.metric.better(), &self.parameters);
-        }
-    }
-
-    /// "store P inside it" (III-D).
-    fn learn(&mut self, cluster: ClusterId, measured: Option<(SchedulerId, f64)>) {
-        let (Some((scheduler, value)), Some(cluster)) = (measured, self.store.get_mut(cluster)) else {
-            return;
-        };
-        let hits = cluster.hits;
-        if let Some(values) = cluster.performance.get_mut(scheduler.0) {
-            values.add(value, self.parameters.values as usize, hits);
-        }
-    }
-
-    /// Counts the window's value for the cluster that its scheduler was chosen for, too, if it turned out to be another's.
-    fn credit_choice(&mut self, cluster: ClusterId, measured: Option<(SchedulerId, f64)>) {
-        let chosen = self.chosen.take().filter(|_| self.parameters.credit_choices);
-        if let Some((chosen_for, scheduler)) = chosen
-            && chosen_for != cluster
-            && measured.is_some_and(|(ran, _)| ran == scheduler)
-        {
-            self.learn(chosen_for, measured);
-        }
-    }
-
-    /// Notes for the bound on regret what this window gave and what others would have: by its cluster's values, or, if it missed,
-    /// by what the bandit knows of such windows.
-    fn account(
-        &mut self,
-        cluster: ClusterId,
-        missed: bool,
-        measured: Option<(SchedulerId, f64)>,
-        window: &Window,
-    ) {
-        let (Some(regret), Some((_, value)), Some(cluster)) =
-            (&mut self.restraints.regret, measured, self.store.get(cluster))
-        else {
-            return;
-        };
-        let of = if missed { self.bandit.performance() } else { &cluster.performance };
-        let means: Vec<Option<f64>> = of.iter().map(|values| values.mean()).collect();
-        regret.record(window.start, value, &means);
-    }
-
-    /// "In every case, we store in the preceding cluster a pointer to the new found cluster" (III-D).
-    fn link(&mut self, cluster: ClusterId) {
-        if let Some(preceding) = self.preceding.replace(cluster).and_then(|id| self.store.get_mut(id)) {
-            preceding.followed_by(cluster);
-        }
-    }
-
-    /// If this window is the first under its scheduler, teaches the restraints what the switch did. Returns the scheduler to go
-    /// back to, if it hurt. Comes before the window's value is noted, which would be compared with itself.
-    fn watch_switch(
-        &mut self,
-        cluster: ClusterId,
-        observed: &Observed,
-        measured: Option<(SchedulerId, f64)>,
-    ) -> Option<(SchedulerId, Restraint)> {
-        let before = core::mem::replace(&mut self.ran, observed.scheduler)?;
-        let (now, value) = measured.filter(|&(now, _)| now != before)?;
-        let cluster = self.store.get(cluster)?;
-        if let Some(cost) = &mut self.restraints.switch_cost {
-            if let Some(drained) = observed.drained {
-                cost.drained(drained, self.parameters.t);
-            }
-            if let Some(usual) = cluster.mean(now) {
-                let better = self.metric.better();
-                cost.first_window(better.oriented(value), better.oriented(usual));
-            }
-        }
-        let regret = self.restraints.regret.as_mut()?;
-        let loss = regret.hurt(value, cluster.mean(before)?)?;
-        regret.leave(now);
-        Some((before, Restraint::Rollback { wanted: now, loss }))
-    }
-
-    /// On a hit.
-    fn known(&mut self, found: Match, observed: &Observed, measured: bool, window: &Window) -> Choice {
-        let expected = chain::expected(&self.store, found.cluster, self.parameters.d);
-        let ranking = Ranking::of(&self.store, &expected, self.schedulers.len(), self.metric.better());
-        let gain = |to| observed.scheduler.and_then(|from| ranking.gain(from, to));
-        let untested = expected.first().filter(|_| measured);
-        if let Some((next, scheduler)) =
-            untested.and_then(|next| Some((*next, self.untested(next.cluster, window)?)))
-        {
-            let gain = gain(scheduler);
-            let why = Why::Untested { found, next };
-            return Choice { scheduler: Some(scheduler), why, confidence: 0.0, gain, trial: 1 };
-        }
-        let Some(best) = ranking.best(observed.scheduler) else {
-            let why = Why::NotMeasured { found };
-            return Choice { scheduler: None, why, confidence: 0.0, gain: None, trial: 0 };
-        };
-        let confidence = found.similarity * ranking.confidence(best);
-        let why = Why::Best { found, expected };
-        Choice { scheduler: Some(best), why, confidence, gain: gain(best), trial: 0 }
-    }
-
-    /// "If we do not have enough information about the schedulers of a cluster we try to select one of the remaining untested
-    /// schedulers" (III-D): the most promising by the device's table, else the first listed.
-    fn untested(&self, cluster: ClusterId, window: &Window) -> Option<SchedulerId> {
-        let untested: Vec<SchedulerId> = self.store.get(cluster)?.untested(self.parameters.recheck).collect();
-        let promise = self.promise(window);
-        let more = |best: SchedulerId, other: SchedulerId| match promise[other.0] > promise[best.0] {
-            true => other,
-            false => best,
-        };
-        untested.into_iter().reduce(more)
-    }
-
-    /// What the device's table says of each scheduler for such a window; 0 where there is none.
-    fn promise(&self, window: &Window) -> Vec<f64> {
-        let workload = Workload::of(window);
-        let of = |id| self.a_priori.as_ref()?.throughput(SchedulerId(id), &workload);
-        (0..self.schedulers.len()).map(|id| of(id).unwrap_or(0.0)).collect()
-    }
-
-    /// What the device's table says is best.
-    fn a_priori(&self, window: &Window) -> Option<Choice> {
-        let workload = Workload::of(window);
-        let (scheduler, throughput) = self.a_priori.as_ref()?.best(&workload)?;
-        let why = Why::APriori { size: workload.size, throughput };
-        Some(Choice { scheduler: Some(scheduler), why, confidence: 0.0, gain: None, trial: 1 })
     }
 
     /// What its kind says of a measured window. If the device's table says so of the first window of all, kinds begin with the scheduler that it names.
@@ -451,27 +263,12 @@ impl Analyser {
         }
     }
 
-    /// On a miss.
-    fn unknown(&mut self, nearest: Option<Match>, window: &Window) -> Choice {
-        let knows_nothing = self.bandit.knows_nothing() || self.store.clusters().len() == 1;
-        let a_priori = if knows_nothing { self.a_priori(window) } else { None };
-        a_priori.unwrap_or_else(|| self.drawn(nearest))
-    }
-
-    fn drawn(&mut self, nearest: Option<Match>) -> Choice {
-        let scheduler = self.bandit.draw(&mut self.random);
-        let probability = self.bandit.probabilities()[scheduler.0];
-        let trial = u64::from(self.bandit.favourite(self.metric.better()) != Some(scheduler));
-        let why = Why::Bandit { nearest, probability };
-        Choice { scheduler: Some(scheduler), why, confidence: probability, gain: None, trial }
-    }
-
     /// Lets the restraints have their say.
     fn decision(
         &mut self,
         choice: Choice,
         cluster: Option<ClusterId>,
-        rollback: Option<(SchedulerId, Restraint)>,
+        rollback: Rollback,
         observed: &Observed,
     ) -> Decision {
         let Choice { scheduler, why, confidence, gain, trial } = choice;
@@ -481,7 +278,7 @@ impl Analyser {
             gain,
             trial,
         });
-        let restrained = rollback.or_else(|| self.restrained(&proposal?));
+        let restrained = rollback.or_else(|| self.restraints.review(&proposal?, self.parameters.d));
         let (scheduler, restraint) = match restrained {
             Some((instead, restraint)) => (Some(instead), Some(restraint)),
             None => (scheduler, None),
@@ -506,15 +303,32 @@ impl Analyser {
         }
     }
 
-    fn restrained(&mut self, proposal: &Proposal) -> Option<(SchedulerId, Restraint)> {
-        let stay = |restraint| (proposal.current, restraint);
-        let restraints = &mut self.restraints;
-        if let Some(no) = restraints.regret.as_mut().and_then(|regret| regret.review(proposal)) {
-            return Some(no);
+    /// Gives another arm other settings, if it is time. What was learned of the arm goes with the old ones.
+    fn search_on(&mut self, measured: Measured, in_use: Option<SchedulerId>) {
+        let Some(search) = &mut self.search else { return };
+        search.measured(measured.map(|(scheduler, _)| scheduler));
+        let next = search.next(in_use, &self.store, self.metric.better(), &mut self.random);
+        if let Some((arm, name)) = next {
+            self.schedulers[arm.0] = name;
+            self.store.forget(arm);
+            self.bandit.forget(arm);
+            self.kinds.forget(arm);
+            self.restraints.forget(arm);
         }
-        if let Some(no) = restraints.hysteresis.as_mut().and_then(|hysteresis| hysteresis.review(proposal)) {
-            return Some(stay(no));
-        }
-        restraints.switch_cost.as_ref().and_then(|cost| cost.review(proposal, self.parameters.d)).map(stay)
+    }
+
+    /// What the device's table says of each scheduler for such a window; 0 where there is none.
+    fn promise(&self, window: &Window) -> Vec<f64> {
+        let workload = Workload::of(window);
+        let of = |id| self.a_priori.as_ref()?.throughput(SchedulerId(id), &workload);
+        (0..self.schedulers.len()).map(|id| of(id).unwrap_or(0.0)).collect()
+    }
+
+    /// What the device's table says is best.
+    fn a_priori(&self, window: &Window) -> Option<Choice> {
+        let workload = Workload::of(window);
+        let (scheduler, throughput) = self.a_priori.as_ref()?.best(&workload)?;
+        let why = Why::APriori { size: workload.size, throughput };
+        Some(Choice { scheduler: Some(scheduler), why, confidence: 0.0, gain: None, trial: 1 })
     }
 }

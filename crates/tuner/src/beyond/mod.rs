@@ -24,7 +24,11 @@ pub use search::{Ladder, Search, Space};
 pub use shape::Shape;
 pub use switch_cost::SwitchCost;
 
+use elevator::Span;
+
 use crate::cluster::SchedulerId;
+use crate::decision::Restraint;
+use crate::metric::Better;
 
 /// What the analysis wants.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -48,4 +52,59 @@ pub struct Restraints {
     pub hysteresis: Option<Hysteresis>,
     /// Never much below the best fixed scheduler; back again when a switch hurt.
     pub regret: Option<RegretBound>,
+}
+
+/// A switch that was made, seen from the first window after it.
+pub(crate) struct Switch {
+    pub(crate) from: SchedulerId,
+    pub(crate) to: SchedulerId,
+    /// What the window gave.
+    pub(crate) value: f64,
+    /// What each of both gives such windows, as far as that is known.
+    pub(crate) usual: (Option<f64>, Option<f64>),
+    /// For how long it stopped the device, if that was measured,
+    pub(crate) drained: Option<Span>,
+    /// and how long a window is.
+    pub(crate) window: Span,
+}
+
+impl Restraints {
+    /// Whether any of them asks what clusters know.
+    pub(crate) const fn ask_clusters(&self) -> bool {
+        let Self { regret, switch_cost, hysteresis: _ } = self;
+        regret.is_some() || switch_cost.is_some()
+    }
+
+    /// A scheduler counts as new.
+    pub(crate) fn forget(&mut self, scheduler: SchedulerId) {
+        if let Some(regret) = &mut self.regret {
+            regret.forget(scheduler);
+        }
+    }
+
+    /// Learns what a switch did. The scheduler to go back to, if it hurt.
+    pub(crate) fn switched(&mut self, switch: &Switch, better: Better) -> Option<(SchedulerId, Restraint)> {
+        let (usual_before, usual) = switch.usual;
+        if let Some(cost) = &mut self.switch_cost {
+            if let Some(drained) = switch.drained {
+                cost.drained(drained, switch.window);
+            }
+            if let Some(usual) = usual {
+                cost.first_window(better.oriented(switch.value), better.oriented(usual));
+            }
+        }
+        let regret = self.regret.as_mut()?;
+        let loss = regret.hurt(switch.value, usual_before?)?;
+        regret.leave(switch.to);
+        Some((switch.from, Restraint::Rollback { wanted: switch.to, loss }))
+    }
+
+    /// Lets each have its say, in the order above; what to use instead, and why. A switch has to pay within `d` windows.
+    pub(crate) fn review(&mut self, proposal: &Proposal, d: u64) -> Option<(SchedulerId, Restraint)> {
+        let stay = |restraint| (proposal.current, restraint);
+        let regret = self.regret.as_mut().and_then(|regret| regret.review(proposal));
+        regret
+            .or_else(|| self.hysteresis.as_mut()?.review(proposal).map(stay))
+            .or_else(|| self.switch_cost.as_ref()?.review(proposal, d).map(stay))
+    }
 }
