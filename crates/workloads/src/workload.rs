@@ -46,7 +46,10 @@ pub(crate) fn apply(
     set: &mut dyn FnMut(&str, Value) -> Result<(), TuneError>,
 ) -> Result<(), SettingsError> {
     let error = |problem| SettingsError { workload: workload.to_owned(), problem };
-    for (name, text) in settings {
+    for (index, (name, text)) in settings.iter().enumerate() {
+        if settings[..index].iter().any(|(before, _)| before == name) {
+            return Err(error(format!("setting '{name}' is there twice")));
+        }
         let Some(tunable) = table.iter().find(|tunable| tunable.name == name) else {
             let names: Vec<&str> = table.iter().map(|tunable| tunable.name).collect();
             return Err(error(format!("has no setting '{name}'; it has {}", names.join(", "))));
@@ -55,4 +58,24 @@ pub(crate) fn apply(
         set(name, value).map_err(|e| error(e.to_string()))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::builtin::Builtin;
+
+    #[test]
+    fn a_setting_that_is_there_twice_is_refused() {
+        let set = |settings: &[(&str, &str)]| {
+            let settings = settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+            Builtin::named("par-read")
+                .unwrap()
+                .build(&settings.collect())
+                .err()
+                .map(|error| error.to_string())
+        };
+        assert_eq!(set(&[("processes", "2")]), None);
+        let twice = set(&[("processes", "2"), ("think", "1ms"), ("processes", "3")]);
+        assert_eq!(twice.as_deref(), Some("workload par-read: setting 'processes' is there twice"));
+    }
 }
