@@ -41,6 +41,7 @@ impl Journal {
     /// Another living process tunes the device, or the file cannot be written.
     pub fn begin(directory: &Path, queue: &QueueSettings) -> Result<Self, Error> {
         fs::create_dir_all(directory).map_err(|error| Error::file(directory, error))?;
+        let _alone = alone_in(directory).map_err(|error| Error::file(directory, error))?;
         let path = directory.join(format!("{}.before.json", queue.name().replace('/', "!")));
         if let Some(other) = read(&path).filter(lives) {
             return Err(Error::Usage(format!(
@@ -80,6 +81,8 @@ impl Drop for Journal {
 /// Puts back what runs that live no more have changed; what was done, in words. `block` is `/sys/block`.
 pub fn recover(directory: &Path, block: &Path) -> Vec<String> {
     let mut done = Vec::new();
+    // Where there is no directory there are no notes.
+    let _alone = alone_in(directory);
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         let ours = path.to_string_lossy().ends_with(".before.json");
@@ -112,6 +115,13 @@ pub fn recover(directory: &Path, block: &Path) -> Vec<String> {
         done.extend(problems);
     }
     done
+}
+
+/// Keeps others from looking at notes and writing or removing them in between, for as long as it is held.
+fn alone_in(directory: &Path) -> io::Result<fs::File> {
+    let directory = fs::File::open(directory)?;
+    directory.lock()?;
+    Ok(directory)
 }
 
 /// Sets everything that differs; what was refused, in words.
@@ -193,6 +203,24 @@ mod tests {
         );
         assert_eq!(queue.get("scheduler").unwrap(), "mq-deadline");
         assert_eq!(recover(&tree.directory(), &tree.block()), [""; 0], "once");
+    }
+
+    #[test]
+    fn of_two_that_begin_at_once_one_does() {
+        let tree = Tree::new("at-once");
+        let queue = tree.queue("sda");
+        for _ in 0..1000 {
+            let start = std::sync::Barrier::new(2);
+            let begin = || {
+                start.wait();
+                Journal::begin(&tree.directory(), &queue)
+            };
+            let (one, other) = std::thread::scope(|scope| {
+                let one = scope.spawn(begin);
+                (begin(), one.join().unwrap())
+            });
+            assert_eq!([one.is_ok(), other.is_ok()].iter().filter(|began| **began).count(), 1);
+        }
     }
 
     #[test]
