@@ -15,7 +15,7 @@
 //! | `database`, `identity` | what was learned, by drive |
 //! | `learned`, `picture` | what users do with it, and how it looks |
 //! | `status` | how it is doing, for people and for Prometheus |
-//! | `outside`, `system` | numbers from elsewhere; idle priority and the clock |
+//! | `outside`, `system` | numbers from elsewhere; idle priority, processor time |
 
 pub mod arms;
 mod blocks;

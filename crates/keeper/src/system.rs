@@ -1,4 +1,4 @@
-//! What is asked of the system itself: idle priority, processor time, the clock.
+//! What is asked of the system itself: idle priority, processor time.
 //!
 //! "our method runs in low priority threads being able to reduce the impact on CPU bound applications" (IOAnalyzer, I).
 
@@ -35,15 +35,6 @@ pub fn processor_seconds() -> f64 {
     // SAFETY: a valid structure that outlives the call.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
-/// The time that a capture stamps with: `CLOCK_MONOTONIC`.
-#[must_use]
-pub fn now() -> elevator::Time {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid structure that outlives the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    elevator::Time::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 /// Reading from this pipe does not wait for whoever may still write to it.

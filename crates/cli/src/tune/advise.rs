@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     let better = setup::metric(&arguments.watching).better();
     let place = arms.names().iter().position(|name| *name == current).map(SchedulerId);
     while advice.windows < arguments.windows {
-        let Some(seen) = windows.next(&mut system::now, &mut || !interrupt::requested())? else { break };
+        let Some(seen) = windows.next(&mut capture::now, &mut || !interrupt::requested())? else { break };
         look(&mut advice, &mut known, &mut analyser, seen, place, better);
     }
     conclude(&mut advice, &known, &*arms, better);

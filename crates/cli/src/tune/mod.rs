@@ -140,7 +140,7 @@ impl Run {
             return load.map(|load| self.keeper.rested(&load)).transpose();
         }
         self.counters.iter_mut().for_each(Counters::let_go);
-        let Some(seen) = self.windows.next(&mut system::now, going_on)? else { return Ok(None) };
+        let Some(seen) = self.windows.next(&mut capture::now, going_on)? else { return Ok(None) };
         let asked = !seen.window.accesses.is_empty();
         let outcome = self.keeper.window(seen)?;
         Ok(Some(asked.then_some(outcome.line)))
