@@ -110,10 +110,7 @@ impl State {
                 Some(CallKind::Fsync { file: file(*descriptor)? })
             }
             Call::Open(path, Open { create: true, .. }) => {
-                let mut touched = self.take_touched();
-                let found = self.fs.lookup(path, &mut touched);
-                self.touched.push(touched);
-                (found == Err(Errno::NotFound)).then_some(CallKind::Create)
+                (self.fs.find(path) == Err(Errno::NotFound)).then_some(CallKind::Create)
             }
             Call::Mkdir(_) => Some(CallKind::Mkdir),
             _ => None,

@@ -20,6 +20,18 @@ impl FileSystem {
         Ok(inode)
     }
 
+    /// What a path leads to, without a trace: nothing is read for it, and no search begins elsewhere because of it.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    pub fn find(&self, path: &str) -> Result<Inode, Errno> {
+        names(path).try_fold(self.root(), |inode, name| {
+            let node = self.nodes.get(&inode).ok_or(Errno::NotFound)?;
+            let directory = node.directory.as_deref().ok_or(Errno::NotADirectory)?;
+            directory.find(name).map(|named| named.inode).ok_or(Errno::NotFound)
+        })
+    }
+
     /// Makes an empty file.
     ///
     /// # Errors

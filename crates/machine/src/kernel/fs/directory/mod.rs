@@ -127,9 +127,14 @@ impl Directory {
         self.pages.len() as u32
     }
 
+    /// What a name stands for.
+    pub(super) fn find(&self, name: &str) -> Option<Named> {
+        self.names.get(name).copied()
+    }
+
     /// Looks a name up, whether or not it is there.
     pub(super) fn look(&mut self, name: &str, steps: &mut Vec<Step>) -> Option<Named> {
-        let found = self.names.get(name).copied();
+        let found = self.find(name);
         match self.format {
             Format::Linear => linear::look(self, found, steps),
             Format::Htree => htree::look(self, name, found, steps),

@@ -336,3 +336,26 @@ fn on_a_full_disk_a_file_leaves_its_parents_group() {
     let first_of_group = fs.inode_block(file).0 - fs.inode_block(file).0 % u64::from(GROUP);
     assert_eq!(first_of_group, u64::from(GROUP));
 }
+
+#[test]
+fn a_path_is_found_without_a_trace() {
+    let read = |found: bool| {
+        let mut fs = made(&Options::ext2());
+        for n in 0..1000 {
+            fs.create(&format!("/file-{n:04}"), &mut Touched::default()).unwrap();
+        }
+        assert_eq!(fs.find("/file-0500/x"), Err(Errno::NotADirectory));
+        assert_eq!(fs.find("/file-1000"), Err(Errno::NotFound));
+        let mut touched = Touched::default();
+        let inode = fs.lookup("/file-0001", &mut touched).unwrap();
+        if found {
+            assert_eq!(fs.find("/file-0001"), Ok(inode));
+            fs.find("/file-0999").unwrap();
+        }
+        touched.clear();
+        fs.lookup("/file-0999", &mut touched).unwrap();
+        touched.reads
+    };
+    assert_eq!(read(true), read(false));
+    assert!(read(true).len() > 3);
+}
