@@ -55,7 +55,12 @@ pub fn main_with(own: &'static [Listing]) -> ExitCode {
     if let Command::DuelHelper { role } = &arguments.command {
         return ExitCode::from(::duel::run_helper(role));
     }
-    interrupt::listen();
+    match &arguments.command {
+        // The server hears signals itself: the second one gives up on whoever uses the device, and still takes it down.
+        Command::Serve(_) => {}
+        Command::Record(_) | Command::Profile(_) | Command::Tune(_) => interrupt::listen(false),
+        _ => interrupt::listen(true),
+    }
     let catalogue = Catalogue::with(own).map_err(|taken| Error::Failed(taken.to_string()));
     match catalogue.and_then(|catalogue| run(&arguments, catalogue)) {
         Ok(()) | Err(Error::Pipe) => ExitCode::SUCCESS,

@@ -94,6 +94,23 @@ fn an_attached_device_knows_its_askers_only_if_it_is_told_to_look() {
 }
 
 #[test]
+fn a_second_signal_gives_up_on_users_and_takes_the_device_down() {
+    let Some(mut served) = Served::new("signals", &[]) else { return };
+    let user = File::open(&served.node).unwrap();
+    let pid = rustix::process::Pid::from_child(&served.server);
+    let signal = || rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    signal();
+    let mut errors = BufReader::new(served.server.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(errors.any(|line| line.contains("still in use")), "whoever uses it is told");
+    signal();
+    assert!(served.server.wait().unwrap().success(), "{:?}", errors.collect::<Vec<_>>());
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let mount = format!("/{}-0 ", served.server.id());
+    assert!(!mounts.contains(&mount), "{mounts}");
+    drop(user);
+}
+
+#[test]
 fn what_is_recorded_is_what_compare_reads() {
     let Some(served) = Served::new("recorded", &[]) else { return };
     let recording = served.file("io.trace.gz");
