@@ -154,7 +154,8 @@ pub(super) fn jobs(
     let mut globals: Vec<Setting> = Vec::new();
     let mut drafts = Vec::new();
     for section in sections {
-        if section.name == "global" {
+        // fio looks at the first six letters.
+        if section.name.starts_with("global") {
             globals.extend(section.settings.iter().cloned());
             continue;
         }

@@ -32,9 +32,10 @@ pub(super) fn sections(file: &str, text: &str) -> Result<Vec<Section>, JobFileEr
     let mut sections: Vec<Section> = Vec::new();
     for (index, raw) in text.lines().enumerate() {
         let line = index + 1;
-        let content = raw.trim();
+        // As fio has it, a comment may also stand behind an option.
+        let content = raw.find([';', '#']).map_or(raw, |comment| &raw[..comment]).trim();
         let error = |problem: &str| JobFileError { file: file.to_owned(), line, problem: problem.to_owned() };
-        if content.is_empty() || content.starts_with([';', '#']) {
+        if content.is_empty() {
             continue;
         }
         if let Some(rest) = content.strip_prefix('[') {
@@ -85,6 +86,7 @@ pub(super) fn span(text: &str, unit: u64) -> Option<u64> {
         "s" => 1_000_000_000,
         "m" => 60_000_000_000,
         "h" => 3_600_000_000_000,
+        "d" => 86_400_000_000_000,
         _ => return None,
     };
     number.parse::<u64>().ok()?.checked_mul(unit)
@@ -104,6 +106,7 @@ mod tests {
         assert_eq!(size("99999999999t"), None);
         assert_eq!(span("200", 1_000), Some(200_000));
         assert_eq!(span("2s", 1_000), Some(2_000_000_000));
+        assert_eq!(span("1d", 1), span("24h", 1));
         assert_eq!(span("x", 1), None);
     }
 
@@ -113,6 +116,8 @@ mod tests {
         assert_eq!(sections.len(), 2);
         assert_eq!(sections[1].name, "a b");
         assert_eq!(sections[1].settings[0], Setting { name: "stonewall".into(), value: None, line: 6 });
+        let behind = super::sections("f", "[a] ; c\nruntime=60  # a minute\n").unwrap();
+        assert_eq!((behind[0].name.as_str(), behind[0].settings[0].value.as_deref()), ("a", Some("60")));
         assert_eq!(super::sections("f", "x=1").unwrap_err().line, 1);
         assert_eq!(super::sections("f", "\n[a").unwrap_err().line, 2);
     }
