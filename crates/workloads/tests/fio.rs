@@ -104,6 +104,25 @@ fn a_flush_follows_every_so_many_writes_and_no_read() {
 }
 
 #[test]
+fn to_switch_one_kind_of_sync_off_leaves_the_other_on() {
+    for text in ["fsync=4\nfdatasync=0", "fdatasync=0\nfsync=4", "fdatasync=4\nfsync=0", "fdatasync=4"] {
+        let asked = asked(&format!("[a]\nrw=write\nsize=64k\n{text}\n"));
+        assert_eq!(asked.iter().filter(|(op, _)| *op == Op::Flush).count(), 4, "{text}");
+    }
+}
+
+#[test]
+fn what_fio_takes_for_global_and_for_a_comment_is_taken_so() {
+    let file =
+        JobFile::parse("f", "[global-defaults]\nsize=1m ; for all\n[a]\nruntime=60  # a minute\n").unwrap();
+    assert_eq!(
+        file.jobs().iter().map(|job| (&*job.name, job.io_bytes)).collect::<Vec<_>>(),
+        [("a", 1 << 20)]
+    );
+    assert_eq!(file.jobs()[0].runtime, Some(elevator::Span::from_secs(60)));
+}
+
+#[test]
 fn no_runtime_is_no_end() {
     assert_eq!(asked("[a]\nrw=read\nsize=64k\nruntime=0\n").len(), 16);
 }

@@ -223,6 +223,8 @@ struct Draft {
     size: Option<u64>,
     io_size: Option<u64>,
     reads: Option<u64>,
+    fsync: u64,
+    fdatasync: u64,
 }
 
 impl Draft {
@@ -260,6 +262,8 @@ impl Draft {
             size: None,
             io_size: None,
             reads: None,
+            fsync: 0,
+            fdatasync: 0,
         }
     }
 
@@ -314,9 +318,8 @@ impl Draft {
             }
             "time_based" => job.time_based = value != "0",
             "startdelay" => job.start_delay = time(value, 1_000_000_000)?,
-            "fsync" | "fdatasync" => {
-                (job.fsync, job.fsync_data) = (number(value, 0, u64::MAX)?, name == "fdatasync");
-            }
+            "fsync" => self.fsync = number(value, 0, u64::MAX)?,
+            "fdatasync" => self.fdatasync = number(value, 0, u64::MAX)?,
             "end_fsync" | "fsync_on_close" => job.fsync_end = value != "0",
             "prio" => job.priority.level = number(value, 0, 7)? as u8,
             "prioclass" => job.priority.class = class(value)?,
@@ -364,6 +367,15 @@ impl Draft {
         if self.engine_is_sync {
             job.iodepth = 1;
         }
+        (job.fsync, job.fsync_data) = match (self.fsync, self.fdatasync) {
+            (fsync, 0) => (fsync, false),
+            (0, fdatasync) => (fdatasync, true),
+            _ => {
+                return Err(
+                    "has both fsync and fdatasync, of which one is honoured; remove the other".to_owned()
+                );
+            }
+        };
         let region = self.size.ok_or("needs a size: there is no file here whose size could be taken")?;
         job.region_bytes = region;
         job.io_bytes = self.io_size.unwrap_or(region);
