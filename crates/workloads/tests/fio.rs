@@ -146,6 +146,11 @@ fn what_cannot_be_honoured_is_refused_where_it_stands() {
         ("[a]\nsize=1m\niodepth_batch=16\n", 3, "one by one"),
         ("[a]\nsize=1m\nexitall\n", 3, "not honoured"),
         ("[global]\nsize=1m\n", 1, "no job"),
+        ("[a]\nsize=1m\nbs=${BS}\n", 3, "write what they stand for"),
+        ("[a]\nsize=$mb_memory\n", 2, "write what they stand for"),
+        ("[a]\ninclude other.fio\n", 2, "not included"),
+        ("[a]\nrw=read:8k\nsize=1m\n", 2, "a number behind it"),
+        ("[a]\nfsync=1\nsize=1m\nfdatasync=1\n", 1, "both"),
     ] {
         let error = JobFile::parse("x.fio", text).unwrap_err();
         assert_eq!(error.line, line, "{error}");

@@ -280,7 +280,14 @@ impl Draft {
                 note(notes, format!("{file}:{}: '{}' makes no difference here", setting.line, setting.name));
                 continue;
             }
+            if setting.name == "include" || setting.name.starts_with("include ") {
+                return Err(error("other files are not included: put what they say here".to_owned()));
+            }
             let value = setting.value.as_deref().unwrap_or("1");
+            if value.contains('$') && setting.name != "filename" {
+                let problem = "neither variables nor fio's keywords are replaced: write what they stand for";
+                return Err(error(format!("option '{}={value}': {problem}", setting.name)));
+            }
             draft
                 .set(&setting.name, value)
                 .map_err(|problem| error(format!("option '{}={value}': {problem}", setting.name)))?;
@@ -349,9 +356,13 @@ impl Draft {
             "rw" | "readwrite" => (Pattern::Sequential, 50, false),
             "randrw" => (Pattern::Random, 50, false),
             _ => {
-                return Err(
-                    "expected read, write, trim, randread, randwrite, randtrim, rw or randrw".to_owned()
-                );
+                let known = "expected read, write, trim, randread, randwrite, randtrim, rw or randrw";
+                let more = if value.contains(':') {
+                    "; what fio does with a number behind it is not honoured"
+                } else {
+                    ""
+                };
+                return Err(format!("{known}{more}"));
             }
         };
         (self.job.pattern, self.job.reads_percent, self.job.trims) = (pattern, reads, trims);
