@@ -1,7 +1,8 @@
 //! The regular files of a tar archive as one stream, in the archive's order: how Tencent's hours are published.
 //!
 //! Only what that needs: block headers with octal or base-256 sizes; links, directories and extended headers are passed
-//! over. Each file is made to end in a newline, so that two files' lines never run together.
+//! over. Each file of text is made to end in a newline, so that two files' lines never run together; binary records, which
+//! hold zero bytes as no text does, follow one another as they are.
 //!
 //! Source: POSIX.1-1988 ustar, and GNU tar's manual on its extensions.
 
@@ -17,12 +18,14 @@ pub(crate) struct TarMembers {
     /// Bytes that fill its last block.
     padding: u64,
     last_byte: u8,
+    /// Whether a zero byte has come.
+    binary: bool,
     over: bool,
 }
 
 impl TarMembers {
     pub(crate) fn new(source: Box<dyn Read>) -> Self {
-        Self { source, left: 0, padding: 0, last_byte: b'\n', over: false }
+        Self { source, left: 0, padding: 0, last_byte: b'\n', binary: false, over: false }
     }
 
     /// Goes to the content of the next regular file.
@@ -78,7 +81,7 @@ fn size(header: &[u8; BLOCK_BYTES]) -> io::Result<u64> {
 impl Read for TarMembers {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         while self.left == 0 && !self.over {
-            if self.last_byte != b'\n' && !into.is_empty() {
+            if self.last_byte != b'\n' && !self.binary && !into.is_empty() {
                 (into[0], self.last_byte) = (b'\n', b'\n');
                 return Ok(1);
             }
@@ -94,6 +97,7 @@ impl Read for TarMembers {
         }
         self.left -= read as u64;
         self.last_byte = into[read - 1];
+        self.binary |= memchr::memchr(0, &into[..read]).is_some();
         Ok(read)
     }
 }
@@ -130,6 +134,12 @@ pub(crate) mod tests {
         let bytes =
             archive(&[("d/", b'5', b""), ("x", b'x', b"pax"), ("a", b'0', b"1\n2"), ("b", 0, b"3\n")]);
         assert_eq!(read(bytes).unwrap(), "1\n2\n3\n");
+    }
+
+    #[test]
+    fn nothing_is_put_between_files_of_binary_records() {
+        let bytes = archive(&[("a", b'0', b"\0\x01"), ("b", b'0', b"\x02\x03")]);
+        assert_eq!(read(bytes).unwrap(), "\0\x01\x02\x03");
     }
 
     #[test]
