@@ -168,11 +168,14 @@ fn write(path: &Path, record: &Record) -> io::Result<()> {
     fs::rename(new, path)
 }
 
-/// When a process started, in clock ticks since boot: field 22 of its `stat`.
+/// When a living process started, in clock ticks since boot: field 22 of its `stat`. One that was killed and that nobody has
+/// asked about yet (a zombie, field 3) lives no more.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is a name in parentheses, which may hold anything, parentheses and spaces included.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    fields.next().filter(|&state| !matches!(state, "Z" | "X"))?;
+    fields.nth(18)?.parse().ok()
 }
 
 /// Takes down what servers that live no more have put up.
@@ -227,6 +230,19 @@ mod tests {
         assert!(!runtime.join("dead.json").exists());
         assert!(runtime.join("living.json").exists());
         fs::remove_dir_all(runtime).unwrap();
+    }
+
+    #[test]
+    fn a_killed_server_is_dead_before_its_parent_has_asked_about_it() {
+        let mut child = process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(start_time(child.id()).is_some());
+        child.kill().unwrap();
+        let until = std::time::Instant::now() + Duration::from_secs(5);
+        while start_time(child.id()).is_some() && std::time::Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(start_time(child.id()), None);
+        child.wait().unwrap();
     }
 
     #[test]
