@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,8 +75,13 @@ impl Drop for Socket {
     }
 }
 
-/// Binds a unix socket of mode 0600. One that a dead server has left is replaced; a living one's is not.
+/// Binds a unix socket of mode 0600. One that a dead server has left is replaced; a living one's is not. Its directory, which
+/// may be in a file system that is empty after each start of the machine, is made for its owner alone if it is not there.
 pub(crate) fn bind_private(path: &Path) -> io::Result<UnixListener> {
+    if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.exists())
+    {
+        fs::DirBuilder::new().mode(0o700).create(directory)?;
+    }
     if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
         if UnixStream::connect(path).is_ok() {
             return Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there"));
@@ -235,5 +240,22 @@ pub(crate) fn state(snapshot: &Snapshot, speed: u32) -> State {
         last_switch: statistics.switches.1.map(|report| switched(Some(report))),
         draining_ns: snapshot.draining.map(Span::as_nanos),
         log_lost: snapshot.log_lost,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_socket_and_the_directory_that_is_made_for_it_are_their_owners_alone() {
+        let directory = std::env::temp_dir().join(format!("dwell-socket-{}", std::process::id()));
+        let path = directory.join("sdb.sock");
+        let _listener = bind_private(&path).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&directory), mode(&path)), (0o700, 0o600));
+        assert!(bind_private(&directory.join("neither/nor/sdb.sock")).is_err());
+        fs::remove_dir_all(directory).unwrap();
     }
 }
