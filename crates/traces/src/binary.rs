@@ -71,9 +71,10 @@ pub(crate) fn peek_record<'i>(
 
 /// A record that cannot be one: nothing after it can be trusted, as records have no separators.
 pub(crate) fn not_a_record(context: &Context, field: &'static str, problem: String) -> Error {
-    context
-        .error(ErrorKind::Malformed, problem)
-        .at(context.place)
-        .field(field)
-        .advice("if the format is right, the file is damaged from here on: cut it here")
+    let (place, advice) = match context.place {
+        // Nothing has been read yet, so there is nothing before it to keep.
+        Place::Line(_) => (Place::Byte(0), "if the format is another one, name it"),
+        place => (place, "if the format is right, the file is damaged from here on: cut it here"),
+    };
+    context.error(ErrorKind::Malformed, problem).at(place).field(field).advice(advice)
 }

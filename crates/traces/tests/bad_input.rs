@@ -41,6 +41,11 @@ fn a_file_of_another_format_is_an_error_and_not_an_empty_recording() {
         "src.csv, line 1, arrival: expected a time within 584 years, found '128166372003061629,src1,2,Read,701460992'; \
          if the format is another one, name it"
     );
+    for format in [Format::Vscsi, Format::Blktrace, Format::Srt] {
+        let failure = error("src.csv", text, &of(format));
+        assert!(failure.starts_with("src.csv, byte 0, "), "{failure}");
+        assert!(failure.ends_with("; if the format is another one, name it"), "{failure}");
+    }
     let noise = "lorem ipsum dolor\n".repeat(300);
     let failure = error("noise", &noise, &of(Format::Ftrace));
     assert!(failure.starts_with("noise, line 2, event: expected a line of an ftrace recording"), "{failure}");
