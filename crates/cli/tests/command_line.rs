@@ -562,3 +562,14 @@ fn several_devices_on_one_are_said_aloud() {
     let found = prints_json(&["compare", &several, "--device", "all", "-s", "noop", "--json"]);
     assert!(found["notes"].to_string().contains("its 2 devices are replayed on one"), "{}", found["notes"]);
 }
+
+#[test]
+fn latencies_of_reads_writes_and_processes_have_a_median() {
+    let directory = Directory::new("medians");
+    let job = directory.file("writer.fio", "[w]\nrw=write\nsize=64k\ndirect=1\n");
+    let table = prints(&["compare", &job, "-s", "noop", "--processes", "-q"]);
+    assert_eq!(table.matches(" p50 ").count(), 4, "{table}");
+    let found = prints_json(&["compare", &job, "-s", "noop", "--json", "-q"]);
+    let latency = &found["runs"][0]["writes"];
+    assert!(latency["p50_ns"].as_u64() <= latency["p99_ns"].as_u64(), "{latency}");
+}

@@ -6,7 +6,7 @@ use super::run::Run;
 use crate::format::{bytes, number, percent, time};
 
 /// What stands above them.
-pub(crate) const HEADS: [&str; 15] = [
+pub(crate) const HEADS: [&str; 16] = [
     "scheduler",
     "MB/s",
     "time",
@@ -15,6 +15,7 @@ pub(crate) const HEADS: [&str; 15] = [
     "p99",
     "longest",
     "write mean",
+    "p50",
     "p99",
     "longest",
     "head travel",
@@ -29,10 +30,8 @@ pub(crate) fn cells(run: &Run, best: f64) -> Vec<String> {
     let measured = &run.measured;
     let rate = measured.megabytes_per_second();
     let mut cells = vec![name(run), number(rate), time(measured.elapsed_ns)];
-    cells.extend(latency(&measured.reads, |l| {
-        vec![time(l.mean_ns), time(l.p50_ns), time(l.p99_ns), time(l.max_ns)]
-    }));
-    cells.extend(latency(&measured.writes, |l| vec![time(l.mean_ns), time(l.p99_ns), time(l.max_ns)]));
+    cells.extend(latency(&measured.reads));
+    cells.extend(latency(&measured.writes));
     cells.extend([
         bytes(measured.head_travel_sectors.saturating_mul(512)),
         time(measured.waits.total_ns),
@@ -62,10 +61,10 @@ fn share(rate: f64, best: f64) -> String {
     percent(if best > 0.0 { rate / best } else { 0.0 })
 }
 
-/// Cells of a latency, empty where there was nothing of that kind.
-fn latency(latency: &Latency, cells: fn(&Latency) -> Vec<String>) -> Vec<String> {
-    let full = cells(latency);
-    if latency.count == 0 { vec![String::new(); full.len()] } else { full }
+/// Cells of a latency (mean, median, 99th percentile, longest), empty where there was nothing of that kind.
+pub(super) fn latency(latency: &Latency) -> [String; 4] {
+    let numbers = [latency.mean_ns, latency.p50_ns, latency.p99_ns, latency.max_ns];
+    numbers.map(|ns| if latency.count == 0 { String::new() } else { time(ns) })
 }
 
 fn name(run: &Run) -> String {

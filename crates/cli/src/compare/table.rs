@@ -29,9 +29,11 @@ pub(crate) fn processes(run: &Run, most: usize) -> String {
         "of its limit",
         "requests",
         "read mean",
+        "p50",
         "p99",
         "longest",
         "write mean",
+        "p50",
         "p99",
         "longest",
     ]);
@@ -45,13 +47,8 @@ pub(crate) fn processes(run: &Run, most: usize) -> String {
             percent(share),
             process.latency.count.to_string(),
         ];
-        for latency in [&process.reads, &process.writes] {
-            cells.extend(if latency.count == 0 {
-                vec![String::new(); 3]
-            } else {
-                vec![time(latency.mean_ns), time(latency.p99_ns), time(latency.max_ns)]
-            });
-        }
+        cells.extend(columns::latency(&process.reads));
+        cells.extend(columns::latency(&process.writes));
         table.add_row(cells);
     }
     for column in table.column_iter_mut().skip(1) {
