@@ -176,7 +176,7 @@ fn print(arguments: &CompareArguments, comparison: &Comparison, runs: &[Run]) ->
         let object = json!({
             "schema_version": 1, "dwell": env!("CARGO_PKG_VERSION"), "workload": comparison.workload,
             "drive": comparison.drive, "queue": comparison.queue, "notes": comparison.said,
-            "limit": runs.first().and_then(|run| run.limit.as_ref()), "runs": runs,
+            "limit": ranked.first().and_then(|run| run.limit.as_ref()), "runs": runs,
         });
         writeln!(out, "{object}")?;
     } else {
