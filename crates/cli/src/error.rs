@@ -1,5 +1,7 @@
 //! What can go wrong, and the exit code that says which kind it was.
 
+use std::fs::OpenOptions;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Ended by Ctrl-C, with partial results.
@@ -57,13 +59,37 @@ impl Error {
         })
     }
 
-    /// A file could not be read or written.
+    /// A file could not be read.
     pub(crate) fn file(path: impl std::fmt::Display, error: &std::io::Error) -> Self {
         match error.kind() {
             std::io::ErrorKind::PermissionDenied => Self::Permission(format!("{path}: {error}")),
             _ => Self::Input(format!("{path}: {error}")),
         }
     }
+
+    /// A file could not be written.
+    pub(crate) fn written(path: impl std::fmt::Display, error: &std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::PermissionDenied => Self::Permission(format!("{path}: {error}")),
+            _ => Self::Failed(format!("{path}: cannot be written: {error}")),
+        }
+    }
+}
+
+/// Says before something long begins that what comes of it could not be written there. The file is left as it is.
+pub(crate) fn can_be_written(path: &Path) -> Result<(), Error> {
+    let found = path.metadata().ok();
+    // A pipe's reader would take our end's closing for the end of what comes.
+    if found.as_ref().is_some_and(|found| !found.is_file() && !found.is_dir()) {
+        return Ok(());
+    }
+    let tried = OpenOptions::new().append(true).create(true).open(path);
+    tried.map_err(|error| Error::written(path.display(), &error))?;
+    if found.is_none() {
+        // It was made by this, and whatever is to be there is written later.
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
 }
 
 impl From<std::io::Error> for Error {
@@ -78,6 +104,18 @@ impl From<std::io::Error> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whether_a_file_can_be_written_is_found_out_without_a_trace() {
+        let path = std::env::temp_dir().join(format!("dwell-written-{}", std::process::id()));
+        assert!(can_be_written(&path).is_ok() && !path.exists());
+        std::fs::write(&path, "kept").unwrap();
+        assert!(can_be_written(&path).is_ok());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "kept");
+        assert!(matches!(can_be_written(&path.join("below")), Err(Error::Failed(_))));
+        std::fs::remove_file(path).unwrap();
+        assert!(matches!(can_be_written(&std::env::temp_dir()), Err(Error::Failed(_))));
+    }
 
     #[test]
     fn a_tuner_that_was_overruled_is_not_started_again() {

@@ -7,7 +7,7 @@ use capture::profile::{Load, Plan, Profile};
 use comfy_table::{Table, presets};
 
 use crate::arguments::ProfileArguments;
-use crate::error::Error;
+use crate::error::{Error, can_be_written};
 use crate::format::{bytes, time};
 use crate::interrupt;
 use crate::live;
@@ -15,13 +15,14 @@ use crate::quantity::span;
 
 pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     let layer = live::queue_of(&arguments.device, arguments.here)?;
+    can_be_written(&arguments.output)?;
     let each = span("--each", &arguments.each)?.max(Duration::from_millis(1));
     let load = Load { readers: arguments.readers, each, ..Load::default() };
     let plan = Plan { switch: !arguments.no_switch, even_if_used: arguments.even_if_used, load };
     let mut say = |what: &str| eprintln!("{}: {what}", layer.name);
     let profile = Profile::measure(&layer, &plan, &mut say, &interrupt::requested)?;
     let text = profile.to_toml().map_err(Error::Failed)?;
-    std::fs::write(&arguments.output, text).map_err(|e| Error::file(arguments.output.display(), &e))?;
+    std::fs::write(&arguments.output, text).map_err(|e| Error::written(arguments.output.display(), &e))?;
     println!("{}", in_words(&profile));
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
 }

@@ -27,13 +27,13 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let options = Options { completions: true, rate_max, ring_bytes, way, ..Options::default() };
     let output = arguments.output.display();
     let mut capture = live::look(&layer, &options)?;
-    let file = File::create(&arguments.output).map_err(|error| Error::file(&output, &error))?;
+    let file = File::create(&arguments.output).map_err(|error| Error::written(&output, &error))?;
     capture::step_back();
     let (origin, begun) = (capture::now(), Instant::now());
     let mut sink = Compressed::new(&arguments.output.to_string_lossy(), file);
     let scheduler = layer.scheduler.as_deref().unwrap_or("none");
     let comment = format!("{} under {scheduler}, by {:?}", layer.name, capture.way());
-    let failed = |error: std::io::Error| Error::file(&output, &error);
+    let failed = |error: std::io::Error| Error::written(&output, &error);
     let mut recorder =
         Recorder::new(BufWriter::new(&mut sink), layer.number, origin, &comment, true).map_err(failed)?;
     eprintln!("recording {comment} to {output}; Ctrl-C ends it");

@@ -190,7 +190,7 @@ fn convert(from: &Path, to: &Path, format: &str, reading: &Reading) -> Result<()
     let sink: Box<dyn Write> = if to == Path::new("-") {
         Box::new(std::io::stdout().lock())
     } else {
-        Box::new(File::create(to).map_err(|e| Error::file(to.display(), &e))?)
+        Box::new(File::create(to).map_err(|e| Error::written(to.display(), &e))?)
     };
     let mut sink = Compressed::new(&to.to_string_lossy(), sink);
     let mut writer = Writer::new(format, BufWriter::new(&mut sink), &recording)?;

@@ -352,7 +352,7 @@ fn a_report_holds_the_table_and_needs_no_network() {
     assert!(!page.contains("<script src=") && !page.contains("<link "), "it loads something");
     let nowhere = directory.path("nowhere/report.html");
     let output = dwell(&["compare", SMALL, "-s", "noop", "--quiet", "--report", &nowhere]);
-    assert_eq!(output.status.code(), Some(6), "{}", words(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{}", words(&output.stderr));
 }
 
 #[test]
@@ -572,4 +572,21 @@ fn latencies_of_reads_writes_and_processes_have_a_median() {
     let found = prints_json(&["compare", &job, "-s", "noop", "--json", "-q"]);
     let latency = &found["runs"][0]["writes"];
     assert!(latency["p50_ns"].as_u64() <= latency["p99_ns"].as_u64(), "{latency}");
+}
+
+#[test]
+fn what_could_not_be_written_is_said_before_anything_runs() {
+    let directory = Directory::new("unwritable");
+    let nowhere = directory.path("not/there.html");
+    for option in ["--report", "--explain"] {
+        fails(&["compare", SMALL, option, &nowhere], 1, &["there.html", "cannot be written"]);
+    }
+    fails(
+        &["reproduce", "stream", "--only", "par-read", "--results", "", "--report", &nowhere],
+        1,
+        &["there.html"],
+    );
+    let kept = directory.file("kept.html", "kept");
+    fails(&["compare", SMALL, "--report", &kept, "-s", "noop", "--at-most", "soon"], 2, &["--at-most"]);
+    assert_eq!(fs::read_to_string(kept).expect("it is there"), "kept");
 }

@@ -54,6 +54,7 @@ impl Comparison {
 }
 
 pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<(), Error> {
+    arguments.output.check()?;
     let device = device(arguments)?;
     let workload =
         workload::open(&arguments.workload, &arguments.reading, arguments.open, device.capacity())?;

@@ -10,7 +10,7 @@ use super::Comparison;
 use super::report::html;
 use super::run::Run;
 use crate::arguments::Output;
-use crate::error::Error;
+use crate::error::{Error, can_be_written};
 
 /// Requests that a picture holds.
 const PICTURE: usize = 20_000;
@@ -29,6 +29,12 @@ impl Output {
             bar.set_style(style);
         }
         bar
+    }
+
+    /// Says beforehand that what is asked for beside the table could not be written.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let explain = self.explain.as_deref().filter(|path| *path != Path::new("-"));
+        self.report.as_deref().into_iter().chain(explain).try_for_each(can_be_written)
     }
 
     /// What was understood, before anything runs.
@@ -55,7 +61,7 @@ impl Output {
             }
         }
         if let Some(path) = &self.report {
-            std::fs::write(path, html(comparison, ranked)).map_err(|e| Error::file(path.display(), &e))?;
+            std::fs::write(path, html(comparison, ranked)).map_err(|e| Error::written(path.display(), &e))?;
             if !self.quiet {
                 eprintln!("report: {}", path.display());
             }
@@ -70,7 +76,7 @@ fn explain_to(path: &Path, runs: &[Run], out: &mut dyn Write) -> Result<(), Erro
     let out: &mut dyn Write = if path == Path::new("-") {
         out
     } else {
-        file = File::create(path).map_err(|e| Error::file(path.display(), &e))?;
+        file = File::create(path).map_err(|e| Error::written(path.display(), &e))?;
         &mut file
     };
     for run in runs {

@@ -25,7 +25,7 @@ use predict::Model;
 
 use crate::arguments::{DuelArguments, Sight};
 use crate::device::Device;
-use crate::error::Error;
+use crate::error::{Error, can_be_written};
 use crate::format::nearest;
 use crate::interrupt;
 use crate::quantity::span;
@@ -38,6 +38,7 @@ const QUICK: [&str; 6] =
 pub(crate) fn run(arguments: &DuelArguments, catalogue: Catalogue) -> Result<(), Error> {
     let device = Arc::new(Device::open(&arguments.drive)?);
     let plan = Plan::new(arguments, catalogue, &device)?;
+    arguments.report.as_deref().map_or(Ok(()), can_be_written)?;
     let mut duel = prepare(arguments, catalogue, &device, plan.size)?;
     let model = Model { device: &device, catalogue, size: plan.size, level: arguments.level };
     let comparisons = plan.run(&mut duel, &model, arguments.quiet);
@@ -280,7 +281,7 @@ fn print(arguments: &DuelArguments, device: &Device, comparisons: &[Comparison])
     }
     if let Some(path) = &arguments.report {
         std::fs::write(path, report::html(&device.describe(), &kernel(), comparisons))
-            .map_err(|e| Error::file(path.display(), &e))?;
+            .map_err(|e| Error::written(path.display(), &e))?;
     }
     Ok(())
 }

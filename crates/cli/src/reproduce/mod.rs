@@ -22,7 +22,7 @@ use workloads::{Settings, Workload};
 use crate::arguments::{Paper, ReproduceArguments};
 use crate::compare::{Plan, Run, run_plan};
 use crate::device::Device;
-use crate::error::Error;
+use crate::error::{Error, can_be_written};
 use crate::interrupt;
 use store::Store;
 use tasks::{Kept, Task, Work};
@@ -224,6 +224,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Error> {
     }
     let mut tasks = papers::tasks(&scripts)?;
     tasks.extend(wholes.iter().map(|(default, whole)| whole.task(*default)));
+    arguments.report.as_deref().map_or(Ok(()), can_be_written)?;
     let store = arguments.results.as_deref().map(Store::open).transpose()?;
     let mut kept = tasks::run(&tasks, arguments.threads(), store.as_ref())?.into_iter();
     let done = papers::judged(&scripts, &mut kept);
@@ -237,7 +238,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Error> {
         .collect();
     print::print(arguments, &done, &rows)?;
     if let Some(path) = &arguments.report {
-        std::fs::write(path, papers::html(&done, &rows)).map_err(|e| Error::file(path.display(), &e))?;
+        std::fs::write(path, papers::html(&done, &rows)).map_err(|e| Error::written(path.display(), &e))?;
     }
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
 }

@@ -27,7 +27,7 @@ struct File<K> {
 impl Store {
     /// A directory, made if it is not there.
     pub(super) fn open(directory: &Path) -> Result<Self, Error> {
-        std::fs::create_dir_all(directory).map_err(|e| Error::file(directory.display(), &e))?;
+        std::fs::create_dir_all(directory).map_err(|e| Error::written(directory.display(), &e))?;
         Ok(Self { directory: directory.to_owned(), program: program() })
     }
 
@@ -58,7 +58,7 @@ impl Store {
     ) -> Result<(), Error> {
         let file = self.file(name, settings);
         let part = file.with_extension("part");
-        let failed = |e: std::io::Error| Error::file(file.display(), &e);
+        let failed = |e: std::io::Error| Error::written(file.display(), &e);
         let text = serde_json::to_vec(&File { took: took.as_secs_f64(), kept })
             .map_err(|e| Error::Failed(e.to_string()))?;
         std::fs::write(&part, text).map_err(failed)?;

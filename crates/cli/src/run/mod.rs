@@ -32,6 +32,7 @@ pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), 
         write!(std::io::stdout().lock(), "{text}")?;
         return Ok(());
     }
+    arguments.output.check()?;
     let (scenario, said) = open(&arguments.script, arguments.scale)?;
     let chosen = Chosen {
         machine: arguments.machine.as_deref(),

@@ -192,7 +192,7 @@ fn show(state: &State, id: u64, html: Option<&Path>) -> Result<(), Error> {
             "<!doctype html><meta charset=\"utf-8\"><title>{title}</title><style>body{{font:16px sans-serif;margin:2em;color-scheme:light dark}}svg{{width:100%;max-width:60em}}</style><h1>{title}</h1><p>Sector jumps over the window: forwards above, backwards below, on a scale of powers of two.</p>{}",
             picture::svg(&cluster.points, &title)
         );
-        std::fs::write(path, page).map_err(|error| Error::file(path.display(), &error))?;
+        std::fs::write(path, page).map_err(|error| Error::written(path.display(), &error))?;
     }
     Ok(())
 }
