@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::time::{Duration, Instant};
 
-use capture::{Batch, Options, Recorder, Source};
+use capture::{Batch, Options, Recorder, Source, Way};
 use traces::write::{Compressed, Written};
 
 use crate::arguments::RecordArguments;
@@ -32,7 +32,8 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let (origin, begun) = (capture::now(), Instant::now());
     let mut sink = Compressed::new(&arguments.output.to_string_lossy(), file);
     let scheduler = layer.scheduler.as_deref().unwrap_or("none");
-    let comment = format!("{} under {scheduler}, by {:?}", layer.name, capture.way());
+    let way = if capture.way() == Way::Bpf { "BPF" } else { "tracefs" };
+    let comment = format!("{} under {scheduler}, by {way}", layer.name);
     let failed = |error: std::io::Error| Error::written(&output, &error);
     let mut recorder =
         Recorder::new(BufWriter::new(&mut sink), layer.number, origin, &comment, true).map_err(failed)?;

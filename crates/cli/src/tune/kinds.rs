@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 use tuner::State;
 use tuner::beyond::Shape;
 
-use super::patterns::table;
+use super::patterns::{table, worth};
 use crate::error::Error;
-use crate::format::number;
 
 /// Classes of accesses that a line of the list has room for.
 const NAMED: usize = 2;
@@ -31,8 +30,8 @@ pub(super) fn listed(state: &State) -> Table {
     let mut table = table(&["kind", "windows", "what is asked for", "best so far"]);
     for kind in state.kinds.loads() {
         let Some((shape, windows)) = state.kinds.load(kind) else { continue };
-        let best =
-            best(state, kind).map_or_else(String::new, |(name, of)| format!("{name} ({})", number(of)));
+        let best = best(state, kind)
+            .map_or_else(String::new, |(name, of)| format!("{name} ({})", worth(state.metric, of)));
         table.add_row([kind.to_string(), windows.to_string(), asked(shape, NAMED).join("\n"), best]);
     }
     table
@@ -59,7 +58,8 @@ pub(super) fn show(state: &State, kind: usize) -> Result<(), Error> {
     let expected = expected.unwrap_or_else(|| vec![None; state.schedulers.len()]);
     let mut table = table(&["scheduler", "windows", "expected"]);
     for (name, of) in state.schedulers.iter().zip(expected) {
-        let (windows, value) = of.map_or_else(Default::default, |(value, n)| (n.to_string(), number(value)));
+        let (windows, value) =
+            of.map_or_else(Default::default, |(value, n)| (n.to_string(), worth(state.metric, value)));
         table.add_row([name.clone(), windows, value]);
     }
     Ok(writeln!(out, "{table}")?)

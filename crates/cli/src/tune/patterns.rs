@@ -7,12 +7,12 @@ use comfy_table::{Table, presets};
 use keeper::database::Database;
 use keeper::{in_words, learned, picture};
 use serde_json::json;
-use tuner::{ClusterState, Parameters, State};
+use tuner::{ClusterState, Metric, Parameters, State};
 
 use super::kinds;
 use crate::arguments::{PatternsArguments, PatternsCommand};
 use crate::error::Error;
-use crate::format::number;
+use crate::format::{bytes, number, time};
 
 /// Characters of a picture in a list, and alone.
 const NARROW: usize = 40;
@@ -107,6 +107,21 @@ fn drives(database: &Database, as_json: bool) -> Result<(), Error> {
     Ok(writeln!(out, "{table}")?)
 }
 
+/// A value of a metric, with its unit.
+pub(super) fn worth(metric: Metric, value: f64) -> String {
+    let sign = if value < 0.0 { "-" } else { "" };
+    let size = value.abs();
+    match metric {
+        Metric::Bandwidth | Metric::UserBandwidth | Metric::UserMinusSystem => {
+            format!("{sign}{}/s", bytes(size as u64))
+        }
+        Metric::Iops => format!("{}/s", number(value)),
+        Metric::Latency(..) => time((size * 1e9) as u64),
+        Metric::Fairness => format!("{value:.2}"),
+        Metric::External(_) => number(value),
+    }
+}
+
 /// The scheduler with the best mean, and that.
 fn best(state: &State, cluster: &ClusterState) -> Option<(String, f64)> {
     let better = state.metric.better();
@@ -138,7 +153,7 @@ fn list(drive: &str, state: &State, as_json: bool) -> Result<(), Error> {
     let mut table = table(&["cluster", "windows", "requests", "best so far", "jumps forwards and backwards"]);
     for cluster in clusters {
         let best = best(state, cluster)
-            .map_or_else(String::new, |(name, mean)| format!("{name} ({})", number(mean)));
+            .map_or_else(String::new, |(name, mean)| format!("{name} ({})", worth(state.metric, mean)));
         let [up, down] = picture::sparkline(&cluster.points, NARROW);
         table.add_row([
             cluster.id.to_string(),
@@ -166,12 +181,12 @@ fn show(state: &State, id: u64, html: Option<&Path>) -> Result<(), Error> {
     for (name, (values, _)) in state.schedulers.iter().zip(&cluster.performance) {
         let of = |fold: fn(f64, f64) -> f64, from: f64| match values.is_empty() {
             true => String::new(),
-            false => number(values.iter().copied().fold(from, fold)),
+            false => worth(state.metric, values.iter().copied().fold(from, fold)),
         };
         let mean = if values.is_empty() {
             String::new()
         } else {
-            number(values.iter().sum::<f64>() / values.len() as f64)
+            worth(state.metric, values.iter().sum::<f64>() / values.len() as f64)
         };
         table.add_row([
             name.clone(),
@@ -195,4 +210,19 @@ fn show(state: &State, id: u64, html: Option<&Path>) -> Result<(), Error> {
         std::fs::write(path, page).map_err(|error| Error::written(path.display(), &error))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tuner::{Of, Which};
+
+    #[test]
+    fn values_of_a_metric_have_its_unit() {
+        assert_eq!(worth(Metric::Bandwidth, 8_201_216.0), "8.20 MB/s");
+        assert_eq!(worth(Metric::UserMinusSystem, -2e6), "-2.00 MB/s");
+        assert_eq!(worth(Metric::Latency(Which::P99, Of::Reads), 0.0123), "12.3 ms");
+        assert_eq!(worth(Metric::Iops, 2018.4), "2018/s");
+        assert_eq!(worth(Metric::Fairness, 0.5), "0.50");
+    }
 }
