@@ -1,21 +1,23 @@
 //! `dwell ctl`.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use comfy_table::{Table, presets};
+use schedulers::registry::Catalogue;
 use serde_json::Value;
 use server::control::Client;
 use server::control::protocol::{ItemState, State};
 
 use crate::arguments::{CtlArguments, CtlCommand};
 use crate::error::Error;
-use crate::format::{bytes, time};
+use crate::format::{bytes, nearest, time};
+use crate::named;
 use crate::quantity::span;
 
-pub(crate) fn run(arguments: &CtlArguments) -> Result<(), Error> {
+pub(crate) fn run(arguments: &CtlArguments, catalogue: Catalogue) -> Result<(), Error> {
     let socket: &Path = &arguments.socket;
-    let failed = |error: std::io::Error| Error::file(socket.display(), &error);
+    let failed = |error: std::io::Error| no_server(socket, &error);
     let mut client = Client::connect(socket).map_err(failed)?;
     let mut out = std::io::stdout().lock();
     match &arguments.command {
@@ -30,6 +32,7 @@ pub(crate) fn run(arguments: &CtlArguments) -> Result<(), Error> {
         }
         CtlCommand::Metrics => write!(out, "{}", client.metrics().map_err(failed)?)?,
         CtlCommand::Switch { scheduler, drain } => {
+            let scheduler = &named::full_name(catalogue, scheduler)?;
             let cost = client.switch(scheduler, *drain).map_err(|e| Error::Usage(e.to_string()))?;
             writeln!(
                 out,
@@ -38,7 +41,10 @@ pub(crate) fn run(arguments: &CtlArguments) -> Result<(), Error> {
             )?;
         }
         CtlCommand::Tune { tunable, value } => {
-            client.tune(tunable, value).map_err(|e| Error::Usage(e.to_string()))?;
+            client.tune(tunable, value).map_err(|e| {
+                let hint = nearest_tunable(&mut client, tunable);
+                Error::Usage(format!("{e}{}", hint.unwrap_or_default()))
+            })?;
         }
         CtlCommand::Log { file, during } => {
             let file = std::path::absolute(file).map_err(|e| Error::file(file.display(), &e))?;
@@ -47,6 +53,31 @@ pub(crate) fn run(arguments: &CtlArguments) -> Result<(), Error> {
         CtlCommand::Stop => client.stop().map_err(failed)?,
     }
     Ok(())
+}
+
+/// What is wrong with a server's socket, or with what the server was asked for.
+pub(crate) fn no_server(socket: &Path, error: &std::io::Error) -> Error {
+    let socket = socket.display();
+    match error.kind() {
+        ErrorKind::PermissionDenied => Error::Permission(format!("{socket}: {error}")),
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => Error::Failed(format!(
+            "{socket}: no server listens there ({error}); 'dwell serve --control {socket}' makes one"
+        )),
+        _ => Error::Failed(format!("{socket}: {error}")),
+    }
+}
+
+/// The scheduler's tunable that was meant, in words, if it has none of that name.
+fn nearest_tunable(client: &mut Client, name: &str) -> Option<String> {
+    let state = client.show().ok()?;
+    let names: Vec<&str> = state.tunables.iter().map(|tunable| tunable.name.as_str()).collect();
+    if names.contains(&name) {
+        return None;
+    }
+    if let Some(near) = nearest(name, names.iter().copied()) {
+        return Some(format!("; did you mean '{near}'?"));
+    }
+    Some(if names.is_empty() { "; it has none".to_owned() } else { format!("; it has {}", names.join(", ")) })
 }
 
 fn in_words(state: &State) -> String {

@@ -15,6 +15,7 @@ mod identity;
 mod interrupt;
 mod live;
 mod modelled;
+mod named;
 mod page;
 mod profile;
 mod quantity;
@@ -82,7 +83,7 @@ fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<(), Error> {
         Command::Trace(trace) => trace::run(trace),
         Command::Reproduce(reproduce) => reproduce::run(reproduce),
         Command::Serve(serve) => serve::run(serve, catalogue),
-        Command::Ctl(ctl) => ctl::run(ctl),
+        Command::Ctl(ctl) => ctl::run(ctl, catalogue),
         Command::Top(top) => top::run(top),
         Command::Duel(arguments) => duel::run(arguments, catalogue),
         Command::DuelHelper { .. } => unreachable!("run before anything else"),

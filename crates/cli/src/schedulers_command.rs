@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use comfy_table::{Table, presets};
-use schedulers::Listing;
 use schedulers::registry::Catalogue;
+use schedulers::{Listing, Spec};
 use serde_json::json;
 
 use crate::arguments::SchedulersArguments;
@@ -14,26 +14,33 @@ use crate::format::nearest;
 pub(crate) fn run(arguments: &SchedulersArguments, catalogue: Catalogue) -> Result<(), Error> {
     let listings: Vec<&Listing> = match &arguments.name {
         None => catalogue.all().collect(),
-        Some(name) => vec![find(catalogue, name)?],
+        Some(name) => find(catalogue, name)?,
     };
     let mut out = std::io::stdout().lock();
     if arguments.json {
         let object = json!({"schema_version": 1, "schedulers": listings.iter().map(|l| object(l)).collect::<Vec<_>>()});
         writeln!(out, "{object}")?;
-    } else if let (Some(_), [listing]) = (&arguments.name, listings.as_slice()) {
-        writeln!(out, "{}", page(listing))?;
+    } else if arguments.name.is_some() {
+        let pages: Vec<String> = listings.iter().map(|listing| page(listing)).collect();
+        writeln!(out, "{}", pages.join("\n\n"))?;
     } else {
         writeln!(out, "{}", table(&listings))?;
     }
     Ok(())
 }
 
-fn find(catalogue: Catalogue, name: &str) -> Result<&'static Listing, Error> {
-    catalogue.find(name).ok_or_else(|| {
+/// What `name` names: `stream(deadline)`, as results have it, is two.
+fn find(catalogue: Catalogue, name: &str) -> Result<Vec<&'static Listing>, Error> {
+    if name.contains(['(', '{']) {
+        let spec = Spec::parse_in(catalogue, name).map_err(|error| Error::Usage(error.to_string()))?;
+        return Ok(std::iter::successors(Some(&spec), |spec| spec.inside()).map(Spec::listing).collect());
+    }
+    let listing = catalogue.find(name).ok_or_else(|| {
         let names: Vec<String> = catalogue.all().map(Listing::full_name).collect();
         let hint = nearest(name, names.iter().map(String::as_str)).map(|n| format!("; did you mean '{n}'?"));
         Error::Usage(format!("no scheduler is called '{name}'{}", hint.unwrap_or_default()))
-    })
+    })?;
+    Ok(vec![listing])
 }
 
 fn table(listings: &[&Listing]) -> String {

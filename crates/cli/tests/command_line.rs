@@ -590,3 +590,16 @@ fn what_could_not_be_written_is_said_before_anything_runs() {
     fails(&["compare", SMALL, "--report", &kept, "-s", "noop", "--at-most", "soon"], 2, &["--at-most"]);
     assert_eq!(fs::read_to_string(kept).expect("it is there"), "kept");
 }
+
+#[test]
+fn a_schedulers_name_in_full_and_its_page_of_toml_are_names_like_any_other() {
+    let both = prints(&["schedulers", "stream(deadline-2.6.32)"]);
+    assert!(both.contains("stream_time_slice = ") && both.contains("fifo_batch = "), "{both}");
+    fails(&["schedulers", "stream(dedline)"], 2, &["did you mean 'deadline'?"]);
+    let directory = Directory::new("page");
+    let page = directory.file("slow.toml", "scheduler = \"stream(deadline)\"\nfifo_batch = 8\n");
+    let found = prints_json(&["compare", SMALL, "-s", &page, "--json", "-q"]);
+    assert_eq!(schedulers_of(&found["runs"]), ["stream(deadline-2.6.32{fifo_batch=8})"]);
+    let wrong = directory.file("wrong.toml", "scheduler = \"deadline\"\nfifo_bach = 8\n");
+    fails(&["compare", SMALL, "-s", &wrong], 6, &["wrong.toml:2: ", "did you mean 'fifo_batch'?"]);
+}

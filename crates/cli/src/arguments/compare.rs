@@ -16,7 +16,7 @@ use super::shared::{Output, Reading};
   dwell compare job.fio --array 'raid5:8x256k{failed=2, slow=3, slowness=200, link=400}'
   dwell compare io.ftrace.gz --scheduler cfq --explain decisions.txt")]
 pub(crate) struct CompareArguments {
-    /// A recording, a fio job file (*.fio), or a built-in workload (par-read, ahead-read, multi-threads, chunk-reads) with settings in braces
+    /// A recording, a fio job file (*.fio), or a built-in workload (par-read, ahead-read, multi-threads, chunk-reads, strided, kernel-read, tpc-e, tpc-h, tariffs) with settings in braces
     pub(crate) workload: String,
     /// The drive: built in, or a file (.toml, .diskspecs, .parv); see 'dwell drives'
     #[arg(long, default_value = "wd5000aaks", env = "DWELL_DRIVE")]
@@ -27,7 +27,7 @@ pub(crate) struct CompareArguments {
     /// Drives of this kind as an array: level, members, stripe unit; in braces failed, slow and slowness (of one member), link (what their card moves, MB/s), and stripe_cache (stripes RAID 5 keeps while a member is gone)
     #[arg(long, value_name = "ARRAY")]
     pub(crate) array: Option<String>,
-    /// A scheduler, with tunables in braces; may be given several times. Default: all of them. On an array, each member has one
+    /// A scheduler, with tunables in braces, or a page of TOML (scheduler = "...", tunables below); may be given several times. Default: all of them. On an array, each member has one
     #[arg(long = "scheduler", short = 's', value_name = "NAME")]
     pub(crate) schedulers: Vec<String>,
     /// What schedulers are told of the issuing processes

@@ -25,7 +25,7 @@ pub(crate) enum CtlCommand {
     Metrics,
     /// Put another scheduler in; nothing is lost
     Switch {
-        /// The scheduler, with tunables in braces
+        /// The scheduler, with tunables in braces, or a page of TOML (scheduler = "...", tunables below)
         scheduler: String,
         /// Drain the queue first, as Linux does
         #[arg(long)]

@@ -23,7 +23,7 @@ pub(crate) struct RunArguments {
     /// Drives of this kind as an array, as 'dwell compare' has it; read-ahead then covers two full stripes. Default: the script's, if it names one
     #[arg(long, value_name = "ARRAY")]
     pub(crate) array: Option<String>,
-    /// A scheduler, with tunables in braces; may be given several times. Default: an experiment's own, or all of them
+    /// A scheduler, with tunables in braces, or a page of TOML (scheduler = "...", tunables below); may be given several times. Default: an experiment's own, or all of them
     #[arg(long = "scheduler", short = 's', value_name = "NAME")]
     pub(crate) schedulers: Vec<String>,
     /// Size of data, operations and memory; 1 is as written

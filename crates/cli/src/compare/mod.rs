@@ -28,7 +28,7 @@ use crate::arguments::{self, CompareArguments};
 use crate::device::Device;
 use crate::error::Error;
 use crate::quantity::span;
-use crate::{interrupt, workload};
+use crate::{interrupt, named, workload};
 
 /// A comparison, beside its runs.
 pub(crate) struct Comparison {
@@ -114,8 +114,8 @@ pub(crate) fn specs(catalogue: Catalogue, names: &[String], host: Host) -> Resul
         return Ok(fits.map(Spec::of).collect());
     }
     let spec = |name| {
-        let spec = Spec::parse_in(catalogue, name);
-        let spec = if host == Host::Disk { spec.and_then(Spec::at_the_block) } else { spec };
+        let spec = named::spec(catalogue, name)?;
+        let spec = if host == Host::Disk { spec.at_the_block() } else { Ok(spec) };
         let spec = spec.map_err(|error| Error::Usage(error.to_string()))?;
         if on_array && spec.is_split() {
             return Err(Error::Usage(format!(

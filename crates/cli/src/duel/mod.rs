@@ -16,7 +16,6 @@ use ::duel::{
     Way, scratch,
 };
 use indicatif::ProgressBar;
-use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use serde_json::json;
 
@@ -27,9 +26,9 @@ use crate::arguments::{DuelArguments, Sight};
 use crate::device::Device;
 use crate::error::{Error, can_be_written};
 use crate::format::nearest;
-use crate::interrupt;
 use crate::quantity::span;
 use crate::serve::schedulers;
+use crate::{interrupt, named};
 
 /// Schedulers of `--quick`.
 const QUICK: [&str; 6] =
@@ -198,7 +197,7 @@ fn compared(arguments: &DuelArguments, catalogue: Catalogue) -> Result<Vec<Sched
     };
     for scheduler in &schedulers {
         if let Scheduler::Dwell { scheduler } = scheduler {
-            Spec::parse_in(catalogue, scheduler).map_err(|error| {
+            named::of_one_device(catalogue, scheduler).map_err(|error| {
                 Error::Usage(format!("{error}; an elevator of the kernel is written kernel:{scheduler}"))
             })?;
         }

@@ -15,6 +15,7 @@ use server::control::Client;
 use rates::History;
 
 use crate::arguments::TopArguments;
+use crate::ctl::no_server;
 use crate::error::Error;
 use crate::interrupt;
 use crate::quantity::span;
@@ -28,7 +29,7 @@ const HEIGHT: u16 = 40;
 
 pub(crate) fn run(arguments: &TopArguments) -> Result<(), Error> {
     let every = span("--every", &arguments.every)?.max(LOOK);
-    let failed = |error: io::Error| Error::file(arguments.socket.display(), &error);
+    let failed = |error: io::Error| no_server(&arguments.socket, &error);
     let mut client = Client::connect(&arguments.socket).map_err(failed)?;
     let mut history = History::new(client.show().map_err(failed)?);
     if arguments.once || !io::stdout().is_terminal() {

@@ -15,10 +15,11 @@ use tuner::{Analyser, Better, Metric, Of, Parameters, Random, Which};
 
 use super::space;
 use crate::arguments::{MetricName, Watching};
+use crate::compare::{Host, specs};
 use crate::error::Error;
 use crate::format::nearest;
-use crate::profile;
 use crate::quantity::span;
+use crate::{named, profile};
 
 /// The device as it was found.
 pub(super) struct Target {
@@ -79,11 +80,11 @@ pub(super) fn arms(
         return Ok(Box::new(KernelArms::new(target.queue.clone(), &watching.arms)?));
     };
     let names = match &*watching.arms {
-        [] => catalogue.all().map(|listing| Spec::of(listing).to_string()).collect(),
+        [] => specs(catalogue, &[], Host::Disk)?.iter().map(Spec::to_string).collect(),
         wanted => wanted.to_vec(),
     };
     for name in &names {
-        Spec::parse_in(catalogue, name).map_err(|error| Error::Usage(error.to_string()))?;
+        named::of_one_device(catalogue, name)?;
     }
     Ok(Box::new(ServedArms::new(socket, names)?))
 }

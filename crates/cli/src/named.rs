@@ -1,0 +1,103 @@
+//! Schedulers as the command line names them: `stream(deadline){stream_time_slice=50ms}`, or a page of TOML that says the same.
+
+use std::path::Path;
+
+use schedulers::Spec;
+use schedulers::registry::Catalogue;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::Error;
+
+/// The scheduler that `text` names.
+pub(crate) fn spec(catalogue: Catalogue, text: &str) -> Result<Spec, Error> {
+    if text.ends_with(".toml") {
+        let page = std::fs::read_to_string(text).map_err(|error| Error::file(text, &error))?;
+        return of_page(catalogue, text, &page);
+    }
+    Spec::parse_in(catalogue, text).map_err(|error| Error::Usage(error.to_string()))
+}
+
+/// The scheduler that `text` names, for one device: what needs an array or a machine around it is refused.
+pub(crate) fn of_one_device(catalogue: Catalogue, text: &str) -> Result<Spec, Error> {
+    let spec = spec(catalogue, text)?.at_the_block().map_err(|error| Error::Usage(error.to_string()))?;
+    if spec.listing().needs_array() {
+        return Err(Error::Usage(format!(
+            "{spec} directs the members of an array, and this is one device; use stream(...)"
+        )));
+    }
+    Ok(spec)
+}
+
+/// `scheduler = "stream(deadline)"`, and tunables of it or of what it wraps, a line each.
+fn of_page(catalogue: Catalogue, file: &str, page: &str) -> Result<Spec, Error> {
+    let line = |at: usize| page[..at.min(page.len())].matches('\n').count() + 1;
+    let wrong = |at: usize, problem: &str| Error::Input(format!("{file}:{}: {problem}", line(at)));
+    let table = DeTable::parse(page)
+        .map_err(|error| wrong(error.span().map_or(0, |span| span.start), error.message()))?;
+    let table = table.get_ref();
+    let needed = "a line such as scheduler = \"stream(deadline)\" is needed";
+    let name = table.get("scheduler").ok_or_else(|| wrong(0, needed))?;
+    let DeValue::String(named) = name.get_ref() else { return Err(wrong(name.span().start, needed)) };
+    let mut spec =
+        Spec::parse_in(catalogue, named).map_err(|error| wrong(name.span().start, &error.to_string()))?;
+    for (key, value) in table.iter().filter(|(key, _)| key.get_ref() != "scheduler") {
+        let text = match value.get_ref() {
+            DeValue::String(text) => text.as_ref(),
+            _ => &page[value.span()],
+        };
+        let set = spec.with_tunable(key.get_ref(), text);
+        spec = set.map_err(|error| wrong(key.span().start, &error.problem))?;
+    }
+    Ok(spec)
+}
+
+/// What a server that runs elsewhere is told instead of a page's name: the full name with its settings.
+pub(crate) fn full_name(catalogue: Catalogue, text: &str) -> Result<String, Error> {
+    if Path::new(text).extension().is_some_and(|extension| extension == "toml") {
+        return spec(catalogue, text).map(|spec| spec.to_string());
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(page: &str) -> Result<String, String> {
+        let spec = of_page(Catalogue::default(), "s.toml", page);
+        spec.map(|spec| spec.to_string()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_page_says_what_braces_say() {
+        let page = "# slow\nscheduler = \"stream(deadline)\"\nstream_time_slice = \"50ms\"\nfifo_batch = 8\n\
+                    wait_after_writes = true\n";
+        let full = "stream(deadline-2.6.32{fifo_batch=8}){stream_time_slice=50ms, wait_after_writes=on}";
+        assert_eq!(read(page).unwrap(), full);
+        assert_eq!(Spec::parse(full).unwrap().to_string(), full);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_page_is_told_with_its_line() {
+        for (page, said) in [
+            ("", "s.toml:1: a line such as"),
+            ("scheduler = 3\n", "s.toml:1: a line such as"),
+            (
+                "\nscheduler = \"dedline\"\n",
+                "s.toml:2: no scheduler is called 'dedline'; did you mean 'deadline'?",
+            ),
+            (
+                "scheduler = \"deadline\"\nfifo_bach = 8\n",
+                "s.toml:2: 'deadline-2.6.32' has no tunable 'fifo_bach'",
+            ),
+            (
+                "scheduler = \"deadline\"\n\nread_expire = 8\n",
+                "s.toml:3: 'read_expire': expected a length of time",
+            ),
+            ("scheduler = \"deadline\"\nx =\n", "s.toml:2: "),
+        ] {
+            let error = read(page).unwrap_err();
+            assert!(error.starts_with(said), "{error}");
+        }
+    }
+}
