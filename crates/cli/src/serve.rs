@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use disks::{Drive, Part};
 use elevator::queue::Cache;
-use elevator::{Scheduler, Sector};
+use elevator::{SECTOR_BYTES, Scheduler, Sector};
+use schedulers::Environment;
 use schedulers::registry::Catalogue;
-use schedulers::{Environment, Spec};
 use server::backend::{Backend, Emulated, FileBackend, FileOptions, Memory, Nothing};
 use server::control::SchedulerFactory;
 use server::nbd::TlsFiles;
@@ -18,10 +18,11 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::format::{bytes, time};
 use crate::quantity::{size, span};
-use crate::{identity, profile, systemd};
+use crate::{identity, named, profile, systemd};
 
 pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<(), Error> {
     let configuration = configuration(arguments, catalogue)?;
+    let scheduler = named::spec(catalogue, &configuration.scheduler)?;
     let report = server::run_with(configuration, |server| {
         if let Some(path) = server.attached() {
             println!("{}", path.display());
@@ -30,7 +31,7 @@ pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<()
             println!("{address}");
         }
         server.refused().iter().for_each(|what| eprintln!("not granted: {what}"));
-        let serving = format!("serving {} under {}", what(arguments), arguments.scheduler);
+        let serving = format!("serving {} under {}", what(arguments), scheduler);
         eprintln!("{serving}; Ctrl-C ends it");
         systemd::tell(&[systemd::State::Ready, systemd::State::Status(&serving)]);
     })
@@ -42,6 +43,7 @@ fn failed(error: &ServeError) -> Error {
     match error {
         ServeError::Configuration(_) => Error::Usage(error.to_string()),
         ServeError::Refused { .. } => Error::Permission(error.to_string()),
+        ServeError::Unfit { .. } => Error::Input(error.to_string()),
         ServeError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
             Error::Permission(error.to_string())
         }
@@ -63,16 +65,22 @@ fn configuration(arguments: &ServeArguments, catalogue: Catalogue) -> Result<Con
         return Err(Error::Usage("nobody could reach it: give --attach, --nbd, or both".to_owned()));
     }
     let size = arguments.size.as_deref().map(size).transpose()?;
+    if size.is_some_and(|size| size < SECTOR_BYTES) {
+        return Err(Error::Usage(format!(
+            "--size: a device has at least one sector of {SECTOR_BYTES} bytes"
+        )));
+    }
     let device = arguments.drive.as_deref().map(Device::open).transpose()?;
     let environment = environment(arguments, device.as_ref())?;
     let factory = schedulers(catalogue, environment);
-    factory(&arguments.scheduler).map_err(Error::Usage)?;
+    named::of_one_device(catalogue, &arguments.scheduler)?;
+    let scheduler = named::full_name(catalogue, &arguments.scheduler)?;
     let backend = match device {
         Some(device) => emulated(arguments, &device, size)?,
         None => plain(arguments, size)?,
     };
-    let mut configuration = Configuration::new(backend, &arguments.scheduler, factory);
-    configuration.options.depth = arguments.depth.max(1);
+    let mut configuration = Configuration::new(backend, &scheduler, factory);
+    configuration.options.depth = arguments.depth;
     configuration.speed = arguments.speed;
     configuration.poll = span("--poll", &arguments.poll)?;
     configuration.control.clone_from(&arguments.control);
@@ -85,13 +93,18 @@ fn configuration(arguments: &ServeArguments, catalogue: Catalogue) -> Result<Con
 type BackendMaker = Box<dyn FnOnce() -> Result<Box<dyn Backend>, ServeError> + Send>;
 
 fn plain(arguments: &ServeArguments, size: Option<u64>) -> Result<BackendMaker, Error> {
-    let depth = arguments.depth.max(1);
+    let depth = arguments.depth;
     match (&arguments.path, arguments.memory, size) {
         (Some(path), false, size) => {
             let even_if_used = arguments.even_if_used >= 2;
             let options = FileOptions { depth, size, even_if_used, ..FileOptions::new(path) };
             Ok(Box::new(move || Ok(Box::new(FileBackend::open(options)?) as Box<dyn Backend>)))
         }
+        (None, true, Some(size)) if size > Memory::MOST => Err(Error::Usage(format!(
+            "--size {} does not fit: at most {} are served from memory",
+            bytes(size),
+            bytes(Memory::MOST)
+        ))),
         (None, true, Some(size)) => {
             Ok(Box::new(move || Ok(Box::new(Memory::new(size, depth)) as Box<dyn Backend>)))
         }
@@ -148,9 +161,7 @@ fn environment(arguments: &ServeArguments, device: Option<&Device>) -> Result<En
 /// Makes schedulers by name for a device that is served.
 pub(crate) fn schedulers(catalogue: Catalogue, environment: Environment) -> SchedulerFactory {
     Arc::new(move |name| {
-        let spec = Spec::parse_in(catalogue, name)
-            .and_then(Spec::at_the_block)
-            .map_err(|error| error.to_string())?;
+        let spec = named::of_one_device(catalogue, name).map_err(|error| error.to_string())?;
         let scheduler = spec.build(&environment).map_err(|error| error.to_string())?;
         Ok(scheduler as Box<dyn Scheduler>)
     })

@@ -603,3 +603,21 @@ fn a_schedulers_name_in_full_and_its_page_of_toml_are_names_like_any_other() {
     let wrong = directory.file("wrong.toml", "scheduler = \"deadline\"\nfifo_bach = 8\n");
     fails(&["compare", SMALL, "-s", &wrong], 6, &["wrong.toml:2: ", "did you mean 'fifo_batch'?"]);
 }
+
+#[test]
+fn what_cannot_be_served_is_refused_with_a_word_and_leaves_nothing() {
+    let directory = Directory::new("unserved");
+    let socket = format!("unix:{}", directory.path("socket"));
+    let serve = |more: &[&str], code: i32, said: &[&str]| {
+        fails(&[&["serve", "--nbd", &socket], more].concat(), code, said);
+    };
+    serve(&["--memory", "--size", "0"], 2, &["at least one sector"]);
+    serve(&["--memory", "--size", "1000000T"], 2, &["does not fit"]);
+    serve(&["--memory", "--size", "1M", "-s", "array-stream(deadline)"], 2, &["members of an array"]);
+    serve(&["--memory", "--size", "1M", "-s", "afq"], 2, &["dwell run"]);
+    serve(&[&directory.path("missing")], 6, &["it does not exist"]);
+    serve(&[&directory.path("odd"), "--size", "10M"], 6, &["10000384 are one"]);
+    serve(&["--memory", "--size", "1M", "--tls", &directory.path("none")], 6, &["server-key.pem"]);
+    assert_eq!(fs::read_dir(&directory.0).expect("it is there").count(), 0);
+    fails(&["ctl", &directory.path("socket"), "show"], 1, &["no server listens there"]);
+}

@@ -22,6 +22,14 @@ pub enum ServeError {
         /// Why, and what would help.
         problem: String,
     },
+    /// A file or device is not what it should be, or not there.
+    #[error("{}: {problem}", path.display())]
+    Unfit {
+        /// Which.
+        path: PathBuf,
+        /// Why, and what would help.
+        problem: String,
+    },
     /// The configuration cannot be served.
     #[error("{0}")]
     Configuration(String),
@@ -34,5 +42,9 @@ impl ServeError {
 
     pub(crate) fn refused(path: &Path, problem: &str) -> Self {
         Self::Refused { path: path.to_path_buf(), problem: problem.to_string() }
+    }
+
+    pub(crate) fn unfit(path: &Path, problem: &str) -> Self {
+        Self::Unfit { path: path.to_path_buf(), problem: problem.to_string() }
     }
 }

@@ -61,9 +61,9 @@ pub(crate) fn claim(options: &FileOptions) -> Result<Claim, ServeError> {
     match existing {
         Some(metadata) if metadata.file_type().is_block_device() => claim_device(options, metadata.rdev()),
         Some(metadata) if metadata.is_file() => claim_file(options, false),
-        Some(_) => Err(ServeError::refused(path, "it is neither a file nor a block device")),
+        Some(_) => Err(ServeError::unfit(path, "it is neither a file nor a block device")),
         None if options.size.is_some() => claim_file(options, true),
-        None => Err(ServeError::refused(path, "it does not exist, and without a size it cannot be created")),
+        None => Err(ServeError::unfit(path, "it does not exist, and without a size it cannot be created")),
     }
 }
 
@@ -103,8 +103,16 @@ fn lock(path: &Path, file: &File) -> Result<(), ServeError> {
 }
 
 fn claim_file(options: &FileOptions, create: bool) -> Result<Claim, ServeError> {
-    let path = &options.path;
     let file = open(options, create, OFlags::empty())?;
+    let claimed = sized(options, file);
+    if claimed.is_err() && create && fs::metadata(&options.path).is_ok_and(|made| made.len() == 0) {
+        let _ = fs::remove_file(&options.path);
+    }
+    claimed
+}
+
+fn sized(options: &FileOptions, file: File) -> Result<Claim, ServeError> {
+    let path = &options.path;
     if !options.even_if_used
         && let Some(user) = looped(path)
     {
@@ -115,7 +123,7 @@ fn claim_file(options: &FileOptions, create: bool) -> Result<Claim, ServeError> 
     let has = file.metadata().map_err(io)?.len();
     let bytes = match options.size {
         Some(size) if has != 0 && size != has => {
-            return Err(ServeError::refused(path, &format!("it has {has} bytes, not {size}")));
+            return Err(ServeError::unfit(path, &format!("it has {has} bytes, not {size}")));
         }
         size => size.unwrap_or(has),
     };
@@ -141,8 +149,12 @@ fn direct_alignment(file: &File) -> u32 {
 
 fn fits(path: &Path, bytes: u64, block_bytes: u32) -> Result<(), ServeError> {
     if bytes == 0 || !bytes.is_multiple_of(u64::from(block_bytes)) {
-        let problem = format!("{bytes} bytes are not a positive multiple of its {block_bytes}-byte blocks");
-        return Err(ServeError::refused(path, &problem));
+        let block_bytes = u64::from(block_bytes);
+        let next = (bytes / block_bytes).saturating_add(1).saturating_mul(block_bytes);
+        let problem = format!(
+            "{bytes} bytes are not a positive multiple of its {block_bytes}-byte blocks; {next} are one"
+        );
+        return Err(ServeError::unfit(path, &problem));
     }
     Ok(())
 }
@@ -163,7 +175,7 @@ fn claim_device(options: &FileOptions, device: u64) -> Result<Claim, ServeError>
         .map_err(|error| ServeError::io(format!("sizing {}", path.display()), error.into()))?;
     let bytes = options.size.unwrap_or(has);
     if bytes > has {
-        return Err(ServeError::refused(
+        return Err(ServeError::unfit(
             path,
             &format!("it has {has} bytes, fewer than the {bytes} asked for"),
         ));
@@ -287,10 +299,14 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_does_not_fit_makes_no_file_of_that_size() {
+    fn a_size_that_does_not_fit_makes_no_file() {
         let path = std::env::temp_dir().join(format!("dwell-guard-size-{}", std::process::id()));
         let of = |size| FileOptions { direct: false, size: Some(size), ..FileOptions::new(&path) };
-        assert!(claim(&of(1000)).is_err_and(|error| error.to_string().contains("512-byte blocks")));
+        let refused = claim(&of(1000)).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(refused.contains("512-byte blocks; 1024 are one"), "{refused}");
+        assert!(!path.exists(), "nothing is left of what was refused");
+        fs::write(&path, "").unwrap();
+        assert!(claim(&of(1000)).is_err() && path.exists(), "what was there before stays");
         assert_eq!(
             claim(&of(1024)).map(|claim| claim.bytes()).ok(),
             Some(1024),

@@ -27,11 +27,11 @@ pub(crate) struct ServeArguments {
     /// Tell schedulers the service times of this profile ('dwell profile')
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
-    /// The scheduler, with tunables in braces
+    /// The scheduler, with tunables in braces, or a page of TOML (scheduler = "...", tunables below)
     #[arg(long, short, default_value = "stream(deadline)")]
     pub(crate) scheduler: String,
     /// Requests that the backing device is given at once
-    #[arg(long, default_value_t = 31)]
+    #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) depth: u32,
     /// How many times faster than natural an emulated drive runs
     #[arg(long, default_value_t = 1, requires = "drive", value_parser = clap::value_parser!(u32).range(1..=1000))]

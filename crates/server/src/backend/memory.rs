@@ -26,6 +26,9 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// The largest one: its table of pieces alone takes a gigabyte then.
+    pub const MOST: u64 = 16 << 40;
+
     /// One of that size, rounded down to sectors.
     #[must_use]
     pub fn new(bytes: u64, depth: u32) -> Self {

@@ -38,7 +38,7 @@ pub(super) struct Acceptor(Arc<ServerConfig>);
 impl Acceptor {
     pub(super) fn load(files: &TlsFiles) -> Result<Self, ServeError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let wrong = |path: &Path, what: String| ServeError::refused(path, &what);
+        let wrong = |path: &Path, what: String| ServeError::unfit(path, &what);
         let builder = ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|error| ServeError::Configuration(error.to_string()))?;
@@ -69,13 +69,12 @@ impl Acceptor {
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServeError> {
-    let file =
-        File::open(path).map_err(|error| ServeError::io(format!("opening {}", path.display()), error))?;
+    let file = File::open(path).map_err(|error| ServeError::unfit(path, &error.to_string()))?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_reader_iter(BufReader::new(file)).collect();
     match found {
-        Ok(found) if found.is_empty() => Err(ServeError::refused(path, "it holds no certificate")),
+        Ok(found) if found.is_empty() => Err(ServeError::unfit(path, "it holds no certificate")),
         Ok(found) => Ok(found),
-        Err(error) => Err(ServeError::refused(path, &error.to_string())),
+        Err(error) => Err(ServeError::unfit(path, &error.to_string())),
     }
 }
 
