@@ -15,9 +15,15 @@ use super::run::Run;
 use crate::format::{bytes, time};
 use crate::page::{Page, escape};
 
-/// Colours that stay apart for most people with a colour vision deficiency (Okabe and Ito), one a process.
+/// Colours that stay apart for most people with a colour vision deficiency (Okabe and Ito), for the first processes.
 const COLOURS: &[&str] =
     &["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#999999"];
+
+/// A process's or a scheduler's colour: nobody else's in its plot. Beyond the chosen ones, hues a golden angle apart, which differ longest.
+fn colour(place: usize) -> String {
+    let drawn = || format!("hsl({}, 65%, {}%)", place * 137 % 360, 30 + place % 3 * 12);
+    COLOURS.get(place).map_or_else(drawn, |chosen| (*chosen).to_owned())
+}
 
 /// The whole report.
 pub(crate) fn html(comparison: &Comparison, runs: &[&Run]) -> String {
@@ -44,6 +50,9 @@ pub(crate) fn html(comparison: &Comparison, runs: &[&Run]) -> String {
     page.end("; every figure is of the modelled machine.")
 }
 
+/// Waits that a picture shades.
+const BANDS: usize = 1500;
+
 const PICTURE: &str = "<h2>Where the head was</h2><p>Each mark is a request when the device was done with it, at its place \
     on the disk, in its process's colour; grey bands are deliberate waits of an idle device. Drag to zoom, double-click to zoom out.</p>";
 
@@ -57,10 +66,12 @@ fn results(page: &mut Page, runs: &[&Run]) {
 
 fn distribution(runs: &[&Run], index: usize, what: &str) -> Plot {
     let mut plot = Plot::new();
-    for run in runs.iter().filter(|run| !run.distributions[index].is_empty()) {
+    let runs = runs.iter().enumerate().filter(|(_, run)| !run.distributions[index].is_empty());
+    for (place, run) in runs {
         let (ms, share): (Vec<f64>, Vec<f64>) =
             run.distributions[index].iter().map(|&(ns, share)| (ns as f64 / 1e6, share * 100.0)).unzip();
-        plot.add_trace(Scatter::new(ms, share).name(run.scheduler.as_str()).mode(Mode::Lines));
+        let line = Line::new().color(colour(place));
+        plot.add_trace(Scatter::new(ms, share).name(run.scheduler.as_str()).mode(Mode::Lines).line(line));
     }
     plot.set_layout(
         Layout::new()
@@ -96,11 +107,18 @@ fn summary(run: &Run) -> String {
             reasons.join("; ")
         )
     };
-    let kept = if run.timeline.truncated {
+    let mut kept = if run.timeline.truncated {
         format!(" The picture shows the first {} requests.", run.timeline.points.len())
     } else {
         String::new()
     };
+    if run.timeline.waits.len() > BANDS {
+        let _ = write!(
+            kept,
+            " Of its {} waits meanwhile, the {BANDS} longest are shaded.",
+            run.timeline.waits.len()
+        );
+    }
     format!(
         "<p>{} requests went to the device, {} of them to a place away from the last one, over {} of disk. {waits}{kept}</p>",
         measured.dispatched,
@@ -124,7 +142,7 @@ fn picture(timeline: &Timeline, names: &BTreeMap<u32, String>) -> Plot {
         .collect();
     let mut plot = Plot::new();
     for ((task, write), (at, gigabytes)) in by_task {
-        let colour = COLOURS[tasks.binary_search(&task).unwrap_or_default() % COLOURS.len()];
+        let colour = colour(tasks.binary_search(&task).unwrap_or_default());
         let name = names
             .get(&task)
             .cloned()
@@ -135,8 +153,11 @@ fn picture(timeline: &Timeline, names: &BTreeMap<u32, String>) -> Plot {
         } else {
             plotly::common::MarkerSymbol::Circle
         };
-        let marker =
-            Marker::new().color(colour).size(4).symbol(symbol).line(Line::new().color(colour).width(1.0));
+        let marker = Marker::new()
+            .color(colour.clone())
+            .size(4)
+            .symbol(symbol)
+            .line(Line::new().color(colour).width(1.0));
         let trace =
             Scatter::new(at, gigabytes).web_gl_mode(true).name(name).mode(Mode::Markers).marker(marker);
         plot.add_trace(trace);
@@ -151,12 +172,11 @@ fn picture(timeline: &Timeline, names: &BTreeMap<u32, String>) -> Plot {
 
 /// Deliberate waits as grey bands; the longest ones, as a page cannot hold tens of thousands.
 fn bands(timeline: &Timeline) -> Vec<Shape> {
-    const MOST: usize = 1500;
     let mut waits: Vec<_> = timeline.waits.iter().collect();
     waits.sort_by_key(|wait| std::cmp::Reverse(wait.to_ns - wait.from_ns));
     waits
         .into_iter()
-        .take(MOST)
+        .take(BANDS)
         .map(|wait| {
             Shape::new()
                 .shape_type(ShapeType::Rect)
@@ -170,4 +190,15 @@ fn bands(timeline: &Timeline) -> Vec<Shape> {
                 .layer(ShapeLayer::Below)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_process_and_scheduler_has_a_colour_of_its_own() {
+        let colours: std::collections::BTreeSet<String> = (0..300).map(colour).collect();
+        assert_eq!(colours.len(), 300);
+    }
 }
