@@ -310,6 +310,7 @@ pub fn in_words(metric: Metric) -> String {
         Metric::Bandwidth => "bandwidth".to_owned(),
         Metric::Iops => "iops".to_owned(),
         Metric::Fairness => "fairness".to_owned(),
+        Metric::CgroupFairness => "cgroup-fairness".to_owned(),
         Metric::UserBandwidth => "user-bandwidth".to_owned(),
         Metric::UserMinusSystem => "user-minus-system".to_owned(),
         Metric::External(Better::Higher) => "command, more is better".to_owned(),

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `keeper` | one window after the other: watch, decide, act, say |
 //! | `observe` | from what a source reports to windows |
+//! | `parties` | whose shares are compared: processes, control groups |
 //! | `indifference`, `blocks` | where a choice does not matter |
 //! | `rest` | what is asked of a device while nobody looks |
 //! | `arms` | what there is to choose from, in the kernel or on a served device |
@@ -28,6 +29,7 @@ mod keeper;
 pub mod learned;
 mod observe;
 pub mod outside;
+mod parties;
 pub mod picture;
 mod queue;
 mod rest;
@@ -40,5 +42,6 @@ mod testing;
 pub use error::Error;
 pub use keeper::{Keeper, Outcome, Settings, in_words};
 pub use observe::{Seen, Windower};
+pub use parties::{Cgroups, Parties};
 pub use queue::{QueueSettings, SETTINGS};
 pub use rest::{Counters, Load};

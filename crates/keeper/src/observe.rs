@@ -8,6 +8,7 @@ use elevator::{Op, Span, Time};
 use tuner::{Access, Completion, Performance, Tally, Window};
 
 use crate::error::Error;
+use crate::parties::Parties;
 
 /// A window that took more than so many of its lengths was not watched through: the machine slept, or this process was
 /// stopped.
@@ -36,6 +37,7 @@ pub struct Windower<S> {
     missed: u64,
     start: Option<Time>,
     later: VecDeque<Access>,
+    parties: Parties,
 }
 
 impl<S: Source> Windower<S> {
@@ -57,7 +59,14 @@ impl<S: Source> Windower<S> {
             missed: 0,
             start: None,
             later: VecDeque::new(),
+            parties: Parties::Processes,
         })
+    }
+
+    /// Whose shares are compared, if not each process's.
+    #[must_use]
+    pub fn among(self, parties: Parties) -> Self {
+        Self { parties, ..self }
     }
 
     /// How long a window is.
@@ -102,10 +111,11 @@ impl<S: Source> Windower<S> {
             }
             let left = Duration::from_nanos(end.since(time).as_nanos());
             source.take(&mut self.batch, left.min(STEP))?;
-            sort(&mut self.batch, &mut self.later, &mut accesses, &mut tally, end);
+            sort(&mut self.batch, &mut self.later, &mut accesses, &mut tally, (end, &mut self.parties));
         }
         source.take(&mut self.batch, Duration::ZERO)?;
-        sort(&mut self.batch, &mut self.later, &mut accesses, &mut tally, end);
+        sort(&mut self.batch, &mut self.later, &mut accesses, &mut tally, (end, &mut self.parties));
+        self.parties.window_over();
         let time = now();
         let torn = time.since(start).as_nanos() > length.as_nanos() * u64::from(LATE);
         self.start = Some(if torn { time } else { end });
@@ -130,7 +140,7 @@ fn sort(
     later: &mut VecDeque<Access>,
     accesses: &mut Vec<Access>,
     tally: &mut Tally,
-    end: Time,
+    (end, parties): (Time, &mut Parties),
 ) {
     for arrival in &batch.arrivals {
         let access =
@@ -144,7 +154,7 @@ fn sort(
             sync: arrival.flags.sync,
             size: arrival.sectors,
             latency: completed.latency(),
-            party: arrival.process.map(|process| u64::from(process.group)),
+            party: arrival.process.and_then(|process| parties.of(process)),
         });
     }
     batch.clear();

@@ -20,6 +20,14 @@ impl Tree {
         self.0.join("block")
     }
 
+    /// `PID/cgroup` below what is to be `/proc`.
+    pub(crate) fn cgroup(&self, process: u32, text: &str) -> PathBuf {
+        let proc = self.0.join("proc");
+        fs::create_dir_all(proc.join(process.to_string())).unwrap();
+        fs::write(proc.join(process.to_string()).join("cgroup"), text).unwrap();
+        proc
+    }
+
     pub(crate) fn directory(&self) -> PathBuf {
         self.0.join("state")
     }

@@ -54,8 +54,10 @@ pub enum Metric {
     Iops,
     /// Latency, in seconds; less is better.
     Latency(Which, Of),
-    /// Jain's index over the bytes each process (or cgroup) got: 1 is equal shares, 1/n is one taking all.
+    /// Jain's index over the bytes each process got: 1 is equal shares, 1/n is one taking all.
     Fairness,
+    /// The same over the bytes each control group got.
+    CgroupFairness,
     /// Bytes a second that users got: the paper captures it "at system level and user level" (III-D).
     UserBandwidth,
     /// Bytes a second that users got beyond what the device gave: page cache hits (the paper's section V).
@@ -88,7 +90,7 @@ impl Metric {
                     Which::P99 => latency.p99,
                 }
             }
-            Self::Fairness => performance.fairness?,
+            Self::Fairness | Self::CgroupFairness => performance.fairness?,
             Self::UserBandwidth => performance.user_bandwidth?,
             Self::UserMinusSystem => performance.user_bandwidth? - performance.bandwidth,
             Self::External(_) => performance.external?,
@@ -115,7 +117,7 @@ pub struct Performance {
     pub iops: f64,
     /// Latencies of [`Of::Reads`], [`Of::Writes`] and [`Of::Synchronous`], in that order, of those that occurred.
     pub latencies: [Option<Latency>; 3],
-    /// Jain's index over the processes that got anything, if processes are known.
+    /// Jain's index over the parties that got anything, if they are known: processes or control groups, as the metric asks.
     pub fairness: Option<f64>,
     /// Bytes a second that users read and wrote, if measured.
     pub user_bandwidth: Option<f64>,

@@ -52,6 +52,8 @@ pub(crate) enum MetricName {
     P99SyncLatency,
     /// Equal shares for processes (Jain's index)
     Fairness,
+    /// Equal shares for control groups; what the kernel writes back counts for the root
+    CgroupFairness,
     /// What programs read and wrote, by system calls
     UserBandwidth,
     /// What programs read and wrote beyond what the device did: page cache hits

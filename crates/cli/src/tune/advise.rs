@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         let file = arguments.watching.database.display();
         analyser.restore(state).map_err(|problem| Error::Usage(format!("{file}: {problem}")))?;
     }
-    let mut windows = target.watch(length)?;
+    let mut windows = target.watch(length, setup::metric(&arguments.watching))?;
     let current = arms.current()?;
     let mut advice = Advice {
         schema_version: 1,

@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let settings = Settings { dry_run: arguments.dry_run, command: arguments.watching.command.clone() };
     let keeper = Keeper::new(&target.layer.name, analyser, arms, metric, settings)?;
     let mut run = Run {
-        windows: target.watch(length)?,
+        windows: target.watch(length, metric)?,
         counters: Counters::within(Path::new("/sys/block"), &target.layer.name),
         keeper,
         database,

@@ -117,7 +117,7 @@ pub(super) fn worth(metric: Metric, value: f64) -> String {
         }
         Metric::Iops => format!("{}/s", number(value)),
         Metric::Latency(..) => time((size * 1e9) as u64),
-        Metric::Fairness => format!("{value:.2}"),
+        Metric::Fairness | Metric::CgroupFairness => format!("{value:.2}"),
         Metric::External(_) => number(value),
     }
 }

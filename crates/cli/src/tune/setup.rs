@@ -7,7 +7,7 @@ use capture::topology::{Layer, Stack};
 use capture::{Capture, Options};
 use elevator::Span;
 use keeper::arms::{Arms, KernelArms, ServedArms};
-use keeper::{QueueSettings, Windower};
+use keeper::{Cgroups, Parties, QueueSettings, Windower};
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use tuner::beyond::Space;
@@ -54,8 +54,8 @@ impl Target {
         Ok(Self { stack, layer, queue, drive })
     }
 
-    /// Looks at the queue that schedules.
-    pub(super) fn watch(&self, window: Duration) -> Result<Windower<Capture>, Error> {
+    /// Looks at the queue that schedules, for what `metric` asks.
+    pub(super) fn watch(&self, window: Duration, metric: Metric) -> Result<Windower<Capture>, Error> {
         let options = Options { completions: true, ..Options::default() };
         let node = self.layer.node();
         let mut notes = true;
@@ -66,7 +66,11 @@ impl Target {
             }
             Ok(capture)
         };
-        Ok(Windower::new(open, window)?)
+        let parties = match metric {
+            Metric::CgroupFairness => Parties::Cgroups(Cgroups::new("/proc")),
+            _ => Parties::Processes,
+        };
+        Ok(Windower::new(open, window)?.among(parties))
     }
 }
 
@@ -114,6 +118,7 @@ pub(super) fn metric(watching: &Watching) -> Metric {
         MetricName::MeanSyncLatency => Metric::Latency(Which::Mean, Of::Synchronous),
         MetricName::P99SyncLatency => Metric::Latency(Which::P99, Of::Synchronous),
         MetricName::Fairness => Metric::Fairness,
+        MetricName::CgroupFairness => Metric::CgroupFairness,
         MetricName::UserBandwidth => Metric::UserBandwidth,
         MetricName::UserMinusSystem => Metric::UserMinusSystem,
     }
