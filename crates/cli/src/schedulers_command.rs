@@ -36,7 +36,8 @@ fn find(catalogue: Catalogue, name: &str) -> Result<Vec<&'static Listing>, Error
         return Ok(std::iter::successors(Some(&spec), |spec| spec.inside()).map(Spec::listing).collect());
     }
     let listing = catalogue.find(name).ok_or_else(|| {
-        let names: Vec<String> = catalogue.all().map(Listing::full_name).collect();
+        let plain = catalogue.all().filter(|listing| listing.plain).map(|listing| listing.name.to_owned());
+        let names: Vec<String> = plain.chain(catalogue.all().map(Listing::full_name)).collect();
         let hint = nearest(name, names.iter().map(String::as_str)).map(|n| format!("; did you mean '{n}'?"));
         Error::Usage(format!("no scheduler is called '{name}'{}", hint.unwrap_or_default()))
     })?;

@@ -85,6 +85,8 @@ fn schedulers_of(runs: &Value) -> Vec<&str> {
 #[test]
 fn a_name_that_nothing_has_is_answered_with_the_nearest_one() {
     fails(&["compare", SMALL, "-s", "deadlin"], 2, &["'deadlin'", "did you mean 'deadline'?", "character 1"]);
+    fails(&["compare", SMALL, "-s", "DEADLINE"], 2, &["'DEADLINE'", "did you mean 'deadline'?"]);
+    fails(&["schedulers", "DEADLINE"], 2, &["did you mean 'deadline'?"]);
     fails(&["compare", SMALL, "-s", "stream(nop)"], 2, &["did you mean 'noop'?", "character 8"]);
     fails(&["compare", SMALL, "-s", "stream(cfq)"], 2, &["cannot be wrapped", "noop"]);
     fails(&["schedulers", "deadlin"], 2, &["did you mean 'deadline"]);
@@ -102,6 +104,11 @@ fn a_tunable_that_does_not_exist_or_fit_is_named() {
     );
     fails(&["compare", SMALL, "-s", "deadline{fifo_batch=many}"], 2, &["'fifo_batch'"]);
     fails(&["compare", SMALL, "-s", "deadline{fifo_batch=0}"], 2, &["fifo_batch"]);
+    fails(
+        &["compare", SMALL, "-s", "deadline{fifo_batch=99999999999999999999}"],
+        2,
+        &["fifo_batch", "must be from 1 to", "not 99999999999999999999"],
+    );
     fails(&["compare", SMALL, "-s", "noop{depth=1}"], 2, &["no tunable 'depth'", "it has none"]);
     fails(&["compare", "par-read{processes=none}"], 2, &["processes"]);
     fails(&["compare", SMALL, "--at-most", "5"], 2, &["--at-most"]);

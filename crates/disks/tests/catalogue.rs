@@ -97,6 +97,7 @@ fn an_override_says_so_where_the_origin_was() {
 fn unknown_names_are_answered_with_the_nearest() {
     let text = wrong("wd5000aakx");
     assert!(text.contains("did you mean 'wd5000aaks'?") && text.contains("ssd-nvme"), "{text}");
+    assert!(wrong("WD5000AAKS").contains("did you mean 'wd5000aaks'?"));
     assert!(wrong("wd5000aaks{dept=1}").contains("did you mean 'depth'?"));
     let text = wrong("wd5000aaks{mechanics.revolution_per_minute=1}");
     assert!(text.contains("did you mean 'revolutions_per_minute'?"), "{text}");

@@ -124,6 +124,29 @@ pub struct Tunable {
 }
 
 impl Tunable {
+    /// Reads `text` as a value for this tunable: [`Value::parse_like`] its default, and within its range.
+    ///
+    /// # Errors
+    /// Says what form was expected, or the range where the form is right.
+    pub fn parse(&self, text: &str) -> Result<Value, String> {
+        match self.default.parse_like(text) {
+            Ok(value) => self.check(value).map(|()| value).map_err(|error| error.to_string()),
+            Err(_) if self.overflows(text) => Err(self.out_of_range(&text.trim()).to_string()),
+            Err(problem) => Err(format!("'{}': {problem}", self.name)),
+        }
+    }
+
+    /// Whether `text`, which was not understood, would be with a smaller number.
+    fn overflows(&self, text: &str) -> bool {
+        let unit = text.trim().trim_start_matches(|c: char| c.is_ascii_digit());
+        unit.len() < text.trim().len() && self.default.parse_like(&format!("1{unit}")).is_ok()
+    }
+
+    fn out_of_range(&self, value: &dyn fmt::Display) -> TuneError {
+        let problem = format!("must be from {} to {}, not {value}", self.min, self.max);
+        TuneError { name: self.name.to_string(), problem }
+    }
+
     /// Whether `value` is of this tunable's kind and within its range.
     ///
     /// # Errors
@@ -136,8 +159,7 @@ impl Tunable {
             });
         }
         if value.rank() < self.min.rank() || value.rank() > self.max.rank() {
-            let problem = format!("must be from {} to {}, not {value}", self.min, self.max);
-            return Err(TuneError { name: self.name.to_string(), problem });
+            return Err(self.out_of_range(&value));
         }
         Ok(())
     }
@@ -268,6 +290,26 @@ mod tests {
             /// A number.
             fifo_batch: Count = 16, 1, 1024;
         }
+    }
+
+    #[test]
+    fn a_number_too_large_to_be_read_is_answered_with_the_range() {
+        let said = |text: &str| Example::TABLE[0].parse(text).unwrap_err();
+        for huge in ["2000", "99999999999999999999", " 99999999999999999999 "] {
+            assert_eq!(
+                said(huge),
+                format!("tunable 'fifo_batch' must be from 1 to 1024, not {}", huge.trim())
+            );
+        }
+        for other in ["", "many", "-1", "1.5", "99999999999999999999x"] {
+            assert!(said(other).contains("expected a whole number"), "{other}");
+        }
+        let span = Value::Span(Span::ZERO);
+        let wait =
+            Tunable { default: span, min: span, max: Value::Span(Span::from_secs(60)), ..Example::TABLE[0] };
+        assert!(wait.parse("99999999999999999999s").unwrap_err().contains("must be from"));
+        assert!(wait.parse("99999999999999999999").unwrap_err().contains("with its unit"));
+        assert_eq!(Example::TABLE[0].parse("8"), Ok(Value::Count(8)));
     }
 
     #[test]

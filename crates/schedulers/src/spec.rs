@@ -143,7 +143,7 @@ impl Spec {
     fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
         match (self.listing.tunable(name), &mut self.inside) {
             (Some(tunable), _) => {
-                let value = read_value(tunable, text)?;
+                let value = tunable.parse(text)?;
                 self.settings.retain(|(known, _)| known.name != name);
                 self.settings.push((tunable, value));
                 Ok(())
@@ -249,13 +249,6 @@ impl fmt::Display for Compact {
             other => write!(f, "{other}"),
         }
     }
-}
-
-fn read_value(tunable: &Tunable, text: &str) -> Result<Value, String> {
-    let value =
-        tunable.default.parse_like(text).map_err(|problem| format!("'{}': {problem}", tunable.name))?;
-    tunable.check(value).map_err(|error| error.to_string())?;
-    Ok(value)
 }
 
 fn cannot_be_wrapped(listing: &Listing) -> String {
@@ -364,7 +357,11 @@ impl<'a> Reader<'a> {
     fn unknown_scheduler(&self, name: &str) -> String {
         let full: Vec<String> = self.catalogue.all().map(Listing::full_name).collect();
         let mut names: Vec<&str> = self.catalogue.all().filter(|l| l.plain).map(|l| l.name).collect();
-        names.extend(full.iter().map(String::as_str));
+        for name in &full {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
         format!("no scheduler is called '{name}'; {}", suggest(name, &names))
     }
 
@@ -375,7 +372,7 @@ impl<'a> Reader<'a> {
                 spec.listing.tunable(name).ok_or_else(|| self.error_at(start, spec.unknown_tunable(name)))?;
             self.expect('=')?;
             let (start, text) = self.word(&[',', '}']);
-            let value = read_value(tunable, text).map_err(|problem| self.error_at(start, problem))?;
+            let value = tunable.parse(text).map_err(|problem| self.error_at(start, problem))?;
             if spec.settings.iter().any(|(known, _)| known.name == name) {
                 return Err(self.error_at(start, format!("'{name}' is set twice")));
             }
@@ -388,9 +385,10 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// "did you mean …?", or all of them where none is near.
+/// "did you mean …?", whatever the case of the letters, or all of them where none is near.
 fn suggest(name: &str, names: &[&str]) -> String {
-    let nearest = names.iter().map(|known| (edits(name, known), *known)).min();
+    let lower = name.to_lowercase();
+    let nearest = names.iter().map(|known| (edits(&lower, &known.to_lowercase()), *known)).min();
     match nearest {
         Some((distance, known)) if distance <= 2.max(name.chars().count() / 3) => {
             format!("did you mean '{known}'?")

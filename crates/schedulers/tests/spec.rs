@@ -48,6 +48,10 @@ fn mistakes_are_told_with_their_place_and_the_nearest_name() {
     let table = [
         ("", 1, "expected the name of a scheduler"),
         ("dedline", 1, "no scheduler is called 'dedline'; did you mean 'deadline'?"),
+        ("DEADLINE", 1, "no scheduler is called 'DEADLINE'; did you mean 'deadline'?"),
+        ("Stream(CFQ)", 1, "did you mean 'stream'?"),
+        ("deadline{FIFO_BATCH=8}", 10, "did you mean 'fifo_batch'?"),
+        ("deadline{fifo_batch=99999999999999999999}", 21, "must be from 1 to"),
         ("cscan", 1, "did you mean 'c-scan'?"),
         ("deadline-2.6.31", 1, "did you mean 'deadline-2.6.32'?"),
         ("quantum-entangled", 1, "known are noop, deadline"),
@@ -71,6 +75,15 @@ fn mistakes_are_told_with_their_place_and_the_nearest_name() {
         assert!(error.problem.contains(problem), "{text}: {error}");
         assert_eq!(error.column(), column, "{text}: {error}");
     }
+}
+
+#[test]
+fn a_list_of_known_names_has_each_once() {
+    let error = Spec::parse("quantum-entangled").unwrap_err();
+    let (_, list) = error.problem.split_once("known are ").unwrap();
+    let names: Vec<&str> = list.split(", ").collect();
+    let different: std::collections::BTreeSet<&str> = names.iter().copied().collect();
+    assert_eq!(names.len(), different.len(), "{list}");
 }
 
 #[test]

@@ -54,7 +54,7 @@ pub(crate) fn apply(
             let names: Vec<&str> = table.iter().map(|tunable| tunable.name).collect();
             return Err(error(format!("has no setting '{name}'; it has {}", names.join(", "))));
         };
-        let value = tunable.default.parse_like(text).map_err(|e| error(format!("setting '{name}': {e}")))?;
+        let value = tunable.parse(text).map_err(error)?;
         set(name, value).map_err(|e| error(e.to_string()))?;
     }
     Ok(())

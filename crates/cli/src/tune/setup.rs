@@ -129,13 +129,14 @@ fn set(parameters: &mut Parameters, setting: &str) -> Result<(), Error> {
     let problem = |what: String| Error::Usage(format!("--set {setting}: {what}"));
     let (name, value) = setting.split_once('=').ok_or_else(|| problem("write NAME=VALUE".to_owned()))?;
     let known = || Parameters::TABLE.iter().map(|tunable| tunable.name).filter(|&name| name != "t");
-    let Some(default) = parameters.get(name).filter(|_| name != "t") else {
+    let known_by_name = Parameters::TABLE.iter().find(|tunable| tunable.name == name && name != "t");
+    let Some(tunable) = known_by_name else {
         let hint =
             nearest(name, known()).map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default();
         let all: Vec<&str> = known().collect();
         return Err(problem(format!("no parameter has that name{hint}; there are {}", all.join(", "))));
     };
-    let value = default.parse_like(value).map_err(problem)?;
+    let value = tunable.parse(value).map_err(problem)?;
     parameters.set(name, value).map_err(|error| problem(error.to_string()))
 }
 
@@ -182,6 +183,7 @@ mod tests {
         assert!(said("credit_choice=on").contains("did you mean 'credit_choices'?"));
         assert!(said("similarity").contains("NAME=VALUE"));
         assert!(said("similarity=900").contains("similarity"));
+        assert!(said("x=99999999999999999999").contains("must be from 0 to 100000"));
         assert!(said("t=1s").contains("no parameter"), "--window sets it");
     }
 }

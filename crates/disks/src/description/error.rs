@@ -87,8 +87,9 @@ fn unknown(message: &str) -> String {
     }
 }
 
-/// The known name most like `name`, if any is like it.
+/// The known name most like `name`, whatever the case of the letters, if any is like it.
 pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let like = |known: &str| strsim::jaro_winkler(name, known);
+    let name = name.to_lowercase();
+    let like = |known: &str| strsim::jaro_winkler(&name, &known.to_lowercase());
     known.max_by(|a, b| like(a).total_cmp(&like(b))).filter(|near| like(near) > 0.7)
 }

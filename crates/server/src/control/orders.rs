@@ -136,8 +136,7 @@ fn tune(name: &str, value: &str, device: &mut Device) -> Result<(), String> {
     let scheduler = device.queue().scheduler_mut();
     let known = scheduler.tunables().iter().find(|tunable| tunable.name == name);
     let tunable = known.ok_or_else(|| elevator::TuneError::unknown(name).to_string())?;
-    let value =
-        tunable.default.parse_like(value).map_err(|problem| format!("tunable '{name}': {problem}"))?;
+    let value = tunable.parse(value)?;
     scheduler.tune(name, value).map_err(|error| error.to_string())
 }
 
