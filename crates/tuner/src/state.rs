@@ -1,5 +1,6 @@
 //! What was learned, as plain data that a host can keep: in a file, a database, or carry to another machine.
 
+use elevator::Span;
 use serde::{Deserialize, Serialize};
 
 use crate::analyser::Analyser;
@@ -65,7 +66,31 @@ impl Made {
         let Parameters { t, x, band, radius, jump_from_end, .. } = *parameters;
         Self { t: t.as_nanos(), x, band, radius, jump_from_end }
     }
+
+    fn parameters(self) -> Parameters {
+        let Self { t, x, band, radius, jump_from_end } = self;
+        Parameters { t: Span::from_nanos(t), x, band, radius, jump_from_end, ..Parameters::default() }
+    }
+
+    /// Each parameter in which the windows `asked` for differ from these, in words.
+    fn differences(self, asked: Self) -> Vec<String> {
+        let (saved, asked) = (self.parameters(), asked.parameters());
+        let differs = |&(name, what, unit): &(&str, &str, &str)| {
+            let (saved, asked) = (saved.get(name)?, asked.get(name)?);
+            (saved != asked).then(|| format!("{what} ({name}) was {saved}{unit} and is {asked}{unit} now"))
+        };
+        WORDS.iter().filter_map(differs).collect()
+    }
 }
+
+/// The parameters of [`Made`], what they are, and the unit that their values are printed without.
+const WORDS: [(&str, &str, &str); 5] = [
+    ("t", "the length of a window", ""),
+    ("x", "what a window is reduced to", " buckets"),
+    ("band", "the band of exact warping", ""),
+    ("radius", "FastDTW's radius", " points"),
+    ("jump_from_end", "measuring jumps from the end of an access", ""),
+];
 
 /// One cluster.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -200,10 +225,8 @@ impl Analyser {
         }
         let made = Made::by(&self.parameters);
         if state.made != made {
-            return Err(format!(
-                "the saved clusters were made with {:?}, these windows are with {made:?}",
-                state.made
-            ));
+            let differences = state.made.differences(made);
+            return Err(format!("what was learned cannot be compared: {}", differences.join(", and ")));
         }
         if !state.maxdifference.is_finite() || state.maxdifference < 0.0 {
             return Err(format!("maxdifference is {}", state.maxdifference));
@@ -245,6 +268,30 @@ fn restored_bandit(saved: &[(f64, Vec<f64>)], from: &[Option<usize>]) -> Bandit 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_learned_otherwise_is_refused_in_words() {
+        let analyser = |parameters| {
+            Analyser::new(vec!["one".to_string()], Metric::Iops, parameters, Random::seeded(1)).unwrap()
+        };
+        let parameters = Parameters::default();
+        let learned = analyser(Parameters { t: Span::from_secs(1), ..parameters }).state();
+        assert_eq!(
+            analyser(parameters).restore(learned.clone()).unwrap_err(),
+            "what was learned cannot be compared: the length of a window (t) was 1 s and is 5 s now"
+        );
+        let other = Parameters { x: 500, band: 10, radius: 2, jump_from_end: true, ..parameters };
+        let said = analyser(other).restore(learned).unwrap_err();
+        for part in [
+            "(t) was 1 s and is 5 s now, and ",
+            "(x) was 1000 buckets and is 500 buckets now",
+            "(band) was 0% and is 10% now",
+            "(radius) was 1 points and is 2 points now",
+            "(jump_from_end) was off and is on now",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
 
     #[test]
     fn what_was_damaged_is_refused_and_nothing_changed() {

@@ -213,7 +213,9 @@ fn a_state_that_does_not_fit_is_refused_or_taken_in_part() {
         fresh.restore(changed).unwrap_err()
     };
     assert!(refused(&mut fresh, |state| state.version = 2).contains("version 2"));
-    assert!(refused(&mut fresh, |state| state.made.x = 10).contains("made with"));
+    assert!(
+        refused(&mut fresh, |state| state.made.x = 10).contains("(x) was 10 buckets and is 1000 buckets now")
+    );
     assert!(refused(&mut fresh, |state| state.maxdifference = f64::NAN).contains("maxdifference"));
     assert!(refused(&mut fresh, |state| state.clusters[1].id = 0).contains("twice"));
     assert!(refused(&mut fresh, |state| state.clusters[1].points.truncate(3)).contains("3 points"));

@@ -10,6 +10,7 @@ use serde::Serialize;
 use tuner::beyond::Served;
 use tuner::{Analyser, Better, Decision, Observed, SchedulerId, Why};
 
+use super::does_not_fit;
 use super::setup::{self, Target};
 use crate::arguments::AdviseArguments;
 use crate::error::Error;
@@ -57,8 +58,8 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     if let Some(mut database) = Database::look(&arguments.watching.database)?
         && let Some(state) = database.load(&target.drive)?
     {
-        let file = arguments.watching.database.display();
-        analyser.restore(state).map_err(|problem| Error::Usage(format!("{file}: {problem}")))?;
+        let file = &arguments.watching.database;
+        analyser.restore(state).map_err(|problem| does_not_fit(file, &problem))?;
     }
     let mut windows = target.watch(length, setup::metric(&arguments.watching))?;
     let current = arms.current()?;

@@ -180,23 +180,25 @@ fn restore(
     drive: &str,
     arguments: &TuneArguments,
 ) -> Result<(), Error> {
-    let does_not_fit = |file: &Path, problem: String| {
-        let file = file.display();
-        Error::Usage(format!("{file}: {problem}; use the same --window, or another --database"))
-    };
     let path = &arguments.watching.database;
     if let Some(state) = database.load(drive)? {
         let known = in_words(&state);
-        analyser.restore(state).map_err(|problem| does_not_fit(path, problem))?;
+        analyser.restore(state).map_err(|problem| does_not_fit(path, &problem))?;
         eprintln!("{known} are known of {drive}");
     } else if let Some(other) = &arguments.transfer {
         let missing = || Error::Input(format!("{}: nothing is known there of {drive}", other.display()));
         let state = Database::look(other)?.ok_or_else(missing)?.load(drive)?.ok_or_else(missing)?;
         let known = in_words(&state);
-        analyser.restore(state).map_err(|problem| does_not_fit(other, problem))?;
+        analyser.restore(state).map_err(|problem| does_not_fit(other, &problem))?;
         eprintln!("{known} of {drive} taken over from {}", other.display());
     }
     Ok(())
+}
+
+/// What is said of a state in `file` that the analyser refuses.
+fn does_not_fit(file: &Path, problem: &str) -> Error {
+    let file = file.display();
+    Error::Usage(format!("{file}: {problem}; give --window and --set as they were, or another --database"))
 }
 
 fn in_words(state: &State) -> String {
