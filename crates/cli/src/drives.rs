@@ -34,6 +34,7 @@ fn list() -> Result<(), Error> {
 
 fn show(name: &str) -> Result<(), Error> {
     let description = describe(name)?;
+    description.build().map_err(|error| Error::Input(error.to_string()))?;
     write!(std::io::stdout().lock(), "{}", description.to_toml())?;
     Ok(())
 }

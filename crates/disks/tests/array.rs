@@ -250,8 +250,8 @@ fn wrong_names_of_arrays_say_what_is_wrong() {
     for (name, word) in [
         ("raid0", "no ':'"),
         ("raid6:5x64k", "raid6"),
-        ("raid0:1x64k", "1 members"),
-        ("raid5:2x64k", "2 members"),
+        ("raid0:1x64k", "1 members; raid0 takes 2 to 384"),
+        ("raid5:2x64k", "2 members; raid5 takes 3 to 384"),
         ("raid0:9999x64k", "9999 members"),
         ("raid0:5", "no 'x'"),
         ("raid0:5x64", "end it with k or m"),

@@ -74,10 +74,7 @@ impl ArrayDescription {
             rest.split_once('x').ok_or("there is no 'x' between members and stripe unit")?;
         let members = number(members)?;
         if !(u64::from(level.members_min())..=u64::from(MEMBERS_MAX)).contains(&members) {
-            return Err(format!(
-                "{members} members; {level:?} takes {} to {MEMBERS_MAX}",
-                level.members_min()
-            ));
+            return Err(format!("{members} members; {level} takes {} to {MEMBERS_MAX}", level.members_min()));
         }
         let members = members as u32;
         let (unit, stripe_cache) = (unit_of(unit)?, STRIPE_CACHE);
@@ -147,11 +144,7 @@ impl ArrayDescription {
 /// As it is read.
 impl std::fmt::Display for ArrayDescription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let level = match self.level {
-            Level::Raid0 => "raid0",
-            Level::Raid5 => "raid5",
-        };
-        write!(f, "{level}:{}x{}k", self.members, self.unit.bytes() >> 10)?;
+        write!(f, "{}:{}x{}k", self.level, self.members, self.unit.bytes() >> 10)?;
         let failed = self.failed.map(|member| format!("failed={member}"));
         let slow = self.slow.map(|(member, percent)| format!("slow={member}, slowness={percent}"));
         let link = self.link.map(|rate| format!("link={}", rate / 1_000_000));

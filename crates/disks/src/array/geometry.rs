@@ -22,6 +22,16 @@ impl Level {
     }
 }
 
+/// As an array's name has it.
+impl std::fmt::Display for Level {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Raid0 => "raid0",
+            Self::Raid5 => "raid5",
+        })
+    }
+}
+
 /// Most members; md's bound for its usual metadata is of the same order.
 pub const MEMBERS_MAX: u32 = 384;
 
