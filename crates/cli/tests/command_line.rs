@@ -629,3 +629,16 @@ fn what_cannot_be_served_is_refused_with_a_word_and_leaves_nothing() {
     assert_eq!(fs::read_dir(&directory.0).expect("it is there").count(), 0);
     fails(&["ctl", &directory.path("socket"), "show"], 1, &["no server listens there"]);
 }
+
+#[test]
+fn a_queue_of_nothing_is_refused_with_the_range() {
+    for (option, said) in
+        [("--depth", "'--depth <N>': 0 is not in 1..=65536"), ("--nr-requests", "0 is not in 1..")]
+    {
+        let output = dwell(&["compare", SMALL, option, "0"]);
+        let error = words(&output.stderr);
+        assert!(output.status.code() == Some(2) && error.contains(said), "{option}: {error}");
+        assert!(output.stdout.is_empty());
+    }
+    prints(&["compare", SMALL, "--depth", "1", "--nr-requests", "1", "-s", "noop", "--quiet"]);
+}

@@ -34,10 +34,10 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_enum, default_value_t = Identity::Shown)]
     pub(crate) identity: Identity,
     /// Requests that the drive is given at once; at most its own depth
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) depth: Option<u32>,
     /// Request limit of each direction
-    #[arg(long, value_name = "N", default_value_t = 128)]
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) nr_requests: u32,
     /// Replay a recording by its time stamps instead of in closed loops
     #[arg(long)]

@@ -134,13 +134,13 @@ pub(crate) fn specs(catalogue: Catalogue, names: &[String], host: Host) -> Resul
 }
 
 fn options(arguments: &CompareArguments, device: &Device) -> Options {
-    let depth = arguments.depth.unwrap_or_else(|| device.depth()).clamp(1, device.depth());
+    let depth = arguments.depth.unwrap_or_else(|| device.depth()).min(device.depth());
     let identity = match arguments.identity {
         arguments::Identity::Shown => Identity::Shown,
         arguments::Identity::Hidden => Identity::Hidden,
         arguments::Identity::Same => Identity::Same,
     };
-    let limits = Limits { nr_requests: arguments.nr_requests.max(1), ..Limits::default() };
+    let limits = Limits { nr_requests: arguments.nr_requests, ..Limits::default() };
     Options { depth, identity, limits, ..Options::default() }
 }
 
