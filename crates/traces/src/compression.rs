@@ -1,4 +1,4 @@
-//! What a recording may be wrapped in: gzip, bzip2, zstd, tar, or one within the other.
+//! What a recording may be wrapped in: gzip, bzip2, zstd, tar, or one within the other; and the mark that a text may begin with.
 
 use std::fmt;
 use std::io::{self, Chain, Cursor, Read};
@@ -43,13 +43,18 @@ const HEAD_BYTES: usize = 512;
 /// What the zstd decoder may hold beyond its window before it is collected.
 const DECODED_AT_ONCE: usize = 128 * 1024;
 
-/// The stream without its wrappings, and which they were, outermost first.
+/// What some programs write before a text in UTF-8, whose bytes have no order to mark.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The stream without its wrappings and without a text's byte-order mark, and which they were, outermost first.
 pub(crate) fn unwrap(mut source: Box<dyn Read>) -> (Box<dyn Read>, Vec<Wrapping>) {
     let mut wrappings = Vec::new();
     loop {
         let (head, whole) = peek(source);
         let found = told_by(&head).filter(|_| wrappings.len() < DEPTH_MAX);
-        let Some(wrapping) = found else { return (Box::new(whole), wrappings) };
+        let Some(wrapping) = found else {
+            return (without_mark(&head, whole), wrappings);
+        };
         wrappings.push(wrapping);
         source = match wrapping {
             Wrapping::Gzip => Box::new(MultiGzDecoder::new(io::BufReader::new(whole))),
@@ -58,6 +63,15 @@ pub(crate) fn unwrap(mut source: Box<dyn Read>) -> (Box<dyn Read>, Vec<Wrapping>
             Wrapping::Tar => Box::new(TarMembers::new(Box::new(whole))),
         };
     }
+}
+
+/// The stream that begins with `head`, without its mark. What has a zero in it is binary; there the bytes are of a number.
+fn without_mark(head: &[u8], mut whole: Peeked) -> Box<dyn Read> {
+    if head.starts_with(BYTE_ORDER_MARK) && !head.contains(&0) {
+        let (peeked, _) = whole.get_mut();
+        peeked.get_mut().0.set_position(BYTE_ORDER_MARK.len() as u64);
+    }
+    Box::new(whole)
 }
 
 type Peeked = Chain<Chain<Cursor<Vec<u8>>, Failing>, Box<dyn Read>>;
@@ -214,6 +228,20 @@ mod tests {
         let nested = zstd(&gzip(b"in"));
         assert_eq!(unwrapped(&nested), (b"in".to_vec(), vec![Wrapping::Zstd, Wrapping::Gzip], None));
         assert_eq!(unwrapped(b""), (vec![], vec![], None));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_taken_off_a_text_and_nothing_else() {
+        let marked = b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n";
+        let text = b"one\n\xef\xbb\xbftwo\n".to_vec();
+        assert_eq!(unwrapped(marked), (text.clone(), vec![], None));
+        assert_eq!(unwrapped(&gzip(marked)), (text, vec![Wrapping::Gzip], None));
+        assert_eq!(unwrapped(b"\xef\xbb\xbf"), (vec![], vec![], None));
+        assert_eq!(unwrapped(b"\xef\xbb"), (b"\xef\xbb".to_vec(), vec![], None));
+        let binary = b"\xef\xbb\xbf\x00\x01\x00";
+        assert_eq!(unwrapped(binary), (binary.to_vec(), vec![], None));
+        let long = [BYTE_ORDER_MARK, &[b'x'; 5000]].concat();
+        assert_eq!(unwrapped(&long), (vec![b'x'; 5000], vec![], None));
     }
 
     #[test]

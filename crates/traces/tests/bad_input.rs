@@ -209,3 +209,18 @@ fn a_damaged_stream_is_an_error_that_says_so() {
         Ok((_, recording)) => assert!(!recording.skips().is_empty()),
     }
 }
+
+#[test]
+fn a_byte_order_mark_before_a_text_loses_nothing() {
+    for (name, text) in [
+        ("a.ascii", "0.5 0 100 8 1\n1.5 0 110 8 1\n2.5 0 200 8 1\n"),
+        ("b.iolog", "fio version 2 iolog\n/dev/sda add\n/dev/sda open\n/dev/sda read 0 4096\n"),
+        ("c.csv", "128166372003061629,src1,2,Read,7014609920,24576,41286\n"),
+    ] {
+        let plain = read(name, text.as_bytes(), &strict()).unwrap().0;
+        let marked = format!("\u{feff}{text}");
+        let (records, recording) = read(name, marked.as_bytes(), &strict()).unwrap();
+        assert!(!records.is_empty() && records == plain, "{name}");
+        assert_eq!(recording.skips().get(Oddity::Malformed).count, 0, "{name}");
+    }
+}
