@@ -642,3 +642,19 @@ fn a_queue_of_nothing_is_refused_with_the_range() {
     }
     prints(&["compare", SMALL, "--depth", "1", "--nr-requests", "1", "-s", "noop", "--quiet"]);
 }
+
+#[test]
+fn what_has_no_head_is_not_said_to_have_moved_one() {
+    let directory = Directory::new("headless");
+    let file = directory.path("report.html");
+    let on = |drive: &str| {
+        let table = prints(&["compare", SMALL, "-s", "noop", "--drive", drive, "--quiet", "--report", &file]);
+        let row = table.lines().find(|line| line.contains("noop")).expect("the run's row").to_owned();
+        let cells: Vec<String> = row.split(['│', '┆']).map(|cell| cell.trim().to_owned()).collect();
+        (cells[12].clone(), fs::read_to_string(&file).expect("the report"))
+    };
+    let (travel, report) = on("ssd-sata");
+    assert!(travel == "-" && !report.contains("of disk."), "{travel}");
+    let (travel, report) = on("wd5000aaks");
+    assert!(travel.ends_with('B') && report.contains("of disk."), "{travel}");
+}

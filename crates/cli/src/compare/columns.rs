@@ -3,7 +3,7 @@
 use machine::Latency;
 
 use super::run::Run;
-use crate::format::{bytes, number, percent, time};
+use crate::format::{number, percent, time};
 
 /// What stands above them.
 pub(crate) const HEADS: [&str; 16] = [
@@ -33,7 +33,7 @@ pub(crate) fn cells(run: &Run, best: f64) -> Vec<String> {
     cells.extend(latency(&measured.reads));
     cells.extend(latency(&measured.writes));
     cells.extend([
-        bytes(measured.head_travel_sectors.saturating_mul(512)),
+        run.travel(measured.head_travel_sectors),
         time(measured.waits.total_ns),
         run.fairness.map_or_else(String::new, |fairness| format!("{fairness:.2}")),
         share(rate, best),

@@ -12,7 +12,7 @@ use super::Comparison;
 use super::columns;
 use super::machine;
 use super::run::Run;
-use crate::format::{bytes, time};
+use crate::format::time;
 use crate::page::{Page, escape};
 
 /// Colours that stay apart for most people with a colour vision deficiency (Okabe and Ito), for the first processes.
@@ -119,11 +119,14 @@ fn summary(run: &Run) -> String {
             run.timeline.waits.len()
         );
     }
+    let over = if run.has_head {
+        format!(", over {} of disk", run.travel(measured.head_travel_sectors))
+    } else {
+        String::new()
+    };
     format!(
-        "<p>{} requests went to the device, {} of them to a place away from the last one, over {} of disk. {waits}{kept}</p>",
-        measured.dispatched,
-        measured.seeks,
-        bytes(measured.head_travel_sectors.saturating_mul(512))
+        "<p>{} requests went to the device, {} of them to a place away from the last one{over}. {waits}{kept}</p>",
+        measured.dispatched, measured.seeks,
     )
 }
 

@@ -17,6 +17,7 @@ use workloads::Workload;
 use super::explain::Explainer;
 use crate::arguments::ExplainFormat;
 use crate::device::Device;
+use crate::format::bytes;
 use crate::interrupt;
 use crate::modelled::machine;
 use crate::scene::Outcome;
@@ -53,6 +54,9 @@ pub(crate) struct Run {
     /// The physical limit of what was asked for, which is less where a run was cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) limit: Option<Limit>,
+    /// Whether the device has a head, so that its way means something.
+    #[serde(skip)]
+    pub(crate) has_head: bool,
     #[serde(skip)]
     pub(crate) distributions: [Vec<(u64, f64)>; 2],
     #[serde(skip)]
@@ -63,6 +67,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// How far a head travelled, for people; a dash where there is none.
+    pub(crate) fn travel(&self, sectors: u64) -> String {
+        if self.has_head { bytes(sectors.saturating_mul(512)) } else { "-".to_owned() }
+    }
+
     /// How near it comes to the physical limit, where that is known; 1 is there.
     pub(crate) fn of_limit(&self) -> Option<f64> {
         let limit = self.limit.as_ref()?.elapsed_ns;
@@ -134,6 +143,7 @@ fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {
         outcome: None,
         failure: ended.err().map(|failure| failure.to_string()),
         limit,
+        has_head: device.rotational(),
         distributions,
         timeline: Rc::try_unwrap(timeline).map(RefCell::into_inner).unwrap_or_default(),
         explanation: Rc::try_unwrap(explanation).map(RefCell::into_inner).unwrap_or_default(),

@@ -79,7 +79,7 @@ pub(crate) fn members(run: &Run) -> String {
             time(member.busy_ns),
             time(member.waits.total_ns),
             member.seeks.to_string(),
-            bytes(member.head_travel_sectors.saturating_mul(512)),
+            run.travel(member.head_travel_sectors),
         ]);
     }
     for column in table.column_iter_mut() {

@@ -182,6 +182,7 @@ fn one(arguments: &RunArguments, scene: &Scene, spec: &Spec, picture: usize) -> 
         failure: outcome.failure.clone(),
         outcome: Some(outcome),
         limit: None,
+        has_head: scene.device.rotational(),
         distributions,
         timeline,
         explanation: explanation.take(),
