@@ -102,7 +102,7 @@ pub(crate) struct TuneArguments {
     pub(crate) device: PathBuf,
     #[command(flatten)]
     pub(crate) watching: Watching,
-    /// Say what would be done, and do nothing
+    /// Say what would be done, and do nothing to the device; what was learned is kept
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Show how a running tuner of this device is doing
