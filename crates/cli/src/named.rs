@@ -1,7 +1,5 @@
 //! Schedulers as the command line names them: `stream(deadline){stream_time_slice=50ms}`, or a page of TOML that says the same.
 
-use std::path::Path;
-
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use toml::de::{DeTable, DeValue};
@@ -10,7 +8,7 @@ use crate::error::Error;
 
 /// The scheduler that `text` names.
 pub(crate) fn spec(catalogue: Catalogue, text: &str) -> Result<Spec, Error> {
-    if text.ends_with(".toml") {
+    if is_page(text) {
         let page = std::fs::read_to_string(text).map_err(|error| Error::file(text, &error))?;
         return of_page(catalogue, text, &page);
     }
@@ -53,10 +51,11 @@ fn of_page(catalogue: Catalogue, file: &str, page: &str) -> Result<Spec, Error> 
 
 /// What a server that runs elsewhere is told instead of a page's name: the full name with its settings.
 pub(crate) fn full_name(catalogue: Catalogue, text: &str) -> Result<String, Error> {
-    if Path::new(text).extension().is_some_and(|extension| extension == "toml") {
-        return spec(catalogue, text).map(|spec| spec.to_string());
-    }
-    Ok(text.to_owned())
+    if is_page(text) { spec(catalogue, text).map(|spec| spec.to_string()) } else { Ok(text.to_owned()) }
+}
+
+fn is_page(text: &str) -> bool {
+    text.ends_with(".toml")
 }
 
 #[cfg(test)]

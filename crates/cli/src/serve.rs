@@ -73,8 +73,8 @@ fn configuration(arguments: &ServeArguments, catalogue: Catalogue) -> Result<Con
     let device = arguments.drive.as_deref().map(Device::open).transpose()?;
     let environment = environment(arguments, device.as_ref())?;
     let factory = schedulers(catalogue, environment);
-    named::of_one_device(catalogue, &arguments.scheduler)?;
     let scheduler = named::full_name(catalogue, &arguments.scheduler)?;
+    named::of_one_device(catalogue, &scheduler)?;
     let backend = match device {
         Some(device) => emulated(arguments, &device, size)?,
         None => plain(arguments, size)?,
