@@ -167,6 +167,12 @@ impl Layout {
         if self.remapped.is_empty() { plain } else { self.regard_remapped(sector, plain) }
     }
 
+    /// How many sectors of data there are on a sector's track.
+    pub(crate) fn on_track(&self, sector: u64) -> u64 {
+        let track = self.track_of(sector);
+        track.end - track.first
+    }
+
     #[cold]
     fn indexed_stretch(&self, indexed: &Indexed, track: &Found, sector: u64) -> Stretch {
         let band = &self.zones[usize::from(track.zone)];

@@ -24,7 +24,7 @@ impl Head {
     }
 }
 
-/// How long a sector takes to pass, and by what the platter has turned then.
+/// How long a part of a track takes to pass, and by what the platter has turned then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passing {
     time: Picos,
@@ -32,9 +32,15 @@ pub(super) struct Passing {
 }
 
 impl Passing {
+    /// A sector.
     pub(super) fn new(m: &Mechanics, width: Turn) -> Self {
         let time = m.time_of(width);
         Self { time, turn: m.turned(time) }
+    }
+
+    /// All of it.
+    pub(super) const fn revolution(period: Picos) -> Self {
+        Self { time: period, turn: 0 }
     }
 }
 
@@ -54,8 +60,8 @@ pub(super) struct Access {
     sector_turn: Turn,
     cylinder: u32,
     head: u16,
-    /// Waits for a sector that could not be taken when it came, since `landed`.
-    missed: bool,
+    /// Waits for a sector that could not be taken when it came, since `landed`: by what the platter turns until `from`.
+    missed: Option<Turn>,
     /// Having passed the sectors before the first, the head has the sectors up to the second already.
     pub(super) jump: Option<(u64, u64)>,
     pub(super) seek: Picos,
@@ -98,7 +104,7 @@ impl Access {
             sector_turn: turn,
             cylinder: spot.cylinder,
             head: spot.head,
-            missed: false,
+            missed: None,
             jump: None,
             seek: seek.max(aim.seek_min),
             rotation: plain,
@@ -183,27 +189,32 @@ impl Access {
     }
 
     /// Sector `sector` could not be taken when it came: one revolution is lost.
-    pub(super) fn miss(&mut self, sector: u64, period: Picos) {
+    pub(super) fn miss(&mut self, sector: u64, revolution: Passing) {
         let head = self.head_after(sector);
-        self.angle = head.angle;
-        (self.landed, self.missed) = (head.at, true);
-        self.from = head.at + period;
+        self.angle = head.angle.wrapping_add(revolution.turn);
+        (self.landed, self.missed) = (head.at, Some(revolution.turn));
+        self.from = head.at + revolution.time;
         self.next = sector;
+    }
+
+    /// So many of its sectors.
+    pub(super) fn sectors(&self, count: u64) -> Passing {
+        Passing { time: count * self.sector_time, turn: self.sector_turn.wrapping_mul(count as Turn) }
     }
 
     /// Before the first sector: when the arm may leave if it does not stop within a sector. One that waits for the first
     /// sector after a move waits for it, as DiskSim has it; one that missed a sector passes others meanwhile.
     pub(super) fn leaves_at(&self, now: Picos) -> Picos {
         let next_end = self.landed + (self.passed_while_missing(now) + 1) * self.sector_time;
-        if self.missed { next_end.min(self.from) } else { self.from }
+        if self.missed.is_some() { next_end.min(self.from) } else { self.from }
     }
 
     /// Having missed a sector, the head passes others until it comes round again.
     pub(super) fn pass_others(&self, head: &mut Head, now: Picos) {
-        if self.missed {
-            // A whole revolution after the miss it will be at the same angle.
+        if let Some(turn) = self.missed {
             let passed = self.passed_while_missing(now);
-            head.angle = self.angle.wrapping_add(self.sector_turn.wrapping_mul(passed as Turn));
+            head.angle =
+                self.angle.wrapping_sub(turn).wrapping_add(self.sector_turn.wrapping_mul(passed as Turn));
             head.at = self.landed + passed * self.sector_time;
         }
     }

@@ -69,8 +69,7 @@ impl Rotating {
     fn begin_or_release(&mut self, now: Picos, id: TaskId, begin: Begin) {
         match begin {
             Begin::Sector(sector, seek_min) => {
-                let at = now.max(self.task(id).ready_at).max(self.arm_free_at);
-                if !self.begin_access(at, id, sector, seek_min) {
+                if !self.begin_access(self.may_move_at(now, id), id, sector, seek_min) {
                     self.release_arm(now, id);
                 } else if self.task(id).pending && matches!(self.bus, Bus::Idle) {
                     self.foresee_return(id, now);
@@ -85,6 +84,15 @@ impl Rotating {
         let ahead = self.background && !self.task(id).write;
         if ahead && self.arm == Some(id) && self.access.is_some() {
             self.preempt_if_free(now, id);
+        }
+    }
+
+    /// The arm is made free while the request is made out. DiskSim's arm begins with the one when it is through with the other.
+    fn may_move_at(&self, now: Picos, id: TaskId) -> Picos {
+        let ready_at = self.task(id).ready_at;
+        match self.fidelity {
+            Fidelity::Drive => now.max(ready_at).max(self.arm_free_at),
+            Fidelity::DiskSim => now + ready_at.saturating_sub(now) + self.arm_free_at.saturating_sub(now),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What passes under the head: counting it, when it has come to where something changes, and what follows then.
 
 use super::Rotating;
+use super::access::{Access, Passing};
 use super::bus::Bus;
 use super::segment::Segment;
 use super::task::{Task, TaskId};
@@ -104,10 +105,19 @@ impl Rotating {
             // Whoever left the bus and could make room by now may have been overlooked while others had it.
             self.check_bus(now, None);
             self.let_out_who_has_no_arm(now);
-            let period = self.mechanics.period();
+            let revolution = self.lost_revolution(&access, position);
             if let Some(access) = &mut self.access {
-                access.miss(position, period);
+                access.miss(position, revolution);
             }
+        }
+    }
+
+    /// What passes until a missed sector comes round again. DiskSim counts the track's sectors of data, one by one: spare and
+    /// slipped ones take no time, and each of the others what its conversions lose less.
+    fn lost_revolution(&self, access: &Access, position: u64) -> Passing {
+        match self.fidelity {
+            Fidelity::Drive => Passing::revolution(self.mechanics.period()),
+            Fidelity::DiskSim => access.sectors(self.layout.on_track(position)),
         }
     }
 

@@ -59,11 +59,9 @@ impl Rotating {
         best
     }
 
-    /// The segment set aside for writes is the first. DiskSim reads the parameter and makes nothing of it.
+    /// The segment set aside for writes is the first.
     fn has_write_segment(&self) -> bool {
-        self.buffer.separate_write_segment
-            && self.segments.all().len() > 1
-            && self.fidelity == Fidelity::Drive
+        self.buffer.separate_write_segment && self.segments.all().len() > 1
     }
 
     fn set_aside(&self, index: u8) -> bool {
