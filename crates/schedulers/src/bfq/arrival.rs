@@ -215,7 +215,7 @@ impl Bfq {
         let busy = self.service.get(id).busy;
         let queue = &mut self.queues[id];
         if queue.dispatched == 0 && !busy {
-            queue.think.add(now.since(queue.last_completion).min(slice * 2));
+            queue.think.add(Span::from_nanos(queue.idle_for(now)).min(slice * 2));
         }
         self.observe_think_time(now, id);
         let queue = &self.queues[id];
@@ -274,15 +274,15 @@ impl Bfq {
         let queue = &mut self.queues[id];
         let total = now.since(queue.io_start);
         if queue.is_empty() && queue.dispatched == 0 {
-            queue.idle_total += now.since(queue.last_completion);
+            queue.idle_total = queue.idle_total.wrapping_add(queue.idle_for(now));
         }
         if queue.just_created {
             return;
         }
-        queue.io_bound = queue.idle_total * 5 <= total;
+        queue.io_bound = queue.idle_total.wrapping_mul(5) <= total.as_nanos();
         if total > IO_WINDOW {
             queue.io_start = now - total / 2;
-            queue.idle_total = queue.idle_total / 2;
+            queue.idle_total /= 2;
         }
     }
 

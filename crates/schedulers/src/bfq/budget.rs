@@ -4,6 +4,10 @@ use elevator::{Span, Time};
 
 use super::Bfq;
 use super::names::QueueId;
+use crate::jiffies::Ticks;
+
+/// The clock by which slots end.
+const TICKS: Ticks = Ticks::of_hz(250);
 
 /// The largest budget, in sectors, until the device's rate is known: 8 MiB.
 pub(super) const DEFAULT: u64 = 16 * 1024;
@@ -46,8 +50,13 @@ impl Bfq {
     /// The peak rate changed: a full slot of a fast process shall just use up its budget.
     pub(super) const fn rate_changed(&mut self) {
         if self.tunables.max_budget == 0 {
-            self.max_budget = self.rate.sectors_in(self.tunables.timeout_sync);
+            self.max_budget = self.rate.sectors_in(self.slot());
         }
+    }
+
+    /// How long a slot lasts.
+    pub(super) const fn slot(&self) -> Span {
+        TICKS.span(TICKS.of(self.tunables.timeout_sync))
     }
 
     /// Gives a queue that has just been chosen its time.
@@ -58,7 +67,8 @@ impl Bfq {
         let entity = self.service.get(id);
         let times = if self.is_soft_real_time(id) { 1 } else { entity.weight / entity.base_weight };
         self.slot_began = now;
-        self.queues[id].budget_timeout = Some(now + self.tunables.timeout_sync * u64::from(times));
+        let ticks = TICKS.of(self.tunables.timeout_sync) * u64::from(times);
+        self.queues[id].budget_timeout = Some(TICKS.time(TICKS.at(now) + ticks));
         self.driver.service_position = elevator::Sector(0);
     }
 
@@ -120,7 +130,7 @@ impl Bfq {
     /// Charges a slow queue as if it had been fast all the time that it took: seekers get fair shares of time, not of
     /// sectors, or they would ruin everybody.
     fn charge_time(&mut self, now: Time, id: QueueId, time: Span) {
-        let timeout = self.tunables.timeout_sync.as_nanos() / 1_000_000;
+        let timeout = self.slot().as_nanos() / 1_000_000;
         let time = (time.as_nanos() / 1_000_000).min(timeout);
         let entity = self.service.get_mut(id);
         let charged = entity.service;

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
-use elevator::{Priority, Process, Span, Time};
+use elevator::{Priority, Process, Time};
 use hashbrown::HashMap;
 
 use super::names::ContextId;
@@ -18,7 +18,7 @@ pub(super) struct Saved {
     pub(super) thinks_briefly: bool,
     pub(super) io_bound: bool,
     pub(super) io_start: Time,
-    pub(super) idle_total: Span,
+    pub(super) idle_total: u64,
     pub(super) in_large_burst: bool,
     pub(super) was_in_burst_list: bool,
     pub(super) factor: u32,

@@ -37,7 +37,8 @@
 //!
 //! # Where it differs from the source
 //! - No control groups: all queues are in one group. No actuators: one per device.
-//! - Nanoseconds instead of jiffies; where the source adds four jiffies, 16 ms (HZ=250).
+//! - Slots end with a tick of HZ=250, as in the source; whatever else is in jiffies there is in nanoseconds, and where it adds four
+//!   jiffies, 16 ms.
 //! - A limit of the source that can never take effect (it compares nanoseconds with jiffies, and would allow one
 //!   injection after a whole `slice_idle`) is left out.
 //! - A close cooperator is the nearest of the two neighbours in sector order; the source's choice depends on the shape
@@ -52,9 +53,6 @@
 //!   set to.
 //! - Queues merge when a request is put in. The source looks for a cooperator before, when a bio might join a queued
 //!   request, so a cooperator's first bio can join there already.
-//! - At a queue's first request its process has thought for no time. The source sets the last completion to one nanosecond
-//!   ahead ("minus infinity"): where all of a plug's requests share one reading of the clock, the first thought counts as
-//!   twice `slice_idle`, and the time without requests as none less a nanosecond, which is huge until it is added to.
 //!
 //! # Not for
 //! Devices so fast that a microsecond a request matters; throughput at any price (`low_latency` off helps).
@@ -121,7 +119,8 @@ tunables! {
         back_seek_max: Sectors = 32_768, 0, 1 << 40;
         /// What a seek back is multiplied by.
         back_seek_penalty: Count = 2, 1, 1_000;
-        /// How long a queue may be served in one go; of a raised queue, times the raise.
+        /// How long a queue may be served in one go; of a raised queue, times the raise. In whole ticks of 4 ms, begun ones
+        /// included, so that 125 ms are 120 to 124.
         timeout_sync: Span = Span::from_millis(125), Span::from_millis(1), Span::from_secs(10);
         /// Sectors that a queue may be served in one go; 0 lets the device's measured rate decide.
         max_budget: Sectors = 0, 0, 1 << 31;
@@ -330,7 +329,7 @@ impl Scheduler for Bfq {
             0 if (before.max_budget, before.timeout_sync) == (0, self.tunables.timeout_sync) => {
                 self.max_budget
             }
-            0 => self.rate.sectors_in(self.tunables.timeout_sync),
+            0 => self.rate.sectors_in(self.slot()),
             fixed => fixed,
         };
         Ok(())

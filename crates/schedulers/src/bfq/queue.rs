@@ -137,7 +137,7 @@ pub(super) struct Queue {
     pub(super) seeks: u32,
     pub(super) last_end: Sector,
     pub(super) io_start: Time,
-    pub(super) idle_total: Span,
+    pub(super) idle_total: u64,
     pub(super) first_io: Time,
     /// When it last turned from empty to busy, and the sectors served since.
     pub(super) backlogged: Time,
@@ -195,12 +195,12 @@ impl Queue {
             max_budget: 0,
             budget_timeout: None,
             think: ThinkTime::default(),
-            last_completion: now,
+            last_completion: now + Span::from_nanos(1),
             // The first request is almost certainly a seek, but has no predecessor to tell.
             seeks: 1,
             last_end: Sector(0),
             io_start: now,
-            idle_total: Span::ZERO,
+            idle_total: 0,
             first_io: Time::ZERO,
             backlogged: Time::ZERO,
             service_since_backlogged: 0,
@@ -214,6 +214,13 @@ impl Queue {
             waker_since: Time::ZERO,
             woken: None,
         }
+    }
+
+    /// Nanoseconds since its last completion, 1 at least: no process is so fast. Before the first they are the most there is, less
+    /// than none by one: the source's "minus infinity" lies a nanosecond ahead of a clock that stands still while a task gathers
+    /// requests (since 6.9), and the difference wraps round.
+    pub(super) fn idle_for(&self, now: Time) -> u64 {
+        if now < self.last_completion { u64::MAX } else { now.since(self.last_completion).as_nanos().max(1) }
     }
 
     pub(super) const fn is_empty(&self) -> bool {

@@ -137,17 +137,20 @@ fn metadata_goes_before_data_and_what_is_waited_for_before_all() {
 #[test]
 fn a_close_cooperator_joins_the_queue_in_service() {
     let mut t = table();
-    let first = t.read_by(1, 50_000);
+    let before = t.read_by(1, 49_992);
+    t.sends(before, Reason::NewBudget);
+    t.at(9).complete(before);
+    let first = t.at(10).read_by(1, 50_000);
     let far = t.read_by(3, FAR);
-    t.sends(first, Reason::NewBudget);
+    t.sends(first, Reason::Anticipated);
     t.holds(HoldReason::AwaitCompletion, None);
-    let close = t.at(1).read_by(2, 50_008);
+    let close = t.at(11).read_by(2, 50_008);
     t.sends(close, Reason::Budget);
     t.holds(HoldReason::AwaitCompletion, None);
-    t.at(9).complete(first);
+    t.at(19).complete(first);
     t.complete(close);
-    t.holds(HoldReason::AwaitSliceOwner, Some(at_ms(17)));
-    t.at(17).sends(far, Reason::NewBudget);
+    t.holds(HoldReason::AwaitSliceOwner, Some(at_ms(27)));
+    t.at(27).sends(far, Reason::NewBudget);
 }
 
 #[test]
