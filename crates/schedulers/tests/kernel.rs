@@ -1,0 +1,150 @@
+//! Today's policies against the kernel's own, decision by decision.
+//!
+//! `tests/kernel` holds what Linux 6.18 (HZ=250) did on a loop device in front of an emulated hard disk: the tracepoints
+//! `block_rq_insert`, `block_rq_issue` and `block_rq_complete`, in microseconds since a tick, with fio's direct I/O as the load,
+//! without merges. What was inserted there is inserted here at the same time, what completed completes, and whenever something has
+//! happened the policy is asked. What it sends has to be what the kernel sent next.
+//!
+//! The kernel takes one request more from its policy than the device has tags, and two of its processors may swap two requests
+//! within microseconds; nothing else is allowed for.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use elevator::queue::{Cache, Limits, Options, Plugging, Queue, Step, Submission, Ticket, Token};
+use elevator::{Op, Outcome, Priority, PriorityClass, Process, Sector, Sectors, Span, Time};
+use schedulers::{Environment, Spec};
+
+/// Two processors are not farther apart than this.
+const RACE: Span = Span::from_micros(100);
+
+struct Host {
+    queue: Queue,
+    tickets: HashMap<u64, Ticket>,
+    sent: VecDeque<(Time, u64)>,
+    ask_at: Option<Time>,
+}
+
+impl Host {
+    fn new(scheduler: &str, depth: u32) -> Self {
+        let scheduler = Spec::parse(scheduler).unwrap().build(&Environment::default()).unwrap();
+        let options = Options {
+            depth: depth + 1,
+            merges: false,
+            plugging: Plugging::None,
+            limits: Limits::NONE,
+            cache: Cache::WriteThrough,
+            ..Options::default()
+        };
+        let queue = Queue::new(options, scheduler);
+        Self { queue, tickets: HashMap::new(), sent: VecDeque::new(), ask_at: None }
+    }
+
+    fn ask(&mut self, now: Time) {
+        self.ask_at = loop {
+            match self.queue.next(now, None) {
+                Step::Dispatch(ticket) => {
+                    let start = self.queue.request(&ticket).start.0;
+                    self.tickets.insert(start, ticket);
+                    self.sent.push_back((now, start));
+                }
+                Step::Wait(hold) => break hold.until,
+                Step::Full | Step::Idle => break None,
+            }
+        };
+        while self.queue.notice().is_some() {}
+    }
+
+    fn pass(&mut self, now: Time) {
+        while let Some(at) = self.ask_at.filter(|&at| at <= now) {
+            self.ask(at);
+        }
+    }
+
+    /// Whether the kernel's request is the one that was sent here.
+    fn issued(&mut self, now: Time, start: u64) -> bool {
+        let found = self.sent.iter().take(2).position(|&(_, sent)| sent == start);
+        match found {
+            Some(0) => {}
+            Some(_) if now.since(self.sent[1].0) < RACE => {}
+            _ => return false,
+        }
+        found.and_then(|at| self.sent.remove(at)).is_some()
+    }
+}
+
+fn submission(token: usize, words: &[&str]) -> Submission {
+    let number = |at: usize| words[at].parse::<u32>().unwrap();
+    let op = if words[4] == "W" { Op::Write } else { Op::Read };
+    let start = Sector(words[2].parse().unwrap());
+    let mut submission = Submission::new(Token(token as u64), op, start, Sectors(number(3)));
+    submission.flags.sync = true;
+    submission.process = Some(Process::single(number(5)));
+    let class = match words[6] {
+        "rt" => PriorityClass::RealTime,
+        "idle" => PriorityClass::Idle,
+        _ => PriorityClass::BestEffort,
+    };
+    submission.priority = Priority { class, level: words[7].parse().unwrap() };
+    submission
+}
+
+fn recording(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel").join(format!("{name}.txt.gz"));
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(File::open(path).unwrap()).read_to_string(&mut text).unwrap();
+    text
+}
+
+fn same_decisions(name: &str, scheduler: &str, depth: u32, decisions: usize) {
+    let mut host = Host::new(scheduler, depth);
+    let mut issued = 0;
+    for (number, line) in recording(name).lines().enumerate() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let now = Time::from_nanos(words[0].parse::<u64>().unwrap() * 1_000);
+        let start: u64 = words[2].parse().unwrap();
+        host.pass(now);
+        match words[1] {
+            "insert" => _ = host.queue.submit(now, submission(number, &words)),
+            "issue" => {
+                let sent: Vec<u64> = host.sent.iter().map(|&(_, start)| start).collect();
+                let same = host.issued(now, start);
+                assert!(same, "{name}, line {}: the kernel sent {start}, here it was {sent:?}", number + 1);
+                issued += 1;
+            }
+            _ => {
+                if let Some(ticket) = host.tickets.remove(&start) {
+                    host.queue.complete(now, ticket, Outcome::Done);
+                }
+            }
+        }
+        host.ask(now);
+    }
+    assert_eq!(issued, decisions, "{name}");
+}
+
+/// 200 random writes at a time beside three times 20 random reads, which expire.
+#[test]
+fn mq_deadline() {
+    same_decisions("mq-deadline", "mq-deadline", 31, 1600);
+}
+
+/// 64 random reads and writes at a time.
+#[test]
+fn kyber() {
+    same_decisions("kyber", "kyber", 4, 913);
+}
+
+#[test]
+fn bfq() {
+    // A stream of 64 KB and two seekers.
+    same_decisions("bfq-stream-and-seekers", "bfq", 4, 589);
+    // The same, beside 16 random writes at a time, on a device that queues.
+    same_decisions("bfq-all-sorts", "bfq", 31, 728);
+    // Four streams of 4 KB, 50 GB apart.
+    same_decisions("bfq-streams", "bfq{low_latency=0}", 4, 1500);
+    // Three times eight random reads at a time.
+    same_decisions("bfq-crowd", "bfq{low_latency=0}", 4, 910);
+}
