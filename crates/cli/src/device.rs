@@ -97,6 +97,11 @@ impl Device {
         self.array.as_ref().map_or_else(|| drive.clone(), |array| format!("{array} of {drive}"))
     }
 
+    /// What its files say and the model has not, or not so.
+    pub(crate) fn notes(&self) -> &[String] {
+        &self.description.notes
+    }
+
     /// What schedulers are told of it.
     pub(crate) fn environment(&self) -> Environment {
         Environment {
@@ -143,7 +148,7 @@ impl Device {
 
 /// The description of a drive by name or file.
 pub(crate) fn describe(name: &str) -> Result<DriveDescription, Error> {
-    let file = name.split('{').next().unwrap_or(name);
+    let file = name.split('{').next().unwrap_or(name).trim();
     catalogue::describe(name, &mut resolver(file)).map_err(|error| match error {
         disks::OpenError::Unknown { .. }
         | disks::OpenError::Override { .. }

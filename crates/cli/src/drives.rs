@@ -35,6 +35,7 @@ fn list() -> Result<(), Error> {
 fn show(name: &str) -> Result<(), Error> {
     let description = describe(name)?;
     description.build().map_err(|error| Error::Input(error.to_string()))?;
+    description.notes.iter().for_each(|note| eprintln!("{note}"));
     write!(std::io::stdout().lock(), "{}", description.to_toml())?;
     Ok(())
 }
@@ -42,6 +43,7 @@ fn show(name: &str) -> Result<(), Error> {
 fn run_trace(name: &str, path: &Path, as_json: bool) -> Result<(), Error> {
     let description = describe(name)?;
     let mut drive = description.build().map_err(|e| Error::Input(e.to_string()))?;
+    description.notes.iter().for_each(|note| eprintln!("{note}"));
     let host = description.origins.iter().find(|o| o.field.as_deref() == Some("host_read_sector_ms"));
     let file = File::open(path).map_err(|e| Error::file(path.display(), &e))?;
     let wrong = |error: validate::TraceError| Error::Input(format!("{}: {error}", path.display()));

@@ -71,6 +71,7 @@ fn configuration(arguments: &ServeArguments, catalogue: Catalogue) -> Result<Con
         )));
     }
     let device = arguments.drive.as_deref().map(Device::open).transpose()?;
+    device.iter().flat_map(Device::notes).for_each(|note| eprintln!("{note}"));
     let environment = environment(arguments, device.as_ref())?;
     let factory = schedulers(catalogue, environment);
     let scheduler = named::full_name(catalogue, &arguments.scheduler)?;

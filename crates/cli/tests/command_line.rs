@@ -190,6 +190,32 @@ fn drives_are_listed_and_what_is_shown_can_be_used() {
     assert_eq!(run(&file)["runs"], run("wd5000aaks")["runs"]);
 }
 
+/// A drive of three files in a directory: those that it names lie beside it, whatever stands behind its own name.
+#[test]
+fn what_a_drives_files_say_in_vain_is_said() {
+    let directory = Directory::new("diskspecs");
+    let text = |name: &str| {
+        let testdata = concat!(env!("CARGO_MANIFEST_DIR"), "/../disks/src/disksim/testdata");
+        fs::read_to_string(format!("{testdata}/{name}")).expect("a file of the tests")
+    };
+    directory.file("plain.model", &text("plain.model"));
+    directory.file("plain.seek", "1, 1.5\n9, 4.25\n");
+    let drive = directory.file("plain.diskspecs", &text("plain.diskspecs"));
+    let trace = directory.file("plain.trace", "R Hit 0 8 1000 0\n");
+    let note = "plain.model:29: 'HPL seek equation values' has no effect";
+    let spaced = format!("{drive} {{depth=1}}");
+    for arguments in [
+        &["drives", "show", &drive][..],
+        &["drives", "show", &spaced],
+        &["drives", "validate", &drive, &trace],
+        &["compare", "par-read{file_bytes=4096, apart_bytes=8192}", "-s", "noop", "--drive", &drive],
+    ] {
+        let output = dwell(arguments);
+        let said = words(&output.stderr);
+        assert!(output.status.success() && said.contains(note), "{arguments:?}: {said}");
+    }
+}
+
 #[test]
 fn recordings_are_summed_up() {
     for (name, requests) in [("pgbench", 26_020), ("two-greps-and-a-copy", 11_134)] {

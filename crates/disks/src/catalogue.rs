@@ -146,7 +146,7 @@ fn read_text(name: &str, open: Resolver<'_>) -> io::Result<String> {
 }
 
 fn from_disksim(name: &str, open: Resolver<'_>) -> Result<DriveDescription, disksim::ReadError> {
-    let disksim::Reading { parameters, host, .. } = disksim::read_with_notes(name, open)?;
+    let disksim::Reading { parameters, host, notes } = disksim::read_with_notes(name, open)?;
     let text = format!("DiskSim parameter files: {name} and those it names");
     let mut origins = vec![Origin { table: String::new(), field: None, text }];
     let bus = |field: &str, text: &String| Origin {
@@ -162,5 +162,6 @@ fn from_disksim(name: &str, open: Resolver<'_>) -> Result<DriveDescription, disk
         source: name.to_owned(),
         parameters: DriveParameters::Rotating(Box::new(parameters)),
         origins,
+        notes: notes.iter().map(ToString::to_string).collect(),
     })
 }

@@ -36,7 +36,9 @@ pub(crate) fn apply(drive: &DriveDescription, change: &Override) -> Result<Drive
     for (path, value) in meaning(change, rotating)? {
         set(&mut root, path, value)?;
     }
-    DriveDescription::parse(&drive.source, &root.to_string()).map_err(|error| error.what)
+    let changed =
+        DriveDescription::parse(&drive.source, &root.to_string()).map_err(|error| error.what)?;
+    Ok(DriveDescription { notes: drive.notes.clone(), ..changed })
 }
 
 /// The fields that a change sets, and to what.

@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
         workload: workload.workload.describe(),
         drive: device.describe(),
         queue: describe(&options),
-        said: workload.said,
+        said: [&workload.said, device.notes()].concat(),
         names: workload.names,
     };
     arguments.output.say(&comparison);

@@ -36,6 +36,7 @@ const QUICK: [&str; 6] =
 
 pub(crate) fn run(arguments: &DuelArguments, catalogue: Catalogue) -> Result<(), Error> {
     let device = Arc::new(Device::open(&arguments.drive)?);
+    device.notes().iter().for_each(|note| eprintln!("{note}"));
     let plan = Plan::new(arguments, catalogue, &device)?;
     arguments.report.as_deref().map_or(Ok(()), can_be_written)?;
     let mut duel = prepare(arguments, catalogue, &device, plan.size)?;

@@ -112,6 +112,7 @@ fn comparison(scene: &Scene, mut said: Vec<String>) -> Comparison {
     if scene.scenario.scale < 1.0 {
         said.push(format!("scale {}: data, operations and memory", scene.scenario.scale));
     }
+    said.extend_from_slice(scene.device.notes());
     Comparison {
         workload: scene.scenario.page.about.clone(),
         drive: scene.device.describe(),

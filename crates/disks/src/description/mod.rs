@@ -42,6 +42,8 @@ pub struct DriveDescription {
     pub parameters: DriveParameters,
     /// Where its numbers are from.
     pub origins: Vec<Origin>,
+    /// What its files say and the model has not, or not so, each with its place. Our own form has nothing of the kind.
+    pub notes: Vec<String>,
 }
 
 /// What describes a drive, by kind.
@@ -157,5 +159,5 @@ fn read(file: &str, text: &str) -> Result<DriveDescription, Problem> {
         }
         None => return Err(Problem::whole("kind is missing: \"rotating\" or \"solid-state\"")),
     };
-    Ok(DriveDescription { summary, source: file.to_owned(), parameters, origins })
+    Ok(DriveDescription { summary, source: file.to_owned(), parameters, origins, notes: Vec::new() })
 }

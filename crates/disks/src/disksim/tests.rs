@@ -151,7 +151,7 @@ fn an_index_of_runs_is_read_again() {
     let reading = with_runs(|text| text.replace("0.125, 40, -4", "-0.125, 40, -4")).unwrap();
     let parameters = DriveParameters::Rotating(Box::new(reading.parameters));
     let (summary, source) = (String::new(), "plain.diskspecs".to_owned());
-    let drive = DriveDescription { summary, source, parameters, origins: Vec::new() };
+    let drive = DriveDescription { summary, source, parameters, origins: Vec::new(), notes: Vec::new() };
     let again = DriveDescription::parse("again.toml", &drive.to_toml()).unwrap();
     assert_eq!(again.parameters, drive.parameters);
 }
