@@ -333,8 +333,10 @@ impl Ssd {
             });
             let Some(unit) = unit else { break };
             self.written.host_pages += pages;
-            self.on_next_die(Job::Program { unit: Some(unit), loaded: false }, now);
             // What a forced program leaves empty is used up all the same.
+            let empty = self.sizes.pages_in_program - pages;
+            self.collector.owe(self.map.pad(empty), &self.sizes);
+            self.on_next_die(Job::Program { unit: Some(unit), loaded: false }, now);
             let (copies, erases) = self.collector.due(self.sizes.pages_in_program, &self.sizes);
             self.collect(copies, erases, now);
         }

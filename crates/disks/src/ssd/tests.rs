@@ -331,6 +331,29 @@ fn impossible_parameters_are_refused_by_name() {
     assert_eq!(Ssd::new(&p).unwrap_err(), SsdError::PageBytes(5000));
 }
 
+/// Each flush sends half a program, and so takes twice the flash that the data needs.
+#[test]
+fn what_flushes_leave_empty_is_erased_too() {
+    let erases = |flush: bool| {
+        let mut drive = easy_drive();
+        for page in 0..100_000 {
+            let now = drive.next_event().unwrap_or(drive.controller_free);
+            drive.submit(now, command(0, Op::Write, page, 1));
+            drain(&mut drive);
+            if flush {
+                drive.submit(drive.controller_free, command(0, Op::Flush, 0, 0));
+                drain(&mut drive);
+            }
+        }
+        drive.written().erases
+    };
+    let (together, apart) = (erases(false), erases(true));
+    assert!(
+        apart > together * 19 / 10 && together > 100,
+        "{apart} blocks erased, {together} without flushes"
+    );
+}
+
 #[test]
 fn a_page_that_is_discarded_in_the_buffer_never_reaches_the_flash() {
     let mut drive = easy_drive();

@@ -51,6 +51,8 @@ pub(super) struct Translation {
     free: VecDeque<u32>,
     host: Open,
     copies: Open,
+    /// Pages that programs left empty and that are not worth a tracked place yet.
+    padding: u64,
 }
 
 /// A superblock being written: the next place and the place behind its last.
@@ -103,6 +105,7 @@ impl Translation {
             free: (used..superblocks).collect(),
             host: Open::default(),
             copies: Open::default(),
+            padding: 0,
         }
     }
 
@@ -110,6 +113,26 @@ impl Translation {
     pub(super) fn write(&mut self, page: u64) -> Collected {
         let Some(tracked) = self.tracked(page) else { return Collected::default() };
         self.drop_content(tracked);
+        let (place, collected) = self.next_place();
+        self.put(tracked, place);
+        collected
+    }
+
+    /// So many pages of a program held nothing. Their places are used up like any other.
+    pub(super) fn pad(&mut self, pages: u64) -> Collected {
+        self.padding += pages;
+        let mut all = Collected::default();
+        while self.padding >= 1 << self.sample_shift {
+            self.padding -= 1 << self.sample_shift;
+            let (_, collected) = self.next_place();
+            all.copies += collected.copies;
+            all.superblocks += collected.superblocks;
+        }
+        all
+    }
+
+    /// Where the next page of the host's goes.
+    fn next_place(&mut self) -> (Index, Collected) {
         let mut collected = Collected::default();
         if self.host.next == self.host.end {
             collected = self.collect();
@@ -117,8 +140,7 @@ impl Translation {
         }
         let place = self.host.next;
         self.host.next += 1;
-        self.put(tracked, place);
-        collected
+        (place, collected)
     }
 
     /// The pages `first..end` are no longer needed.
@@ -304,6 +326,25 @@ mod tests {
             .sum();
         let amplification = 1.0 + copies as f64 / (4 * p.pages()) as f64;
         assert!(amplification < 1.5, "{amplification:.2} with more than half of the flash spare");
+    }
+
+    #[test]
+    fn places_that_hold_nothing_are_used_up() {
+        for (tracked, scale) in [(1 << 20, 1), (1 << 14, 4)] {
+            let mut p = drive(10, tracked, scale);
+            p.translation.filled_percent = 0;
+            let pages = 4 * p.pages();
+            // An eighth of the drive, so that there is always something to empty that holds nothing.
+            let emptied = |padding| {
+                let mut map = Translation::new(&p).unwrap();
+                (0..pages).fold(0, |emptied, page| {
+                    emptied + map.write(page % (p.pages() / 8)).superblocks + map.pad(padding).superblocks
+                })
+            };
+            let (full, half) = (emptied(0), emptied(1));
+            let padded = pages / p.flash.pages_in_superblock();
+            assert!((half - full).abs_diff(padded) <= 3, "{full} superblocks, {half} with as much padding");
+        }
     }
 
     #[test]
