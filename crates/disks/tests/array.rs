@@ -222,7 +222,8 @@ fn a_write_takes_the_cheaper_way_to_its_parity() {
         "the written unit is gone: reconstruct from the others"
     );
     assert_eq!(reads_and_writes(0, 24, Some(4)), (4, 4), "an unwritten unit is gone: modify");
-    assert_eq!(reads_and_writes(0, 8, Some(5)), (0, 1), "parity is gone: nothing to keep");
+    assert_eq!(reads_and_writes(0, 8, Some(5)), (4, 1), "parity is gone: reconstruct what is not written");
+    assert_eq!(reads_and_writes(0, 40, Some(5)), (0, 5), "a full stripe reads nothing");
 }
 
 #[test]

@@ -7,7 +7,8 @@
 //! - *reconstruct-write*: the data of what is not written; nothing for a full stripe. It wins a tie.
 //!
 //! With a member gone, a unit of it is read by reading the rest of its row; a write that touches it reconstructs, one
-//! that leaves it alone must read and modify, and a row whose parity is gone is just written.
+//! that leaves it alone must read and modify. Where it is the parity that is gone md reconstructs as well: it reads what is
+//! not written, for a parity that it then cannot write.
 //!
 //! Left out of md: what its stripe cache does for writes (old data that is still there is not read again, small writes to one
 //! stripe are gathered; for reads see [`StripeCache`](super::StripeCache)) and its locks on stripes. A band is as exact as a sector, where md counts pages.
@@ -126,15 +127,14 @@ impl Geometry {
             untouched.map(|index| self.data(band.row, index))
         };
         let (modify, reconstruct) = (written().count() + 1, others().count());
-        let mut read = |member| access.before.push(self.part(band, member, Op::Read));
-        if parity == failed {
-            // Nothing to keep.
-        } else if !written().all(|member| is_there(&member)) {
-            others().for_each(&mut read);
-        } else if !others().all(|member| is_there(&member)) || modify < reconstruct {
-            written().chain(parity).for_each(&mut read);
+        let read = |member| access.before.push(self.part(band, member, Op::Read));
+        // md counts a member that is gone as more than all members.
+        let can_modify = written().chain(parity).all(|member| is_there(&member));
+        let can_reconstruct = others().all(|member| is_there(&member));
+        if can_modify && (modify < reconstruct || !can_reconstruct) {
+            written().chain(parity).for_each(read);
         } else {
-            others().for_each(&mut read);
+            others().for_each(read);
         }
         let targets = written().chain(parity).filter(is_there);
         access.then.extend(targets.map(|member| self.part(band, member, Op::Write)));
