@@ -80,7 +80,10 @@ impl ArrayDescription {
         let (unit, stripe_cache) = (unit_of(unit)?, STRIPE_CACHE);
         let mut array = Self { level, members, unit, failed: None, slow: None, link: None, stripe_cache };
         let mut slowness = None;
-        for setting in &settings {
+        for (i, setting) in settings.iter().enumerate() {
+            if settings[..i].iter().any(|before| before.key == setting.key) {
+                return Err(format!("'{}' is there twice", setting.key));
+            }
             let value = number(&setting.value)?;
             match setting.key.as_str() {
                 "failed" => array.failed = Some(array.member(value)?),
