@@ -5,7 +5,7 @@
 
 use std::io::{self, BufRead};
 
-use elevator::{Op, Outcome, Sector, Sectors, Span, Time};
+use elevator::{Op, Sector, Sectors, Span, Time};
 
 use crate::demerit;
 use crate::drive::{Command, Drive, Tag};
@@ -56,6 +56,9 @@ pub enum TraceError {
         /// The drive's size.
         capacity: Sector,
     },
+    /// The drive never ends a request.
+    #[error("request {0}: the drive never answers")]
+    NoAnswer(usize),
     /// There is nothing in it.
     #[error("the trace holds no request")]
     Empty,
@@ -64,13 +67,14 @@ pub enum TraceError {
 /// Reads a trace: lines of `R|W class first_block blocks service_us gap_us`, blocks being sectors.
 ///
 /// # Errors
-/// With the line and the field. A last line that is cut off is an error too.
+/// With the line and the field. A last line that is cut off is an error too; a byte-order mark is none.
 pub fn read_trace(trace: impl BufRead) -> Result<Vec<Measured>, TraceError> {
     let mut requests = Vec::new();
     for (i, line) in trace.lines().enumerate() {
         let line = line?;
-        if !line.trim().is_empty() {
-            requests.push(parse(&line, i + 1)?);
+        let text = line.trim_start_matches('\u{feff}');
+        if !text.trim().is_empty() {
+            requests.push(parse(text, i + 1)?);
         }
     }
     if requests.is_empty() { Err(TraceError::Empty) } else { Ok(requests) }
@@ -137,16 +141,17 @@ impl Validation {
 /// Runs a trace through a drive, which should be fresh.
 ///
 /// # Errors
-/// When the trace is empty or a request lies beyond the drive.
+/// When the trace is empty, a request lies beyond the drive, or the drive never ends one.
 pub fn validate(drive: &mut dyn Drive, trace: &[Measured]) -> Result<Validation, TraceError> {
     let capacity = drive.capacity();
     let mut now = Time::ZERO;
     let mut modelled = Vec::with_capacity(trace.len());
     for (i, request) in trace.iter().enumerate() {
         let (start, sectors) = (request.start, request.sectors.0);
-        let done = serve(drive, now, request);
-        let beyond = TraceError::Beyond { request: i + 1, start, sectors, capacity };
-        let done = done.ok_or(beyond)?;
+        if start.0.checked_add(sectors.into()).is_none_or(|end| end > capacity.0) {
+            return Err(TraceError::Beyond { request: i + 1, start, sectors, capacity });
+        }
+        let done = serve(drive, now, request).ok_or(TraceError::NoAnswer(i + 1))?;
         modelled.push(done.since(now));
         now = done + request.gap;
     }
@@ -163,7 +168,7 @@ pub fn validate(drive: &mut dyn Drive, trace: &[Measured]) -> Result<Validation,
     })
 }
 
-/// When a request issued now completes; nothing if the drive fails it.
+/// When a request issued now completes, if it does.
 fn serve(drive: &mut dyn Drive, now: Time, request: &Measured) -> Option<Time> {
     let op = if request.write { Op::Write } else { Op::Read };
     let command = Command { tag: Tag(0), op, start: request.start, sectors: request.sectors, fua: false };
@@ -171,7 +176,7 @@ fn serve(drive: &mut dyn Drive, now: Time, request: &Measured) -> Option<Time> {
     let mut at = now;
     loop {
         if let Some(done) = drive.poll(at) {
-            return (done.outcome == Outcome::Done).then_some(done.at);
+            return Some(done.at);
         }
         at = drive.next_event()?;
     }
@@ -194,5 +199,19 @@ mod tests {
         assert_eq!(message("R Hit 5 2 nan 1"), "line 1: service time: 'nan' is not a time in µs");
         assert_eq!(message("R Hit 5 2 1"), "line 1: gap: '' is not a time in µs");
         assert_eq!(message("\r\n"), "the trace holds no request");
+        assert!(read_trace("\u{feff}R Hit 5 2 10.5 3\r\n".as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn a_request_beyond_the_drive_is_named() {
+        let mut drive = crate::Fixed::new(100 * 512, 1, Span::from_micros(1));
+        let mut message = |text: &str| {
+            let trace = read_trace(text.as_bytes()).unwrap();
+            validate(&mut drive, &trace).map(|found| found.requests).map_err(|error| error.to_string())
+        };
+        assert_eq!(message("R Hit 0 2 1 1\nW Hit 98 2 1 1\n"), Ok(2));
+        let beyond = "request 2: sectors 99+2 are beyond the drive's 100";
+        assert_eq!(message("R Hit 0 2 1 1\nW Hit 99 2 1 1\n"), Err(beyond.to_owned()));
+        assert!(message("R Hit 18446744073709551615 2 1 1").is_err());
     }
 }
