@@ -56,10 +56,14 @@ impl Drive for Fixed {
 
     fn poll(&mut self, now: Time) -> Option<Completion> {
         let at = self.busy_until.filter(|&at| at <= now)?;
-        let (_, command) = self.queue.pop_front()?;
+        let (arrived, command) = self.queue.pop_front()?;
+        let service = Service { started: self.free_at.max(arrived), ..Service::default() };
         (self.busy_until, self.free_at) = (None, at);
         self.begin();
-        Some(Completion { tag: command.tag, at, outcome: Outcome::Done, service: Service::default() })
+        let end = command.start.0.checked_add(command.sectors.0.into());
+        let there = command.op == Op::Flush || end.is_some_and(|end| end <= self.capacity.0);
+        let outcome = if there { Outcome::Done } else { Outcome::Failed };
+        Some(Completion { tag: command.tag, at, outcome, service })
     }
 
     fn positioning(&self) -> Option<&dyn Positioning> {

@@ -1,6 +1,6 @@
 //! The beginning of a drive, as a drive of its own.
 
-use elevator::{Positioning, Sector, Time};
+use elevator::{Op, Positioning, Sector, Time};
 
 use crate::{Command, Completion, Drive, Ideal};
 
@@ -29,7 +29,11 @@ impl Drive for Part {
     }
 
     fn submit(&mut self, now: Time, command: Command) {
-        self.drive.submit(now, command);
+        let end = command.start.0.checked_add(command.sectors.0.into());
+        let there = command.op == Op::Flush || end.is_some_and(|end| end <= self.capacity.0);
+        // What lies beyond the part lies beyond the drive, which refuses it.
+        let start = if there { command.start } else { self.drive.capacity() };
+        self.drive.submit(now, Command { start, ..command });
     }
 
     fn next_event(&self) -> Option<Time> {
@@ -50,5 +54,26 @@ impl Drive for Part {
 
     fn ideal(&self) -> Option<&dyn Ideal> {
         self.drive.ideal()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use elevator::{Outcome, Sectors, Span};
+
+    use super::*;
+    use crate::{Fixed, Tag};
+
+    #[test]
+    fn what_lies_beyond_the_part_fails() {
+        let mut part = Part::new(Box::new(Fixed::new(100 * 512, 8, Span::from_micros(1))), Sector(50));
+        let flush = (Op::Flush, 50, 0, Outcome::Done);
+        let cases = [(Op::Read, 49, 1, Outcome::Done), (Op::Write, 49, 2, Outcome::Failed), flush];
+        for (op, start, sectors, outcome) in cases {
+            let (start, sectors) = (Sector(start), Sectors(sectors));
+            part.submit(Time::ZERO, Command { tag: Tag(0), op, start, sectors, fua: false });
+            let at = part.next_event().unwrap();
+            assert_eq!(part.poll(at).map(|done| done.outcome), Some(outcome), "{op:?}");
+        }
     }
 }
