@@ -6,7 +6,7 @@
 
 use std::io;
 
-use crate::description::{DescriptionError, DriveDescription, DriveParameters, Origin, nearest};
+use crate::description::{self, DescriptionError, DriveDescription, DriveParameters, Origin, nearest};
 use crate::disksim::{self, Resolver};
 use crate::drive::Drive;
 use crate::overrides::{self, Override};
@@ -84,7 +84,7 @@ pub fn built_in() -> impl Iterator<Item = DriveDescription> {
 }
 
 fn parse_built_in(text: &str) -> DriveDescription {
-    DriveDescription::parse("built in", text).expect("tests read every built-in drive")
+    DriveDescription::parse(description::BUILT_IN, text).expect("tests read every built-in drive")
 }
 
 /// The description that a name, a file or either with overrides stands for. Files are opened by `open`.

@@ -107,7 +107,7 @@ fn unknown_names_are_answered_with_the_nearest() {
 
 #[test]
 fn wrong_values_of_overrides_are_refused() {
-    assert!(wrong("wd5000aaks{depth=99}").contains("between 1 and 32"));
+    assert_eq!(wrong("wd5000aaks{depth=99}"), "wd5000aaks: queue: its depth must lie between 1 and 32");
     assert!(wrong("wd5000aaks{buffer=perhaps}").contains("expected on or off"));
     assert!(wrong("ssd-sata{flash.planes=9}").contains("flash.planes must lie between 1 and 8"));
     assert!(wrong("wd5000aaks{mechanics.head_switch_ms=-1}").contains("head_switch_ms"));

@@ -31,6 +31,9 @@ pub(crate) use error::nearest;
 pub use error::{DescriptionError, explain_toml};
 pub use origin::Origin;
 
+/// The source of descriptions that come with the program.
+pub(crate) const BUILT_IN: &str = "built in";
+
 /// A drive as it is written down.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DriveDescription {
@@ -139,8 +142,10 @@ impl DriveDescription {
         Ok(curve::measure(&mut *self.build()?, curve::SEED).fit())
     }
 
+    /// A built-in drive has no file; its name says which it is.
     fn impossible(&self, what: impl ToString) -> DescriptionError {
-        DescriptionError { file: self.source.clone(), line: None, what: what.to_string() }
+        let file = if self.source == BUILT_IN { self.name() } else { &self.source };
+        DescriptionError { file: file.to_owned(), line: None, what: what.to_string() }
     }
 }
 
