@@ -36,8 +36,7 @@ pub(crate) fn apply(drive: &DriveDescription, change: &Override) -> Result<Drive
     for (path, value) in meaning(change, rotating)? {
         set(&mut root, path, value)?;
     }
-    let changed =
-        DriveDescription::parse(&drive.source, &root.to_string()).map_err(|error| error.what)?;
+    let changed = DriveDescription::parse(&drive.source, &root.to_string()).map_err(|error| error.what)?;
     Ok(DriveDescription { notes: drive.notes.clone(), ..changed })
 }
 
@@ -91,10 +90,19 @@ fn set(root: &mut Table, path: &str, value: Value) -> Result<(), String> {
         return Err(format!("'{field}' is no field of this drive{}", near(table, field)));
     }
     table.insert(field.to_owned(), value);
-    if let Some(origins) = table.get_mut("origin").and_then(Value::as_table_mut) {
-        origins.insert(field.to_owned(), Value::from("asked for: an override"));
-    }
+    origins(table).insert(field.to_owned(), Value::from("asked for: an override"));
     Ok(())
+}
+
+/// Where a table's fields are from, each by itself: one origin of all of them becomes that of each.
+fn origins(table: &mut Table) -> &mut Table {
+    let origins = match table.remove("origin") {
+        Some(Value::Table(origins)) => origins,
+        Some(of_all) => table.keys().map(|field| (field.clone(), of_all.clone())).collect(),
+        None => Table::new(),
+    };
+    let entry = table.entry("origin").or_insert(Value::Table(origins));
+    entry.as_table_mut().expect("it was just made")
 }
 
 fn near(table: &Table, name: &str) -> String {

@@ -93,6 +93,23 @@ fn an_override_says_so_where_the_origin_was() {
     assert!(origin.unwrap().text.contains("override"));
 }
 
+/// Also where the rest of the table, or of the drive, has one origin for all of it, which is still told of the rest.
+#[test]
+fn an_override_says_so_where_there_was_no_origin_of_its_own() {
+    let said = |spec: &str, table: &str, field: Option<&str>| {
+        let drive = catalogue::describe(spec, &mut plain).unwrap();
+        let mut origins = drive.origins.iter();
+        let found = origins.find(|o| o.table == table && o.field.as_deref() == field);
+        found.map(|origin| origin.text.clone())
+    };
+    let files = "DiskSim parameter files: plain.diskspecs and those it names";
+    let asked = "asked for: an override";
+    assert_eq!(said("plain.diskspecs{depth=4}", "queue", Some("depth")).as_deref(), Some(asked));
+    assert_eq!(said("plain.diskspecs{depth=4}", "", None).as_deref(), Some(files));
+    assert_eq!(said("plain.diskspecs{name=other}", "", Some("name")).as_deref(), Some(asked));
+    assert_eq!(said("plain.diskspecs{name=other}", "", Some("buffer")).as_deref(), Some(files));
+}
+
 #[test]
 fn unknown_names_are_answered_with_the_nearest() {
     let text = wrong("wd5000aakx");
