@@ -12,7 +12,7 @@ use elevator::Angles;
 
 use crate::divisor::Divisor;
 use crate::layout::Turn;
-use crate::parameters::{AccessTime, HplSeek, MechanicsParameters, SeekCurve, SeekPoint};
+use crate::parameters::{AccessTime, HplSeek, LONGEST_MS, MechanicsParameters, SeekCurve, SeekPoint};
 
 /// Picoseconds, as a point in time since the drive's origin or as a length.
 pub(crate) type Picos = u64;
@@ -56,15 +56,13 @@ pub enum MechanicsError {
 /// More than two conversions between an angle and a time lose.
 const ROUNDING: Turn = 4 << 12;
 
-const HOUR_MS: f64 = 3_600_000.0;
-
 impl Mechanics {
     pub(crate) fn new(p: &MechanicsParameters, cylinders: u32) -> Result<Self, MechanicsError> {
         // A slower one would overflow the conversions between angles and times.
         if !(60.0..=1e6).contains(&p.revolutions_per_minute) {
             return Err(MechanicsError::Rotation);
         }
-        let sound = |ms: f64| (0.0..=HOUR_MS).contains(&ms);
+        let sound = |ms: f64| (0.0..=LONGEST_MS).contains(&ms);
         if !sound(p.head_switch_ms) || !sound(p.write_settle_ms.abs()) {
             return Err(MechanicsError::Time);
         }
@@ -169,7 +167,7 @@ fn seek_table(curve: &SeekCurve, cylinders: u32) -> Result<Vec<Picos>, Mechanics
             three_point(last, *single_ms, *average_ms, *full_ms)
         }
     };
-    if table.iter().any(|ms| !(0.0..=HOUR_MS).contains(ms)) {
+    if table.iter().any(|ms| !(0.0..=LONGEST_MS).contains(ms)) {
         return Err(MechanicsError::Time);
     }
     Ok(core::iter::once(0).chain(table.into_iter().map(picos)).collect())
@@ -181,7 +179,7 @@ fn measured(points: &[SeekPoint], last: u32) -> Result<Vec<Picos>, MechanicsErro
     if points.is_empty() || !rising || points[0].distance == 0 {
         return Err(MechanicsError::SeekCurve);
     }
-    if points.iter().any(|p| !(0.0..=HOUR_MS).contains(&p.ms)) {
+    if points.iter().any(|p| !(0.0..=LONGEST_MS).contains(&p.ms)) {
         return Err(MechanicsError::Time);
     }
     let mut table = vec![0];

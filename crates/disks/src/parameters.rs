@@ -7,6 +7,14 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Longer than this, in milliseconds, nothing in a drive takes: an hour. Requests of thousands of sectors, each with a few such
+/// times, still fit the model's picoseconds.
+pub(crate) const LONGEST_MS: f64 = 3_600_000.0;
+/// What a sector may take on the bus, in milliseconds: the slowest moves 51 KB a second.
+pub(crate) const SECTOR_MS_MAX: f64 = 10.0;
+/// By how much overheads may be scaled.
+pub(crate) const SCALE_MAX: f64 = 1000.0;
+
 /// A rotating drive, completely.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

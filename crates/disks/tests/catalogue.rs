@@ -140,6 +140,12 @@ fn errors_name_file_line_field_and_the_nearest_name() {
         ("surfaces = 1\n", "", "my.toml:4: ", "surfaces"),
         ("head_switch_ms = 1", "head_switch_ms = nan", "my.toml:11: head_switch_ms", "not NaN"),
         ("head_switch_ms = 1", "head_switch_ms = -1", "my.toml:11: head_switch_ms", "not -1"),
+        (
+            "head_switch_ms = 1",
+            "head_switch_ms = 0xFFFFFFFFFF",
+            "my.toml:11: head_switch_ms",
+            "not 1099511627775",
+        ),
         ("origin.rev", "origin.rov", "my.toml:10: ", "did you mean `revolutions_per_minute`?"),
         ("seek.linear", "seek.lineal", "my.toml:12: ", "did you mean `linear`?"),
         ("kind = \"rotating\"", "kind = \"round\"", "my.toml:2: ", "\"solid-state\""),

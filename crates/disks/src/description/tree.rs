@@ -8,24 +8,21 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::Problem;
+use crate::parameters::{LONGEST_MS, SCALE_MAX, SECTOR_MS_MAX};
 
-/// Longer than this, in milliseconds, nothing in a drive takes: an hour.
-const LONGEST_MS: f64 = 3_600_000.0;
 /// The fields that may be negative: some published drives settle sooner for a write.
 const SIGNED: [&str; 2] = ["write_settle_ms", "seek_delta_ms"];
 /// The fields that may be negative and are no times: runs of an index may go outwards, and begin before what they follow.
 const BACKWARDS: [&str; 3] = ["run_cylinders", "angle", "angle_step"];
-/// The slowest bus: 51 KB a second.
-const SECTOR_MS: f64 = 10.0;
 /// Parts of a whole, and factors by which a wild value would make a time overflow.
 const HIGHEST: [(&str, f64); 7] = [
     ("write_watermark", 1.0),
     ("read_watermark", 1.0),
     ("ageing", 1000.0),
-    ("scale", 1000.0),
-    ("sector_ms", SECTOR_MS),
-    ("host_read_sector_ms", SECTOR_MS),
-    ("host_write_sector_ms", SECTOR_MS),
+    ("scale", SCALE_MAX),
+    ("sector_ms", SECTOR_MS_MAX),
+    ("host_read_sector_ms", SECTOR_MS_MAX),
+    ("host_write_sector_ms", SECTOR_MS_MAX),
 ];
 
 /// Takes a text out of a table.
@@ -55,8 +52,9 @@ fn check_value(key: &str, value: &Spanned<DeValue<'_>>) -> Result<(), Problem> {
     let number: f64 = match value.get_ref() {
         DeValue::Table(table) => return check_numbers(table),
         DeValue::Array(values) => return values.iter().try_for_each(|value| check_value(key, value)),
-        // Other notations of a whole number (0x10) are checked by the type that takes it.
-        DeValue::Integer(number) => number.as_str().parse().unwrap_or(0.0),
+        DeValue::Integer(number) => {
+            i128::from_str_radix(number.as_str(), number.radix()).map_or(f64::NAN, |number| number as f64)
+        }
         DeValue::Float(number) => number.as_str().parse().unwrap_or(f64::NAN),
         _ => return Ok(()),
     };

@@ -15,6 +15,7 @@ use super::fields::Fields;
 use super::parser::Block;
 use super::statements::{Node, Statement, statements};
 use super::{Place, ReadError, Resolver};
+use crate::parameters::SECTOR_MS_MAX;
 
 /// What a host's bus takes for a sector.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
@@ -137,7 +138,7 @@ impl Parts {
 fn bus(block: &Block) -> Result<Host, ReadError> {
     let mut fields = Fields::of(block.clone(), "disksim_bus")?;
     Ok(Host {
-        read_sector_ms: fields.ms("Read block transfer time")?,
-        write_sector_ms: fields.ms("Write block transfer time")?,
+        read_sector_ms: fields.number("Read block transfer time", 0.0, SECTOR_MS_MAX)?,
+        write_sector_ms: fields.number("Write block transfer time", 0.0, SECTOR_MS_MAX)?,
     })
 }

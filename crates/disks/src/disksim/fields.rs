@@ -1,7 +1,8 @@
 //! A block's fields, taken one by one; what is left at the end is unknown.
 
 use super::parser::{Block, Field, Value};
-use super::{Note, Place, ReadError};
+use super::{Note, Place, ReadError, Resolver, text};
+use crate::parameters::LONGEST_MS;
 
 /// The fields of a block, and which names were asked for.
 pub(super) struct Fields {
@@ -54,7 +55,7 @@ impl Fields {
 
     /// A time in milliseconds, not negative, at most an hour.
     pub(super) fn ms(&mut self, name: &'static str) -> Taken<f64> {
-        self.number(name, 0.0, 3_600_000.0)
+        self.number(name, 0.0, LONGEST_MS)
     }
 
     /// A whole number between the bounds, included.

@@ -4,8 +4,8 @@ use super::fields::Fields;
 use super::parser::Block;
 use super::{Note, Place, ReadError, Resolver, indexed, seek, text};
 use crate::parameters::{
-    AccessTime, Angle, HplSeek, LayoutParameters, Mapping, MechanicsParameters, Remap, SeekCurve, Sparing,
-    ZoneParameters,
+    AccessTime, Angle, HplSeek, LONGEST_MS, LayoutParameters, Mapping, MechanicsParameters, Remap, SeekCurve,
+    Sparing, ZoneParameters,
 };
 
 const ANY: u32 = u32::MAX;
@@ -133,9 +133,9 @@ fn mechanics(block: Block, open: Resolver<'_>) -> Result<(MechanicsParameters, V
         access,
         seek,
         write_seek,
-        write_settle_ms: fields.number("Add. write settling delay", -1000.0, 3_600_000.0)?,
+        write_settle_ms: fields.number("Add. write settling delay", -1000.0, LONGEST_MS)?,
         head_switch_ms: fields.ms("Head switch time")?,
-        revolutions_per_minute: fields.number("Rotation speed (in rpms)", 1.0, 1e6)?,
+        revolutions_per_minute: fields.number("Rotation speed (in rpms)", 60.0, 1e6)?,
     };
     let why = "the speed is what the file says it is, in DiskSim 4.0 too";
     fields.without_effect("Percent error in rpms", &[0.0], why)?;
@@ -143,7 +143,7 @@ fn mechanics(block: Block, open: Resolver<'_>) -> Result<(MechanicsParameters, V
 }
 
 fn access(fields: &mut Fields) -> Result<AccessTime, ReadError> {
-    let constant = fields.optional_number("Constant access time", 0.0, 3_600_000.0)?;
+    let constant = fields.optional_number("Constant access time", 0.0, LONGEST_MS)?;
     let (word, place) = fields.word("Access time type")?;
     match (word.as_str(), constant) {
         ("trackSwitchPlusRotation", _) => Ok(AccessTime::SeekAndRotation),
@@ -173,7 +173,7 @@ type Curves = (SeekCurve, Option<SeekCurve>);
 
 fn seek_curve(fields: &mut Fields, open: Resolver<'_>) -> Result<Curves, ReadError> {
     let (kind, place) = fields.word("Seek type")?;
-    let mut ms = |name| fields.optional_number(name, 0.0, 3_600_000.0);
+    let mut ms = |name| fields.optional_number(name, 0.0, LONGEST_MS);
     let (single, average) = (ms("Single cylinder seek time")?, ms("Average seek time")?);
     let (full, constant) = (ms("Full strobe seek time")?, ms("Constant seek time")?);
     let hpl = fields.optional_numbers("HPL seek equation values")?;
@@ -243,7 +243,7 @@ impl Seeks {
 }
 
 fn hpl((values, place): &(Vec<f64>, Place)) -> Result<HplSeek, ReadError> {
-    let sound = |ms: &f64| (0.0..=3_600_000.0).contains(ms);
+    let sound = |ms: &f64| (0.0..=LONGEST_MS).contains(ms);
     match values[..] {
         [division, c1, f1, c2, f2, single]
             if [c1, f1, c2, f2].iter().all(sound)
@@ -267,7 +267,7 @@ fn hpl((values, place): &(Vec<f64>, Place)) -> Result<HplSeek, ReadError> {
 }
 
 fn first_ten(values: &[f64], place: &Place) -> Result<[f64; 10], ReadError> {
-    let sound = values.iter().all(|ms| (0.0..=3_600_000.0).contains(ms));
+    let sound = values.iter().all(|ms| (0.0..=LONGEST_MS).contains(ms));
     let ten: Option<[f64; 10]> = values.try_into().ok().filter(|_| sound);
     ten.ok_or_else(|| ReadError::at(place, "'First ten seek times' must be ten times in ms"))
 }

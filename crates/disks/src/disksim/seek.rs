@@ -3,7 +3,7 @@
 //! The fourth number is Western Digital's extension. A file has it on every line or on none.
 
 use super::{Place, ReadError};
-use crate::parameters::SeekPoint;
+use crate::parameters::{LONGEST_MS, SeekPoint};
 
 /// The points of a `.seek` file, and those of writes if it has any.
 pub(super) struct Curve {
@@ -43,7 +43,7 @@ pub(super) fn curve(file: &str, text: &str) -> Result<Curve, ReadError> {
 fn point(line: &str) -> Option<(SeekPoint, Option<SeekPoint>)> {
     let mut parts = line.split(',').map(str::trim);
     let distance = parts.next()?.parse().ok()?;
-    let at = |ms: f64| (0.0..=3_600_000.0).contains(&ms).then_some(SeekPoint { distance, ms });
+    let at = |ms: f64| (0.0..=LONGEST_MS).contains(&ms).then_some(SeekPoint { distance, ms });
     let read = at(parts.next()?.parse().ok()?)?;
     if parts.next().is_some_and(|deviation| deviation.parse::<f64>().is_err()) {
         return None;

@@ -8,7 +8,8 @@ use super::parser::Block;
 use super::{Note, ReadError, Reading, Resolver, hosts};
 use crate::parameters::{
     AfterReadOrWrite, BufferParameters, BusParameters, Caching, ExtraDisconnect, FastWrite, Fidelity,
-    KeepRequested, OverheadParameters, Preseek, QueueOrder, QueueParameters, ReadAhead, RotatingParameters,
+    KeepRequested, LONGEST_MS, OverheadParameters, Preseek, QueueOrder, QueueParameters, ReadAhead,
+    RotatingParameters, SCALE_MAX, SECTOR_MS_MAX,
 };
 
 type Taken<T> = Result<T, ReadError>;
@@ -25,7 +26,7 @@ pub(super) fn drive(block: Block, host: Option<Found>, open: Resolver<'_>) -> Ta
     let mut fields = Fields::of(block, "disksim_disk")?;
     let model = model(fields.block("Model")?, open)?;
     // The slower side of the bus counts, so that less than nothing is nothing.
-    let sector_ms = fields.number("Bulk sector transfer time", -3_600_000.0, 3_600_000.0)?.max(0.0);
+    let sector_ms = fields.number("Bulk sector transfer time", -SECTOR_MS_MAX, SECTOR_MS_MAX)?.max(0.0);
     let host = match host {
         None if sector_ms == 0.0 => Some(hosts::find(&name, &file, open)),
         given => given,
@@ -117,7 +118,7 @@ fn overheads(f: &mut Fields) -> Taken<OverheadParameters> {
     let read_disconnect = after("Read disconnect afterread", "Read disconnect afterwrite")?;
     Ok(OverheadParameters {
         request_ms: f.ms("Per-request overhead time")?,
-        scale: f.number("Time scale for overheads", 0.0, 1e6)?,
+        scale: f.number("Time scale for overheads", 0.0, SCALE_MAX)?,
         read_hit,
         read_miss,
         write_hit,
@@ -140,7 +141,7 @@ fn extra_disconnect(f: &mut Fields) -> Taken<Option<ExtraDisconnect>> {
         disconnect_ms: f.ms("Extradisc disconnect overhead")?,
         between_ms: f.ms("Extradisc inter-disconnect delay")?,
         second_disconnect_ms: f.ms("Extradisc 2nd disconnect overhead")?,
-        seek_delta_ms: f.number("Extradisc seek delta", -1000.0, 3_600_000.0)?,
+        seek_delta_ms: f.number("Extradisc seek delta", -1000.0, LONGEST_MS)?,
     };
     Ok(f.flag("Extra write disconnect")?.then_some(extra))
 }

@@ -60,6 +60,16 @@ fn says_where_and_what_is_wrong() {
             "plain.diskspecs:14: 'Preseeking level = 3': must lie between 0 and 2",
         ),
         (
+            "transfer time = 0.125000",
+            "transfer time = 3600000",
+            "plain.diskspecs:5: 'Bulk sector transfer time = 3600000': must lie between -10 and 10",
+        ),
+        (
+            "overheads = 1.0",
+            "overheads = 1001.0",
+            "plain.diskspecs:4: 'Time scale for overheads = 1001': must lie between 0 and 1000",
+        ),
+        (
             "Preseeking level = 0",
             "Preseeking level = deep",
             "plain.diskspecs:14: 'Preseeking level' must be a number",
@@ -272,6 +282,10 @@ fn says_what_is_wrong_with_an_experiment() {
     assert_eq!(
         wrong("Read block transfer time = 0.2", "Read block transfer time = fast"),
         "plain.parv:14: 'Read block transfer time' must be a number"
+    );
+    assert_eq!(
+        wrong("Read block transfer time = 0.2", "Read block transfer time = 11"),
+        "plain.parv:14: 'Read block transfer time = 11': must lie between 0 and 10"
     );
     // A file among the statements may hold several blocks.
     let two = |name: &str| {
