@@ -123,7 +123,8 @@ pub fn read_with_notes(name: &str, open: Resolver<'_>) -> Result<Reading, ReadEr
     specs::drive(drive, Some(Found { host, origin: format!("{name}: {host}") }), open)
 }
 
-/// The whole text of a file. What is not UTF-8 becomes a character that no rule accepts outside comments.
+/// The whole text of a file, without a byte-order mark. What is not UTF-8 becomes a character that no rule accepts outside
+/// comments.
 fn text(name: &str, open: Resolver<'_>) -> Result<String, ReadError> {
     let failed = |error| ReadError::File { file: name.to_owned(), error };
     let mut bytes = Vec::new();
@@ -131,7 +132,8 @@ fn text(name: &str, open: Resolver<'_>) -> Result<String, ReadError> {
     if bytes.len() as u64 > FILE_MAX {
         return Err(failed(io::Error::other("longer than 16 MiB: no parameter file")));
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(text.trim_start_matches('\u{feff}').to_owned())
 }
 
 #[cfg(test)]

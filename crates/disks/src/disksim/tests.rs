@@ -109,6 +109,35 @@ fn says_where_and_what_is_wrong() {
     }
 }
 
+/// As in libparam a name is looked for beside the file that has it, and then from where the first file is.
+#[test]
+fn files_in_folders_name_their_neighbours() {
+    let found = |seek: &'static str| {
+        let mut opened = Vec::new();
+        let reading = read_with_notes("drives/plain.diskspecs", &mut |name| {
+            let text = match name {
+                "drives/plain.diskspecs" => SPECS.replace("plain.model", "models/plain.model"),
+                "models/plain.model" => MODEL.to_owned(),
+                name if name == seek => "1, 1.5\n".to_owned(),
+                _ => return Err(io::Error::from(io::ErrorKind::NotFound)),
+            };
+            opened.push(name.to_owned());
+            Ok(Box::new(Cursor::new(text.into_bytes())))
+        });
+        reading.map(|_| opened.last().cloned().unwrap()).map_err(|error| error.to_string())
+    };
+    assert_eq!(found("models/plain.seek").unwrap(), "models/plain.seek");
+    assert_eq!(found("plain.seek").unwrap(), "plain.seek");
+    assert_eq!(found("none").unwrap_err(), "models/plain.model:26: plain.seek: entity not found");
+}
+
+/// A mark that some editors put before a text is no part of it.
+#[test]
+fn a_byte_order_mark_is_skipped() {
+    let plain = read_changed(|_, text| text).unwrap();
+    assert_eq!(read_changed(|_, text| format!("\u{feff}{text}")).unwrap(), plain);
+}
+
 /// The same drive with an index of runs for a layout.
 fn with_runs(change: impl Fn(String) -> String) -> Result<Reading, ReadError> {
     read_changed(|name, text| match name {
