@@ -5,6 +5,8 @@ use super::{Place, ReadError, Resolver, text};
 
 /// Blocks, lists and sourced files inside one another, at most. DiskSim's files have five.
 const DEPTH_MAX: u32 = 16;
+/// Names that ranges of them may make of a list: more than an experiment has components.
+const NAMES_MAX: usize = 100_000;
 
 /// `type { field = value, … }`
 #[derive(Clone, PartialEq, Debug)]
@@ -128,6 +130,9 @@ impl Parser<'_, '_> {
             word[stem.len()..].parse::<u16>().ok().map(|number| (stem.to_owned(), number))
         };
         match (values.last().and_then(numbered), numbered(last)) {
+            (Some(_), Some((_, to))) if values.len() + usize::from(to) > NAMES_MAX => {
+                Err(self.lexer.error(format!("more than {NAMES_MAX} names in a list")))
+            }
             (Some((stem, from)), Some((same, to))) if stem == same && from < to => {
                 values.extend((from + 1..=to).map(|n| Value::Word(format!("{stem}{n}"))));
                 Ok(())

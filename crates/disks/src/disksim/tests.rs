@@ -309,6 +309,10 @@ fn says_what_is_wrong_with_an_experiment() {
         "plain.parv:20: expected two names that end in rising numbers around '..'"
     );
     assert_eq!(
+        wrong("disk0 .. disk2", "disk0 .. disk65535, disk0 .. disk65535"),
+        "plain.parv:20: more than 100000 names in a list"
+    );
+    assert_eq!(
         wrong("Read block transfer time = 0.2", "Read block transfer time = fast"),
         "plain.parv:14: 'Read block transfer time' must be a number"
     );
