@@ -85,6 +85,19 @@ impl Fields {
         if there { self.word(name).map(Some) } else { Ok(None) }
     }
 
+    /// The text of a file, and its name, if one is named.
+    pub(super) fn optional_file(
+        &mut self,
+        name: &'static str,
+        open: Resolver<'_>,
+    ) -> Taken<Option<(String, String)>> {
+        let Some(field) = self.find(name) else { return Ok(None) };
+        let Value::Word(file) = &field.value else { return Err(wrong(&field, "a file's name")) };
+        let file = field.folder.file(file, open);
+        let text = text(&file, open).map_err(|error| error.named_at(&field.place))?;
+        Ok(Some((file, text)))
+    }
+
     /// A block.
     pub(super) fn block(&mut self, name: &'static str) -> Taken<Block> {
         let field = self.need(name)?;

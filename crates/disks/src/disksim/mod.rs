@@ -78,7 +78,7 @@ impl fmt::Display for Place {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// A file cannot be opened or read.
+    /// The file that the caller named cannot be opened or read.
     #[error("{file}: {error}")]
     File {
         /// Its name.
@@ -99,6 +99,14 @@ pub enum ReadError {
 impl ReadError {
     fn at(place: &Place, what: impl Into<String>) -> Self {
         Self::Content { place: place.clone(), what: what.into() }
+    }
+
+    /// A file that cannot be had, as what is wrong where it is named; other errors as they are.
+    fn named_at(self, place: &Place) -> Self {
+        match self {
+            Self::File { file, error } => Self::at(place, format!("{file}: {error}")),
+            Self::Content { .. } => self,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::fields::Fields;
 use super::parser::Block;
-use super::{Note, Place, ReadError, Resolver, indexed, seek, text};
+use super::{Note, Place, ReadError, Resolver, indexed, seek};
 use crate::parameters::{
     AccessTime, Angle, HplSeek, LONGEST_MS, LayoutParameters, Mapping, MechanicsParameters, Remap, SeekCurve,
     Sparing, ZoneParameters,
@@ -165,7 +165,6 @@ struct Seeks {
     constant: Option<f64>,
     hpl: Option<(Vec<f64>, Place)>,
     first_ten: Option<(Vec<f64>, Place)>,
-    curve: Option<(String, Place)>,
 }
 
 /// The curve, and that of writes if there is another.
@@ -178,10 +177,10 @@ fn seek_curve(fields: &mut Fields, open: Resolver<'_>) -> Result<Curves, ReadErr
     let (full, constant) = (ms("Full strobe seek time")?, ms("Constant seek time")?);
     let hpl = fields.optional_numbers("HPL seek equation values")?;
     let first_ten = fields.optional_numbers("First ten seek times")?;
-    let curve = fields.optional_word("Full seek curve")?;
-    let seeks = Seeks { single, average, full, constant, hpl, first_ten, curve };
+    let curve = fields.optional_file("Full seek curve", open)?;
+    let seeks = Seeks { single, average, full, constant, hpl, first_ten };
     // DiskSim measures by the curve's file where one is named, whatever the type.
-    let kind = if seeks.curve.is_some() { "extracted" } else { kind.as_str() };
+    let kind = if curve.is_some() { "extracted" } else { kind.as_str() };
     for (list, name) in [(&seeks.hpl, "HPL seek equation values"), (&seeks.first_ten, "First ten seek times")]
     {
         let needed = kind == "hplplus10" || (kind == "hpl" && name.starts_with("HPL"));
@@ -190,10 +189,14 @@ fn seek_curve(fields: &mut Fields, open: Resolver<'_>) -> Result<Curves, ReadErr
             fields.notes.push(Note { place: place.clone(), text });
         }
     }
-    match kind {
-        "extracted" => {
-            let missing = || ReadError::at(&place, "seek type extracted: 'Full seek curve' is missing");
-            seeks.measured(open).unwrap_or_else(|| Err(missing()))
+    match (kind, curve) {
+        (_, Some((file, text))) => {
+            let seek::Curve { points, writes } = seek::curve(&file, &text)?;
+            let writes = (!writes.is_empty()).then_some(SeekCurve::Measured(writes));
+            Ok((SeekCurve::Measured(points), writes))
+        }
+        ("extracted", None) => {
+            Err(ReadError::at(&place, "seek type extracted: 'Full seek curve' is missing"))
         }
         _ => Ok((seeks.choose(kind, &place)?, None)),
     }
@@ -230,15 +233,6 @@ impl Seeks {
                 Err(ReadError::at(place, format!("'Seek type = {kind}': must be {known}")))
             }
         }
-    }
-
-    fn measured(&self, open: Resolver<'_>) -> Option<Result<Curves, ReadError>> {
-        let (file, _) = self.curve.as_ref()?;
-        let curve = text(file, open).and_then(|text| seek::curve(file, &text));
-        Some(curve.map(|seek::Curve { points, writes }| {
-            let writes = (!writes.is_empty()).then_some(SeekCurve::Measured(writes));
-            (SeekCurve::Measured(points), writes)
-        }))
     }
 }
 

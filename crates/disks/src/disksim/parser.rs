@@ -23,7 +23,27 @@ pub(super) struct Block {
 pub(super) struct Field {
     pub(super) name: String,
     pub(super) place: Place,
+    /// Where a file lies that it names.
+    pub(super) folder: Folder,
     pub(super) value: Value,
+}
+
+/// Where a file lies, seen from the one that the caller named, whose own is empty.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(super) struct Folder(String);
+
+impl Folder {
+    /// The folder of a file that another names.
+    fn of(name: &str) -> Self {
+        Self(name.rsplit_once('/').map_or_else(String::new, |(folder, _)| folder.to_owned()))
+    }
+
+    /// What a file in here calls `name`: as in libparam what lies beside it, or else what lies where its name says from the
+    /// first file on.
+    pub(super) fn file(&self, name: &str, open: Resolver<'_>) -> String {
+        let beside = if name.starts_with('/') { name.to_owned() } else { format!("{}/{name}", self.0) };
+        if self.0.is_empty() || open(&beside).is_err() { name.to_owned() } else { beside }
+    }
 }
 
 /// What a field may be.
@@ -37,12 +57,12 @@ pub(super) enum Value {
 
 /// The one block that a file holds.
 pub(super) fn file(name: &str, open: Resolver<'_>) -> Result<Block, ReadError> {
-    sourced(name, open, 0)
+    sourced(name, Folder::default(), open, 0)
 }
 
-fn sourced(name: &str, open: Resolver<'_>, depth: u32) -> Result<Block, ReadError> {
+fn sourced(name: &str, folder: Folder, open: Resolver<'_>, depth: u32) -> Result<Block, ReadError> {
     let text = text(name, open)?;
-    let mut parser = Parser { lexer: Lexer::new(name, &text), open, depth };
+    let mut parser = Parser { lexer: Lexer::new(name, &text), folder, open, depth };
     let Token::Word(kind) = parser.lexer.next() else {
         return Err(parser.lexer.error("expected a block: a type, a name and '{'"));
     };
@@ -55,6 +75,7 @@ fn sourced(name: &str, open: Resolver<'_>, depth: u32) -> Result<Block, ReadErro
 
 pub(super) struct Parser<'a, 'r> {
     pub(super) lexer: Lexer<'a>,
+    pub(super) folder: Folder,
     pub(super) open: Resolver<'r>,
     pub(super) depth: u32,
 }
@@ -90,7 +111,7 @@ impl Parser<'_, '_> {
             let name = self.lexer.field_name()?;
             let place = self.lexer.place.clone();
             let value = self.value()?;
-            fields.push(Field { name, place, value });
+            fields.push(Field { name, place, folder: self.folder.clone(), value });
             self.separator('}')?;
         }
         Ok(fields)
@@ -141,12 +162,22 @@ impl Parser<'_, '_> {
         }
     }
 
-    pub(super) fn source(&mut self) -> Result<Value, ReadError> {
+    fn source(&mut self) -> Result<Value, ReadError> {
+        self.sourced(sourced).map(Value::Block)
+    }
+
+    /// What `read` makes of the file that is named next, its folder, the resolver and the depth.
+    pub(super) fn sourced<T>(
+        &mut self,
+        read: impl FnOnce(&str, Folder, Resolver<'_>, u32) -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
         let name = self.word()?;
+        let place = self.lexer.place.clone();
         self.deeper()?;
-        let block = sourced(&name, self.open, self.depth);
+        let name = self.folder.file(&name, self.open);
+        let found = read(&name, Folder::of(&name), self.open, self.depth);
         self.depth -= 1;
-        block.map(Value::Block)
+        found.map_err(|error| error.named_at(&place))
     }
 
     /// Whether the closing mark is next, which is then taken.

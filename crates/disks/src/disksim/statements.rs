@@ -1,7 +1,7 @@
 //! What an experiment's file has beside blocks: components, and how they are attached to one another.
 
 use super::lexer::{Lexer, Token};
-use super::parser::{Block, Parser, Value};
+use super::parser::{Block, Folder, Parser, Value};
 use super::{Place, ReadError, Resolver, text};
 
 /// What may stand at the top of an experiment's file.
@@ -27,24 +27,18 @@ pub(super) struct Node {
 
 /// All that an experiment's file says; files that it names are part of it.
 pub(super) fn statements(name: &str, open: Resolver<'_>) -> Result<Vec<Statement>, ReadError> {
-    let mut statements = Vec::new();
-    read(name, open, 0, &mut statements)?;
-    Ok(statements)
+    read(name, Folder::default(), open, 0)
 }
 
 /// A file among statements may hold several, as that of DiskSim's MEMS devices does.
-fn read(name: &str, open: Resolver<'_>, depth: u32, found: &mut Vec<Statement>) -> Result<(), ReadError> {
+fn read(name: &str, folder: Folder, open: Resolver<'_>, depth: u32) -> Result<Vec<Statement>, ReadError> {
     let text = text(name, open)?;
-    let mut parser = Parser { lexer: Lexer::new(name, &text), open, depth };
+    let mut parser = Parser { lexer: Lexer::new(name, &text), folder, open, depth };
+    let mut found = Vec::new();
     loop {
         match parser.lexer.next() {
-            Token::End => return Ok(()),
-            Token::Word(source) if source == "source" => {
-                let name = parser.word()?;
-                parser.deeper()?;
-                read(&name, parser.open, parser.depth, found)?;
-                parser.depth -= 1;
-            }
+            Token::End => return Ok(found),
+            Token::Word(source) if source == "source" => found.extend(parser.sourced(read)?),
             Token::Word(kind) => found.push(parser.statement(kind)?),
             Token::Mark(_) => return Err(parser.lexer.error("expected a block or a statement")),
         }

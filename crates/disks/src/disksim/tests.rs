@@ -84,7 +84,8 @@ fn says_where_and_what_is_wrong() {
             "queue length = 4,\n   Scheduler = disksim_ioqueue {\n      Scheduling policy = 17",
             "plain.diskspecs:19: 'Scheduling policy = 17' is not modelled for 4 commands; 1 (FCFS), 2 (LOOK), 3 (C-LOOK), 4 (SSTF), 8, 14, 20 (SPTF) and 9, 15, 21 (SPCTF) are",
         ),
-        ("plain.seek", "gone.seek", "gone.seek: entity not found"),
+        ("plain.seek", "gone.seek", "plain.model:26: gone.seek: entity not found"),
+        ("source plain.model", "source gone.model", "plain.diskspecs:2: gone.model: entity not found"),
         ("9, 4.25", "1, 4.25", "plain.seek:3: distances must rise, and begin at 1 or more"),
         ("9, 4.25", "9; 4.25", "plain.seek:3: expected 'distance, milliseconds', found '9; 4.25, 0.1'"),
         (
