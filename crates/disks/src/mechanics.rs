@@ -155,9 +155,9 @@ fn seek_table(curve: &SeekCurve, cylinders: u32) -> Result<Vec<Picos>, Mechanics
     let last = cylinders.max(2);
     let table: Vec<f64> = match curve {
         SeekCurve::Measured(points) => return measured(points, last),
-        SeekCurve::Hpl(hpl) => return Ok(hpl_table(hpl, None, last)),
+        SeekCurve::Hpl(hpl) => return hpl_table(hpl, None, last),
         SeekCurve::HplWithFirstTen { hpl, first_ten_ms } => {
-            return Ok(hpl_table(hpl, Some(first_ten_ms), last));
+            return hpl_table(hpl, Some(first_ten_ms), last);
         }
         SeekCurve::Constant { ms } => vec![*ms; last as usize],
         SeekCurve::Linear { single_ms, average_ms, full_ms } => {
@@ -188,42 +188,47 @@ fn measured(points: &[SeekPoint], last: u32) -> Result<Vec<Picos>, MechanicsErro
         while next + 1 < points.len() && points[next].distance < d {
             next += 1;
         }
-        table.push(on_line(points, next, d));
+        table.push(sound(on_line(points, next, d).max(0) as u128)?);
     }
     Ok(table)
 }
 
+/// A time that a line or a curve leads to, if nothing takes longer.
+fn sound(time: u128) -> Result<Picos, MechanicsError> {
+    let time = Picos::try_from(time).ok().filter(|&time| time <= picos(LONGEST_MS));
+    time.ok_or(MechanicsError::Time)
+}
+
 /// At distance `d` on the line that ends in point `next`. Whole picoseconds rounded towards the first point, as
-/// DiskSim has it; before the first point the line begins at no distance and no time.
-fn on_line(points: &[SeekPoint], next: usize, d: u32) -> Picos {
+/// DiskSim has it; before the first point the line begins at no distance and no time. Beyond the last it may fall below nothing.
+fn on_line(points: &[SeekPoint], next: usize, d: u32) -> i128 {
     let end = points[next];
     if end.distance == d {
-        return picos(end.ms);
+        return picos(end.ms).into();
     }
     let start = if next == 0 { SeekPoint { distance: 0, ms: 0.0 } } else { points[next - 1] };
     let (low, high) = (picos(start.ms) as i128, picos(end.ms) as i128);
     let (run, length) = (i128::from(d - start.distance), i128::from(end.distance - start.distance));
-    (low + run * (high - low) / length).max(0) as Picos
+    low + run * (high - low) / length
 }
 
-fn hpl_table(hpl: &HplSeek, first_ten: Option<&[f64; 10]>, last: u32) -> Vec<Picos> {
+fn hpl_table(hpl: &HplSeek, first_ten: Option<&[f64; 10]>, last: u32) -> Result<Vec<Picos>, MechanicsError> {
     let time = |d: u32| match (first_ten, hpl.single_ms) {
-        (Some(ten), _) if d <= 10 => picos(ten[d as usize - 1]),
-        (None, Some(single)) if d == 1 => picos(single),
+        (Some(ten), _) if d <= 10 => picos(ten[d as usize - 1]).into(),
+        (None, Some(single)) if d == 1 => picos(single).into(),
         _ => hpl_time(hpl, d),
     };
-    core::iter::once(0).chain((1..=last).map(time)).collect()
+    core::iter::once(Ok(0)).chain((1..=last).map(|d| sound(time(d)))).collect()
 }
 
-fn hpl_time(hpl: &HplSeek, d: u32) -> Picos {
+fn hpl_time(hpl: &HplSeek, d: u32) -> u128 {
+    let wide = |ms| u128::from(picos(ms));
     if d < hpl.division {
         // The root as a whole number of 2^-16, as DiskSim has it.
         let root = (u64::from(d) << 32).isqrt();
-        let product = (u128::from(root) * u128::from(picos(hpl.root_factor_ms))) >> 16;
-        return product as Picos + picos(hpl.root_constant_ms);
+        return ((u128::from(root) * wide(hpl.root_factor_ms)) >> 16) + wide(hpl.root_constant_ms);
     }
-    let line = u128::from(picos(hpl.line_factor_ms)) * u128::from(d);
-    line as Picos + picos(hpl.line_constant_ms)
+    wide(hpl.line_factor_ms) * u128::from(d) + wide(hpl.line_constant_ms)
 }
 
 /// Straight lines through one cylinder, a third of all, and all.
@@ -274,6 +279,15 @@ mod tests {
         assert_eq!(seek_table(&points(&[]), 9), Err(MechanicsError::SeekCurve));
         assert_eq!(seek_table(&points(&[(2, 1.0), (2, 1.0)]), 9), Err(MechanicsError::SeekCurve));
         assert_eq!(seek_table(&points(&[(2, f64::NAN)]), 9), Err(MechanicsError::Time));
+        // Sound points and factors, and a disk so wide that they lead beyond all times.
+        let (steep, wide) = (points(&[(1, 1.0), (2, 3e6)]), 10_000_000);
+        assert_eq!(seek_table(&steep, wide), Err(MechanicsError::Time));
+        let hpl = |root_factor_ms, line_factor_ms, division| {
+            let hpl = HplSeek { division, root_factor_ms, line_factor_ms, ..Default::default() };
+            seek_table(&SeekCurve::Hpl(hpl), wide)
+        };
+        assert_eq!(hpl(3e6, 0.0, wide), Err(MechanicsError::Time));
+        assert_eq!(hpl(0.0, 3e6, 0), Err(MechanicsError::Time));
     }
 
     #[test]
