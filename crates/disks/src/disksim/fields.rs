@@ -31,6 +31,12 @@ impl Fields {
         &self.place
     }
 
+    /// Where a field stands that was not taken yet; without it, where the block does.
+    pub(super) fn place_of(&self, name: &'static str) -> Place {
+        let field = self.rest.iter().find(|field| field.name.eq_ignore_ascii_case(name));
+        field.map_or(&self.place, |field| &field.place).clone()
+    }
+
     fn find(&mut self, name: &'static str) -> Option<Field> {
         self.known.push(name);
         let index = self.rest.iter().position(|field| field.name.eq_ignore_ascii_case(name))?;

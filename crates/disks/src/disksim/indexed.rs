@@ -48,7 +48,7 @@ pub(super) fn layout(
         zones: Vec::new(),
         indexed: Some(indexed),
     };
-    crate::layout::Layout::new(&layout).map_err(|e| ReadError::at(&place, format!("'IDX': {e}")))?;
+    crate::layout::Layout::new(&layout).map_err(|e| ReadError::at(&index_place, format!("'IDX': {e}")))?;
     Ok((layout, fields.done()?))
 }
 

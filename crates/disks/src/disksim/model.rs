@@ -48,15 +48,19 @@ fn layout(block: Block, surfaces: u32, cylinders: u32) -> Result<(LayoutParamete
     let sparing = sparing(fields.whole("Sparing scheme used", 0, 10)?);
     let range_cylinders = fields.whole("Rangesize for sparing", 1, ANY)?;
     let in_turns = skew_units(&mut fields)?.unwrap_or(false);
-    let place = fields.place().clone();
+    let place = fields.place_of("Zones");
     let blocks = fields.blocks("Zones")?;
     if blocks.is_empty() {
         return Err(ReadError::at(&place, "'Zones': there must be one"));
     }
+    let places: Vec<Place> = blocks.iter().map(|block| block.place.clone()).collect();
     let zones = blocks.into_iter().map(|b| zone(b, in_turns)).collect::<Result<_, _>>()?;
     let layout =
         LayoutParameters { surfaces, cylinders, mapping, sparing, range_cylinders, zones, indexed: None };
-    crate::layout::Layout::new(&layout).map_err(|e| ReadError::at(&place, format!("'Zones': {e}")))?;
+    crate::layout::Layout::new(&layout).map_err(|error| {
+        let place = error.zone().and_then(|zone| places.get(zone)).unwrap_or(&place);
+        ReadError::at(place, format!("'Zones': {error}"))
+    })?;
     Ok((layout, fields.done()?))
 }
 
@@ -117,7 +121,7 @@ fn angle(value: f64, in_turns: bool) -> Angle {
 }
 
 fn remaps(fields: &mut Fields) -> Result<Vec<Remap>, ReadError> {
-    let place = fields.place().clone();
+    let place = fields.place_of("defects");
     let numbers = fields.wholes("defects")?;
     if numbers.len() % 2 != 0 {
         return Err(ReadError::at(&place, "'defects' must be pairs: a place and its replacement"));

@@ -52,11 +52,12 @@ pub(super) fn drive(block: Block, host: Option<Found>, open: Resolver<'_>) -> Ta
 }
 
 fn buffer(f: &mut Fields) -> Taken<BufferParameters> {
+    let place = f.place_of("Number of buffer segments");
     let said = f.whole("Number of buffer segments", 1, SECTORS_MAX)?;
     let segments = said.min(SEGMENTS_MAX);
     if segments != said {
         let text = format!("'Number of buffer segments = {said}': the model has {segments}");
-        f.notes.push(Note { place: f.place().clone(), text });
+        f.notes.push(Note { place, text });
     }
     Ok(BufferParameters {
         segments,
@@ -169,7 +170,7 @@ fn queue(f: &mut Fields) -> Taken<QueueParameters> {
     let depth = f.whole("Max queue length", 1, 32)?;
     let mut s = Fields::of(f.block("Scheduler")?, "disksim_ioqueue")?;
     let weight = s.number("Timeout time/weight", 0.0, 1e6)?;
-    let place = s.place().clone();
+    let place = s.place_of("Scheduling policy");
     let policy = s.whole("Scheduling policy", 1, 28)?;
     let order = match policy {
         1 => QueueOrder::Fcfs,

@@ -134,8 +134,8 @@ pub enum LayoutError {
     /// Reserved and spare sectors leave nothing.
     #[error("zone {0}: reserved and spare sectors leave no room for data")]
     NoRoom(usize),
-    /// A slip or remap lies beyond the zone.
-    #[error("zone {0}: a slip or remap lies beyond its end")]
+    /// A remap lies beyond the zone. A slip there has nothing to skip.
+    #[error("zone {0}: a defect or its replacement lies beyond its end")]
     Beyond(usize),
     /// An index of runs contradicts itself.
     #[error("{0}")]
@@ -143,6 +143,18 @@ pub enum LayoutError {
     /// More tracks or zones than the model holds.
     #[error("too many tracks or zones for the model (100 million tracks, 65535 zones)")]
     TooLarge,
+}
+
+impl LayoutError {
+    /// The zone that is to blame, from 0, if one is.
+    pub(crate) fn zone(&self) -> Option<usize> {
+        match *self {
+            Self::Cylinders(zone) | Self::SectorsPerTrack(zone) | Self::NoRoom(zone) | Self::Beyond(zone) => {
+                Some(zone)
+            }
+            Self::Empty | Self::Indexed(_) | Self::TooLarge => None,
+        }
+    }
 }
 
 impl Layout {
