@@ -64,6 +64,50 @@ fn sectors_never_share_a_place() {
     }
 }
 
+/// Where a physical sector begins, worked out by itself as DiskSim does: the skews of all switches before it, and where
+/// cylinders or tracks have spares, a sector for each slip before its cylinder or track.
+fn angle(p: &LayoutParameters, spot: Spot) -> Turn {
+    let cylinder = spot.cylinder;
+    let z = p.zones.iter().rfind(|z| z.first_cylinder <= cylinder).unwrap();
+    let per_track = z.sectors_per_track;
+    let row = cylinder - z.first_cylinder;
+    let surface = head(p.mapping, p.surfaces, spot.head.into(), row, cylinder);
+    let tracks = match p.sparing {
+        Sparing::SectorsPerTrack => row * p.surfaces + u32::from(spot.head),
+        Sparing::SectorsPerCylinder
+        | Sparing::SectorsPerCylinderSlipToEnd
+        | Sparing::SectorsPerCylinderAtFront
+        | Sparing::SectorsPerCylinderAtFrontSlipToEnd => row * p.surfaces,
+        _ => 0,
+    };
+    let slips = z.slips.iter().filter(|&&slip| slip < tracks * per_track).count() as u32;
+    let switches = 3 * (surface + (p.surfaces - 1) * row);
+    // Widths that divide a revolution, so that nothing is rounded.
+    (switches + 5 * row + slips + spot.sector)
+        .wrapping_mul((1_u64 << 32).div_euclid(per_track.into()) as Turn)
+}
+
+#[test]
+fn tracks_begin_where_skews_and_slips_put_them() {
+    for sparing in SPARINGS {
+        for mapping in [Mapping::Cylinder, Mapping::SerpentineByZone, Mapping::Serpentine] {
+            let mut p = parameters(sparing, mapping);
+            p.zones[0].sectors_per_track = 32;
+            if sparing != Sparing::None {
+                p.zones[0].slips.extend([200, 389, 579, 768]);
+                p.zones[0].spares = 8;
+                p.zones[1].slips.extend([100, 200, 300, 400, 500, 600]);
+                p.zones[1].spares = 8;
+            }
+            let layout = Layout::new(&p).unwrap();
+            for sector in 0..layout.capacity() {
+                let spot = layout.stretch(sector).spot;
+                assert_eq!(spot.angle, angle(&p, spot), "{sparing:?} {mapping:?} {sector}: {spot:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn capacities_are_what_is_left_after_spares() {
     let capacity = |sparing| Layout::new(&parameters(sparing, Mapping::Cylinder)).unwrap().capacity();

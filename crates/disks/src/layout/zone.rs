@@ -17,6 +17,8 @@ pub(super) struct Zone {
     reserved: u64,
     unit: Unit,
     slips: Slips,
+    /// The same by where they are on the tracks, if `slips` counts them among the places that hold data.
+    on_tracks: Option<Slips>,
     /// Slips and remaps count tracks.
     by_track: bool,
     remaps: Remaps,
@@ -45,7 +47,9 @@ impl Zone {
         let scale = if by_track { per_track } else { 1 };
         let total = tracks * per_track;
         let unit = Unit::new(layout, zone, total / scale)?;
-        let slips = Slips::new(zone.slips.iter().map(|&s| unit.slip_place(u64::from(s))));
+        let places = || zone.slips.iter().map(|&slip| u64::from(slip));
+        let slips = Slips::new(places().map(|place| unit.slip_place(place)));
+        let on_tracks = unit.slips_through.then(|| Slips::new(places()));
         let spare = unit.spare(layout, zone, cylinders) + unit.slip_loss(layout.sparing, slips.len());
         let capacity = total.checked_sub(spare * scale + u64::from(zone.reserved_sectors))?;
         let remaps = Remaps::new(&zone.remaps);
@@ -55,6 +59,7 @@ impl Zone {
             reserved: u64::from(zone.reserved_sectors),
             unit,
             slips,
+            on_tracks,
             by_track,
             remaps,
         })
@@ -99,7 +104,7 @@ impl Zone {
 
     /// How many slips lie before `place`. Slips by track are none.
     pub(super) fn slips_before(&self, place: u64) -> u64 {
-        if self.by_track { 0 } else { self.slips.before(place) }
+        if self.by_track { 0 } else { self.on_tracks.as_ref().unwrap_or(&self.slips).before(place) }
     }
 }
 
