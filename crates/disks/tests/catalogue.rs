@@ -242,6 +242,58 @@ fn wild_numbers_are_refused_or_served() {
     }
 }
 
+/// The same of any number in DiskSim's files.
+#[test]
+fn wild_numbers_in_disksims_files_are_refused_or_served() {
+    let wild = [
+        "0",
+        "1",
+        "3",
+        "7",
+        "32",
+        "255",
+        "65535",
+        "1000000",
+        "4294967295",
+        "3600000.0",
+        "0.0",
+        "0.5",
+        "1e-9",
+        "1e300",
+        "-1",
+        "1e12",
+        "nan",
+        "inf",
+    ];
+    let names = ["plain.diskspecs", "plain.model", "plain.seek"];
+    let text = |name: &str| {
+        let mut text = String::new();
+        plain(name).unwrap().read_to_string(&mut text).unwrap();
+        text
+    };
+    let is_number = |word: &str| word.parse::<f64>().is_ok();
+    for changed in names {
+        let whole = text(changed);
+        let words: Vec<&str> = whole.split_inclusive([' ', ',', '\n', ']']).collect();
+        let stem = |word: &str| word.trim_end_matches([' ', ',', '\n', ']']).len();
+        for i in (0..words.len()).filter(|&i| is_number(&words[i][..stem(words[i])])) {
+            for value in wild {
+                let end = &words[i][stem(words[i])..];
+                let new = format!("{value}{end}");
+                let wild = [&words[..i], &[new.as_str()], &words[i + 1..]].concat().concat();
+                let what = format!("{changed}: {}{new}", words[i.saturating_sub(3)..i].concat());
+                let mut open = |name: &str| match name == changed {
+                    true => Ok(Box::new(io::Cursor::new(wild.clone().into_bytes())) as Box<dyn Read>),
+                    false => plain(name),
+                };
+                if let Ok(drive) = catalogue::describe("plain.diskspecs", &mut open) {
+                    serve_a_few(&drive, &what);
+                }
+            }
+        }
+    }
+}
+
 fn serve_a_few(description: &DriveDescription, changed: &str) {
     let Ok(mut drive) = description.build() else { return };
     let capacity = drive.capacity().0;
