@@ -3,6 +3,7 @@
 use toml::{Table, Value};
 
 use crate::description::{DriveDescription, DriveParameters, nearest};
+use crate::parameters::{Caching, FastWrite, ReadAhead};
 
 /// One change.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,8 +29,11 @@ pub(crate) fn split(spec: &str) -> Option<(&str, Vec<Override>)> {
 /// The short overrides.
 const SHORT: [&str; 4] = ["depth", "buffer", "write_cache", "read_ahead"];
 
-/// The changed drive.
+/// The changed drive. What is on already stays as it is when it is turned on.
 pub(crate) fn apply(drive: &DriveDescription, change: &Override) -> Result<DriveDescription, String> {
+    if is_on(&change.key, &drive.parameters) && switch(&change.value)? {
+        return Ok(drive.clone());
+    }
     let mut root: Table =
         drive.to_toml().parse().map_err(|error: toml::de::Error| error.message().to_owned())?;
     let rotating = matches!(drive.parameters, DriveParameters::Rotating(_));
@@ -38,6 +42,17 @@ pub(crate) fn apply(drive: &DriveDescription, change: &Override) -> Result<Drive
     }
     let changed = DriveDescription::parse(&drive.source, &root.to_string()).map_err(|error| error.what)?;
     Ok(DriveDescription { notes: drive.notes.clone(), ..changed })
+}
+
+/// Whether a drive has what a short override turns on.
+fn is_on(key: &str, drive: &DriveParameters) -> bool {
+    let DriveParameters::Rotating(p) = drive else { return false };
+    match key {
+        "buffer" => p.buffer.caching != Caching::None,
+        "read_ahead" => p.buffer.read_ahead != ReadAhead::None,
+        "write_cache" => p.buffer.fast_write != FastWrite::None,
+        _ => false,
+    }
 }
 
 /// The fields that a change sets, and to what.

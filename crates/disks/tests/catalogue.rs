@@ -190,6 +190,22 @@ fn plain(name: &str) -> io::Result<Box<dyn Read>> {
     Ok(Box::new(text.as_bytes()))
 }
 
+/// What a drive has is not changed into what most have.
+#[test]
+fn what_is_on_is_not_changed_by_turning_it_on() {
+    let buffer = |spec: &str| match catalogue::describe(spec, &mut plain).unwrap().parameters {
+        DriveParameters::Rotating(p) => p.buffer,
+        DriveParameters::SolidState(_) => panic!("{spec} rotates"),
+    };
+    let own = buffer("plain.diskspecs");
+    assert_eq!(own.read_ahead, ReadAhead::TrackAhead);
+    for on in ["buffer=on", "read_ahead=on", "write_cache=on", "buffer=on,read_ahead=on"] {
+        assert_eq!(buffer(&format!("plain.diskspecs{{{on}}}")), own, "{on}");
+    }
+    assert_eq!(buffer("plain.diskspecs{read_ahead=off,read_ahead=on}").read_ahead, ReadAhead::Segment);
+    assert!(wrong("wd5000aaks{buffer=perhaps}").contains("expected on or off"));
+}
+
 /// What is read and has no effect reaches whoever asked for the drive, overrides or not.
 #[test]
 fn what_has_no_effect_is_told() {
