@@ -110,6 +110,7 @@ impl Drive for Striped {
 
     fn submit(&mut self, now: Time, command: Command) {
         if command.op != Op::Flush && command.start + command.sectors > self.capacity() {
+            self.collect(now);
             let service = Service { started: now, ..Service::default() };
             self.done.push_back(Completion { tag: command.tag, at: now, outcome: Outcome::Failed, service });
             return;
@@ -149,6 +150,8 @@ impl Drive for Striped {
 
 #[cfg(test)]
 mod tests {
+    use elevator::Span;
+
     use super::*;
     use crate::array::ArrayDescription;
     use crate::catalogue;
@@ -206,6 +209,17 @@ mod tests {
         }));
         let alone = alone.last().unwrap().as_nanos();
         assert!(four * 2 < alone, "one drive alone takes {alone}, four {four}");
+    }
+
+    #[test]
+    fn what_fails_does_not_overtake_what_was_done_before() {
+        let mut card = card(2);
+        card.submit(Time::ZERO, read(0, 0, 8));
+        let later = Time::ZERO + Span::from_secs(1);
+        card.submit(later, read(1, card.capacity().0, 8));
+        let done: Vec<_> = std::iter::from_fn(|| card.poll(later)).collect();
+        assert_eq!(done.iter().map(|completion| completion.tag.0).collect::<Vec<_>>(), [0, 1]);
+        assert!(done[0].at < done[1].at);
     }
 
     #[test]
