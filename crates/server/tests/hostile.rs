@@ -60,6 +60,23 @@ fn requests_outside_the_export_are_refused_and_the_connection_goes_on() {
     server.stop();
 }
 
+/// libnbd takes a reply that comes while it still sends for one to nothing that it asked, and gives the connection up.
+#[test]
+fn a_write_is_refused_when_all_of_it_has_come_and_not_before() {
+    let directory = Directory::in_memory();
+    let (server, socket) = serve(&directory);
+    let mut client = Nbd::connect(&socket);
+    let header = Nbd::header(0, WRITE, 9, SIZE, 1 << 20);
+    client.stream.write_all(&[&header[..], &[1; 4096]].concat()).unwrap();
+    client.stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    assert!(client.stream.read(&mut [0; 16]).is_err(), "the client is still sending");
+    client.stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    client.stream.write_all(&vec![1; (1 << 20) - 4096]).unwrap();
+    assert_eq!(client.reply().unwrap(), (9, ENOSPC));
+    assert_eq!(client.read(0, 512).unwrap(), vec![0; 512]);
+    server.stop();
+}
+
 #[test]
 fn a_wrong_magic_ends_the_connection_and_no_other() {
     let directory = Directory::in_memory();

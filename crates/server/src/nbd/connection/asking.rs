@@ -20,11 +20,14 @@ const EXTENTS: usize = 512;
 
 impl Connection {
     pub(super) fn accept(&mut self, request: Request, problem: Option<u32>, host: &mut Host<'_>) {
-        if let Some(problem) = problem {
-            if request.command == Command::Write {
-                self.receiving = Some(Receiving::Refused { left: request.length as usize });
+        if let Some(error) = problem {
+            if request.command != Command::Write || request.length == 0 {
+                return self.reply(&request, error);
             }
-            return self.reply(&request, problem);
+            let left = request.length as usize;
+            self.receiving = Some(Receiving::Refused { request, error, left });
+            self.large = false;
+            return;
         }
         self.large = request.command == Command::Write && request.length as usize >= LARGE;
         match request.command {

@@ -56,8 +56,9 @@ struct Pending {
 enum Receiving {
     /// Into this request's parts: so many bytes are there.
     Write { pending: u16, filled: usize },
-    /// Into the void, so many more bytes: the request was refused.
-    Refused { left: usize },
+    /// Into the void, so many more bytes: the request was refused, which its client is told when it has sent them all. Many clients
+    /// look for replies to what they have sent whole only.
+    Refused { request: Request, error: u32, left: usize },
 }
 
 /// Whether the client is still there.

@@ -103,12 +103,14 @@ impl Connection {
         let there = self.end - self.begin;
         match &mut self.receiving {
             None => return,
-            Some(Receiving::Refused { left }) => {
+            Some(Receiving::Refused { request, error, left }) => {
                 let bytes = there.min(*left);
                 self.begin += bytes;
                 *left -= bytes;
                 if *left == 0 {
+                    let (request, error) = (*request, *error);
                     self.receiving = None;
+                    self.reply(&request, error);
                 }
                 return;
             }
