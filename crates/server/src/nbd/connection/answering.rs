@@ -94,12 +94,12 @@ impl Connection {
     }
 }
 
+/// `NBD_ENOTSUP` is for requests that may be answered so, of which there are none here.
 fn error_number(error: Errno) -> u32 {
     match error {
         Errno::NOSPC | Errno::DQUOT | Errno::FBIG => error::ENOSPC,
         Errno::NOMEM => error::ENOMEM,
         Errno::PERM | Errno::ROFS => error::EPERM,
-        Errno::OPNOTSUPP => error::ENOTSUP,
         _ => error::EIO,
     }
 }

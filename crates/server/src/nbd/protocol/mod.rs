@@ -79,10 +79,6 @@ pub mod error {
     pub const ENOSPC: u32 = 28;
     /// Longer than can be answered.
     pub const EOVERFLOW: u32 = 75;
-    /// Not supported.
-    pub const ENOTSUP: u32 = 95;
-    /// The server is going away.
-    pub const ESHUTDOWN: u32 = 108;
 }
 
 /// What should begin with a magic number does not.

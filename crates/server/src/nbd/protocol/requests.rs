@@ -55,7 +55,7 @@ pub fn request(header: &[u8; REQUEST_BYTES]) -> Result<Request, BadMagic> {
     }
     let (flags, kind) = (bytes.u16().unwrap_or(0), bytes.u16().unwrap_or(0));
     let (command, allowed) = match kind {
-        0 => (Command::Read, FUA | DF),
+        0 => (Command::Read, FUA),
         1 => (Command::Write, FUA),
         2 => (Command::Disconnect, u16::MAX),
         3 => (Command::Flush, FUA),
@@ -78,7 +78,6 @@ pub fn request(header: &[u8; REQUEST_BYTES]) -> Result<Request, BadMagic> {
 
 const FUA: u16 = 1;
 const NO_HOLE: u16 = 1 << 1;
-const DF: u16 = 1 << 2;
 const ONE: u16 = 1 << 3;
 
 impl Request {
@@ -102,8 +101,12 @@ impl Request {
         if length == 0 || !offset.is_multiple_of(block) || !length.is_multiple_of(block) {
             return Some(error::EINVAL);
         }
-        let carries_data = matches!(self.command, Command::Read | Command::Write);
-        (carries_data && self.length > LONGEST_PAYLOAD).then_some(error::EOVERFLOW)
+        match self.command {
+            Command::Read if self.length > LONGEST_PAYLOAD => Some(error::EOVERFLOW),
+            // Of what carries data to the server, nothing may be answered so.
+            Command::Write if self.length > LONGEST_PAYLOAD => Some(error::EINVAL),
+            _ => None,
+        }
     }
 }
 
@@ -137,6 +140,9 @@ mod tests {
             ((0, 0, 1, 512), Some(error::EINVAL)),
             ((0, 0, 0, 511), Some(error::EINVAL)),
             ((0, 0, 0, 0), Some(error::EINVAL)),
+            ((1, 0, 0, 512), None),
+            // `NBD_CMD_FLAG_DF`: a reply in one piece, which is not offered.
+            ((4, 0, 0, 512), Some(error::EINVAL)),
             ((1, 1, 0, 512), None),
             ((2, 1, 0, 512), Some(error::EINVAL)),
             ((0, 3, 0, 0), None),
@@ -150,8 +156,8 @@ mod tests {
         for ((flags, kind, offset, length), expected) in table {
             assert_eq!(problem(flags, kind, offset, length), expected, "{kind} {flags:#x} {offset}+{length}");
         }
-        let large = request(&header(0, 0, 0, LONGEST_PAYLOAD + 512)).unwrap();
-        assert_eq!(large.problem(1 << 40, 512), Some(error::EOVERFLOW));
+        let large = |kind| request(&header(0, kind, 0, LONGEST_PAYLOAD + 512)).unwrap().problem(1 << 40, 512);
+        assert_eq!([large(0), large(1), large(6)], [Some(error::EOVERFLOW), Some(error::EINVAL), None]);
     }
 
     #[test]
