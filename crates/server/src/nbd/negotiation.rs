@@ -4,8 +4,8 @@
 use std::io::{self, Read, Write};
 
 use super::protocol::{
-    self, BASE_ALLOCATION, BASE_ALLOCATION_ID, Contexts, LONGEST_OPTION, LONGEST_PAYLOAD, MAGIC, Negotiate,
-    OPTION_MAGIC, handshake, option_reply, reply, transmission,
+    self, BASE_ALLOCATION, BASE_ALLOCATION_ID, Contexts, EXPORT_NAME, LONGEST_OPTION, LONGEST_PAYLOAD, MAGIC,
+    Negotiate, OPTION_MAGIC, SET_META_CONTEXT, handshake, option_reply, reply, transmission,
 };
 use crate::backend::Geometry;
 
@@ -116,20 +116,24 @@ pub fn options(
             other => other?,
         }
         let (number, length) = protocol::option_header(&header).map_err(|_| rude("not an option"))?;
-        if length > LONGEST_OPTION {
+        // It replaces what was chosen before even if it fails.
+        agreed.base_allocation &= number != SET_META_CONTEXT;
+        let option = if length > LONGEST_OPTION {
             skip(stream, length)?;
-            answer(stream, number, reply::ERR_TOO_BIG, b"")?;
-            continue;
-        }
-        data.resize(length as usize, 0);
-        stream.read_exact(&mut data)?;
-        let Some(option) = protocol::option(number, &data) else {
-            answer(stream, number, reply::ERR_INVALID, b"")?;
-            continue;
+            Err(reply::ERR_TOO_BIG)
+        } else {
+            data.resize(length as usize, 0);
+            stream.read_exact(&mut data)?;
+            protocol::option(number, &data).ok_or(reply::ERR_INVALID)
         };
         let mut dialogue = Dialogue { stream, export, encryption, no_zeroes, number, agreed };
-        if let Some(outcome) = dialogue.answer(&option)? {
-            return Ok(outcome);
+        match option {
+            Ok(option) => {
+                if let Some(outcome) = dialogue.answer(&option)? {
+                    return Ok(outcome);
+                }
+            }
+            Err(refusal) => dialogue.refuse(refusal)?,
         }
         agreed = dialogue.agreed;
     }
@@ -162,11 +166,7 @@ impl<S: Read + Write> Dialogue<'_, S> {
     fn answer(&mut self, option: &Negotiate<'_>) -> io::Result<Option<Outcome>> {
         let plain = matches!(option, Negotiate::Abort | Negotiate::StartTls);
         if self.encryption == Encryption::Required && !plain {
-            if matches!(option, Negotiate::ExportName(_)) {
-                // The one option that knows no refusal.
-                return Err(rude("an export was chosen without TLS"));
-            }
-            self.reply(reply::ERR_TLS_REQD, b"")?;
+            self.refuse(reply::ERR_TLS_REQD)?;
             return Ok(None);
         }
         match option {
@@ -196,6 +196,18 @@ impl<S: Read + Write> Dialogue<'_, S> {
             Negotiate::Unknown => self.reply(reply::ERR_UNSUP, b"")?,
         }
         Ok(None)
+    }
+
+    /// Before TLS, where it must be, nothing else is said of an option; and one of them knows no refusal.
+    fn refuse(&mut self, why: u32) -> io::Result<()> {
+        match self.encryption {
+            Encryption::Required if self.number == EXPORT_NAME => {
+                Err(rude("an export was chosen without TLS"))
+            }
+            _ if self.number == EXPORT_NAME => Err(rude("what was chosen is no name of an export")),
+            Encryption::Required => self.reply(reply::ERR_TLS_REQD, b""),
+            Encryption::Unavailable | Encryption::On => self.reply(why, b""),
+        }
     }
 
     fn reply(&mut self, kind: u32, data: &[u8]) -> io::Result<()> {
@@ -353,8 +365,37 @@ mod tests {
         assert_eq!(types, [ERR_TOO_BIG]);
         let (outcome, types) = talk(Encryption::Required, &[go(""), option(3, b""), option(5, b"")]);
         assert_eq!((outcome.unwrap(), types), (Outcome::StartTls, vec![ERR_TLS_REQD, ERR_TLS_REQD, ACK]));
-        assert!(talk(Encryption::Required, &[option(1, b"disk")]).0.is_err());
+        for refused in [option(1, b"disk"), option(1, b"\xff"), option(1, &vec![0; 40_000])] {
+            let (outcome, types) = talk(Encryption::Required, &[refused]);
+            assert!(outcome.is_err() && types.is_empty(), "an answer would be taken for the export");
+        }
+        let (_, types) = talk(Encryption::Required, &[option(3, b"?"), option(3, &vec![0; 40_000])]);
+        assert_eq!(types, [ERR_TLS_REQD, ERR_TLS_REQD]);
+        for refused in [option(1, b"other"), option(1, b"\xff"), option(1, &vec![0; 40_000])] {
+            assert!(talk(plain, &[refused]).0.is_err());
+        }
         assert!(talk(plain, &[vec![0; 16]]).0.is_err(), "not an option");
+    }
+
+    #[test]
+    fn meta_contexts_that_were_chosen_before_are_gone_if_the_last_choice_fails() {
+        let text = |text: &str| [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat();
+        let choose = |export| option(10, &[text(export), vec![0, 0, 0, 1], text("base:allocation")].concat());
+        let chosen = |last: Vec<u8>| match talk(
+            Encryption::Unavailable,
+            &[option(8, b""), choose("disk"), last, go("disk")],
+        ) {
+            (Ok(Outcome::Transmission(agreed)), _) => agreed.base_allocation,
+            other => panic!("{other:?}"),
+        };
+        assert!(chosen(choose("")));
+        for (what, last) in [
+            ("another export", choose("other")),
+            ("cut off", option(10, &choose("disk")[16..20])),
+            ("too long", option(10, &vec![0; 40_000])),
+        ] {
+            assert!(!chosen(last), "{what}");
+        }
     }
 
     #[test]

@@ -11,7 +11,9 @@ mod options;
 mod replies;
 mod requests;
 
-pub use options::{Contexts, Negotiate, option, option_header, option_reply, reply};
+pub use options::{
+    Contexts, EXPORT_NAME, Negotiate, SET_META_CONTEXT, option, option_header, option_reply, reply,
+};
 pub use replies::{DONE, Header, LONGEST_HEADER, chunk, descriptor};
 pub use requests::{Command, Request, request};
 

@@ -26,6 +26,11 @@ pub mod reply {
     pub const ERR_TOO_BIG: u32 = 1 << 31 | 9;
 }
 
+/// `NBD_OPT_EXPORT_NAME`.
+pub const EXPORT_NAME: u32 = 1;
+/// `NBD_OPT_SET_META_CONTEXT`.
+pub const SET_META_CONTEXT: u32 = 10;
+
 /// The header of an option: which one, and how many bytes follow.
 ///
 /// # Errors
@@ -78,7 +83,7 @@ pub struct Contexts<'a> {
 #[must_use]
 pub fn option(number: u32, data: &[u8]) -> Option<Negotiate<'_>> {
     Some(match number {
-        1 => Negotiate::ExportName(std::str::from_utf8(data).ok()?),
+        EXPORT_NAME => Negotiate::ExportName(std::str::from_utf8(data).ok()?),
         2 => Negotiate::Abort,
         3 if data.is_empty() => Negotiate::List,
         5 if data.is_empty() => Negotiate::StartTls,
@@ -86,7 +91,7 @@ pub fn option(number: u32, data: &[u8]) -> Option<Negotiate<'_>> {
         7 => Negotiate::Go(info(data)?),
         8 if data.is_empty() => Negotiate::StructuredReply,
         9 => Negotiate::ListMetaContext(contexts(data, true)?),
-        10 => Negotiate::SetMetaContext(contexts(data, false)?),
+        SET_META_CONTEXT => Negotiate::SetMetaContext(contexts(data, false)?),
         3 | 5 | 8 => return None,
         _ => Negotiate::Unknown,
     })
