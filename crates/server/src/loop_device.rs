@@ -3,7 +3,7 @@
 //! Source: `include/uapi/linux/loop.h` and loop(4).
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ struct LoopConfig {
 }
 
 /// Settings of a queue that outlive an attachment, in the order in which they are put back: the scheduler resets the next ones.
-const OUTLIVING: [&str; 4] = ["scheduler", "rotational", "nr_requests", "read_ahead_kb"];
+const OUTLIVING: [&str; 5] = ["scheduler", "rotational", "nr_requests", "read_ahead_kb", "max_sectors_kb"];
 
 /// What a queue attribute was before, to be restored: these settings outlive the attachment.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -207,7 +207,10 @@ impl LoopDevice {
         fs::write(queue.join("scheduler"), name).map_err(told(format!("elevator {name}")))?;
         for (tunable, value) in tunables {
             let path = queue.join("iosched").join(tunable);
-            fs::write(path, value).map_err(told(format!("{name}'s {tunable} = {value}")))?;
+            // A file that is not there cannot be made there either, which would be told as a lack of leave.
+            let written =
+                OpenOptions::new().write(true).open(path).and_then(|mut it| it.write_all(value.as_bytes()));
+            written.map_err(told(format!("{name}'s {tunable} = {value}")))?;
         }
         Ok(())
     }

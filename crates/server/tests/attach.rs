@@ -167,10 +167,11 @@ fn the_record_of_a_device_says_how_it_was() {
     let queue = PathBuf::from("/sys/block").join(server.what.trim_start_matches("/dev/")).join("queue");
     let read = |name: &str| fs::read_to_string(queue.join(name)).unwrap();
     server.stop();
-    let settings = ["scheduler", "nr_requests", "read_ahead_kb"];
+    let settings = ["scheduler", "nr_requests", "read_ahead_kb", "max_sectors_kb"];
     let before = settings.map(read);
     fs::write(queue.join("scheduler"), "mq-deadline").unwrap();
     fs::write(queue.join("nr_requests"), "77").unwrap();
+    fs::write(queue.join("max_sectors_kb"), "640").unwrap();
     let changed = settings.map(read);
     let (mut killed, _) = serve(&directory, &["--nothing", "64M", "--fixed", "100"]);
     if !queue.starts_with(format!("/sys/block/{}", killed.what.trim_start_matches("/dev/"))) {
@@ -181,6 +182,7 @@ fn the_record_of_a_device_says_how_it_was() {
     assert_eq!(settings.map(read), changed);
     fs::write(queue.join("scheduler"), before[0].split(['[', ']']).nth(1).unwrap()).unwrap();
     fs::write(queue.join("nr_requests"), before[1].trim()).unwrap();
+    fs::write(queue.join("max_sectors_kb"), before[3].trim()).unwrap();
     nothing_left(&runtime);
 }
 
