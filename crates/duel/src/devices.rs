@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 use server::{Lifetime, LoopDevice, QueueSettings};
 
@@ -122,18 +123,21 @@ impl Devices {
         }
     }
 
-    /// Reads that are never answered, one a tag that shall be out of use.
+    /// Reads that are never answered, one a tag that shall be out of use, and before them one that is answered when they are there.
     fn park(&mut self) -> Result<(), DuelError> {
         let path = self.loops[0].0.path();
-        for n in 0..PARKED {
+        for n in 0..=PARKED {
             let device = open(&path, false, true).map_err(DuelError::io("opening a device to park on"))?;
             let size = length_of(&device).map_err(DuelError::io("sizing a device to park on"))?;
             let at = size - EXIT_BYTES * u64::from(n + 2);
             self.parked.push(thread::spawn(move || {
+                on_the_first_processor();
                 // Idle, or BFQ would wait for whoever waits here.
                 let _ = set_priority(Priority::IDLE);
                 let _ = device.read_at(&mut Aligned::new(4096), at);
             }));
+            // One after the other, so that the first has the first tag: each processor has its own place where it begins to look.
+            await_reads(&path, if n < PARKED { n + 1 } else { PARKED });
         }
         Ok(())
     }
@@ -160,18 +164,19 @@ impl Devices {
 
     /// Everything, last first. What cannot be torn down is told, and the rest goes on.
     fn tear_down(&mut self) {
+        // Before what may wait for a tag: programs that were killed, and whatever they have left to be written.
+        if !self.parked.is_empty()
+            && let Some((device, _)) = self.loops.first()
+            && let Err(error) = unpark(device.path())
+        {
+            eprintln!("{}: the parked requests are still there: {error}", device.path().display());
+        }
+        self.parked.drain(..).for_each(|parked| drop(parked.join()));
         for at in self.mounted.drain(..).rev() {
             if unmount(&at, UnmountFlags::empty()).is_err() {
                 let _ = unmount(&at, UnmountFlags::DETACH);
             }
         }
-        if !self.parked.is_empty()
-            && let Some((device, _)) = self.loops.first()
-            && let Err(error) = unpark(&device.path())
-        {
-            eprintln!("{}: the parked requests are still there: {error}", device.path().display());
-        }
-        self.parked.drain(..).for_each(|parked| drop(parked.join()));
         while let Some((device, open)) = self.loops.pop() {
             drop(open);
             let _ = device.ask_to_detach();
@@ -183,11 +188,38 @@ impl Devices {
     }
 }
 
-/// Reads the block that completes the parked requests.
-fn unpark(path: &Path) -> io::Result<()> {
-    let device = open(path, false, true)?;
-    let at = length_of(&device)? - EXIT_BYTES;
-    device.read_at(&mut Aligned::new(EXIT_BYTES as usize), at).map(drop)
+/// Reads the block that completes the parked requests, in a thread of which no elevator knows that it had more than its share.
+fn unpark(path: PathBuf) -> io::Result<()> {
+    let read = move || {
+        let device = open(&path, false, true)?;
+        let at = length_of(&device)? - EXIT_BYTES;
+        device.read_at(&mut Aligned::new(EXIT_BYTES as usize), at).map(drop)
+    };
+    thread::spawn(read).join().unwrap_or_else(|_| Err(io::Error::other("it panicked")))
+}
+
+/// Has the calling thread run on the first processor that it may run on.
+fn on_the_first_processor() {
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let Some(first) = (0..CpuSet::MAX_CPU).find(|&cpu| allowed.is_set(cpu)) else { return };
+    let mut only = CpuSet::new();
+    only.set(first);
+    let _ = sched_setaffinity(None, &only);
+}
+
+/// Waits until the driver has so many reads under way, as far as the kernel tells, and at most a second.
+fn await_reads(device: &Path, reads: u32) {
+    let name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let under_way = || {
+        let text = fs::read_to_string(format!("/sys/block/{name}/inflight")).ok()?;
+        text.split_whitespace().next()?.parse::<u32>().ok()
+    };
+    for _ in 0..1000 {
+        if under_way().is_none_or(|now| now == reads) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn length_of(device: &File) -> io::Result<u64> {

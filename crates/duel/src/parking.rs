@@ -1,7 +1,10 @@
 //! Parking: a loop device has four tags at least, so a drive that takes one request at a time is made by keeping three of
 //! them busy.
 //!
-//! Behind the drive's end lies a parking area. A read there is not answered until the area's last block is read.
+//! Behind the drive's end lies a parking area. A read there is not answered until the area's last block is read, or until so many
+//! others have come that it is one too many: then the first is. It has kept them from the first of the elevator's own tags, which no
+//! parked request may hold: BFQ makes those who have more than their share wait for that very one (`limit = 1` in its
+//! `bfq_limit_depth`), and for ever.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -58,6 +61,9 @@ impl Parking {
             self.out.push(job);
         } else if job.op == Op::Read && !self.over {
             self.parked.push(job);
+            if self.parked.len() > PARKED as usize {
+                self.out.push(self.parked.remove(0));
+            }
         } else {
             self.out.push(job);
         }
@@ -158,5 +164,20 @@ mod tests {
         parking.start(Time::ZERO, read(1, EXIT_BYTES));
         parking.start(Time::ZERO, read(2, 2 * EXIT_BYTES));
         assert_eq!(answered(&mut parking), [0, 1, 2]);
+    }
+
+    #[test]
+    fn the_first_of_one_too_many_is_answered_and_the_others_stay() {
+        let mut parking = Parking::new(Box::new(Nothing::new(1 << 20, 4)));
+        let end = Sector((1 << 20) / 512) + ROOM;
+        for tag in 0..=PARKED {
+            assert!(parking.poll(Time::ZERO).is_none());
+            let start = end - Sectors::from_bytes(EXIT_BYTES * u64::from(tag + 2));
+            let (op, sectors) = (Op::Read, Sectors(8));
+            let job = Job { tag: Tag(tag), op, start, sectors, fua: false, pieces: Vec::new() };
+            parking.start(Time::ZERO, job);
+        }
+        assert_eq!(parking.poll(Time::ZERO).map(|done| done.job.tag), Some(Tag(0)));
+        assert!(parking.poll(Time::ZERO).is_none());
     }
 }

@@ -141,7 +141,11 @@ impl Testbed {
     /// Tears it down; how late the drive's answers were, and how long reads waited in Dwell's queue before they went to it.
     pub(crate) fn tear_down(self) -> Result<(TimesSummary, TimesSummary), DuelError> {
         let Self { mut devices, server, .. } = self;
-        devices.end(PATIENCE)?;
+        if let Err(error) = devices.end(PATIENCE) {
+            // It would wait until nobody uses the drive any more. It ends with this process, and so does whoever waits for it.
+            std::mem::forget(server);
+            return Err(error);
+        }
         let state = server.stop()?.state;
         let reads = state.operations.get("read").map(|reads| reads.wait);
         Ok((state.lateness, reads.unwrap_or_default()))
