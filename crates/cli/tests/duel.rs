@@ -152,6 +152,27 @@ fn a_killed_duel_leaves_nothing() {
     }
 }
 
+/// fio's jobs are in sessions of their own, so that nobody but it hears of Ctrl-C.
+#[test]
+fn a_job_of_fio_ends_when_the_duel_is_interrupted() {
+    let Some(_machine) = machine() else { return };
+    if Command::new("fio").arg("--version").output().is_err() {
+        return eprintln!("SKIPPED: fio is not installed");
+    }
+    let job = std::env::temp_dir().join(format!("dwell-duel-test-{}.fio", std::process::id()));
+    fs::write(&job, "[a]\nrw=randread\nsize=1g\ndirect=1\ntime_based\nruntime=60\n").unwrap();
+    let arguments = ["--job", job.to_str().unwrap(), "--programs", "shown", "-s", "stream(deadline)"];
+    let child = duel(&arguments).spawn().unwrap();
+    thread::sleep(Duration::from_millis(2500));
+    let began = Instant::now();
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let (pid, output) = finish(child);
+    assert!(began.elapsed() < Duration::from_secs(15), "it took {:?}", began.elapsed());
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    nothing_left(pid);
+    fs::remove_file(job).unwrap();
+}
+
 #[test]
 fn a_contestant_that_does_not_exist_is_refused_and_nothing_is_left() {
     let Some(_machine) = machine() else { return };

@@ -225,6 +225,9 @@ impl Duel {
     }
 }
 
+/// How long a program that was killed may take to be gone before the device that it waits for is torn down under it.
+const DYING: Duration = Duration::from_secs(2);
+
 /// Programs at work. Dropped, they are killed.
 struct Processes(Vec<Helper>);
 
@@ -247,6 +250,10 @@ impl Processes {
 impl Drop for Processes {
     fn drop(&mut self) {
         self.0.iter_mut().for_each(Helper::kill);
+        let since = Instant::now();
+        for process in &mut self.0 {
+            process.ends_within(DYING.saturating_sub(since.elapsed()));
+        }
     }
 }
 

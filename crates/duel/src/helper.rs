@@ -4,11 +4,12 @@
 //! the drive would not answer any more. So whatever touches the device is another process.
 
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_signal};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -108,21 +109,24 @@ impl HelperCommand {
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
             .arg(role)
+            // Ctrl-C in a terminal is for the duel itself, which ends its helpers in the right order.
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(failed)?;
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().map(BufReader::new);
-        Ok(Helper { child, stdin, stdout })
+        Ok(Helper { child, stdin, stdout, killed: false })
     }
 }
 
-/// A helper process. Dropped, it is told to end by the end of its standard input, and waited for.
+/// A helper process. Dropped, it is told to end by the end of its standard input, and waited for unless it was killed.
 pub(crate) struct Helper {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: Option<BufReader<ChildStdout>>,
+    killed: bool,
 }
 
 impl Helper {
@@ -151,32 +155,49 @@ impl Helper {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Ends it and whatever it has started, and waits for neither: who waits for a device may die only with that.
     pub(crate) fn kill(&mut self) {
+        if self.has_ended() {
+            return;
+        }
+        if let Some(group) = Pid::from_raw(self.child.id() as i32) {
+            // Not SIGKILL: fio's jobs are in sessions of their own, and end when it ends them.
+            let _ = kill_process_group(group, Signal::TERM);
+        }
         let _ = self.child.kill();
+        self.killed = true;
     }
 
     /// Lets it know that the duel is over and waits until it has done what it does then, at most so long.
     pub(crate) fn end(&mut self, at_most: Duration) -> Result<(), DuelError> {
-        const LOOK: Duration = Duration::from_millis(5);
         self.stdin = None;
+        if self.ends_within(at_most) {
+            return Ok(());
+        }
+        self.kill();
+        Err(DuelError::Helper(format!("a helper of the duel did not end within {at_most:?}")))
+    }
+
+    /// Waits until it has ended, at most so long; whether it has.
+    pub(crate) fn ends_within(&mut self, at_most: Duration) -> bool {
+        const LOOK: Duration = Duration::from_millis(5);
         let mut waited = Duration::ZERO;
         while !self.has_ended() {
             if waited >= at_most {
-                self.kill();
-                return Err(DuelError::Helper(format!(
-                    "a helper of the duel did not end within {at_most:?}"
-                )));
+                return false;
             }
             std::thread::sleep(LOOK);
             waited += LOOK;
         }
-        Ok(())
+        true
     }
 }
 
 impl Drop for Helper {
     fn drop(&mut self) {
         self.stdin = None;
-        let _ = self.child.wait();
+        if !self.killed {
+            let _ = self.child.wait();
+        }
     }
 }

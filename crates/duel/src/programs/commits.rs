@@ -46,10 +46,11 @@ pub struct Commits {
     pub place: PathBuf,
 }
 
-/// A command that runs as PostgreSQL's own user and ends with whoever started it.
+/// A command that runs as PostgreSQL's own user and ends with whoever started it: by SIGQUIT, which it answers at once, but not
+/// without removing its shared memory.
 fn as_user(program: &str) -> Command {
     let mut command = Command::new("setpriv");
-    command.args(["--reuid", USER, "--regid", USER, "--clear-groups", "--pdeathsig", "KILL", program]);
+    command.args(["--reuid", USER, "--regid", USER, "--clear-groups", "--pdeathsig", "QUIT", program]);
     command
 }
 
