@@ -174,6 +174,13 @@ fn a_job_of_fio_ends_when_the_duel_is_interrupted() {
 }
 
 #[test]
+fn a_job_that_is_not_there_is_told_before_anything_is_run() {
+    let (_, output) = finish(duel(&["-b", "par-read", "--job", "/nonexistent.fio"]).spawn().unwrap());
+    assert_eq!(output.status.code(), Some(6));
+    assert!(output.stdout.is_empty() && String::from_utf8_lossy(&output.stderr).contains("/nonexistent.fio"));
+}
+
+#[test]
 fn a_contestant_that_does_not_exist_is_refused_and_nothing_is_left() {
     let Some(_machine) = machine() else { return };
     let (pid, output) = finish(duel(&["-b", "par-read", "-s", "kernel:cfq"]).spawn().unwrap());

@@ -63,6 +63,10 @@ impl Plan {
         let size = size(arguments)?;
         let schedulers = compared(arguments, catalogue)?;
         let mut benchmarks = benchmarks(arguments)?;
+        for job in &arguments.jobs {
+            // Its turn may come hours from now.
+            std::fs::read_to_string(job).map_err(|error| Error::file(job.display(), &error))?;
+        }
         // What cannot be run here is said, and the rest is run.
         benchmarks.retain(|benchmark| match benchmark.available() {
             Ok(()) => true,
