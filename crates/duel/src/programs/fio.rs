@@ -27,14 +27,18 @@ pub(crate) struct Measured {
 }
 
 impl Fio {
+    /// Lines of [`text`](Self::text) before the user's own.
+    pub const LINES_BEFORE: usize = 2;
+
     /// The user's job on our device: whatever files it names, it gets this one.
     #[must_use]
     pub fn on(job: &str, device: &Path, file: PathBuf) -> Self {
-        let names = |line: &&str| {
-            let option = line.split('=').next().unwrap_or_default().trim();
-            !matches!(option, "filename" | "directory" | "filename_format" | "opendir")
+        let without_names = |line| {
+            let option = str::split(line, '=').next().unwrap_or_default().trim();
+            let names = matches!(option, "filename" | "directory" | "filename_format" | "opendir");
+            if names { "" } else { line }
         };
-        let lines: Vec<&str> = job.lines().filter(names).collect();
+        let lines: Vec<&str> = job.lines().map(without_names).collect();
         Self { text: format!("[global]\nfilename={}\n{}\n", device.display(), lines.join("\n")), file }
     }
 

@@ -1,14 +1,14 @@
 //! Programs that ask the device directly: the same requests at the same times, each with a way to go.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use ::duel::{Benchmark, Blocks, Order, Task};
+use ::duel::{Benchmark, Blocks, Fio, Order, Task};
 use elevator::model::Random;
 use elevator::queue::Options;
 use elevator::{Flags, Op, Priority, Sector, Sectors, Span, Time};
 use machine::{Await, Io, Next, Program, Who};
 use workloads::Workload;
-use workloads::fio::JobFile;
+use workloads::fio::{JobFile, JobFileError};
 use workloads::script;
 
 use super::{Asked, LONGEST, Model};
@@ -42,7 +42,7 @@ impl Source {
         let told = |error: &dyn std::fmt::Display| error.to_string();
         if let Benchmark::Fio(job) = benchmark {
             let text = std::fs::read_to_string(job).map_err(|e| told(&e))?;
-            let jobs = JobFile::parse(&job.display().to_string(), &text).map_err(|e| told(&e))?;
+            let jobs = jobs(&job.display().to_string(), &text).map_err(|e| told(&e))?;
             return Ok(Some((Self::Jobs(jobs), Vec::new())));
         }
         let nowhere = Path::new("");
@@ -62,6 +62,15 @@ impl Source {
             Self::Jobs(jobs) => jobs.processes().len(),
         }
     }
+}
+
+/// The jobs of a file as they really run: all of them on the one device, whatever files they name or do not name.
+fn jobs(file: &str, text: &str) -> Result<JobFile, JobFileError> {
+    let Fio { text, .. } = Fio::on(text, Path::new("device"), PathBuf::new());
+    JobFile::parse(file, &text).map_err(|error| {
+        let line = error.line.saturating_sub(Fio::LINES_BEFORE);
+        JobFileError { line, ..error }
+    })
 }
 
 /// What the model says of such programs.
@@ -252,6 +261,16 @@ impl Program for OnTheWay {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Files of their own, they would lie one behind the other.
+    #[test]
+    fn jobs_that_name_no_file_or_others_are_all_on_the_one_device() {
+        let text = "[global]\nrw=read\nsize=1m\ndirectory=/srv\n[a]\nnumjobs=2\n[b]\nfilename=/dev/sda\n[c]\nfilename=/dev/sdb\n";
+        let parsed = jobs("mine.fio", text).unwrap();
+        assert_eq!((parsed.processes().len(), parsed.end()), (4, Sector(2048)));
+        let wrong = jobs("mine.fio", "[a]\ndirectory=/srv\nrw=sideways\n").unwrap_err();
+        assert_eq!(wrong.line, 3);
+    }
 
     fn after(way: Span) -> Times {
         Times { waited: Span::from_micros(100), times: vec![way] }
