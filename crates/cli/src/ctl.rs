@@ -33,17 +33,24 @@ pub(crate) fn run(arguments: &CtlArguments, catalogue: Catalogue) -> Result<(), 
         CtlCommand::Metrics => write!(out, "{}", client.metrics().map_err(failed)?)?,
         CtlCommand::Switch { scheduler, drain } => {
             let scheduler = &named::full_name(catalogue, scheduler)?;
-            let cost = client.switch(scheduler, *drain).map_err(|e| Error::Usage(e.to_string()))?;
-            writeln!(
-                out,
-                "{scheduler}: {} requests moved, {} in the device meanwhile",
-                cost.moved, cost.in_flight
-            )?;
+            let cost = client.switch(scheduler, *drain).map_err(|error| refused(socket, &error))?;
+            if cost.draining {
+                writeln!(out, "{scheduler}: takes over when the queue is empty")?;
+            } else {
+                writeln!(
+                    out,
+                    "{scheduler}: {} requests moved, {} in the device meanwhile",
+                    cost.moved, cost.in_flight
+                )?;
+            }
         }
         CtlCommand::Tune { tunable, value } => {
-            client.tune(tunable, value).map_err(|e| {
-                let hint = nearest_tunable(&mut client, tunable);
-                Error::Usage(format!("{e}{}", hint.unwrap_or_default()))
+            client.tune(tunable, value).map_err(|error| match refused(socket, &error) {
+                Error::Usage(words) => {
+                    let hint = nearest_tunable(&mut client, tunable);
+                    Error::Usage(format!("{words}{}", hint.unwrap_or_default()))
+                }
+                other => other,
             })?;
         }
         CtlCommand::Log { file, during } => {
@@ -53,6 +60,14 @@ pub(crate) fn run(arguments: &CtlArguments, catalogue: Catalogue) -> Result<(), 
         CtlCommand::Stop => client.stop().map_err(failed)?,
     }
     Ok(())
+}
+
+/// What was asked for cannot be, as the server says; or there is no server to say so.
+fn refused(socket: &Path, error: &std::io::Error) -> Error {
+    match error.kind() {
+        ErrorKind::Other => Error::Usage(error.to_string()),
+        _ => no_server(socket, error),
+    }
 }
 
 /// What is wrong with a server's socket, or with what the server was asked for.
