@@ -1,5 +1,6 @@
 //! `dwell profile`, and its files read.
 
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     let profile = Profile::measure(&layer, &plan, &mut say, &interrupt::requested)?;
     let text = profile.to_toml().map_err(Error::Failed)?;
     std::fs::write(&arguments.output, text).map_err(|e| Error::written(arguments.output.display(), &e))?;
-    println!("{}", in_words(&profile));
+    writeln!(std::io::stdout(), "{}", in_words(&profile))?;
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
 }
 

@@ -1,5 +1,6 @@
 //! `dwell serve`.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -24,11 +25,13 @@ pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<()
     let configuration = configuration(arguments, catalogue)?;
     let scheduler = named::spec(catalogue, &configuration.scheduler)?;
     let report = server::run_with(configuration, |server| {
+        // Whoever wanted to know may have gone: others are served all the same.
+        let mut out = std::io::stdout().lock();
         if let Some(path) = server.attached() {
-            println!("{}", path.display());
+            let _ = writeln!(out, "{}", path.display());
         }
         for address in &arguments.nbd {
-            println!("{address}");
+            let _ = writeln!(out, "{address}");
         }
         server.refused().iter().for_each(|what| eprintln!("not granted: {what}"));
         let serving = format!("serving {} under {}", what(arguments), scheduler);
@@ -185,8 +188,7 @@ fn nbd(arguments: &ServeArguments) -> Result<Option<NbdOptions>, Error> {
 fn print(arguments: &ServeArguments, report: &Report) -> Result<(), Error> {
     if arguments.json {
         let text = serde_json::to_string(report).map_err(|e| Error::Failed(e.to_string()))?;
-        println!("{text}");
-        return Ok(());
+        return Ok(writeln!(std::io::stdout(), "{text}")?);
     }
     let state = &report.state;
     eprintln!("{} requests went to the device, {} deliberate waits", state.dispatched, state.holds);

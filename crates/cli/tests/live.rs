@@ -160,3 +160,30 @@ fn a_profile_is_written_and_told_to_schedulers() {
     let output = dwell(&compare).arg(&profile).output().unwrap();
     assert_eq!(output.status.code(), Some(6), "{}", words(&output));
 }
+
+/// `dwell serve ... | head -1`: who wanted to know the device's name knows it.
+#[test]
+fn a_server_whose_words_nobody_reads_serves_to_its_end() {
+    let directory =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("live-unread-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let control = directory.join("control");
+    let address = format!("unix:{}", directory.join("nbd").display());
+    let mut server =
+        dwell(&["serve", "--memory", "--size", "1MiB", "--json", "--nbd", &address, "--control"]);
+    let server = server.arg(&control).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut server = server.spawn().unwrap();
+    drop(server.stdout.take());
+    let ctl = |order: &str| dwell(&["ctl", control.to_str().unwrap(), order]).output().unwrap();
+    // It listens before it says so.
+    let asked = (0..100).map(|_| ctl("show")).find(|output| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        output.status.success()
+    });
+    assert!(asked.is_some(), "it never served");
+    assert!(ctl("show").status.success(), "it does so no more");
+    assert!(ctl("stop").status.success());
+    let output = server.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+    fs::remove_dir_all(directory).unwrap();
+}

@@ -118,7 +118,8 @@ impl Run {
         };
         while let Some(line) = self.window(&mut going_on)? {
             if let Some(line) = line {
-                println!("{}: {line}", self.keeper.status().device);
+                // The device is looked after whether anybody reads this or not.
+                let _ = writeln!(std::io::stdout(), "{}: {line}", self.keeper.status().device);
             }
             self.tell();
             if self.keeper.status().windows.is_multiple_of(SAVE_EVERY) {
