@@ -141,7 +141,8 @@ fn direct_alignment(file: &File) -> u32 {
     let mask = StatxFlags::from_bits_retain(libc::STATX_DIOALIGN);
     match statx(file, c"", AtFlags::EMPTY_PATH, mask) {
         Ok(found) if found.stx_mask & libc::STATX_DIOALIGN != 0 && found.stx_dio_offset_align > 0 => {
-            found.stx_dio_offset_align
+            // Some would take any byte; a device has sectors.
+            found.stx_dio_offset_align.max(SECTOR_BYTES as u32)
         }
         _ => SECTOR_BYTES as u32,
     }
