@@ -182,10 +182,11 @@ fn start_time(pid: u32) -> Option<u64> {
 fn clean_up(runtime: &Path) {
     for entry in fs::read_dir(runtime).into_iter().flatten().flatten() {
         let path = entry.path();
-        let readable = path.extension().is_some_and(|extension| extension == "json");
+        // Everything else in there is a server's file, and to look at it waits for that server.
+        let is_record = path.extension().is_some_and(|extension| extension == "json");
         // What a record says is done with all our rights, so it must be ours.
-        let ours = entry.metadata().is_ok_and(|found| found.uid() == geteuid().as_raw());
-        if let Some(record) = (readable && ours).then(|| fs::read(&path).ok()).flatten()
+        let ours = || entry.metadata().is_ok_and(|found| found.uid() == geteuid().as_raw());
+        if let Some(record) = (is_record && ours()).then(|| fs::read(&path).ok()).flatten()
             && let Ok(record) = serde_json::from_slice::<Record>(&record)
             && start_time(record.pid) != Some(record.started)
         {

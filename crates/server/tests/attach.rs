@@ -131,6 +131,33 @@ fn what_a_killed_server_left_is_cleaned_up_by_the_next_one() {
     nothing_left(&runtime);
 }
 
+#[test]
+fn a_server_that_answers_nobody_holds_up_no_other() {
+    if !can_attach() {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::in_memory();
+    let (silent, runtime) = serve(&directory, &["--memory", "64M"]);
+    let signal = |name: &str| run("kill", &[name, &silent.pid().to_string()]);
+    // What is known of its file for ever is forgotten.
+    fs::write("/proc/sys/vm/drop_caches", "2").unwrap();
+    signal("-STOP");
+    let (started, waiting) = std::sync::mpsc::channel();
+    let other = std::thread::spawn(move || {
+        let (server, _) = serve(&directory, &["--memory", "64M"]);
+        let _ = started.send(());
+        (server, directory)
+    });
+    let up = waiting.recv_timeout(std::time::Duration::from_secs(10));
+    signal("-CONT");
+    let (server, _directory) = other.join().unwrap();
+    server.stop();
+    silent.stop();
+    nothing_left(&runtime);
+    up.expect("it waited for the other one");
+}
+
 /// A kill between attaching a loop device and noting that leaves one that no record names.
 #[test]
 fn what_a_killed_server_had_no_time_to_note_is_cleaned_up_as_well() {
