@@ -178,12 +178,13 @@ impl Devices {
             }
         }
         while let Some((device, open)) = self.loops.pop() {
+            // While it is ours: once detached, it may be somebody else's at once.
+            device.restore();
             drop(open);
             let _ = device.ask_to_detach();
             if !device.wait_detached(PATIENCE) {
                 eprintln!("{}: still in use", device.path().display());
             }
-            device.restore();
         }
     }
 }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::ServeError;
 use crate::backend::Geometry;
 use crate::buffer::LARGEST;
-use crate::fuse::{Mount, unmount};
+use crate::fuse::{Mount, abort, unmount};
 use crate::loop_device::{Lifetime, LoopDevice, QueueSettings};
 
 /// How long a detached device may take to be gone before somebody is said to use it.
@@ -122,6 +122,8 @@ impl Attachment {
     /// says so: then its users get errors.
     pub(crate) fn detach(&self, give_up: impl Fn() -> bool) {
         let Some(device) = &self.record.device else { return };
+        // While it is ours: once detached, it may be somebody else's at once.
+        device.restore();
         if let Err(error) = device.ask_to_detach() {
             eprintln!("{}: {error}", device.path().display());
         }
@@ -139,7 +141,6 @@ impl Attachment {
                 eprintln!("{}: still in use by {by}; served until then", device.path().display());
             }
         }
-        device.restore();
     }
 }
 
@@ -200,14 +201,17 @@ fn clean_up(runtime: &Path) {
 impl Record {
     fn take_down(&self) {
         // Those that are attached to our file now: others may have the one that was noted, and one may have had no time to be.
-        for device in LoopDevice::attached_to(&self.mount) {
+        let attached = LoopDevice::attached_to(&self.mount);
+        // One that was killed while it had its own file open waits for its own answer to the end of that, and with it whoever asks
+        // the device for anything.
+        abort(&self.mount);
+        for device in attached {
+            let noted = self.device.as_ref().filter(|noted| noted.path() == device.path());
+            noted.unwrap_or(&device).restore();
             if let Err(error) = device.ask_to_detach() {
                 eprintln!("{}: {error}", device.path().display());
             }
-            let noted = self.device.as_ref().filter(|noted| noted.path() == device.path());
-            if device.wait_detached(PATIENCE) {
-                noted.unwrap_or(&device).restore();
-            }
+            let _ = device.wait_detached(PATIENCE);
         }
         unmount(&self.mount);
     }

@@ -10,4 +10,4 @@ mod mount;
 mod protocol;
 
 pub(crate) use front::Fuse;
-pub(crate) use mount::{Mount, unmount};
+pub(crate) use mount::{Mount, abort, unmount};

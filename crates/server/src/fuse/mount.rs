@@ -55,6 +55,11 @@ impl Drop for Mount {
     }
 }
 
+/// Has everything that waits for the server of `path` end with an error. It may be unmounted by this, or not.
+pub(crate) fn abort(path: &Path) {
+    let _ = rustix::mount::unmount(path, UnmountFlags::FORCE);
+}
+
 /// Unmounts whatever is at `path` and removes the file beneath, whether its server lives or not.
 pub(crate) fn unmount(path: &Path) {
     if let Err(error) = rustix::mount::unmount(path, UnmountFlags::empty()) {
