@@ -90,7 +90,7 @@ impl QueueSettings {
             && let Ok(number) = value.parse::<u32>()
         {
             // The kernel ignores a number that it believes to have already, though the driver's tags may differ.
-            let _ = write(&(number.max(5) - 1).to_string());
+            let _ = write(&another(number).to_string());
         }
         match write(value) {
             Ok(()) => Ok(()),
@@ -119,5 +119,22 @@ impl QueueSettings {
 
     fn failed(&self, setting: &str, error: io::Error) -> Error {
         if self.exists() { Error::file(&self.file(setting), error) } else { Error::Gone(self.name.clone()) }
+    }
+}
+
+/// A number of requests that is not this one to the kernel either, whose least is 4.
+const fn another(number: u32) -> u32 {
+    if number > 4 { number - 1 } else { 5 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_written_before_another_is_never_the_same_to_the_kernel() {
+        for number in [0, 1, 3, 4, 5, 6, 128] {
+            assert_ne!(another(number).max(4), number.max(4), "{number}");
+        }
     }
 }
