@@ -138,7 +138,26 @@ fn a_flush_covers_what_had_completed_and_later_ones_share_the_next() {
     host.queue.complete(host.now, first, Outcome::Done);
     assert_eq!(host.finished(), [0], "the running flush may not cover what came later");
     assert_eq!(host.serve_all(), [(Op::Flush, 0, 0)]);
-    assert_eq!(host.finished().len(), 2);
+    assert_eq!(host.finished(), [1, 2]);
+}
+
+#[test]
+fn whoever_shares_a_flush_goes_on_in_the_order_of_coming() {
+    let mut host = Host::new(plain());
+    let write = |host: &mut Host, token: u64| {
+        let mut write = Submission::new(Token(token), Op::Write, Sector(token * 100), Sectors(8));
+        write.flags = Flags { preflush: true, ..Flags::default() };
+        let _ = host.queue.submit(host.now, write);
+    };
+    for token in [1, 2] {
+        write(&mut host, token);
+    }
+    let flush = host.dispatch();
+    write(&mut host, 3);
+    host.queue.complete(host.now, flush, Outcome::GivenBack);
+    let (flush, data) = ((Op::Flush, 0, 0), |token: u64| (Op::Write, token * 100, 8));
+    assert_eq!(host.serve_all(), [flush, data(1), data(2), data(3)]);
+    assert_eq!(host.finished(), [1, 2, 3]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! As in Linux since 2.6.37, a flush goes to the device past the scheduler, one at a time; those that arrive while one
 //! runs share the next one, since a running flush need not cover what completed after it began.
 
-use alloc::vec::Vec;
+use alloc::collections::VecDeque;
 use core::mem;
 
 use super::parts::PartId;
@@ -20,14 +20,14 @@ pub(super) enum Then {
 /// The flush machine.
 #[derive(Default)]
 pub(super) struct Flushes {
-    waiting: Vec<(PartId, Then)>,
-    running: Vec<(PartId, Then)>,
+    waiting: VecDeque<(PartId, Then)>,
+    running: VecDeque<(PartId, Then)>,
     in_flight: bool,
 }
 
 impl Flushes {
     pub(super) fn wait(&mut self, part: PartId, then: Then) {
-        self.waiting.push((part, then));
+        self.waiting.push_back((part, then));
     }
 
     /// Whether the device should be sent one now.
@@ -41,16 +41,17 @@ impl Flushes {
         mem::swap(&mut self.waiting, &mut self.running);
     }
 
-    /// The running one came back unserved: its waiters wait for the next.
+    /// The running one came back unserved: its waiters wait for the next, before those that have come since.
     pub(super) fn given_back(&mut self) {
         self.in_flight = false;
-        self.waiting.append(&mut self.running);
+        self.running.append(&mut self.waiting);
+        mem::swap(&mut self.waiting, &mut self.running);
     }
 
-    /// The running one ended; calls for each that it covered.
+    /// The running one ended; calls for each that it covered, first come first.
     pub(super) fn next_covered(&mut self) -> Option<(PartId, Then)> {
         self.in_flight = false;
-        self.running.pop()
+        self.running.pop_front()
     }
 
     /// Nobody waits for one, and none runs.
