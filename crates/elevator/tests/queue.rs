@@ -46,6 +46,12 @@ fn a_request_grows_to_its_limits_and_no_further() {
     assert_eq!(merged(most, &[(Op::Read, 0, 8), (Op::Read, 8, 8), (Op::Read, 16, 8)]).len(), 2);
     let segments = Options { max_segments: 2, ..plain() };
     assert_eq!(merged(segments, &[(Op::Read, 0, 8), (Op::Read, 8, 8), (Op::Read, 16, 8)]).len(), 2);
+    assert_eq!(merged(segments, &[(Op::Read, 0, 128), (Op::Read, 128, 8)]).len(), 1);
+    assert_eq!(
+        merged(segments, &[(Op::Read, 0, 129), (Op::Read, 129, 8)]).len(),
+        2,
+        "more than 64 KiB are two"
+    );
 }
 
 #[test]
@@ -125,6 +131,10 @@ fn a_queue_that_plugs_itself_waits_for_four_requests_or_three_milliseconds() {
     }
     let _ = host.submit(4, Op::Read, 400, 8);
     assert_eq!(host.serve_all().len(), 4);
+    let _ = host.submit(5, Op::Read, 500, 8);
+    assert!(matches!(host.queue.next(host.now, None), Step::Wait(_)));
+    host.queue.unplug(host.now);
+    assert_eq!(host.serve_all().len(), 1, "or for somebody who sleeps until he has it");
 }
 
 #[test]
@@ -205,6 +215,19 @@ fn a_draining_flush_lets_nothing_cross() {
     host.queue.complete(host.now, flush, Outcome::Done);
     assert_eq!(host.serve_all(), [(Op::Write, 100, 8), (Op::Flush, 0, 0)]);
     assert_eq!(host.finished(), [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_draining_barrier_on_an_idle_queue_goes_at_once() {
+    let fua = Flags { fua: true, ..Flags::default() };
+    for (op, sectors, flags) in [(Op::Flush, 0, Flags::default()), (Op::Write, 8, fua)] {
+        let mut host = Host::new(Options { barriers: Barriers::Drain, ..plain() });
+        let mut ordered = Submission::new(Token(0), op, Sector(0), Sectors(sectors));
+        ordered.flags = flags;
+        let _ = host.queue.submit(host.now, ordered);
+        let _ = host.submit(1, Op::Read, 0, 8);
+        assert_eq!(host.serve_all(), [(op, 0, sectors), (Op::Read, 0, 8)]);
+    }
 }
 
 #[test]

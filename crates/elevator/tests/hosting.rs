@@ -1,0 +1,373 @@
+//! What the queue tells the scheduler that it hosts and asks of it, and who sleeps.
+
+mod common;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use common::Fifo;
+use elevator::queue::{
+    Accepted, Cache, Event, Identity, Limits, Notice, Observer, Options, Plugging, Queue, Step, Submission,
+    SwitchMode, Ticket, Token,
+};
+use elevator::{
+    CauseSet, Decision, Growth, Hold, HoldReason, Leave, Op, Outcome, Process, Request, Scheduler, Sector,
+    Sectors, Side, Span, Time, View, Wake,
+};
+
+/// First come, first served, with an ear that the test shares.
+#[derive(Default)]
+struct Listening {
+    fifo: Fifo,
+    ear: Rc<Ear>,
+}
+
+/// What a scheduler was told, and what it is to answer.
+struct Ear {
+    inserted: RefCell<Vec<Request>>,
+    completed: RefCell<Vec<u64>>,
+    exited: Cell<u32>,
+    /// Where the last dispatched request ended, when it was asked last.
+    head: Cell<Option<Sector>>,
+    leave: Cell<Leave>,
+    may_merge: Cell<bool>,
+    holds: Cell<bool>,
+}
+
+impl Default for Ear {
+    fn default() -> Self {
+        Self {
+            inserted: RefCell::default(),
+            completed: RefCell::default(),
+            exited: Cell::default(),
+            head: Cell::default(),
+            leave: Cell::new(Leave::ByLimit),
+            may_merge: Cell::new(true),
+            holds: Cell::new(false),
+        }
+    }
+}
+
+impl Scheduler for Listening {
+    fn insert(&mut self, now: Time, request: &Request) {
+        self.ear.inserted.borrow_mut().push(*request);
+        self.fifo.insert(now, request);
+    }
+
+    fn merged(&mut self, now: Time, request: &Request, growth: Growth<'_>) {
+        self.ear.inserted.borrow_mut().push(*request);
+        self.fifo.merged(now, request, growth);
+    }
+
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        self.ear.head.set(view.device.last_dispatched.map(|last| last.end));
+        if self.ear.holds.get() {
+            let until = Some(now.max(ms(1)) + Span::from_millis(1));
+            return Decision::Hold(Hold { until, wake: Wake::Timer, reason: HoldReason::AwaitProcess });
+        }
+        self.fifo.next(now, view)
+    }
+
+    fn completed(&mut self, _now: Time, request: &Request, _outcome: Outcome) {
+        self.ear.completed.borrow_mut().push(request.start.0);
+    }
+
+    fn exited(&mut self, _now: Time, _process: Process) {
+        self.ear.exited.set(self.ear.exited.get() + 1);
+    }
+
+    fn may_queue(&self, _now: Time, _process: Option<Process>, _sync: bool) -> Leave {
+        self.ear.leave.get()
+    }
+
+    fn may_merge(&self, _request: &Request, _addition: &Request, _side: Side) -> bool {
+        self.ear.may_merge.get()
+    }
+}
+
+/// Counts the waits that it hears of.
+#[derive(Default)]
+struct Waits(u32);
+
+impl Observer for Waits {
+    fn event(&mut self, _now: Time, event: &Event<'_>) {
+        self.0 += u32::from(matches!(event, Event::Held { .. }));
+    }
+}
+
+fn ms(ms: u64) -> Time {
+    Time::ZERO + Span::from_millis(ms)
+}
+
+/// A queue, and the ear of its scheduler.
+struct Host {
+    queue: Queue<Waits>,
+    ear: Rc<Ear>,
+    now: Time,
+}
+
+impl Host {
+    fn new(options: Options) -> Self {
+        let scheduler = Listening::default();
+        let ear = Rc::clone(&scheduler.ear);
+        let options = Options { plugging: Plugging::None, ..options };
+        Self { queue: Queue::observed(options, Box::new(scheduler), Waits::default()), ear, now: Time::ZERO }
+    }
+
+    fn limited(nr_requests: u32, batch_requests: u32) -> Self {
+        let limits = Limits { nr_requests, batch_requests, batch_time: Span::from_millis(20) };
+        Self::new(Options { limits, depth: 1, ..Options::default() })
+    }
+
+    /// A read of 8 sectors by a process; its first sector is its token.
+    fn read(&mut self, process: u32, start: u64) -> Accepted {
+        let mut read = Submission::new(Token(start), Op::Read, Sector(start), Sectors(8));
+        read.process = Some(Process::single(process));
+        self.queue.submit(self.now, read)
+    }
+
+    /// Reads far from each other, beginning there; how many went in before the submitter had to sleep.
+    fn reads_until_asleep(&mut self, process: u32, first: u64) -> u64 {
+        (0..100).find(|n| self.read(process, first + n * 100) == Accepted::Asleep).expect("asleep at last")
+    }
+
+    fn dispatch(&mut self) -> Ticket {
+        match self.queue.next(self.now, None) {
+            Step::Dispatch(ticket) => ticket,
+            other => panic!("expected a dispatch, got {other:?}"),
+        }
+    }
+
+    fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
+        self.queue.complete(self.now, ticket, outcome);
+    }
+
+    /// Serves one; its place and length.
+    fn serve(&mut self) -> (u64, u32) {
+        let ticket = self.dispatch();
+        let request = *self.queue.request(&ticket);
+        self.complete(ticket, Outcome::Done);
+        (request.start.0, request.sectors.0)
+    }
+
+    fn woken(&mut self) -> Vec<u64> {
+        let notices = std::iter::from_fn(|| self.queue.notice());
+        let woken = notices.filter_map(|notice| match notice {
+            Notice::Woken(token) => Some(token.0),
+            Notice::Finished(_) => None,
+        });
+        woken.collect()
+    }
+}
+
+#[test]
+fn who_was_woken_may_add_a_batch_and_nobody_else() {
+    let mut host = Host::limited(8, 2);
+    assert_eq!(host.reads_until_asleep(1, 0), 8);
+    host.serve();
+    assert_eq!(host.woken(), [800]);
+    assert_eq!(host.read(2, 90_000), Accepted::Asleep, "somebody else");
+    assert_eq!(host.reads_until_asleep(1, 10_000), 2, "two more than the limit allows");
+}
+
+#[test]
+fn a_batch_ends_with_its_time_and_at_half_as_many_again() {
+    for (after, batch, most) in [(20, 1, 1), (21, 1, 0), (0, 100, 4)] {
+        let mut host = Host::limited(8, batch);
+        assert_eq!(host.reads_until_asleep(1, 0), 8);
+        host.serve();
+        host.now = ms(after);
+        assert_eq!(host.reads_until_asleep(1, 10_000), most, "{after} ms after, {batch} at a time");
+    }
+}
+
+#[test]
+fn a_scheduler_may_let_somebody_pass_the_limit_but_not_the_hard_one() {
+    let mut host = Host::limited(8, 0);
+    host.ear.leave.set(Leave::Must);
+    assert_eq!(host.reads_until_asleep(1, 0), 12);
+    host.serve();
+    assert_eq!(host.woken(), [1_200], "and who sleeps goes on below the hard one");
+}
+
+#[test]
+fn a_scheduler_may_refuse_below_the_limit_but_never_everybody() {
+    let mut host = Host::limited(8, 0);
+    host.ear.leave.set(Leave::No);
+    assert_eq!(host.read(1, 0), Accepted::Queued, "nothing else is there, so nobody would wake it");
+    assert_eq!(host.read(1, 100), Accepted::Asleep);
+    assert_eq!(host.read(1, 200), Accepted::Asleep);
+    host.serve();
+    assert_eq!(host.woken(), [100], "one after the other");
+    host.serve();
+    assert_eq!(host.woken(), [200]);
+}
+
+#[test]
+fn nobody_passes_those_who_sleep() {
+    let mut host = Host::limited(8, 0);
+    host.ear.leave.set(Leave::No);
+    assert_eq!([0, 100].map(|start| host.read(1, start)), [Accepted::Queued, Accepted::Asleep]);
+    host.ear.leave.set(Leave::ByLimit);
+    assert_eq!(host.read(2, 200), Accepted::Asleep, "there would be room");
+    host.serve();
+    assert_eq!(host.woken(), [100, 200]);
+}
+
+#[test]
+fn a_request_that_was_absorbed_leaves_its_room_to_who_sleeps() {
+    let mut host = Host::limited(2, 0);
+    let accepted = [0, 16, 900].map(|start| host.read(1, start));
+    assert_eq!(accepted, [Accepted::Queued, Accepted::Queued, Accepted::Asleep]);
+    assert_eq!(host.read(1, 8), Accepted::Queued);
+    assert_eq!(host.woken(), [900]);
+    assert_eq!([host.serve(), host.serve()], [(0, 24), (900, 8)]);
+}
+
+#[test]
+fn who_wakes_joins_a_neighbour_that_has_come_meanwhile() {
+    let mut host = Host::limited(2, 0);
+    for start in [100, 200, 300, 308] {
+        let _ = host.read(1, start);
+    }
+    assert_eq!([host.serve(), host.serve(), host.serve()], [(100, 8), (200, 8), (300, 16)]);
+}
+
+#[test]
+fn schedulers_and_causes_keep_neighbours_apart() {
+    let mut host = Host::new(Options::default());
+    host.ear.may_merge.set(false);
+    let _ = [0, 8].map(|start| host.read(1, start));
+    assert_eq!(host.queue.queued(), 2);
+    host.ear.may_merge.set(true);
+    let caused = |start, cause| {
+        let mut read = Submission::new(Token(start), Op::Read, Sector(start), Sectors(8));
+        read.causes = Some(CauseSet(cause));
+        read
+    };
+    for (read, queued) in [(caused(100, 1), 3), (caused(108, 2), 4), (caused(116, 2), 4)] {
+        let _ = host.queue.submit(host.now, read);
+        assert_eq!(host.queue.queued(), queued);
+    }
+}
+
+#[test]
+fn a_request_is_joined_at_its_back_first_and_is_as_old_as_its_oldest_part() {
+    let mut host = Host::limited(8, 0);
+    let old = host.read(1, 16);
+    host.now = ms(5);
+    let _ = [old, host.read(1, 0)];
+    host.ear.may_merge.set(true);
+    let _ = host.read(1, 8);
+    let last = *host.ear.inserted.borrow().last().unwrap();
+    assert_eq!(
+        (last.start, last.arrived),
+        (Sector(0), Time::ZERO),
+        "0..8 grew at its back and took in 16..24"
+    );
+    assert_eq!(last.serial, 1);
+}
+
+#[test]
+fn a_scheduler_hears_of_what_it_dispatched_itself() {
+    let mut host = Host::new(Options { depth: 2, ..Options::default() });
+    let _ = [0, 100].map(|start| host.read(1, start));
+    let [first, second] = [host.dispatch(), host.dispatch()];
+    host.complete(first, Outcome::GivenBack);
+    let again = host.dispatch();
+    host.complete(again, Outcome::Done);
+    assert_eq!(*host.ear.completed.borrow(), [0], "it came back, and the rest is the queue's");
+    let successor = Listening::default();
+    let ear = Rc::clone(&successor.ear);
+    host.queue.switch(host.now, Box::new(successor), SwitchMode::Transfer).expect("at once");
+    host.complete(second, Outcome::Done);
+    assert_eq!((host.ear.completed.borrow().len(), ear.completed.borrow().len()), (1, 0));
+}
+
+#[test]
+fn what_came_back_goes_again_in_the_order_of_coming_back() {
+    let mut host = Host::new(Options { depth: 3, ..Options::default() });
+    let _ = [0, 100, 200].map(|start| host.read(1, start));
+    let tickets = [host.dispatch(), host.dispatch(), host.dispatch()];
+    for ticket in tickets {
+        host.complete(ticket, Outcome::GivenBack);
+    }
+    assert_eq!([host.serve().0, host.serve().0, host.serve().0], [0, 100, 200]);
+}
+
+#[test]
+fn a_switch_hands_over_in_the_order_of_arrival_and_the_last_one_ordered_stays() {
+    let mut host = Host::new(Options { depth: 1, ..Options::default() });
+    let _ = [0, 100].map(|start| host.read(1, start));
+    host.serve();
+    let _ = [200, 300].map(|start| host.read(1, start)); // 200 has the id that 0 had
+    let successor = Listening::default();
+    let ear = Rc::clone(&successor.ear);
+    host.queue.switch(host.now, Box::new(successor), SwitchMode::Transfer).expect("at once");
+    let starts: Vec<u64> = ear.inserted.borrow().iter().map(|request| request.start.0).collect();
+    assert_eq!(starts, [100, 200, 300]);
+    let drained: Vec<Rc<Ear>> = (0..2)
+        .map(|_| {
+            let next = Listening::default();
+            let ear = Rc::clone(&next.ear);
+            assert_eq!(host.queue.switch(host.now, Box::new(next), SwitchMode::Drain), None);
+            ear
+        })
+        .collect();
+    let _ = host.read(1, 400);
+    for _ in 0..4 {
+        host.serve();
+    }
+    assert_eq!(drained.iter().map(|ear| ear.inserted.borrow().len()).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn a_failed_write_is_not_made_durable_and_a_flush_moves_no_head() {
+    let cache = Cache::WriteBack { fua: false };
+    let mut host = Host::new(Options { cache, depth: 1, ..Options::default() });
+    let mut write = Submission::new(Token(0), Op::Write, Sector(100), Sectors(8));
+    write.flags.fua = true;
+    for (outcome, flushed) in [(Outcome::Failed, false), (Outcome::Done, true)] {
+        let _ = host.queue.submit(host.now, write);
+        let ticket = host.dispatch();
+        host.complete(ticket, outcome);
+        assert_eq!(host.queue.notice().is_none(), flushed, "{outcome:?}");
+    }
+    assert_eq!(host.serve(), (0, 0), "the flush");
+    assert_eq!(host.queue.next(host.now, None), Step::Idle);
+    assert_eq!(host.ear.head.get(), Some(Sector(108)));
+}
+
+#[test]
+fn a_wait_is_told_once_until_something_was_sent_or_it_is_another_one() {
+    let mut host = Host::new(Options { depth: 2, ..Options::default() });
+    let _ = [0, 100].map(|start| host.read(1, start));
+    let waits = |host: &mut Host, holds: bool| {
+        host.ear.holds.set(holds);
+        let step = host.queue.next(host.now, None);
+        assert_eq!(matches!(step, Step::Wait(_)), holds);
+        host.queue.observer().0
+    };
+    assert_eq!([true, true, false, true].map(|holds| waits(&mut host, holds)), [1, 1, 1, 2]);
+    host.now = ms(2);
+    assert_eq!(waits(&mut host, true), 3, "until another time");
+    let successor = Listening::default();
+    host.ear = Rc::clone(&successor.ear);
+    host.queue.switch(host.now, Box::new(successor), SwitchMode::Transfer).expect("at once");
+    assert_eq!(waits(&mut host, true), 4, "of another scheduler");
+}
+
+#[test]
+fn hidden_processes_are_hidden_and_do_not_exit() {
+    for (identity, told, exits) in [
+        (Identity::Shown, Some(Process::single(7)), 1),
+        (Identity::Hidden, None, 0),
+        (Identity::Same, Some(Process::single(1)), 0),
+    ] {
+        let mut host = Host::new(Options { identity, ..Options::default() });
+        let _ = host.read(7, 0);
+        host.queue.exited(host.now, Process::single(7));
+        assert_eq!(host.ear.inserted.borrow()[0].process, told, "{identity:?}");
+        assert_eq!(host.ear.exited.get(), exits, "{identity:?}");
+    }
+}
