@@ -22,6 +22,15 @@ use crate::time::{Span, Time};
 /// seconds is broken, whatever its reason.
 pub const LONGEST_HOLD: Span = Span::from_secs(10);
 
+/// Where a request is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Plugged,
+    Queued,
+    InDevice,
+    GivenBack,
+}
+
 /// A request as the checker remembers it.
 struct Known {
     serial: u64,
@@ -29,8 +38,8 @@ struct Known {
     start: Sector,
     sectors: Sectors,
     parts: Vec<(Token, Sector, Sectors)>,
-    inserted: Option<Time>,
-    dispatched: bool,
+    place: Place,
+    inserted: Time,
 }
 
 /// A submission as the checker remembers it.
@@ -40,9 +49,18 @@ struct Asked {
     sectors: Sectors,
     flags: Flags,
     at: Time,
+    /// How many had been submitted before it.
+    turn: u64,
     carried: bool,
-    /// When the device was done with its data.
-    served: Option<Time>,
+    /// When the device was done with its data, and how.
+    served: Option<(Time, Outcome)>,
+}
+
+impl Asked {
+    /// Whether it asks for more than to be served.
+    fn is_ordered(&self) -> bool {
+        self.op == Op::Flush || self.flags.fua || self.flags.preflush
+    }
 }
 
 /// What the checker knows of flushes.
@@ -52,20 +70,23 @@ struct Flushed {
     running: Option<Time>,
     /// When the latest flush that succeeded had been sent: it covers what had completed by then.
     covers: Option<Time>,
+    /// Whether the latest one failed.
+    failed: bool,
 }
 
 /// Checks a queue's events as they come. Violations are collected, the first ones in words.
 pub struct Checker {
-    cache: Cache,
-    barriers: Barriers,
+    options: Options,
     flushed: Flushed,
     asked: BTreeMap<Token, Asked>,
+    submitted: u64,
     requests: BTreeMap<RequestId, Known>,
     /// How long a request may stay in the scheduler, if that is to be checked.
     bound: Option<Span>,
     longest_wait: Span,
     now: Time,
     queued: u32,
+    in_flight: u32,
     digest: Digest,
     violations: Vec<String>,
     count: u64,
@@ -76,15 +97,16 @@ impl Checker {
     #[must_use]
     pub fn new(options: &Options) -> Self {
         Self {
-            cache: options.cache,
-            barriers: options.barriers,
+            options: *options,
             flushed: Flushed::default(),
             asked: BTreeMap::new(),
+            submitted: 0,
             requests: BTreeMap::new(),
             bound: None,
             longest_wait: Span::ZERO,
             now: Time::ZERO,
             queued: 0,
+            in_flight: 0,
             digest: Digest::default(),
             violations: Vec::new(),
             count: 0,
@@ -139,7 +161,9 @@ impl Checker {
     }
 
     fn submitted(&mut self, token: Token, op: Op, start: Sector, sectors: Sectors, flags: Flags) {
-        let asked = Asked { op, start, sectors, flags, at: self.now, carried: false, served: None };
+        let (at, turn) = (self.now, self.submitted);
+        self.submitted += 1;
+        let asked = Asked { op, start, sectors, flags, at, turn, carried: false, served: None };
         if self.asked.insert(token, asked).is_some() {
             self.violated(format!("{token:?} was submitted while in use"));
         }
@@ -147,6 +171,7 @@ impl Checker {
 
     /// The submission with that token goes into a request; where it lies.
     fn carry(&mut self, token: Token) -> Option<(Op, Sector, Sectors)> {
+        self.check_turn(token);
         match self.asked.get_mut(&token) {
             Some(asked) if !asked.carried => {
                 asked.carried = true;
@@ -163,9 +188,25 @@ impl Checker {
         }
     }
 
+    /// Where barriers drain, nothing passes what is ordered, and that passes nothing.
+    fn check_turn(&mut self, token: Token) {
+        let Some(asked) = self.asked.get(&token).filter(|_| self.options.barriers == Barriers::Drain) else {
+            return;
+        };
+        let passed = self
+            .asked
+            .iter()
+            .find(|(_, other)| other.turn < asked.turn && (other.is_ordered() || asked.is_ordered()));
+        if let Some((passed, _)) = passed {
+            let passed = *passed;
+            self.violated(format!("{token:?} passed {passed:?} at a draining barrier"));
+        }
+    }
+
     fn carried(&mut self, token: Token, request: &Request) {
         let Some((op, start, sectors)) = self.carry(token) else { return };
-        if (op, start, sectors) != (request.op, request.start, request.sectors) {
+        let flags = self.asked.get(&token).map(|asked| asked.flags);
+        if (op, start, sectors, flags) != (request.op, request.start, request.sectors, Some(request.flags)) {
             self.violated(format!("{:?} does not carry what {token:?} asked for", request.id));
         }
         let known = Known {
@@ -174,11 +215,17 @@ impl Checker {
             start,
             sectors,
             parts: Vec::from([(token, start, sectors)]),
-            inserted: None,
-            dispatched: false,
+            place: Place::Plugged,
+            inserted: self.now,
         };
         if self.requests.insert(request.id, known).is_some() {
             self.violated(format!("{:?} was used again while alive", request.id));
+        }
+        let direction = op.direction();
+        let alive = self.requests.values().filter(|known| known.op.direction() == direction).count();
+        let most = self.options.limits.hard().max(1);
+        if alive > most as usize {
+            self.violated(format!("{alive} requests of one direction, with room for {most}"));
         }
     }
 
@@ -191,7 +238,7 @@ impl Checker {
             Side::Back => known.start + known.sectors == start,
             Side::Front => start + sectors == known.start,
         };
-        let fits = adjacent && known.op == op && !known.dispatched;
+        let fits = adjacent && known.op == op && matches!(known.place, Place::Plugged | Place::Queued);
         match side {
             Side::Back => known.parts.push((token, start, sectors)),
             Side::Front => known.parts.insert(0, (token, start, sectors)),
@@ -201,13 +248,14 @@ impl Checker {
         if !fits {
             self.violated(format!("{token:?} may not be merged into {:?}", request.id));
         }
+        self.check_grown(request);
     }
 
     fn absorbed(&mut self, request: &Request, other: &Request) {
         let Some(other_known) = self.requests.remove(&other.id) else {
             return self.violated(format!("{:?} was absorbed but does not live", other.id));
         };
-        if other_known.inserted.is_some() {
+        if other_known.place == Place::Queued {
             self.queued -= 1;
         }
         let Some(known) = self.requests.get_mut(&request.id) else {
@@ -217,7 +265,8 @@ impl Checker {
         let before = other_known.start + other_known.sectors == known.start;
         let fits = (behind || before)
             && known.op == other_known.op
-            && known.inserted.is_some() == other_known.inserted.is_some();
+            && known.place == other_known.place
+            && matches!(known.place, Place::Plugged | Place::Queued);
         known.start = known.start.min(other_known.start);
         known.sectors += other_known.sectors;
         if behind {
@@ -229,14 +278,38 @@ impl Checker {
         if !fits {
             self.violated(format!("{:?} may not absorb {:?}", request.id, other.id));
         }
+        self.check_grown(request);
+    }
+
+    /// A request that grew is within its limits, and of such as may be merged.
+    fn check_grown(&mut self, request: &Request) {
+        let Some(known) = self.requests.get(&request.id) else { return };
+        let asked = |(token, ..): &(Token, Sector, Sectors)| self.asked.get(token);
+        let ordered = known.parts.iter().filter_map(asked).any(Asked::is_ordered);
+        if !self.options.merges || ordered || known.sectors > self.options.max_sectors {
+            self.violated(format!("{:?} may not have grown to {:?}", request.id, request.sectors));
+        }
     }
 
     fn inserted(&mut self, request: &Request) {
         self.queued += 1;
         let now = self.now;
         match self.requests.get_mut(&request.id) {
-            Some(known) if known.inserted.is_none() => known.inserted = Some(now),
+            Some(known) if known.place == Place::Plugged => {
+                (known.place, known.inserted) = (Place::Queued, now);
+            }
             _ => self.violated(format!("{:?} was inserted twice or does not live", request.id)),
+        }
+    }
+
+    /// How many requests are queued and in the device, as an event says.
+    fn check_counts(&mut self, queued: u32, in_flight: u32) {
+        if (queued, in_flight) != (self.queued, self.in_flight) {
+            let (known, there) = (self.queued, self.in_flight);
+            self.violated(format!("{queued} queued and {in_flight} in flight, of {known} and {there}"));
+        }
+        if in_flight > self.options.depth {
+            self.violated(format!("{in_flight} requests in a device that takes {}", self.options.depth));
         }
     }
 
@@ -249,17 +322,15 @@ impl Checker {
             return self.violated(format!("{:?} was dispatched but does not live", request.id));
         };
         let again = reason == Reason::GivenBack;
-        let right_time = known.inserted.is_some() && known.dispatched == again;
-        known.dispatched = true;
+        let right_time = known.place == if again { Place::GivenBack } else { Place::Queued };
+        let waited = if again { Span::ZERO } else { now.since(known.inserted) };
+        self.queued -= u32::from(known.place == Place::Queued);
+        known.place = Place::InDevice;
         let same = (known.serial, known.op, known.start, known.sectors)
             == (request.serial, request.op, request.start, request.sectors);
         let covered = covers(known);
         let first = known.parts[0].0;
-        let waited = if again { Span::ZERO } else { now.since(known.inserted.unwrap_or(now)) };
         self.longest_wait = self.longest_wait.max(waited);
-        if !again {
-            self.queued -= 1;
-        }
         if !right_time {
             self.violated(format!("{:?} was dispatched twice or before its insertion", request.id));
         }
@@ -283,14 +354,15 @@ impl Checker {
             self.violated(String::from("a flush was sent while another one runs"));
         }
         self.flushed.running = Some(self.now);
-        if self.barriers == Barriers::Drain && !self.requests.is_empty() {
+        if self.options.barriers == Barriers::Drain && !self.requests.is_empty() {
             self.violated(format!("a draining flush was sent with {} requests alive", self.requests.len()));
         }
     }
 
     /// Whether a flush that was sent at `since` or later has succeeded, if the device needs one at all.
     fn is_flushed_since(&self, since: Option<Time>) -> bool {
-        self.cache == Cache::WriteThrough || self.flushed.covers.is_some_and(|covers| Some(covers) >= since)
+        self.options.cache == Cache::WriteThrough
+            || self.flushed.covers.is_some_and(|covers| Some(covers) >= since)
     }
 
     fn held(&mut self, hold: Hold, queued: u32, in_flight: u32) {
@@ -313,48 +385,63 @@ impl Checker {
     }
 
     fn completed(&mut self, request: &Request, outcome: Outcome) {
+        self.in_flight = self.in_flight.saturating_sub(1);
         if request.op == Op::Flush {
             let sent = self.flushed.running.take();
+            if sent.is_none() {
+                self.violated(String::from("a flush completed but none was sent"));
+            }
+            self.flushed.failed = outcome == Outcome::Failed;
             if outcome == Outcome::Done {
                 self.flushed.covers = sent;
             }
             return;
         }
+        let Some(known) = self.requests.get_mut(&request.id).filter(|known| known.place == Place::InDevice)
+        else {
+            return self.violated(format!("{:?} completed but was not in the device", request.id));
+        };
         if outcome == Outcome::GivenBack {
+            known.place = Place::GivenBack;
             return;
         }
-        match self.requests.remove(&request.id) {
-            Some(known) if known.dispatched => {
-                for (token, ..) in known.parts {
-                    if let Some(asked) = self.asked.get_mut(&token) {
-                        asked.served = Some(self.now);
-                    }
-                }
+        for (token, ..) in &known.parts {
+            if let Some(asked) = self.asked.get_mut(token) {
+                asked.served = Some((self.now, outcome));
             }
-            _ => self.violated(format!("{:?} completed but was not in the device", request.id)),
         }
+        self.requests.remove(&request.id);
     }
 
     fn finished(&mut self, token: Token, outcome: Outcome) {
         let Some(asked) = self.asked.remove(&token) else {
             return self.violated(format!("{token:?} was finished twice or never submitted"));
         };
+        let told = asked.served.map(|(_, outcome)| outcome);
         if outcome != Outcome::Done {
+            let unflushed = asked.is_ordered() && self.flushed.failed;
+            if outcome == Outcome::GivenBack || (told != Some(Outcome::Failed) && !unflushed) {
+                self.violated(format!("{token:?} was called {outcome:?}, which it was not"));
+            }
             return;
         }
-        let served = if asked.op == Op::Flush { Some(asked.at) } else { asked.served };
+        let served = if asked.op == Op::Flush { Some(asked.at) } else { asked.served.map(|(at, _)| at) };
         if served.is_none() {
             self.violated(format!("{token:?} was finished without being served"));
         }
-        let by_queue = self.cache == (Cache::WriteBack { fua: false }) && asked.flags.fua;
+        if told == Some(Outcome::Failed) {
+            self.violated(format!("{token:?} was called done, but the device failed it"));
+        }
+        let by_queue = self.options.cache == (Cache::WriteBack { fua: false }) && asked.flags.fua;
         if (by_queue || asked.op == Op::Flush) && !self.is_flushed_since(served) {
             self.violated(format!("{token:?} was called durable without a flush behind it"));
         }
     }
 
     fn switched(&mut self, report: SwitchReport) {
-        if report.moved != self.queued {
-            self.violated(format!("a switch moved {} of {} queued requests", report.moved, self.queued));
+        if (report.moved, report.in_flight) != (self.queued, self.in_flight) {
+            let (queued, in_flight) = (self.queued, self.in_flight);
+            self.violated(format!("{report:?} of {queued} queued requests and {in_flight} in flight"));
         }
     }
 }
@@ -374,21 +461,29 @@ impl Observer for Checker {
             Event::Merged(token, request, side) => self.merged(token, request, side),
             Event::Absorbed(request, other) => self.absorbed(request, other),
             Event::Inserted(request) => self.inserted(request),
-            Event::Dispatched { request, reason, in_flight, .. } => {
+            Event::Dispatched { request, reason, queued, in_flight } => {
                 let flush = request.op == Op::Flush || self.flushed.running.is_some();
-                if self.barriers == Barriers::Alone && flush && in_flight > 1 {
+                if self.options.barriers == Barriers::Alone && flush && in_flight > 1 {
                     self.violated(format!("a flush shares the device with {} others", in_flight - 1));
                 }
+                self.in_flight += 1;
                 self.dispatched(request, reason);
+                self.check_counts(queued, in_flight);
             }
-            Event::Held { hold, queued, in_flight } => self.held(hold, queued, in_flight),
-            Event::Idle { queued } if queued > 0 => {
-                self.violated(format!("the scheduler says idle, but has {queued} requests"));
+            Event::Held { hold, queued, in_flight } => {
+                self.check_counts(queued, in_flight);
+                self.held(hold, queued, in_flight);
+            }
+            Event::Idle { queued } => {
+                self.check_counts(queued, self.in_flight);
+                if queued > 0 {
+                    self.violated(format!("the scheduler says idle, but has {queued} requests"));
+                }
             }
             Event::Completed { request, outcome, .. } => self.completed(request, outcome),
             Event::Finished(token, outcome) => self.finished(token, outcome),
             Event::Switched(report) => self.switched(report),
-            Event::Slept(_) | Event::Idle { .. } | Event::Exited(_) => {}
+            Event::Slept(_) | Event::Exited(_) => {}
         }
     }
 }
