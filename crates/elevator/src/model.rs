@@ -114,6 +114,8 @@ impl Random {
 
 /// Processes that submit.
 const PROCESSES: usize = 8;
+/// A wait, with nobody left to ask for anything, is in vain after so long: twice as much as any tunable allows.
+const VAIN: Span = Span::from_secs(7_200);
 /// Sectors of the modelled device: 64 GiB.
 const CAPACITY: u64 = 1 << 27;
 
@@ -164,6 +166,7 @@ impl<'a> Model<'a> {
             0..60 => self.submit(),
             60..64 => self.burst(),
             64..67 if self.config.directs => self.direct(),
+            67 if self.random.once_in(20) => self.drain(),
             64..98 => self.pass(),
             98 => self.exit(),
             _ => self.switch(),
@@ -331,14 +334,19 @@ impl<'a> Model<'a> {
         self.device.push_back((free.max(self.now) + service, ticket));
     }
 
-    /// Lets everything finish. A scheduler that keeps something for good is found out: nothing is left to wait for.
+    /// Lets everything finish, so that what comes next meets an idle device. A scheduler that keeps something for good is found
+    /// out: nothing is left to wait for, or nothing comes of waiting.
     fn drain(&mut self) {
         self.queue.unplug(self.now);
         self.pump();
-        while let Some(at) = self.next_event() {
+        let (mut since, mut unfinished) = (self.now, self.queue.unfinished());
+        while let Some(at) = self.next_event().filter(|&at| at.since(since) <= VAIN) {
             self.now = self.now.max(at);
             self.complete_due();
             self.pump();
+            if self.queue.unfinished() != unfinished {
+                (since, unfinished) = (self.now, self.queue.unfinished());
+            }
         }
     }
 

@@ -5,7 +5,10 @@ mod common;
 use common::Fifo;
 use elevator::model::{Config, run};
 use elevator::queue::{Barriers, Cache, Identity, Limits, Options, Plugging};
-use elevator::{Decision, Growth, Outcome, Reason, Request, RequestId, Scheduler, Span, Time, View};
+use elevator::{
+    Decision, Growth, Hold, HoldReason, Outcome, Reason, Request, RequestId, Scheduler, Span, Time, View,
+    Wake,
+};
 
 fn settings() -> Vec<Options> {
     let small = Limits { nr_requests: 4, batch_requests: 2, batch_time: Span::from_millis(20) };
@@ -66,6 +69,14 @@ enum Fault {
     Lazy,
     /// Holds without end.
     HoldsForever,
+    /// From its thousandth event on, holds for another second each time it is asked.
+    HoldsAgain,
+    /// Holds until a time that has passed.
+    HoldsInThePast,
+    /// Holds for a minute.
+    HoldsForLong,
+    /// Waits for a completion with nothing in flight.
+    WaitsForNothing,
     /// Serves the youngest first, so that the oldest waits without bound.
     Starves,
 }
@@ -86,11 +97,15 @@ impl Scheduler for Faulty {
         self.count += 1;
         match self.fault {
             Fault::Lazy if self.count.is_multiple_of(1000) => Decision::Idle,
-            Fault::HoldsForever if self.count.is_multiple_of(1000) => Decision::Hold(elevator::Hold {
-                until: None,
-                wake: elevator::Wake::Timer,
-                reason: elevator::HoldReason::AwaitChild,
-            }),
+            Fault::HoldsForever if self.count.is_multiple_of(1000) => hold(None, Wake::Timer),
+            Fault::HoldsInThePast if self.count.is_multiple_of(1000) => hold(Some(now), Wake::Timer),
+            Fault::HoldsForLong if self.count.is_multiple_of(1000) => {
+                hold(Some(now + Span::from_secs(60)), Wake::Timer)
+            }
+            Fault::WaitsForNothing if view.device.in_flight == 0 => hold(None, Wake::Completion),
+            Fault::HoldsAgain if self.count > 1000 && !view.requests.is_empty() => {
+                hold(Some(now + Span::from_secs(1)), Wake::Timer)
+            }
             Fault::Starves => last(view).map_or(Decision::Idle, |id| {
                 self.fifo.next(now, view);
                 Decision::Dispatch { id, reason: Reason::FirstCome }
@@ -106,6 +121,10 @@ impl Scheduler for Faulty {
     }
 }
 
+fn hold(until: Option<Time>, wake: Wake) -> Decision {
+    Decision::Hold(Hold { until, wake, reason: HoldReason::AwaitChild })
+}
+
 /// The youngest live request; with a depth of one and nothing in flight all of them are queued.
 fn last(view: &View<'_>) -> Option<RequestId> {
     view.requests.iter().max_by_key(|request| request.serial).map(|request| request.id)
@@ -115,8 +134,17 @@ fn last(view: &View<'_>) -> Option<RequestId> {
 fn a_broken_scheduler_is_found_out() {
     let options = Options { depth: 1, plugging: Plugging::None, ..Options::default() };
     let config = Config { options, faults: false, operations: 20_000, ..Config::default() };
-    for fault in [Fault::Forgets, Fault::Lazy, Fault::HoldsForever, Fault::Starves] {
+    for (fault, words) in [
+        (Fault::Forgets, "says idle"),
+        (Fault::Lazy, "says idle"),
+        (Fault::HoldsForever, "waits without end"),
+        (Fault::HoldsAgain, "was never finished"),
+        (Fault::HoldsInThePast, "a time that has passed"),
+        (Fault::HoldsForLong, "waits for 60 s"),
+        (Fault::WaitsForNothing, "with nothing in flight"),
+        (Fault::Starves, "longer than the policy's bound"),
+    ] {
         let found = run(&config, &mut |_| Box::new(Faulty { fifo: Fifo::default(), fault, count: 0 }));
-        assert!(found.is_err(), "{fault:?} was not found out");
+        assert!(found.is_err_and(|found| found.contains(words)), "{fault:?} was not found out");
     }
 }
