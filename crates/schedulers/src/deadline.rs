@@ -23,7 +23,7 @@
 //! # Where it differs from the source
 //! - A request expires so long after it arrived, and not after it was last given to a scheduler: a switch forgives
 //!   nothing. In Linux a switch drains first, so there is no difference to see.
-//! - 2.6.9 sends a queued request at once when another with the same first sector arrives; here both stay.
+//! - Both send a queued request at once when another with the same first sector arrives; here both requests stay.
 //! - A request that is sent over the policy's head (by the stream framework) counts in the batch and moves the sweep, as
 //!   if the policy had chosen it.
 //! - Time is exact where Linux counts jiffies.
@@ -364,14 +364,75 @@ mod tests {
         for version in [V2_6_9, V2_6_32] {
             let mut t = with_batch(version, 1);
             let reads = [0, 100, 200, 300, 400].map(|sector| t.read(sector));
-            let write = t.write(50);
+            let writes = [50, 60].map(|sector| t.write(sector));
             let goes_on = if version == V2_6_9 { SectorOrder } else { NewBatch };
             t.serves(reads[0], NewSweep);
             t.serves(reads[1], goes_on);
-            t.serves(write, Starved);
+            t.serves(writes[0], Starved);
             t.serves(reads[2], NewSweep); // the write has moved the sweep away
             t.serves(reads[3], goes_on);
+            t.serves(writes[1], Starved); // and set the count back
+            t.serves(reads[4], NewSweep);
         }
+    }
+
+    #[test]
+    fn the_defaults_are_linuxs() {
+        let Tunables { read_expire, write_expire, writes_starved, fifo_batch, front_merges } =
+            Tunables::default();
+        assert_eq!((read_expire, write_expire), (Span::from_millis(500), Span::from_secs(5)));
+        assert_eq!((writes_starved, fifo_batch, front_merges), (2, 16, true));
+    }
+
+    #[test]
+    fn every_choice_but_the_next_in_a_batch_begins_one() {
+        let mut t = with_batch(V2_6_32, 2);
+        let [a, b, c, d, e] = [100, 200, 300, 400, 500].map(|sector| t.read(sector));
+        let expired = [10, 20].map(|sector| t.read(sector));
+        t.serves(a, NewSweep);
+        t.serves(b, Goes);
+        t.serves(c, NewBatch); // the sweep goes on in a new batch,
+        t.serves(d, Goes);
+        t.at(501).serves(e, Expired);
+        t.serves(expired[0], Expired); // and an expired one begins a batch as well:
+        t.serves(expired[1], Goes); // nobody asks whether this one has expired
+    }
+
+    #[test]
+    fn a_batch_goes_on_behind_a_request_that_was_absorbed() {
+        for version in [V2_6_9, V2_6_32] {
+            let mut t = table(version);
+            let [a, next, behind] = [100, 108, 116].map(|sector| t.read(sector));
+            t.sends(a, NewSweep);
+            let front = t.read(100);
+            t.absorb(front, next);
+            let goes_on = if version == V2_6_9 { SectorOrder } else { Goes };
+            t.serves(behind, goes_on); // 108..116 is not where the last one ended, but its successor is
+            t.serves(front, NewSweep);
+        }
+    }
+
+    #[test]
+    fn writes_expire_later_than_reads() {
+        let mut t = with_batch(V2_6_32, 1);
+        let [high, low, higher, highest] = [900, 100, 950, 960].map(|sector| t.write(sector));
+        t.serves(high, NewSweep);
+        t.at(501).serves(higher, NewBatch);
+        t.at(5_000).serves(highest, NewBatch);
+        let late = t.write(970);
+        t.at(5_001).serves(low, Expired);
+        t.serves(late, NewBatch);
+    }
+
+    #[test]
+    fn a_request_expires_by_its_arrival_however_late_this_scheduler_got_it() {
+        let mut t = with_batch(V2_6_32, 1);
+        let moved = [900, 100].map(|sector| t.requests.add(request(sector, 8)));
+        t.at(400);
+        moved.iter().for_each(|&id| t.scheduler.insert(t.now, &t.requests[id]));
+        t.serves(moved[0], NewSweep);
+        t.read(950);
+        t.at(501).serves(moved[1], Expired);
     }
 
     #[test]

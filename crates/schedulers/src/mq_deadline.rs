@@ -342,17 +342,78 @@ mod tests {
     }
 
     #[test]
+    fn the_defaults_are_linuxs() {
+        let Tunables {
+            read_expire,
+            write_expire,
+            writes_starved,
+            fifo_batch,
+            front_merges,
+            prio_aging_expire,
+        } = Tunables::default();
+        let spans = (read_expire, write_expire, prio_aging_expire);
+        assert_eq!(spans, (Span::from_millis(500), Span::from_secs(5), Span::from_secs(10)));
+        assert_eq!((writes_starved, fifo_batch, front_merges), (2, 16, true));
+    }
+
+    #[test]
+    fn best_effort_ages_before_idle_and_real_time_not_at_all() {
+        let mut t = table(&[("prio_aging_expire", Value::Span(Span::from_millis(50)))]);
+        let [real_time, idle, best_effort] =
+            [PriorityClass::RealTime, PriorityClass::Idle, PriorityClass::BestEffort]
+                .map(|class| t.insert(of(class, 0)));
+        t.at(50).serves(best_effort, Aged);
+        t.serves(idle, Aged);
+        t.serves(real_time, Goes);
+        t.idles();
+    }
+
+    #[test]
+    fn a_class_whose_last_request_was_absorbed_holds_up_no_other() {
+        let mut t = table(&[]);
+        let [front, back] = [0, 8].map(|sector| t.insert(of(PriorityClass::RealTime, sector)));
+        let low = t.insert(of(PriorityClass::Idle, 100));
+        t.absorb(front, back);
+        t.serves(front, Goes);
+        t.serves(low, Goes);
+        t.idles();
+    }
+
+    #[test]
+    fn a_sweep_goes_on_from_where_the_last_request_began() {
+        let mut t = table(&[]);
+        let first = t.read(100);
+        t.serves(first, NewBatch);
+        let [overlapping, behind] = [104, 200].map(|sector| t.read(sector));
+        t.serves(overlapping, Goes);
+        t.serves(behind, Goes);
+    }
+
+    #[test]
+    fn a_request_expires_by_its_arrival_however_late_this_scheduler_got_it() {
+        let mut t = table(&[("fifo_batch", Value::Count(1))]);
+        let moved = [900, 100].map(|sector| t.requests.add(request(sector, 8)));
+        t.at(400);
+        moved.iter().for_each(|&id| t.scheduler.insert(t.now, &t.requests[id]));
+        let next = t.read(200);
+        t.serves(moved[1], NewBatch);
+        t.at(500).serves(moved[0], Expired);
+        t.serves(next, NewSweep);
+    }
+
+    #[test]
     fn reads_pass_writes_by_twice_and_an_expired_one_comes_first() {
         let mut t = table(&[("fifo_batch", Value::Count(1))]);
         let reads = [0, 100, 200, 300].map(|sector| t.read(sector));
         t.serves(reads[0], NewBatch);
-        let write = t.write(50);
+        let writes = [50, 60].map(|sector| t.write(sector));
         t.serves(reads[1], NewBatch);
         t.serves(reads[2], NewBatch);
-        t.serves(write, Starved);
+        t.serves(writes[0], Starved); // and sets the count back
         let late = t.read(150);
         t.at(500).serves(reads[3], Expired);
         t.serves(late, Expired);
+        t.serves(writes[1], NewBatch);
     }
 
     #[test]
