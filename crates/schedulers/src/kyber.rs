@@ -100,7 +100,7 @@ const BUCKETS: usize = 8;
 const GOOD: usize = 4;
 
 /// Counts of completions by latency.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Histogram([u32; BUCKETS]);
 
 impl Histogram {
@@ -421,5 +421,210 @@ impl Scheduler for Kyber {
 
     fn tune(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
         self.tunables.set(name, value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{at_ms, request};
+    use alloc::vec::Vec;
+    use elevator::{Device, Flags, Requests};
+
+    fn histogram(counts: [u32; BUCKETS]) -> Histogram {
+        Histogram(counts)
+    }
+
+    /// So many that met the target well, and so many that missed it by far.
+    fn good_and_bad(good: u32, bad: u32) -> Histogram {
+        histogram([good, 0, 0, 0, 0, 0, 0, bad])
+    }
+
+    /// A look at these histograms, in the device and in total, of one domain; the depths after it.
+    fn look(
+        kyber: &mut Kyber,
+        ms: u64,
+        domain: usize,
+        device: Histogram,
+        total: Histogram,
+    ) -> [u32; DOMAINS] {
+        let latency = &mut kyber.domains[domain].latency;
+        (latency.device, latency.total) = (device, total);
+        kyber.look_at = Some(at_ms(ms));
+        kyber.look(at_ms(ms));
+        core::array::from_fn(|domain| kyber.domains[domain].depth)
+    }
+
+    const NOTHING: Histogram = Histogram([0; BUCKETS]);
+
+    #[test]
+    fn buckets_are_quarters_of_the_target_with_their_ends() {
+        let target = Span::from_millis(2);
+        for (us, ns, bucket) in [
+            (0, 0, 0),
+            (500, 0, 0),
+            (500, 1, 1),
+            (2_000, 0, 3),
+            (2_000, 1, 4),
+            (3_500, 0, 6),
+            (3_500, 1, 7),
+            (99_000, 0, 7),
+        ] {
+            let mut seen = Histogram::default();
+            seen.add(Span::from_nanos(us * 1_000 + ns), target);
+            assert_eq!(seen.0[bucket], 1, "{us} us {ns} ns: {seen:?}");
+        }
+        let mut kyber = Kyber::new(256);
+        assert_eq!(
+            [READ, WRITE, DISCARD].map(|domain| kyber.target(domain)),
+            [2, 10, 5_000].map(Span::from_millis)
+        );
+        kyber.tune("write_lat", Value::Span(Span::from_millis(3))).unwrap();
+        assert_eq!(kyber.target(WRITE), Span::from_millis(3));
+    }
+
+    #[test]
+    fn a_percentile_is_where_so_many_of_all_have_been() {
+        for (good, bad, percent, bucket) in [
+            (99, 1, 99, 0),
+            (98, 2, 99, 7),
+            (9, 1, 99, 7),
+            (9, 1, 90, 0),
+            (8, 2, 90, 7),
+            (0, 1, 1, 7),
+            (1, 0, 99, 0),
+        ] {
+            let mut histogram = good_and_bad(good, bad);
+            assert_eq!(histogram.take_percentile(percent), bucket, "{percent}% of {good} and {bad}");
+            assert_eq!(histogram.samples(), 0, "it begins anew");
+        }
+    }
+
+    #[test]
+    fn a_percentile_needs_500_samples_or_a_second_since_the_first_look() {
+        let after = |samples: u32, looks: &[u64]| -> Vec<Option<usize>> {
+            let mut latency = Latency { total: good_and_bad(samples, 0), ..Latency::default() };
+            looks.iter().map(|&ms| latency.percentile(at_ms(ms), Kind::Total, 99)).collect()
+        };
+        assert_eq!(after(500, &[100]), [Some(0)]);
+        assert_eq!(after(499, &[100, 1_099, 1_100]), [None, None, Some(0)]);
+        assert_eq!(after(0, &[100, 5_000]), [None, None]);
+    }
+
+    #[test]
+    fn congestion_is_a_device_that_misses_the_target_for_more_than_a_tenth() {
+        for (device, congested) in [
+            (good_and_bad(450, 50), false),
+            (good_and_bad(449, 51), true),
+            (histogram([0, 0, 0, 500, 0, 0, 0, 0]), false),
+            (histogram([0, 0, 0, 0, 500, 0, 0, 0]), true),
+        ] {
+            let mut kyber = Kyber::new(256);
+            kyber.domains[WRITE].latency.total = histogram([0, 500, 0, 0, 0, 0, 0, 0]);
+            let [_, writes, ..] = look(&mut kyber, 100, READ, device, NOTHING);
+            assert_eq!(writes, if congested { 64 } else { 128 }, "{device:?}");
+        }
+    }
+
+    #[test]
+    fn whoever_misses_its_target_gets_tokens_back_without_congestion_too() {
+        let mut kyber = Kyber::new(256);
+        kyber.domains[READ].depth = 10;
+        // The 99th percentile decides: a hundredth may miss it.
+        assert_eq!(look(&mut kyber, 100, READ, NOTHING, good_and_bad(495, 5))[READ], 10);
+        assert_eq!(
+            look(&mut kyber, 200, READ, NOTHING, good_and_bad(494, 6))[READ],
+            20,
+            "twice as late, twice as many"
+        );
+        assert_eq!(look(&mut kyber, 300, READ, NOTHING, histogram([0, 0, 0, 0, 500, 0, 0, 0]))[READ], 25);
+        kyber.domains[READ].depth = 200;
+        assert_eq!(
+            look(&mut kyber, 400, READ, NOTHING, good_and_bad(0, 500))[READ],
+            256,
+            "never more than at first"
+        );
+    }
+
+    #[test]
+    fn tokens_are_taken_once_for_what_was_measured_before_the_congestion() {
+        let mut kyber = Kyber::new(256);
+        let congested = good_and_bad(0, 500);
+        assert_eq!(
+            look(&mut kyber, 100, WRITE, NOTHING, histogram([500, 0, 0, 0, 0, 0, 0, 0])),
+            [256, 128, 64, 16]
+        );
+        assert_eq!(
+            look(&mut kyber, 200, READ, congested, NOTHING),
+            [256, 32, 64, 16],
+            "a quarter of the target"
+        );
+        assert_eq!(look(&mut kyber, 300, READ, congested, NOTHING), [256, 32, 64, 16]);
+        kyber.domains[WRITE].depth = 2;
+        assert_eq!(
+            look(&mut kyber, 400, READ, congested, NOTHING)[WRITE],
+            2,
+            "what was measured before is used up"
+        );
+        kyber.domains[WRITE].latency.total = histogram([500, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(look(&mut kyber, 500, READ, congested, NOTHING)[WRITE], 1, "and one is always left");
+    }
+
+    #[test]
+    fn latencies_are_taken_since_arrival_and_since_dispatch_and_looked_at_after_100_ms() {
+        let mut kyber = Kyber::new(256);
+        let mut requests = Requests::default();
+        let ids = [0, 1_000].map(|start| requests.add(request(start, 8)));
+        ids.iter().for_each(|&id| kyber.insert(Time::ZERO, &requests[id]));
+        let device = Device { depth: 2, in_flight: 0, last_dispatched: None, positioning: None };
+        for _ in ids {
+            kyber.next(at_ms(10), &View { requests: &requests, device });
+        }
+        kyber.completed(at_ms(11), &requests[ids[0]], Outcome::Done);
+        kyber.completed(at_ms(12), &requests[ids[1]], Outcome::GivenBack);
+        let latency = &kyber.domains[READ].latency;
+        assert_eq!((latency.total.0[7], latency.device.0[1]), (1, 1), "11 ms of 2, and 1 ms of 2");
+        assert_eq!(
+            (latency.total.samples(), latency.device.samples()),
+            (1, 1),
+            "what came back was not served"
+        );
+        assert_eq!((kyber.look_at, kyber.domains[READ].taken), (Some(at_ms(111)), 0));
+        kyber.look(at_ms(110));
+        assert!(kyber.look_at.is_some());
+        kyber.look(at_ms(111));
+        assert!(kyber.look_at.is_none());
+    }
+
+    #[test]
+    fn asynchronous_requests_fill_three_quarters_of_the_queue() {
+        let mut kyber = Kyber::new(256);
+        let mut requests = Requests::default();
+        let device = Device { depth: 2, in_flight: 0, last_dispatched: None, positioning: None };
+        let write = |sync| {
+            let flags = Flags { sync, ..Flags::default() };
+            Request { op: Op::Write, flags, ..request(0, 8) }
+        };
+        let leave = |kyber: &Kyber| [true, false].map(|sync| kyber.may_queue(Time::ZERO, None, sync));
+        let synchronous = requests.add(write(true));
+        kyber.insert(Time::ZERO, &requests[synchronous]);
+        for _ in 0..191 {
+            let id = requests.add(write(false));
+            kyber.insert(Time::ZERO, &requests[id]);
+        }
+        assert_eq!(leave(&kyber), [Leave::ByLimit, Leave::ByLimit]);
+        let last = requests.add(write(false));
+        kyber.insert(Time::ZERO, &requests[last]);
+        assert_eq!(leave(&kyber), [Leave::Must, Leave::No]);
+        let sent: Vec<RequestId> = (0..2)
+            .filter_map(|_| match kyber.next(Time::ZERO, &View { requests: &requests, device }) {
+                Decision::Dispatch { id, .. } => Some(id),
+                _ => None,
+            })
+            .collect();
+        kyber.completed(Time::ZERO, &requests[sent[0]], Outcome::Done);
+        assert_eq!(leave(&kyber), [Leave::Must, Leave::No], "that was the synchronous one");
+        kyber.completed(Time::ZERO, &requests[sent[1]], Outcome::Done);
+        assert_eq!(leave(&kyber), [Leave::ByLimit, Leave::ByLimit]);
     }
 }
