@@ -293,7 +293,10 @@ impl Coordinator for StreamCoordinator {
 
     fn dispatched(&mut self, _now: Time, member: Member, request: &Request) {
         let state = &mut self.members[member.index()];
-        state.in_device.push(request.id);
+        // Once, though what came back from the device is sent again.
+        if !state.in_device.contains(&request.id) {
+            state.in_device.push(request.id);
+        }
         if let Some(Known { stream, .. }) = state.known(request.id) {
             self.streams.left_queue(stream, member, request.id);
         }

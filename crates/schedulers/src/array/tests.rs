@@ -222,6 +222,16 @@ fn merged_requests_keep_their_stream() {
 }
 
 #[test]
+fn a_request_that_came_back_is_in_the_device_once() {
+    let mut scene = Scene::new();
+    let asked = scene.ask(0);
+    // The member's queue sends it again, and tells so; that it came back changes nothing.
+    scene.coordinator.dispatched(scene.now, asked.member, &asked.request);
+    scene.serve(asked, ms(20));
+    assert_eq!(scene.coordinator.members[0].in_device, []);
+}
+
+#[test]
 fn a_member_that_is_gone_is_not_waited_for() {
     let mut scene = Scene::new();
     scene.coordinator.lost(scene.now, Member(1));
