@@ -28,7 +28,8 @@
 //! - `async_depth` is absent: it limits scheduler tags, which a policy here does not hand out; its default (all) does
 //!   nothing.
 //! - The counters change when a request is taken. Linux also changes them when it is asked and returns nothing.
-//! - Zoned devices and insertion at the head of the queue are the host's concern.
+//! - Zoned devices and insertion at the head of the queue are the host's concern. What the device gave back is sent again by
+//!   the host, so it no longer counts in its class; in Linux lower classes wait for that as well.
 //! - A request that is sent over the policy's head counts in the batch and moves the sweep.
 //!
 //! # Not for

@@ -1,4 +1,8 @@
 //! Request limits: who may add a request, who sleeps, who was woken and may add a few.
+//!
+//! As in Linux until blk-mq. Where it differs: there whoever fills the queue may add a batch as well, as if woken; the
+//! request that a submitter had slept with counts in its batch; and whoever comes between a wake-up and its sleeper's turn
+//! takes the room. Here the room is the sleeper's. blk-mq has tags, and neither batches nor a limit beyond the limit.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -53,7 +53,8 @@ pub enum Plugging {
         /// Requests gathered before they go on without an unplug.
         most: u32,
     },
-    /// Until 2.6.38: an empty queue plugs itself at its first request. Linux: 4 requests or 3 ms.
+    /// Until 2.6.38: an empty queue plugs itself at its first request. Linux: 4 requests or 3 ms. There it does so too while
+    /// something is in flight, and a completion pulls the plug; on a device that takes one at a time that is the same.
     Queue {
         /// Requests queued that unplug it.
         threshold: u32,
@@ -68,7 +69,7 @@ pub struct Limits {
     /// Linux: `nr_requests`, 128 a direction until blk-mq; today schedulers get twice the depth, at least 128 (256 here
     /// for both directions together makes 128 a direction).
     pub nr_requests: u32,
-    /// A submitter that was woken may add this many before it sleeps again (2.6: 32).
+    /// A submitter that was woken may add this many before it sleeps again (2.6: 32, with the one that it slept with).
     pub batch_requests: u32,
     /// and has this long to do so (2.6: HZ/50 = 20 ms).
     pub batch_time: Span,
