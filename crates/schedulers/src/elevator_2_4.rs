@@ -15,8 +15,11 @@
 //! be it a new request or growth of one in front.
 //!
 //! # Where it differs from the source
-//! This is an **approximation**, and is to be called so: no source of 2.4 was at hand. The rule is `elevator_linus` as it is
-//! commonly described, with the latencies that `elvtune` prints for late 2.4. What made 2.4 slow in the benchmarks of 2003
+//! This is an **approximation**, and is to be called so: it was written without a source of 2.4 at hand, after `elevator_linus`
+//! as it is commonly described, with the latencies that `elvtune` prints for late 2.4. The source (read since, 2.4.32) takes
+//! patience in requests and not in sectors: a fixed cost from everybody behind the place of a new request, and 1 for a merge.
+//! And from the list's end it takes the first place at which a request fits between two neighbours, or at which the order
+//! breaks anyway (a sweep's end), where this one takes the first that lies below. What made 2.4 slow in the benchmarks of 2003
 //! was in part its virtual memory (page allocations that wait for writeback), which no scheduler models.
 //!
 //! # Not for
@@ -141,6 +144,7 @@ mod tests {
     use super::*;
     use crate::testing::{Table, request};
     use crate::work_conserving::Bare;
+    use elevator::Op;
 
     fn table() -> Table {
         Table::new(Bare::new(Box::new(Elevator2_4::default())))
@@ -177,6 +181,47 @@ mod tests {
         }
         t.serves(waiting, Reason::SectorOrder);
         t.serves(late, Reason::SectorOrder);
+    }
+
+    #[test]
+    fn a_request_goes_behind_one_at_its_sector_and_where_one_begins_now_counts() {
+        let mut t = table();
+        let [first, high] = [100, 2_000].map(|sector| t.read(sector));
+        let twin = t.read(100);
+        let grown = t.read(1_000);
+        let front = t.read(992);
+        t.absorb(grown, front);
+        let inside = t.read(996);
+        for id in [first, twin, grown, inside, high] {
+            t.serves(id, Reason::SectorOrder);
+        }
+        t.idles();
+    }
+
+    #[test]
+    fn reads_let_2048_sectors_pass_and_writes_8192() {
+        for (op, patience) in [(Op::Read, 2_048), (Op::Write, 8_192)] {
+            let mut t = table();
+            let low = t.read(0);
+            let waiting = t.insert(Request { op, ..request(1_000_000, 8) });
+            let passing = [patience - 1, 8].map(|sectors| t.insert(request(1_000, sectors)));
+            let late = t.read(10_000);
+            for id in [low, passing[0], passing[1], waiting, late] {
+                t.serves(id, Reason::SectorOrder);
+            }
+        }
+    }
+
+    #[test]
+    fn who_grows_has_not_been_passed() {
+        let mut t = table();
+        let [low, growing] = [0, 1_000].map(|sector| t.read(sector));
+        let more = t.insert(request(1_008, 4_000));
+        t.absorb(growing, more);
+        let between = t.read(500);
+        for id in [low, between, growing] {
+            t.serves(id, Reason::SectorOrder);
+        }
     }
 
     #[test]
