@@ -2,6 +2,12 @@
 //!
 //! As in Linux since 2.6.37, a flush goes to the device past the scheduler, one at a time; those that arrive while one
 //! runs share the next one, since a running flush need not cover what completed after it began.
+//!
+//! Where it differs from Linux: the data of a write that had to wait for a flush goes to the scheduler like any other, and
+//! asks for room then; Linux has given it a request before the flush, and puts it at the head of the dispatch list (today
+//! of the scheduler's own) behind it. Linux holds a flush back, for 5 s at most, while the data of another's sequence is on
+//! its way, so that both may share the one behind it; here it goes at once. Until 6.5 a write with forced unit access alone
+//! went past the scheduler, too.
 
 use alloc::collections::VecDeque;
 use core::mem;
