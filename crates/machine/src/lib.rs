@@ -8,6 +8,7 @@ mod block;
 mod cluster;
 mod engine;
 pub mod kernel;
+mod latencies;
 mod limit;
 mod listeners;
 mod measure;

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use disks::Completion;
 use elevator::queue::{Event, Finished, Observer};
 use elevator::{Direction, Op, Outcome, Request, Sector, Span, Time};
-use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::kernel::{Call, Returned};
+use crate::latencies::Latencies;
 use crate::program::Io;
 use crate::waits::{WaitClock, Waited};
 
@@ -128,62 +128,6 @@ pub struct ProcessMeasured {
     /// Of its system calls, by name; those that read and write count above as well.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<&'static str, Latency>,
-}
-
-/// Collects latencies: an exact sum and maximum beside a histogram.
-#[derive(Clone)]
-pub(crate) struct Latencies {
-    /// Of 32 bits, so that what is in use of it stays in the processor's cache; 4 billion requests of one latency are too many.
-    histogram: Histogram<u32>,
-    sum: u128,
-    max: u64,
-}
-
-impl Default for Latencies {
-    fn default() -> Self {
-        let histogram = Histogram::new(3).expect("three digits are allowed");
-        Self { histogram, sum: 0, max: 0 }
-    }
-}
-
-impl Latencies {
-    pub(crate) fn record(&mut self, span: Span) {
-        let ns = span.as_nanos();
-        // It grows by itself; recording fails only beyond what 64 bits of nanoseconds hold.
-        self.histogram.record(ns).expect("a histogram that grows");
-        self.sum += u128::from(ns);
-        self.max = self.max.max(ns);
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.histogram.add(&other.histogram).expect("histograms that grow by themselves");
-        self.sum += other.sum;
-        self.max = self.max.max(other.max);
-    }
-
-    pub(crate) fn summary(&self) -> Latency {
-        let count = self.histogram.len();
-        Latency {
-            count,
-            mean_ns: self.sum.checked_div(u128::from(count)).unwrap_or(0) as u64,
-            p50_ns: self.histogram.value_at_quantile(0.5).min(self.max),
-            p99_ns: self.histogram.value_at_quantile(0.99).min(self.max),
-            max_ns: self.max,
-        }
-    }
-
-    /// (latency, share of requests at or below it) for pictures.
-    pub(crate) fn distribution(&self) -> Vec<(u64, f64)> {
-        let count = self.histogram.len().max(1) as f64;
-        let mut below = 0u64;
-        self.histogram
-            .iter_recorded()
-            .map(|step| {
-                below += step.count_since_last_iteration();
-                (step.value_iterated_to().min(self.max), below as f64 / count)
-            })
-            .collect()
-    }
 }
 
 /// One line of the results being filled.
