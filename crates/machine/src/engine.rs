@@ -8,10 +8,10 @@ mod results;
 mod setup;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
 use elevator::queue::{Accepted, Finished, Notice, Submission, SwitchMode, SwitchReport, Token};
-use elevator::{Scheduler, Time};
+use elevator::{Process, Scheduler, Time};
 
 use crate::array::{Array, ArraySetup};
 use crate::block::Block;
@@ -53,6 +53,8 @@ pub struct Machine {
     runnable: Vec<Turn>,
     /// Processes that have not ended.
     live: usize,
+    /// Of these, how many go by one name in the block layer: to it, the last to end is the process's end.
+    namesakes: HashMap<Process, u32>,
     book: Book,
     witness: Option<Witness>,
     cut: bool,
@@ -94,6 +96,7 @@ impl Machine {
             free_tokens: Vec::new(),
             runnable: Vec::new(),
             live: 0,
+            namesakes: HashMap::new(),
             book: Book::default(),
             witness: None,
             cut: false,
@@ -118,6 +121,9 @@ impl Machine {
     fn spawn(&mut self, parent: Option<usize>, who: Who, program: Box<dyn Program>) {
         let index = self.processes.len();
         self.book.started(index, &who.name, self.now);
+        if let Some(name) = who.process {
+            *self.namesakes.entry(name).or_default() += 1;
+        }
         self.processes.push(Running {
             who,
             program,
@@ -429,13 +435,26 @@ impl Machine {
         true
     }
 
+    /// One of those that go by this name has ended; whether it was the last.
+    fn is_last_of(&mut self, name: Process) -> bool {
+        let Some(count) = self.namesakes.get_mut(&name) else { return true };
+        *count -= 1;
+        let last = *count == 0;
+        if last {
+            self.namesakes.remove(&name);
+        }
+        last
+    }
+
     fn exit(&mut self, process: usize) {
         let running = &mut self.processes[process];
         running.blocked = Blocked::Ended;
         self.live -= 1;
         self.book.ended(process, self.now);
-        if let Some(who) = running.who.process {
-            self.storage.exited(self.now, who);
+        if let Some(name) = running.who.process
+            && self.is_last_of(name)
+        {
+            self.storage.exited(self.now, name);
         }
         if let Some(parent) = self.processes[process].parent {
             let parent_running = &mut self.processes[parent];

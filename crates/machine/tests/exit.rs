@@ -1,0 +1,72 @@
+//! When the block layer hears that a process is gone.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use elevator::queue::{Event, Observer, Options};
+use elevator::{Sector, Sectors, Span, Time};
+use machine::{Await, Io, Machine, Next, Program, Setup, Stop, Who};
+use schedulers::{Environment, Spec};
+
+/// What happened in the queue: submissions and exits, by task.
+type Heard = Rc<RefCell<Vec<(&'static str, u32)>>>;
+
+struct Listener(Heard);
+
+impl Observer for Listener {
+    fn event(&mut self, _now: Time, event: &Event<'_>) {
+        let heard = match event {
+            Event::Submitted { process: Some(process), .. } => ("submits", process.task),
+            Event::Exited(process) => ("exits", process.task),
+            _ => return,
+        };
+        self.0.borrow_mut().push(heard);
+    }
+}
+
+/// Thinks, then reads, so many times.
+struct Reader {
+    rounds: u64,
+    at: u64,
+}
+
+impl Program for Reader {
+    fn next(&mut self, _now: Time) -> Next {
+        let (round, step) = (self.at / 3, self.at % 3);
+        if round == self.rounds {
+            return Next::Exit;
+        }
+        self.at += 1;
+        match step {
+            0 => Next::Think(Span::from_millis(20)),
+            1 => Next::Submit(Io::read(Sector(round * 8), Sectors(8))),
+            _ => Next::Await(Await::All),
+        }
+    }
+}
+
+fn heard(programs: &[(u32, u64)]) -> Vec<(&'static str, u32)> {
+    let heard = Heard::default();
+    let (drive, _) = disks::open("wd5000aaks", &mut |_| unreachable!("built in")).expect("a drive");
+    let scheduler = Spec::parse("noop").expect("a scheduler").build(&Environment::default());
+    let mut machine = Machine::new(Setup {
+        options: Options::default(),
+        scheduler: scheduler.expect("it can be built"),
+        drive,
+        observer: Some(Box::new(Listener(Rc::clone(&heard)))),
+    });
+    for &(id, rounds) in programs {
+        machine.start(Who::process(id, "reader"), Box::new(Reader { rounds, at: 0 }));
+    }
+    machine.run(Stop::default()).expect("it runs");
+    heard.take()
+}
+
+#[test]
+fn a_process_of_two_programs_is_gone_when_both_are() {
+    // A recorded process is one program for what it waited for and one for what it did not.
+    let heard = heard(&[(7, 1), (7, 3), (8, 2)]);
+    let exits: Vec<_> = heard.iter().filter(|(what, _)| *what == "exits").collect();
+    assert_eq!(exits, [&("exits", 8), &("exits", 7)]);
+    assert_eq!(heard.last(), Some(&("exits", 7)), "{heard:?}");
+}
