@@ -1,6 +1,8 @@
 //! From records to chains.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::collections::binary_heap::{BinaryHeap, PeekMut};
 use std::sync::Arc;
 
 use elevator::{Op, Priority, Process, Sector, Time};
@@ -79,23 +81,25 @@ fn who(pid: Option<Pid>, priority: Priority, names: Names<'_>) -> Who {
 #[derive(Default)]
 struct Waiting {
     steps: Steps,
-    /// Completions not yet passed by an issue: (when, the request's number), unordered.
-    ahead: Vec<(Time, u32)>,
-    /// The latest completion passed, if it has not been depended on yet.
-    latest: Option<(Time, u32)>,
+    /// Completions not yet passed by an issue: (when, the request's number), the first on top.
+    ahead: BinaryHeap<Reverse<(Time, u32)>>,
 }
 
 impl Waiting {
     fn push(&mut self, record: &Record) {
-        let passed = self.ahead.extract_if(.., |(at, _)| *at <= record.at).max();
-        self.latest = self.latest.max(passed);
-        let after = match self.latest.take() {
+        let mut passed = None;
+        while let Some(first) = self.ahead.peek_mut()
+            && first.0.0 <= record.at
+        {
+            passed = Some(PeekMut::pop(first).0);
+        }
+        let after = match passed {
             Some((at, number)) => After::Completion(number, record.at.since(at).as_nanos()),
             None if self.steps.is_empty() => After::At(record.at.as_nanos()),
             None => After::Together,
         };
         if let Some(completed) = record.completed {
-            self.ahead.push((completed, self.steps.len() as u32));
+            self.ahead.push(Reverse((completed, self.steps.len() as u32)));
         }
         self.steps.push(step(record, after));
     }
