@@ -95,6 +95,51 @@ fn sequential_reads_and_writes_have_a_place_each() {
     }
 }
 
+/// A job's requests with the milliseconds since its start at which they are made, if each is answered at once; and all its steps.
+fn made(text: &str) -> (Vec<(Op, u64)>, Vec<Next>) {
+    let mut processes = JobFile::parse("f", text).unwrap().processes();
+    let program = &mut processes[0].1;
+    let (mut now, mut made, mut steps) = (Time::ZERO, Vec::new(), Vec::new());
+    loop {
+        let next = program.next(now);
+        match next {
+            Next::Submit(io) => made.push((io.op, now.as_nanos() / 1_000_000)),
+            Next::Until(at) => now = now.max(at),
+            Next::Think(span) => now += span,
+            Next::Exit => return (made, steps),
+            _ => {}
+        }
+        steps.push(next);
+    }
+}
+
+#[test]
+fn each_direction_has_a_rate_of_its_own() {
+    // fio 3.33 makes 199 reads and 199 writes a second of a mixed job with rate_iops=200, whatever the mix.
+    for mix in [50, 90] {
+        let text = format!("[a]\nrw=randrw\nrwmixread={mix}\nsize=1g\nrate_iops=200\nruntime=2\n");
+        let (made, _) = made(&text);
+        for op in [Op::Read, Op::Write] {
+            let times: Vec<u64> = made.iter().filter(|(o, _)| *o == op).map(|&(_, at)| at).collect();
+            assert_eq!(times, (0..400).map(|n| n * 5).collect::<Vec<_>>());
+        }
+    }
+    let (made, _) = made("[a]\nrw=randrw\nrwmixread=100\nsize=64k\nrate_iops=100\n");
+    assert_eq!(made, (0..16).map(|n| (Op::Read, n * 10)).collect::<Vec<_>>());
+}
+
+#[test]
+fn nothing_is_in_flight_while_a_job_thinks_and_it_thinks_no_longer_than_it_runs() {
+    let (made, steps) = made(
+        "[a]\nrw=read\nsize=1m\nioengine=libaio\niodepth=8\nthinktime=30ms\nthinktime_blocks=4\nruntime=50ms\n",
+    );
+    assert_eq!(made.last(), Some(&(Op::Read, 30)));
+    let thinks: Vec<usize> = (1..steps.len()).filter(|&n| matches!(steps[n], Next::Think(_))).collect();
+    assert_eq!(thinks.len(), 2);
+    assert!(thinks.iter().all(|&n| matches!(steps[n - 1], Next::Await(machine::Await::All))));
+    assert!(matches!(steps[thinks[1]], Next::Think(span) if span == elevator::Span::from_millis(20)));
+}
+
 #[test]
 fn a_flush_follows_every_so_many_writes_and_no_read() {
     let asked = asked("[a]\nrw=randrw\nsize=1m\nfsync=4\n");

@@ -8,12 +8,14 @@
 mod job;
 mod parse;
 mod program;
+mod sequence;
 
 use elevator::{Priority, Process, Sector};
 use machine::{Program, Who};
 
 pub use job::{Job, Pattern};
 pub use parse::JobFileError;
+pub(crate) use sequence::Sequence;
 
 use crate::workload::Workload;
 
