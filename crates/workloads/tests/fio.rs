@@ -141,6 +141,35 @@ fn nothing_is_in_flight_while_a_job_thinks_and_it_thinks_no_longer_than_it_runs(
 }
 
 #[test]
+fn a_file_may_be_longer_than_what_is_asked_of_it() {
+    // Requests and their region as fio 3.33 has them, with the null engine and 4 KiB blocks.
+    for (options, requests, from, to) in [
+        ("filesize=64k\nsize=16k", 4, 0, 64),
+        ("size=16k\nfilesize=64k", 4, 0, 64),
+        ("filesize=16k\nsize=64k", 4, 0, 16),
+        ("filesize=64k", 16, 0, 64),
+        ("filesize=64k\nsize=10k", 3, 0, 64),
+        ("filesize=64k\noffset=16k\nsize=32k", 8, 16, 64),
+        ("filesize=64k\noffset=16k\nsize=64k", 12, 16, 64),
+        ("size=64k\noffset=16k", 16, 16, 80),
+        ("size=10k", 2, 0, 10),
+        ("size=64k\nio_size=10k", 3, 0, 64),
+        ("size=64k\nio_size=1k", 1, 0, 64),
+        ("size=64k\nio_size=128k", 32, 0, 64),
+    ] {
+        let text = format!("[a]\nrw=randread\n{options}\n");
+        assert_eq!(asked(&text).len(), requests, "{options}");
+        let file = JobFile::parse("f", &text).unwrap();
+        let job = &file.jobs()[0];
+        let kib = |bytes: u64| bytes / 1024;
+        let region = (kib(job.offset.bytes()), kib(job.offset.bytes() + job.region_bytes));
+        assert_eq!(region, (from, to), "{options}");
+    }
+    let error = JobFile::parse("f", "[a]\nfilesize=64k\noffset=64k\n").unwrap_err();
+    assert!(error.to_string().contains("holds no block"), "{error}");
+}
+
+#[test]
 fn a_flush_follows_every_so_many_writes_and_no_read() {
     let asked = asked("[a]\nrw=randrw\nsize=1m\nfsync=4\n");
     let count = |op: Op| asked.iter().filter(|(o, _)| *o == op).count();

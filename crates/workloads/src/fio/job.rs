@@ -221,6 +221,7 @@ struct Draft {
     offset_increment: u64,
     engine_is_sync: bool,
     size: Option<u64>,
+    file_size: Option<u64>,
     io_size: Option<u64>,
     reads: Option<u64>,
     fsync: u64,
@@ -260,6 +261,7 @@ impl Draft {
             offset_increment: 0,
             engine_is_sync: true,
             size: None,
+            file_size: None,
             io_size: None,
             reads: None,
             fsync: 0,
@@ -304,7 +306,8 @@ impl Draft {
             "filename" => job.filename = Some(value.to_owned()),
             "rw" | "readwrite" => return self.set_pattern(value),
             "bs" | "blocksize" => job.block = Sectors::from_bytes(block(value)?),
-            "size" | "filesize" => self.size = Some(bytes(value)?),
+            "size" => self.size = Some(bytes(value)?),
+            "filesize" => self.file_size = Some(bytes(value)?),
             "io_size" | "io_limit" => self.io_size = Some(bytes(value)?),
             "offset" => {
                 job.file_offset = bytes(value)?;
@@ -387,9 +390,17 @@ impl Draft {
                 );
             }
         };
-        let region = self.size.ok_or("needs a size: there is no file here whose size could be taken")?;
+        let region = match (self.file_size, self.size) {
+            (Some(file), _) => file.saturating_sub(job.file_offset),
+            (None, Some(size)) => size,
+            (None, None) => {
+                return Err("needs a size: there is no file here whose size could be taken".to_owned());
+            }
+        };
         job.region_bytes = region;
-        job.io_bytes = self.io_size.unwrap_or(region);
+        // What is left of the region behind its last whole block is never asked for.
+        let once = region - region % job.block.bytes();
+        job.io_bytes = self.io_size.unwrap_or_else(|| self.size.unwrap_or(once).min(once));
         if region < job.block.bytes() {
             return Err(format!("its size of {region} bytes holds no block of {} bytes", job.block.bytes()));
         }
