@@ -197,6 +197,25 @@ fn what_fio_takes_for_global_and_for_a_comment_is_taken_so() {
 }
 
 #[test]
+fn what_is_taken_differently_is_said_once_for_all_clones() {
+    let text = "[a]\nsize=1m\nnumjobs=20\niodepth=4\nioengine=libaio\nramp_time=5\nruntime=10\n";
+    let file = JobFile::parse("x.fio", text).unwrap();
+    assert_eq!(
+        file.notes,
+        [
+            "x.fio:6: 'ramp_time' is passed over: a job runs for its runtime alone, and all of that is measured"
+        ]
+    );
+    assert!(file.buffered().unwrap().starts_with("x.fio: [a-1], [a-2],"));
+    assert!(file.buffered().unwrap().contains("[a-8], and 12 more: buffered"));
+    assert_eq!(file.one_by_one(), None, "through the page cache, calls wait in Linux too");
+    let direct = JobFile::parse("x.fio", &format!("{text}direct=1\n")).unwrap();
+    assert_eq!(direct.buffered(), None);
+    assert!(direct.one_by_one().unwrap().contains("it is 1 here"));
+    assert!(file.describe().ends_with("; and 12 more"));
+}
+
+#[test]
 fn no_runtime_is_no_end() {
     assert_eq!(asked("[a]\nrw=read\nsize=64k\nruntime=0\n").len(), 16);
 }
@@ -223,6 +242,7 @@ fn what_cannot_be_honoured_is_refused_where_it_stands() {
         ("[a]\nsize=1m\nbs=${BS}\n", 3, "write what they stand for"),
         ("[a]\nsize=$mb_memory\n", 2, "write what they stand for"),
         ("[a]\ninclude other.fio\n", 2, "not included"),
+        ("[a]\ninclude\tother.fio\n", 2, "not included"),
         ("[a]\nrw=read:8k\nsize=1m\n", 2, "a number behind it"),
         ("[a]\nfsync=1\nsize=1m\nfdatasync=1\n", 1, "both"),
     ] {

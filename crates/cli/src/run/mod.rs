@@ -89,7 +89,8 @@ fn open(name: &str, scale: f64) -> Result<(Scenario, Vec<String>), Error> {
     if scale < 1.0 {
         return Err(Error::Usage("--scale is for scripts; set size= in a job file".to_owned()));
     }
-    Ok((Scenario::of_jobs(&jobs), jobs.notes))
+    let said = jobs.notes.iter().cloned().chain(jobs.one_by_one()).collect();
+    Ok((Scenario::of_jobs(&jobs), said))
 }
 
 fn schedulers(arguments: &RunArguments, scene: &Scene, catalogue: Catalogue) -> Result<Vec<Spec>, Error> {

@@ -117,7 +117,6 @@ const NO_DIFFERENCE: &[&str] = &[
     "gtod_reduce",
     "cpus_allowed",
     "allow_file_create",
-    "ramp_time",
     "fadvise_hint",
     "nice",
     "unit_base",
@@ -131,6 +130,10 @@ const NO_DIFFERENCE: &[&str] = &[
     "status-interval",
     "eta",
 ];
+
+/// Options that are passed over although they say something, and what it is.
+const PASSED_OVER: &[(&str, &str)] =
+    &[("ramp_time", "is passed over: a job runs for its runtime alone, and all of that is measured")];
 
 const ONE_FILE: &str = "one file a job is honoured; make a job of each";
 const ONE_BY_ONE: &str = "requests are submitted and reaped one by one; only 1 is honoured";
@@ -282,7 +285,11 @@ impl Draft {
                 note(notes, format!("{file}:{}: '{}' makes no difference here", setting.line, setting.name));
                 continue;
             }
-            if setting.name == "include" || setting.name.starts_with("include ") {
+            if let Some((name, word)) = PASSED_OVER.iter().find(|(name, _)| *name == setting.name) {
+                note(notes, format!("{file}:{}: '{name}' {word}", setting.line));
+                continue;
+            }
+            if setting.name.starts_with("include") {
                 return Err(error("other files are not included: put what they say here".to_owned()));
             }
             let value = setting.value.as_deref().unwrap_or("1");

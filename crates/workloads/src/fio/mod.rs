@@ -19,6 +19,17 @@ pub(crate) use sequence::Sequence;
 
 use crate::workload::Workload;
 
+/// What is listed; of the others it is said how many they are.
+const LISTED: usize = 8;
+
+fn listed(all: &[String], separator: &str) -> String {
+    let first = all[..all.len().min(LISTED)].join(separator);
+    match all.len().saturating_sub(LISTED) {
+        0 => first,
+        more => format!("{first}{separator}and {more} more"),
+    }
+}
+
 /// The jobs of a job file.
 #[derive(Clone, Debug)]
 pub struct JobFile {
@@ -40,18 +51,28 @@ impl JobFile {
         Ok(Self { name: name.to_owned(), jobs, notes })
     }
 
-    /// A word about each job that goes through the page cache, for whoever runs it without one.
+    /// A word about the jobs that go through the page cache, for whoever runs them without one.
     #[must_use]
-    pub fn buffered(&self) -> Vec<String> {
-        let buffered = self.jobs.iter().filter(|job| !job.direct);
-        buffered
-            .map(|job| {
-                format!(
-                    "{}: [{}] is buffered (no direct=1); at the level of requests it runs as if direct, on the modelled machine (dwell run) through a page cache",
-                    self.name, job.name
-                )
-            })
-            .collect()
+    pub fn buffered(&self) -> Option<String> {
+        self.said_of(
+            |job| !job.direct,
+            "buffered (no direct=1): at the level of requests as if direct, on the modelled machine (dwell run) through a page cache",
+        )
+    }
+
+    /// A word about the jobs whose depth only requests can have, for whoever runs them as system calls, which wait.
+    #[must_use]
+    pub fn one_by_one(&self) -> Option<String> {
+        self.said_of(
+            |job| job.direct && job.iodepth > 1,
+            "iodepth above 1: system calls wait for each other, so that it is 1 here; at the level of requests (dwell compare) it is as asked",
+        )
+    }
+
+    fn said_of(&self, of: impl Fn(&Job) -> bool, what: &str) -> Option<String> {
+        let names: Vec<String> =
+            self.jobs.iter().filter(|job| of(job)).map(|job| format!("[{}]", job.name)).collect();
+        (!names.is_empty()).then(|| format!("{}: {}: {what}", self.name, listed(&names, ", ")))
     }
 
     /// The jobs, clones counted apart.
@@ -64,7 +85,7 @@ impl JobFile {
 impl Workload for JobFile {
     fn describe(&self) -> String {
         let jobs: Vec<String> = self.jobs.iter().map(Job::describe).collect();
-        format!("fio {}: {}", self.name, jobs.join("; "))
+        format!("fio {}: {}", self.name, listed(&jobs, "; "))
     }
 
     fn end(&self) -> Sector {

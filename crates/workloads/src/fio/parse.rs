@@ -30,6 +30,7 @@ pub(super) struct Section {
 
 pub(super) fn sections(file: &str, text: &str) -> Result<Vec<Section>, JobFileError> {
     let mut sections: Vec<Section> = Vec::new();
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (index, raw) in text.lines().enumerate() {
         let line = index + 1;
         // As fio has it, a comment may also stand behind an option.
@@ -118,6 +119,8 @@ mod tests {
         assert_eq!(sections[1].settings[0], Setting { name: "stonewall".into(), value: None, line: 6 });
         let behind = super::sections("f", "[a] ; c\nruntime=60  # a minute\n").unwrap();
         assert_eq!((behind[0].name.as_str(), behind[0].settings[0].value.as_deref()), ("a", Some("60")));
+        let marked = super::sections("f", "\u{feff}[a]\r\nsize=4k\r\n").unwrap();
+        assert_eq!((marked[0].name.as_str(), marked[0].settings[0].value.as_deref()), ("a", Some("4k")));
         assert_eq!(super::sections("f", "x=1").unwrap_err().line, 1);
         assert_eq!(super::sections("f", "\n[a").unwrap_err().line, 2);
     }
