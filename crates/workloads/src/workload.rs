@@ -1,6 +1,6 @@
 //! A set of processes, and the settings that shape it.
 
-use elevator::{Sector, Tunable, TuneError, Value};
+use elevator::{SECTOR_BYTES, Sector, Tunable, TuneError, Value};
 use machine::{Machine, Program, Who};
 
 /// Processes in order of start.
@@ -55,6 +55,12 @@ pub(crate) fn apply(
             return Err(error(format!("has no setting '{name}'; it has {}", names.join(", "))));
         };
         let value = tunable.parse(text).map_err(error)?;
+        if let Value::Count(bytes) = value
+            && name == "request_bytes"
+            && !bytes.is_multiple_of(SECTOR_BYTES)
+        {
+            return Err(error(format!("setting '{name}' is {bytes}, no multiple of {SECTOR_BYTES} bytes")));
+        }
         set(name, value).map_err(|e| error(e.to_string()))?;
     }
     Ok(())
@@ -64,16 +70,22 @@ pub(crate) fn apply(
 mod tests {
     use crate::builtin::Builtin;
 
+    fn set(settings: &[(&str, &str)]) -> Option<String> {
+        let settings = settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        let built = Builtin::named("par-read").unwrap().build(&settings.collect());
+        built.err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn requests_are_whole_sectors() {
+        assert_eq!(set(&[("apart_bytes", "10000000")]), None);
+        assert_eq!(set(&[("request_bytes", "1024")]), None);
+        let odd = "workload par-read: setting 'request_bytes' is 513, no multiple of 512 bytes";
+        assert_eq!(set(&[("request_bytes", "513")]).as_deref(), Some(odd));
+    }
+
     #[test]
     fn a_setting_that_is_there_twice_is_refused() {
-        let set = |settings: &[(&str, &str)]| {
-            let settings = settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
-            Builtin::named("par-read")
-                .unwrap()
-                .build(&settings.collect())
-                .err()
-                .map(|error| error.to_string())
-        };
         assert_eq!(set(&[("processes", "2")]), None);
         let twice = set(&[("processes", "2"), ("think", "1ms"), ("processes", "3")]);
         assert_eq!(twice.as_deref(), Some("workload par-read: setting 'processes' is there twice"));

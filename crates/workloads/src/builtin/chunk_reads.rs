@@ -43,6 +43,8 @@ pub struct ChunkReads(pub ChunkReadsSettings);
 
 /// Numbers of the processes that live through the run; those of the short-lived follow.
 const FIRST_CHILD: u32 = 1 << 20;
+/// Behind those of every instance that there may be.
+const FIRST_STREAM: u32 = 1001;
 /// Bytes of a streamed file: more than is read before any tree is through.
 const STREAM_BYTES: u64 = GIB;
 const STREAM_REQUEST: u64 = 64 * KIB;
@@ -135,7 +137,7 @@ impl Workload for ChunkReads {
         let finds = (0..self.0.instances)
             .map(|n| (Who::process(n as u32 + 1, format!("find-{}", n + 1)), self.find(n)));
         let streams = (0..self.0.streams)
-            .map(|n| (Who::process(1000 + n as u32, format!("stream-{}", n + 1)), self.stream(n)));
+            .map(|n| (Who::process(FIRST_STREAM + n as u32, format!("stream-{}", n + 1)), self.stream(n)));
         finds.chain(streams).collect()
     }
 }

@@ -78,10 +78,9 @@ impl Workload for MultiThreads {
     }
 
     fn end(&self) -> Sector {
-        Sector(
-            ((self.0.processes - 1) * self.0.apart_bytes + self.0.pair_bytes + self.0.file_bytes)
-                .div_ceil(512),
-        )
+        let MultiThreadsSettings { processes, file_bytes, request_bytes, pair_bytes, apart_bytes, .. } =
+            self.0;
+        Sector(((processes - 1) * apart_bytes + pair_bytes + file_bytes + request_bytes).div_ceil(512))
     }
 
     fn processes(&self) -> Vec<(Who, Box<dyn Program>)> {
