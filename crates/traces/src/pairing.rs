@@ -76,7 +76,8 @@ pub(crate) struct Paired<E> {
     /// Sequence number of the first held.
     first: u64,
     by_sector: BTreeSet<Place4>,
-    flushes: VecDeque<u64>,
+    /// Flushes that wait for their end: device, sequence number.
+    flushes: BTreeSet<(u32, u64)>,
     now: u64,
     ended: bool,
     completions_seen: bool,
@@ -94,7 +95,7 @@ impl<E: EventSource> Paired<E> {
             held: VecDeque::new(),
             first: 0,
             by_sector: BTreeSet::new(),
-            flushes: VecDeque::new(),
+            flushes: BTreeSet::new(),
             now: 0,
             ended: false,
             completions_seen: false,
@@ -174,7 +175,7 @@ impl<E: EventSource> Paired<E> {
         }
         let seq = self.first + self.held.len() as u64;
         if record.op == Op::Flush {
-            self.flushes.push_back(seq);
+            self.flushes.insert((record.device.0, seq));
         } else {
             self.by_sector.insert((record.device.0, record.op as u8, event.sector, seq));
         }
@@ -322,12 +323,8 @@ impl<E: EventSource> Paired<E> {
             }
             return;
         }
-        let first = self.first;
-        self.flushes.retain(|&seq| seq >= first);
-        let position = self.flushes.iter().position(|&seq| {
-            self.held.get((seq - first) as usize).is_some_and(|held| held.record.device == device)
-        });
-        let Some(seq) = position.and_then(|position| self.flushes.remove(position)) else {
+        let oldest = self.flushes.range((device.0, 0)..=(device.0, u64::MAX)).next().copied();
+        let Some((_, seq)) = oldest.filter(|oldest| self.flushes.remove(oldest)) else {
             context.skips.add(Oddity::StrayCompletion, 1, event.place);
             return;
         };
@@ -353,7 +350,12 @@ impl<E: EventSource> Paired<E> {
             return None;
         }
         let held = self.held.pop_front()?;
-        self.by_sector.remove(&(held.record.device.0, held.record.op as u8, held.sector, self.first));
+        let (device, seq) = (held.record.device.0, self.first);
+        if held.record.op == Op::Flush {
+            self.flushes.remove(&(device, seq));
+        } else {
+            self.by_sector.remove(&(device, held.record.op as u8, held.sector, seq));
+        }
         self.first += 1;
         context.place = held.place;
         if !held.is_complete() && self.completions_seen {

@@ -219,3 +219,25 @@ fn a_slow_source_gives_the_same() {
         assert_eq!(fast, slow.map(Result::unwrap).collect::<Vec<_>>(), "{name}");
     }
 }
+
+#[test]
+fn flushes_that_never_end_are_neither_kept_nor_searched() {
+    let mut text = String::new();
+    for n in 0..200_000_u64 {
+        let (seconds, nanos) = (n / 1_000, n % 1_000 * 1_000_000);
+        let mut line = |device: u32, event: &str| {
+            text += &format!("  8,{device} 0 {n} {seconds}.{nanos:09} 100 {event}\n");
+        };
+        line(0, "Q FWS [a]");
+        line(16, "C FWS 0 [0]");
+    }
+    let options = Options { device: DeviceChoice::All, ..Options::default() };
+    let mut recording = traces::open("f.blkparse", Box::new(io::Cursor::new(text)), &options).unwrap();
+    // Searched through, the flushes that wait for their end cost a minute; looked up, a second.
+    let began = std::time::Instant::now();
+    let info = Info::of(&mut recording).unwrap();
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    assert_eq!(info.flushes, 200_000);
+    assert_eq!(recording.skips().get(traces::Oddity::StrayCompletion).count, 200_000);
+    assert_eq!(recording.skips().get(traces::Oddity::NoCompletion).count, 200_000);
+}
