@@ -23,6 +23,9 @@ use crate::options::TimeUnit;
 use crate::pairing::Paired;
 use crate::scan::{Bad, Cursor};
 
+/// What stands in the brackets for a process whose name nobody knows: our own mark, and what a C library prints.
+const UNNAMED: [&[u8]; 2] = [b"?", b"(null)"];
+
 pub(crate) struct Blkparse {
     scale: u64,
     selection: Selection,
@@ -99,6 +102,7 @@ impl LineFormat for Blkparse {
             return Err(cursor.bad("comm", "a process or an error in brackets"));
         };
         let comm = &rest[open + 1..rest.len() - 1];
+        let comm = if UNNAMED.contains(&comm) { b"" } else { comm };
         let process = match kind {
             Kind::Start(event) if event == self.selection.start => context.process(head.pid, comm),
             _ => None,
