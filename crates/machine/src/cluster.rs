@@ -50,7 +50,7 @@ impl Cluster {
         let mut events = 0u32;
         while let Some((at, machine)) = self.first() {
             events = events.wrapping_add(1);
-            if at > stop.at || (events.is_multiple_of(4096) && (stop.asked)()) {
+            if stop.is_before(at)? || (events.is_multiple_of(4096) && (stop.asked)()) {
                 self.machines.iter_mut().for_each(Machine::cut);
                 return Ok(());
             }

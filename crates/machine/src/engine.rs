@@ -172,7 +172,7 @@ impl Machine {
         let mut events = 0u32;
         while let Some(at) = self.next_event() {
             events = events.wrapping_add(1);
-            if at > stop.at || (events.is_multiple_of(4096) && (stop.asked)()) {
+            if stop.is_before(at)? || (events.is_multiple_of(4096) && (stop.asked)()) {
                 self.cut = true;
                 return Ok(());
             }

@@ -1,11 +1,11 @@
-//! When the block layer hears that a process is gone.
+//! Ends: when the block layer hears that a process is gone, and when time is over.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use elevator::queue::{Event, Observer, Options};
 use elevator::{Sector, Sectors, Span, Time};
-use machine::{Await, Io, Machine, Next, Program, Setup, Stop, Who};
+use machine::{Await, Failure, Io, Machine, Next, Program, Setup, Stop, Who};
 use schedulers::{Environment, Spec};
 
 /// What happened in the queue: submissions and exits, by task.
@@ -45,16 +45,16 @@ impl Program for Reader {
     }
 }
 
-fn heard(programs: &[(u32, u64)]) -> Vec<(&'static str, u32)> {
-    let heard = Heard::default();
+fn machine(observer: Option<Box<dyn Observer>>) -> Machine {
     let (drive, _) = disks::open("wd5000aaks", &mut |_| unreachable!("built in")).expect("a drive");
     let scheduler = Spec::parse("noop").expect("a scheduler").build(&Environment::default());
-    let mut machine = Machine::new(Setup {
-        options: Options::default(),
-        scheduler: scheduler.expect("it can be built"),
-        drive,
-        observer: Some(Box::new(Listener(Rc::clone(&heard)))),
-    });
+    let scheduler = scheduler.expect("it can be built");
+    Machine::new(Setup { options: Options::default(), scheduler, drive, observer })
+}
+
+fn heard(programs: &[(u32, u64)]) -> Vec<(&'static str, u32)> {
+    let heard = Heard::default();
+    let mut machine = machine(Some(Box::new(Listener(Rc::clone(&heard)))));
     for &(id, rounds) in programs {
         machine.start(Who::process(id, "reader"), Box::new(Reader { rounds, at: 0 }));
     }
@@ -69,4 +69,30 @@ fn a_process_of_two_programs_is_gone_when_both_are() {
     let exits: Vec<_> = heard.iter().filter(|(what, _)| *what == "exits").collect();
     assert_eq!(exits, [&("exits", 8), &("exits", 7)]);
     assert_eq!(heard.last(), Some(&("exits", 7)), "{heard:?}");
+}
+
+/// Reads at the end of time.
+struct Late(u32);
+
+impl Program for Late {
+    fn next(&mut self, _now: Time) -> Next {
+        self.0 += 1;
+        match self.0 {
+            1 => Next::Until(Time::from_nanos(u64::MAX - 1)),
+            2 => Next::Submit(Io::read(Sector(0), Sectors(8))),
+            3 => Next::Await(Await::All),
+            _ => Next::Exit,
+        }
+    }
+}
+
+#[test]
+fn what_happens_when_times_no_longer_add_up_ends_the_run() {
+    let run = |stop| {
+        let mut machine = machine(None);
+        machine.start(Who::process(1, "late"), Box::new(Late(0)));
+        machine.run(stop).map(|()| machine.is_cut())
+    };
+    assert_eq!(run(Stop::default()), Err(Failure::EndOfTime));
+    assert_eq!(run(Stop { at: Time::from_nanos(1_000_000_000), ..Stop::default() }), Ok(true));
 }

@@ -51,7 +51,11 @@ fn tell_format(input: &mut Input, context: &mut Context) -> Result<Format, Error
     let head = input.peek(BUFFER_BYTES);
     if head.is_empty() {
         input.failure().map_err(|stop| context.stopped(stop))?;
-        return Err(context.error(ErrorKind::Format, "there is nothing in it"));
+        let problem = match input.was_cut() {
+            true => "it is compressed and cut before anything can be read of it",
+            false => "there is nothing in it",
+        };
+        return Err(context.error(ErrorKind::Format, problem));
     }
     match detect(&context.file, head) {
         Some(detected) => {

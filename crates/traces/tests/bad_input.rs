@@ -211,6 +211,18 @@ fn a_damaged_stream_is_an_error_that_says_so() {
 }
 
 #[test]
+fn what_is_cut_before_anything_can_be_read_is_not_called_empty() {
+    let error = |bytes: &[u8]| read("x", bytes, &Options::default()).map(|_| ()).unwrap_err().to_string();
+    for head in [&b"\x28\xb5\x2f\xfd"[..], b"\x1f\x8b\x08", b"BZh91AY&SY"] {
+        assert_eq!(error(head), "x: it is compressed and cut before anything can be read of it");
+    }
+    let nothing = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    for empty in [&b""[..], &nothing] {
+        assert_eq!(error(empty), "x: there is nothing in it");
+    }
+}
+
+#[test]
 fn a_byte_order_mark_before_a_text_loses_nothing() {
     for (name, text) in [
         ("a.ascii", "0.5 0 100 8 1\n1.5 0 110 8 1\n2.5 0 200 8 1\n"),

@@ -11,6 +11,9 @@ pub enum Failure {
         /// Their names.
         waiting: Vec<String>,
     },
+    /// Something would happen so late that times no longer add up.
+    #[error("goes on for more than 292 years, which is as far as the modelled clock is trusted")]
+    EndOfTime,
     /// A policy that works above the block layer, on a machine that has nothing there.
     #[error(
         "the scheduler works above the block layer too; this machine has no kernel, only a queue and a drive"
