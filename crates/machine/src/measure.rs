@@ -115,7 +115,8 @@ pub struct MemberMeasured {
 pub struct ProcessMeasured {
     /// Its name.
     pub name: String,
-    /// From its start to its end, or to its last completion if that came later, in nanoseconds.
+    /// From its start to its end, or to its last completion if that came later, in nanoseconds; to the end of the run if that
+    /// was stopped before.
     pub elapsed_ns: u64,
     /// Bytes read and written.
     pub bytes: u64,
@@ -249,7 +250,7 @@ impl Book {
         let mut all = reads.clone();
         all.add(writes);
         let end = if self.requests + self.calls == 0 { now } else { self.last };
-        let members: Vec<MemberMeasured> = meters.iter().map(|meter| meter.report()).collect();
+        let members: Vec<MemberMeasured> = meters.iter().map(|meter| meter.report(now)).collect();
         Measured {
             elapsed_ns: end.as_nanos(),
             bytes: self.lines.iter().map(|line| line.bytes).sum(),
@@ -263,7 +264,7 @@ impl Book {
             seeks: members.iter().map(|member| member.seeks).sum(),
             waits: members.iter().fold(Waits::default(), |total, member| total.with(&member.waits)),
             members: if members.len() > 1 { members } else { Vec::new() },
-            processes: self.lines.iter().map(Line::report).collect(),
+            processes: self.lines.iter().map(|line| line.report(now)).collect(),
         }
     }
 
@@ -302,7 +303,7 @@ impl Line {
         calls.for_each(|(_, latencies)| to.add(latencies));
     }
 
-    fn report(&self) -> ProcessMeasured {
+    fn report(&self, now: Time) -> ProcessMeasured {
         let [reads, writes] = Direction::BOTH.map(|direction| {
             let mut all = Latencies::default();
             self.add_direction(direction, &mut all);
@@ -312,7 +313,7 @@ impl Line {
         all.add(&writes);
         ProcessMeasured {
             name: self.name.clone(),
-            elapsed_ns: self.last.since(self.started).as_nanos(),
+            elapsed_ns: if self.live == 0 { self.last } else { now }.since(self.started).as_nanos(),
             bytes: self.bytes,
             latency: all.summary(),
             reads: reads.summary(),
@@ -353,13 +354,14 @@ impl Meter {
         self.head = Some(request.end());
     }
 
-    fn report(&self) -> MemberMeasured {
+    fn report(&self, now: Time) -> MemberMeasured {
+        let busy_now = if self.in_flight == 0 { Span::ZERO } else { now.since(self.busy_since) };
         MemberMeasured {
             dispatched: self.dispatched,
             bytes: self.bytes,
             head_travel_sectors: self.head_travel,
             seeks: self.seeks,
-            busy_ns: self.busy.as_nanos(),
+            busy_ns: (self.busy + busy_now).as_nanos(),
             waits: self.waits.clone(),
         }
     }
@@ -398,5 +400,32 @@ impl Observer for Meter {
         if let Some(waited) = self.wait_clock.event(now, event) {
             self.waited(&waited);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use elevator::Sectors;
+    use elevator::queue::Token;
+
+    use super::*;
+
+    #[test]
+    fn who_is_kept_waiting_when_the_run_is_stopped_has_waited_until_then() {
+        let ms = |ms: u64| Time::from_nanos(ms * 1_000_000);
+        let mut book = Book::default();
+        for (process, name) in ["ended", "served", "starved"].into_iter().enumerate() {
+            book.started(process, name, ms(1));
+        }
+        let io = Io::read(Sector(0), Sectors(8));
+        for process in [0, 1] {
+            let (token, submitted, dispatched) = (Token(0), ms(1), ms(2));
+            let finished = Finished { token, submitted, dispatched, outcome: Outcome::Done };
+            book.finished(process, &io, &finished, ms(3));
+        }
+        book.ended(0, ms(4));
+        let elapsed: Vec<u64> =
+            book.report(ms(9), &[]).processes.iter().map(|process| process.elapsed_ns / 1_000_000).collect();
+        assert_eq!(elapsed, [3, 8, 8]);
     }
 }
