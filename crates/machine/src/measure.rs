@@ -215,7 +215,8 @@ impl Book {
         if io.op == Op::Flush {
             return;
         }
-        line.bytes += if io.op == Op::Discard { 0 } else { io.sectors.bytes() };
+        let moved = io.op != Op::Discard && finished.outcome != Outcome::Failed;
+        line.bytes += if moved { io.sectors.bytes() } else { 0 };
         line.by_direction[io.op.direction() as usize].record(now.since(finished.submitted));
     }
 
@@ -341,7 +342,7 @@ pub(crate) struct Meter {
 impl Meter {
     /// The device finished something.
     pub(crate) fn served(&mut self, request: &Request, completion: &Completion) {
-        if matches!(request.op, Op::Flush | Op::Discard) {
+        if matches!(request.op, Op::Flush | Op::Discard) || completion.outcome == Outcome::Failed {
             return;
         }
         self.bytes += request.sectors.bytes();
@@ -427,5 +428,19 @@ mod tests {
         let elapsed: Vec<u64> =
             book.report(ms(9), &[]).processes.iter().map(|process| process.elapsed_ns / 1_000_000).collect();
         assert_eq!(elapsed, [3, 8, 8]);
+    }
+
+    #[test]
+    fn what_failed_moved_nothing() {
+        let mut book = Book::default();
+        book.started(0, "a", Time::ZERO);
+        let io = Io::read(Sector(0), Sectors(8));
+        for outcome in [Outcome::Done, Outcome::Failed] {
+            let (token, submitted, dispatched) = (Token(0), Time::ZERO, Time::ZERO);
+            book.finished(0, &io, &Finished { token, submitted, dispatched, outcome }, Time::from_nanos(1));
+        }
+        let measured = book.report(Time::from_nanos(1), &[]);
+        assert_eq!((measured.bytes, measured.requests, measured.failed), (4096, 2, 1));
+        assert_eq!(measured.latency.count, 2);
     }
 }
