@@ -1,13 +1,15 @@
 //! The physical limit: the same requests with perfect locality.
 //!
-//! Every process is served in its own sequence as if it were alone: the time that its data takes to pass under the
-//! head, and for each jump that it makes itself the least seek of that distance, with no rotation lost. What it submits
-//! without waiting for all of it in between may be served in any order, so it counts sorted. The device then can be no faster than
-//! the sum over all processes, and no process can be done before its own thinking and service are over. A scheduler comes
-//! near this limit; it can pass it only where the drive's buffer answers something that never comes from the medium.
+//! A request takes at least the time that its data needs to pass under the head. The head must also get to all places that are
+//! asked for: whatever the order, it crosses each gap between neighbouring ones, and the least that this takes is one seek
+//! across each, with no rotation lost. That holds for the device with everybody's requests, and for every process with its
+//! own: served as if it were alone, in its own sequence, in which what it submits without waiting for all of it in between
+//! may be served in any order. The device is done no sooner than that, and no process before its own service and thinking are
+//! over. A scheduler comes near this limit; it can pass it only where the drive's buffer answers something that never comes
+//! from the medium.
 
 use disks::Ideal;
-use elevator::{Direction, Op, Sector, Span, Time};
+use elevator::{Op, Sector, Span, Time};
 use serde::Serialize;
 
 use crate::measure::Measured;
@@ -39,7 +41,8 @@ struct Asked {
 pub struct Limit {
     /// For everything.
     pub elapsed_ns: u64,
-    /// Of the device's time: positioning and transfer; of an array, that of the member with most of it.
+    /// Of the device's time, for everybody's requests in the best order: positioning and transfer; of an array, that of the
+    /// member with most of it.
     pub service_ns: u64,
     /// For each process alone, in order of start.
     pub processes_ns: Vec<u64>,
@@ -104,38 +107,22 @@ impl Witness {
         Self { processes }
     }
 
-    /// The limit on a device that knows what it could do at best.
-    pub(crate) fn limit_on(self, ideal: &dyn Ideal) -> Limit {
-        let cost = &mut |head: Option<Sector>, io: &Io| {
-            let seek = head
-                .filter(|&head| head != io.start)
-                .map_or(Span::ZERO, |head| ideal.least_seek(head, io.start));
-            seek + ideal.sequential_transfer(io.start, io.sectors)
-        };
-        self.limit_of(cost, ideal.full_duplex())
-    }
-
-    /// The limit on a device that takes `cost(head, io)` at least for `io`, with the head where the process's previous
-    /// request ended (`None` for its first one).
-    #[must_use]
-    pub fn limit(self, cost: &mut dyn FnMut(Option<Sector>, &Io) -> Span) -> Limit {
-        self.limit_of(cost, false)
-    }
-
-    /// With `full_duplex`, reads and writes may pass at the same time, but for those of a process that waits for each.
-    fn limit_of(mut self, cost: &mut dyn FnMut(Option<Sector>, &Io) -> Span, full_duplex: bool) -> Limit {
+    /// The limit on a device that knows what it could do at best. Where it lets reads and writes pass at the same time, it does,
+    /// but not those of a process that waits for each.
+    pub(crate) fn limit_on(mut self, ideal: &dyn Ideal) -> Limit {
         let mut limit = Limit::default();
+        let full_duplex = ideal.full_duplex();
         let least = |[reads, writes]: [Span; 2]| if full_duplex { reads.max(writes) } else { reads + writes };
-        let mut service = [Span::ZERO; 2];
+        let mut everything = Vec::new();
         for asked in &mut self.processes {
-            let own = asked.service(cost, &mut limit.seeks);
+            let own = asked.service(ideal, &mut limit.seeks);
             let one_by_one = own[0] + own[1];
-            Direction::BOTH.into_iter().for_each(|way| service[way as usize] += own[way as usize]);
             let alone =
                 if asked.overlapped { least(own).max(asked.thought) } else { one_by_one + asked.thought };
             limit.processes_ns.push(alone.as_nanos().max(asked.latest.as_nanos()));
+            everything.append(&mut asked.ios);
         }
-        limit.service_ns = least(service).as_nanos();
+        limit.service_ns = least(Sweep::default().over(&mut everything, ideal)).as_nanos();
         limit.elapsed_ns = limit.processes_ns.iter().copied().fold(limit.service_ns, u64::max);
         limit
     }
@@ -156,21 +143,70 @@ impl Limit {
 
 impl Asked {
     /// What its reads and its writes take.
-    fn service(&mut self, cost: &mut dyn FnMut(Option<Sector>, &Io) -> Span, seeks: &mut u64) -> [Span; 2] {
-        let (mut from, mut head, mut total) = (0, None, [Span::ZERO; 2]);
+    fn service(&mut self, ideal: &dyn Ideal, seeks: &mut u64) -> [Span; 2] {
+        let (mut from, mut sweep, mut total) = (0, Sweep::default(), [Span::ZERO; 2]);
         self.batches.push(self.ios.len());
         for &to in &self.batches {
-            let batch = &mut self.ios[from..to];
-            batch.sort_by_key(|io| io.start);
-            for io in batch.iter().filter(|io| matches!(io.op, Op::Read | Op::Write)) {
-                *seeks += u64::from(head.is_some_and(|head| head != io.start));
-                total[io.op.direction() as usize] += cost(head, io);
-                head = Some(io.start + io.sectors);
-            }
+            let [reads, writes] = sweep.over(&mut self.ios[from..to], ideal);
+            total = [total[0] + reads, total[1] + writes];
             from = to;
+        }
+        *seeks += sweep.seeks;
+        total
+    }
+}
+
+/// The head on its way over requests that may be served in any order, then over the next such.
+#[derive(Default)]
+struct Sweep {
+    /// Where those before ended, in order: it is at one of them.
+    ends: Vec<Sector>,
+    seeks: u64,
+}
+
+impl Sweep {
+    /// The least that these take, reads and writes: their transfers, the way to the nearest of them, and a seek across each gap
+    /// between neighbours, which any order of serving them crosses.
+    fn over(&mut self, ios: &mut [Io], ideal: &dyn Ideal) -> [Span; 2] {
+        ios.sort_by_key(|io| io.start);
+        let mut total = [Span::ZERO; 2];
+        let mut reach: Option<Sector> = None;
+        let mut nearest: Option<(Span, &Io)> = None;
+        for io in ios.iter().filter(|io| transfers(io)) {
+            let gap = reach.filter(|&reach| reach < io.start);
+            self.seeks += u64::from(gap.is_some());
+            let seek = gap.map_or(Span::ZERO, |reach| ideal.least_seek(reach, io.start));
+            total[io.op.direction() as usize] += seek + ideal.sequential_transfer(io.start, io.sectors);
+            reach = reach.max(Some(io.start + io.sectors));
+            if let Some(way) = self.way_to(io, ideal)
+                && nearest.is_none_or(|(known, _)| way < known)
+            {
+                nearest = Some((way, io));
+            }
+        }
+        if let Some((way, io)) = nearest {
+            total[io.op.direction() as usize] += way;
+            self.seeks += u64::from(self.ends.binary_search(&io.start).is_err());
+        }
+        if reach.is_some() {
+            self.ends.clear();
+            self.ends.extend(ios.iter().filter(|io| transfers(io)).map(|io| io.start + io.sectors));
+            self.ends.sort_unstable();
         }
         total
     }
+
+    /// The least seek to a request from where the head may be.
+    fn way_to(&self, io: &Io, ideal: &dyn Ideal) -> Option<Span> {
+        let above = self.ends.partition_point(|&end| end < io.start);
+        let neighbours = &self.ends[above.saturating_sub(1)..self.ends.len().min(above + 1)];
+        let way = |&end: &Sector| if end == io.start { Span::ZERO } else { ideal.least_seek(end, io.start) };
+        neighbours.iter().map(way).min()
+    }
+}
+
+fn transfers(io: &Io) -> bool {
+    matches!(io.op, Op::Read | Op::Write)
 }
 
 /// Jain's index of fairness over how fast each process got on, compared with how fast it would have been alone at the
@@ -195,9 +231,17 @@ mod tests {
 
     use super::*;
 
-    fn cost(head: Option<Sector>, io: &Io) -> Span {
-        let jump = if head == Some(io.start) { 0 } else { 1000 };
-        Span::from_nanos(jump + u64::from(io.sectors.0))
+    /// A nanosecond a sector, a thousand a seek and one more for each sector that it goes.
+    struct Plain;
+
+    impl Ideal for Plain {
+        fn least_seek(&self, from: Sector, to: Sector) -> Span {
+            Span::from_nanos(1000 + from.distance(to))
+        }
+
+        fn sequential_transfer(&self, _start: Sector, sectors: Sectors) -> Span {
+            Span::from_nanos(sectors.0.into())
+        }
     }
 
     fn read(start: u64) -> Io {
@@ -212,9 +256,9 @@ mod tests {
             witness.asked(0, &read(start), false);
             witness.awaited(0);
         }
-        let limit = witness.limit(&mut cost);
-        assert_eq!((limit.service_ns, limit.seeks), (2 * 1000 + 24, 1));
-        assert_eq!(limit.elapsed_ns, 2024 + 5000);
+        let limit = witness.limit_on(&Plain);
+        assert_eq!((limit.service_ns, limit.seeks), (24, 1), "the device might have the last one first");
+        assert_eq!(limit.elapsed_ns, 1024 + 24 + 5000);
     }
 
     #[test]
@@ -224,7 +268,7 @@ mod tests {
         witness.awaited(0);
         witness.thought(0, Span::from_nanos(5000), false);
         witness.slept_until(0, Time::from_nanos(9000));
-        assert_eq!(witness.limit(&mut cost).elapsed_ns, 1008);
+        assert_eq!(witness.limit_on(&Plain).elapsed_ns, 8);
     }
 
     #[test]
@@ -233,7 +277,7 @@ mod tests {
         witness.asked(0, &read(0), false);
         witness.thought(0, Span::from_nanos(5000), true);
         witness.asked(0, &read(8), false);
-        assert_eq!(witness.limit(&mut cost).elapsed_ns, 5000);
+        assert_eq!(witness.limit_on(&Plain).elapsed_ns, 5000);
     }
 
     #[test]
@@ -242,7 +286,60 @@ mod tests {
         for start in [16, 0, 8] {
             witness.asked(0, &read(start), true);
         }
-        assert_eq!(witness.limit(&mut cost).service_ns, 1024);
+        assert_eq!(witness.limit_on(&Plain).service_ns, 24);
+    }
+
+    #[test]
+    fn processes_that_jump_about_share_their_way() {
+        let mut witness = Witness::default();
+        for start in [0, 100_000, 0, 100_000] {
+            for process in [0, 1] {
+                witness.asked(process, &read(start), false);
+                witness.awaited(process);
+            }
+        }
+        let limit = witness.limit_on(&Plain);
+        let (there, back) = (1000 + 100_000 - 8, 1000 + 100_000 + 8);
+        assert_eq!(limit.processes_ns, [2 * there + back + 32; 2]);
+        assert_eq!(limit.service_ns, there + 64, "each place is served for both");
+        assert_eq!(limit.elapsed_ns, limit.processes_ns[0]);
+    }
+
+    /// The least that a process's batches take, found by trying every order.
+    fn tried(batches: &[Vec<u64>]) -> u64 {
+        fn rest(head: Option<u64>, batch: &[u64], later: &[Vec<u64>]) -> u64 {
+            if batch.is_empty() {
+                return later.split_first().map_or(0, |(next, later)| rest(head, next, later));
+            }
+            let each = (0..batch.len()).map(|n| {
+                let mut others = batch.to_vec();
+                let start = others.remove(n);
+                let seek = head.filter(|&head| head != start).map_or(0, |head| 1000 + head.abs_diff(start));
+                8 + seek + rest(Some(start + 8), &others, later)
+            });
+            each.min().unwrap_or_default()
+        }
+        rest(None, &[], batches)
+    }
+
+    #[test]
+    fn no_order_of_serving_them_is_faster() {
+        let mut random = elevator::model::Random::new(3);
+        for _ in 0..500 {
+            let batches: Vec<Vec<u64>> = (0..1 + random.below(3))
+                .map(|_| (0..1 + random.below(4)).map(|_| 8 * random.below(200)).collect())
+                .collect();
+            let mut witness = Witness::default();
+            for batch in &batches {
+                batch.iter().for_each(|&start| witness.asked(0, &read(start), true));
+                witness.awaited(0);
+            }
+            let limit = witness.limit_on(&Plain);
+            assert!(limit.elapsed_ns <= tried(&batches), "{batches:?}");
+            if batches.iter().all(|batch| batch.len() == 1) {
+                assert_eq!(limit.elapsed_ns, tried(&batches), "{batches:?}");
+            }
+        }
     }
 
     #[test]
