@@ -34,6 +34,21 @@ fn a_barrier_to_which_too_few_come() {
 }
 
 #[test]
+fn more_threads_than_anybody_has_are_refused() {
+    for step in [
+        "daemon = { files = \"/f\", threads = 4000000000, bytes = \"1 MiB\" }",
+        "ffsb = { profile = \"web\", files = \"/\", threads = 4000000000 }",
+        "tpc-b = { table = \"/f\", log = \"/f\", lasts = \"1 s\", checkpoint-every = \"1 s\", clients = 4000000000 }",
+    ] {
+        let text = format!(
+            "about = \"x\"\n[[on-disk]]\nfile = \"/f\"\nbytes = \"1 MiB\"\n[[process]]\nname = \"p\"\nsteps = [{{ {step} }}]\n"
+        );
+        let refusal = refusal(&text);
+        assert!(refusal.contains("starts 4000000000 processes or threads; at most 100000"), "{refusal}");
+    }
+}
+
+#[test]
 fn an_unknown_field_and_a_malformed_size_name_their_line() {
     let unknown = refusal("about = \"x\"\n[[process]]\nname = \"p\"\nstepz = []\n");
     assert!(unknown.starts_with("s.toml:4: ") && unknown.contains("stepz"), "{unknown}");

@@ -67,7 +67,7 @@ impl Contents {
 
     fn put(&mut self, path: &str, bytes: u64) {
         self.items.push(Item::File(path.into(), bytes));
-        self.bytes += bytes;
+        self.bytes = self.bytes.saturating_add(bytes);
     }
 
     /// Makes a set of files below a directory.

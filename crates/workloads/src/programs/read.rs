@@ -56,7 +56,7 @@ impl Read {
             if bytes < asked {
                 break;
             }
-            at += bytes + self.skip.0;
+            at = at.saturating_add(bytes).saturating_add(self.skip.0);
             calls += 1;
             os.think(self.think.0).await;
             if let (Some(every), Some(meet)) = (self.meet_every, self.meet)

@@ -136,6 +136,16 @@ fn store(page: &Page) -> Result<(), Problem> {
     }
 }
 
+/// How many processes or threads a step has at once.
+fn started(step: &Step) -> u32 {
+    match step {
+        Step::Daemon(daemon) => daemon.threads.max(daemon.programs),
+        Step::Ffsb(ffsb) => ffsb.threads,
+        Step::TpcB(tpc_b) => tpc_b.clients,
+        _ => 1,
+    }
+}
+
 fn processes(page: &Page) -> Result<(), Problem> {
     for spanned in &page.process {
         let process = spanned.get_ref();
@@ -149,6 +159,15 @@ fn processes(page: &Page) -> Result<(), Problem> {
         }
         if process.copies > 1 && !process.name.contains("{n}") {
             return Err(problem("has copies, so its name needs {n}, the number of each".to_owned()));
+        }
+        let mut most = 0;
+        for step in &process.steps {
+            walk(step.get_ref(), &mut |step| most = started(step).max(most));
+        }
+        if most > super::MOST_COPIES {
+            let text =
+                format!("a step of it starts {most} processes or threads; at most {}", super::MOST_COPIES);
+            return Err(problem(text));
         }
         if process.priority.is_some_and(|priority| priority > 7) {
             return Err(problem("priority is 0 (highest) to 7".to_owned()));
