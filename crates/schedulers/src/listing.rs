@@ -15,7 +15,8 @@ pub struct Environment {
     pub service_times: ServiceCurve,
     /// Whether the device has a head to move. Some policies never idle where there is none.
     pub rotational: bool,
-    /// The queue's request limit (`nr_requests`), from which some policies derive limits of their own.
+    /// Requests that the queue takes, both directions together, from which some policies derive limits of their own: Linux's
+    /// `nr_requests` today, twice that of 2.6.
     pub nr_requests: u32,
 }
 

@@ -202,7 +202,8 @@ impl Scene {
     }
 
     fn environment(&self) -> schedulers::Environment {
-        schedulers::Environment { nr_requests: self.machine.block.nr_requests, ..self.device.environment() }
+        let nr_requests = self.options().limits.both_directions();
+        schedulers::Environment { nr_requests, ..self.device.environment() }
     }
 
     /// The machine with the script's processes, before they run; the first server, where there are several.

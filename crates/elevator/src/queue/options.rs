@@ -79,6 +79,12 @@ impl Limits {
     /// No limit; for hosts that keep their own.
     pub const NONE: Self = Self { nr_requests: u32::MAX, batch_requests: 0, batch_time: Span::ZERO };
 
+    /// Requests of both directions together.
+    #[must_use]
+    pub const fn both_directions(&self) -> u32 {
+        self.nr_requests.saturating_mul(2)
+    }
+
     /// The hard limit that not even a batch may pass: half as much again, as in 2.6.
     #[must_use]
     pub const fn hard(&self) -> u32 {
