@@ -106,7 +106,7 @@ impl Admission {
     pub(super) fn wake(&mut self, now: Time, direction: Direction, process: Option<Process>) -> bool {
         let first = self.sides[direction as usize].sleepers.pop_front();
         if let (Some(process), true) = (process, self.limits.batch_requests > 0) {
-            self.batchers.retain(|b| b.process != process);
+            self.batchers.retain(|b| b.process != process && b.until >= now);
             let until = now + self.limits.batch_time;
             self.batchers.push(Batcher { process, left: self.limits.batch_requests, until });
         }
