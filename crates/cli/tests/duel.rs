@@ -152,7 +152,7 @@ fn a_killed_duel_leaves_nothing() {
     }
 }
 
-/// fio's jobs are in sessions of their own, so that nobody but it hears of Ctrl-C.
+/// fio's jobs are in sessions of their own, which no signal to its group reaches, and may have begun just when it is ended.
 #[test]
 fn a_job_of_fio_ends_when_the_duel_is_interrupted() {
     let Some(_machine) = machine() else { return };

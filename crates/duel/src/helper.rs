@@ -161,7 +161,7 @@ impl Helper {
             return;
         }
         if let Some(group) = Pid::from_raw(self.child.id() as i32) {
-            // Not SIGKILL: fio's jobs are in sessions of their own, and end when it ends them.
+            // Not SIGKILL, with which PostgreSQL would leave its shared memory behind.
             let _ = kill_process_group(group, Signal::TERM);
         }
         let _ = self.child.kill();

@@ -44,8 +44,9 @@ impl Fio {
 
     pub(crate) fn run(&self, recorder: &mut Recorder) -> io::Result<Measured> {
         std::fs::write(&self.file, &self.text)?;
-        let output = Command::new("fio")
-            .arg("--output-format=json")
+        // Its jobs are in sessions of their own. In a PID namespace they end with it, and it ends with us, however we do.
+        let output = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "unshare", "--pid", "--kill-child", "fio", "--output-format=json"])
             .arg(&self.file)
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())
