@@ -559,8 +559,7 @@ fn a_run_that_is_cut_has_a_limit_of_its_own() {
     let found = prints_json(&[&cut[..], &runs].concat());
     assert_eq!(found["limit"], found["runs"][1]["limit"], "that of the best, as in the table");
     let limit = |run: usize| found["runs"][run]["limit"]["elapsed_ns"].as_u64().expect("a limit");
-    // Both had to get to all four files; what noop then read of them takes next to nothing.
-    assert!(limit(1) > 5 * limit(0), "stream was asked for far more in the same time");
+    assert!(limit(1) > 10 * limit(0), "stream was asked for far more in the same time");
 }
 
 #[test]

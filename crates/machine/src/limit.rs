@@ -1,12 +1,15 @@
 //! The physical limit: the same requests with perfect locality.
 //!
-//! A request takes at least the time that its data needs to pass under the head. The head must also get to all places that are
-//! asked for: whatever the order, it crosses each gap between neighbouring ones, and the least that this takes is one seek
-//! across each, with no rotation lost. That holds for the device with everybody's requests, and for every process with its
-//! own: served as if it were alone, in its own sequence, in which what it submits without waiting for all of it in between
-//! may be served in any order. The device is done no sooner than that, and no process before its own service and thinking are
-//! over. A scheduler comes near this limit; it can pass it only where the drive's buffer answers something that never comes
-//! from the medium.
+//! A request takes at least the time that its data needs to pass under the head, and a process that waits for each of its
+//! requests has to have them in its own sequence: for each jump that it makes itself the least seek of that distance, with no
+//! rotation lost. What it submits without waiting for all of it in between may be served in any order, so it counts from the
+//! nearest on, with a seek across each gap. The device is done when every process was served so, one after the other, and no
+//! process before its own service and thinking are over.
+//!
+//! A scheduler comes near this limit; it can pass it where the drive's buffer answers something that never comes from the
+//! medium, and where many processes jump about in the same places: to serve one on the way to another saves both of them a
+//! seek (32 random readers came to 102%). Nobody's own way would be in a limit that allows for that: two greps of small files
+//! would be told what reading the whole disk in one sweep takes.
 
 use disks::Ideal;
 use elevator::{Op, Sector, Span, Time};
@@ -41,8 +44,7 @@ struct Asked {
 pub struct Limit {
     /// For everything.
     pub elapsed_ns: u64,
-    /// Of the device's time, for everybody's requests in the best order: positioning and transfer; of an array, that of the
-    /// member with most of it.
+    /// Of the device's time: positioning and transfer; of an array, that of the member with most of it.
     pub service_ns: u64,
     /// For each process alone, in order of start.
     pub processes_ns: Vec<u64>,
@@ -113,16 +115,16 @@ impl Witness {
         let mut limit = Limit::default();
         let full_duplex = ideal.full_duplex();
         let least = |[reads, writes]: [Span; 2]| if full_duplex { reads.max(writes) } else { reads + writes };
-        let mut everything = Vec::new();
+        let mut service = [Span::ZERO; 2];
         for asked in &mut self.processes {
             let own = asked.service(ideal, &mut limit.seeks);
             let one_by_one = own[0] + own[1];
             let alone =
                 if asked.overlapped { least(own).max(asked.thought) } else { one_by_one + asked.thought };
             limit.processes_ns.push(alone.as_nanos().max(asked.latest.as_nanos()));
-            everything.append(&mut asked.ios);
+            service = [service[0] + own[0], service[1] + own[1]];
         }
-        limit.service_ns = least(Sweep::default().over(&mut everything, ideal)).as_nanos();
+        limit.service_ns = least(service).as_nanos();
         limit.elapsed_ns = limit.processes_ns.iter().copied().fold(limit.service_ns, u64::max);
         limit
     }
@@ -257,7 +259,7 @@ mod tests {
             witness.awaited(0);
         }
         let limit = witness.limit_on(&Plain);
-        assert_eq!((limit.service_ns, limit.seeks), (24, 1), "the device might have the last one first");
+        assert_eq!((limit.service_ns, limit.seeks), (1024 + 24, 1));
         assert_eq!(limit.elapsed_ns, 1024 + 24 + 5000);
     }
 
@@ -290,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_jump_about_share_their_way() {
+    fn processes_are_served_one_after_the_other() {
         let mut witness = Witness::default();
         for start in [0, 100_000, 0, 100_000] {
             for process in [0, 1] {
@@ -300,9 +302,9 @@ mod tests {
         }
         let limit = witness.limit_on(&Plain);
         let (there, back) = (1000 + 100_000 - 8, 1000 + 100_000 + 8);
-        assert_eq!(limit.processes_ns, [2 * there + back + 32; 2]);
-        assert_eq!(limit.service_ns, there + 64, "each place is served for both");
-        assert_eq!(limit.elapsed_ns, limit.processes_ns[0]);
+        let alone = 2 * there + back + 32;
+        assert_eq!(limit.processes_ns, [alone; 2]);
+        assert_eq!((limit.service_ns, limit.elapsed_ns), (2 * alone, 2 * alone));
     }
 
     /// The least that a process's batches take, found by trying every order.
