@@ -9,6 +9,7 @@ use std::rc::Rc;
 use disks::array::{ArrayDescription, Geometry, Link, Linked, Striped};
 use disks::{Drive, DriveDescription, DriveParameters, OwnClock, catalogue};
 use elevator::Sector;
+use elevator::queue::Limits;
 use elevator::service_time::ServiceCurve;
 use schedulers::Environment;
 
@@ -102,12 +103,12 @@ impl Device {
         &self.description.notes
     }
 
-    /// What schedulers are told of it.
-    pub(crate) fn environment(&self) -> Environment {
+    /// What schedulers are told of it, and of the limits of its queue.
+    pub(crate) fn environment(&self, limits: &Limits) -> Environment {
         Environment {
             service_times: self.service_times.clone(),
             rotational: self.rotational(),
-            ..Environment::default()
+            nr_requests: limits.both_directions(),
         }
     }
 
@@ -144,6 +145,11 @@ impl Device {
         };
         (0..array.members).map(member).collect()
     }
+}
+
+/// Says what a drive's files say in vain.
+pub(crate) fn tell(notes: &[String]) {
+    notes.iter().for_each(|note| eprintln!("{note}"));
 }
 
 /// The description of a drive by name or file.

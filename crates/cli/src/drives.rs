@@ -5,11 +5,11 @@ use std::io::{BufReader, Write};
 use std::path::Path;
 
 use comfy_table::{Table, presets};
-use disks::{catalogue, validate};
+use disks::{Drive, DriveDescription, catalogue, validate};
 use serde_json::json;
 
 use crate::arguments::{DrivesArguments, DrivesCommand};
-use crate::device::describe;
+use crate::device::{describe, tell};
 use crate::error::Error;
 use crate::format::bytes;
 
@@ -32,18 +32,22 @@ fn list() -> Result<(), Error> {
     Ok(())
 }
 
-fn show(name: &str) -> Result<(), Error> {
+/// A drive that is possible, with its description; what that says in vain is said.
+fn built(name: &str) -> Result<(DriveDescription, Box<dyn Drive>), Error> {
     let description = describe(name)?;
-    description.build().map_err(|error| Error::Input(error.to_string()))?;
-    description.notes.iter().for_each(|note| eprintln!("{note}"));
+    let drive = description.build().map_err(|error| Error::Input(error.to_string()))?;
+    tell(&description.notes);
+    Ok((description, drive))
+}
+
+fn show(name: &str) -> Result<(), Error> {
+    let (description, _) = built(name)?;
     write!(std::io::stdout().lock(), "{}", description.to_toml())?;
     Ok(())
 }
 
 fn run_trace(name: &str, path: &Path, as_json: bool) -> Result<(), Error> {
-    let description = describe(name)?;
-    let mut drive = description.build().map_err(|e| Error::Input(e.to_string()))?;
-    description.notes.iter().for_each(|note| eprintln!("{note}"));
+    let (description, mut drive) = built(name)?;
     let host = description.origins.iter().find(|o| o.field.as_deref() == Some("host_read_sector_ms"));
     let file = File::open(path).map_err(|e| Error::file(path.display(), &e))?;
     let wrong = |error: validate::TraceError| Error::Input(format!("{}: {error}", path.display()));

@@ -5,7 +5,7 @@ use elevator::Span;
 use elevator::array::Coordinator;
 use elevator::queue::{Observer, Options};
 use machine::{ArrayMember, ArraySetup, Machine, Setup};
-use schedulers::{Environment, Spec, SpecError};
+use schedulers::{Spec, SpecError};
 
 use crate::device::Device;
 
@@ -17,11 +17,11 @@ pub(crate) type Listeners<'a> = dyn FnMut(Option<u32>) -> Option<Box<dyn Observe
 pub(crate) fn machine(
     device: &Device,
     spec: &Spec,
-    environment: &Environment,
     options: Options,
     before: Span,
     listeners: &mut Listeners<'_>,
 ) -> Result<Machine, SpecError> {
+    let environment = &device.environment(&options.limits);
     let (Some(array), Some(geometry)) = (device.array(), device.geometry()) else {
         let (scheduler, drive) = (spec.build(environment)?, earlier(device.build(), before));
         return Ok(Machine::new(Setup { options, scheduler, drive, observer: listeners(None) }));

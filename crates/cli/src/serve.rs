@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use disks::{Drive, Part};
-use elevator::queue::Cache;
+use elevator::queue::{Cache, Limits};
 use elevator::{SECTOR_BYTES, Scheduler, Sector};
 use schedulers::Environment;
 use schedulers::registry::Catalogue;
@@ -15,7 +15,7 @@ use server::nbd::TlsFiles;
 use server::{AttachOptions, Configuration, NbdOptions, Report, ServeError, TimesSummary};
 
 use crate::arguments::{IdentifyBy, ServeArguments};
-use crate::device::Device;
+use crate::device::{Device, tell};
 use crate::error::Error;
 use crate::format::{bytes, time};
 use crate::quantity::{size, span};
@@ -74,7 +74,7 @@ fn configuration(arguments: &ServeArguments, catalogue: Catalogue) -> Result<Con
         )));
     }
     let device = arguments.drive.as_deref().map(Device::open).transpose()?;
-    device.iter().flat_map(Device::notes).for_each(|note| eprintln!("{note}"));
+    device.iter().for_each(|device| tell(device.notes()));
     let environment = environment(arguments, device.as_ref())?;
     let factory = schedulers(catalogue, environment);
     let scheduler = named::full_name(catalogue, &arguments.scheduler)?;
@@ -153,7 +153,8 @@ fn store(path: PathBuf, size: u64, depth: u32) -> FileOptions {
 
 /// What schedulers are told: what was measured on the device itself, else what its model says.
 fn environment(arguments: &ServeArguments, device: Option<&Device>) -> Result<Environment, Error> {
-    let mut environment = device.map_or_else(Environment::default, Device::environment);
+    let mut environment =
+        device.map_or_else(Environment::default, |device| device.environment(&Limits::default()));
     if let Some(path) = &arguments.profile {
         let profile = profile::read(path)?;
         environment.service_times = profile.service_curve();

@@ -123,10 +123,7 @@ fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {
         Some(Box::new((recorder.take(), explainer)))
     };
     let Plan { device, options, .. } = *plan;
-    let nr_requests = options.limits.both_directions();
-    let environment = schedulers::Environment { nr_requests, ..device.environment() };
-    let mut machine =
-        machine(device, spec, &environment, options, Span::ZERO, &mut observer).map_err(|e| e.to_string())?;
+    let mut machine = machine(device, spec, options, Span::ZERO, &mut observer).map_err(|e| e.to_string())?;
     machine.witness();
     plan.workload.start(&mut machine);
     let at = plan.at_most.map_or(Time::MAX, |span| Time::ZERO + span);

@@ -15,6 +15,7 @@ use ::duel::{
     Benchmark, Duel, DuelError, HelperCommand, Kind, Priorities, Scheduler, Settings, Size, TestbedOptions,
     Way, scratch,
 };
+use elevator::queue::Limits;
 use indicatif::ProgressBar;
 use schedulers::registry::Catalogue;
 use serde_json::json;
@@ -23,7 +24,7 @@ use comparison::Comparison;
 use predict::Model;
 
 use crate::arguments::{DuelArguments, Sight};
-use crate::device::Device;
+use crate::device::{Device, tell};
 use crate::error::{Error, can_be_written};
 use crate::format::nearest;
 use crate::quantity::span;
@@ -36,7 +37,7 @@ const QUICK: [&str; 6] =
 
 pub(crate) fn run(arguments: &DuelArguments, catalogue: Catalogue) -> Result<(), Error> {
     let device = Arc::new(Device::open(&arguments.drive)?);
-    device.notes().iter().for_each(|note| eprintln!("{note}"));
+    tell(device.notes());
     let plan = Plan::new(arguments, catalogue, &device)?;
     arguments.report.as_deref().map_or(Ok(()), can_be_written)?;
     let mut duel = prepare(arguments, catalogue, &device, plan.size)?;
@@ -243,7 +244,7 @@ fn prepare(
         rotational: device.rotational(),
         depth: 1,
         hidden: false,
-        schedulers: schedulers(catalogue, device.environment()),
+        schedulers: schedulers(catalogue, device.environment(&Limits::default())),
         helpers: HelperCommand { program, arguments: vec!["duel-helper".to_owned()] },
         scratch: scratch(),
     };

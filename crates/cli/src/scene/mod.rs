@@ -198,12 +198,8 @@ impl Scene {
 
     /// The scheduler, told what the machine and the drive are.
     pub(crate) fn scheduler(&self, spec: &Spec) -> Result<Box<dyn elevator::Scheduler>, Error> {
-        Ok(spec.build(&self.environment()).map_err(|e| Error::Usage(e.to_string()))?)
-    }
-
-    fn environment(&self) -> schedulers::Environment {
-        let nr_requests = self.options().limits.both_directions();
-        schedulers::Environment { nr_requests, ..self.device.environment() }
+        let environment = self.device.environment(&self.options().limits);
+        Ok(spec.build(&environment).map_err(|e| Error::Usage(e.to_string()))?)
     }
 
     /// The machine with the script's processes, before they run; the first server, where there are several.
@@ -220,8 +216,7 @@ impl Scene {
 
     /// A machine of the scene, before its processes are started. No two servers' platters turn in step.
     fn boot(&self, server: u32, spec: &Spec, listeners: &mut Listeners<'_>) -> Result<Machine, Error> {
-        let (environment, options) = (self.environment(), self.options());
-        let mut machine = machine(&self.device, spec, &environment, options, switched_on(server), listeners)
+        let mut machine = machine(&self.device, spec, self.options(), switched_on(server), listeners)
             .map_err(|e| Error::Usage(e.to_string()))?;
         machine.boot(self.kernel()?);
         Ok(machine)

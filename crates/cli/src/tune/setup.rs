@@ -128,12 +128,11 @@ pub(super) fn metric(watching: &Watching) -> Metric {
 fn set(parameters: &mut Parameters, setting: &str) -> Result<(), Error> {
     let problem = |what: String| Error::Usage(format!("--set {setting}: {what}"));
     let (name, value) = setting.split_once('=').ok_or_else(|| problem("write NAME=VALUE".to_owned()))?;
-    let known = || Parameters::TABLE.iter().map(|tunable| tunable.name).filter(|&name| name != "t");
-    let known_by_name = Parameters::TABLE.iter().find(|tunable| tunable.name == name && name != "t");
-    let Some(tunable) = known_by_name else {
-        let hint =
-            nearest(name, known()).map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default();
-        let all: Vec<&str> = known().collect();
+    let known = || Parameters::TABLE.iter().filter(|tunable| tunable.name != "t");
+    let Some(tunable) = known().find(|tunable| tunable.name == name) else {
+        let all: Vec<&str> = known().map(|tunable| tunable.name).collect();
+        let near = nearest(name, all.iter().copied());
+        let hint = near.map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default();
         return Err(problem(format!("no parameter has that name{hint}; there are {}", all.join(", "))));
     };
     let value = tunable.parse(value).map_err(problem)?;

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use disks::Drive;
-use elevator::queue::{Options, SwitchMode};
+use elevator::queue::{Limits, Options, SwitchMode};
 use elevator::{Span, Time};
 use machine::{Machine, Setup, Stop};
 use schedulers::Spec;
@@ -44,7 +44,7 @@ impl Lab {
     }
 
     fn scheduler(&self, name: &str) -> Result<Box<dyn elevator::Scheduler>, Error> {
-        let built = spec(name)?.build(&self.device.environment());
+        let built = spec(name)?.build(&self.device.environment(&Limits::default()));
         built
             .map(|scheduler| scheduler as Box<dyn elevator::Scheduler>)
             .map_err(|e| Error::Failed(e.to_string()))
