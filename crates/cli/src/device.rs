@@ -14,6 +14,7 @@ use elevator::service_time::ServiceCurve;
 use schedulers::Environment;
 
 use crate::error::Error;
+use crate::parking::Parking;
 use crate::profile;
 use crate::way::{Distant, Leg};
 
@@ -27,6 +28,8 @@ pub(crate) struct Device {
     array: Option<ArrayDescription>,
     /// The way there, if that takes time.
     way: Vec<Leg>,
+    /// It takes one command at a time, and all tags of its queue but one are parked.
+    parking: bool,
 }
 
 /// Opens files for a description: those that a description names lie beside it.
@@ -47,7 +50,9 @@ impl Device {
         let capacity = description.capacity().map_err(wrong)?;
         let service_times = description.service_curve().map_err(wrong)?;
         description.build().map_err(wrong)?;
-        Ok(Self { name: name.to_owned(), description, capacity, service_times, array: None, way: Vec::new() })
+        let name = name.to_owned();
+        let (array, way) = (None, Vec::new());
+        Ok(Self { name, description, capacity, service_times, array, way, parking: false })
     }
 
     /// Lets schedulers be told the service times that were measured on a real one.
@@ -73,6 +78,11 @@ impl Device {
     /// The same drive at the end of a way.
     pub(crate) fn distant(&self, way: Vec<Leg>) -> Self {
         Self { way, ..self.clone() }
+    }
+
+    /// The same drive with a parking area behind its end, one command at a time.
+    pub(crate) fn with_parking(self) -> Self {
+        Self { parking: true, ..self }
     }
 
     /// The array, if it is one.
@@ -119,8 +129,11 @@ impl Device {
 
     /// A drive of this kind, at rest.
     pub(crate) fn build(&self) -> Box<dyn Drive + Send> {
-        let drive = self.description.build().expect("it was built when it was opened");
-        if self.way.is_empty() { drive } else { Box::new(Distant::new(drive, self.way.clone())) }
+        let mut drive = self.description.build().expect("it was built when it was opened");
+        if !self.way.is_empty() {
+            drive = Box::new(Distant::new(drive, self.way.clone()));
+        }
+        if self.parking { Box::new(Parking::new(drive)) } else { drive }
     }
 
     /// The array as one device: its drives behind a card that takes `depth` commands. Only of arrays without parity.

@@ -17,6 +17,7 @@ mod live;
 mod modelled;
 mod named;
 mod page;
+mod parking;
 mod profile;
 mod quantity;
 mod record;

@@ -54,6 +54,9 @@ pub(crate) struct Ready {
     pub(crate) lowest: PathBuf,
 }
 
+/// The longest request of a loop device; the kernel splits what is longer.
+pub(crate) const LONGEST_BYTES: u64 = 512 << 10;
+
 /// How long a device that is asked to go may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -106,7 +109,7 @@ impl Devices {
             rotational: setup.rotational,
             nr_requests,
             read_ahead_kb: 128,
-            max_sectors_kb: 512,
+            max_sectors_kb: (LONGEST_BYTES >> 10) as u32,
         };
         let refused = device.set_up(settings);
         let depth = driver_depth(&device.path());

@@ -11,6 +11,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::benchmark::Size;
+use crate::devices::LONGEST_BYTES;
 use crate::files::{copy_image, make_image};
 use crate::helper::{Helper, Role};
 use crate::programs::{Blocks, Order, Process, Task};
@@ -22,6 +23,12 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How finely the times of a request's way are told: one in a thousand is where a busy machine shows.
 const QUANTILES: u32 = 2000;
+
+/// How long a way is measured.
+const MEASURED: Duration = Duration::from_secs(1);
+
+/// So many programs keep a drive busy that takes one request at a time.
+const CROWD: u64 = 4;
 
 /// What drives take with which ways should be measured: a sequential read of a disk and a seek, about. A processor that has had
 /// nothing to do for longer wakes more slowly, by a tenth of a millisecond in a virtual machine.
@@ -38,6 +45,22 @@ pub struct Kind {
     pub service: Duration,
 }
 
+impl Kind {
+    /// A program that makes such requests.
+    fn blocks(&self, device: &Path) -> Blocks {
+        Blocks {
+            device: device.to_path_buf(),
+            start_bytes: 0,
+            bytes: 1 << 30,
+            block_bytes: self.bytes,
+            order: Order::Sequential,
+            writes: self.writes,
+            direct: true,
+            think: Duration::ZERO,
+        }
+    }
+}
+
 /// What requests of a kind take on their way through loop devices and FUSE, there and back.
 #[derive(Clone, Debug)]
 pub struct Way {
@@ -47,6 +70,11 @@ pub struct Way {
     /// in the loop device; nothing for Dwell's schedulers, which sit beside the drive. What is above looks to a scheduler like
     /// a program that thinks; what is beneath, like a drive that takes longer.
     pub below: f64,
+    /// Of a drive that takes one request at a time behind an elevator of the kernel: how long it has nothing to do between its answer
+    /// to such a request and its next command though others wait, as often as that was measured. It is several times what is beneath
+    /// the elevator otherwise: another program's request is handed on by whoever hears of the answer, on other processors, which may
+    /// sleep.
+    pub turns: Vec<Duration>,
 }
 
 impl Way {
@@ -56,6 +84,8 @@ impl Way {
         self.below = (self.below * ours + other.below * theirs) / (ours + theirs).max(1.0);
         self.times.extend(&other.times);
         self.times.sort_unstable();
+        self.turns.extend(&other.turns);
+        self.turns.sort_unstable();
     }
 }
 
@@ -152,20 +182,11 @@ impl Duel {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn way(&self, scheduler: &Scheduler, kind: Kind) -> Result<Way, DuelError> {
-        let Kind { bytes: block_bytes, writes, service: drive } = kind;
+        let drive = kind.service;
         let fixed = Store::Fixed(Span::from_nanos(drive.as_nanos() as u64));
         let testbed = Testbed::set_up(&self.options, scheduler, fixed, &[])?;
-        let blocks = Blocks {
-            device: testbed.device().to_path_buf(),
-            start_bytes: 0,
-            bytes: 1 << 30,
-            block_bytes,
-            order: Order::Sequential,
-            writes,
-            direct: true,
-            think: Duration::ZERO,
-        };
-        let process = self.process("way".to_owned(), Task::Blocks(blocks), false, Duration::from_secs(1));
+        let task = Task::Blocks(kind.blocks(testbed.device()));
+        let process = self.process("way".to_owned(), task, false, MEASURED);
         let looking = || DuelError::io("looking at the loop device's statistics");
         let before = testbed.time_below().map_err(looking())?;
         let tasks = self.run_all(vec![Process { quantiles: QUANTILES, ..process }]);
@@ -181,7 +202,24 @@ impl Duel {
             }
             _ => 0.0,
         };
-        Ok(Way { times, below })
+        let parks = scheduler.is_kernel() && self.options.depth == 1;
+        let turns = if parks { vec![self.turn(kind)?] } else { Vec::new() };
+        Ok(Way { times, below, turns })
+    }
+
+    /// [`Way::turns`], for a second. What the elevator is makes no difference to the way, so it is one that never idles.
+    fn turn(&self, kind: Kind) -> Result<Duration, DuelError> {
+        let elevator = Scheduler::Kernel { elevator: "mq-deadline".to_owned(), tunables: Vec::new() };
+        let fixed = Store::Fixed(Span::from_nanos(kind.service.as_nanos() as u64));
+        let testbed = Testbed::set_up(&self.options, &elevator, fixed, &[])?;
+        // One request a call, so that calls count requests.
+        let kind = Kind { bytes: kind.bytes.min(LONGEST_BYTES), ..kind };
+        let task = |n| Task::Blocks(Blocks { start_bytes: n << 30, ..kind.blocks(testbed.device()) });
+        let crowd = (0..CROWD).map(|n| self.process("turn".to_owned(), task(n), false, MEASURED));
+        let tasks = self.run_all(crowd.collect());
+        let (lateness, reads_queued) = testbed.tear_down()?;
+        let each = 1.0 / Outcome { tasks: tasks?, lateness, reads_queued }.operations_per_second().max(1.0);
+        Ok(Duration::from_secs_f64(each).saturating_sub(kind.service))
     }
 
     fn process(&self, name: String, task: Task, background: bool, at_most: Duration) -> Process {

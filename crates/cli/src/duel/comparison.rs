@@ -1,5 +1,7 @@
 //! One comparison: a benchmark at one depth, with programs hidden or not, and what each scheduler made of it.
 
+use std::time::Duration;
+
 use ::duel::{Benchmark, Kind, Outcome, Scheduler, Score, Size, Way};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
@@ -168,12 +170,22 @@ struct MedianWay {
     median_ns: u64,
     /// The share of it beneath the scheduler.
     below: f64,
+    /// The median of what a drive of depth 1 waits for the next of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn_ns: Option<u64>,
 }
 
 impl MedianWay {
     fn new(Kind { bytes, writes, service }: Kind, way: &Way) -> Self {
-        let median = way.times.get(way.times.len() / 2).map_or(0, |time| time.as_nanos() as u64);
-        Self { bytes, writes, service_ns: service.as_nanos() as u64, median_ns: median, below: way.below }
+        let median = |times: &[Duration]| times.get(times.len() / 2).map(|time| time.as_nanos() as u64);
+        Self {
+            bytes,
+            writes,
+            service_ns: service.as_nanos() as u64,
+            median_ns: median(&way.times).unwrap_or(0),
+            below: way.below,
+            turn_ns: median(&way.turns),
+        }
     }
 }
 

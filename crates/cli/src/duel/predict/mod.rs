@@ -44,6 +44,8 @@ struct Asked<'a> {
     alone: bool,
     spec: Spec,
     depth: u32,
+    /// The depth is one of several tags, and the others are parked.
+    parks: bool,
     /// Programs that find no free tag sleep for one, and race each other.
     races: bool,
     identity: Identity,
@@ -89,10 +91,11 @@ impl Model<'_> {
             alone: entry.alone,
             spec,
             depth,
+            parks: entry.scheduler.is_kernel() && depth == 1,
             races: entry.scheduler.keeps_nothing() && !hidden,
             identity: identity(&entry.scheduler, hidden),
             priority: Priority { class: PriorityClass::BestEffort, level: self.level },
-            at_most: Span::from_nanos(benchmark.at_most(&self.size).as_nanos() as u64),
+            at_most: span(benchmark.at_most(&self.size)),
             starts: starts(entry.outcomes.first()),
             ways: &entry.ways,
             drive: self.device,
@@ -121,10 +124,12 @@ impl Model<'_> {
 /// That share of a way's times.
 fn times(kind: &Kind, way: &Way, share: f64) -> Times {
     let part = |time: &Duration| Span::from_nanos((time.as_nanos() as f64 * share) as u64);
-    Times {
-        waited: Span::from_nanos(kind.service.as_nanos() as u64),
-        times: way.times.iter().map(part).collect(),
-    }
+    let turns = way.turns.iter().copied().map(span).collect();
+    Times { waited: span(kind.service), times: way.times.iter().map(part).collect(), turns }
+}
+
+fn span(time: Duration) -> Span {
+    Span::from_nanos(time.as_nanos() as u64)
 }
 
 /// When programs began after the first of them.
@@ -148,6 +153,7 @@ fn identity(scheduler: &Scheduler, hidden: bool) -> Identity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::duel::comparison::Comparison;
 
     #[test]
     fn who_is_seen_is_what_a_loop_device_shows() {
@@ -155,5 +161,31 @@ mod tests {
         assert_eq!(identity(&kernel, false), Identity::Shown);
         assert_eq!(identity(&kernel, true), Identity::Same);
         assert_eq!(identity(&ours, false), Identity::Hidden);
+    }
+
+    /// With one tag of four and four readers `bfq` sees eight queues begin, which is a crowd with one task: nobody is raised, and it
+    /// idles for each. Without those who are parked it raises all, and idles for none.
+    #[test]
+    fn who_is_parked_is_seen_by_bfq() {
+        let device = Device::open("wd5000aaks").unwrap();
+        let second = Duration::from_secs(1);
+        let size = Size { time: 2 * second, patience: second, tree_files: 0, transactions: 0 };
+        let model = Model { device: &device, catalogue: Catalogue::default(), size, level: 4 };
+        let benchmark = Benchmark::ParRead { direct: true };
+        let predicted = |depth| {
+            let mut comparison = Comparison::new(
+                &benchmark,
+                &model.size,
+                depth,
+                false,
+                &["kernel:bfq".parse::<Scheduler>().unwrap()],
+            );
+            model
+                .predict(&benchmark, &comparison.entries.remove(0), depth, false)
+                .unwrap()
+                .megabytes_per_second
+        };
+        let (one, many) = (predicted(1), predicted(4));
+        assert!(one > 25.0 && many < 1.0, "{one} and {many} MB/s");
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ::duel::{Benchmark, Blocks, Fio, Order, Task};
 use elevator::model::Random;
 use elevator::queue::Options;
-use elevator::{Flags, Op, Priority, Sector, Sectors, Span, Time};
+use elevator::{Flags, Op, Priority, PriorityClass, Sector, Sectors, Span, Time};
 use machine::{Await, Io, Next, Program, Who};
 use workloads::Workload;
 use workloads::fio::{JobFile, JobFileError};
@@ -14,6 +14,7 @@ use workloads::script;
 use super::{Asked, LONGEST, Model};
 use crate::compare::{Plan, run_plan};
 use crate::duel::comparison::Predicted;
+use crate::parking::{COMING, PARKED, SPACE};
 use crate::way::{Leg, Times};
 
 /// The programs of a benchmark, as the model runs them.
@@ -25,7 +26,15 @@ struct Modelled {
     /// The part of requests' way that is above whoever schedules.
     above: Vec<Leg>,
     priority: Priority,
+    /// Where requests that are parked lie, if there are any.
+    parking: Option<Sector>,
 }
+
+/// The line of those who are parked.
+const PARKED_THERE: &str = "parked";
+
+/// From one of them to the next, and from the last to the first of the programs: they come one after the other.
+const TO_PARK: Span = Span::from_millis(2);
 
 /// The programs.
 pub(super) enum Source {
@@ -95,17 +104,16 @@ pub(super) fn predict(
         starts: asked.starts.clone(),
         above: asked.legs(|way| 1.0 - way.below),
         priority: asked.priority,
+        parking: asked.parks.then(|| asked.drive.capacity()),
     };
+    let device = asked.device(|way| way.below);
+    let (device, depth) =
+        if asked.parks { (device.with_parking(), 1 + PARKED) } else { (device, asked.depth) };
     let plan = Plan {
         workload: &workload,
-        device: &asked.device(|way| way.below),
+        device: &device,
         schedulers: std::slice::from_ref(&asked.spec),
-        options: Options {
-            depth: asked.depth,
-            identity: asked.identity,
-            max_sectors: LONGEST,
-            ..Options::default()
-        },
+        options: Options { depth, identity: asked.identity, max_sectors: LONGEST, ..Options::default() },
         at_most: Some(asked.at_most),
         picture: 0,
         explain: None,
@@ -114,7 +122,9 @@ pub(super) fn predict(
     if let Some(failure) = run.failure {
         return Err(failure);
     }
-    let counts = |name: &String| foreground.is_empty() || foreground.contains(name);
+    let counts = |name: &String| {
+        if foreground.is_empty() { name != PARKED_THERE } else { foreground.contains(name) }
+    };
     let of: Vec<_> = run.measured.processes.iter().filter(|process| counts(&process.name)).collect();
     let requests: u64 = of.iter().map(|process| process.latency.count).sum();
     Ok(Predicted {
@@ -151,7 +161,8 @@ impl Workload for Modelled {
                 })
                 .collect(),
         };
-        let start = |n: usize| self.starts.get(n).copied().unwrap_or(Span::ZERO);
+        let first = self.parking.map_or(Span::ZERO, |_| parks_at(COMING));
+        let start = |n: usize| first + self.starts.get(n).copied().unwrap_or(Span::ZERO);
         let above = |n: usize| {
             let bytes = match &self.programs {
                 Source::Blocks(all) => all.get(n).map_or(0, |(_, blocks)| blocks.block_bytes),
@@ -169,8 +180,21 @@ impl Workload for Modelled {
             let program = OnTheWay::new(program, start(n), above(n), copied_there(n), n);
             (who, Box::new(program) as Box<dyn Program>)
         };
-        processes.into_iter().enumerate().map(on_the_way).collect()
+        let parked = (0..COMING).filter_map(|n| Some(parked(n, self.parking?)));
+        parked.chain(processes.into_iter().enumerate().map(on_the_way)).collect()
     }
+}
+
+/// Who keeps a tag busy for ever.
+fn parked(n: u32, begins: Sector) -> (Who, Box<dyn Program>) {
+    let priority = Priority { class: PriorityClass::Idle, ..Priority::default() };
+    let who = Who { priority, ..Who::process(u32::MAX - n, PARKED_THERE) };
+    let read = Io::read(begins + Sectors(n * SPACE), Sectors(SPACE / 2));
+    (who, script([Next::Think(parks_at(n)), Next::Submit(read), Next::Await(Await::All)]))
+}
+
+fn parks_at(n: u32) -> Span {
+    Span::from_nanos(TO_PARK.as_nanos() * u64::from(n))
 }
 
 /// The same requests as the real program's.
@@ -273,7 +297,7 @@ mod tests {
     }
 
     fn after(way: Span) -> Times {
-        Times { waited: Span::from_micros(100), times: vec![way] }
+        Times { waited: Span::from_micros(100), times: vec![way], turns: Vec::new() }
     }
 
     #[test]
