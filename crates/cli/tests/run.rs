@@ -180,6 +180,20 @@ fn a_job_that_syncs_at_its_end_waits_for_the_disk() {
 }
 
 #[test]
+fn a_job_behind_a_stonewall_waits_for_those_before_it() {
+    let path = std::env::temp_dir().join(format!("dwell-wall-{}.fio", std::process::id()));
+    let text = "[global]\nbs=64k\nsize=4m\n[a]\n[b]\n[c]\nstonewall\n";
+    std::fs::write(&path, text).expect("a file");
+    let output = dwell(&["run", &path.to_string_lossy(), "-s", "noop", "--json"]);
+    let _ = std::fs::remove_file(&path);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    let at = |job: &str, what: &str| report["runs"][0]["outcome"]["seen"][job][what].as_u64().unwrap();
+    let ended = at("a", "to_ns").max(at("b", "to_ns"));
+    assert!(ended > 0 && at("c", "from_ns") >= ended, "{report:#}");
+}
+
+#[test]
 fn a_script_runs_on_an_array_and_reads_two_stripes_ahead() {
     let text = "about = \"x\"\n[[on-disk]]\nfile = \"/a\"\nbytes = \"4 MiB\"\n[[process]]\nname = \"cat\"\nsteps = [{ read = { file = \"/a\" } }]\n";
     let path = script("array", text);

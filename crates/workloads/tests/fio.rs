@@ -1,7 +1,11 @@
 //! Job files: what is honoured, what is refused and where.
 
-use elevator::{Op, Sector, Time};
-use machine::Next;
+use disks::Fixed;
+use elevator::queue::Options;
+use elevator::{Op, Sector, Span, Time};
+use machine::{Machine, Next, Setup, Stop};
+use schedulers::noop::Noop;
+use schedulers::work_conserving::Bare;
 use workloads::Workload;
 use workloads::fio::JobFile;
 
@@ -137,7 +141,7 @@ fn nothing_is_in_flight_while_a_job_thinks_and_it_thinks_no_longer_than_it_runs(
     let thinks: Vec<usize> = (1..steps.len()).filter(|&n| matches!(steps[n], Next::Think(_))).collect();
     assert_eq!(thinks.len(), 2);
     assert!(thinks.iter().all(|&n| matches!(steps[n - 1], Next::Await(machine::Await::All))));
-    assert!(matches!(steps[thinks[1]], Next::Think(span) if span == elevator::Span::from_millis(20)));
+    assert!(matches!(steps[thinks[1]], Next::Think(span) if span == Span::from_millis(20)));
 }
 
 #[test]
@@ -193,7 +197,7 @@ fn what_fio_takes_for_global_and_for_a_comment_is_taken_so() {
         file.jobs().iter().map(|job| (&*job.name, job.io_bytes)).collect::<Vec<_>>(),
         [("a", 1 << 20)]
     );
-    assert_eq!(file.jobs()[0].runtime, Some(elevator::Span::from_secs(60)));
+    assert_eq!(file.jobs()[0].runtime, Some(Span::from_secs(60)));
 }
 
 #[test]
@@ -270,4 +274,47 @@ fn arbitrary_text_is_refused_or_read_but_never_a_panic() {
         }
         let _ = JobFile::parse("fuzzed", &String::from_utf8_lossy(&text));
     }
+}
+
+const ONE_BEHIND_THE_OTHER: &str = "\
+[global]
+direct=1
+rw=read
+bs=4k
+size=64k
+[a]
+[b]
+[c]
+stonewall
+numjobs=2
+[d]
+stonewall
+startdelay=1
+";
+
+/// How long each job took, in microseconds.
+fn run(file: &JobFile) -> Vec<(String, u64)> {
+    let mut machine = Machine::new(Setup {
+        options: Options::default(),
+        scheduler: Box::new(Bare::new(Box::new(Noop::default()))),
+        drive: Box::new(Fixed::new(1 << 30, 1, Span::from_micros(100))),
+        observer: None,
+    });
+    for (who, program) in file.processes() {
+        machine.start(who, program);
+    }
+    machine.run(Stop::default()).unwrap();
+    let processes = machine.measured().processes;
+    processes.into_iter().map(|it| (it.name, it.elapsed_ns / 1000)).collect()
+}
+
+#[test]
+fn a_job_behind_a_stonewall_begins_when_those_before_it_have_ended() {
+    let file = JobFile::parse("f", ONE_BEHIND_THE_OTHER).unwrap();
+    let groups: Vec<usize> = file.groups().iter().map(|group| group.len()).collect();
+    assert_eq!(groups, [2, 2, 1]);
+    // Sixteen requests each, of 100 us, by turns with the other one of the group; the last one waits for a second first.
+    let elapsed =
+        [("fio", 1_008_000), ("a", 3100), ("b", 3200), ("c-1", 3100), ("c-2", 3200), ("d", 1_001_600)];
+    assert_eq!(run(&file), elapsed.map(|(name, us)| (name.to_owned(), us)));
 }

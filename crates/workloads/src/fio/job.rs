@@ -44,7 +44,9 @@ pub struct Job {
     pub runtime: Option<Span>,
     /// Whether it begins again until `runtime`.
     pub time_based: bool,
-    /// When it starts.
+    /// Whether it starts only when all those before it have ended (`stonewall`).
+    pub stonewall: bool,
+    /// When it starts, since it may.
     pub start_delay: Span,
     /// Writes between flushes; 0 for none.
     pub fsync: u64,
@@ -247,6 +249,7 @@ impl Draft {
             think_every: 1,
             runtime: None,
             time_based: false,
+            stonewall: false,
             start_delay: Span::ZERO,
             fsync: 0,
             fsync_data: false,
@@ -343,8 +346,11 @@ impl Draft {
             "rate_iops" => job.pace = Span::from_nanos(1_000_000_000 / number(value, 1, 1_000_000_000)?),
             "randseed" => job.seed = number(value, 0, u64::MAX)?,
             "number_ios" => return Err("is not honoured; set io_size instead".to_owned()),
-            "stonewall" | "wait_for" => {
-                return Err("jobs that wait for others are not honoured; split the file".to_owned());
+            "stonewall" | "wait_for_previous" => job.stonewall = value != "0",
+            "wait_for" => {
+                return Err(
+                    "to wait for some jobs is not honoured; stonewall waits for all before".to_owned()
+                );
             }
             _ => {
                 let known = NO_DIFFERENCE_IF.iter().find(|(known, ..)| *known == name);
@@ -439,6 +445,8 @@ impl Draft {
             if self.numjobs > 1 {
                 job.name = format!("{}-{}", job.name, n + 1);
             }
+            // Clones wait for others, and not for each other.
+            job.stonewall &= n == 0;
             job
         })
     }

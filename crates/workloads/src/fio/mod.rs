@@ -11,12 +11,13 @@ mod program;
 mod sequence;
 
 use elevator::{Priority, Process, Sector};
-use machine::{Program, Who};
+use machine::{Next, Program, Who};
 
 pub use job::{Job, Pattern};
 pub use parse::JobFileError;
 pub(crate) use sequence::Sequence;
 
+use crate::script::script;
 use crate::workload::Workload;
 
 /// What is listed; of the others it is said how many they are.
@@ -80,6 +81,27 @@ impl JobFile {
     pub fn jobs(&self) -> &[Job] {
         &self.jobs
     }
+
+    /// The jobs that run at the same time, one group after the other.
+    #[must_use]
+    pub fn groups(&self) -> Vec<&[Job]> {
+        self.jobs.chunk_by(|_, next| !next.stonewall).collect()
+    }
+
+    fn job(&self, n: usize) -> (Who, Box<dyn Program>) {
+        let job = &self.jobs[n];
+        let (process, priority): (_, Priority) = (Some(Process::single(n as u32 + 1)), job.priority);
+        (Who { process, priority, name: job.name.clone() }, program::program(job, n as u64))
+    }
+}
+
+/// fio itself, which starts a group of jobs when the one before has ended.
+fn starter(groups: Vec<Vec<(Who, Box<dyn Program>)>>) -> (Who, Box<dyn Program>) {
+    let steps = groups.into_iter().flat_map(|group| {
+        let spawn = |(who, program)| Next::Spawn(who, program);
+        group.into_iter().map(spawn).chain([Next::AwaitChildren])
+    });
+    (Who { process: None, priority: Priority::default(), name: "fio".to_owned() }, script(steps))
 }
 
 impl Workload for JobFile {
@@ -93,12 +115,13 @@ impl Workload for JobFile {
     }
 
     fn processes(&self) -> Vec<(Who, Box<dyn Program>)> {
-        let jobs = self.jobs.iter().enumerate();
-        jobs.map(|(n, job)| {
-            let priority: Priority = job.priority;
-            let process = Some(Process::single(n as u32 + 1));
-            (Who { process, priority, name: job.name.clone() }, program::program(job, n as u64))
-        })
-        .collect()
+        let mut jobs = (0..self.jobs.len()).map(|n| self.job(n));
+        match &self.groups()[..] {
+            [] | [_] => jobs.collect(),
+            groups => {
+                let groups = groups.iter().map(|group| jobs.by_ref().take(group.len()).collect()).collect();
+                vec![starter(groups)]
+            }
+        }
     }
 }

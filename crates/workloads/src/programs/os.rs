@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use elevator::{Process, Span, Time};
+use elevator::{Priority, Process, Span, Time};
 use machine::kernel::{Call, Descriptor, Errno, Open, Path, Returned};
 use machine::{Meeting, Next, Program, Who};
 
@@ -357,7 +357,17 @@ impl Os {
         P: FnOnce(Self) -> F,
         F: Future<Output = ()> + 'static,
     {
-        self.start(name, self.session.process(), body).await;
+        self.fork_with(name, self.who.priority, body).await;
+    }
+
+    /// Starts a process of its own beside this one, of such a priority.
+    pub async fn fork_with<P, F>(&self, name: &str, priority: Priority, body: P)
+    where
+        P: FnOnce(Self) -> F,
+        F: Future<Output = ()> + 'static,
+    {
+        let process = Some(self.session.process());
+        self.start(Who { process, priority, name: name.to_owned() }, body).await;
     }
 
     /// Starts a thread of this process: what was agreed with the process holds for it too.
@@ -368,15 +378,15 @@ impl Os {
     {
         let own = self.session.process();
         let group = self.who.process.map_or(own.group, |process| process.group);
-        self.start(name, Process::thread(own.task, group), body).await;
+        let process = Some(Process::thread(own.task, group));
+        self.start(Who { process, priority: self.who.priority, name: name.to_owned() }, body).await;
     }
 
-    async fn start<P, F>(&self, name: &str, process: Process, body: P)
+    async fn start<P, F>(&self, who: Who, body: P)
     where
         P: FnOnce(Self) -> F,
         F: Future<Output = ()> + 'static,
     {
-        let who = Who { process: Some(process), priority: self.who.priority, name: name.to_owned() };
         let start =
             Start { part: Part::Child { beside: self.part.is_beside() }, copy: self.copy, after: Span::ZERO };
         let program = program(&self.session, &who, start, body);

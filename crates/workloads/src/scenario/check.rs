@@ -73,7 +73,8 @@ impl Names {
             | Step::Forever(_)
             | Step::Fork(_)
             | Step::Wait(_)
-            | Step::Fio(_) => {}
+            | Step::Fio(_)
+            | Step::Jobs(_) => {}
         }
         let numbered = |names: Vec<&Name>| names.into_iter().map(|name| name.numbered(copy)).collect();
         Self { needed: numbered(needs), made: numbered(makes), made_below: numbered(makes_below) }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use elevator::{Priority, Span};
 use toml::Spanned;
 
 use super::Scenario;
@@ -27,30 +28,44 @@ impl Scenario {
         for (name, length) in &lengths {
             contents.file(name, *length);
         }
-        let process = |(number, job): (usize, &Job)| {
-            let step =
-                Step::Fio(Box::new(FioJob { job: job.clone(), file: file(job), number: number as u64 }));
-            let process = Process {
-                name: job.name.clone(),
-                copies: 1,
-                beside: false,
-                after: Delay(job.start_delay),
-                priority: Some(job.priority.level),
-                class: job.priority.class,
-                guest: None,
-                rate: None,
-                fsync_deadline: None,
-                steps: vec![Spanned::new(0..0, step)],
-            };
-            Spanned::new(0..0, process)
+        let fio = |(number, job): (usize, &Job)| FioJob {
+            job: job.clone(),
+            file: file(job),
+            number: number as u64,
         };
-        let page = Page {
-            about: crate::Workload::describe(jobs),
-            process: jobs.jobs().iter().enumerate().map(process).collect(),
-            ..Page::default()
+        let mut all = jobs.jobs().iter().enumerate().map(fio);
+        let process = match &jobs.groups()[..] {
+            [] | [_] => all.map(alone).collect(),
+            groups => {
+                let groups = groups.iter().map(|group| Step::Jobs(all.by_ref().take(group.len()).collect()));
+                vec![process("fio", Priority::default(), Span::ZERO, groups.collect())]
+            }
         };
+        let page = Page { about: crate::Workload::describe(jobs), process, ..Page::default() };
         Self { page, contents, scale: 1.0, source: Source::default() }
     }
+}
+
+/// A job that waits for nobody.
+fn alone(fio: FioJob) -> Spanned<Process> {
+    let Job { name, priority, start_delay, .. } = fio.job.clone();
+    process(&name, priority, start_delay, vec![Step::Fio(Box::new(fio))])
+}
+
+fn process(name: &str, priority: Priority, after: Span, steps: Vec<Step>) -> Spanned<Process> {
+    let process = Process {
+        name: name.to_owned(),
+        copies: 1,
+        beside: false,
+        after: Delay(after),
+        priority: Some(priority.level),
+        class: priority.class,
+        guest: None,
+        rate: None,
+        fsync_deadline: None,
+        steps: steps.into_iter().map(|step| Spanned::new(0..0, step)).collect(),
+    };
+    Spanned::new(0..0, process)
 }
 
 /// The file that a job works on.

@@ -82,6 +82,9 @@ pub enum Step {
     /// A job of fio's; scripts have no word for it.
     #[serde(skip)]
     Fio(Box<FioJob>),
+    /// Such jobs at the same time, each a process of its own, until they have ended.
+    #[serde(skip)]
+    Jobs(Vec<FioJob>),
 }
 
 /// No parameters: `{}`.
@@ -148,6 +151,17 @@ impl Step {
                 }
                 Self::Wait(_) => os.wait().await,
                 Self::Fio(job) => job.run(os).await,
+                Self::Jobs(jobs) => {
+                    for job in jobs.iter().cloned() {
+                        let (name, priority) = (job.job.name.clone(), job.job.priority);
+                        let begins = |os: Os| async move {
+                            os.think(job.job.start_delay).await;
+                            job.run(&os).await;
+                        };
+                        os.fork_with(&name, priority, begins).await;
+                    }
+                    os.wait().await;
+                }
             }
         })
     }

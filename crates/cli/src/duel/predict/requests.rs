@@ -64,11 +64,11 @@ impl Source {
         Ok(blocks.collect::<Option<_>>().map(|blocks| (Self::Blocks(blocks), foreground)))
     }
 
-    /// How many programs there are.
+    /// How many programs there are at the same time.
     fn count(&self) -> usize {
         match self {
             Self::Blocks(all) => all.len(),
-            Self::Jobs(jobs) => jobs.processes().len(),
+            Self::Jobs(jobs) => jobs.groups().iter().map(|group| group.len()).max().unwrap_or(0),
         }
     }
 }
@@ -249,6 +249,11 @@ impl OnTheWay {
         Self { program, start: Some(start), ways, copied_there, random, awaited: None, copied: None }
     }
 
+    fn of_child(&mut self, program: Box<dyn Program>) -> Self {
+        let number = self.random.below(u64::from(u32::MAX)) as usize;
+        Self::new(program, Span::ZERO, self.ways.clone(), self.copied_there, number)
+    }
+
     /// What a call's way takes after such a wait, if that was measured.
     fn way(&mut self, waited: Span) -> Option<Span> {
         Times::draw(&self.ways, waited, &mut self.random)
@@ -269,7 +274,11 @@ impl Program for OnTheWay {
         {
             return Next::Think(back);
         }
-        let next = self.program.next(now);
+        let next = match self.program.next(now) {
+            // Whom it starts has the same way to go.
+            Next::Spawn(who, program) => Next::Spawn(who, Box::new(self.of_child(program))),
+            next => next,
+        };
         self.awaited = matches!(next, Next::Await(_)).then_some(now);
         if matches!(next, Next::Submit(_))
             && self.copied_there > 0
