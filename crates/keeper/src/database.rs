@@ -39,6 +39,35 @@ const TABLES: &str = "
     ) STRICT;
 ";
 
+/// Who made a file, of which version, and how much is in it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Made {
+    application: i64,
+    version: i64,
+    tables: i64,
+}
+
+impl Made {
+    const NOTHING: Self = Self { application: 0, version: 0, tables: 0 };
+
+    fn of(connection: &Connection) -> rusqlite::Result<Self> {
+        let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get(0));
+        let tables = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+        Ok(Self { application: number("application_id")?, version: number("user_version")?, tables })
+    }
+}
+
+/// Makes the tables, unless somebody else just does.
+fn make(connection: &mut Connection) -> rusqlite::Result<()> {
+    let alone = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if Made::of(&alone)? == Made::NOTHING {
+        let text =
+            format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; {TABLES}");
+        alone.execute_batch(&text)?;
+    }
+    alone.commit()
+}
+
 /// The file, open.
 #[derive(Debug)]
 pub struct Database {
@@ -104,6 +133,10 @@ impl Database {
     }
 
     fn with(path: &Path, flags: OpenFlags) -> Result<Self, Error> {
+        if path.is_dir() {
+            let problem = "is a directory; give a file with --database".to_owned();
+            return Err(Error::Database { path: path.to_owned(), problem });
+        }
         let failed = |error| Self::wrong(path, &error);
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
@@ -118,25 +151,20 @@ impl Database {
             }
             _ => Connection::open_with_flags(path, all),
         };
-        let connection = connection.map_err(failed)?;
+        let mut connection = connection.map_err(failed)?;
         connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
-        let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-        let (application, version) =
-            (number("application_id").map_err(failed)?, number("user_version").map_err(failed)?);
+        let mut made = Made::of(&connection).map_err(failed)?;
+        if made == Made::NOTHING && flags.contains(OpenFlags::SQLITE_OPEN_CREATE) {
+            make(&mut connection).map_err(failed)?;
+            made = Made::of(&connection).map_err(failed)?;
+        }
         let problem = |problem: String| Error::Database { path: path.to_owned(), problem };
-        let tables: i64 = connection
-            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
-            .map_err(failed)?;
-        match (application, version, tables) {
-            (0, 0, 0) if flags.contains(OpenFlags::SQLITE_OPEN_CREATE) => {
-                let text = format!(
-                    "BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; {TABLES} COMMIT;"
-                );
-                connection.execute_batch(&text).map_err(failed)?;
+        match (made.application, made.version) {
+            (0, 0) if made == Made::NOTHING => {
+                return Err(problem("is empty; 'dwell tune' fills it".to_owned()));
             }
-            (0, 0, 0) => return Err(problem("is empty; 'dwell tune' fills it".to_owned())),
-            (APPLICATION, VERSION, _) => {}
-            (APPLICATION, newer, _) if newer > VERSION => {
+            (APPLICATION, VERSION) => {}
+            (APPLICATION, newer) if newer > VERSION => {
                 return Err(problem(format!(
                     "is of version {newer}, this program reads {VERSION}; use a newer dwell, or another file with --database"
                 )));
@@ -393,21 +421,6 @@ mod tests {
         assert!(database.load("another").unwrap().is_none());
     }
 
-    #[test]
-    fn clusters_that_are_gone_go_from_the_file() {
-        let tree = Tree::new("database-gone");
-        let mut database = Database::open(&tree.directory().join("tuner.sqlite")).unwrap();
-        let mut analyser = analyser();
-        (0..6).for_each(|n| step(&mut analyser, n));
-        let mut state = analyser.state();
-        database.save("disk", &state, 0).unwrap();
-        let gone = state.clusters.remove(0).id;
-        database.save("disk", &state, 0).unwrap();
-        assert!(database.load("disk").unwrap().unwrap().clusters.iter().all(|cluster| cluster.id != gone));
-        assert!(database.forget("disk").unwrap() && !database.forget("disk").unwrap());
-        assert!(database.load("disk").unwrap().is_none());
-    }
-
     /// Links are moved from one cluster to another by hand, and values are noted for clusters other than the window's own
     /// (`credit_choices`) or forgotten (a search that tries something else): none of that is a hit.
     #[test]
@@ -436,6 +449,21 @@ mod tests {
     }
 
     #[test]
+    fn clusters_that_are_gone_go_from_the_file() {
+        let tree = Tree::new("database-gone");
+        let mut database = Database::open(&tree.directory().join("tuner.sqlite")).unwrap();
+        let mut analyser = analyser();
+        (0..6).for_each(|n| step(&mut analyser, n));
+        let mut state = analyser.state();
+        database.save("disk", &state, 0).unwrap();
+        let gone = state.clusters.remove(0).id;
+        database.save("disk", &state, 0).unwrap();
+        assert!(database.load("disk").unwrap().unwrap().clusters.iter().all(|cluster| cluster.id != gone));
+        assert!(database.forget("disk").unwrap() && !database.forget("disk").unwrap());
+        assert!(database.load("disk").unwrap().is_none());
+    }
+
+    #[test]
     fn bad_files_are_said_clearly_and_left_alone() {
         let tree = Tree::new("database-bad");
         let path = |name: &str| tree.directory().join(name);
@@ -451,6 +479,8 @@ mod tests {
         assert!(problem("newer").contains("is of version 9, this program reads 1"), "{}", problem("newer"));
         Connection::open(path("other")).unwrap().execute_batch("CREATE TABLE x (y);").unwrap();
         assert!(problem("other").contains("no database of dwell's"));
+        std::fs::create_dir(path("directory")).unwrap();
+        assert!(problem("directory").contains("is a directory; give a file with --database"));
         assert!(Database::look(&path("absent")).unwrap().is_none());
         // Torn in the middle: pages of zeroes where the clusters were.
         let mut database = Database::open(&path("torn")).unwrap();
@@ -466,6 +496,24 @@ mod tests {
         let said = Database::open(&path("torn")).map(|mut d| d.load("disk").err().map(|e| e.to_string()));
         let said = said.map_or_else(|e| e.to_string(), |e| e.unwrap_or_default());
         assert!(said.contains("is damaged"), "{said}");
+    }
+
+    #[test]
+    fn several_that_begin_at_once_make_one_file() {
+        let tree = Tree::new("database-at-once");
+        for round in 0..40 {
+            let path = tree.directory().join(round.to_string());
+            let start = std::sync::Barrier::new(4);
+            let open = || {
+                start.wait();
+                Database::open(&path).map(drop)
+            };
+            let opened: Vec<_> = std::thread::scope(|scope| {
+                let all = [(); 4].map(|()| scope.spawn(open));
+                all.into_iter().map(|one| one.join().unwrap()).collect()
+            });
+            assert!(opened.iter().all(Result::is_ok), "{opened:?}");
+        }
     }
 
     /// Two drives alike have one name.
