@@ -176,6 +176,8 @@ impl Keeper {
     /// As [`window`](Self::window).
     pub fn rested(&mut self, load: &Load) -> Result<Option<String>, Error> {
         self.begin()?;
+        // What was measured then is not of the window that is looked at next.
+        (self.drained, self.user_bytes) = (None, None);
         self.status.value = match self.metric {
             Metric::Bandwidth => Some(load.bandwidth),
             Metric::Iops => Some(load.iops),

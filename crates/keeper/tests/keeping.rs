@@ -248,6 +248,20 @@ fn at_rest_it_looks_away_until_something_else_is_asked() {
     assert_eq!((keeper.status().current.as_str(), keeper.is_at_rest()), ("bfq", false));
 }
 
+/// Bytes are of programs since the last look, which may be long ago.
+#[test]
+fn what_programs_read_while_nobody_looked_is_no_windows() {
+    let arms = made(&["none", "bfq"]);
+    let mut keeper = keeper(Box::new(arms), Metric::UserBandwidth, settings(false, None));
+    let mut value = |n| {
+        keeper.window(seen(n, 0.0)).unwrap();
+        let value = keeper.status().value;
+        keeper.rested(&Load::default()).unwrap();
+        value
+    };
+    assert_eq!([value(0), value(1)], [None, None]);
+}
+
 #[test]
 fn at_rest_somebody_elses_change_is_seen_as_well() {
     let (mut keeper, arms) = resting();
