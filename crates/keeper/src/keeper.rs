@@ -240,6 +240,7 @@ impl Keeper {
             Err(error) => {
                 // Whatever it is at now is what the next window is of.
                 if let Ok(now) = self.arms.current() {
+                    self.status.current.clone_from(&now);
                     self.expected = now;
                 }
                 self.analyser.refused(SchedulerId(to));
