@@ -7,6 +7,7 @@ use server::control::Client;
 
 use crate::error::Error;
 use crate::queue::{QueueSettings, SETTINGS};
+use crate::system;
 
 /// Schedulers by name, one of which is in use.
 pub trait Arms {
@@ -195,7 +196,7 @@ impl Drop for KernelArms {
         if let Err(error) = self.unset()
             && !matches!(error, Error::Gone(_))
         {
-            eprintln!("{error}");
+            system::say(&error);
         }
     }
 }

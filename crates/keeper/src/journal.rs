@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::queue::QueueSettings;
+use crate::system;
 
 /// What the file holds.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -72,7 +73,7 @@ impl Journal {
 impl Drop for Journal {
     fn drop(&mut self) {
         if self.restore {
-            put_back(&self.queue, &self.record).iter().for_each(|problem| eprintln!("{problem}"));
+            put_back(&self.queue, &self.record).iter().for_each(|problem| system::say(problem));
         }
         let _ = fs::remove_file(&self.path);
     }
