@@ -81,13 +81,21 @@ fn place(setting: &str) -> String {
     if SETTINGS.contains(&setting) { setting.to_owned() } else { format!("iosched/{setting}") }
 }
 
+/// A setting that was changed here.
+struct Changed {
+    file: String,
+    before: String,
+    /// As it reads since: the kernel rounds.
+    set: String,
+}
+
 /// A queue of the kernel.
 pub struct KernelArms {
     queue: QueueSettings,
     names: Vec<String>,
     arms: Vec<Arm>,
-    /// The arm that was set here, and what its settings were before.
-    set: Option<(usize, Vec<(String, String)>)>,
+    /// The arm that was set here, and its settings.
+    set: Option<(usize, Vec<Changed>)>,
 }
 
 impl KernelArms {
@@ -115,13 +123,26 @@ impl KernelArms {
         Ok(Self { queue, names, arms, set: None })
     }
 
-    /// Takes back what the arm at hand has set beside the scheduler.
+    /// Takes back what the arm at hand has set beside the scheduler, as far as that is what it was set to: what somebody else has set
+    /// meanwhile stays, and what the kernel has, when somebody else changed the scheduler.
     fn unset(&mut self) -> Result<(), Error> {
-        let Some((arm, before)) = self.set.take() else { return Ok(()) };
-        // A scheduler that is no longer there has taken its own settings with it.
+        let Some((arm, changed)) = self.set.take() else { return Ok(()) };
+        // A scheduler that is no longer there has taken its own settings with it; another may have some of the same name.
         let there = self.queue.get("scheduler")? == self.arms[arm].scheduler;
-        let left = before.iter().filter(|(file, _)| there || !file.starts_with("iosched/"));
-        left.into_iter().try_for_each(|(file, value)| self.queue.set(file, value))
+        let ours = |changed: &&Changed| {
+            (there || !changed.file.starts_with("iosched/"))
+                && self.queue.get(&changed.file).is_ok_and(|now| now == changed.set)
+        };
+        changed.iter().filter(ours).try_for_each(|changed| self.queue.set(&changed.file, &changed.before))
+    }
+
+    /// Sets one beside the scheduler.
+    fn change(&self, setting: &str, value: &str) -> Result<Changed, Error> {
+        let file = place(setting);
+        let before = self.queue.get(&file)?;
+        self.queue.set(&file, value)?;
+        let set = self.queue.get(&file)?;
+        Ok(Changed { file, before, set })
     }
 }
 
@@ -157,21 +178,16 @@ impl Arms for KernelArms {
         if self.queue.get("scheduler")? != scheduler {
             self.queue.set("scheduler", &scheduler)?;
         }
-        let mut before = Vec::new();
-        for (setting, value) in &settings {
-            let file = place(setting);
-            let done = self.queue.get(&file).and_then(|was| {
-                before.push((file.clone(), was));
-                self.queue.set(&file, value)
-            });
-            if done.is_err() {
-                self.set = Some((arm, before));
-                self.unset()?;
-                return done.map(|()| Duration::ZERO);
-            }
+        let mut changed = Vec::new();
+        let done = settings.iter().try_for_each(|(setting, value)| {
+            changed.push(self.change(setting, value)?);
+            Ok(())
+        });
+        self.set = Some((arm, changed));
+        if done.is_err() {
+            self.unset()?;
         }
-        self.set = Some((arm, before));
-        Ok(from.elapsed())
+        done.map(|()| from.elapsed())
     }
 
     fn by_hand(&self, arm: &str) -> (String, Option<String>) {
@@ -276,6 +292,8 @@ impl Drop for ServedArms {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::testing::Tree;
 
@@ -299,6 +317,21 @@ mod tests {
         arms.switch(0).unwrap();
         drop(arms);
         assert_eq!(queue.get("read_ahead_kb").unwrap(), "128", "also at the end");
+    }
+
+    #[test]
+    fn what_somebody_else_has_set_stays() {
+        let tree = Tree::new("arms-foreign");
+        let queue = tree.queue("sda");
+        let names = ["bfq{nr_requests=32,read_ahead_kb=64}", "none"].map(str::to_owned);
+        let mut arms = KernelArms::new(queue.clone(), &names).unwrap();
+        arms.switch(0).unwrap();
+        // Of a queue whose scheduler is changed the kernel sets the number of requests anew.
+        queue.set("scheduler", "kyber").unwrap();
+        fs::write(queue.file("nr_requests"), "256\n").unwrap();
+        drop(arms);
+        let now = ["scheduler", "nr_requests", "read_ahead_kb"].map(|setting| queue.get(setting).unwrap());
+        assert_eq!(now, ["kyber", "256", "128"]);
     }
 
     #[test]
