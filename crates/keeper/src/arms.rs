@@ -1,5 +1,6 @@
 //! What there is to choose from: a queue's schedulers, with settings of theirs if asked for, or a Dwell device's policies.
 
+use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -256,8 +257,12 @@ impl Arms for ServedArms {
     }
 
     fn current(&mut self) -> Result<String, Error> {
-        let state = self.client.show().map_err(|error| Error::file(&self.socket, error))?;
-        Ok(state.scheduler)
+        let gone = |kind| matches!(kind, BrokenPipe | ConnectionReset | UnexpectedEof);
+        let state = self.client.show().map_err(|error| match error.kind() {
+            kind if gone(kind) => Error::Gone(format!("the server at {}", self.socket.display())),
+            _ => Error::file(&self.socket, error),
+        });
+        Ok(state?.scheduler)
     }
 
     fn switch(&mut self, arm: usize) -> Result<Duration, Error> {
@@ -402,6 +407,8 @@ mod tests {
                     let reply = if request["do"] == "switch" {
                         *kept = (request["scheduler"].as_str().unwrap().to_owned(), kept.1 + 1);
                         serde_json::json!({"switched": {"draining": false, "moved": 0, "in_flight": 0, "drained_for_ns": 0}})
+                    } else if kept.0 == "none any more" {
+                        return;
                     } else {
                         serde_json::json!({"state": {"time_ns": 0, "speed": 1, "scheduler": kept.0, "tunables": [], "items": [],
                             "backend": "", "capacity_sectors": 8, "depth": 1, "queued": 0, "in_flight": 0, "unfinished": 0,
@@ -440,5 +447,9 @@ mod tests {
         state.lock().unwrap().0 = "deadline".to_owned();
         drop(setting);
         assert_eq!(now(), ("deadline".to_owned(), 3));
+        // A server that has ended meanwhile is gone.
+        let mut looking = arms();
+        state.lock().unwrap().0 = "none any more".to_owned();
+        assert!(matches!(looking.current(), Err(Error::Gone(server)) if server.contains("control")));
     }
 }

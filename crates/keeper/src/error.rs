@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The device is gone: unplugged, or detached.
-    #[error("{0} is gone; what was set on it went with it")]
+    #[error("{0}: is gone")]
     Gone(String),
     /// Somebody else set the scheduler meanwhile.
     #[error(
