@@ -39,6 +39,17 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// What was set before cannot be noted, so nothing is changed.
+    #[error(
+        "{}: {source}; what is to be put back is noted beside the database, which --database puts elsewhere",
+        path.display()
+    )]
+    Note {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// The database cannot be used.
     #[error("{}: {problem}", path.display())]
     Database {
@@ -64,7 +75,7 @@ impl Error {
     #[must_use]
     pub fn is_permission(&self) -> bool {
         match self {
-            Self::Refused { source, .. } | Self::File { source, .. } => {
+            Self::Refused { source, .. } | Self::File { source, .. } | Self::Note { source, .. } => {
                 source.kind() == io::ErrorKind::PermissionDenied
             }
             Self::Capture(error) => matches!(error, capture::Error::Permission { .. }),

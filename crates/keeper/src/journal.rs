@@ -41,8 +41,9 @@ impl Journal {
     /// # Errors
     /// Another living process tunes the device, or the file cannot be written.
     pub fn begin(directory: &Path, queue: &QueueSettings) -> Result<Self, Error> {
-        fs::create_dir_all(directory).map_err(|error| Error::file(directory, error))?;
-        let _alone = alone_in(directory).map_err(|error| Error::file(directory, error))?;
+        let failed = |source| Error::Note { path: directory.to_owned(), source };
+        fs::create_dir_all(directory).map_err(failed)?;
+        let _alone = alone_in(directory).map_err(failed)?;
         let path = directory.join(format!("{}.before.json", queue.name().replace('/', "!")));
         if let Some(other) = read(&path).filter(lives) {
             return Err(Error::Usage(format!(
@@ -54,7 +55,7 @@ impl Journal {
         let (pid, started) = this_process();
         let (boot, device) = (boot(), queue.name().to_owned());
         let record = Record { pid, started, boot, device, before: queue.all() };
-        write(&path, &record).map_err(|error| Error::file(&path, error))?;
+        write(&path, &record).map_err(|source| Error::Note { path: path.clone(), source })?;
         Ok(Self { path, queue: queue.clone(), record, restore: true })
     }
 
@@ -139,10 +140,13 @@ fn read(path: &Path) -> Option<Record> {
 fn write(path: &Path, record: &Record) -> io::Result<()> {
     // Whole or not at all, and on the disk before the first change.
     let new = path.with_extension("new");
-    let file = fs::File::create(&new)?;
-    serde_json::to_writer(&file, record)?;
-    file.sync_all()?;
-    fs::rename(new, path)
+    let write = || {
+        let file = fs::File::create(&new)?;
+        serde_json::to_writer(&file, record)?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    };
+    write().inspect_err(|_| _ = fs::remove_file(&new))
 }
 
 impl Record {
@@ -253,6 +257,16 @@ mod tests {
         assert_eq!(recover(&tree.directory(), &tree.block()), [""; 0]);
         let journal = Journal::begin(&tree.directory(), &queue).unwrap();
         assert_eq!(journal.before("scheduler"), Some("mq-deadline"));
+    }
+
+    #[test]
+    fn what_cannot_be_noted_is_not_begun() {
+        let tree = Tree::new("no-note");
+        let queue = tree.queue("sda");
+        fs::create_dir_all(tree.directory().join("sda.before.json/in-the-way")).unwrap();
+        let said = Journal::begin(&tree.directory(), &queue).unwrap_err().to_string();
+        assert!(said.contains("sda.before.json: ") && said.contains("--database"), "{said}");
+        assert_eq!(fs::read_dir(tree.directory()).unwrap().count(), 1, "nothing half written stays");
     }
 
     #[test]
