@@ -4,6 +4,7 @@ mod common;
 
 use std::time::Duration;
 
+use capture::topology::Stack;
 use capture::{Arrival, Batch, Capture, Error, Options, Source, Way};
 use common::{Loop, read, set, write};
 use elevator::{Op, Sector, Sectors};
@@ -156,6 +157,18 @@ fn a_task_that_asked_and_ended_is_told_of() {
         capture.take(&mut batch, Duration::from_millis(20)).unwrap();
     }
     assert_eq!(batch.exited.iter().filter(|process| process.task == task).count(), 1);
+}
+
+#[test]
+fn a_loop_device_over_another_leaves_it_to_the_one_below() {
+    let Some(below) = Loop::new(1 << 20) else { return };
+    let Some(above) = Loop::over(&below.path) else { return };
+    let scheduling = || Stack::of(&above.path).unwrap().scheduling().unwrap().node();
+    set(&above.path, "scheduler", "none");
+    assert_eq!(scheduling(), below.path);
+    set(&above.path, "scheduler", "mq-deadline");
+    assert_eq!(scheduling(), above.path);
+    set(&above.path, "scheduler", "none");
 }
 
 #[test]
