@@ -171,6 +171,20 @@ fn a_loop_device_over_another_leaves_it_to_the_one_below() {
     set(&above.path, "scheduler", "none");
 }
 
+/// Its events would cost every request of the machine some time, for ever.
+#[test]
+fn what_a_killed_process_left_in_tracefs_is_removed_whatever_way_the_next_looks() {
+    let left = std::path::Path::new("/sys/kernel/tracing/instances/dwell-1-1-0");
+    let Some(device) = Loop::new(1 << 20) else { return };
+    if let Err(error) = std::fs::create_dir(left) {
+        return eprintln!("SKIPPED: {}: {error}", left.display());
+    }
+    let capture = open(&device, &bpf());
+    let exists = left.exists();
+    let _ = std::fs::remove_dir(left);
+    assert!(capture.is_none() || !exists);
+}
+
 #[test]
 fn what_is_no_block_device_is_refused() {
     for (path, says) in [("/dev/null", "is no block device"), ("/dev/dwell-nothing", "No such file")] {
