@@ -48,7 +48,7 @@ impl Source for Capture {
     fn take(&mut self, batch: &mut Batch, patience: Duration) -> Result<(), Error> {
         self.source.take(batch, patience)?;
         if batch.is_empty() && !patience.is_zero() && is_gone(self.number) {
-            return Err(Error::device(&self.node, "is gone"));
+            return Err(Error::Gone(self.node.clone()));
         }
         Ok(())
     }

@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         eprintln!("metrics at http://{bound}/metrics");
     }
     let ended = run.go_on();
-    if matches!(ended, Err(keeper::Error::Foreign { .. } | keeper::Error::Gone(_)))
+    if matches!(ended, Err(keeper::Error::Foreign { .. }))
         && let Some(journal) = &mut journal
     {
         journal.leave();
