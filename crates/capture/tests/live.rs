@@ -4,6 +4,7 @@ mod common;
 
 use std::time::Duration;
 
+use capture::profile::{Load, Plan, Profile};
 use capture::topology::Stack;
 use capture::{Arrival, Batch, Capture, Error, Options, Source, Way};
 use common::{Loop, read, set, write};
@@ -183,6 +184,32 @@ fn what_a_killed_process_left_in_tracefs_is_removed_whatever_way_the_next_looks(
     let exists = left.exists();
     let _ = std::fs::remove_dir(left);
     assert!(capture.is_none() || !exists);
+}
+
+/// Two that switch schedulers would each put back what the other has set.
+#[test]
+fn while_a_device_is_measured_nobody_else_takes_it() {
+    let Some(device) = Loop::new(1 << 20) else { return };
+    let stack = Stack::of(&device.path).unwrap();
+    let load = Load { readers: 1, sizes: vec![4096], each: Duration::from_nanos(1) };
+    let plan = Plan { switch: true, even_if_used: false, load };
+    let mut refused = Vec::new();
+    let mut say = |_: &str| {
+        let other = Profile::measure(&stack.layers()[0], &plan, &mut |_| (), &|| true);
+        refused.push(other.map_err(|error| error.to_string()));
+    };
+    let profile = Profile::measure(&stack.layers()[0], &plan, &mut say, &|| false).unwrap();
+    assert!(refused.iter().all(|said| said.as_ref().is_err_and(|said| said.contains("mounted or held"))));
+    let rates = profile.throughput.iter().flat_map(|one| &one.curves).flat_map(|curve| &curve.points);
+    assert!(rates.clone().count() > 0 && rates.clone().all(|&(_, rate)| rate > 0.0), "{profile:?}");
+}
+
+#[test]
+fn a_device_without_a_sector_is_not_measured() {
+    let Some(device) = Loop::new(0) else { return };
+    let stack = Stack::of(&device.path).unwrap();
+    let said = Profile::measure(&stack.layers()[0], &Plan::default(), &mut |_| (), &|| false).unwrap_err();
+    assert!(said.to_string().contains("no sectors"), "{said}");
 }
 
 #[test]
