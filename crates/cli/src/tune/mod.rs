@@ -70,6 +70,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         database,
         drive: target.drive.clone(),
         runtime: arguments.runtime.clone(),
+        hidden: false,
         shown: Shown::default(),
         until: arguments
             .during
@@ -117,6 +118,8 @@ struct Run {
     database: Database,
     drive: String,
     runtime: PathBuf,
+    /// It was said that there can be no status.
+    hidden: bool,
     shown: Shown,
     until: Option<Instant>,
 }
@@ -161,10 +164,15 @@ impl Run {
         Ok(Some(asked.then_some(outcome.line)))
     }
 
-    fn tell(&self) {
+    fn tell(&mut self) {
         let status = self.keeper.status();
-        if let Err(error) = status::write(&self.runtime, status) {
-            eprintln!("{}: {error}", self.runtime.display());
+        if let Err(error) = status::write(&self.runtime, status)
+            && !std::mem::replace(&mut self.hidden, true)
+        {
+            let place = self.runtime.display();
+            eprintln!(
+                "{place}: {error}; 'dwell tune --status' finds nothing there, --runtime puts it elsewhere"
+            );
         }
         self.shown.set(status.clone());
         systemd::tell(&[systemd::State::Status(&status.latest)]);
@@ -201,8 +209,10 @@ fn restore(
         analyser.restore(state).map_err(|problem| does_not_fit(path, &problem))?;
         eprintln!("{known} are known of {drive}");
     } else if let Some(other) = &arguments.transfer {
-        let missing = || Error::Input(format!("{}: nothing is known there of {drive}", other.display()));
-        let state = Database::look(other)?.ok_or_else(missing)?.load(drive)?.ok_or_else(missing)?;
+        let problem = |what: &str| Error::Input(format!("{}: {what}", other.display()));
+        let mut there = Database::look(other)?.ok_or_else(|| problem("there is no such file"))?;
+        let unknown = || problem(&format!("nothing is known there of {drive}"));
+        let state = there.load(drive)?.ok_or_else(unknown)?;
         let known = in_words(&state);
         analyser.restore(state).map_err(|problem| does_not_fit(other, &problem))?;
         eprintln!("{known} of {drive} taken over from {}", other.display());
