@@ -69,6 +69,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         keeper,
         database,
         drive: target.drive.clone(),
+        saved: None,
         runtime: arguments.runtime.clone(),
         hidden: false,
         shown: Shown::default(),
@@ -117,6 +118,8 @@ struct Run {
     keeper: Keeper,
     database: Database,
     drive: String,
+    /// Windows that had been analysed at the last saving.
+    saved: Option<u64>,
     runtime: PathBuf,
     /// It was said that there can be no status.
     hidden: bool,
@@ -139,8 +142,10 @@ impl Run {
                 let _ = writeln!(std::io::stdout(), "{}: {line}", self.keeper.status().device);
             }
             self.tell();
-            if self.keeper.status().windows.is_multiple_of(SAVE_EVERY) {
-                self.save()?;
+            if self.keeper.status().windows.is_multiple_of(SAVE_EVERY)
+                && let Err(error) = self.save()
+            {
+                eprintln!("what was learned since the last saving is kept in memory for now: {error}");
             }
         }
         Ok(())
@@ -178,9 +183,16 @@ impl Run {
         systemd::tell(&[systemd::State::Status(&status.latest)]);
     }
 
+    /// Keeps what was learned, if anything was: where nothing matters, nothing wakes a disk.
     fn save(&mut self) -> Result<(), keeper::Error> {
+        let analysed = Some(self.keeper.status().analysed);
+        if analysed == self.saved {
+            return Ok(());
+        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() as i64;
-        self.database.save(&self.drive, &self.keeper.analyser().state(), now)
+        self.database.save(&self.drive, &self.keeper.analyser().state(), now)?;
+        self.saved = analysed;
+        Ok(())
     }
 
     fn end(&mut self) {
