@@ -41,6 +41,8 @@ pub struct Keeper {
     drained: Option<Duration>,
     user_bytes: Option<u64>,
     indifference: Option<Indifference>,
+    /// Switches that failed.
+    refusals: usize,
 }
 
 /// What one window led to, for the journal of the system.
@@ -85,8 +87,19 @@ impl Keeper {
             ..Status::default()
         };
         let indifference = Indifference::new(analyser.plain(), metric.better());
-        let (drained, user_bytes) = (None, None);
-        Ok(Self { analyser, arms, metric, settings, status, expected, drained, user_bytes, indifference })
+        let (drained, user_bytes, refusals) = (None, None, 0);
+        Ok(Self {
+            analyser,
+            arms,
+            metric,
+            settings,
+            status,
+            expected,
+            drained,
+            user_bytes,
+            indifference,
+            refusals,
+        })
     }
 
     /// What was learned.
@@ -142,6 +155,12 @@ impl Keeper {
                     Some(arm),
                     self.said(format!("{name} is to be measured, to find out whether a choice matters here")),
                 )
+            }
+            // What is none of the arms is not compared with them.
+            Verdict::Matters if ran.is_none() && decision.scheduler.is_none() && seen.window.counts() => {
+                let first = self.refusals % self.arms.names().len();
+                let name = &self.arms.names()[first];
+                (Some(first), self.said(format!("{name} to begin with, as {current} is none of the arms")))
             }
             Verdict::Matters => {
                 let wanted = decision.scheduler.filter(|_| decision.change);
@@ -238,6 +257,15 @@ impl Keeper {
                 outcome.switched = Some(name);
             }
             Err(error) => {
+                outcome.line += &format!("; {error}");
+                self.refusals += 1;
+                // An arm whose settings are refused leaves its scheduler behind.
+                if let Some(before) = self.place(&self.expected)
+                    && self.arms.current().is_ok_and(|now| now != self.expected)
+                    && let Err(error) = self.arms.switch(before)
+                {
+                    outcome.line += &format!("; {error}");
+                }
                 // Whatever it is at now is what the next window is of.
                 if let Ok(now) = self.arms.current() {
                     self.status.current.clone_from(&now);
@@ -247,7 +275,6 @@ impl Keeper {
                 if let Some(indifference) = &mut self.indifference {
                     indifference.refused(to);
                 }
-                outcome.line += &format!("; {error}");
             }
         }
     }
