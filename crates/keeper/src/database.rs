@@ -193,7 +193,10 @@ impl Database {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         match error.sqlite_error_code() {
             Some(DatabaseCorrupt | NotADatabase) => damaged(path, &error.to_string()),
-            _ => Error::Database { path: path.to_owned(), problem: error.to_string() },
+            _ => {
+                let problem = format!("{error}; if that cannot be mended, give another file with --database");
+                Error::Database { path: path.to_owned(), problem }
+            }
         }
     }
 

@@ -44,14 +44,8 @@ impl Journal {
         let failed = |source| Error::Note { path: directory.to_owned(), source };
         fs::create_dir_all(directory).map_err(failed)?;
         let _alone = alone_in(directory).map_err(failed)?;
-        let path = directory.join(format!("{}.before.json", queue.name().replace('/', "!")));
-        if let Some(other) = read(&path).filter(lives) {
-            return Err(Error::Usage(format!(
-                "{}: process {} tunes it already; end that first",
-                queue.name(),
-                other.pid
-            )));
-        }
+        be_alone(directory, queue.name())?;
+        let path = note(directory, queue.name());
         let (pid, started) = this_process();
         let (boot, device) = (boot(), queue.name().to_owned());
         let record = Record { pid, started, boot, device, before: queue.all() };
@@ -77,6 +71,25 @@ impl Drop for Journal {
             put_back(&self.queue, &self.record).iter().for_each(|problem| system::say(problem));
         }
         let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Where a device's settings are noted.
+fn note(directory: &Path, device: &str) -> PathBuf {
+    directory.join(format!("{}.before.json", device.replace('/', "!")))
+}
+
+/// Whether nobody tunes a device whose settings are noted in `directory`.
+///
+/// # Errors
+/// Another living process does.
+pub fn be_alone(directory: &Path, device: &str) -> Result<(), Error> {
+    match read(&note(directory, device)).filter(lives) {
+        None => Ok(()),
+        Some(other) => {
+            let problem = format!("{device}: process {} tunes it already; end that first", other.pid);
+            Err(Error::Usage(problem))
+        }
     }
 }
 

@@ -160,7 +160,7 @@ impl Keeper {
             Verdict::Matters if ran.is_none() && decision.scheduler.is_none() && seen.window.counts() => {
                 let first = self.refusals % self.arms.names().len();
                 let name = &self.arms.names()[first];
-                (Some(first), self.said(format!("{name} to begin with, as {current} is none of the arms")))
+                (Some(first), self.said(format!("{name} to begin with, as {current} is not one of the arms")))
             }
             Verdict::Matters => {
                 let wanted = decision.scheduler.filter(|_| decision.change);

@@ -39,6 +39,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         journal::recover(&directory, Path::new("/sys/block")).iter().for_each(|line| eprintln!("{line}"));
     }
     let target = Target::find(&arguments.device)?;
+    journal::be_alone(&directory, &target.layer.name)?;
     be_alone(&arguments.runtime, &target.layer.name)?;
     system::idle().iter().for_each(|refused| eprintln!("not granted: {refused}"));
     eprintln!("{}: {}", arguments.device.display(), target.stack.describe());
@@ -200,7 +201,11 @@ impl Run {
         if let Err(error) = self.save() {
             eprintln!("what was learned since the last saving is lost: {error}");
         }
-        let _ = std::fs::remove_file(status::file(&self.runtime, &self.keeper.status().device));
+        let Status { device, pid, .. } = self.keeper.status();
+        if status::read(&self.runtime, device).is_ok_and(|there| there.is_some_and(|there| there.pid == *pid))
+        {
+            let _ = std::fs::remove_file(status::file(&self.runtime, device));
+        }
         let Status { windows, switches, switching_seconds, processor_seconds, .. } = self.keeper.status();
         eprintln!(
             "{windows} windows, {switches} switches that took {switching_seconds:.2} s together, {processor_seconds:.2} s of processor time"
