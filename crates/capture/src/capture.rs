@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::event::Batch;
 use crate::number::{Number, number_of};
 use crate::source::{Counts, Options, Source, Way};
-use crate::tracefs::Tracefs;
+use crate::tracefs::{self, Tracefs};
 
 /// Looks at a device as long as it lives.
 pub struct Capture {
@@ -27,6 +27,7 @@ impl Capture {
     /// tracefs is tried where BPF is not allowed, and the [notes](Self::notes) say so.
     pub fn open(device: &Path, options: &Options) -> Result<Self, Error> {
         let number = number_of(device)?;
+        tracefs::remove_those_left();
         let (source, notes): (Box<dyn Source + Send>, _) = match options.way {
             Some(Way::Bpf) => (Box::new(Bpf::open(number, options)?), Vec::new()),
             Some(_) => (Box::new(Tracefs::open(number, options)?), limits(options)),
@@ -47,7 +48,7 @@ impl Source for Capture {
     fn take(&mut self, batch: &mut Batch, patience: Duration) -> Result<(), Error> {
         self.source.take(batch, patience)?;
         if batch.is_empty() && !patience.is_zero() && is_gone(self.number) {
-            return Err(Error::device(&self.node, "is gone"));
+            return Err(Error::Gone(self.node.clone()));
         }
         Ok(())
     }

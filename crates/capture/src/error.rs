@@ -6,7 +6,10 @@ use std::path::PathBuf;
 /// Each says what, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no such block device, or it is gone.
+    /// The device was there, and is gone: unplugged, or detached.
+    #[error("{}: is gone", .0.display())]
+    Gone(PathBuf),
+    /// There is no such block device.
     #[error("{}: {problem}", path.display())]
     Device {
         /// What was named.

@@ -50,7 +50,9 @@ impl<W: Write> Recorder<W> {
     /// # Errors
     /// If the sink fails.
     pub fn take(&mut self, batch: &Batch) -> io::Result<()> {
-        for arrival in &batch.arrivals {
+        // A source may have been open for a while when a recording begins.
+        let origin = self.origin;
+        for arrival in batch.arrivals.iter().filter(|arrival| arrival.at >= origin) {
             self.arrived(*arrival);
         }
         for completed in &batch.completed {
@@ -167,6 +169,13 @@ mod tests {
         assert_eq!(said, [(0, 0, 5, Some(200)), (5, 32_768, 5, None), (10, 0, 6, Some(100))]);
         assert_eq!((records[0].op, records[0].bytes, records[0].flags.sync), (Op::Write, 4096, true));
         assert_eq!(records[0].priority, first.priority);
+    }
+
+    #[test]
+    fn what_came_before_the_beginning_is_not_in_it() {
+        let (before, first) = (arrival(99, 0, 6), arrival(100, 8, 5));
+        let records = record(&[Batch { arrivals: vec![before, first], ..Batch::default() }]);
+        assert_eq!(records.iter().map(|record| record.offset).collect::<Vec<_>>(), [4096]);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! offers a choice.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -82,13 +82,10 @@ impl Stack {
     /// It is no block device, or the kernel says nothing of it.
     pub fn of(node: &Path) -> Result<Self, Error> {
         let number = number_of(node)?;
-        Self::below(Path::new("/sys"), number, &|file| {
-            let device = fs::metadata(file).ok()?.dev();
-            Some((rustix::fs::major(device), rustix::fs::minor(device)))
-        })
+        Self::below(Path::new("/sys"), number, &home)
     }
 
-    /// The same of a tree like `/sys`. `home` tells the device that a file lies on.
+    /// The same of a tree like `/sys`. `home` tells the device that a file lies on, or is.
     ///
     /// # Errors
     /// The tree has no such device.
@@ -172,6 +169,14 @@ impl Stack {
         });
         layers.collect::<Vec<_>>().join(" > ")
     }
+}
+
+/// The device that a file lies on, or that it is.
+fn home(file: &Path) -> Option<Number> {
+    let metadata = fs::metadata(file).ok()?;
+    let is_device = metadata.file_type().is_block_device();
+    let device = if is_device { metadata.rdev() } else { metadata.dev() };
+    Some((rustix::fs::major(device), rustix::fs::minor(device)))
 }
 
 fn read(path: PathBuf) -> Option<String> {

@@ -4,6 +4,8 @@ mod common;
 
 use std::time::Duration;
 
+use capture::profile::{Load, Plan, Profile};
+use capture::topology::Stack;
 use capture::{Arrival, Batch, Capture, Error, Options, Source, Way};
 use common::{Loop, read, set, write};
 use elevator::{Op, Sector, Sectors};
@@ -156,6 +158,58 @@ fn a_task_that_asked_and_ended_is_told_of() {
         capture.take(&mut batch, Duration::from_millis(20)).unwrap();
     }
     assert_eq!(batch.exited.iter().filter(|process| process.task == task).count(), 1);
+}
+
+#[test]
+fn a_loop_device_over_another_leaves_it_to_the_one_below() {
+    let Some(below) = Loop::new(1 << 20) else { return };
+    let Some(above) = Loop::over(&below.path) else { return };
+    let scheduling = || Stack::of(&above.path).unwrap().scheduling().unwrap().node();
+    set(&above.path, "scheduler", "none");
+    assert_eq!(scheduling(), below.path);
+    set(&above.path, "scheduler", "mq-deadline");
+    assert_eq!(scheduling(), above.path);
+    set(&above.path, "scheduler", "none");
+}
+
+/// Its events would cost every request of the machine some time, for ever.
+#[test]
+fn what_a_killed_process_left_in_tracefs_is_removed_whatever_way_the_next_looks() {
+    let left = std::path::Path::new("/sys/kernel/tracing/instances/dwell-1-1-0");
+    let Some(device) = Loop::new(1 << 20) else { return };
+    if let Err(error) = std::fs::create_dir(left) {
+        return eprintln!("SKIPPED: {}: {error}", left.display());
+    }
+    let capture = open(&device, &bpf());
+    let exists = left.exists();
+    let _ = std::fs::remove_dir(left);
+    assert!(capture.is_none() || !exists);
+}
+
+/// Two that switch schedulers would each put back what the other has set.
+#[test]
+fn while_a_device_is_measured_nobody_else_takes_it() {
+    let Some(device) = Loop::new(1 << 20) else { return };
+    let stack = Stack::of(&device.path).unwrap();
+    let load = Load { readers: 1, sizes: vec![4096], each: Duration::from_nanos(1) };
+    let plan = Plan { switch: true, even_if_used: false, load };
+    let mut refused = Vec::new();
+    let mut say = |_: &str| {
+        let other = Profile::measure(&stack.layers()[0], &plan, &mut |_| (), &|| true);
+        refused.push(other.map_err(|error| error.to_string()));
+    };
+    let profile = Profile::measure(&stack.layers()[0], &plan, &mut say, &|| false).unwrap();
+    assert!(refused.iter().all(|said| said.as_ref().is_err_and(|said| said.contains("mounted or held"))));
+    let rates = profile.throughput.iter().flat_map(|one| &one.curves).flat_map(|curve| &curve.points);
+    assert!(rates.clone().count() > 0 && rates.clone().all(|&(_, rate)| rate > 0.0), "{profile:?}");
+}
+
+#[test]
+fn a_device_without_a_sector_is_not_measured() {
+    let Some(device) = Loop::new(0) else { return };
+    let stack = Stack::of(&device.path).unwrap();
+    let said = Profile::measure(&stack.layers()[0], &Plan::default(), &mut |_| (), &|| false).unwrap_err();
+    assert!(said.to_string().contains("no sectors"), "{said}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ impl From<capture::Error> for Error {
             capture::Error::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 Self::Permission(text)
             }
-            capture::Error::Io { .. } => Self::Failed(text),
+            capture::Error::Io { .. } | capture::Error::Gone(_) => Self::Failed(text),
         }
     }
 }

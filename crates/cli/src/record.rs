@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     }
     if outcome.is_ok() {
         // What has come back meanwhile is told; what has arrived belongs to nobody.
-        capture.take(&mut batch, LAST.min(ROUND))?;
+        outcome = capture.take(&mut batch, LAST.min(ROUND));
         batch.arrivals.clear();
         recorder.take(&batch).map_err(failed)?;
     }

@@ -404,6 +404,16 @@ fn a_pipe_that_closes_is_no_error() {
     assert!(output.status.success() && output.stderr.is_empty(), "{}", words(&output.stderr));
 }
 
+/// `dwell tune /dev/sda 2>&1 | head -1`: what is said of a problem is not what the work is for.
+#[test]
+fn errors_that_nobody_reads_end_nothing() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
+    let status = program.args(["advise", "/dev/null"]).stderr(writer).status().expect("the program runs");
+    assert_eq!(status.code(), Some(2), "a panic is 101");
+}
+
 /// Many requests of one process in flight at once may be served in any order, by a scheduler or by the drive.
 #[test]
 fn nobody_is_faster_than_the_physical_limit_with_many_requests_in_flight() {

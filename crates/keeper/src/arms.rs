@@ -1,5 +1,6 @@
 //! What there is to choose from: a queue's schedulers, with settings of theirs if asked for, or a Dwell device's policies.
 
+use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use server::control::Client;
 
 use crate::error::Error;
 use crate::queue::{QueueSettings, SETTINGS};
+use crate::system;
 
 /// Schedulers by name, one of which is in use.
 pub trait Arms {
@@ -80,13 +82,21 @@ fn place(setting: &str) -> String {
     if SETTINGS.contains(&setting) { setting.to_owned() } else { format!("iosched/{setting}") }
 }
 
+/// A setting that was changed here.
+struct Changed {
+    file: String,
+    before: String,
+    /// As it reads since: the kernel rounds.
+    set: String,
+}
+
 /// A queue of the kernel.
 pub struct KernelArms {
     queue: QueueSettings,
     names: Vec<String>,
     arms: Vec<Arm>,
-    /// The arm that was set here, and what its settings were before.
-    set: Option<(usize, Vec<(String, String)>)>,
+    /// The arm that was set here, and its settings.
+    set: Option<(usize, Vec<Changed>)>,
 }
 
 impl KernelArms {
@@ -114,13 +124,26 @@ impl KernelArms {
         Ok(Self { queue, names, arms, set: None })
     }
 
-    /// Takes back what the arm at hand has set beside the scheduler.
+    /// Takes back what the arm at hand has set beside the scheduler, as far as that is what it was set to: what somebody else has set
+    /// meanwhile stays, and what the kernel has, when somebody else changed the scheduler.
     fn unset(&mut self) -> Result<(), Error> {
-        let Some((arm, before)) = self.set.take() else { return Ok(()) };
-        // A scheduler that is no longer there has taken its own settings with it.
+        let Some((arm, changed)) = self.set.take() else { return Ok(()) };
+        // A scheduler that is no longer there has taken its own settings with it; another may have some of the same name.
         let there = self.queue.get("scheduler")? == self.arms[arm].scheduler;
-        let left = before.iter().filter(|(file, _)| there || !file.starts_with("iosched/"));
-        left.into_iter().try_for_each(|(file, value)| self.queue.set(file, value))
+        let ours = |changed: &&Changed| {
+            (there || !changed.file.starts_with("iosched/"))
+                && self.queue.get(&changed.file).is_ok_and(|now| now == changed.set)
+        };
+        changed.iter().filter(ours).try_for_each(|changed| self.queue.set(&changed.file, &changed.before))
+    }
+
+    /// Sets one beside the scheduler.
+    fn change(&self, setting: &str, value: &str) -> Result<Changed, Error> {
+        let file = place(setting);
+        let before = self.queue.get(&file)?;
+        self.queue.set(&file, value)?;
+        let set = self.queue.get(&file)?;
+        Ok(Changed { file, before, set })
     }
 }
 
@@ -156,21 +179,16 @@ impl Arms for KernelArms {
         if self.queue.get("scheduler")? != scheduler {
             self.queue.set("scheduler", &scheduler)?;
         }
-        let mut before = Vec::new();
-        for (setting, value) in &settings {
-            let file = place(setting);
-            let done = self.queue.get(&file).and_then(|was| {
-                before.push((file.clone(), was));
-                self.queue.set(&file, value)
-            });
-            if done.is_err() {
-                self.set = Some((arm, before));
-                self.unset()?;
-                return done.map(|()| Duration::ZERO);
-            }
+        let mut changed = Vec::new();
+        let done = settings.iter().try_for_each(|(setting, value)| {
+            changed.push(self.change(setting, value)?);
+            Ok(())
+        });
+        self.set = Some((arm, changed));
+        if done.is_err() {
+            self.unset()?;
         }
-        self.set = Some((arm, before));
-        Ok(from.elapsed())
+        done.map(|()| from.elapsed())
     }
 
     fn by_hand(&self, arm: &str) -> (String, Option<String>) {
@@ -195,7 +213,7 @@ impl Drop for KernelArms {
         if let Err(error) = self.unset()
             && !matches!(error, Error::Gone(_))
         {
-            eprintln!("{error}");
+            system::say(&error);
         }
     }
 }
@@ -239,8 +257,12 @@ impl Arms for ServedArms {
     }
 
     fn current(&mut self) -> Result<String, Error> {
-        let state = self.client.show().map_err(|error| Error::file(&self.socket, error))?;
-        Ok(state.scheduler)
+        let gone = |kind| matches!(kind, BrokenPipe | ConnectionReset | UnexpectedEof);
+        let state = self.client.show().map_err(|error| match error.kind() {
+            kind if gone(kind) => Error::Gone(format!("the server at {}", self.socket.display())),
+            _ => Error::file(&self.socket, error),
+        });
+        Ok(state?.scheduler)
     }
 
     fn switch(&mut self, arm: usize) -> Result<Duration, Error> {
@@ -275,6 +297,8 @@ impl Drop for ServedArms {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::testing::Tree;
 
@@ -298,6 +322,21 @@ mod tests {
         arms.switch(0).unwrap();
         drop(arms);
         assert_eq!(queue.get("read_ahead_kb").unwrap(), "128", "also at the end");
+    }
+
+    #[test]
+    fn what_somebody_else_has_set_stays() {
+        let tree = Tree::new("arms-foreign");
+        let queue = tree.queue("sda");
+        let names = ["bfq{nr_requests=32,read_ahead_kb=64}", "none"].map(str::to_owned);
+        let mut arms = KernelArms::new(queue.clone(), &names).unwrap();
+        arms.switch(0).unwrap();
+        // Of a queue whose scheduler is changed the kernel sets the number of requests anew.
+        queue.set("scheduler", "kyber").unwrap();
+        fs::write(queue.file("nr_requests"), "256\n").unwrap();
+        drop(arms);
+        let now = ["scheduler", "nr_requests", "read_ahead_kb"].map(|setting| queue.get(setting).unwrap());
+        assert_eq!(now, ["kyber", "256", "128"]);
     }
 
     #[test]
@@ -368,6 +407,8 @@ mod tests {
                     let reply = if request["do"] == "switch" {
                         *kept = (request["scheduler"].as_str().unwrap().to_owned(), kept.1 + 1);
                         serde_json::json!({"switched": {"draining": false, "moved": 0, "in_flight": 0, "drained_for_ns": 0}})
+                    } else if kept.0 == "none any more" {
+                        return;
                     } else {
                         serde_json::json!({"state": {"time_ns": 0, "speed": 1, "scheduler": kept.0, "tunables": [], "items": [],
                             "backend": "", "capacity_sectors": 8, "depth": 1, "queued": 0, "in_flight": 0, "unfinished": 0,
@@ -406,5 +447,9 @@ mod tests {
         state.lock().unwrap().0 = "deadline".to_owned();
         drop(setting);
         assert_eq!(now(), ("deadline".to_owned(), 3));
+        // A server that has ended meanwhile is gone.
+        let mut looking = arms();
+        state.lock().unwrap().0 = "none any more".to_owned();
+        assert!(matches!(looking.current(), Err(Error::Gone(server)) if server.contains("control")));
     }
 }

@@ -33,6 +33,8 @@ pub(crate) enum Found {
     Better,
     /// None is, as far as can be known.
     Equal,
+    /// The load changed too often to compare anything.
+    Unknown,
 }
 
 /// Each arm once, and again.
@@ -125,7 +127,8 @@ impl Blocks {
         if last != Some(self.none) {
             self.order.reverse();
         }
-        (self.blocks >= MOST).then_some(Found::Equal)
+        let compared = self.kinds.iter().any(|kind| kind.blocks >= LEAST_EQUAL);
+        (self.blocks >= MOST).then_some(if compared { Found::Equal } else { Found::Unknown })
     }
 }
 

@@ -4,6 +4,7 @@
 //! (see [`Database::load`]). Saving writes only the clusters that changed.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -38,6 +39,35 @@ const TABLES: &str = "
     ) STRICT;
 ";
 
+/// Who made a file, of which version, and how much is in it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Made {
+    application: i64,
+    version: i64,
+    tables: i64,
+}
+
+impl Made {
+    const NOTHING: Self = Self { application: 0, version: 0, tables: 0 };
+
+    fn of(connection: &Connection) -> rusqlite::Result<Self> {
+        let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get(0));
+        let tables = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+        Ok(Self { application: number("application_id")?, version: number("user_version")?, tables })
+    }
+}
+
+/// Makes the tables, unless somebody else just does.
+fn make(connection: &mut Connection) -> rusqlite::Result<()> {
+    let alone = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if Made::of(&alone)? == Made::NOTHING {
+        let text =
+            format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; {TABLES}");
+        alone.execute_batch(&text)?;
+    }
+    alone.commit()
+}
+
 /// The file, open.
 #[derive(Debug)]
 pub struct Database {
@@ -49,11 +79,17 @@ pub struct Database {
     states: HashMap<String, String>,
 }
 
-/// A cluster's hits, last use and links: whatever changes of it changes one of these.
-type Mark = (u64, u64, u64);
+/// A cluster's fingerprint. Its window's points never change.
+type Mark = u64;
 
 fn mark(cluster: &ClusterState) -> Mark {
-    (cluster.hits, cluster.used, cluster.successors.iter().map(|(_, count)| count).sum())
+    let mut hasher = DefaultHasher::new();
+    (cluster.hits, cluster.used, &cluster.successors).hash(&mut hasher);
+    for (values, at_hit) in &cluster.performance {
+        (values.len(), at_hit).hash(&mut hasher);
+        values.iter().for_each(|value| value.to_bits().hash(&mut hasher));
+    }
+    hasher.finish()
 }
 
 /// What `patterns list` shows of a drive.
@@ -97,6 +133,10 @@ impl Database {
     }
 
     fn with(path: &Path, flags: OpenFlags) -> Result<Self, Error> {
+        if path.is_dir() {
+            let problem = "is a directory; give a file with --database".to_owned();
+            return Err(Error::Database { path: path.to_owned(), problem });
+        }
         let failed = |error| Self::wrong(path, &error);
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
@@ -111,25 +151,20 @@ impl Database {
             }
             _ => Connection::open_with_flags(path, all),
         };
-        let connection = connection.map_err(failed)?;
+        let mut connection = connection.map_err(failed)?;
         connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
-        let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-        let (application, version) =
-            (number("application_id").map_err(failed)?, number("user_version").map_err(failed)?);
+        let mut made = Made::of(&connection).map_err(failed)?;
+        if made == Made::NOTHING && flags.contains(OpenFlags::SQLITE_OPEN_CREATE) {
+            make(&mut connection).map_err(failed)?;
+            made = Made::of(&connection).map_err(failed)?;
+        }
         let problem = |problem: String| Error::Database { path: path.to_owned(), problem };
-        let tables: i64 = connection
-            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
-            .map_err(failed)?;
-        match (application, version, tables) {
-            (0, 0, 0) if flags.contains(OpenFlags::SQLITE_OPEN_CREATE) => {
-                let text = format!(
-                    "BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; {TABLES} COMMIT;"
-                );
-                connection.execute_batch(&text).map_err(failed)?;
+        match (made.application, made.version) {
+            (0, 0) if made == Made::NOTHING => {
+                return Err(problem("is empty; 'dwell tune' fills it".to_owned()));
             }
-            (0, 0, 0) => return Err(problem("is empty; 'dwell tune' fills it".to_owned())),
-            (APPLICATION, VERSION, _) => {}
-            (APPLICATION, newer, _) if newer > VERSION => {
+            (APPLICATION, VERSION) => {}
+            (APPLICATION, newer) if newer > VERSION => {
                 return Err(problem(format!(
                     "is of version {newer}, this program reads {VERSION}; use a newer dwell, or another file with --database"
                 )));
@@ -158,7 +193,10 @@ impl Database {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         match error.sqlite_error_code() {
             Some(DatabaseCorrupt | NotADatabase) => damaged(path, &error.to_string()),
-            _ => Error::Database { path: path.to_owned(), problem: error.to_string() },
+            _ => {
+                let problem = format!("{error}; if that cannot be mended, give another file with --database");
+                Error::Database { path: path.to_owned(), problem }
+            }
         }
     }
 
@@ -386,6 +424,33 @@ mod tests {
         assert!(database.load("another").unwrap().is_none());
     }
 
+    /// Links are moved from one cluster to another by hand, and values are noted for clusters other than the window's own
+    /// (`credit_choices`) or forgotten (a search that tries something else): none of that is a hit.
+    #[test]
+    fn what_changes_of_a_cluster_without_a_hit_is_saved_too() {
+        let tree = Tree::new("database-changed");
+        let mut database = Database::open(&tree.directory().join("tuner.sqlite")).unwrap();
+        let mut analyser = analyser();
+        (0..12).for_each(|n| step(&mut analyser, n));
+        let mut state = analyser.state();
+        state.clusters.sort_by_key(|cluster| cluster.id);
+        let mut saved_is_loaded = |state: &State| {
+            database.save("disk", state, 0).unwrap();
+            assert_eq!(database.load("disk").unwrap().unwrap().clusters, state.clusters);
+        };
+        saved_is_loaded(&state);
+        state.clusters[1].successors = vec![(0, 1), (2, 2)];
+        saved_is_loaded(&state);
+        state.clusters[1].successors = vec![(2, 3)];
+        saved_is_loaded(&state);
+        state.clusters[2].performance[0].0 = vec![7.0];
+        saved_is_loaded(&state);
+        state.clusters[2].performance[0].0 = vec![8.0];
+        saved_is_loaded(&state);
+        state.clusters[2].performance[0] = (Vec::new(), 0);
+        saved_is_loaded(&state);
+    }
+
     #[test]
     fn clusters_that_are_gone_go_from_the_file() {
         let tree = Tree::new("database-gone");
@@ -417,6 +482,8 @@ mod tests {
         assert!(problem("newer").contains("is of version 9, this program reads 1"), "{}", problem("newer"));
         Connection::open(path("other")).unwrap().execute_batch("CREATE TABLE x (y);").unwrap();
         assert!(problem("other").contains("no database of dwell's"));
+        std::fs::create_dir(path("directory")).unwrap();
+        assert!(problem("directory").contains("is a directory; give a file with --database"));
         assert!(Database::look(&path("absent")).unwrap().is_none());
         // Torn in the middle: pages of zeroes where the clusters were.
         let mut database = Database::open(&path("torn")).unwrap();
@@ -432,6 +499,24 @@ mod tests {
         let said = Database::open(&path("torn")).map(|mut d| d.load("disk").err().map(|e| e.to_string()));
         let said = said.map_or_else(|e| e.to_string(), |e| e.unwrap_or_default());
         assert!(said.contains("is damaged"), "{said}");
+    }
+
+    #[test]
+    fn several_that_begin_at_once_make_one_file() {
+        let tree = Tree::new("database-at-once");
+        for round in 0..40 {
+            let path = tree.directory().join(round.to_string());
+            let start = std::sync::Barrier::new(4);
+            let open = || {
+                start.wait();
+                Database::open(&path).map(drop)
+            };
+            let opened: Vec<_> = std::thread::scope(|scope| {
+                let all = [(); 4].map(|()| scope.spawn(open));
+                all.into_iter().map(|one| one.join().unwrap()).collect()
+            });
+            assert!(opened.iter().all(Result::is_ok), "{opened:?}");
+        }
     }
 
     /// Two drives alike have one name.

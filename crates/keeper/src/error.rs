@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The device is gone: unplugged, or detached.
-    #[error("{0} is gone; what was set on it went with it")]
+    #[error("{0}: is gone")]
     Gone(String),
     /// Somebody else set the scheduler meanwhile.
     #[error(
@@ -39,6 +39,17 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// What was set before cannot be noted, so nothing is changed.
+    #[error(
+        "{}: {source}; what is to be put back is noted beside the database, which --database puts elsewhere",
+        path.display()
+    )]
+    Note {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// The database cannot be used.
     #[error("{}: {problem}", path.display())]
     Database {
@@ -64,7 +75,7 @@ impl Error {
     #[must_use]
     pub fn is_permission(&self) -> bool {
         match self {
-            Self::Refused { source, .. } | Self::File { source, .. } => {
+            Self::Refused { source, .. } | Self::File { source, .. } | Self::Note { source, .. } => {
                 source.kind() == io::ErrorKind::PermissionDenied
             }
             Self::Capture(error) => matches!(error, capture::Error::Permission { .. }),

@@ -12,7 +12,8 @@
 //! After each block, of the gains over `none` so far with such a load:
 //! 1. an arm that is much worse is left out of the blocks to come;
 //! 2. twice as good in the first block, or clearly better after three: it matters, and the analyser has the word;
-//! 3. known well enough, or looked at long enough, and none is better: to rest.
+//! 3. known well enough, or looked at long enough, and none is better: to rest;
+//! 4. looked at long enough, and the load never stayed for the blocks that say so: the analyser has the word.
 //!
 //! Not in the paper, which always goes on trying; a guard rail of the live part, as a tuner that costs something where it
 //! cannot win is a tuner that is turned off.
@@ -96,7 +97,7 @@ impl Indifference {
             State::Measuring(blocks) if blocks.next() == arm => {
                 match blocks.measured(value, load, self.better) {
                     None => {}
-                    Some(Found::Better) => {
+                    Some(Found::Better | Found::Unknown) => {
                         self.state = State::Matters { windows: 0 };
                         self.rests = 0;
                         self.known.refuted();
@@ -253,6 +254,18 @@ mod tests {
             windows += 1;
         }
         assert!(windows <= MOST * 4, "{windows}");
+    }
+
+    #[test]
+    fn of_a_load_that_never_stays_for_a_block_nothing_is_known() {
+        let (mut indifference, mut windows) = (fresh(), 0);
+        while let Verdict::Measure(arm) = indifference.verdict() {
+            let (load, value) =
+                if windows % 3 == 0 { (&LARGE, 90.0) } else { (&SMALL, [9.0, 1.0, 9.0, 1.0][arm]) };
+            indifference.learn(arm, value, load);
+            windows += 1;
+        }
+        assert_eq!(indifference.verdict(), Verdict::Matters, "after {windows} windows");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::queue::QueueSettings;
+use crate::system;
 
 /// What the file holds.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -40,20 +41,15 @@ impl Journal {
     /// # Errors
     /// Another living process tunes the device, or the file cannot be written.
     pub fn begin(directory: &Path, queue: &QueueSettings) -> Result<Self, Error> {
-        fs::create_dir_all(directory).map_err(|error| Error::file(directory, error))?;
-        let _alone = alone_in(directory).map_err(|error| Error::file(directory, error))?;
-        let path = directory.join(format!("{}.before.json", queue.name().replace('/', "!")));
-        if let Some(other) = read(&path).filter(lives) {
-            return Err(Error::Usage(format!(
-                "{}: process {} tunes it already; end that first",
-                queue.name(),
-                other.pid
-            )));
-        }
+        let failed = |source| Error::Note { path: directory.to_owned(), source };
+        fs::create_dir_all(directory).map_err(failed)?;
+        let _alone = alone_in(directory).map_err(failed)?;
+        be_alone(directory, queue.name())?;
+        let path = note(directory, queue.name());
         let (pid, started) = this_process();
         let (boot, device) = (boot(), queue.name().to_owned());
         let record = Record { pid, started, boot, device, before: queue.all() };
-        write(&path, &record).map_err(|error| Error::file(&path, error))?;
+        write(&path, &record).map_err(|source| Error::Note { path: path.clone(), source })?;
         Ok(Self { path, queue: queue.clone(), record, restore: true })
     }
 
@@ -72,9 +68,28 @@ impl Journal {
 impl Drop for Journal {
     fn drop(&mut self) {
         if self.restore {
-            put_back(&self.queue, &self.record).iter().for_each(|problem| eprintln!("{problem}"));
+            put_back(&self.queue, &self.record).iter().for_each(|problem| system::say(problem));
         }
         let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Where a device's settings are noted.
+fn note(directory: &Path, device: &str) -> PathBuf {
+    directory.join(format!("{}.before.json", device.replace('/', "!")))
+}
+
+/// Whether nobody tunes a device whose settings are noted in `directory`.
+///
+/// # Errors
+/// Another living process does.
+pub fn be_alone(directory: &Path, device: &str) -> Result<(), Error> {
+    match read(&note(directory, device)).filter(lives) {
+        None => Ok(()),
+        Some(other) => {
+            let problem = format!("{device}: process {} tunes it already; end that first", other.pid);
+            Err(Error::Usage(problem))
+        }
     }
 }
 
@@ -138,10 +153,13 @@ fn read(path: &Path) -> Option<Record> {
 fn write(path: &Path, record: &Record) -> io::Result<()> {
     // Whole or not at all, and on the disk before the first change.
     let new = path.with_extension("new");
-    let file = fs::File::create(&new)?;
-    serde_json::to_writer(&file, record)?;
-    file.sync_all()?;
-    fs::rename(new, path)
+    let write = || {
+        let file = fs::File::create(&new)?;
+        serde_json::to_writer(&file, record)?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    };
+    write().inspect_err(|_| _ = fs::remove_file(&new))
 }
 
 impl Record {
@@ -252,6 +270,16 @@ mod tests {
         assert_eq!(recover(&tree.directory(), &tree.block()), [""; 0]);
         let journal = Journal::begin(&tree.directory(), &queue).unwrap();
         assert_eq!(journal.before("scheduler"), Some("mq-deadline"));
+    }
+
+    #[test]
+    fn what_cannot_be_noted_is_not_begun() {
+        let tree = Tree::new("no-note");
+        let queue = tree.queue("sda");
+        fs::create_dir_all(tree.directory().join("sda.before.json/in-the-way")).unwrap();
+        let said = Journal::begin(&tree.directory(), &queue).unwrap_err().to_string();
+        assert!(said.contains("sda.before.json: ") && said.contains("--database"), "{said}");
+        assert_eq!(fs::read_dir(tree.directory()).unwrap().count(), 1, "nothing half written stays");
     }
 
     #[test]

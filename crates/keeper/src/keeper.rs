@@ -41,6 +41,8 @@ pub struct Keeper {
     drained: Option<Duration>,
     user_bytes: Option<u64>,
     indifference: Option<Indifference>,
+    /// Switches that failed.
+    refusals: usize,
 }
 
 /// What one window led to, for the journal of the system.
@@ -85,8 +87,19 @@ impl Keeper {
             ..Status::default()
         };
         let indifference = Indifference::new(analyser.plain(), metric.better());
-        let (drained, user_bytes) = (None, None);
-        Ok(Self { analyser, arms, metric, settings, status, expected, drained, user_bytes, indifference })
+        let (drained, user_bytes, refusals) = (None, None, 0);
+        Ok(Self {
+            analyser,
+            arms,
+            metric,
+            settings,
+            status,
+            expected,
+            drained,
+            user_bytes,
+            indifference,
+            refusals,
+        })
     }
 
     /// What was learned.
@@ -143,6 +156,12 @@ impl Keeper {
                     self.said(format!("{name} is to be measured, to find out whether a choice matters here")),
                 )
             }
+            // What is none of the arms is not compared with them.
+            Verdict::Matters if ran.is_none() && decision.scheduler.is_none() && seen.window.counts() => {
+                let first = self.refusals % self.arms.names().len();
+                let name = &self.arms.names()[first];
+                (Some(first), self.said(format!("{name} to begin with, as {current} is not one of the arms")))
+            }
             Verdict::Matters => {
                 let wanted = decision.scheduler.filter(|_| decision.change);
                 (wanted.map(|id| id.0), self.said(decision.line(self.arms.names())))
@@ -176,6 +195,8 @@ impl Keeper {
     /// As [`window`](Self::window).
     pub fn rested(&mut self, load: &Load) -> Result<Option<String>, Error> {
         self.begin()?;
+        // What was measured then is not of the window that is looked at next.
+        (self.drained, self.user_bytes) = (None, None);
         self.status.value = match self.metric {
             Metric::Bandwidth => Some(load.bandwidth),
             Metric::Iops => Some(load.iops),
@@ -236,15 +257,24 @@ impl Keeper {
                 outcome.switched = Some(name);
             }
             Err(error) => {
+                outcome.line += &format!("; {error}");
+                self.refusals += 1;
+                // An arm whose settings are refused leaves its scheduler behind.
+                if let Some(before) = self.place(&self.expected)
+                    && self.arms.current().is_ok_and(|now| now != self.expected)
+                    && let Err(error) = self.arms.switch(before)
+                {
+                    outcome.line += &format!("; {error}");
+                }
                 // Whatever it is at now is what the next window is of.
                 if let Ok(now) = self.arms.current() {
+                    self.status.current.clone_from(&now);
                     self.expected = now;
                 }
                 self.analyser.refused(SchedulerId(to));
                 if let Some(indifference) = &mut self.indifference {
                     indifference.refused(to);
                 }
-                outcome.line += &format!("; {error}");
             }
         }
     }

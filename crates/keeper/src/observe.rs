@@ -1,9 +1,8 @@
 //! From what a source reports to the analyser's windows.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use capture::{Batch, Source};
+use capture::{Arrival, Batch, Completed, Source};
 use elevator::{Op, Span, Time};
 use tuner::{Access, Completion, Performance, Tally, Window};
 
@@ -36,7 +35,8 @@ pub struct Windower<S> {
     batch: Batch,
     missed: u64,
     start: Option<Time>,
-    later: VecDeque<Access>,
+    /// What was reported after the end of the window before.
+    later: Batch,
     parties: Parties,
 }
 
@@ -58,7 +58,7 @@ impl<S: Source> Windower<S> {
             batch,
             missed: 0,
             start: None,
-            later: VecDeque::new(),
+            later: Batch::default(),
             parties: Parties::Processes,
         })
     }
@@ -99,8 +99,8 @@ impl<S: Source> Windower<S> {
         };
         let start = *self.start.get_or_insert_with(&mut *now);
         let end = start + length;
-        let (mut accesses, mut tally) = (Vec::new(), Tally::default());
-        accesses.extend(std::mem::take(&mut self.later));
+        let mut gathered = Gathered::until(end);
+        gathered.take(&mut std::mem::take(&mut self.later), &mut self.parties);
         loop {
             let time = now();
             if time >= end {
@@ -111,14 +111,16 @@ impl<S: Source> Windower<S> {
             }
             let left = Duration::from_nanos(end.since(time).as_nanos());
             source.take(&mut self.batch, left.min(STEP))?;
-            sort(&mut self.batch, &mut self.later, &mut accesses, &mut tally, (end, &mut self.parties));
+            gathered.take(&mut self.batch, &mut self.parties);
         }
         source.take(&mut self.batch, Duration::ZERO)?;
-        sort(&mut self.batch, &mut self.later, &mut accesses, &mut tally, (end, &mut self.parties));
+        gathered.take(&mut self.batch, &mut self.parties);
         self.parties.window_over();
+        let Gathered { mut accesses, mut tally, later, .. } = gathered;
         let time = now();
         let torn = time.since(start).as_nanos() > length.as_nanos() * u64::from(LATE);
-        self.start = Some(if torn { time } else { end });
+        // What came while nobody watched belongs to no window.
+        (self.start, self.later) = if torn { (Some(time), Batch::default()) } else { (Some(end), later) };
         let counts = source.counts()?;
         let missed = counts.skipped + counts.lost;
         let missed = missed - std::mem::replace(&mut self.missed, missed);
@@ -134,22 +136,42 @@ impl<S: Source> Windower<S> {
     }
 }
 
-/// What came before `end` goes to the window, what came after it waits.
-fn sort(
-    batch: &mut Batch,
-    later: &mut VecDeque<Access>,
-    accesses: &mut Vec<Access>,
-    tally: &mut Tally,
-    (end, parties): (Time, &mut Parties),
-) {
-    for arrival in &batch.arrivals {
-        let access =
-            Access { time: arrival.at, position: arrival.start, op: arrival.op, size: arrival.sectors };
-        if arrival.at < end { accesses.push(access) } else { later.push_back(access) }
+/// What of a source's reports belongs to a window: what came before its end, arrived or came back. The rest waits.
+struct Gathered {
+    end: Time,
+    accesses: Vec<Access>,
+    tally: Tally,
+    later: Batch,
+}
+
+impl Gathered {
+    fn until(end: Time) -> Self {
+        Self { end, accesses: Vec::new(), tally: Tally::default(), later: Batch::default() }
     }
-    for completed in batch.completed.iter().filter(|c| !c.failed && c.arrival.op != Op::Flush) {
+
+    fn take(&mut self, batch: &mut Batch, parties: &mut Parties) {
+        for arrival in batch.arrivals.drain(..) {
+            let Arrival { at: time, start: position, op, sectors: size, .. } = arrival;
+            match time < self.end {
+                true => self.accesses.push(Access { time, position, op, size }),
+                false => self.later.arrivals.push(arrival),
+            }
+        }
+        for completed in batch.completed.drain(..) {
+            match completed.at < self.end {
+                true => self.count(&completed, parties),
+                false => self.later.completed.push(completed),
+            }
+        }
+        batch.clear();
+    }
+
+    fn count(&mut self, completed: &Completed, parties: &mut Parties) {
         let arrival = &completed.arrival;
-        tally.add(Completion {
+        if completed.failed || arrival.op == Op::Flush {
+            return;
+        }
+        self.tally.add(Completion {
             op: arrival.op,
             sync: arrival.flags.sync,
             size: arrival.sectors,
@@ -157,12 +179,11 @@ fn sort(
             party: arrival.process.and_then(|process| parties.of(process)),
         });
     }
-    batch.clear();
 }
 
 #[cfg(test)]
 mod tests {
-    use capture::{Arrival, Completed, Fake, Name};
+    use capture::{Fake, Name};
     use elevator::{Flags, Sector, Sectors};
 
     use super::*;
@@ -207,6 +228,17 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_back_after_the_end_belongs_to_the_next_window() {
+        let back =
+            |ms| Completed { arrival: arrival(10, 0), at: Time::ZERO + Span::from_millis(ms), failed: false };
+        let batch = Batch { completed: vec![back(990), back(1010), back(1990)], ..Batch::default() };
+        let mut windows = windows_of(Fake::new([batch]));
+        let mut clock = clock(100);
+        let mut iops = || windows.next(&mut clock, &mut || true).unwrap().unwrap().performance.iops;
+        assert_eq!([iops(), iops(), iops()], [1.0, 2.0, 0.0]);
+    }
+
+    #[test]
     fn completions_are_counted_and_failed_ones_are_not() {
         let of =
             |failed| Completed { arrival: arrival(10, 0), at: Time::ZERO + Span::from_millis(30), failed };
@@ -228,13 +260,22 @@ mod tests {
 
     #[test]
     fn a_clock_that_jumps_tears_the_window_and_the_next_is_whole() {
-        let mut windows = windows_of(Fake::default().missing(7, 3));
+        let back =
+            |ms| Completed { arrival: arrival(10, 0), at: Time::ZERO + Span::from_millis(ms), failed: false };
+        let meanwhile = Batch {
+            arrivals: vec![arrival(10, 0), arrival(30_000, 0), arrival(59_000, 8)],
+            completed: vec![back(30_000)],
+            ..Batch::default()
+        };
+        let mut windows = windows_of(Fake::new([Batch::default(), meanwhile]).missing(7, 3));
         let mut times = [0, 100, 60_000, 60_000, 60_100, 61_000, 61_000].into_iter();
         let mut clock = || Time::ZERO + Span::from_millis(times.next().unwrap_or(61_000));
         let torn = windows.next(&mut clock, &mut || true).unwrap().unwrap();
         assert!(torn.torn && torn.missed == 10);
         let whole = windows.next(&mut clock, &mut || true).unwrap().unwrap();
         assert!(!whole.torn && whole.missed == 0);
+        // What a minute brought would be a minute's load in a second.
+        assert_eq!((whole.window.accesses.len(), whole.performance.iops), (0, 0.0));
     }
 
     #[test]

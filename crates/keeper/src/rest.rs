@@ -229,6 +229,10 @@ impl Counters {
     }
 
     fn read(&self) -> Result<Counted, Error> {
+        // A loop device stays when its file is taken off, without a sector.
+        if fs::read_to_string(self.file.with_file_name("size")).is_ok_and(|sectors| sectors.trim() == "0") {
+            return Err(Error::Gone(self.name.clone()));
+        }
         let text = fs::read_to_string(&self.file).map_err(|source| match source.kind() {
             std::io::ErrorKind::NotFound => Error::Gone(self.name.clone()),
             _ => Error::file(&self.file, source),
@@ -330,6 +334,13 @@ mod tests {
         assert_eq!(load, expected);
         assert_eq!(counters.window(Duration::from_millis(1), &mut || true).unwrap(), Some(Load::default()));
         assert_eq!(counters.window(Duration::from_secs(60), &mut || false).unwrap(), None);
+        let size = tree.block().join("sda/size");
+        fs::write(&size, "0\n").unwrap();
+        assert!(
+            matches!(counters.since(Instant::now()), Err(Error::Gone(_))),
+            "a loop device without its file"
+        );
+        fs::remove_file(size).unwrap();
         tree.unplug("sda");
         assert!(matches!(counters.since(Instant::now()), Err(Error::Gone(_))));
     }

@@ -69,8 +69,8 @@ pub fn write(directory: &Path, status: &Status) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let path = file(directory, &status.device);
     let new = path.with_extension("new");
-    fs::write(&new, serde_json::to_vec(status)?)?;
-    fs::rename(new, path)
+    let written = fs::write(&new, serde_json::to_vec(status)?).and_then(|()| fs::rename(&new, path));
+    written.inspect_err(|_| _ = fs::remove_file(new))
 }
 
 /// Reads it; `None` if nobody tunes the device, also where a tuner that was killed has left its status.

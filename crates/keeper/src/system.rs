@@ -2,6 +2,8 @@
 //!
 //! "our method runs in low priority threads being able to reduce the impact on CPU bound applications" (IOAnalyzer, I).
 
+use std::fmt::Display;
+use std::io::Write as _;
 use std::os::fd::AsRawFd;
 
 /// This thread and those that it starts run at idle priority from now on, for the processor and for I/O. What was refused, in
@@ -26,6 +28,11 @@ pub fn idle() -> Vec<String> {
     // SAFETY: takes numbers only; 0 is this thread.
     check("idle I/O priority", unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, IDLE) });
     refused
+}
+
+/// Says what went wrong while things are put back, which goes on whether anybody reads it or not: `eprintln!` would end it there.
+pub(crate) fn say(what: &dyn Display) {
+    let _ = writeln!(std::io::stderr(), "{what}");
 }
 
 /// Processor time that this process took so far, in seconds.

@@ -179,6 +179,33 @@ fn a_refused_scheduler_is_said_and_the_device_stays_as_it_is() {
     assert!(arms.0.borrow().is_empty() && keeper.status().current == "mq-deadline");
 }
 
+/// An arm of a queue may be the plain scheduler with a setting that it does not have.
+#[test]
+fn an_arm_that_is_refused_does_not_keep_the_others_from_being_chosen() {
+    for kinds in [true, false] {
+        let arms = made(&["mq-deadline", "refused", "bfq"]);
+        let parameters = Parameters { kinds, ..Parameters::default() };
+        let names = arms.names().to_vec();
+        let analyser = Analyser::new(names, Metric::Bandwidth, parameters, Random::seeded(3)).unwrap();
+        let all: Box<dyn Arms> = Box::new(arms.clone());
+        let mut keeper = Keeper::new("sda", analyser, all, Metric::Bandwidth, settings(false, None)).unwrap();
+        let outcomes = windows(&mut keeper, &arms, &[50e6, 0.0, 90e6], 100);
+        let said = outcomes.iter().filter(|outcome| outcome.line.contains("refused (")).count();
+        assert_eq!(keeper.status().current, "bfq", "kinds {kinds}, refused {said} times");
+        assert_eq!(said, 1, "kinds {kinds}");
+    }
+}
+
+#[test]
+fn whoever_is_none_of_the_arms_is_not_kept_for_ever() {
+    let tree = Tree::new("none-of-them");
+    let names = ["bfq", "none"].map(|name| format!("{name}{{}}"));
+    let arms = KernelArms::new(tree.queue(), &names).unwrap();
+    let mut keeper = keeper(Box::new(arms), Metric::Bandwidth, settings(false, None));
+    assert_eq!(keeper.window(seen(0, 50e6)).unwrap().switched.as_deref(), Some("bfq{}"));
+    assert_eq!(tree.queue().get("scheduler").unwrap(), "bfq");
+}
+
 #[test]
 fn a_command_that_fails_and_a_torn_window_are_said() {
     let arms = made(&["mq-deadline", "bfq"]);
@@ -246,6 +273,20 @@ fn at_rest_it_looks_away_until_something_else_is_asked() {
     // Now it is a disk. What was believed of the same pattern, twenty values an arm, has to go first.
     windows(&mut keeper, &arms, &[1e6, 1e6, 5e6], 120);
     assert_eq!((keeper.status().current.as_str(), keeper.is_at_rest()), ("bfq", false));
+}
+
+/// Bytes are of programs since the last look, which may be long ago.
+#[test]
+fn what_programs_read_while_nobody_looked_is_no_windows() {
+    let arms = made(&["none", "bfq"]);
+    let mut keeper = keeper(Box::new(arms), Metric::UserBandwidth, settings(false, None));
+    let mut value = |n| {
+        keeper.window(seen(n, 0.0)).unwrap();
+        let value = keeper.status().value;
+        keeper.rested(&Load::default()).unwrap();
+        value
+    };
+    assert_eq!([value(0), value(1)], [None, None]);
 }
 
 #[test]

@@ -72,6 +72,8 @@ pub struct Analyser {
     a_priori: Option<Table>,
     restraints: Restraints,
     pub(crate) search: Option<Search>,
+    /// Those that the device refuses, which clusters do not count as untested. Not kept.
+    refused: Vec<SchedulerId>,
 }
 
 /// A choice before the restraints.
@@ -132,6 +134,7 @@ impl Analyser {
             a_priori: None,
             restraints: Restraints::default(),
             search: None,
+            refused: Vec::new(),
         })
     }
 
@@ -162,8 +165,13 @@ impl Analyser {
         Ok(Self { a_priori: self.a_priori, restraints: self.restraints, search: Some(search), ..made })
     }
 
-    /// The device refuses this arm: if it stands for settings that are searched, they make room for others.
+    /// The device refuses this arm: it no longer counts as untested, and if it stands for settings that are searched, they make room for
+    /// others.
     pub fn refused(&mut self, arm: SchedulerId) {
+        self.kinds.refused(arm);
+        if !self.refused.contains(&arm) {
+            self.refused.push(arm);
+        }
         if let Some(search) = &mut self.search {
             search.refused(arm);
         }
@@ -314,6 +322,7 @@ impl Analyser {
             self.bandit.forget(arm);
             self.kinds.forget(arm);
             self.restraints.forget(arm);
+            self.refused.retain(|&refused| refused != arm);
         }
     }
 

@@ -48,12 +48,13 @@ fn refused(node: &Path, error: io::Error) -> Error {
     }
 }
 
-/// An error if the device, or a part of it, is mounted or held by another.
-pub(super) fn refuse_used(node: &Path) -> Result<(), Error> {
-    // Of a block device, O_EXCL asks whether anybody has claimed it.
+/// Claims the device as long as the file lives: nobody mounts it meanwhile, nor measures it, too. An error if it, or a part of it, is
+/// mounted or held by another.
+pub(super) fn claim(node: &Path) -> Result<File, Error> {
+    // Of a block device, O_EXCL is a claim.
     let claimed = OpenOptions::new().read(true).custom_flags(OFlags::EXCL.bits() as i32).open(node);
     match claimed {
-        Ok(_) => Ok(()),
+        Ok(claim) => Ok(claim),
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error()) => {
             Err(Error::device(
                 node,

@@ -88,11 +88,13 @@ impl Profile {
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Self, Error> {
         let node = layer.node();
-        if plan.switch && !plan.even_if_used {
-            direct::refuse_used(&node)?;
-        }
+        let alone = plan.switch && !plan.even_if_used;
+        let _claim = alone.then(|| direct::claim(&node)).transpose()?;
         let mut real = Real::open(&node, stop)?;
         let capacity = disks::Drive::capacity(&real).bytes();
+        if capacity == 0 {
+            return Err(Error::device(node, "has no sectors: a medium or a file is to be put into it first"));
+        }
         say("service time by distance");
         let measurement = curve::measure(&mut real, curve::SEED);
         real.failure()?;

@@ -24,12 +24,10 @@ pub(super) struct Instance(PathBuf);
 impl Instance {
     pub(super) fn new() -> Result<Self, Error> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let root = PLACES.iter().map(|place| Path::new(place).join("instances")).find(|root| root.is_dir());
-        let Some(root) = root else {
+        let Some(root) = root() else {
             let problem = "is not mounted, or there is no leave to see it; mount -t tracefs tracefs /sys/kernel/tracing";
             return Err(Error::kernel("tracefs", problem));
         };
-        remove_those_left(&root);
         let (pid, started) = this_process();
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = root.join(format!("{PREFIX}{pid}-{started}-{number}"));
@@ -70,8 +68,17 @@ fn refused(path: &Path, error: io::Error) -> Error {
     }
 }
 
-/// Removes the instances of processes that live no more.
-fn remove_those_left(root: &Path) {
+/// Where instances are.
+fn root() -> Option<PathBuf> {
+    PLACES.iter().map(|place| Path::new(place).join("instances")).find(|root| root.is_dir())
+}
+
+/// Removes the instances of processes that live no more. Until then their events cost every request of the machine some time.
+pub(crate) fn remove_those_left() {
+    root().iter().for_each(|root| remove_within(root));
+}
+
+fn remove_within(root: &Path) {
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|rest| {
@@ -97,7 +104,7 @@ mod tests {
         let own = |started| root.join(format!("{PREFIX}{pid}-{started}-0"));
         let (dead, living, other) = (own(started + 1), own(started), root.join("somebody"));
         [&dead, &living, &other].iter().for_each(|path| fs::create_dir_all(path).unwrap());
-        remove_those_left(&root);
+        remove_within(&root);
         assert_eq!([dead.exists(), living.exists(), other.exists()], [false, true, true]);
         fs::remove_dir_all(root).unwrap();
     }

@@ -23,7 +23,10 @@ impl Line {
     /// `None` for lines that say nothing of I/O.
     pub(super) fn parse(line: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(line);
-        if let Some((_, rest)) = text.split_once("[LOST ") {
+        // A line of its own, as anybody's process may have such a name.
+        if text.starts_with("CPU:")
+            && let Some((_, rest)) = text.split_once("[LOST ")
+        {
             return Some(Self::Lost(rest.split(' ').next()?.parse().ok()?));
         }
         let (head, rest) = text.split_once(": block_")?;
@@ -112,6 +115,8 @@ mod tests {
         };
         assert_eq!((op, start, end, failed), (Op::Read, Sector(16), Sector(24), true));
         assert!(matches!(Line::parse(b"CPU:1 [LOST 12 EVENTS]"), Some(Line::Lost(12))));
+        let named = "[LOST 99999999 -7 [001] ..... 1.5: block_bio_queue: 7,0 R 0 + 8 [[LOST 99999999 ]";
+        assert!(matches!(Line::parse(named.as_bytes()), Some(Line::Arrived(_))));
     }
 
     #[test]

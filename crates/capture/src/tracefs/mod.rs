@@ -1,7 +1,7 @@
 //! By the kernel's tracer, as text: for kernels that allow no BPF.
 //!
 //! An instance of its own, so that nobody else's tracing is disturbed; it is removed at the end, and one that a killed
-//! process left is removed by the next. Text is made and parsed for each event, so this costs several times what BPF
+//! process left is removed by the next that looks, however that does. Text is made and parsed for each event, so this costs several times what BPF
 //! does, and there is no leaving out above a rate: what does not fit in the kernel's buffer is lost, and counted.
 
 mod instance;
@@ -20,6 +20,7 @@ use crate::event::{Arrival, Batch, Completed};
 use crate::number::{Number, number_in};
 use crate::source::{Counts, Options, Source, Way};
 use instance::Instance;
+pub(crate) use instance::remove_those_left;
 use line::Line;
 
 /// How often the kernel's buffer is emptied while waiting.

@@ -12,7 +12,8 @@ const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
 /// A loop device, detached when this is dropped.
 pub struct Loop {
     pub path: PathBuf,
-    file: PathBuf,
+    /// Its own file.
+    file: Option<PathBuf>,
 }
 
 impl Loop {
@@ -26,14 +27,23 @@ impl Loop {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let file = PathBuf::from(format!("/dev/shm/dwell-capture-{}-{number}", std::process::id()));
         File::create_new(&file).unwrap().set_len(bytes).unwrap();
-        let output = Command::new("losetup").args(["--find", "--show"]).arg(&file).output();
+        let mut device = Self::over(&file);
+        match &mut device {
+            Some(device) => device.file = Some(file),
+            None => fs::remove_file(&file).unwrap(),
+        }
+        device
+    }
+
+    /// Over a file, or another device.
+    pub fn over(file: &Path) -> Option<Self> {
+        let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output();
         let path = output.ok().filter(|output| output.status.success());
         let Some(path) = path.map(|output| String::from_utf8(output.stdout).unwrap()) else {
-            fs::remove_file(&file).unwrap();
             eprintln!("SKIPPED: this machine gives no loop device");
             return None;
         };
-        Some(Self { path: PathBuf::from(path.trim()), file })
+        Some(Self { path: PathBuf::from(path.trim()), file: None })
     }
 
     /// For reading and writing past the page cache.
@@ -45,7 +55,7 @@ impl Loop {
 impl Drop for Loop {
     fn drop(&mut self) {
         let _ = Command::new("losetup").arg("--detach").arg(&self.path).status();
-        let _ = fs::remove_file(&self.file);
+        self.file.take().map(fs::remove_file);
     }
 }
 

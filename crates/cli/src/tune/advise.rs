@@ -31,6 +31,8 @@ struct Advice {
     analysed: u32,
     recognised: u32,
     requests_per_second: f64,
+    /// Of these, in all windows, how many were only counted.
+    not_reported: u64,
     read_share: f64,
     random_share: f64,
     doubts: Vec<String>,
@@ -43,11 +45,25 @@ struct Advice {
     keep: Option<String>,
 }
 
-/// What is known of the arms from before, by clusters or by kinds of load: a value and the number of measurements behind it, summed
-/// over the windows.
+/// What is known of the arms from before, by clusters or by kinds of load, in the windows in which something is known of the one in
+/// use. An arm of which nothing is known in one of them counts there as no better.
 struct Known {
-    sums: Vec<(f64, usize)>,
+    /// The one in use, if it is an arm.
+    now: Option<usize>,
+    better: Better,
+    /// What the one in use gives, summed over the windows.
+    base: f64,
+    arms: Vec<Beside>,
+}
+
+/// An arm beside the one in use.
+#[derive(Clone, Copy, Default)]
+struct Beside {
+    /// How much better it is than that, summed over the windows in which it is known.
+    gained: f64,
     windows: u32,
+    /// Measurements behind it.
+    measured: usize,
 }
 
 pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(), Error> {
@@ -72,37 +88,43 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         doubts: target.stack.doubts(),
         ..Advice::default()
     };
-    let mut known = Known { sums: vec![(0.0, 0); arms.names().len()], windows: 0 };
     let better = setup::metric(&arguments.watching).better();
-    let place = arms.names().iter().position(|name| *name == current).map(SchedulerId);
+    let mut known = Known::new(arms.names(), &current, better);
     while advice.windows < arguments.windows {
         let Some(seen) = windows.next(&mut capture::now, &mut || !interrupt::requested())? else { break };
-        look(&mut advice, &mut known, &mut analyser, seen, place, better);
+        let now = arms.current()?;
+        if now != current {
+            let device = arguments.device.display();
+            let problem = format!(
+                "{device}: somebody changed the scheduler from {current} to {now} meanwhile; ask again"
+            );
+            return Err(Error::Failed(problem));
+        }
+        if seen.torn {
+            eprintln!("a window that lasted too long says nothing (the machine slept, or was too busy)");
+            continue;
+        }
+        look(&mut advice, &mut known, &mut analyser, seen);
     }
-    conclude(&mut advice, &known, &*arms, better);
+    conclude(&mut advice, &known, &*arms);
     print(&advice, arguments.json)?;
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
 }
 
-fn look(
-    advice: &mut Advice,
-    known: &mut Known,
-    analyser: &mut Analyser,
-    seen: Seen,
-    place: Option<SchedulerId>,
-    better: Better,
-) {
+fn look(advice: &mut Advice, known: &mut Known, analyser: &mut Analyser, seen: Seen) {
     let n = f64::from(advice.windows);
     let mean = |so_far: f64, value: f64| (so_far * n + value) / (n + 1.0);
-    let requests = seen.window.requests() as f64 / seen.window.length.as_secs_f64();
+    let requests = (seen.window.requests() + seen.missed) as f64 / seen.window.length.as_secs_f64();
     advice.requests_per_second = mean(advice.requests_per_second, requests);
+    advice.not_reported += seen.missed;
     advice.read_share = mean(advice.read_share, seen.window.read_share());
     advice.random_share = mean(advice.random_share, seen.window.random_share());
     advice.windows += 1;
-    let observed = Observed { scheduler: place, performance: seen.performance, drained: None };
+    let scheduler = known.now.map(SchedulerId);
+    let observed = Observed { scheduler, performance: seen.performance, drained: None };
     let decision = analyser.window(&seen.window, &observed);
     advice.analysed += u32::from(decision.is_analysed());
-    if let Some(of) = known_before(analyser, &decision, better) {
+    if let Some(of) = known_before(analyser, &decision, known.better) {
         advice.recognised += 1;
         known.add(&of);
     }
@@ -138,38 +160,37 @@ fn known_before(
 }
 
 impl Known {
+    fn new(arms: &[String], current: &str, better: Better) -> Self {
+        let now = arms.iter().position(|name| name == current);
+        Self { now, better, base: 0.0, arms: vec![Beside::default(); arms.len()] }
+    }
+
     fn add(&mut self, of: &[Option<(f64, usize)>]) {
-        self.windows += 1;
-        for (sum, of) in self.sums.iter_mut().zip(of) {
+        let Some((base, _)) = self.now.and_then(|now| of[now]) else { return };
+        self.base += base;
+        for (arm, of) in self.arms.iter_mut().zip(of) {
             if let Some((value, count)) = of {
-                *sum = (sum.0 + value, sum.1 + count);
+                arm.gained += self.better.oriented(value - base);
+                arm.windows += 1;
+                arm.measured += count;
             }
         }
     }
 
-    /// Those that were tried.
-    fn tried(&self) -> impl Iterator<Item = (usize, f64, usize)> {
-        self.sums
-            .iter()
-            .enumerate()
-            .filter(|(_, sum)| sum.1 > 0)
-            .map(|(arm, &(sum, count))| (arm, sum, count))
+    /// The best of those that were tried.
+    fn best(&self) -> Option<(usize, Beside)> {
+        let tried = self.arms.iter().copied().enumerate().filter(|(_, arm)| arm.windows > 0);
+        tried.max_by(|a, b| a.1.gained.total_cmp(&b.1.gained))
     }
 }
 
-fn conclude(advice: &mut Advice, known: &Known, arms: &dyn Arms, better: Better) {
-    let now = arms.names().iter().position(|name| *name == advice.scheduler);
-    let best = known.tried().max_by(|a, b| better.oriented(a.1).total_cmp(&better.oriented(b.1)));
-    let (Some((best, value, count)), Some((_, mine, _))) =
-        (best, known.tried().find(|(arm, ..)| Some(*arm) == now))
-    else {
-        return;
-    };
-    let gain = if mine == 0.0 { 0.0 } else { better.oriented(value - mine) / mine.abs() };
-    let recognised = f64::from(advice.recognised) / f64::from(advice.analysed.max(1));
-    advice.confidence = recognised * count as f64 / (count + 1) as f64;
+fn conclude(advice: &mut Advice, known: &Known, arms: &dyn Arms) {
+    let Some((best, of)) = known.best() else { return };
+    let gain = if known.base == 0.0 { 0.0 } else { of.gained / known.base.abs() };
+    let recognised = f64::from(of.windows) / f64::from(advice.analysed.max(1));
+    advice.confidence = recognised * of.measured as f64 / (of.measured + 1) as f64;
     advice.expected_gain = Some(gain);
-    if Some(best) != now && gain >= WORTH_IT {
+    if Some(best) != known.now && gain >= WORTH_IT {
         let name = arms.names()[best].clone();
         let (line, rule) = arms.by_hand(&name);
         (advice.better, advice.set, advice.keep) = (Some(name), Some(line), rule);
@@ -191,6 +212,9 @@ fn print(advice: &Advice, json: bool) -> Result<(), Error> {
         advice.read_share * 100.0,
         advice.random_share * 100.0
     )?;
+    if advice.not_reported > 0 {
+        writeln!(out, "{} requests were not reported, but counted", advice.not_reported)?;
+    }
     match (&advice.better, advice.expected_gain) {
         (Some(better), Some(gain)) => {
             writeln!(
@@ -264,29 +288,43 @@ mod tests {
         }
     }
 
-    fn advice(sums: [(f64, usize); 2], better: Better) -> Advice {
-        let mut advice =
-            Advice { scheduler: "none".to_owned(), analysed: 4, recognised: 3, ..Advice::default() };
+    /// Of `none`, which is in use, and `bfq`, in each window.
+    type Values = [Option<(f64, usize)>; 2];
+
+    fn advice(windows: &[Values], better: Better) -> Advice {
+        let mut advice = Advice { scheduler: "none".to_owned(), analysed: 4, ..Advice::default() };
         let arms = Two(["none", "bfq"].map(str::to_owned).to_vec());
-        conclude(&mut advice, &Known { sums: sums.to_vec(), windows: 3 }, &arms, better);
+        let mut known = Known::new(arms.names(), "none", better);
+        windows.iter().for_each(|of| known.add(of));
+        conclude(&mut advice, &known, &arms);
         advice
     }
 
     #[test]
     fn a_better_one_is_named_with_the_line_that_sets_it() {
-        let found = advice([(30.0, 3), (60.0, 9)], Better::Higher);
+        let found = advice(&[[Some((10.0, 1)), Some((20.0, 3))]; 3], Better::Higher);
         assert_eq!((found.better.as_deref(), found.set.as_deref()), (Some("bfq"), Some("set bfq")));
         assert_eq!((found.expected_gain, found.confidence), (Some(1.0), 0.75 * 0.9));
     }
 
     #[test]
     fn what_is_no_better_or_not_known_is_not_recommended() {
-        assert!(advice([(60.0, 3), (61.0, 9)], Better::Higher).better.is_none(), "too little");
-        assert!(advice([(30.0, 3), (60.0, 9)], Better::Lower).better.is_none(), "less is better");
-        assert!(
-            advice([(0.0, 0), (60.0, 9)], Better::Higher).expected_gain.is_none(),
-            "nothing to compare with"
-        );
+        let of = |bfq: f64, better| advice(&[[Some((30.0, 3)), Some((bfq, 9))]], better);
+        assert!(of(30.5, Better::Higher).better.is_none(), "too little");
+        assert!(of(60.0, Better::Lower).better.is_none(), "less is better");
+        let unknown = advice(&[[None, Some((60.0, 9))]], Better::Higher);
+        assert!(unknown.expected_gain.is_none(), "nothing to compare with");
+    }
+
+    /// Sums over different windows cannot be compared: of latencies, whoever is known in fewer would always be better.
+    #[test]
+    fn each_is_compared_where_it_is_known() {
+        let windows = [[Some((10.0, 5)), Some((15.0, 5))], [Some((10.0, 5)), None]];
+        let slower = advice(&windows, Better::Lower);
+        assert_eq!((slower.better, slower.expected_gain), (None, Some(0.0)));
+        let faster = advice(&windows, Better::Higher);
+        assert_eq!((faster.better.as_deref(), faster.expected_gain), (Some("bfq"), Some(0.25)));
+        assert_eq!(faster.confidence, 0.25 * 5.0 / 6.0, "known in one of four");
     }
 
     /// Windows of one reader in sequence under a scheduler that gives so much, by kinds of load.
@@ -317,7 +355,7 @@ mod tests {
             scheduler = decision.scheduler.unwrap_or(scheduler);
         }
         // From here on nothing is changed, whatever is decided.
-        let mut known = Known { sums: vec![(0.0, 0); 2], windows: 0 };
+        let mut known = Known::new(&names, "none", Better::Higher);
         let mut advice = Advice { scheduler: "none".to_owned(), ..Advice::default() };
         for _ in 0..5 {
             let decision = reads(&mut analyser, SchedulerId(0), 30e6);
@@ -325,7 +363,7 @@ mod tests {
             known.add(&of);
             (advice.analysed, advice.recognised) = (advice.analysed + 1, advice.recognised + 1);
         }
-        conclude(&mut advice, &known, &Two(names), Better::Higher);
+        conclude(&mut advice, &known, &Two(names));
         assert_eq!(advice.better.as_deref(), Some("bfq"));
         let gain = advice.expected_gain.unwrap();
         assert!((0.8..1.2).contains(&gain), "twice as much: {gain}");

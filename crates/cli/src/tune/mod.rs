@@ -7,7 +7,7 @@ mod setup;
 pub(crate) mod space;
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use keeper::database::Database;
@@ -34,11 +34,13 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     if arguments.status {
         return show(arguments);
     }
-    let directory = arguments.watching.database.parent().unwrap_or(Path::new(".")).to_owned();
+    let directory = directory_of(&arguments.watching.database);
     if !arguments.dry_run {
         journal::recover(&directory, Path::new("/sys/block")).iter().for_each(|line| eprintln!("{line}"));
     }
     let target = Target::find(&arguments.device)?;
+    journal::be_alone(&directory, &target.layer.name)?;
+    be_alone(&arguments.runtime, &target.layer.name)?;
     system::idle().iter().for_each(|refused| eprintln!("not granted: {refused}"));
     eprintln!("{}: {}", arguments.device.display(), target.stack.describe());
     target.stack.doubts().iter().for_each(|doubt| eprintln!("{doubt}"));
@@ -68,7 +70,9 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         keeper,
         database,
         drive: target.drive.clone(),
+        saved: None,
         runtime: arguments.runtime.clone(),
+        hidden: false,
         shown: Shown::default(),
         until: arguments
             .during
@@ -83,7 +87,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         eprintln!("metrics at http://{bound}/metrics");
     }
     let ended = run.go_on();
-    if matches!(ended, Err(keeper::Error::Foreign { .. } | keeper::Error::Gone(_)))
+    if matches!(ended, Err(keeper::Error::Foreign { .. }))
         && let Some(journal) = &mut journal
     {
         journal.leave();
@@ -94,6 +98,19 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     ended.map_err(Error::from)
 }
 
+/// Where a file is, also if only its name is given.
+fn directory_of(file: &Path) -> PathBuf {
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new(".")).to_owned()
+}
+
+/// An error if somebody tunes the device: even one that only says what it would do keeps a status and what it learned, in the same place.
+fn be_alone(runtime: &Path, device: &str) -> Result<(), Error> {
+    let Ok(Some(other)) = status::read(runtime, device) else { return Ok(()) };
+    let dry = if other.dry_run { " (dry run)" } else { "" };
+    Err(Error::Usage(format!("{device}: process {} tunes it already{dry}; end that first", other.pid)))
+}
+
 /// A tuner at work.
 struct Run {
     windows: Windower<capture::Capture>,
@@ -102,7 +119,11 @@ struct Run {
     keeper: Keeper,
     database: Database,
     drive: String,
-    runtime: std::path::PathBuf,
+    /// Windows that had been analysed at the last saving.
+    saved: Option<u64>,
+    runtime: PathBuf,
+    /// It was said that there can be no status.
+    hidden: bool,
     shown: Shown,
     until: Option<Instant>,
 }
@@ -122,8 +143,10 @@ impl Run {
                 let _ = writeln!(std::io::stdout(), "{}: {line}", self.keeper.status().device);
             }
             self.tell();
-            if self.keeper.status().windows.is_multiple_of(SAVE_EVERY) {
-                self.save()?;
+            if self.keeper.status().windows.is_multiple_of(SAVE_EVERY)
+                && let Err(error) = self.save()
+            {
+                eprintln!("what was learned since the last saving is kept in memory for now: {error}");
             }
         }
         Ok(())
@@ -147,18 +170,30 @@ impl Run {
         Ok(Some(asked.then_some(outcome.line)))
     }
 
-    fn tell(&self) {
+    fn tell(&mut self) {
         let status = self.keeper.status();
-        if let Err(error) = status::write(&self.runtime, status) {
-            eprintln!("{}: {error}", self.runtime.display());
+        if let Err(error) = status::write(&self.runtime, status)
+            && !std::mem::replace(&mut self.hidden, true)
+        {
+            let place = self.runtime.display();
+            eprintln!(
+                "{place}: {error}; 'dwell tune --status' finds nothing there, --runtime puts it elsewhere"
+            );
         }
         self.shown.set(status.clone());
         systemd::tell(&[systemd::State::Status(&status.latest)]);
     }
 
+    /// Keeps what was learned, if anything was: where nothing matters, nothing wakes a disk.
     fn save(&mut self) -> Result<(), keeper::Error> {
+        let analysed = Some(self.keeper.status().analysed);
+        if analysed == self.saved {
+            return Ok(());
+        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() as i64;
-        self.database.save(&self.drive, &self.keeper.analyser().state(), now)
+        self.database.save(&self.drive, &self.keeper.analyser().state(), now)?;
+        self.saved = analysed;
+        Ok(())
     }
 
     fn end(&mut self) {
@@ -166,7 +201,11 @@ impl Run {
         if let Err(error) = self.save() {
             eprintln!("what was learned since the last saving is lost: {error}");
         }
-        let _ = std::fs::remove_file(status::file(&self.runtime, &self.keeper.status().device));
+        let Status { device, pid, .. } = self.keeper.status();
+        if status::read(&self.runtime, device).is_ok_and(|there| there.is_some_and(|there| there.pid == *pid))
+        {
+            let _ = std::fs::remove_file(status::file(&self.runtime, device));
+        }
         let Status { windows, switches, switching_seconds, processor_seconds, .. } = self.keeper.status();
         eprintln!(
             "{windows} windows, {switches} switches that took {switching_seconds:.2} s together, {processor_seconds:.2} s of processor time"
@@ -187,8 +226,10 @@ fn restore(
         analyser.restore(state).map_err(|problem| does_not_fit(path, &problem))?;
         eprintln!("{known} are known of {drive}");
     } else if let Some(other) = &arguments.transfer {
-        let missing = || Error::Input(format!("{}: nothing is known there of {drive}", other.display()));
-        let state = Database::look(other)?.ok_or_else(missing)?.load(drive)?.ok_or_else(missing)?;
+        let problem = |what: &str| Error::Input(format!("{}: {what}", other.display()));
+        let mut there = Database::look(other)?.ok_or_else(|| problem("there is no such file"))?;
+        let unknown = || problem(&format!("nothing is known there of {drive}"));
+        let state = there.load(drive)?.ok_or_else(unknown)?;
         let known = in_words(&state);
         analyser.restore(state).map_err(|problem| does_not_fit(other, &problem))?;
         eprintln!("{known} of {drive} taken over from {}", other.display());
@@ -243,4 +284,31 @@ fn show(arguments: &TuneArguments) -> Result<(), Error> {
     )?;
     writeln!(out, "latest: {}", status.latest)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_a_directory_also_if_only_its_name_is_given() {
+        assert_eq!(directory_of(Path::new("tuner.sqlite")), Path::new("."));
+        assert_eq!(directory_of(Path::new("/var/lib/dwell/tuner.sqlite")), Path::new("/var/lib/dwell"));
+    }
+
+    #[test]
+    fn beside_a_tuner_nobody_tunes_not_even_dry() {
+        let runtime = std::env::temp_dir().join(format!("dwell-alone-{}", std::process::id()));
+        assert!(be_alone(&runtime, "sda").is_ok());
+        let (pid, started) = capture::this_process();
+        let mut other = Status { device: "sda".to_owned(), pid, started, dry_run: true, ..Status::default() };
+        status::write(&runtime, &other).unwrap();
+        let said = be_alone(&runtime, "sda").unwrap_err().to_string();
+        assert!(said.contains("tunes it already (dry run)"), "{said}");
+        assert!(be_alone(&runtime, "sdb").is_ok());
+        other.started += 1;
+        status::write(&runtime, &other).unwrap();
+        assert!(be_alone(&runtime, "sda").is_ok(), "it was killed");
+        std::fs::remove_dir_all(runtime).unwrap();
+    }
 }

@@ -16,6 +16,7 @@ use tuner::{Analyser, Better, Metric, Of, Parameters, Random, Which};
 use super::space;
 use crate::arguments::{MetricName, Watching};
 use crate::compare::{Host, specs};
+use crate::ctl::no_server;
 use crate::error::Error;
 use crate::format::nearest;
 use crate::quantity::span;
@@ -90,7 +91,11 @@ pub(super) fn arms(
     for name in &names {
         named::of_one_device(catalogue, name)?;
     }
-    Ok(Box::new(ServedArms::new(socket, names)?))
+    let arms = ServedArms::new(socket, names).map_err(|error| match error {
+        keeper::Error::File { path, source } => no_server(&path, &source),
+        other => other.into(),
+    });
+    Ok(Box::new(arms?))
 }
 
 /// What can be set of the arms, for a search. Arms that have settings of their own stay as they are.

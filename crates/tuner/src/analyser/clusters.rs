@@ -147,7 +147,8 @@ impl Analyser {
     /// "If we do not have enough information about the schedulers of a cluster we try to select one of the remaining untested
     /// schedulers" (III-D): the most promising by the device's table, else the first listed.
     fn untested(&self, cluster: ClusterId, window: &Window) -> Option<SchedulerId> {
-        let untested: Vec<SchedulerId> = self.store.get(cluster)?.untested(self.parameters.recheck).collect();
+        let untested = self.store.get(cluster)?.untested(self.parameters.recheck);
+        let untested: Vec<SchedulerId> = untested.filter(|arm| !self.refused.contains(arm)).collect();
         let promise = self.promise(window);
         let more = |best: SchedulerId, other: SchedulerId| match promise[other.0] > promise[best.0] {
             true => other,

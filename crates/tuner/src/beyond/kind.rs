@@ -129,6 +129,16 @@ impl Kind {
         }
     }
 
+    /// Counts a window that a scheduler did not serve, as it is refused, for one in which it gave nothing.
+    pub(super) fn refused(&mut self, scheduler: usize) {
+        let windows = self.windows;
+        let Some((best, _)) = self.best() else { return };
+        if let Some(arm) = self.arms.get_mut(scheduler) {
+            (arm.windows, arm.at) = (arm.windows + 1, windows);
+        }
+        self.pair(scheduler, best, -1.0);
+    }
+
     fn known(&self) -> impl Iterator<Item = (usize, &Arm)> {
         self.arms.iter().enumerate().filter(|(_, arm)| arm.windows > 0)
     }

@@ -133,6 +133,14 @@ impl Kinds {
         self.serve(kind, (ran, in_a_row), trial.is_some(), promise, better)
     }
 
+    /// The device refuses a scheduler: to the kind that it was to serve it is one that loses all, and is tried again as late.
+    pub(crate) fn refused(&mut self, scheduler: SchedulerId) {
+        self.trial = self.trial.filter(|trial| trial.scheduler != scheduler.0);
+        if let Some(kind) = self.served.and_then(|kind| self.kinds.get_mut(kind)) {
+            kind.refused(scheduler.0);
+        }
+    }
+
     /// The kind of a window of this shape.
     fn find(&mut self, shape: &Shape) -> usize {
         let alike = self.kinds.iter().map(|kind| kind.similarity(shape)).enumerate();
