@@ -31,6 +31,8 @@ pub(super) enum Step {
 pub(super) struct Reading {
     pub(super) file: Descriptor,
     pub(super) inode: Inode,
+    /// It began where the file stood, which moves with it.
+    moves: bool,
     /// Where it began, in bytes.
     pub(super) from: u64,
     /// The next page to use, and
@@ -41,6 +43,8 @@ pub(super) struct Reading {
     told: bool,
     /// The next page was waited for or fetched.
     missed: bool,
+    /// The next page was fetched by itself, after it could not be read together with others.
+    alone: bool,
     /// Bytes that the call will return.
     pub(super) bytes: u64,
 }
@@ -76,9 +80,18 @@ impl State {
         if at.is_none() {
             self.task(task).descriptors.get(file)?.position = end;
         }
-        let (page, last) = (position / BLOCK_BYTES, (end - 1) / BLOCK_BYTES);
-        let from = position;
-        Ok(Some(Reading { file, inode, from, page, last, told: false, missed: false, bytes: end - position }))
+        Ok(Some(Reading {
+            file,
+            inode,
+            moves: at.is_none(),
+            from: position,
+            page: position / BLOCK_BYTES,
+            last: (end - 1) / BLOCK_BYTES,
+            told: false,
+            missed: false,
+            alone: false,
+            bytes: end - position,
+        }))
     }
 
     /// Begins a read and goes as far as nothing has to be waited for.
@@ -116,7 +129,7 @@ impl State {
             let Some(id) = self.pages.find(reading.inode.into(), index) else {
                 if index * BLOCK_BYTES >= self.fs.size(reading.inode) {
                     // Somebody cut the file meanwhile.
-                    reading.bytes = (index * BLOCK_BYTES).saturating_sub(reading.from);
+                    self.end_early(task, reading)?;
                     break;
                 }
                 let again = std::mem::replace(&mut reading.missed, true);
@@ -139,7 +152,12 @@ impl State {
             }
             if !self.pages[id].uptodate {
                 self.throw_away(id);
-                return Err(Errno::Io);
+                // Of those that were read together one may be bad: by itself it has another chance.
+                if !std::mem::replace(&mut reading.alone, true) {
+                    return Ok(Step::Missing(index));
+                }
+                self.end_early(task, reading)?;
+                return if reading.bytes > 0 { Ok(Step::Done) } else { Err(Errno::Io) };
             }
             let open = self.task(task).descriptors.get(reading.file)?;
             open.ahead.used(index);
@@ -152,9 +170,18 @@ impl State {
                 self.watch.now.hits += 1;
             }
             reading.page += 1;
-            reading.told = false;
+            (reading.told, reading.alone) = (false, false);
         }
         Ok(Step::Done)
+    }
+
+    /// A read comes no further than to its next page, and the file stands there.
+    fn end_early(&mut self, task: TaskId, reading: &mut Reading) -> Result<(), Errno> {
+        reading.bytes = (reading.page * BLOCK_BYTES).saturating_sub(reading.from);
+        if reading.moves {
+            self.task(task).descriptors.get(reading.file)?.position = reading.from + reading.bytes;
+        }
+        Ok(())
     }
 
     fn demand(&mut self, task: TaskId, reading: &Reading, marked: bool) -> Result<Option<Ahead>, Errno> {
@@ -252,8 +279,13 @@ impl Context {
         let bytes = match begun {
             Begun::Nothing => 0,
             Begun::Direct(reading) => {
+                let mut reading = reading;
                 let to = reading.from + reading.bytes;
-                Box::pin(self.read_direct(reading.inode, reading.from, to)).await?
+                let read = Box::pin(self.read_direct(reading.inode, reading.from, to)).await;
+                if read.is_err() {
+                    self.with(|state| state.end_early(self.task, &mut reading))?;
+                }
+                read?
             }
             Begun::Cached(reading, step) => self.read_pages(reading, step).await?,
         };
