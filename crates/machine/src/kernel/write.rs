@@ -67,15 +67,26 @@ impl State {
         Writing { from: at, to: at.saturating_add(to - from), ..writing }
     }
 
-    /// Whether a page has to be read before a part of it is written.
+    /// Whether a page has to be read before a part of it is written: also where the file ends in it (`block_prepare_write`).
     fn needs_reading(&self, inode: Inode, page: u64, from: u64, to: u64) -> bool {
-        let whole = from <= page * BLOCK_BYTES && to >= ((page + 1) * BLOCK_BYTES).min(self.fs.size(inode));
+        let whole = from <= page * BLOCK_BYTES && to >= (page + 1) * BLOCK_BYTES;
         let beyond = page * BLOCK_BYTES >= self.fs.size(inode);
         let there = self.pages.find(inode.into(), page).is_some_and(|id| self.pages[id].uptodate);
         !(whole || beyond || there)
     }
 
-    /// A page was read so that a part of it can be written: if that failed there is nothing to write the part to.
+    /// Whether a page is on nobody's way from the device, so that it has to be sent for. One that could not be read goes: it
+    /// may have come with others, of which one is bad.
+    fn must_send_for(&mut self, inode: Inode, page: u64) -> bool {
+        let Some(id) = self.pages.find(inode.into(), page) else { return true };
+        let on_its_way = self.pages[id].reading;
+        if !on_its_way {
+            self.throw_away(id);
+        }
+        !on_its_way
+    }
+
+    /// A page was read by itself so that a part of it can be written: if that failed there is nothing to write the part to.
     fn must_hold_content(&mut self, inode: Inode, page: u64) -> Result<(), Errno> {
         match self.pages.find(inode.into(), page).filter(|&id| !self.pages[id].uptodate) {
             Some(unread) => {
@@ -162,13 +173,9 @@ impl Context {
     async fn write_chunk(&self, writing: Writing, first: u64, count: u64) -> Result<(), Errno> {
         let Writing { inode, from, to, .. } = writing;
         for edge in [first, first + count - 1] {
-            if self.with(|state| state.needs_reading(inode, edge, from, to)) {
-                Box::pin(self.fetch(inode, edge, 1, None)).await;
-                let id = self.with(|state| state.pages.find(inode.into(), edge));
-                if let Some(id) = id {
-                    self.wait_for_page(id).await;
-                    self.with(|state| state.must_hold_content(inode, edge))?;
-                }
+            // Where memory is short, or somebody else found that it could not be read, it may be gone before this goes on.
+            while self.with(|state| state.needs_reading(inode, edge, from, to)) {
+                Box::pin(self.read_edge(inode, edge)).await?;
             }
         }
         let runs = self.place(inode, first, count, to).await?;
@@ -181,6 +188,19 @@ impl Context {
             state.pay_for_pages(self.task, count);
         });
         Ok(())
+    }
+
+    /// Has a page read, or waits for it if somebody else does.
+    async fn read_edge(&self, inode: Inode, page: u64) -> Result<(), Errno> {
+        let alone = self.with(|state| state.must_send_for(inode, page));
+        if alone {
+            self.room().await;
+            self.fetch(inode, page, 1, None).await;
+        }
+        if let Some(id) = self.with(|state| state.pages.find(inode.into(), page)) {
+            self.wait_for_page(id).await;
+        }
+        if alone { self.with(|state| state.must_hold_content(inode, page)) } else { Ok(()) }
     }
 
     /// Sees to it that these pages have, or will have, a place, and that the file is as long as it will be.
