@@ -4,6 +4,7 @@ use super::cache::{FileId, Page};
 use super::calls::{Descriptor, Errno, Returned};
 use super::fs::{Block, Inode};
 use super::io::{Bio, Purpose};
+use super::journal::Tid;
 use super::state::State;
 use super::tasks::{Context, TaskId, Wait};
 use super::writeback::Effort;
@@ -11,10 +12,15 @@ use elevator::Op;
 
 impl State {
     /// The transaction that a file's durability hangs on, if that is not durable yet.
-    fn commit_needed(&self, inode: Inode, data_only: bool) -> Option<super::journal::Tid> {
+    fn commit_needed(&self, inode: Inode, data_only: bool) -> Option<Tid> {
         let cached = self.files.get(inode.into())?;
         let tid = if data_only { cached.data_tid } else { cached.tid }?;
         (self.durable < Some(tid)).then_some(tid)
+    }
+
+    /// Whether data that has reached the device becomes durable with this transaction.
+    fn flush_to_come(&self, tid: Tid) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.flush_to_come(tid))
     }
 }
 
@@ -32,7 +38,13 @@ impl Context {
         self.wait_for_writes(file).await;
         if self.with(|state| state.journal.is_some()) {
             match self.with(|state| state.commit_needed(inode, data_only)) {
-                Some(tid) => self.wait_for_commit(tid).await,
+                Some(tid) => {
+                    let flushes = self.with(|state| state.flush_to_come(tid));
+                    self.wait_for_commit(tid).await;
+                    if !flushes {
+                        self.empty_cache().await?;
+                    }
+                }
                 None => self.empty_cache().await?,
             }
         } else {
