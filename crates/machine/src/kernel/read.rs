@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use elevator::{Flags, Op, Span};
 
-use super::cache::{Ahead, FileId, PageId};
+use super::cache::{Ahead, Demand, FileId, PageId};
 use super::calls::{Descriptor, Errno, Returned};
 use super::description::ReadAheadKind;
 use super::fs::{BLOCK_BYTES, Block, Inode, Run, Touched};
@@ -117,7 +117,7 @@ impl State {
     pub(super) fn read_on(&mut self, task: TaskId, reading: &mut Reading) -> Result<Step, Errno> {
         let max = self.rules.read_ahead_max;
         let kind = self.rules.description.read_ahead.kind;
-        let (windows, floor) = (kind != ReadAheadKind::OnDemand, kind.floor());
+        let (windows, floor) = (kind.has_windows(), kind.floor());
         while reading.page <= reading.last {
             let index = reading.page;
             if windows && !std::mem::replace(&mut reading.told, true) {
@@ -135,7 +135,7 @@ impl State {
                 let again = std::mem::replace(&mut reading.missed, true);
                 if windows || again || max == 0 {
                     if windows {
-                        self.task(task).descriptors.get(reading.file)?.ahead.missed(max, floor);
+                        self.task(task).descriptors.get(reading.file)?.ahead.missed(index, max, floor);
                     }
                     return Ok(Step::Missing(index));
                 }
@@ -157,10 +157,10 @@ impl State {
                     return Ok(Step::Missing(index));
                 }
                 self.end_early(task, reading)?;
+                self.leaves_trace(task, reading)?;
                 return if reading.bytes > 0 { Ok(Step::Done) } else { Err(Errno::Io) };
             }
             let open = self.task(task).descriptors.get(reading.file)?;
-            open.ahead.used(index);
             if open.last_page.replace(index) != Some(index) {
                 self.use_page(id);
             }
@@ -172,7 +172,17 @@ impl State {
             reading.page += 1;
             (reading.told, reading.alone) = (false, false);
         }
+        self.leaves_trace(task, reading)?;
         Ok(Step::Done)
+    }
+
+    /// Read-ahead on demand remembers where a call came to, for the next.
+    fn leaves_trace(&mut self, task: TaskId, reading: &Reading) -> Result<(), Errno> {
+        if reading.page > reading.from / BLOCK_BYTES && !self.rules.description.read_ahead.kind.has_windows()
+        {
+            self.task(task).descriptors.get(reading.file)?.ahead.used(reading.page - 1);
+        }
+        Ok(())
     }
 
     /// A read comes no further than to its next page, and the file stands there.
@@ -186,11 +196,19 @@ impl State {
 
     fn demand(&mut self, task: TaskId, reading: &Reading, marked: bool) -> Result<Option<Ahead>, Errno> {
         let (index, max) = (reading.page, self.rules.read_ahead_max);
+        let kind = self.rules.description.read_ahead.kind;
+        let demand = Demand {
+            page: index,
+            request: reading.last - index + 1,
+            max,
+            marked,
+            conservative: kind == ReadAheadKind::OnDemandConservative,
+        };
         let mut state = self.task(task).descriptors.get(reading.file)?.ahead;
-        let file = FileId::from(reading.inode);
-        let history =
-            || (1..=max.min(index)).take_while(|&back| self.pages.find(file, index - back).is_some()).count();
-        let ahead = state.on_demand(index, reading.last - index + 1, max, marked, || history() as u64);
+        let there = |page: u64| self.pages.find(FileId::from(reading.inode), page).is_some();
+        let history = || (1..=max.min(index)).take_while(|&back| there(index - back)).count() as u64;
+        let hole = || (index + 1..=index + max).find(|&page| !there(page));
+        let ahead = state.on_demand(demand, history, hole);
         self.task(task).descriptors.get(reading.file)?.ahead = state;
         Ok(ahead)
     }
@@ -301,7 +319,7 @@ impl Context {
                     let fetched = self.fetch(reading.inode, ahead.start, ahead.pages, Some(ahead)).await;
                     self.with(|state| {
                         let kind = state.rules.description.read_ahead.kind;
-                        if kind != ReadAheadKind::OnDemand
+                        if kind.has_windows()
                             && let Ok(open) = state.task(self.task).descriptors.get(reading.file)
                         {
                             open.ahead.fetched(fetched, kind.floor());

@@ -8,4 +8,4 @@ mod readahead;
 pub(super) use files::CachedFiles;
 pub(super) use lru::{List, Lru};
 pub(super) use pages::{FileId, Page, PageId, Pages};
-pub(super) use readahead::{Ahead, MIN_PAGES, ReadAheadState};
+pub(super) use readahead::{Ahead, Demand, MIN_PAGES, ReadAheadState};
