@@ -72,7 +72,7 @@ impl Rules {
             background: capacity * dirty.background_percent as usize / 100,
             limit: capacity * dirty.percent as usize / 100,
             // `queue_congestion_on_threshold` and `_off_threshold`.
-            congestion_on: nr_requests - nr_requests / 8 + 1,
+            congestion_on: (nr_requests - nr_requests / 8 + 1).min(nr_requests),
             congestion_off: nr_requests - nr_requests / 8 - nr_requests / 16 - 1,
             call: Span::from_nanos(processor.call_ns),
             page: Span::from_nanos(processor.page_ns),
@@ -190,4 +190,21 @@ fn lay_out(fs: &mut FileSystem, image: &Image) -> Result<(), ImageError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `blk_queue_congestion_threshold`: a queue can always become congested.
+    #[test]
+    fn a_short_queue_becomes_congested_when_it_is_full() {
+        let mut description = Description::named("pc-2004").expect("built in");
+        let mut thresholds = |nr_requests| {
+            description.block.nr_requests = nr_requests;
+            let rules = Rules::new(&description);
+            (rules.congestion_on, rules.congestion_off)
+        };
+        assert_eq!([4, 7, 8, 128].map(&mut thresholds), [(4, 3), (7, 6), (8, 6), (113, 103)]);
+    }
 }

@@ -91,12 +91,14 @@ pub struct ReadAhead {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadAheadKind {
-    /// 2.5 to 2.6.22: a current window and one ahead of it.
+    /// 2.6.9: a current window, as long as runs have been, and one ahead of it where they are longer than windows.
     Windows,
-    /// The same as it was in 2.5: no window is smaller than 16 KiB, whatever the largest.
+    /// 2.5: always one ahead, and no window is smaller than 16 KiB, whatever the largest.
     WindowsWithFloor,
-    /// Since 2.6.23: one window with a mark in it, whose first use starts the next.
+    /// 2.6.31 to 3.12: one window with a mark in it, whose first use starts the next.
     OnDemand,
+    /// The same since 3.13: a few pages before it in memory do not make a lone read sequential.
+    OnDemandConservative,
 }
 
 impl ReadAheadKind {
@@ -104,8 +106,13 @@ impl ReadAheadKind {
     pub(super) const fn floor(self) -> u64 {
         match self {
             Self::WindowsWithFloor => super::cache::MIN_PAGES,
-            Self::Windows | Self::OnDemand => 0,
+            Self::Windows | Self::OnDemand | Self::OnDemandConservative => 0,
         }
+    }
+
+    /// Whether there are two windows, which hear of every page.
+    pub(super) const fn has_windows(self) -> bool {
+        matches!(self, Self::Windows | Self::WindowsWithFloor)
     }
 }
 

@@ -31,7 +31,8 @@ impl Context {
             return Ok(0);
         }
         self.step_aside(writing.inode).await;
-        let Writing { inode, from, to, .. } = self.with(|state| state.at_the_end(writing));
+        let writing = self.with(|state| state.at_the_end(writing));
+        let Writing { inode, from, to, .. } = writing;
         let (runs, touched, allocated) = self.with(|state| {
             let (first, last) = (from / BLOCK_BYTES, (to - 1) / BLOCK_BYTES);
             let (mut runs, mut touched) = (state.take_runs(), state.take_touched());
@@ -55,6 +56,7 @@ impl Context {
         self.transfer(Op::Write, &runs, from, to).await?;
         self.with(|state| state.runs.push(runs));
         self.settle(touched, if grown { Of::Inode(inode) } else { Of::Name }).await?;
+        self.with(|state| state.wrote_to(self.task, writing, to))?;
         if writing.sync {
             self.make_durable(inode, false).await?;
         }

@@ -1,20 +1,26 @@
 //! Durability: `fsync`, `fdatasync`, `sync`, `O_SYNC`.
 
-use super::cache::FileId;
+use super::cache::{FileId, Page};
 use super::calls::{Descriptor, Errno, Returned};
-use super::fs::Inode;
+use super::fs::{Block, Inode};
 use super::io::{Bio, Purpose};
+use super::journal::Tid;
 use super::state::State;
-use super::tasks::{Context, Wait};
+use super::tasks::{Context, TaskId, Wait};
 use super::writeback::Effort;
 use elevator::Op;
 
 impl State {
     /// The transaction that a file's durability hangs on, if that is not durable yet.
-    fn commit_needed(&self, inode: Inode, data_only: bool) -> Option<super::journal::Tid> {
+    fn commit_needed(&self, inode: Inode, data_only: bool) -> Option<Tid> {
         let cached = self.files.get(inode.into())?;
         let tid = if data_only { cached.data_tid } else { cached.tid }?;
         (self.durable < Some(tid)).then_some(tid)
+    }
+
+    /// Whether data that has reached the device becomes durable with this transaction.
+    fn flush_to_come(&self, tid: Tid) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.flush_to_come(tid))
     }
 }
 
@@ -32,7 +38,13 @@ impl Context {
         self.wait_for_writes(file).await;
         if self.with(|state| state.journal.is_some()) {
             match self.with(|state| state.commit_needed(inode, data_only)) {
-                Some(tid) => self.wait_for_commit(tid).await,
+                Some(tid) => {
+                    let flushes = self.with(|state| state.flush_to_come(tid));
+                    self.wait_for_commit(tid).await;
+                    if !flushes {
+                        self.empty_cache().await?;
+                    }
+                }
                 None => self.empty_cache().await?,
             }
         } else {
@@ -46,17 +58,24 @@ impl Context {
     /// Without a journal: the file's own metadata blocks, one after the other, as they lie.
     async fn write_metadata(&self, file: FileId) {
         let blocks = self.with(|state| std::mem::take(&mut state.files.entry(file).metadata));
-        for block in &blocks {
-            if let Some(bio) = self.with(|state| state.one_buffer(self.task, *block)) {
+        for &block in &blocks {
+            // On its way with what it held before: it goes again when that has arrived (`sync_dirty_buffer`).
+            self.wait_for_buffer(block, |page| page.writing && page.dirty).await;
+            if let Some(bio) = self.with(|state| state.one_buffer(self.task, block)) {
                 self.submit(bio).await;
             }
         }
         for block in blocks {
-            while let Some(id) = self
-                .with(|state| state.pages.find(FileId::DEVICE, block.0).filter(|&id| state.pages[id].writing))
-            {
-                self.sleep(Wait::Page(id)).await;
-            }
+            self.wait_for_buffer(block, |page| page.writing).await;
+        }
+    }
+
+    /// Waits until this no longer holds of a metadata block's buffer.
+    async fn wait_for_buffer(&self, block: Block, holds: impl Fn(&Page) -> bool) {
+        while let Some(id) =
+            self.with(|state| state.pages.find(FileId::DEVICE, block.0).filter(|&id| holds(&state.pages[id])))
+        {
+            self.sleep(Wait::Page(id)).await;
         }
     }
 
@@ -113,7 +132,7 @@ impl Context {
 
 impl State {
     /// A buffer alone, if it is dirty.
-    fn one_buffer(&mut self, task: super::tasks::TaskId, block: super::fs::Block) -> Option<Bio> {
+    fn one_buffer(&mut self, task: TaskId, block: Block) -> Option<Bio> {
         let id = self.pages.find(FileId::DEVICE, block.0)?;
         if !self.pages[id].dirty || self.pages[id].writing {
             return None;
@@ -124,5 +143,47 @@ impl State {
         let bio = Bio::of_pages(task, Purpose::Writeback, Op::Write, block, pages);
         let sync = self.rules.sync_writes;
         Some(Bio { flags: elevator::Flags { sync, meta: true, ..bio.flags }, causes, ..bio })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::Waker;
+
+    use elevator::Sector;
+    use elevator::queue::Token;
+
+    use super::super::{Description, Image, Kernel};
+    use super::*;
+
+    /// Two files' inodes lie in one block, which is on its way for one of them when the other changes.
+    #[test]
+    fn a_block_that_changed_while_it_was_on_its_way_goes_again_before_fsync_returns() {
+        let machine = Description::named("pc-2003").expect("built in");
+        let kernel = Kernel::new(&machine, Sector(1 << 22), &Image::new()).expect("a kernel");
+        let (task, block, file) = (Kernel::task_of(0), Block(77), FileId::from(Inode(12)));
+        let id = {
+            let state = &mut *kernel.state.borrow_mut();
+            let id = state.add_page(FileId::DEVICE, block.0);
+            let cause = state.cause(task);
+            state.dirty_page(id, cause);
+            state.page_sets_out(id);
+            state.dirty_page(id, cause);
+            state.files.entry(file).metadata.insert(block);
+            id
+        };
+        let context = Context::new(&kernel.state, task);
+        let mut writes = pin!(context.write_metadata(file));
+        let mut poll = || writes.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()));
+        let outgoing = || kernel.state.borrow_mut().outgoing(|bio| Token(u64::from(bio)));
+        assert!(poll().is_pending() && outgoing().is_none(), "it waits for what is on its way");
+        kernel.state.borrow_mut().pages_written(&[id], true);
+        assert!(poll().is_pending());
+        assert_eq!(outgoing().map(|submission| submission.start), Some(block.sector()));
+        assert!(poll().is_pending(), "and for what it sent");
+        kernel.state.borrow_mut().arrived(0, elevator::Outcome::Done);
+        assert!(poll().is_ready());
     }
 }

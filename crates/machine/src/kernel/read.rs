@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use elevator::{Flags, Op, Span};
 
-use super::cache::{Ahead, FileId, PageId};
+use super::cache::{Ahead, Demand, FileId, PageId};
 use super::calls::{Descriptor, Errno, Returned};
 use super::description::ReadAheadKind;
 use super::fs::{BLOCK_BYTES, Block, Inode, Run, Touched};
@@ -31,6 +31,8 @@ pub(super) enum Step {
 pub(super) struct Reading {
     pub(super) file: Descriptor,
     pub(super) inode: Inode,
+    /// It began where the file stood, which moves with it.
+    moves: bool,
     /// Where it began, in bytes.
     pub(super) from: u64,
     /// The next page to use, and
@@ -41,6 +43,8 @@ pub(super) struct Reading {
     told: bool,
     /// The next page was waited for or fetched.
     missed: bool,
+    /// The next page was fetched by itself, after it could not be read together with others.
+    alone: bool,
     /// Bytes that the call will return.
     pub(super) bytes: u64,
 }
@@ -76,9 +80,18 @@ impl State {
         if at.is_none() {
             self.task(task).descriptors.get(file)?.position = end;
         }
-        let (page, last) = (position / BLOCK_BYTES, (end - 1) / BLOCK_BYTES);
-        let from = position;
-        Ok(Some(Reading { file, inode, from, page, last, told: false, missed: false, bytes: end - position }))
+        Ok(Some(Reading {
+            file,
+            inode,
+            moves: at.is_none(),
+            from: position,
+            page: position / BLOCK_BYTES,
+            last: (end - 1) / BLOCK_BYTES,
+            told: false,
+            missed: false,
+            alone: false,
+            bytes: end - position,
+        }))
     }
 
     /// Begins a read and goes as far as nothing has to be waited for.
@@ -104,7 +117,7 @@ impl State {
     pub(super) fn read_on(&mut self, task: TaskId, reading: &mut Reading) -> Result<Step, Errno> {
         let max = self.rules.read_ahead_max;
         let kind = self.rules.description.read_ahead.kind;
-        let (windows, floor) = (kind != ReadAheadKind::OnDemand, kind.floor());
+        let (windows, floor) = (kind.has_windows(), kind.floor());
         while reading.page <= reading.last {
             let index = reading.page;
             if windows && !std::mem::replace(&mut reading.told, true) {
@@ -116,13 +129,13 @@ impl State {
             let Some(id) = self.pages.find(reading.inode.into(), index) else {
                 if index * BLOCK_BYTES >= self.fs.size(reading.inode) {
                     // Somebody cut the file meanwhile.
-                    reading.bytes = (index * BLOCK_BYTES).saturating_sub(reading.from);
+                    self.end_early(task, reading)?;
                     break;
                 }
                 let again = std::mem::replace(&mut reading.missed, true);
                 if windows || again || max == 0 {
                     if windows {
-                        self.task(task).descriptors.get(reading.file)?.ahead.missed(max, floor);
+                        self.task(task).descriptors.get(reading.file)?.ahead.missed(index, max, floor);
                     }
                     return Ok(Step::Missing(index));
                 }
@@ -139,10 +152,15 @@ impl State {
             }
             if !self.pages[id].uptodate {
                 self.throw_away(id);
-                return Err(Errno::Io);
+                // Of those that were read together one may be bad: by itself it has another chance.
+                if !std::mem::replace(&mut reading.alone, true) {
+                    return Ok(Step::Missing(index));
+                }
+                self.end_early(task, reading)?;
+                self.leaves_trace(task, reading)?;
+                return if reading.bytes > 0 { Ok(Step::Done) } else { Err(Errno::Io) };
             }
             let open = self.task(task).descriptors.get(reading.file)?;
-            open.ahead.used(index);
             if open.last_page.replace(index) != Some(index) {
                 self.use_page(id);
             }
@@ -152,18 +170,45 @@ impl State {
                 self.watch.now.hits += 1;
             }
             reading.page += 1;
-            reading.told = false;
+            (reading.told, reading.alone) = (false, false);
         }
+        self.leaves_trace(task, reading)?;
         Ok(Step::Done)
+    }
+
+    /// Read-ahead on demand remembers where a call came to, for the next.
+    fn leaves_trace(&mut self, task: TaskId, reading: &Reading) -> Result<(), Errno> {
+        if reading.page > reading.from / BLOCK_BYTES && !self.rules.description.read_ahead.kind.has_windows()
+        {
+            self.task(task).descriptors.get(reading.file)?.ahead.used(reading.page - 1);
+        }
+        Ok(())
+    }
+
+    /// A read comes no further than to its next page, and the file stands there.
+    fn end_early(&mut self, task: TaskId, reading: &mut Reading) -> Result<(), Errno> {
+        reading.bytes = (reading.page * BLOCK_BYTES).saturating_sub(reading.from);
+        if reading.moves {
+            self.task(task).descriptors.get(reading.file)?.position = reading.from + reading.bytes;
+        }
+        Ok(())
     }
 
     fn demand(&mut self, task: TaskId, reading: &Reading, marked: bool) -> Result<Option<Ahead>, Errno> {
         let (index, max) = (reading.page, self.rules.read_ahead_max);
+        let kind = self.rules.description.read_ahead.kind;
+        let demand = Demand {
+            page: index,
+            request: reading.last - index + 1,
+            max,
+            marked,
+            conservative: kind == ReadAheadKind::OnDemandConservative,
+        };
         let mut state = self.task(task).descriptors.get(reading.file)?.ahead;
-        let file = FileId::from(reading.inode);
-        let history =
-            || (1..=max.min(index)).take_while(|&back| self.pages.find(file, index - back).is_some()).count();
-        let ahead = state.on_demand(index, reading.last - index + 1, max, marked, || history() as u64);
+        let there = |page: u64| self.pages.find(FileId::from(reading.inode), page).is_some();
+        let history = || (1..=max.min(index)).take_while(|&back| there(index - back)).count() as u64;
+        let hole = || (index + 1..=index + max).find(|&page| !there(page));
+        let ahead = state.on_demand(demand, history, hole);
         self.task(task).descriptors.get(reading.file)?.ahead = state;
         Ok(ahead)
     }
@@ -252,8 +297,13 @@ impl Context {
         let bytes = match begun {
             Begun::Nothing => 0,
             Begun::Direct(reading) => {
+                let mut reading = reading;
                 let to = reading.from + reading.bytes;
-                Box::pin(self.read_direct(reading.inode, reading.from, to)).await?
+                let read = Box::pin(self.read_direct(reading.inode, reading.from, to)).await;
+                if read.is_err() {
+                    self.with(|state| state.end_early(self.task, &mut reading))?;
+                }
+                read?
             }
             Begun::Cached(reading, step) => self.read_pages(reading, step).await?,
         };
@@ -269,7 +319,7 @@ impl Context {
                     let fetched = self.fetch(reading.inode, ahead.start, ahead.pages, Some(ahead)).await;
                     self.with(|state| {
                         let kind = state.rules.description.read_ahead.kind;
-                        if kind != ReadAheadKind::OnDemand
+                        if kind.has_windows()
                             && let Ok(open) = state.task(self.task).descriptors.get(reading.file)
                         {
                             open.ahead.fetched(fetched, kind.floor());

@@ -9,7 +9,7 @@ use super::calls::{Descriptor, Errno, Open, Returned};
 use super::fs::{BLOCK_BYTES, Block, Inode, Run};
 use super::read::block_of;
 use super::state::State;
-use super::tasks::{Context, Wait};
+use super::tasks::{Context, TaskId, Wait};
 
 /// Most pages that are given places at once.
 const CHUNK: u64 = 64;
@@ -18,6 +18,8 @@ const CHUNK: u64 = 64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writing {
     pub(super) inode: Inode,
+    /// The open file that moves with it.
+    moves: Option<Descriptor>,
     /// Bytes: from here,
     pub(super) from: u64,
     /// to here.
@@ -32,7 +34,7 @@ impl State {
     /// Begins a write. `at`: not where the file stands.
     pub(super) fn begin_write(
         &mut self,
-        task: super::tasks::TaskId,
+        task: TaskId,
         file: Descriptor,
         at: Option<u64>,
         length: u64,
@@ -44,13 +46,18 @@ impl State {
         }
         let from = if open.how.append { self.fs.size(inode) } else { at.unwrap_or(open.position) };
         let to = from.checked_add(length).ok_or(Errno::NoSpace)?;
-        let entry = self.task(task).descriptors.get(file)?;
-        entry.wrote = true;
-        if at.is_none() {
-            entry.position = to;
-        }
+        self.task(task).descriptors.get(file)?.wrote = true;
         let Open { append, direct, sync, .. } = open.how;
-        Ok(Writing { inode, from, to, append, direct, sync })
+        let moves = at.is_none().then_some(file);
+        Ok(Writing { inode, moves, from, to, append, direct, sync })
+    }
+
+    /// A write came this far: there the file stands.
+    pub(super) fn wrote_to(&mut self, task: TaskId, writing: Writing, to: u64) -> Result<(), Errno> {
+        if let Some(file) = writing.moves {
+            self.task(task).descriptors.get(file)?.position = to;
+        }
+        Ok(())
     }
 
     /// The same write at the file's end, if it goes there: others may have made the file longer since it began.
@@ -60,15 +67,26 @@ impl State {
         Writing { from: at, to: at.saturating_add(to - from), ..writing }
     }
 
-    /// Whether a page has to be read before a part of it is written.
+    /// Whether a page has to be read before a part of it is written: also where the file ends in it (`block_prepare_write`).
     fn needs_reading(&self, inode: Inode, page: u64, from: u64, to: u64) -> bool {
-        let whole = from <= page * BLOCK_BYTES && to >= ((page + 1) * BLOCK_BYTES).min(self.fs.size(inode));
+        let whole = from <= page * BLOCK_BYTES && to >= (page + 1) * BLOCK_BYTES;
         let beyond = page * BLOCK_BYTES >= self.fs.size(inode);
         let there = self.pages.find(inode.into(), page).is_some_and(|id| self.pages[id].uptodate);
         !(whole || beyond || there)
     }
 
-    /// A page was read so that a part of it can be written: if that failed there is nothing to write the part to.
+    /// Whether a page is on nobody's way from the device, so that it has to be sent for. One that could not be read goes: it
+    /// may have come with others, of which one is bad.
+    fn must_send_for(&mut self, inode: Inode, page: u64) -> bool {
+        let Some(id) = self.pages.find(inode.into(), page) else { return true };
+        let on_its_way = self.pages[id].reading;
+        if !on_its_way {
+            self.throw_away(id);
+        }
+        !on_its_way
+    }
+
+    /// A page was read by itself so that a part of it can be written: if that failed there is nothing to write the part to.
     fn must_hold_content(&mut self, inode: Inode, page: u64) -> Result<(), Errno> {
         match self.pages.find(inode.into(), page).filter(|&id| !self.pages[id].uptodate) {
             Some(unread) => {
@@ -118,7 +136,7 @@ impl Context {
         written.map(Returned::Bytes)
     }
 
-    /// Writes through the page cache; how many bytes.
+    /// Writes through the page cache; how many bytes: fewer than asked for if something failed on the way.
     pub(super) async fn write_pages(&self, writing: Writing) -> Result<u64, Errno> {
         let Writing { inode, from, to, .. } = writing;
         if to == from {
@@ -128,35 +146,36 @@ impl Context {
         let writing = self.with(|state| state.at_the_end(writing));
         let written = self.write_locked(writing).await;
         self.unlock(inode.into());
-        written?;
+        let bytes = written?;
+        self.with(|state| state.wrote_to(self.task, writing, writing.from + bytes))?;
         if writing.sync {
             Box::pin(self.make_durable(inode, false)).await?;
         }
-        Ok(to - from)
+        Ok(bytes)
     }
 
-    async fn write_locked(&self, writing: Writing) -> Result<(), Errno> {
-        let (mut page, last) = (writing.from / BLOCK_BYTES, (writing.to - 1) / BLOCK_BYTES);
+    async fn write_locked(&self, writing: Writing) -> Result<u64, Errno> {
+        let Writing { from, to, .. } = writing;
+        let (mut page, last) = (from / BLOCK_BYTES, (to - 1) / BLOCK_BYTES);
         while page <= last {
             let count =
                 self.with(|state| state.dirtiers.until_balance()).clamp(1, CHUNK).min(last - page + 1);
-            self.write_chunk(writing, page, count).await?;
+            if let Err(errno) = self.write_chunk(writing, page, count).await {
+                let before = (page * BLOCK_BYTES).saturating_sub(from);
+                return if before > 0 { Ok(before) } else { Err(errno) };
+            }
             self.balance_dirty_pages(count).await;
             page += count;
         }
-        Ok(())
+        Ok(to - from)
     }
 
     async fn write_chunk(&self, writing: Writing, first: u64, count: u64) -> Result<(), Errno> {
         let Writing { inode, from, to, .. } = writing;
         for edge in [first, first + count - 1] {
-            if self.with(|state| state.needs_reading(inode, edge, from, to)) {
-                Box::pin(self.fetch(inode, edge, 1, None)).await;
-                let id = self.with(|state| state.pages.find(inode.into(), edge));
-                if let Some(id) = id {
-                    self.wait_for_page(id).await;
-                    self.with(|state| state.must_hold_content(inode, edge))?;
-                }
+            // Where memory is short, or somebody else found that it could not be read, it may be gone before this goes on.
+            while self.with(|state| state.needs_reading(inode, edge, from, to)) {
+                Box::pin(self.read_edge(inode, edge)).await?;
             }
         }
         let runs = self.place(inode, first, count, to).await?;
@@ -169,6 +188,19 @@ impl Context {
             state.pay_for_pages(self.task, count);
         });
         Ok(())
+    }
+
+    /// Has a page read, or waits for it if somebody else does.
+    async fn read_edge(&self, inode: Inode, page: u64) -> Result<(), Errno> {
+        let alone = self.with(|state| state.must_send_for(inode, page));
+        if alone {
+            self.room().await;
+            self.fetch(inode, page, 1, None).await;
+        }
+        if let Some(id) = self.with(|state| state.pages.find(inode.into(), page)) {
+            self.wait_for_page(id).await;
+        }
+        if alone { self.with(|state| state.must_hold_content(inode, page)) } else { Ok(()) }
     }
 
     /// Sees to it that these pages have, or will have, a place, and that the file is as long as it will be.

@@ -4,7 +4,7 @@ use elevator::{Op, Span, Time};
 use machine::Next;
 use machine::kernel::{Call, Description, Image, Returned};
 
-use crate::bench::{Bench, FIRST, Seen, write_file};
+use crate::bench::{Bench, FIRST, Seen, create, write_file};
 
 fn sixteen_pages_and_fsync(name: &str) -> (Vec<Seen>, Time) {
     let machine = Description::named(name).expect("built in");
@@ -124,5 +124,35 @@ fn the_log_goes_out_beside_ordered_data_or_after_it() {
         let mut log = seen.iter().filter(journal).filter(|seen| !seen.completed && !is_large(seen));
         let log = log.next().expect("the log").at;
         assert_eq!(log >= data, after_data, "log at {log:?}, data until {data:?}");
+    }
+}
+
+/// One wants a page that it wrote over durable while the commit that its inode is part of, another's, is anywhere on its way:
+/// after the page has arrived and before the answer, the device's cache is emptied.
+#[test]
+fn what_arrives_behind_a_commits_flush_is_flushed_again() {
+    for name in ["pc-2012", "pc-2012-xfs", "linux-6"] {
+        let machine = Description::named(name).expect("built in");
+        for micros in (0..60_000).step_by(500) {
+            let mut image = Image::new();
+            image.file("/a", 8192);
+            let mut bench = Bench::on("wd5000aaks", &machine, "noop", &image);
+            let open = |path: &str| Next::Call(Call::Open(path.into(), create()));
+            let write = || Next::Call(Call::WriteAt(FIRST, 0, 4096));
+            let at = |micros: u64| Next::Until(Time::ZERO + Span::from_micros(100_000 + micros));
+            let fsync = || Next::Call(Call::Fsync(FIRST));
+            bench.start("commits", [open("/b"), write(), at(0), fsync()].into_iter());
+            let heard = bench.start("overwrites", [open("/a"), write(), at(micros), fsync()].into_iter());
+            bench.run();
+            let heard = heard.borrow();
+            let (returned, answer) = heard.last().expect("fsync returned");
+            assert_eq!(*answer, Returned::Done);
+            let seen = bench.ear.0.borrow();
+            let mine = |s: &&Seen| s.op == Op::Write && s.process.is_some_and(|p| p.task == 2) && s.completed;
+            let arrived = seen.iter().rfind(mine).expect("the page").at;
+            let mut flushes = seen.iter().filter(|s| s.op == Op::Flush && !s.completed);
+            let flushed = flushes.any(|s| (arrived..*returned).contains(&s.at));
+            assert!(flushed, "{name}, {micros} us: arrived {arrived:?}, returned {returned:?}");
+        }
     }
 }

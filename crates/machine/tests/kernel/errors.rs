@@ -119,3 +119,92 @@ fn a_page_that_cannot_be_read_is_not_written_in_part() {
         assert_eq!(answers[1..], expected, "{}", machine.name);
     }
 }
+
+/// A file whose sixth page of 64 cannot be read, on each machine; where the file begins is where the last read was.
+fn worn(machine: &Description) -> Bench {
+    let mut image = Image::new();
+    image.file("/a", 256 << 10);
+    let mut bench = Bench::new(machine, "noop", &image);
+    bench.calls("reader", read_file("/a", 4096, 4096));
+    bench.run();
+    let seen = bench.ear.0.take();
+    let bad = seen.iter().rfind(|seen| seen.completed).expect("a read").start + 5 * 8;
+    let drive = Worn { drive: built_in("ide-2003"), bad: bad..bad + 8, failing: Vec::new() };
+    Bench::with(Box::new(drive), machine, "noop", &image)
+}
+
+fn answers(bench: &mut Bench, calls: Vec<Call>) -> Vec<Returned> {
+    let open = Call::Open("/a".into(), Open::default());
+    let heard = bench.calls("process", std::iter::once(open).chain(calls));
+    bench.run();
+    let answers = heard.borrow().iter().skip(1).map(|(_, returned)| returned.clone()).collect();
+    bench.machine.kernel().expect("booted").check().expect("accounts that agree");
+    answers
+}
+
+/// What was read with the bad page is read again by itself, as `do_generic_file_read` does.
+#[test]
+fn a_bad_page_spoils_no_other_that_was_read_with_it() {
+    for machine in Description::names().map(|name| Description::named(name).expect("built in")) {
+        let pages = (0..8).map(|page| Call::ReadAt(FIRST, page * 4096, 4096)).collect();
+        let good = Returned::Bytes(4096);
+        let mut expected = vec![good; 8];
+        expected[5] = Returned::Failed(Errno::Io);
+        assert_eq!(answers(&mut worn(&machine), pages), expected, "{}", machine.name);
+    }
+}
+
+#[test]
+fn a_read_ends_before_a_bad_page_and_the_file_stands_there() {
+    for machine in Description::names().map(|name| Description::named(name).expect("built in")) {
+        let calls = vec![Call::Read(FIRST, 32 << 10), Call::Read(FIRST, 4096), Call::Read(FIRST, 4096)];
+        let failed = Returned::Failed(Errno::Io);
+        let expected = [Returned::Bytes(5 * 4096), failed.clone(), failed];
+        assert_eq!(answers(&mut worn(&machine), calls), expected, "{}", machine.name);
+    }
+}
+
+#[test]
+fn a_write_that_fails_leaves_the_file_where_it_came_to() {
+    for machine in Description::names().map(|name| Description::named(name).expect("built in")) {
+        // Part of a page that cannot be read cannot be written; the whole of it can, from where the file stood.
+        let calls = vec![
+            Call::Seek(FIRST, 5 * 4096),
+            Call::Write(FIRST, 100),
+            Call::Write(FIRST, 4096),
+            Call::Read(FIRST, 4096),
+        ];
+        let expected =
+            [Returned::Done, Returned::Failed(Errno::Io), Returned::Bytes(4096), Returned::Bytes(4096)];
+        assert_eq!(answers(&mut worn(&machine), calls), expected, "{}", machine.name);
+    }
+}
+
+/// A file that leaves less than 256 MB of the device.
+fn nearly_full(machine: &Description) -> Image {
+    let capacity = built_in("ide-2003").capacity();
+    let filled = |left: u64| {
+        let mut image = Image::new();
+        image.file("/filler", capacity.0 * 512 - (left << 28));
+        image
+    };
+    let fits = |image: &Image| Kernel::new(machine, capacity, image).is_ok();
+    (1..64).map(filled).find(fits).expect("room for a file")
+}
+
+/// As much as there is room for is written; what is left over fails.
+#[test]
+fn a_write_beyond_the_room_of_the_device_is_short() {
+    for machine in Description::names().map(|name| Description::named(name).expect("built in")) {
+        let mut bench = Bench::new(&machine, "noop", &nearly_full(&machine));
+        let length = 50_000_000;
+        let open = Call::Open("/a".into(), crate::bench::create());
+        let writes = (0..8).map(move |_| Call::Write(FIRST, length));
+        let heard = bench.calls("writer", std::iter::once(open).chain(writes));
+        bench.run();
+        let answers: Vec<Returned> = heard.borrow().iter().map(|(_, returned)| returned.clone()).collect();
+        let short = answers.iter().position(|answer| matches!(answer, Returned::Bytes(b) if *b < length));
+        let short = short.unwrap_or_else(|| panic!("{}: {answers:?}", machine.name));
+        assert_eq!(answers[short + 1], Returned::Failed(Errno::NoSpace), "{}", machine.name);
+    }
+}

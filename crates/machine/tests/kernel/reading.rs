@@ -91,6 +91,19 @@ fn windows_on_demand_begin_small_and_double() {
     assert_eq!(read, [(0, 4), (4, 8)]);
 }
 
+/// One reads to the middle of a window, another goes on there: the mark that the first left is its own to follow.
+#[test]
+fn a_reader_goes_on_with_anothers_windows() {
+    let machine = Description::named("pc-2010").expect("built in");
+    // Windows of 4, 8 and 16 pages, the last marked at its first page, 12.
+    let first = (0..12).map(|page| Call::ReadAt(FIRST, page * 4096, 4096));
+    let open = || std::iter::once(Call::Open("/a".into(), read_only()));
+    let second = open().chain([Call::ReadAt(machine::kernel::Descriptor(1), 12 * 4096, 4096)]);
+    // 16 pages of the first's and one wanted: a window of 32 behind them. Between page 11 and 12 lies an indirect block.
+    let read = requests(&machine, open().chain(first).chain(second));
+    assert_eq!(read, [(0, 4), (4, 8), (12, 1), (13, 16), (29, 32)]);
+}
+
 #[test]
 fn a_lone_read_far_away_fetches_what_it_asked_for() {
     let machine = Description::named("pc-2010").expect("built in");

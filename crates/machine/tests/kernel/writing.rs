@@ -92,3 +92,22 @@ fn a_file_with_holes_is_cut_and_forgotten_as_fast_as_what_is_in_memory() {
     assert!(read > 0, "what was forgotten is read again");
     bench.machine.kernel().expect("booted").check().expect("accounts that agree");
 }
+
+/// The file ends in its last page, and what lies behind the end has to be known as well.
+#[test]
+fn a_last_page_that_is_not_full_is_read_before_it_is_written_over() {
+    for machine in Description::names().map(|name| Description::named(name).expect("built in")) {
+        let reads = |bytes: u64| {
+            let mut image = Image::new();
+            image.file("/a", bytes);
+            let mut bench = Bench::new(&machine, "noop", &image);
+            let open = Call::Open("/a".into(), crate::bench::read_only());
+            bench.calls("writer", [open, Call::Write(FIRST, bytes)].into_iter());
+            bench.run();
+            let seen = bench.ear.0.borrow();
+            seen.iter().filter(|seen| seen.completed && seen.op == Op::Read).count()
+        };
+        assert_eq!(reads(4096 + 100), reads(4096) + 1, "{}", machine.name);
+        assert_eq!(reads(8192), reads(4096), "{}", machine.name);
+    }
+}

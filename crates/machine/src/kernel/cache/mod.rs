@@ -7,5 +7,5 @@ mod readahead;
 
 pub(super) use files::CachedFiles;
 pub(super) use lru::{List, Lru};
-pub(super) use pages::{FileId, PageId, Pages};
-pub(super) use readahead::{Ahead, MIN_PAGES, ReadAheadState};
+pub(super) use pages::{FileId, Page, PageId, Pages};
+pub(super) use readahead::{Ahead, Demand, MIN_PAGES, ReadAheadState};

@@ -45,7 +45,7 @@ use hashbrown::HashMap;
 
 use self::handles::Member;
 use self::log::Log;
-use self::transaction::{Commit, Held, Old, Transaction};
+use self::transaction::{Commit, Held, Old, Phase, Transaction};
 use super::fs::{Block, Extent};
 
 pub use options::{Data, Options, Style};
@@ -123,6 +123,14 @@ impl Journal {
             self.advance(now);
         }
         self.durable < Some(tid)
+    }
+
+    /// Whether what the device's cache holds now becomes durable with a transaction that is not yet, where there are
+    /// barriers: its commit record, before which the cache is flushed, has not set out (`jbd2_trans_will_send_data_barrier`).
+    #[must_use]
+    pub fn flush_to_come(&self, tid: Tid) -> bool {
+        let out = |commit: &Commit| commit.of.tid == tid && commit.phase == Phase::Record;
+        self.durable < Some(tid) && !self.committing.as_ref().is_some_and(out)
     }
 
     /// Wants everything durable (`sync`), and says which transaction to wait for.

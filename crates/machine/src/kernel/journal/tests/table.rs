@@ -128,6 +128,24 @@ fn jbd2_writes_data_and_log_together_and_the_record_after_a_flush() {
     assert_eq!(it.wants(), ["Commit 3+1, flush before and past the cache"]);
 }
 
+/// Data that reaches the device's cache while the record is on its way, or later, is not covered by the flush before it.
+#[test]
+fn a_commit_covers_data_until_its_record_sets_out() {
+    let mut it = Bench::new(Options::jbd2());
+    let tid = it.change(1, &[5], None);
+    assert!(it.journal.flush_to_come(tid));
+    it.journal.commit(it.now, tid);
+    assert_eq!(it.wants(), ["Log 1+2"]);
+    let next = it.change(2, &[6], None);
+    assert!(it.journal.flush_to_come(tid) && it.journal.flush_to_come(next));
+    it.written(0);
+    assert_eq!(it.wants(), ["Commit 3+1, flush before and past the cache"]);
+    assert!(!it.journal.flush_to_come(tid) && it.journal.flush_to_come(next));
+    it.written(1);
+    assert_eq!(it.wants(), ["1 durable, 5 released"]);
+    assert!(!it.journal.flush_to_come(tid) && it.journal.flush_to_come(next));
+}
+
 #[test]
 fn writeback_mode_drags_nothing() {
     let mut it = Bench::new(Options { data: Data::Writeback, ..Options::default() });
