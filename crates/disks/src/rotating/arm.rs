@@ -158,26 +158,31 @@ impl Rotating {
 
     /// Moves the arm. Reading ahead may not be allowed to go there; then nothing moves.
     pub(super) fn begin_access(&mut self, at: Picos, id: TaskId, sector: u64, seek_min: Picos) -> bool {
-        let task = *self.task(id);
-        let immediate = self.immediate(task.write);
-        let end = match self.task(id).segment.map(|i| &self.segments[i]) {
-            Some(segment) if self.background && !task.write => segment.ahead_max,
-            Some(segment) if task.write && segment.end < task.end => sector,
-            _ => task.end,
-        };
-        // What comes round last must not push out of the segment what has not been sent.
-        let end = if task.write { end } else { end.min(self.room_until(self.task(id))) };
         if sector >= self.layout.capacity() {
             return false;
         }
-        let aim = Aim { sector, end, write: task.write, immediate, begin: at, seek_min };
+        let write = self.task(id).write;
+        let immediate = self.immediate(write).then(|| self.wanted_until(id, sector));
+        let aim = Aim { sector, write, immediate, begin: at, seek_min };
         let access = Access::new(&self.layout, &self.mechanics, &self.sectors, &self.head, &aim);
-        if self.background && !task.write && !self.may_follow(&access) {
+        if self.background && !write && !self.may_follow(&access) {
             return false;
         }
         self.note_positioning(id, &access);
         self.access = Some(access);
         true
+    }
+
+    /// The sector behind the last that an access to one may take in whichever order they come. What comes round last must not
+    /// push out of the segment what has not been sent.
+    fn wanted_until(&self, id: TaskId, sector: u64) -> u64 {
+        let task = self.task(id);
+        match task.segment.map(|index| &self.segments[index]) {
+            Some(segment) if task.write && segment.end < task.end => sector,
+            _ if task.write => task.end,
+            Some(segment) if self.background => segment.ahead_max.min(self.room_until(task)),
+            _ => task.end.min(self.room_until(task)),
+        }
     }
 
     /// Whether the head may begin in the middle. DiskSim's never does, in effect; a drive that keeps the bus meanwhile
