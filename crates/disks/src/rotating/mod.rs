@@ -68,6 +68,8 @@ pub struct Rotating {
     wires: BusParameters,
     queue: QueueParameters,
     fidelity: Fidelity,
+    /// Writes gather data in the buffer before the medium has its turn.
+    gathers: bool,
 
     /// What the drive's own time counts from, in the host's nanoseconds.
     origin: u64,
@@ -171,6 +173,8 @@ impl Rotating {
             unanswered: 0,
             watermarks: [b.read_watermark, b.write_watermark]
                 .map(|part| (f64::from(b.segment_sectors) * part).ceil() as u64),
+            gathers: p.overheads.extra_disconnect.is_some()
+                || (b.write_watermark > 0.0 && p.fidelity == Fidelity::Drive),
             buffer: p.buffer,
             wires: p.bus,
             queue: p.queue,
