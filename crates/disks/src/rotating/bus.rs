@@ -207,8 +207,7 @@ impl Rotating {
 
     /// Whether nothing happens between the end of a task's data and the host's having the completion, if it takes no time.
     fn report_changes_nothing(&self, id: TaskId) -> bool {
-        let arm_stays =
-            self.arm != Some(id) || (self.access.is_some() && self.wires.preseek == Preseek::None);
+        let arm_stays = self.arm != Some(id) || self.wires.preseek == Preseek::None;
         arm_stays && matches!(self.bus, Bus::Idle) && self.flushes.is_empty()
     }
 
