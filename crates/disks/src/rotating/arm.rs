@@ -33,15 +33,20 @@ impl Rotating {
             self.own(id);
         }
         if !task.had_arm && task.hit != Hit::Collision {
-            self.check_arm(now, Some(id), true);
+            self.check_arm(now, Some(id));
         }
     }
 
     /// Gives the arm, if it is free, to a request: that one, or else the best that waits.
-    pub(super) fn check_arm(&mut self, now: Picos, id: Option<TaskId>, check_bus: bool) {
-        if self.arm.is_some() {
-            return;
+    #[inline]
+    pub(super) fn check_arm(&mut self, now: Picos, id: Option<TaskId>) {
+        let wanted = id.is_some() || !self.waiting.is_empty();
+        if wanted && self.arm.is_none() {
+            self.give_arm(now, id);
         }
+    }
+
+    fn give_arm(&mut self, now: Picos, id: Option<TaskId>) {
         let wanted = id.filter(|&id| !self.task(id).had_arm && self.enabled(now, id));
         let Some(id) = wanted.or_else(|| self.next_task(now)) else { return };
         if self.task(id).segment.is_none() {
@@ -60,7 +65,7 @@ impl Rotating {
         task.had_arm = true;
         task.begun = now;
         let begin = if task.write { self.prepare_write(id) } else { self.prepare_read(id) };
-        if check_bus && self.extra != Some(id) {
+        if self.extra != Some(id) {
             self.check_bus(now, Some(id));
         }
         self.begin_or_release(now, id, begin);
@@ -215,7 +220,7 @@ impl Rotating {
         if task.reported {
             self.finish(id);
         }
-        self.check_arm(now, None, true);
+        self.check_arm(now, None);
         self.check_bus(now, None);
     }
 
