@@ -399,7 +399,8 @@ impl Drive for Rotating {
     }
 
     fn poll(&mut self, now: Time) -> Option<Completion> {
-        if !self.has_completed(now) {
+        // What leads to a completion that is known has happened.
+        if self.completions.is_empty() {
             self.advance(self.picos_of(now));
         }
         if self.has_completed(now) { self.completions.pop_front() } else { None }
