@@ -282,6 +282,7 @@ impl Rotating {
         if self.unanswered == 0 {
             return false;
         }
+        self.sync(self.now);
         match self.bus {
             Bus::Held(id) => self.step(self.now, id),
             _ => self.check_bus(self.now, None),
