@@ -216,8 +216,8 @@ impl Rotating {
             return self.watermarks[usize::from(task.write)];
         }
         let part = if task.write { self.buffer.write_watermark } else { self.buffer.read_watermark };
-        let size = self.segment_size().min(task.end - task.start);
-        ((size as f64 * part) as u64).max(1)
+        let size = self.segment_size().min(task.end - task.start) as u32;
+        u64::from((f64::from(size) * part) as u32).max(1)
     }
 
     /// A write longer than its segment comes back with more when half of the segment is written. DiskSim's comes when all is,
