@@ -4,29 +4,29 @@
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divisor {
     by: u64,
-    /// 2^64 / `by`, rounded down or one less.
+    /// 2^(64 + `shift`) / `by`, rounded up. Of all that is less than 2^63 the product's rounding error is no quotient's.
     reciprocal: u64,
+    shift: u32,
 }
 
 impl Divisor {
-    /// `by` must not be 0.
+    /// `by` must be more than 1.
     pub(crate) const fn new(by: u64) -> Self {
-        Self { by, reciprocal: u64::MAX / by }
+        let shift = (by - 1).ilog2();
+        let reciprocal = ((1_u128 << (64 + shift)) - 1) / by as u128 + 1;
+        Self { by, reciprocal: reciprocal as u64, shift }
     }
 
     pub(crate) const fn get(self) -> u64 {
         self.by
     }
 
-    /// Quotient and remainder, exactly: the reciprocal's product is too small by two at most.
-    pub(crate) const fn divide(self, n: u64) -> (u64, u64) {
-        let mut quotient = ((n as u128 * self.reciprocal as u128) >> 64) as u64;
-        let mut rest = n - quotient * self.by;
-        while rest >= self.by {
-            rest -= self.by;
-            quotient += 1;
+    /// The whole quotient, exactly.
+    pub(crate) const fn quotient(self, n: u64) -> u64 {
+        if n >> 63 != 0 {
+            return n / self.by;
         }
-        (quotient, rest)
+        ((n as u128 * self.reciprocal as u128) >> 64) as u64 >> self.shift
     }
 }
 
@@ -38,11 +38,12 @@ mod tests {
     fn divides_as_the_processor_does() {
         let edges = |n: u64| [n.saturating_sub(1), n, n.saturating_add(1)];
         let numbers: Vec<u64> = (0..64).flat_map(|bit| edges(1 << bit)).chain(edges(u64::MAX)).collect();
-        for &by in numbers.iter().filter(|&&by| by > 0) {
-            for &n in &numbers {
-                assert_eq!(Divisor::new(by).divide(n), (n / by, n % by), "{n} / {by}");
+        for &by in numbers.iter().filter(|&&by| by > 1) {
+            let divisor = Divisor::new(by);
+            let multiples = numbers.iter().filter_map(|n| n.checked_mul(by));
+            for n in numbers.iter().copied().chain(multiples.flat_map(edges)) {
+                assert_eq!(divisor.quotient(n), n / by, "{n} / {by}");
             }
-            assert_eq!(Divisor::new(by).divide(by - 1), (0, by - 1));
         }
     }
 }

@@ -135,11 +135,11 @@ impl Mechanics {
         ((u64::from(angle) >> 12) * self.period()) >> 20
     }
 
-    /// The angle turned in a time.
+    /// The angle turned in a time. Whole revolutions are lost with the bits that do not fit an angle; only of times that leave no
+    /// room for its steps are they taken off before.
     pub(crate) fn turned(&self, time: Picos) -> Turn {
-        let (_, rest) = self.period.divide(time);
-        let (part, _) = self.period.divide(rest << 24);
-        (part << 8) as Turn
+        let time = if time < 1 << 39 { time } else { time % self.period() };
+        (self.period.quotient(time << 24) << 8) as Turn
     }
 }
 

@@ -72,11 +72,9 @@ pub(super) struct Access {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aim {
     pub(super) sector: u64,
-    /// The sector behind the last wanted.
-    pub(super) end: u64,
     pub(super) write: bool,
-    /// Begin with whichever sector comes first.
-    pub(super) immediate: bool,
+    /// Begin with whichever sector comes first, of those up to here.
+    pub(super) immediate: Option<u64>,
     /// When the arm may move.
     pub(super) begin: Picos,
     pub(super) seek_min: Picos,
@@ -109,23 +107,23 @@ impl Access {
             seek: seek.max(aim.seek_min),
             rotation: plain,
         };
-        if aim.immediate && stretch.end == stretch.track_end {
-            access.begin_anywhere(layout, aim, &stretch, angle);
+        if let Some(end) = aim.immediate.filter(|_| stretch.end == stretch.track_end) {
+            access.begin_anywhere(layout, end, &stretch, angle);
         }
         access
     }
 
     /// The head has landed behind the first wanted sector: what it passes until the track's end it keeps, if that is
     /// wanted, and the sectors before come round afterwards.
-    fn begin_anywhere(&mut self, layout: &Layout, aim: &Aim, stretch: &Stretch, landed_at: Turn) {
+    fn begin_anywhere(&mut self, layout: &Layout, end: u64, stretch: &Stretch, landed_at: Turn) {
         let width = layout.width(stretch.spot.zone);
         let ahead = landed_at.wrapping_sub(stretch.spot.angle);
         let passed = u64::from(ahead.div_ceil(width.max(1)));
-        let first_passed = aim.sector + passed;
+        let first_passed = self.next + passed;
         if passed == 0 || first_passed >= stretch.track_end {
             return;
         }
-        let wanted = aim.end.min(stretch.track_end);
+        let wanted = end.min(stretch.track_end);
         if first_passed < wanted {
             self.jump = Some((first_passed, wanted));
         }

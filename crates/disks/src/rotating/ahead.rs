@@ -46,7 +46,7 @@ impl Rotating {
 
     pub(super) fn empty_if_no_cache(&mut self, index: u8) {
         let segment = &mut self.segments[index];
-        if self.buffer.caching == Caching::None && segment.users == 0 && segment.state == State::Clean {
+        if self.buffer.caching == Caching::None && segment.unused() {
             segment.state = State::Empty;
         }
     }

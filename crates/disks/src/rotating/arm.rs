@@ -33,15 +33,20 @@ impl Rotating {
             self.own(id);
         }
         if !task.had_arm && task.hit != Hit::Collision {
-            self.check_arm(now, Some(id), true);
+            self.check_arm(now, Some(id));
         }
     }
 
     /// Gives the arm, if it is free, to a request: that one, or else the best that waits.
-    pub(super) fn check_arm(&mut self, now: Picos, id: Option<TaskId>, check_bus: bool) {
-        if self.arm.is_some() {
-            return;
+    #[inline]
+    pub(super) fn check_arm(&mut self, now: Picos, id: Option<TaskId>) {
+        let wanted = id.is_some() || !self.waiting.is_empty();
+        if wanted && self.arm.is_none() {
+            self.give_arm(now, id);
         }
+    }
+
+    fn give_arm(&mut self, now: Picos, id: Option<TaskId>) {
         let wanted = id.filter(|&id| !self.task(id).had_arm && self.enabled(now, id));
         let Some(id) = wanted.or_else(|| self.next_task(now)) else { return };
         if self.task(id).segment.is_none() {
@@ -60,7 +65,7 @@ impl Rotating {
         task.had_arm = true;
         task.begun = now;
         let begin = if task.write { self.prepare_write(id) } else { self.prepare_read(id) };
-        if check_bus && self.extra != Some(id) {
+        if self.extra != Some(id) {
             self.check_bus(now, Some(id));
         }
         self.begin_or_release(now, id, begin);
@@ -158,26 +163,31 @@ impl Rotating {
 
     /// Moves the arm. Reading ahead may not be allowed to go there; then nothing moves.
     pub(super) fn begin_access(&mut self, at: Picos, id: TaskId, sector: u64, seek_min: Picos) -> bool {
-        let task = *self.task(id);
-        let immediate = self.immediate(task.write);
-        let end = match self.task(id).segment.map(|i| &self.segments[i]) {
-            Some(segment) if self.background && !task.write => segment.ahead_max,
-            Some(segment) if task.write && segment.end < task.end => sector,
-            _ => task.end,
-        };
-        // What comes round last must not push out of the segment what has not been sent.
-        let end = if task.write { end } else { end.min(self.room_until(self.task(id))) };
         if sector >= self.layout.capacity() {
             return false;
         }
-        let aim = Aim { sector, end, write: task.write, immediate, begin: at, seek_min };
+        let write = self.task(id).write;
+        let immediate = self.immediate(write).then(|| self.wanted_until(id, sector));
+        let aim = Aim { sector, write, immediate, begin: at, seek_min };
         let access = Access::new(&self.layout, &self.mechanics, &self.sectors, &self.head, &aim);
-        if self.background && !task.write && !self.may_follow(&access) {
+        if self.background && !write && !self.may_follow(&access) {
             return false;
         }
         self.note_positioning(id, &access);
         self.access = Some(access);
         true
+    }
+
+    /// The sector behind the last that an access to one may take in whichever order they come. What comes round last must not
+    /// push out of the segment what has not been sent.
+    fn wanted_until(&self, id: TaskId, sector: u64) -> u64 {
+        let task = self.task(id);
+        match task.segment.map(|index| &self.segments[index]) {
+            Some(segment) if task.write && segment.end < task.end => sector,
+            _ if task.write => task.end,
+            Some(segment) if self.background => segment.ahead_max.min(self.room_until(task)),
+            _ => task.end.min(self.room_until(task)),
+        }
     }
 
     /// Whether the head may begin in the middle. DiskSim's never does, in effect; a drive that keeps the bus meanwhile
@@ -210,7 +220,7 @@ impl Rotating {
         if task.reported {
             self.finish(id);
         }
-        self.check_arm(now, None, true);
+        self.check_arm(now, None);
         self.check_bus(now, None);
     }
 

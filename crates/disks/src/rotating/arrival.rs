@@ -129,16 +129,15 @@ impl Rotating {
 
     /// Whether nobody else waits for the bus, and whoever has the arm makes way or goes along.
     fn nothing_before(&mut self, now: Picos, id: TaskId) -> bool {
-        let pending = self.live.iter().any(|&other| self.task(other).pending);
-        !pending && (self.arm.is_none() || self.needs_no_arm(id) || self.stoppable(now, id) != Stop::No)
+        !self.someone_is_away()
+            && (self.arm.is_none() || self.needs_no_arm(id) || self.stoppable(now, id) != Stop::No)
     }
 
     /// A write that completes in the buffer needs no arm: a segment of its own is enough, whatever the arm is writing
     /// meanwhile. DiskSim has it wait for the arm, by which a stream of writes loses a revolution at each segment.
     fn buffers_beside_arm(&self, id: TaskId) -> bool {
-        let pending = self.live.iter().any(|&other| self.task(other).pending);
         let writes = self.arm.is_some_and(|arm| self.task(arm).write);
-        self.fidelity == Fidelity::Drive && self.fast(id) && writes && !pending
+        self.fidelity == Fidelity::Drive && self.fast(id) && writes && !self.someone_is_away()
     }
 
     pub(super) fn fast(&self, id: TaskId) -> bool {

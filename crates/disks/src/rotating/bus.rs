@@ -207,8 +207,7 @@ impl Rotating {
 
     /// Whether nothing happens between the end of a task's data and the host's having the completion, if it takes no time.
     fn report_changes_nothing(&self, id: TaskId) -> bool {
-        let arm_stays =
-            self.arm != Some(id) || (self.access.is_some() && self.wires.preseek == Preseek::None);
+        let arm_stays = self.arm != Some(id) || self.wires.preseek == Preseek::None;
         arm_stays && matches!(self.bus, Bus::Idle) && self.flushes.is_empty()
     }
 
@@ -246,7 +245,7 @@ impl Rotating {
         } else {
             self.read_reported(now, id)
         }
-        self.check_arm(now, None, true);
+        self.check_arm(now, None);
         self.check_bus(now, None);
     }
 
@@ -317,14 +316,27 @@ impl Rotating {
         self.check_bus(now, None);
     }
 
-    /// Brings a task back to the bus: that one, or else the best of those that left it.
+    /// Brings a task back to the bus, if it is free: that one, or else the best of those that left it.
+    #[inline]
     pub(super) fn check_bus(&mut self, now: Picos, id: Option<TaskId>) {
+        let away = id.map_or_else(|| self.someone_is_away(), |id| self.task(id).pending);
+        if away && matches!(self.bus, Bus::Idle) {
+            self.give_bus(now, id);
+        }
+    }
+
+    /// Whether a task has left the bus and is to come back.
+    pub(super) fn someone_is_away(&self) -> bool {
+        self.live.iter().any(|&id| self.task(id).pending)
+    }
+
+    fn give_bus(&mut self, now: Picos, id: Option<TaskId>) {
         // A command that came while the bus was busy goes first.
-        if !matches!(self.bus, Bus::Idle) || self.inbox_at() <= now {
+        if self.inbox_at() <= now {
             return;
         }
         let next = match id {
-            Some(id) => Some(id).filter(|&id| self.task(id).pending && self.needs_bus(id)),
+            Some(id) => Some(id).filter(|&id| self.needs_bus(id)),
             None => self.next_on_bus(now).or_else(|| self.admit_write(now)),
         };
         if let Some(id) = next {

@@ -39,7 +39,7 @@ impl Rotating {
                 return;
             }
             let segment = &mut self.segments[at];
-            if at != index && segment.state == State::Clean && segment.users == 0 {
+            if at != index && segment.unused() {
                 held -= segment.end.saturating_sub(segment.start);
                 segment.state = State::Empty;
             }

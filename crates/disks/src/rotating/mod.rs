@@ -68,6 +68,8 @@ pub struct Rotating {
     wires: BusParameters,
     queue: QueueParameters,
     fidelity: Fidelity,
+    /// Writes gather data in the buffer before the medium has its turn.
+    gathers: bool,
 
     /// What the drive's own time counts from, in the host's nanoseconds.
     origin: u64,
@@ -171,6 +173,8 @@ impl Rotating {
             unanswered: 0,
             watermarks: [b.read_watermark, b.write_watermark]
                 .map(|part| (f64::from(b.segment_sectors) * part).ceil() as u64),
+            gathers: p.overheads.extra_disconnect.is_some()
+                || (b.write_watermark > 0.0 && p.fidelity == Fidelity::Drive),
             buffer: p.buffer,
             wires: p.bus,
             queue: p.queue,
@@ -278,6 +282,7 @@ impl Rotating {
         if self.unanswered == 0 {
             return false;
         }
+        self.sync(self.now);
         match self.bus {
             Bus::Held(id) => self.step(self.now, id),
             _ => self.check_bus(self.now, None),
@@ -395,7 +400,8 @@ impl Drive for Rotating {
     }
 
     fn poll(&mut self, now: Time) -> Option<Completion> {
-        if !self.has_completed(now) {
+        // What leads to a completion that is known has happened.
+        if self.completions.is_empty() {
             self.advance(self.picos_of(now));
         }
         if self.has_completed(now) { self.completions.pop_front() } else { None }

@@ -11,12 +11,16 @@ type Otherwise = fn(&Rotating, TaskId) -> Option<Picos>;
 
 impl Rotating {
     /// The best of the waiting commands that can be served now. The same ones again give the same answer.
+    #[inline]
     pub(super) fn next_task(&mut self, now: Picos) -> Option<TaskId> {
         match self.waiting[..] {
-            [] => return None,
-            [only] => return self.enabled(now, only).then_some(only),
-            _ => {}
+            [] => None,
+            [only] => self.enabled(now, only).then_some(only),
+            _ => self.best_task(now),
         }
+    }
+
+    fn best_task(&mut self, now: Picos) -> Option<TaskId> {
         match self.queue.order {
             QueueOrder::Fcfs => self.first_enabled(now),
             QueueOrder::Look => self.nearest(now, |d, sector| d.ahead(sector)).or_else(|| self.turn(now)),

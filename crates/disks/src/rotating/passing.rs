@@ -167,15 +167,17 @@ impl Rotating {
     /// Drives that leave the bus twice in a write begin when ten of its sectors are in the buffer, of a long write
     /// fifteen (DiskSim's reading of HP's drives). Others gather what their watermark says, as reads do on their way out.
     fn too_little_buffered(&self, task: &Task, segment: &Segment) -> bool {
+        self.gathers && self.too_little_gathered(task, segment)
+    }
+
+    fn too_little_gathered(&self, task: &Task, segment: &Segment) -> bool {
         let count = task.end - task.start;
         let (there, needed) = if self.timing.extra.is_some() {
             (segment.end - segment.start, if count < 45 { count.min(10) } else { 15 })
-        } else if self.buffer.write_watermark > 0.0 && self.fidelity == Fidelity::Drive {
+        } else {
             let base = if self.buffer.watermark_of_request { count } else { self.segment_size() };
             let part = (base as f64 * self.buffer.write_watermark).ceil() as u64;
             (task.sent - task.start, part.min(count))
-        } else {
-            return false;
         };
         there < needed.min(self.segment_size())
     }

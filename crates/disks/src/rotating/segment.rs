@@ -45,6 +45,11 @@ impl Segment {
         self.state != State::Empty && self.start < end && start < self.end
     }
 
+    /// Holds data that nobody uses.
+    pub(super) fn unused(&self) -> bool {
+        self.state == State::Clean && self.users == 0
+    }
+
     /// Being changed or to be written.
     pub(super) fn unwritten(&self) -> bool {
         matches!(self.state, State::Dirty | State::Writing)

@@ -72,9 +72,15 @@ impl Rotating {
         if s.state == State::Empty {
             return Some((3, Hit::Miss));
         }
-        if !s.holds(task.start) {
-            return self.value_elsewhere(task, s);
+        if s.holds(task.start) {
+            return self.value_of_hit(task, s);
         }
+        if s.unused() { Some((2, Hit::Miss)) } else { self.value_elsewhere(task, s) }
+    }
+
+    /// A read that begins inside the segment.
+    #[inline(never)]
+    fn value_of_hit(&self, task: &Task, s: &Segment) -> Option<(u8, Hit)> {
         let caching = self.buffer.caching != Caching::None;
         let value = match s.state {
             State::Dirty | State::Writing if !self.buffer.read_hits_on_writes => return None,
@@ -82,16 +88,16 @@ impl Rotating {
             State::Writing if caching => 10,
             State::Reading if caching => 9,
             State::Clean if self.buffer.read_hits_on_writes || !s.written => 8,
-            State::Clean if s.users == 0 => return Some((2, Hit::Miss)),
+            _ if s.unused() => return Some((2, Hit::Miss)),
             _ => return Some((0, Hit::Miss)),
         };
         Some(if s.end >= task.end { (value, Hit::Whole) } else { (value - 4, Hit::Partial) })
     }
 
-    /// A read that begins outside the segment.
+    /// A read that begins outside the segment, which is in use.
+    #[inline(never)]
     fn value_elsewhere(&self, task: &Task, s: &Segment) -> Option<(u8, Hit)> {
         match s.state {
-            State::Clean if s.users == 0 => Some((2, Hit::Miss)),
             State::Reading if s.end == task.start && self.buffer.almost_read_hits => Some((5, Hit::Partial)),
             State::Clean if s.end == task.start && self.goes_on(s) => Some((5, Hit::Partial)),
             State::Reading if self.only_read_ahead(s) && s.users == 1 => Some((LAST_RESORT, Hit::Miss)),
@@ -108,9 +114,11 @@ impl Rotating {
 
     fn value_for_write(&self, task: &Task, s: &Segment, room: bool) -> Option<(u8, Hit)> {
         let overlaps = s.overlaps(task.start, task.end);
+        if room && s.unused() {
+            return Some((if overlaps { 4 } else { 2 }, Hit::Miss));
+        }
         match s.state {
             State::Empty if room => Some((3, Hit::Miss)),
-            State::Clean if s.users == 0 && room => Some((if overlaps { 4 } else { 2 }, Hit::Miss)),
             State::Reading if self.only_read_ahead(s) && s.users == 1 && room => {
                 Some((LAST_RESORT, Hit::Miss))
             }
@@ -208,8 +216,8 @@ impl Rotating {
             return self.watermarks[usize::from(task.write)];
         }
         let part = if task.write { self.buffer.write_watermark } else { self.buffer.read_watermark };
-        let size = self.segment_size().min(task.end - task.start);
-        ((size as f64 * part) as u64).max(1)
+        let size = self.segment_size().min(task.end - task.start) as u32;
+        u64::from((f64::from(size) * part) as u32).max(1)
     }
 
     /// A write longer than its segment comes back with more when half of the segment is written. DiskSim's comes when all is,
@@ -221,7 +229,7 @@ impl Rotating {
 
     fn drop_stale(&mut self, except: u8, start: u64, end: u64) {
         for (i, s) in self.segments.all_mut().iter_mut().enumerate() {
-            if i != usize::from(except) && s.state == State::Clean && s.users == 0 && s.overlaps(start, end) {
+            if i != usize::from(except) && s.unused() && s.overlaps(start, end) {
                 s.state = State::Empty;
             }
         }

@@ -68,9 +68,9 @@ impl Rotating {
         Stop::Halt
     }
 
-    /// Stops reading ahead, at the end of the sector that is passing unless the drive can stop within it.
+    /// Stops reading ahead, at the end of the sector that is passing unless the drive can stop within it. What has passed until
+    /// now has been counted.
     fn halt(&mut self, now: Picos) {
-        self.sync(now);
         let Some((arm, index)) = self.arm_segment() else { return };
         if let Some(access) = self.access.take() {
             self.leave_access(now, &access);
