@@ -1,5 +1,6 @@
 //! The machine: processes that run in virtual time, one event after the other.
 
+mod alarms;
 mod calls;
 mod company;
 mod failure;
@@ -7,8 +8,7 @@ mod process;
 mod results;
 mod setup;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use elevator::queue::{Accepted, Finished, Notice, Submission, SwitchMode, SwitchReport, Token};
 use elevator::{Process, Scheduler, Time};
@@ -21,6 +21,7 @@ use crate::measure::Book;
 use crate::program::{Io, Meeting, Next, Program, Who};
 use crate::storage::{Storage, sooner};
 
+use self::alarms::Alarms;
 use self::calls::Turn;
 pub use self::failure::Failure;
 use self::process::{Blocked, Running};
@@ -40,9 +41,7 @@ pub struct Machine {
     storage: Box<dyn Storage>,
     now: Time,
     processes: Vec<Running>,
-    /// When sleeping processes go on; the sequence number keeps ties in order.
-    alarms: BinaryHeap<Reverse<(Time, u64, usize)>>,
-    alarm_numbers: u64,
+    alarms: Alarms,
     meetings: BTreeMap<u32, Vec<usize>>,
     /// Somebody came to a meeting at this instant and waits there.
     met: bool,
@@ -87,8 +86,7 @@ impl Machine {
             storage,
             now: Time::ZERO,
             processes: Vec::new(),
-            alarms: BinaryHeap::new(),
-            alarm_numbers: 0,
+            alarms: Alarms::default(),
             meetings: BTreeMap::new(),
             met: false,
             gathering: VecDeque::new(),
@@ -209,18 +207,13 @@ impl Machine {
     /// When something happens next. A kernel's own alarms go on for ever, so they count only while a process can gain by
     /// them.
     pub(crate) fn next_event(&mut self) -> Option<Time> {
-        let alarm = self.alarms.peek().map(|Reverse((at, ..))| *at);
-        let outside = sooner(alarm, self.storage.next_event());
+        let outside = sooner(self.alarms.next(), self.storage.next_event());
         let outside = if self.splits { sooner(outside, self.policy_alarm()) } else { outside };
         self.with_kernel_alarm(outside)
     }
 
     fn wake_sleepers(&mut self) {
-        while let Some(&Reverse((at, _, process))) = self.alarms.peek() {
-            if at > self.now {
-                break;
-            }
-            self.alarms.pop();
+        while let Some(process) = self.alarms.due(self.now) {
             self.runnable.push(Turn::Process(process));
         }
         self.advance_kernel();
@@ -356,14 +349,14 @@ impl Machine {
                     let some_unfinished = !self.processes[process].outstanding.is_empty();
                     witness.thought(process, span, some_unfinished);
                 }
-                self.alarm(process, self.now + span);
+                self.alarms.set(self.now + span, process);
             }
             Next::Until(at) if at <= self.now => return true,
             Next::Until(at) => {
                 if let Some(witness) = &mut self.witness {
                     witness.slept_until(process, at);
                 }
-                self.alarm(process, at);
+                self.alarms.set(at, process);
             }
             Next::Meet(meeting) => return self.meet(process, meeting),
             Next::Gather(meeting) => self.gather(process, meeting),
@@ -377,11 +370,6 @@ impl Machine {
             Next::Exit => self.leave(process),
         }
         false
-    }
-
-    fn alarm(&mut self, process: usize, at: Time) {
-        self.alarm_numbers += 1;
-        self.alarms.push(Reverse((at, self.alarm_numbers, process)));
     }
 
     fn submit(&mut self, process: usize, io: Io) -> bool {

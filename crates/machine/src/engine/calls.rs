@@ -237,7 +237,7 @@ impl Machine {
         if let Some(called) = &mut self.processes[process].call {
             called.returned = Some(returned);
         }
-        self.alarm(process, until);
+        self.alarms.set(until, process);
         false
     }
 
