@@ -53,6 +53,7 @@ impl Requests {
     ///
     /// # Panics
     /// If it does not live.
+    #[inline]
     pub fn get_mut(&mut self, id: RequestId) -> &mut Request {
         self.slots[id.index()].as_mut().expect("a live request")
     }
@@ -61,6 +62,7 @@ impl Requests {
     ///
     /// # Panics
     /// If it does not live.
+    #[inline]
     pub fn remove(&mut self, id: RequestId) -> Request {
         let request = self.slots[id.index()].take().expect("a live request");
         self.free.push(id);
@@ -71,6 +73,7 @@ impl Requests {
 impl Index<RequestId> for Requests {
     type Output = Request;
 
+    #[inline]
     fn index(&self, id: RequestId) -> &Request {
         self.slots[id.index()].as_ref().expect("a live request")
     }

@@ -110,6 +110,13 @@ pub trait WorkConserving {
     /// says that all of them must wait for a completion (a lower class behind a higher one in flight).
     fn candidate(&mut self, now: Time, view: &View<'_>) -> Option<Candidate>;
 
+    /// Its candidate, which is sent.
+    fn take_candidate(&mut self, now: Time, view: &View<'_>) -> Option<Candidate> {
+        let candidate = self.candidate(now, view)?;
+        self.take(now, &view.requests[candidate.id]);
+        Some(candidate)
+    }
+
     /// Its latest candidate was sent. Or another queued request was, over its head, if the ids differ.
     fn take(&mut self, now: Time, request: &Request);
 

@@ -7,7 +7,7 @@ use elevator::{Direction, Op, Process, RequestId, Scheduler, Time};
 use crate::limit::{Limit, Witness};
 use crate::listeners::Listeners;
 use crate::measure::Meter;
-use crate::storage::{Storage, sooner};
+use crate::storage::sooner;
 
 /// A queue in front of a modelled drive.
 pub(crate) struct Block {
@@ -46,6 +46,7 @@ impl Block {
     }
 
     /// The queue, for something to happen in it.
+    #[inline]
     pub(crate) const fn queue(&mut self) -> &mut Queue<Listeners> {
         self.answered = None;
         &mut self.queue
@@ -69,26 +70,36 @@ impl Block {
         self.device = self.drive.next_event();
         self.tickets[tag.0 as usize] = Some(ticket);
     }
-}
 
-impl Storage for Block {
-    fn submit(&mut self, now: Time, submission: Submission) -> Accepted {
+    #[inline]
+    pub(crate) fn submit(&mut self, now: Time, submission: Submission) -> Accepted {
         self.queue().submit(now, submission)
     }
 
-    fn notice(&mut self) -> Option<Notice> {
+    #[inline]
+    pub(crate) fn has_notice(&self) -> bool {
+        self.queue.has_notice()
+    }
+
+    #[inline]
+    pub(crate) fn notice(&mut self) -> Option<Notice> {
         self.queue.notice()
     }
 
-    fn next_event(&self) -> Option<Time> {
+    #[inline]
+    pub(crate) fn next_event(&self) -> Option<Time> {
         sooner(self.device, self.wake)
     }
 
-    fn collect(&mut self, now: Time) {
+    #[inline]
+    pub(crate) fn collect(&mut self, now: Time) {
         // Where somebody may be asked what to send, the drive has come to this instant before: its oracle tells from there.
-        if self.free.is_empty() && self.device.is_none_or(|at| at > now) {
-            return;
+        if !self.free.is_empty() || self.device.is_some_and(|at| at <= now) {
+            self.poll(now);
         }
+    }
+
+    fn poll(&mut self, now: Time) {
         while let Some(completion) = &self.drive.poll(now) {
             let Tag(tag) = completion.tag;
             let Some(ticket) = self.tickets[tag as usize].take() else { continue };
@@ -101,53 +112,55 @@ impl Storage for Block {
         self.device = self.drive.next_event();
     }
 
-    fn pump(&mut self, now: Time) {
-        if self.answered == Some(now) {
-            return;
-        }
-        (self.wake, self.answered) = (None, Some(now));
-        while let Some(&tag) = self.free.last() {
-            match self.queue.next(now, self.drive.positioning()) {
-                Step::Dispatch(ticket) => {
-                    self.free.pop();
-                    self.send(now, tag, ticket);
-                }
-                Step::Wait(hold) => {
-                    self.wake = hold.until;
-                    break;
-                }
-                Step::Full | Step::Idle => break,
-            }
+    #[inline]
+    pub(crate) fn pump(&mut self, now: Time) {
+        if self.answered != Some(now) {
+            (self.wake, self.answered) = (None, Some(now));
+            while let Some(&tag) = self.free.last()
+                && self.feed(now, tag)
+            {}
         }
     }
 
-    fn plug(&mut self) {
+    /// Asks the queue what a free tag is to be used for; whether it was used.
+    fn feed(&mut self, now: Time, tag: Tag) -> bool {
+        match self.queue.next(now, self.drive.positioning()) {
+            Step::Dispatch(ticket) => {
+                self.free.pop();
+                self.send(now, tag, ticket);
+                return true;
+            }
+            Step::Wait(hold) => self.wake = hold.until,
+            Step::Full | Step::Idle => {}
+        }
+        false
+    }
+
+    #[inline]
+    pub(crate) fn plug(&mut self) {
         self.queue.plug();
     }
 
-    fn unplug(&mut self, now: Time, waits: bool) {
+    #[inline]
+    pub(crate) fn unplug(&mut self, now: Time, waits: bool) {
         if waits || !matches!(self.queue.options().plugging, Plugging::Queue { .. }) {
             self.queue().unplug(now);
         }
     }
 
-    fn requests(&self, direction: Direction) -> u32 {
+    pub(crate) fn requests(&self, direction: Direction) -> u32 {
         self.queue.allocated(direction)
     }
 
-    fn exited(&mut self, now: Time, process: Process) {
+    pub(crate) fn exited(&mut self, now: Time, process: Process) {
         self.queue().exited(now, process);
     }
 
-    fn meters(&mut self) -> Vec<&Meter> {
+    pub(crate) fn meters(&mut self) -> Vec<&Meter> {
         vec![&self.queue.observer().meter]
     }
 
-    fn queue(&mut self) -> Option<&mut Queue<Listeners>> {
-        Some(self.queue())
-    }
-
-    fn limit(&self, witness: Witness) -> Option<Limit> {
+    pub(crate) fn limit(&self, witness: Witness) -> Option<Limit> {
         Some(witness.limit_on(self.drive.ideal()?))
     }
 }

@@ -1,5 +1,6 @@
 //! The machine: processes that run in virtual time, one event after the other.
 
+mod alarms;
 mod calls;
 mod company;
 mod failure;
@@ -7,20 +8,20 @@ mod process;
 mod results;
 mod setup;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use elevator::queue::{Accepted, Finished, Notice, Submission, SwitchMode, SwitchReport, Token};
-use elevator::{Process, Scheduler, Time};
+use elevator::{Process, Scheduler, Span, Time};
 
 use crate::array::{Array, ArraySetup};
 use crate::block::Block;
 use crate::kernel::{Kernel, TaskId};
 use crate::limit::Witness;
 use crate::measure::Book;
-use crate::program::{Io, Meeting, Next, Program, Who};
+use crate::program::{Await, Io, Meeting, Next, Program, Who};
 use crate::storage::{Storage, sooner};
 
+use self::alarms::Alarms;
 use self::calls::Turn;
 pub use self::failure::Failure;
 use self::process::{Blocked, Running};
@@ -37,12 +38,10 @@ enum Outstanding {
 
 /// Processes, a queue and a drive, in virtual time.
 pub struct Machine {
-    storage: Box<dyn Storage>,
+    storage: Storage,
     now: Time,
     processes: Vec<Running>,
-    /// When sleeping processes go on; the sequence number keeps ties in order.
-    alarms: BinaryHeap<Reverse<(Time, u64, usize)>>,
-    alarm_numbers: u64,
+    alarms: Alarms,
     meetings: BTreeMap<u32, Vec<usize>>,
     /// Somebody came to a meeting at this instant and waits there.
     met: bool,
@@ -73,22 +72,21 @@ impl Machine {
     #[must_use]
     pub fn new(setup: Setup) -> Self {
         let Setup { options, scheduler, drive, observer } = setup;
-        Self::on(Box::new(Block::new(options, scheduler, drive, observer)))
+        Self::on(Storage::Disk(Block::new(options, scheduler, drive, observer)))
     }
 
     /// A machine with an array of disks and no processes yet.
     #[must_use]
     pub fn with_array(setup: ArraySetup) -> Self {
-        Self::on(Box::new(Array::new(setup)))
+        Self::on(Storage::Array(Array::new(setup)))
     }
 
-    fn on(storage: Box<dyn Storage>) -> Self {
+    fn on(storage: Storage) -> Self {
         Self {
             storage,
             now: Time::ZERO,
             processes: Vec::new(),
-            alarms: BinaryHeap::new(),
-            alarm_numbers: 0,
+            alarms: Alarms::default(),
             meetings: BTreeMap::new(),
             met: false,
             gathering: VecDeque::new(),
@@ -189,6 +187,7 @@ impl Machine {
     }
 
     /// Does everything that happens at this instant.
+    #[inline]
     pub(crate) fn go_to(&mut self, at: Time) -> Result<(), Failure> {
         self.now = self.now.max(at);
         self.wake_sleepers();
@@ -208,19 +207,16 @@ impl Machine {
 
     /// When something happens next. A kernel's own alarms go on for ever, so they count only while a process can gain by
     /// them.
+    #[inline]
     pub(crate) fn next_event(&mut self) -> Option<Time> {
-        let alarm = self.alarms.peek().map(|Reverse((at, ..))| *at);
-        let outside = sooner(alarm, self.storage.next_event());
+        let outside = sooner(self.alarms.next(), self.storage.next_event());
         let outside = if self.splits { sooner(outside, self.policy_alarm()) } else { outside };
         self.with_kernel_alarm(outside)
     }
 
+    #[inline]
     fn wake_sleepers(&mut self) {
-        while let Some(&Reverse((at, _, process))) = self.alarms.peek() {
-            if at > self.now {
-                break;
-            }
-            self.alarms.pop();
+        while let Some(process) = self.alarms.due(self.now) {
             self.runnable.push(Turn::Process(process));
         }
         self.advance_kernel();
@@ -231,6 +227,7 @@ impl Machine {
     /// The device comes first: a kernel that hears of a completion asks the scheduler for the next request before the
     /// process that waited is running again. That order is the whole of deceptive idleness; the other way round, a process
     /// with no think time would always be in time with its next request.
+    #[inline]
     fn settle(&mut self) {
         self.storage.pump(self.now);
         self.hear();
@@ -247,19 +244,18 @@ impl Machine {
         }
     }
 
-    /// Runs whoever can run until nobody can.
+    /// Runs whoever can run until nobody can: those who are there, then those whom that has woken.
     fn take_turns(&mut self) {
-        while !self.runnable.is_empty() {
-            let mut runnable = std::mem::take(&mut self.runnable);
-            for &turn in &runnable {
-                self.take_turn(turn);
-            }
-            runnable.clear();
-            if self.runnable.is_empty() {
-                self.runnable = runnable;
+        let mut taken = 0;
+        while taken < self.runnable.len() {
+            let round = taken..self.runnable.len();
+            taken = round.end;
+            for turn in round {
+                self.take_turn(self.runnable[turn]);
             }
             self.hear();
         }
+        self.runnable.clear();
     }
 
     /// Whether all who could still come to a meeting wait at one, or for children that do: those who run beside them would
@@ -276,14 +272,21 @@ impl Machine {
 
     #[inline]
     fn hear(&mut self) {
-        while let Some(notice) = self.storage.notice() {
-            self.heard(&notice);
+        if self.storage.has_notice() {
+            self.hear_from_below();
         }
         self.hear_kernel();
     }
 
     // Most often there is nothing to hear, and finding that out is all that stands in line.
     #[inline(never)]
+    fn hear_from_below(&mut self) {
+        while let Some(notice) = self.storage.notice() {
+            self.heard(&notice);
+        }
+    }
+
+    #[inline]
     fn heard(&mut self, notice: &Notice) {
         match notice {
             Notice::Woken(token) => match self.outstanding[token.0 as usize] {
@@ -298,13 +301,14 @@ impl Machine {
         }
     }
 
+    #[inline]
     fn finished(&mut self, finished: &Finished) {
         self.free_tokens.push(finished.token.0);
         match self.outstanding[finished.token.0 as usize] {
             Outstanding::Process { process, number, io } => {
                 self.book.finished(process, &io, finished, self.now);
                 let running = &mut self.processes[process];
-                running.outstanding.retain(|&n| n != number);
+                running.ended(number);
                 if let Blocked::On(what) = running.blocked
                     && running.is_satisfied(what)
                 {
@@ -321,8 +325,9 @@ impl Machine {
         self.storage.plug();
         let mut goes_on = self.resume_call(process);
         while goes_on {
-            self.processes[process].blocked = Blocked::No;
-            let next = self.processes[process].program.next(self.now);
+            let running = &mut self.processes[process];
+            running.blocked = Blocked::No;
+            let next = running.program.next(self.now);
             goes_on = self.step(process, next) && self.failure.is_none();
         }
         let waits =
@@ -331,43 +336,19 @@ impl Machine {
     }
 
     /// Does one step; whether the process can go on at once.
+    #[inline]
     fn step(&mut self, process: usize, next: Next) -> bool {
-        if let Some(witness) = &mut self.witness
-            && matches!(next, Next::Call(_) | Next::Meet(_) | Next::Gather(_) | Next::Spawn(..))
-        {
-            witness.acted(process);
-        }
         match next {
             Next::Submit(io) => return self.submit(process, io),
-            Next::Await(what) => {
-                if let Some(witness) = &mut self.witness
-                    && self.processes[process].waits_for_all(what)
-                {
-                    witness.awaited(process);
-                }
-                if self.processes[process].is_satisfied(what) {
-                    return true;
-                }
-                self.processes[process].blocked = Blocked::On(what);
-            }
+            Next::Await(what) => return self.await_own(process, what),
             Next::Call(call) => return self.call(process, call),
-            Next::Think(span) => {
-                if let Some(witness) = &mut self.witness {
-                    let some_unfinished = !self.processes[process].outstanding.is_empty();
-                    witness.thought(process, span, some_unfinished);
-                }
-                self.alarm(process, self.now + span);
-            }
+            Next::Think(span) => self.think(process, span),
             Next::Until(at) if at <= self.now => return true,
-            Next::Until(at) => {
-                if let Some(witness) = &mut self.witness {
-                    witness.slept_until(process, at);
-                }
-                self.alarm(process, at);
-            }
+            Next::Until(at) => self.sleep_until(process, at),
             Next::Meet(meeting) => return self.meet(process, meeting),
             Next::Gather(meeting) => self.gather(process, meeting),
             Next::Spawn(who, program) => {
+                self.acts(process);
                 self.processes[process].children += 1;
                 self.spawn(Some(process), who, program);
                 return true;
@@ -379,9 +360,41 @@ impl Machine {
         false
     }
 
-    fn alarm(&mut self, process: usize, at: Time) {
-        self.alarm_numbers += 1;
-        self.alarms.push(Reverse((at, self.alarm_numbers, process)));
+    /// A process does something with others, or with a kernel.
+    fn acts(&mut self, process: usize) {
+        if let Some(witness) = &mut self.witness {
+            witness.acted(process);
+        }
+    }
+
+    fn await_own(&mut self, process: usize, what: Await) -> bool {
+        let running = &mut self.processes[process];
+        if let Some(witness) = &mut self.witness
+            && running.waits_for_all(what)
+        {
+            witness.awaited(process);
+        }
+        let satisfied = running.is_satisfied(what);
+        if !satisfied {
+            running.blocked = Blocked::On(what);
+        }
+        satisfied
+    }
+
+    fn think(&mut self, process: usize, span: Span) {
+        if let Some(witness) = &mut self.witness {
+            let some_unfinished = !self.processes[process].outstanding.is_empty();
+            witness.thought(process, span, some_unfinished);
+        }
+        self.alarms.set(self.now + span, process);
+    }
+
+    #[inline]
+    fn sleep_until(&mut self, process: usize, at: Time) {
+        if let Some(witness) = &mut self.witness {
+            witness.slept_until(process, at);
+        }
+        self.alarms.set(at, process);
     }
 
     fn submit(&mut self, process: usize, io: Io) -> bool {
@@ -423,7 +436,9 @@ impl Machine {
         Token(token)
     }
 
+    #[inline(never)]
     fn meet(&mut self, process: usize, meeting: Meeting) -> bool {
+        self.acts(process);
         let present = self.meetings.entry(meeting.name).or_default();
         if present.len() + 1 < meeting.members as usize {
             present.push(process);

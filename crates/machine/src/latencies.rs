@@ -40,6 +40,7 @@ fn count(counts: &mut Counts, ns: u64) {
 }
 
 impl Latencies {
+    #[inline]
     pub(crate) fn record(&mut self, span: Span) {
         let ns = span.as_nanos();
         self.sum += u128::from(ns);

@@ -17,7 +17,9 @@ impl Observer for Listeners {
     fn event(&mut self, now: Time, event: &Event<'_>) {
         self.meter.event(now, event);
         if let Some(others) = &mut self.others {
-            others.event(now, event);
+            // A copy, so that it is put together only where somebody hears it.
+            let event = *event;
+            others.event(now, &event);
         }
     }
 }

@@ -206,6 +206,7 @@ impl Book {
         line.live -= 1;
     }
 
+    #[inline]
     pub(crate) fn finished(&mut self, process: usize, io: &Io, finished: &Finished, now: Time) {
         let line = &mut self.lines[self.places[process].line];
         line.last = line.last.max(now);

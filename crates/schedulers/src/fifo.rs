@@ -89,8 +89,11 @@ impl Links {
     /// Puts a request that is in no list behind all others of `list`.
     pub fn push_back(&mut self, list: &mut Fifo, id: RequestId) {
         self.links.set(id, Link { previous: list.back, next: NONE });
-        self.join(list, list.back, id.0);
-        self.join(list, id.0, NONE);
+        match list.back() {
+            Some(last) => self.links[last].next = id.0,
+            None => list.front = id.0,
+        }
+        list.back = id.0;
         list.len += 1;
     }
 

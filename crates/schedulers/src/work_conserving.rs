@@ -38,10 +38,9 @@ impl Scheduler for Bare {
     }
 
     fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
-        match self.policy.candidate(now, view) {
+        match self.policy.take_candidate(now, view) {
             Some(candidate) => {
                 self.queued -= 1;
-                self.policy.take(now, &view.requests[candidate.id]);
                 Decision::Dispatch { id: candidate.id, reason: candidate.reason }
             }
             None if self.queued == 0 => Decision::Idle,

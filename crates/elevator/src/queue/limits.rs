@@ -41,13 +41,14 @@ impl Admission {
         Self { limits, sides: Default::default(), batchers: Vec::new() }
     }
 
-    /// Whether one more may be allocated now, for a submitter that is not asleep.
+    /// Whether one more may be allocated now, for a submitter that is not asleep; `leave` is asked where it matters.
+    #[inline]
     pub(super) fn admits(
         &mut self,
         now: Time,
         direction: Direction,
         process: Option<Process>,
-        leave: Leave,
+        leave: impl FnOnce() -> Leave,
     ) -> bool {
         let side = &self.sides[direction as usize];
         if side.allocated == 0 {
@@ -56,7 +57,7 @@ impl Admission {
         if side.allocated >= self.limits.hard() {
             return false;
         }
-        match leave {
+        match leave() {
             Leave::Must => true,
             Leave::No => false,
             Leave::ByLimit if side.allocated < self.limits.nr_requests && side.sleepers.is_empty() => true,

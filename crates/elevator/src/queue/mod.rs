@@ -39,7 +39,7 @@ use self::flush::{Flushes, Then};
 use self::limits::Admission;
 use self::merge::MergeIndex;
 use self::order::Order;
-use self::parts::{Chain, PartId, Parts};
+use self::parts::{Chain, Part, PartId, Parts};
 use crate::reason::{HoldReason, Reason};
 use crate::request::{Direction, Flags, Op, Outcome, Priority, Process, Request, RequestId};
 use crate::requests::Requests;
@@ -240,7 +240,15 @@ impl<O: Observer> Queue<O> {
         self.admission.allocated(direction)
     }
 
+    /// Whether there is something that the host must hear of.
+    #[must_use]
+    #[inline]
+    pub fn has_notice(&self) -> bool {
+        !self.notices.is_empty()
+    }
+
     /// The next thing that the host must hear of.
+    #[inline]
     pub fn notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
     }
@@ -275,11 +283,10 @@ impl<O: Observer> Queue<O> {
     pub fn unplug(&mut self, now: Time) {
         self.plugged = false;
         self.plugged_until = None;
-        let mut plug = core::mem::take(&mut self.plug);
-        for id in plug.drain(..) {
-            self.insert(now, id);
+        for at in 0..self.plug.len() {
+            self.insert(now, self.plug[at]);
         }
-        self.plug = plug;
+        self.plug.clear();
     }
 
     /// The device may have a free tag: what now? `positioning` is the device's oracle, if it has one.
@@ -288,11 +295,8 @@ impl<O: Observer> Queue<O> {
         if self.in_flight >= self.options.depth || self.is_kept_for_a_flush() {
             return Step::Full;
         }
-        if let Some(id) = self.given_back.pop_front() {
-            return Step::Dispatch(self.dispatch(now, id, Reason::GivenBack));
-        }
-        if self.flushes.wanted() {
-            return Step::Dispatch(self.dispatch_flush(now));
+        if !self.given_back.is_empty() || self.flushes.wanted() {
+            return Step::Dispatch(self.dispatch_first(now));
         }
         if let Some(until) = self.plugged_until {
             if now < until {
@@ -325,8 +329,7 @@ impl<O: Observer> Queue<O> {
                 );
                 self.queued -= 1;
                 self.merges.remove(&self.requests[id]);
-                self.meta[id.index()].generation = Some(self.generation);
-                Step::Dispatch(self.dispatch(now, id, reason))
+                Step::Dispatch(self.dispatch(now, id, reason, Some(self.generation)))
             }
             Decision::Hold(hold) => self.wait(now, hold),
             Decision::Idle => {
@@ -346,7 +349,7 @@ impl<O: Observer> Queue<O> {
     }
 
     #[inline]
-    fn dispatch(&mut self, now: Time, id: RequestId, reason: Reason) -> Ticket {
+    fn dispatch(&mut self, now: Time, id: RequestId, reason: Reason, generation: Option<u32>) -> Ticket {
         let request = &self.requests[id];
         if request.op != Op::Flush {
             let Request { serial, start, .. } = *request;
@@ -355,6 +358,7 @@ impl<O: Observer> Queue<O> {
         let meta = &mut self.meta[id.index()];
         meta.state = State::Dispatched;
         meta.dispatched = now;
+        meta.generation = generation;
         self.in_flight += 1;
         self.last_hold = None;
         let (queued, in_flight) = (self.queued, self.in_flight);
@@ -362,9 +366,18 @@ impl<O: Observer> Queue<O> {
         Ticket { id }
     }
 
+    /// What goes past the scheduler: what the device gave back, then a flush.
+    #[cold]
+    fn dispatch_first(&mut self, now: Time) -> Ticket {
+        match self.given_back.pop_front() {
+            Some(id) => self.dispatch(now, id, Reason::GivenBack, None),
+            None => self.dispatch_flush(now),
+        }
+    }
+
     fn dispatch_flush(&mut self, now: Time) -> Ticket {
         self.flushes.started();
-        let id = self.add(Request {
+        let flush = Request {
             id: RequestId(u32::MAX),
             serial: 0,
             op: Op::Flush,
@@ -375,8 +388,9 @@ impl<O: Observer> Queue<O> {
             process: None,
             causes: None,
             arrived: now,
-        });
-        self.dispatch(now, id, Reason::Flush)
+        };
+        let id = self.add(flush, Chain::EMPTY);
+        self.dispatch(now, id, Reason::Flush, None)
     }
 
     /// What the device is to do.
@@ -404,10 +418,7 @@ impl<O: Observer> Queue<O> {
         }
         match (request.op, outcome) {
             (Op::Flush, _) => self.flushed(now, id, meta, outcome),
-            (_, Outcome::GivenBack) => {
-                self.meta[id.index()].generation = None;
-                self.given_back.push_back(id);
-            }
+            (_, Outcome::GivenBack) => self.given_back.push_back(id),
             _ => self.finish_request(now, id, meta, outcome),
         }
         self.settle(now);
@@ -431,8 +442,7 @@ impl<O: Observer> Queue<O> {
 
     #[inline]
     fn finish_request(&mut self, now: Time, id: RequestId, meta: Meta, outcome: Outcome) {
-        let request = &self.requests[id];
-        let direction = request.direction();
+        let request = self.requests.remove(id);
         let flush_behind = self.options.cache == Cache::WriteBack { fua: false }
             && request.flags.fua
             && outcome == Outcome::Done;
@@ -444,26 +454,23 @@ impl<O: Observer> Queue<O> {
             }
         } else {
             while let Some(part) = self.parts.take_first(&mut chain) {
-                let Submission { token, .. } = part.submission;
-                self.observer.event(now, &Event::Finished(token, outcome));
-                let (submitted, dispatched) = (part.submitted, meta.dispatched);
-                self.notices.push_back(Notice::Finished(Finished { token, outcome, submitted, dispatched }));
+                self.tell_finished(now, &part, outcome, meta.dispatched);
             }
         }
-        self.requests.remove(id);
-        self.admission.free(direction);
+        self.admission.free(request.direction());
     }
 
     fn finish(&mut self, now: Time, part: PartId, outcome: Outcome, dispatched: Time) {
         let part = self.parts.remove(part);
+        self.tell_finished(now, &part, outcome, dispatched);
+    }
+
+    #[inline]
+    fn tell_finished(&mut self, now: Time, part: &Part, outcome: Outcome, dispatched: Time) {
         let token = part.submission.token;
         self.observer.event(now, &Event::Finished(token, outcome));
-        self.notices.push_back(Notice::Finished(Finished {
-            token,
-            outcome,
-            submitted: part.submitted,
-            dispatched,
-        }));
+        let submitted = part.submitted;
+        self.notices.push_back(Notice::Finished(Finished { token, outcome, submitted, dispatched }));
     }
 
     /// A process ended.
@@ -474,6 +481,7 @@ impl<O: Observer> Queue<O> {
         }
     }
 
+    #[inline]
     fn shown(&self, process: Option<Process>) -> Option<Process> {
         match self.options.identity {
             Identity::Shown => process,

@@ -110,6 +110,7 @@ impl<O: Observer> Queue<O> {
         ids
     }
 
+    #[inline(never)]
     pub(super) fn begin_barrier(&mut self, now: Time, part: PartId) {
         self.unplug(now);
         self.order.barrier = Some(Barrier::Waiting(part));
@@ -119,6 +120,14 @@ impl<O: Observer> Queue<O> {
     #[inline]
     pub(super) fn settle(&mut self, now: Time) {
         self.wake_sleepers(now);
+        if self.order.is_draining() {
+            self.drain(now);
+        }
+    }
+
+    /// Goes on with what the queue is drained for, once it has drained.
+    #[inline(never)]
+    fn drain(&mut self, now: Time) {
         while self.order.is_draining() && self.drained() {
             match self.order.barrier.take() {
                 None => break,

@@ -97,6 +97,11 @@ pub(super) struct Chain {
 
 impl Chain {
     pub(super) const EMPTY: Self = Self { first: PartId::NONE, last: PartId::NONE, segments: 0 };
+
+    /// That of one part.
+    pub(super) fn of(id: PartId, submission: &Submission) -> Self {
+        Self { first: id, last: id, segments: segments(submission.sectors) }
+    }
 }
 
 impl Parts {
@@ -112,10 +117,6 @@ impl Parts {
 
     pub(super) fn get(&self, id: PartId) -> &Part {
         &self.slots[id.0 as usize]
-    }
-
-    pub(super) fn chain(&self, id: PartId) -> Chain {
-        Chain { first: id, last: id, segments: segments(self.get(id).submission.sectors) }
     }
 
     /// The chain of `front` followed by `back`.

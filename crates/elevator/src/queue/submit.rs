@@ -23,11 +23,20 @@ impl<O: Observer> Queue<O> {
     #[inline]
     pub(super) fn start(&mut self, now: Time, part: PartId) -> Accepted {
         let submission = &self.parts.get(part).submission;
+        if submission.op == Op::Flush || submission.flags.preflush {
+            self.start_with_flush(now, part)
+        } else {
+            self.enqueue(now, part)
+        }
+    }
+
+    #[inline(never)]
+    fn start_with_flush(&mut self, now: Time, part: PartId) -> Accepted {
         let cached = self.options.cache != Cache::WriteThrough;
-        match submission.op {
+        match self.parts.get(part).submission.op {
             Op::Flush if cached => self.flushes.wait(part, Then::Finish),
             Op::Flush => self.finish(now, part, Outcome::Done, now),
-            _ if submission.flags.preflush && cached => self.flushes.wait(part, Then::Data),
+            _ if cached => self.flushes.wait(part, Then::Data),
             _ => return self.enqueue(now, part),
         }
         Accepted::Queued
@@ -40,8 +49,9 @@ impl<O: Observer> Queue<O> {
             return Accepted::Queued;
         }
         let submission = &self.parts.get(part).submission;
-        let (token, process, direction) = (submission.token, submission.process, submission.op.direction());
-        let leave = self.scheduler.may_queue(now, process, submission.op.is_sync(submission.flags));
+        let Submission { token, op, flags, process, .. } = *submission;
+        let direction = op.direction();
+        let leave = || self.scheduler.may_queue(now, process, op.is_sync(flags));
         if self.admission.admits(now, direction, process, leave) {
             self.admit(now, part);
             return Accepted::Queued;
@@ -56,8 +66,8 @@ impl<O: Observer> Queue<O> {
         let submission = &self.parts.get(part).submission;
         let token = submission.token;
         self.admission.allocate(submission.op.direction());
-        let id = self.add(submission.as_request(now));
-        self.meta[id.index()].chain = self.parts.chain(part);
+        let (request, chain) = (submission.as_request(now), Chain::of(part, submission));
+        let id = self.add(request, chain);
         let request = &self.requests[id];
         self.observer.event(now, &Event::Carried(token, request));
         self.merges.add(request);
@@ -67,16 +77,21 @@ impl<O: Observer> Queue<O> {
         }
         self.plug.push(id);
         if matches!(self.options.plugging, Plugging::Task { most } if self.plug.len() >= most as usize) {
-            self.unplug(now);
-            self.plugged = true;
+            self.empty_plug(now);
         }
     }
 
+    /// What was gathered goes on before more is.
+    #[inline(never)]
+    fn empty_plug(&mut self, now: Time) {
+        self.unplug(now);
+        self.plugged = true;
+    }
+
     #[inline]
-    pub(super) fn add(&mut self, request: Request) -> RequestId {
+    pub(super) fn add(&mut self, request: Request, chain: Chain) -> RequestId {
         let id = self.requests.add(request);
-        let meta =
-            Meta { state: State::Plugged, chain: Chain::EMPTY, dispatched: Time::ZERO, generation: None };
+        let meta = Meta { state: State::Plugged, chain, dispatched: Time::ZERO, generation: None };
         if id.index() == self.meta.len() {
             self.meta.push(meta);
         } else {
@@ -124,8 +139,9 @@ impl<O: Observer> Queue<O> {
 
     /// Joins a part to the queued request that it is adjacent to, if that may grow.
     fn merge(&mut self, now: Time, id: RequestId, part: PartId, side: Side) -> bool {
-        let Submission { token, .. } = self.parts.get(part).submission;
-        let (addition, chain) = (self.parts.get(part).submission.as_request(now), self.parts.chain(part));
+        let submission = &self.parts.get(part).submission;
+        let token = submission.token;
+        let (addition, chain) = (submission.as_request(now), Chain::of(part, submission));
         if !self.may_grow(id, &addition, chain, side) {
             return false;
         }
@@ -200,21 +216,28 @@ impl<O: Observer> Queue<O> {
     #[inline]
     pub(super) fn wake_sleepers(&mut self, now: Time) {
         for direction in Direction::BOTH {
-            while let Some(part) = self.admission.first_sleeper(direction) {
-                let submission = &self.parts.get(part).submission;
-                let (token, process) = (submission.token, submission.process);
-                let leave = self.scheduler.may_queue(now, process, submission.op.is_sync(submission.flags));
-                if !self.admission.may_wake(direction, leave) {
-                    break;
-                }
-                if self.admission.wake(now, direction, process) {
-                    self.notices.push_back(Notice::Woken(token));
-                }
-                if !self.try_merge(now, part) {
-                    self.admit(now, part);
-                }
-            }
+            while let Some(part) = self.admission.first_sleeper(direction)
+                && self.wake_sleeper(now, direction, part)
+            {}
         }
+    }
+
+    /// The first sleeper goes on if there is room for it; whether there was.
+    #[inline(never)]
+    fn wake_sleeper(&mut self, now: Time, direction: Direction, part: PartId) -> bool {
+        let submission = &self.parts.get(part).submission;
+        let (token, process) = (submission.token, submission.process);
+        let leave = self.scheduler.may_queue(now, process, submission.op.is_sync(submission.flags));
+        if !self.admission.may_wake(direction, leave) {
+            return false;
+        }
+        if self.admission.wake(now, direction, process) {
+            self.notices.push_back(Notice::Woken(token));
+        }
+        if !self.try_merge(now, part) {
+            self.admit(now, part);
+        }
+        true
     }
 }
 

@@ -12,15 +12,13 @@ use std::collections::VecDeque;
 use disks::Drive;
 use disks::array::{Access, Geometry, Part, Place, StripeCache};
 use elevator::array::{ArrayRequest, ArrayRequestId, Coordinator, Member};
-use elevator::queue::{Accepted, Finished, Notice, Observer, Options, Queue, Submission, Token};
+use elevator::queue::{Accepted, Finished, Notice, Observer, Options, Submission, Token};
 use elevator::{Flags, Op, Outcome, Process, Scheduler, Sector, Sectors, Time};
 
 use crate::block::Block;
 use crate::limit::{Limit, Witness};
-use crate::listeners::Listeners;
 use crate::measure::Meter;
 use crate::program::Io;
-use crate::storage::Storage;
 
 use self::direction::Direction;
 use self::jobs::{Job, Jobs, Stage};
@@ -277,10 +275,9 @@ impl Array {
             }
         }
     }
-}
 
-impl Storage for Array {
-    fn submit(&mut self, now: Time, submission: Submission) -> Accepted {
+    #[inline(never)]
+    pub(crate) fn submit(&mut self, now: Time, submission: Submission) -> Accepted {
         let stage = if submission.op == Op::Flush || submission.flags.preflush {
             Stage::Flush
         } else {
@@ -293,17 +290,22 @@ impl Storage for Array {
         if asleep { Accepted::Asleep } else { Accepted::Queued }
     }
 
-    fn notice(&mut self) -> Option<Notice> {
+    pub(crate) fn has_notice(&self) -> bool {
+        !self.notices.is_empty()
+    }
+
+    pub(crate) fn notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
     }
 
-    fn plug(&mut self) {
+    pub(crate) fn plug(&mut self) {
         for disk in &mut self.disks {
             disk.block.plug();
         }
     }
 
-    fn unplug(&mut self, now: Time, waits: bool) {
+    #[inline(never)]
+    pub(crate) fn unplug(&mut self, now: Time, waits: bool) {
         for disk in &mut self.disks {
             disk.stirred = true;
             disk.block.unplug(now, waits);
@@ -311,12 +313,14 @@ impl Storage for Array {
         self.gather(now);
     }
 
-    fn next_event(&self) -> Option<Time> {
+    #[inline(never)]
+    pub(crate) fn next_event(&self) -> Option<Time> {
         let disks = self.disks.iter().filter_map(|disk| disk.block.next_event());
         disks.chain(self.direction.as_ref().and_then(|direction| direction.coordinator.next_event())).min()
     }
 
-    fn collect(&mut self, now: Time) {
+    #[inline(never)]
+    pub(crate) fn collect(&mut self, now: Time) {
         for disk in &mut self.disks {
             if disk.block.next_event().is_some_and(|at| at <= now) {
                 disk.stirred = true;
@@ -331,7 +335,8 @@ impl Storage for Array {
         self.gather(now);
     }
 
-    fn pump(&mut self, now: Time) {
+    #[inline(never)]
+    pub(crate) fn pump(&mut self, now: Time) {
         loop {
             for disk in &mut self.disks {
                 if std::mem::take(&mut disk.stirred) {
@@ -344,32 +349,29 @@ impl Storage for Array {
         }
     }
 
-    fn exited(&mut self, now: Time, process: Process) {
+    pub(crate) fn exited(&mut self, now: Time, process: Process) {
         for disk in &mut self.disks {
             disk.stirred = true;
             disk.block.exited(now, process);
         }
     }
 
-    fn read_boundary(&self) -> Option<Sectors> {
-        Some(self.geometry.unit())
+    /// The sectors of a stripe unit.
+    pub(crate) fn unit(&self) -> Sectors {
+        self.geometry.unit()
     }
 
-    fn requests(&self, direction: elevator::Direction) -> u32 {
+    pub(crate) fn requests(&self, direction: elevator::Direction) -> u32 {
         self.disks.iter().map(|disk| disk.block.requests(direction)).max().unwrap_or(0)
     }
 
-    fn queue(&mut self) -> Option<&mut Queue<Listeners>> {
-        None
-    }
-
-    fn meters(&mut self) -> Vec<&Meter> {
+    pub(crate) fn meters(&mut self) -> Vec<&Meter> {
         self.disks.iter_mut().flat_map(|disk| disk.block.meters()).collect()
     }
 
     /// The limit of the member that has most to do. Parity and what it takes to keep it are not counted, nor is the card: a
     /// time that no order of serving the members can beat, though writes of RAID 5 stay farther from it than need be.
-    fn limit(&self, witness: Witness) -> Option<Limit> {
+    pub(crate) fn limit(&self, witness: Witness) -> Option<Limit> {
         let of_member = |(index, disk): (usize, &Disk)| {
             let witness = witness.mapped(&mut |io, parts| self.data_on(index as u32, io, parts));
             disk.block.limit(witness)

@@ -67,7 +67,12 @@ impl Machine {
     }
 
     /// When something happens next, the kernel's alarms included as long as they matter.
+    #[inline]
     pub(super) fn with_kernel_alarm(&mut self, outside: Option<Time>) -> Option<Time> {
+        if self.kernel.is_none() { outside } else { self.sooner_than_kernel(outside) }
+    }
+
+    fn sooner_than_kernel(&mut self, outside: Option<Time>) -> Option<Time> {
         let Some(kernel) = &self.kernel else { return outside };
         if self.live == 0 {
             return self.has_own_requests().then_some(outside).flatten();
@@ -88,6 +93,7 @@ impl Machine {
         self.processes.iter().any(|process| !process.outstanding.is_empty())
     }
 
+    #[inline]
     pub(super) fn advance_kernel(&mut self) {
         if let Some(kernel) = &mut self.kernel {
             kernel.advance(self.now);
@@ -163,16 +169,19 @@ impl Machine {
     pub(super) fn take_turn(&mut self, turn: Turn) {
         match turn {
             Turn::Process(process) => self.go_on(process),
-            Turn::Thread(task) => {
-                self.storage.plug();
-                if let Some(kernel) = &mut self.kernel {
-                    let polled = kernel.poll(task);
-                    // Its threads never return.
-                    let _ = self.follow(task, polled);
-                }
-                self.storage.unplug(self.now, true);
-            }
+            Turn::Thread(task) => self.run_thread(task),
         }
+    }
+
+    #[inline(never)]
+    fn run_thread(&mut self, task: TaskId) {
+        self.storage.plug();
+        if let Some(kernel) = &mut self.kernel {
+            let polled = kernel.poll(task);
+            // Its threads never return.
+            let _ = self.follow(task, polled);
+        }
+        self.storage.unplug(self.now, true);
     }
 
     /// Goes on with a task until it sleeps or returns.
@@ -196,7 +205,9 @@ impl Machine {
     }
 
     /// A process asks something of the kernel; whether it can go on at once.
+    #[inline(never)]
     pub(super) fn call(&mut self, process: usize, call: Call) -> bool {
+        self.acts(process);
         let Some(kernel) = &mut self.kernel else {
             let process = self.processes[process].who.name.clone();
             self.failure = Some(Failure::NoKernel { process, call: call.to_string() });
@@ -209,6 +220,7 @@ impl Machine {
     }
 
     /// A process ends, after the kernel has closed what it had open.
+    #[inline(never)]
     pub(super) fn leave(&mut self, process: usize) {
         let Some(kernel) = &mut self.kernel else { return self.exit(process) };
         self.processes[process].blocked = Blocked::Call;
@@ -219,7 +231,13 @@ impl Machine {
     }
 
     /// A process gets its turn: whether it is out of the kernel, or never was in it.
+    #[inline]
     pub(super) fn resume_call(&mut self, process: usize) -> bool {
+        self.processes[process].call.is_none() || self.resume_called(process)
+    }
+
+    #[inline(never)]
+    fn resume_called(&mut self, process: usize) -> bool {
         let Some(called) = &mut self.processes[process].call else { return true };
         if let Some(returned) = called.returned.take() {
             return self.deliver(process, returned);
@@ -237,7 +255,7 @@ impl Machine {
         if let Some(called) = &mut self.processes[process].call {
             called.returned = Some(returned);
         }
-        self.alarm(process, until);
+        self.alarms.set(until, process);
         false
     }
 

@@ -9,7 +9,9 @@ use crate::program::Meeting;
 
 impl Machine {
     /// A process waits for processes of other machines; alone, it waits for ever.
+    #[inline(never)]
     pub(super) fn gather(&mut self, process: usize, meeting: Meeting) {
+        self.acts(process);
         self.gathering.push_back((meeting, process));
         self.processes[process].blocked = Blocked::Gathering;
     }

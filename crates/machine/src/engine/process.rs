@@ -32,12 +32,19 @@ pub(super) struct Running {
     pub(super) children: u32,
     pub(super) blocked: Blocked,
     pub(super) submitted: u64,
-    /// Numbers of its unfinished submissions.
+    /// Numbers of its unfinished submissions, in any order.
     pub(super) outstanding: Vec<u64>,
     pub(super) call: Option<Called>,
 }
 
 impl Running {
+    /// A submission is finished.
+    pub(super) fn ended(&mut self, number: u64) {
+        if let Some(at) = self.outstanding.iter().position(|&unfinished| unfinished == number) {
+            self.outstanding.swap_remove(at);
+        }
+    }
+
     pub(super) fn is_satisfied(&self, what: Await) -> bool {
         match what {
             Await::All => self.outstanding.is_empty(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::binary_heap::{BinaryHeap, PeekMut};
 use std::sync::Arc;
 
-use elevator::{Op, Priority, Process, Sector, Time};
+use elevator::{Op, Priority, Process, Sector, Sectors, Time};
 use machine::Who;
 use traces::{Pid, Record};
 
@@ -86,35 +86,38 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn push(&mut self, record: &Record) {
+    /// What the next request, of this record, waits for.
+    fn after(&mut self, record: &Record) -> After {
         let mut passed = None;
         while let Some(first) = self.ahead.peek_mut()
             && first.0.0 <= record.at
         {
             passed = Some(PeekMut::pop(first).0);
         }
-        let after = match passed {
-            Some((at, number)) => After::Completion(number, record.at.since(at).as_nanos()),
-            None if self.steps.is_empty() => After::At(record.at.as_nanos()),
-            None => After::Together,
-        };
         if let Some(completed) = record.completed {
             self.ahead.push(Reverse((completed, self.steps.len() as u32)));
         }
-        self.steps.push(step(record, after));
+        match passed {
+            Some((at, number)) => After::Completion(number, record.at.since(at).as_nanos()),
+            None if self.steps.is_empty() => After::At(record.at.as_nanos()),
+            None => After::Together,
+        }
     }
 }
 
-fn step(record: &Record, after: After) -> Step {
-    let (start, sectors) = match record.op {
-        Op::Flush => (Sector(0), elevator::Sectors::ZERO),
-        _ => (record.start(), record.sectors()),
-    };
-    Step { after, start: start.0, sectors: sectors.0, kind: Kind::pack(record.op, record.flags) }
-}
+impl Step {
+    fn of(record: &Record, after: After) -> Self {
+        let (start, sectors) = match record.op {
+            Op::Flush => (Sector(0), Sectors::ZERO),
+            _ => (record.start(), record.sectors()),
+        };
+        Self { after, start: start.0, sectors: sectors.0, kind: Kind::pack(record.op, record.flags) }
+    }
 
-fn end_of(record: &Record) -> Sector {
-    if record.op == Op::Flush { Sector(0) } else { record.start() + record.sectors() }
+    /// The sector behind its last.
+    fn end(&self) -> Sector {
+        Sector(self.start) + Sectors(self.sectors)
+    }
 }
 
 impl Closed {
@@ -125,14 +128,16 @@ impl Closed {
             self.waiting.push(Waiting::default());
             self.writeback.push(Steps::default());
         }
-        self.end = self.end.max(end_of(record));
         let nobody_waits = matches!(record.op, Op::Write | Op::Discard) && !record.flags.sync;
-        if nobody_waits {
-            let after = After::At(record.at.as_nanos());
-            self.writeback[number].push(step(record, after));
+        let (after, steps) = if nobody_waits {
+            (After::At(record.at.as_nanos()), &mut self.writeback[number])
         } else {
-            self.waiting[number].push(record);
-        }
+            let waiting = &mut self.waiting[number];
+            (waiting.after(record), &mut waiting.steps)
+        };
+        let step = Step::of(record, after);
+        self.end = self.end.max(step.end());
+        steps.push(step);
     }
 
     /// The workload.
@@ -157,9 +162,9 @@ impl Open {
         if new {
             self.chains.push(Steps::default());
         }
-        self.end = self.end.max(end_of(record));
-        let after = After::At(record.at.as_nanos());
-        self.chains[number].push(step(record, after));
+        let step = Step::of(record, After::At(record.at.as_nanos()));
+        self.end = self.end.max(step.end());
+        self.chains[number].push(step);
     }
 
     /// The workload.

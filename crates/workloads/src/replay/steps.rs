@@ -70,6 +70,7 @@ impl Steps {
     }
 
     /// Adds one behind the others.
+    #[inline]
     pub(super) fn push(&mut self, step: Step) {
         let packed = Packed::new(&step, self.len(), self.latest).unwrap_or_else(|| {
             self.large.push(step);
