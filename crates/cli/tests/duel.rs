@@ -165,7 +165,7 @@ fn a_job_of_fio_ends_when_the_duel_is_interrupted() {
     let child = duel(&arguments).spawn().unwrap();
     thread::sleep(Duration::from_millis(2500));
     let began = Instant::now();
-    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    Command::new("sh").args(["-c", "kill -INT $0", &child.id().to_string()]).status().unwrap();
     let (pid, output) = finish(child);
     assert!(began.elapsed() < Duration::from_secs(15), "it took {:?}", began.elapsed());
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));

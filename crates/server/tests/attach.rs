@@ -139,7 +139,7 @@ fn a_server_that_answers_nobody_holds_up_no_other() {
     let _alone = alone();
     let directory = Directory::in_memory();
     let (silent, runtime) = serve(&directory, &["--memory", "64M"]);
-    let signal = |name: &str| run("kill", &[name, &silent.pid().to_string()]);
+    let signal = |name: &str| silent.signal(name);
     // What is known of its file for ever is forgotten.
     fs::write("/proc/sys/vm/drop_caches", "2").unwrap();
     signal("-STOP");

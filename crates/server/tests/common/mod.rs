@@ -82,7 +82,8 @@ impl Served {
     }
 
     pub fn signal(&self, signal: &str) {
-        run("kill", &[signal, &self.pid().to_string()]);
+        // The shell's own: a bare machine has no program of that name.
+        run("sh", &["-c", "kill $0 $1", signal, &self.pid().to_string()]);
     }
 
     /// Ends it with SIGTERM; its report. Fails if the checker found anything.
