@@ -522,7 +522,8 @@ fn a_recording_that_does_not_end_can_be_interrupted() {
             break;
         }
         if line >= 200_000 && !interrupted {
-            interrupted = Command::new("sh").args(["-c", "kill -INT $0", &id]).status().expect("sh").success();
+            interrupted =
+                Command::new("sh").args(["-c", "kill -INT $0", &id]).status().expect("sh").success();
         }
         assert!(line < 50_000_000, "it does not hear");
     }

@@ -6,9 +6,10 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tuner::{ClusterState, State};
@@ -19,6 +20,11 @@ use crate::error::Error;
 const VERSION: i64 = 1;
 /// "Dwel" in the file's header, so that another program's file is not taken for ours.
 const APPLICATION: i64 = 0x4477_656c;
+
+/// How long a file is waited for that somebody else writes.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How soon it is tried again where SQLite does not wait.
+const AGAIN: Duration = Duration::from_millis(5);
 
 const TABLES: &str = "
     CREATE TABLE drive (
@@ -50,6 +56,11 @@ struct Made {
 impl Made {
     const NOTHING: Self = Self { application: 0, version: 0, tables: 0 };
 
+    /// All of it as it is at one time, whoever makes the file meanwhile.
+    fn at_once(connection: &Connection) -> rusqlite::Result<Self> {
+        Self::of(&*connection.unchecked_transaction()?)
+    }
+
     fn of(connection: &Connection) -> rusqlite::Result<Self> {
         let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get(0));
         let tables = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
@@ -66,6 +77,22 @@ fn make(connection: &mut Connection) -> rusqlite::Result<()> {
         alone.execute_batch(&text)?;
     }
     alone.commit()
+}
+
+/// Tries again while somebody else has the file. SQLite waits by itself, but not where two could wait for each other: while
+/// several begin at once, of whom each has a log kept beside the file, which takes the file alone.
+fn patiently<T>(mut what: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+    let since = Instant::now();
+    loop {
+        match what() {
+            Err(error) if is_busy(&error) && since.elapsed() < PATIENCE => thread::sleep(AGAIN),
+            done => return done,
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
 }
 
 /// The file, open.
@@ -152,11 +179,11 @@ impl Database {
             _ => Connection::open_with_flags(path, all),
         };
         let mut connection = connection.map_err(failed)?;
-        connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
-        let mut made = Made::of(&connection).map_err(failed)?;
+        connection.busy_timeout(PATIENCE).map_err(failed)?;
+        let mut made = patiently(|| Made::at_once(&connection)).map_err(failed)?;
         if made == Made::NOTHING && flags.contains(OpenFlags::SQLITE_OPEN_CREATE) {
-            make(&mut connection).map_err(failed)?;
-            made = Made::of(&connection).map_err(failed)?;
+            patiently(|| make(&mut connection)).map_err(failed)?;
+            made = patiently(|| Made::at_once(&connection)).map_err(failed)?;
         }
         let problem = |problem: String| Error::Database { path: path.to_owned(), problem };
         match (made.application, made.version) {
@@ -177,12 +204,11 @@ impl Database {
         }
         connection.execute_batch("PRAGMA foreign_keys = ON;").map_err(failed)?;
         if flags.contains(OpenFlags::SQLITE_OPEN_CREATE) {
-            connection
-                .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;")
-                .map_err(failed)?;
+            let log = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;";
+            patiently(|| connection.execute_batch(log)).map_err(failed)?;
         }
-        let sound: String =
-            connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(failed)?;
+        let check = || connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0));
+        let sound: String = patiently(check).map_err(failed)?;
         if sound != "ok" {
             return Err(damaged(path, &sound));
         }
@@ -511,7 +537,7 @@ mod tests {
                 start.wait();
                 Database::open(&path).map(drop)
             };
-            let opened: Vec<_> = std::thread::scope(|scope| {
+            let opened: Vec<_> = thread::scope(|scope| {
                 let all = [(); 4].map(|()| scope.spawn(open));
                 all.into_iter().map(|one| one.join().unwrap()).collect()
             });
