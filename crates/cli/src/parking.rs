@@ -4,11 +4,9 @@
 
 use std::collections::VecDeque;
 
+use ::duel::PARKED;
 use disks::{Command, Completion, Drive, Ideal, Service, Tag};
 use elevator::{Outcome, Positioning, Sector, Sectors, Time};
-
-/// Commands that are parked.
-pub(crate) const PARKED: u32 = 3;
 
 /// Commands that come to be parked: the first is answered when the last has come, as in the duel, where that is to free the first tag.
 pub(crate) const COMING: u32 = 1 + PARKED;

@@ -54,8 +54,8 @@ pub(crate) struct Ready {
     pub(crate) lowest: PathBuf,
 }
 
-/// The longest request of a loop device; the kernel splits what is longer.
-pub(crate) const LONGEST_BYTES: u64 = 512 << 10;
+/// The longest request of a testbed's loop devices; the kernel splits what is longer.
+pub const LONGEST_BYTES: u64 = 512 << 10;
 
 /// How long a device that is asked to go may take.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -34,11 +34,13 @@ mod scheduler;
 mod testbed;
 
 pub use benchmark::{Benchmark, Content, FileSystem, Program, Score, Size};
+pub use devices::LONGEST_BYTES;
 pub use duel::{Duel, Kind, Priorities, SERVICES, Settings, Way, scratch};
 pub use error::DuelError;
 pub use files::tree_files;
 pub use helper::{HelperCommand, run_helper};
 pub use outcome::{Outcome, TaskOutcome, Waits};
+pub use parking::PARKED;
 pub use programs::{Blocks, Commits, CopyFile, Engine, Fio, Order, PostMark, Task, Tree};
 pub use scheduler::Scheduler;
 pub use testbed::{DriveFactory, Testbed, TestbedOptions};

@@ -13,8 +13,8 @@ use disks::Tag;
 use elevator::{Op, Positioning, Sector, Sectors, Time};
 use server::backend::{Backend, Done, Extent, Geometry, Job};
 
-/// Requests that are parked.
-pub(crate) const PARKED: u32 = 3;
+/// Requests that are parked where a drive takes one at a time.
+pub const PARKED: u32 = 3;
 
 /// Size of the parking area.
 const ROOM: Sectors = Sectors(2048);

@@ -16,7 +16,7 @@ mod requests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use ::duel::{Benchmark, Kind, Outcome, SERVICES, Scheduler, Size, Way};
+use ::duel::{Benchmark, Kind, LONGEST_BYTES, Outcome, SERVICES, Scheduler, Size, Way};
 use elevator::queue::Identity;
 use elevator::{Priority, PriorityClass, Sectors, Span};
 use schedulers::Spec;
@@ -35,8 +35,8 @@ pub(crate) struct Model<'a> {
     pub(crate) level: u8,
 }
 
-/// The largest request of a loop device as the testbed sets it up; the kernel splits what is longer.
-const LONGEST: Sectors = Sectors(1024);
+/// The longest request, as the testbed sets loop devices up.
+const LONGEST: Sectors = Sectors::from_bytes(LONGEST_BYTES);
 
 /// One entry, as the model is asked for it.
 struct Asked<'a> {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ::duel::{Benchmark, Blocks, Fio, Order, Task};
+use ::duel::{Benchmark, Blocks, Fio, Order, PARKED, Task};
 use elevator::model::Random;
 use elevator::queue::Options;
 use elevator::{Flags, Op, Priority, PriorityClass, Sector, Sectors, Span, Time};
@@ -14,7 +14,7 @@ use workloads::script;
 use super::{Asked, LONGEST, Model};
 use crate::compare::{Plan, run_plan};
 use crate::duel::comparison::Predicted;
-use crate::parking::{COMING, PARKED, SPACE};
+use crate::parking::{COMING, SPACE};
 use crate::way::{Leg, Times};
 
 /// The programs of a benchmark, as the model runs them.
