@@ -151,15 +151,12 @@ fn read(path: &Path) -> Option<Record> {
 }
 
 fn write(path: &Path, record: &Record) -> io::Result<()> {
-    // Whole or not at all, and on the disk before the first change.
-    let new = path.with_extension("new");
-    let write = || {
-        let file = fs::File::create(&new)?;
+    system::replace(path, |new| {
+        let file = fs::File::create(new)?;
         serde_json::to_writer(&file, record)?;
-        file.sync_all()?;
-        fs::rename(&new, path)
-    };
-    write().inspect_err(|_| _ = fs::remove_file(&new))
+        // On the disk before the first change.
+        file.sync_all()
+    })
 }
 
 impl Record {

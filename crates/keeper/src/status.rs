@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::system;
+
 /// What a tuner did so far.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Status {
@@ -67,10 +69,8 @@ pub fn file(directory: &Path, device: &str) -> PathBuf {
 /// The directory cannot be made or written to.
 pub fn write(directory: &Path, status: &Status) -> io::Result<()> {
     fs::create_dir_all(directory)?;
-    let path = file(directory, &status.device);
-    let new = path.with_extension("new");
-    let written = fs::write(&new, serde_json::to_vec(status)?).and_then(|()| fs::rename(&new, path));
-    written.inspect_err(|_| _ = fs::remove_file(new))
+    let text = serde_json::to_vec(status)?;
+    system::replace(&file(directory, &status.device), |new| fs::write(new, text))
 }
 
 /// Reads it; `None` if nobody tunes the device, also where a tuner that was killed has left its status.

@@ -1,10 +1,12 @@
-//! What is asked of the system itself: idle priority, processor time.
+//! What is asked of the system itself: idle priority, processor time, files that are there whole.
 //!
 //! "our method runs in low priority threads being able to reduce the impact on CPU bound applications" (IOAnalyzer, I).
 
 use std::fmt::Display;
-use std::io::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
+use std::path::Path;
 
 /// This thread and those that it starts run at idle priority from now on, for the processor and for I/O. What was refused, in
 /// words; that is no failure.
@@ -13,7 +15,7 @@ pub fn idle() -> Vec<String> {
     let mut refused = Vec::new();
     let mut check = |what: &str, result: i64| {
         if result != 0 {
-            refused.push(format!("{what}: {}", std::io::Error::last_os_error()));
+            refused.push(format!("{what}: {}", io::Error::last_os_error()));
         }
     };
     let parameters = libc::sched_param { sched_priority: 0 };
@@ -32,7 +34,13 @@ pub fn idle() -> Vec<String> {
 
 /// Says what went wrong while things are put back, which goes on whether anybody reads it or not: `eprintln!` would end it there.
 pub(crate) fn say(what: &dyn Display) {
-    let _ = writeln!(std::io::stderr(), "{what}");
+    let _ = writeln!(io::stderr(), "{what}");
+}
+
+/// Puts what `write` makes in a file's place, whole or not at all; nothing half written is left.
+pub(crate) fn replace(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+    let new = path.with_extension("new");
+    write(&new).and_then(|()| fs::rename(&new, path)).inspect_err(|_| _ = fs::remove_file(&new))
 }
 
 /// Processor time that this process took so far, in seconds.

@@ -1,8 +1,9 @@
 //! By the kernel's tracer, as text: for kernels that allow no BPF.
 //!
 //! An instance of its own, so that nobody else's tracing is disturbed; it is removed at the end, and one that a killed
-//! process left is removed by the next that looks, however that does. Text is made and parsed for each event, so this costs several times what BPF
-//! does, and there is no leaving out above a rate: what does not fit in the kernel's buffer is lost, and counted.
+//! process left is removed by the next that looks, however that does. Text is made and parsed for each event, so this costs
+//! several times what BPF does, and there is no leaving out above a rate: what does not fit in the kernel's buffer is lost,
+//! and counted.
 
 mod instance;
 mod line;
