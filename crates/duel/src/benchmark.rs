@@ -161,7 +161,7 @@ impl Benchmark {
                 )
             }
             Self::Commits(_) => format!(
-                "{}: one-row commits beside a copy of a big file on the same ext4, for {time:?}",
+                "{}: one-row commits beside copies of a big file, each made durable, on the same ext4, for {time:?}",
                 self.name()
             ),
             Self::Fio(job) => format!("fio: {}", job.display()),
