@@ -4,6 +4,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::iter;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -52,8 +53,10 @@ struct LoopConfig {
     reserved: [u64; 8],
 }
 
-/// Settings of a queue that outlive an attachment, in the order in which they are put back: the scheduler resets the next ones.
-const OUTLIVING: [&str; 5] = ["scheduler", "rotational", "nr_requests", "read_ahead_kb", "max_sectors_kb"];
+/// Settings of a queue that outlive an attachment, in the order in which they are set and put back: a scheduler resets
+/// `nr_requests`, and Linux since 6.17 raises the read-ahead of a disk that turns to two of its largest requests whenever another
+/// limit is set (`blk_apply_bdi_limits`).
+const OUTLIVING: [&str; 5] = ["scheduler", "rotational", "nr_requests", "max_sectors_kb", "read_ahead_kb"];
 
 /// What a queue attribute was before, to be restored: these settings outlive the attachment.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -173,17 +176,12 @@ impl LoopDevice {
 
     /// Sets its queue up. What cannot be set is told, not fatal: it changes speeds, not results.
     pub fn set_up(&self, settings: QueueSettings) -> Vec<String> {
-        let rotational = u32::from(settings.rotational).to_string();
-        let attributes = [
-            // First, as it resets nr_requests; and as Dwell is the scheduler, nothing shall reorder above it.
-            ("scheduler", "none".to_string()),
-            ("rotational", rotational),
-            ("nr_requests", settings.nr_requests.to_string()),
-            ("read_ahead_kb", settings.read_ahead_kb.to_string()),
-            ("max_sectors_kb", settings.max_sectors_kb.to_string()),
-        ];
+        let QueueSettings { rotational, nr_requests, read_ahead_kb, max_sectors_kb } = settings;
+        let numbers = [u32::from(rotational), nr_requests, max_sectors_kb, read_ahead_kb];
+        // As Dwell is the scheduler, nothing shall reorder above it.
+        let values = iter::once("none".to_owned()).chain(numbers.map(|number| number.to_string()));
         let mut refused = Vec::new();
-        for (name, value) in attributes {
+        for (name, value) in OUTLIVING.into_iter().zip(values) {
             let path = self.sysfs().join("queue").join(name);
             if let Err(error) = set(&path, name, &value) {
                 refused.push(format!("{} = {value}: {error}", path.display()));

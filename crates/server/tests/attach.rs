@@ -182,6 +182,23 @@ fn what_a_killed_server_had_no_time_to_note_is_cleaned_up_as_well() {
     assert_ne!(attached.ok().as_deref(), Some("/\n"));
 }
 
+/// Linux raises the read-ahead of a disk that turns when another limit of it is set.
+#[test]
+fn read_ahead_is_what_was_asked_for() {
+    if !can_attach() {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::in_memory();
+    let (server, runtime) = serve(&directory, &["--nothing", "64M", "--fixed", "100"]);
+    let queue = PathBuf::from("/sys/block").join(server.what.trim_start_matches("/dev/")).join("queue");
+    let settings = ["rotational", "max_sectors_kb", "read_ahead_kb"];
+    let read = settings.map(|name| fs::read_to_string(queue.join(name)).unwrap());
+    assert_eq!(read.each_ref().map(|value| value.trim()), ["1", "512", "128"]);
+    server.stop();
+    nothing_left(&runtime);
+}
+
 /// What was set of the loop device before it was changed is noted before it is.
 #[test]
 fn the_record_of_a_device_says_how_it_was() {
