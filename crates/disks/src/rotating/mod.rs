@@ -19,6 +19,7 @@
 
 mod access;
 mod ahead;
+mod answer;
 mod arm;
 mod arrival;
 mod bus;
@@ -39,7 +40,7 @@ mod written;
 use std::collections::VecDeque;
 
 use access::{Access, Head, Passing};
-use bus::{Bus, Message};
+use bus::Bus;
 use elevator::{Op, Outcome, Positioning, Sector, Span, Time};
 use segment::Segments;
 use task::{COMMANDS_MAX, TaskId, Tasks};
@@ -308,12 +309,6 @@ impl Rotating {
         }
     }
 
-    /// What lies at least between the next step and a command's answer: the completion, unless it is on the bus already.
-    fn before_answer(&self) -> Picos {
-        let reporting = matches!(self.bus, Bus::Busy { message: Message::Report(_), .. });
-        if reporting || !self.flushes.is_empty() { 0 } else { self.timing.least_completion() }
-    }
-
     fn complete(&mut self, at: Picos, tag: Tag, outcome: Outcome, service: Service) {
         let at = self.time_of(at);
         self.unanswered -= 1;
@@ -396,7 +391,7 @@ impl Drive for Rotating {
     fn answers_after(&self) -> Option<Time> {
         let step = self.next_event()?;
         let at_hand = !self.completions.is_empty();
-        Some(if at_hand { step } else { step + Span::from_nanos(self.before_answer() / 1000) })
+        Some(if at_hand { step } else { self.time_of(self.no_answer_before(self.next_step())) })
     }
 
     fn poll(&mut self, now: Time) -> Option<Completion> {

@@ -1,0 +1,72 @@
+//! Before when no command can be answered: a host in real time sleeps until then.
+//!
+//! While data goes over the bus as it passes under the head, something happens at every sector. A thread that is awake for each
+//! of them keeps its processor for a millisecond at a time, from those as well whom it has just answered. So each command is
+//! asked what it still has to do at least, whatever else the drive does: its data has to cross the bus, the part of it that the
+//! current access brings has to pass under the head first, and the completion follows.
+
+use super::Rotating;
+use super::bus::{Bus, Message};
+use super::task::TaskId;
+use crate::drive::Command;
+use crate::mechanics::Picos;
+use elevator::Op;
+
+impl Rotating {
+    /// No command is answered before this; `step` is when something happens next.
+    pub(super) fn no_answer_before(&self, step: Picos) -> Picos {
+        if !self.flushes.is_empty() {
+            return step;
+        }
+        let unanswered = self.live.iter().filter(|&&id| !self.task(id).reported);
+        let inside = unanswered.map(|&id| self.not_answered_before(id, step));
+        let outside = self.inbox.iter().map(|(_, command)| self.not_taken_before(command, step));
+        inside.chain(outside).min().unwrap_or(step).max(step)
+    }
+
+    /// A command on its way in.
+    fn not_taken_before(&self, command: &Command, step: Picos) -> Picos {
+        match command.op {
+            Op::Flush => step,
+            op => step + self.on_the_bus(u64::from(command.sectors.0), op == Op::Write),
+        }
+    }
+
+    fn not_answered_before(&self, id: TaskId, step: Picos) -> Picos {
+        let task = self.task(id);
+        if task.reporting {
+            return step;
+        }
+        let (from, sent) = match self.bus {
+            Bus::Busy { message: Message::Move { id: moving, count, counted, .. }, until }
+                if moving == id =>
+            {
+                (until, task.sent + count - counted)
+            }
+            _ => (step, task.sent),
+        };
+        let crossed = from + self.on_the_bus(task.end.saturating_sub(sent), task.write);
+        crossed.max(self.not_passed_before(id))
+    }
+
+    /// What so many sectors and the completion take.
+    fn on_the_bus(&self, sectors: u64, write: bool) -> Picos {
+        sectors * self.timing.bus_sector(write) + self.timing.least_completion()
+    }
+
+    /// A read whose last sector the current access brings waits for that.
+    fn not_passed_before(&self, id: TaskId) -> Picos {
+        let task = self.task(id);
+        match (&self.access, self.arm_segment()) {
+            (Some(access), Some((arm, index)))
+                if !task.write && !self.task(arm).write && access.jump.is_none() =>
+            {
+                let brings = task.segment == Some(index)
+                    && (access.next..access.limit).contains(&(task.end - 1))
+                    && self.segments[index].end < task.end;
+                if brings { access.time_of(task.end) + self.on_the_bus(1, false) } else { 0 }
+            }
+            _ => 0,
+        }
+    }
+}
