@@ -56,7 +56,8 @@ struct LoopConfig {
 /// Settings of a queue that outlive an attachment, in the order in which they are set and put back: a scheduler resets
 /// `nr_requests`, and Linux since 6.17 raises the read-ahead of a disk that turns to two of its largest requests whenever another
 /// limit is set (`blk_apply_bdi_limits`).
-const OUTLIVING: [&str; 5] = ["scheduler", "rotational", "nr_requests", "max_sectors_kb", "read_ahead_kb"];
+const OUTLIVING: [&str; 6] =
+    ["scheduler", "rotational", "nr_requests", "max_sectors_kb", "read_ahead_kb", "wbt_lat_usec"];
 
 /// What a queue attribute was before, to be restored: these settings outlive the attachment.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -175,14 +176,21 @@ impl LoopDevice {
     }
 
     /// Sets its queue up. What cannot be set is told, not fatal: it changes speeds, not results.
+    ///
+    /// Nothing shall schedule above it, an elevator as little as the kernel's throttling of writes (`wbt`), which bfq turns off as
+    /// well: a loop device begins with the 2 ms of a disk that does not turn, and behind those a disk that does is given one
+    /// write at a time.
     pub fn set_up(&self, settings: QueueSettings) -> Vec<String> {
         let QueueSettings { rotational, nr_requests, read_ahead_kb, max_sectors_kb } = settings;
-        let numbers = [u32::from(rotational), nr_requests, max_sectors_kb, read_ahead_kb];
-        // As Dwell is the scheduler, nothing shall reorder above it.
+        let numbers = [u32::from(rotational), nr_requests, max_sectors_kb, read_ahead_kb, 0];
         let values = iter::once("none".to_owned()).chain(numbers.map(|number| number.to_string()));
         let mut refused = Vec::new();
         for (name, value) in OUTLIVING.into_iter().zip(values) {
             let path = self.sysfs().join("queue").join(name);
+            // A kernel need not have everything.
+            if fs::read_to_string(&path).is_err() {
+                continue;
+            }
             if let Err(error) = set(&path, name, &value) {
                 refused.push(format!("{} = {value}: {error}", path.display()));
             }

@@ -182,9 +182,10 @@ fn what_a_killed_server_had_no_time_to_note_is_cleaned_up_as_well() {
     assert_ne!(attached.ok().as_deref(), Some("/\n"));
 }
 
-/// Linux raises the read-ahead of a disk that turns when another limit of it is set.
+/// Linux raises the read-ahead of a disk that turns when another limit of it is set, and takes a loop device for a disk that does
+/// not.
 #[test]
-fn read_ahead_is_what_was_asked_for() {
+fn read_ahead_is_what_was_asked_for_and_writes_are_not_throttled() {
     if !can_attach() {
         return;
     }
@@ -195,6 +196,10 @@ fn read_ahead_is_what_was_asked_for() {
     let settings = ["rotational", "max_sectors_kb", "read_ahead_kb"];
     let read = settings.map(|name| fs::read_to_string(queue.join(name)).unwrap());
     assert_eq!(read.each_ref().map(|value| value.trim()), ["1", "512", "128"]);
+    match fs::read_to_string(queue.join("wbt_lat_usec")) {
+        Ok(latency) => assert_eq!(latency.trim(), "0"),
+        Err(_) => eprintln!("SKIPPED: this kernel does not throttle writes"),
+    }
     server.stop();
     nothing_left(&runtime);
 }
