@@ -386,8 +386,9 @@ impl Device {
         (self.backend.next_event(), self.held_until)
     }
 
-    /// The answers of this round went out at `now`: how late each was is recorded, if the back end keeps a clock.
-    pub fn answered(&mut self, now: Time, keeps_time: bool) {
+    /// The answers of this round went out at `now`: how late each was is recorded, if the back end keeps a clock. Whether there
+    /// were any.
+    pub fn answered(&mut self, now: Time, keeps_time: bool) -> bool {
         let promised = mem::take(&mut self.promised);
         if keeps_time {
             for &at in &promised {
@@ -395,7 +396,9 @@ impl Device {
             }
         }
         self.promised = promised;
+        let any = !self.promised.is_empty();
         self.promised.clear();
+        any
     }
 
     /// How long a span the queue has been draining for a switch, if it is.

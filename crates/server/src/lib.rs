@@ -19,7 +19,7 @@
 //! | `backend` | where the data is |
 //! | `control` | live control |
 //! | `statistics`, `log` | what is measured and told |
-//! | `clock`, `realtime`, `poller`, `vigil`, `buffer` | time, sleep and memory |
+//! | `clock`, `realtime`, `poller`, `lookout`, `vigil`, `buffer` | time, sleep and memory |
 //! | `guard` | what keeps a device from harm |
 
 mod attach;
@@ -34,6 +34,7 @@ mod fuse;
 mod guard;
 mod identity;
 mod log;
+mod lookout;
 mod loop_device;
 pub mod nbd;
 mod poller;

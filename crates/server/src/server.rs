@@ -21,6 +21,7 @@ use crate::device::Device;
 use crate::front::FrontEnd;
 use crate::fuse::Fuse;
 use crate::identity::{IdentifyFactory, Identity};
+use crate::lookout::Lookout;
 use crate::nbd::{Nbd, NbdOptions};
 use crate::poller::Bell;
 use crate::realtime::{self, Punctuality};
@@ -303,7 +304,7 @@ fn prepare(
     let handler = Orders::new(configuration.schedulers, configuration.scheduler);
     // At the priority that a modelled drive asks for, a look would take the processor from whoever is to ask.
     let poll = if keeps_time { Duration::ZERO } else { configuration.poll };
-    let waiting = Waiting { spin: configuration.punctuality.spin, vigil: Vigil::new(poll) };
+    let waiting = Waiting { lookout: Lookout::new(configuration.punctuality.spin), vigil: Vigil::new(poll) };
     let thread = DeviceThread::new(
         Clock::new(configuration.speed),
         device,

@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::control::{Order, Orders, Snapshot};
 use crate::device::{Device, FrontIndex, News};
 use crate::front::{FrontEnd, Host};
+use crate::lookout::Lookout;
 use crate::poller::{Bell, Interest, Poller, Source};
 use crate::vigil::Vigil;
 
@@ -27,8 +28,8 @@ const BACKEND: u32 = 1;
 /// How a thread waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
-    /// How long before the back end's next event it stops sleeping.
-    pub(crate) spin: Duration,
+    /// For the back end's next event.
+    pub(crate) lookout: Lookout,
     /// Whether it looks again and again after there was something to do, before it sleeps.
     pub(crate) vigil: Vigil,
 }
@@ -157,7 +158,9 @@ impl DeviceThread {
                 break;
             }
         }
-        self.device.answered(self.clock.now(), self.keeps_time);
+        if self.device.answered(self.clock.now(), self.keeps_time) {
+            self.waiting.lookout.answered();
+        }
         Ok(())
     }
 
@@ -209,7 +212,7 @@ impl DeviceThread {
     fn timeout(&mut self) -> Option<Duration> {
         let now = self.clock.now();
         let (event, held) = self.device.due();
-        let event = event.map(|at| self.clock.real(at.since(now)).saturating_sub(self.waiting.spin));
+        let event = event.map(|at| self.waiting.lookout.sleep(now, self.clock.real(at.since(now))));
         let held = held.map(|at| self.clock.real(at.since(now)));
         let fronts = self.fronts.iter().filter_map(|front| front.due()).min();
         let fronts = fronts.map(|at| at.saturating_duration_since(Instant::now()));
