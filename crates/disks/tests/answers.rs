@@ -28,15 +28,29 @@ struct Host {
 
 impl Host {
     fn submit(&mut self, start: u64, sectors: u32) -> u32 {
+        self.submit_as(self.op, start, sectors)
+    }
+
+    fn submit_as(&mut self, op: Op, start: u64, sectors: u32) -> u32 {
         let tag = self.free.pop().expect("a tag");
         let (start, sectors) = (Sector(start), Sectors(sectors));
-        self.drive.submit(self.now, Command { tag: Tag(tag), op: self.op, start, sectors, fua: false });
+        self.drive.submit(self.now, Command { tag: Tag(tag), op, start, sectors, fua: false });
         self.unanswered += 1;
         tag
     }
 
     fn feed(&mut self, depth: u32) {
         while self.far.is_none() && self.unanswered < depth {
+            if self.random.below(30) == 0 {
+                self.submit_as(Op::Flush, 0, 0);
+                continue;
+            }
+            if self.random.below(10) == 0 {
+                let (place, other) =
+                    (self.random.below(10_000), [Op::Read, Op::Write][self.random.below(2) as usize]);
+                self.submit_as(other, place * 64, 16);
+                continue;
+            }
             let sectors = [800, 800, 800, 512, 640, 128, 40, 8, 1024][self.random.below(9) as usize];
             if self.random.below(20) == 0 {
                 self.stream += 8;

@@ -15,13 +15,28 @@ use elevator::Op;
 impl Rotating {
     /// No command is answered before this; `step` is when something happens next.
     pub(super) fn no_answer_before(&self, step: Picos) -> Picos {
-        if !self.flushes.is_empty() {
-            return step;
-        }
         let unanswered = self.live.iter().filter(|&&id| !self.task(id).reported);
         let inside = unanswered.map(|&id| self.not_answered_before(id, step));
         let outside = self.inbox.iter().map(|(_, command)| self.not_taken_before(command, step));
-        inside.chain(outside).min().unwrap_or(step).max(step)
+        let flush = self.flushes.first().map(|&(serial, ..)| self.not_flushed_before(serial, step));
+        inside.chain(outside).chain(flush).min().unwrap_or(step).max(step)
+    }
+
+    /// A flush waits for everything written before it.
+    fn not_flushed_before(&self, serial: u64, step: Picos) -> Picos {
+        let before = self.live.iter().filter(|&&id| self.task(id).dirty() && self.task(id).serial < serial);
+        before.map(|&id| self.not_written_before(id, step)).max().unwrap_or(step)
+    }
+
+    /// Its sectors have to pass under the head: in the current access if that is for it, and after what that is for if not.
+    fn not_written_before(&self, id: TaskId, step: Picos) -> Picos {
+        match (&self.access, self.arm) {
+            (Some(access), Some(arm)) if arm == id => access.time_of(self.task(id).end.min(access.limit)),
+            (Some(access), Some(arm)) if !self.background && access.jump.is_none() => {
+                access.time_of(self.task(arm).end.min(access.limit))
+            }
+            _ => step,
+        }
     }
 
     /// A command on its way in.
