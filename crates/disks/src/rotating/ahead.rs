@@ -4,7 +4,7 @@ use super::Rotating;
 use super::access::Access;
 use super::segment::State;
 use super::task::TaskId;
-use crate::parameters::{Caching, ReadAhead};
+use crate::parameters::{Caching, KeepRequested, ReadAhead};
 
 impl Rotating {
     pub(super) fn may_follow(&self, access: &Access) -> bool {
@@ -31,7 +31,7 @@ impl Rotating {
                 if stream { last + u64::from(self.layout.per_track(task.start)) } else { last }
             }
             _ if max > 0 => end + max,
-            _ if self.buffer.keep_requested != crate::parameters::KeepRequested::PushOut => end + size,
+            _ if self.buffer.keep_requested != KeepRequested::Keep => end + size,
             _ if count >= size || size - count < min => end + min,
             _ => task.start + size,
         };
