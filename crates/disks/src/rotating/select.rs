@@ -119,15 +119,23 @@ impl Rotating {
         }
         match s.state {
             State::Empty if room => Some((3, Hit::Miss)),
-            State::Reading if self.only_read_ahead(s) && s.users == 1 && room => {
-                Some((LAST_RESORT, Hit::Miss))
-            }
+            State::Reading if room && self.only_reads_ahead(s) => Some((LAST_RESORT, Hit::Miss)),
             State::Dirty | State::Writing if self.appends(task, s) => {
                 Some((if s.state == State::Writing { 7 } else { 6 }, Hit::Append))
             }
-            _ if overlaps => None,
+            _ if overlaps && !self.passes_over(s) => None,
             _ => Some((0, Hit::Miss)),
         }
+    }
+
+    /// A write without room of its own may still go on in another segment, whatever this one holds of it: nobody waits for that.
+    fn passes_over(&self, s: &Segment) -> bool {
+        self.fidelity == Fidelity::DiskSim && (s.unused() || self.only_reads_ahead(s))
+    }
+
+    /// The segment is being read into, and nobody waits for it.
+    fn only_reads_ahead(&self, s: &Segment) -> bool {
+        s.state == State::Reading && s.users == 1 && self.only_read_ahead(s)
     }
 
     /// A write goes on where the segment's unwritten data ends, and has room.
