@@ -3,6 +3,7 @@
 use super::Rotating;
 use super::access::{Access, Head};
 use super::task::{Hit, Task, TaskId};
+use crate::layout::{Stretch, Turn};
 use crate::mechanics::Picos;
 use crate::parameters::{Fidelity, QueueOrder};
 
@@ -85,23 +86,51 @@ impl Rotating {
     /// which a part is there goes on behind it.
     fn task_picos(&self, now: Picos, id: TaskId) -> Picos {
         let task = self.task(id);
-        if task.write && !task.dirty() { 0 } else { self.positioning_picos(now, task.media, task.write) }
+        if task.write && !task.dirty() { 0 } else { self.access_picos(now, task.media, task.end, task.write) }
     }
 
     /// The arm's move to a sector and the wait after it, if it begins at once.
+    pub(super) fn positioning_picos(&self, now: Picos, sector: u64, write: bool) -> Picos {
+        self.access_picos(now, sector, sector + 1, write)
+    }
+
+    /// The same for the sectors from one to another.
     ///
     /// DiskSim's own queue reckons from where the platter was when the last sector had passed, as if no time had gone by
     /// since, and so loses a revolution on some commands that it chose for being near. Of the reference answers 99.4% are
     /// met within 1 µs with this, and 75% without. It also has a write's least delay pass while the platter turns to the sector,
     /// where its access waits for the sector after that.
-    pub(super) fn positioning_picos(&self, now: Picos, sector: u64, write: bool) -> Picos {
+    fn access_picos(&self, now: Picos, sector: u64, end: u64, write: bool) -> Picos {
         let head = self.head_at(now);
-        let spot = self.layout.stretch(sector).spot;
+        let stretch = self.layout.stretch(sector);
+        let spot = &stretch.spot;
         let least = if write { self.timing.minimum_seek_delay } else { 0 };
-        let seek = head.seek_to(&self.mechanics, &spot, write);
+        let seek = head.seek_to(&self.mechanics, spot, write);
         let seek = if self.fidelity == Fidelity::Drive { seek.max(least) } else { seek };
         let angle = head.angle_at(&self.mechanics, self.begins(now, &head) + seek);
-        (seek + self.mechanics.latency(angle, spot.angle)).max(least)
+        let again =
+            if self.reckons_immediate(write) { self.comes_again(sector, end, &stretch, angle) } else { 0 };
+        (seek + self.mechanics.latency(angle, spot.angle) + again).max(least)
+    }
+
+    /// DiskSim's queue takes a drive at its word that begins in the middle of a request.
+    fn reckons_immediate(&self, write: bool) -> bool {
+        self.fidelity == Fidelity::DiskSim
+            && if write { self.buffer.immediate_write } else { self.buffer.immediate_read }
+    }
+
+    /// If the head lands behind the first of the sectors up to one and not behind the last, what those of the track take that are
+    /// not wanted.
+    fn comes_again(&self, sector: u64, end: u64, stretch: &Stretch, landed_at: Turn) -> Picos {
+        let end = end.min(stretch.track_end);
+        let from_first = |angle: Turn| angle.wrapping_sub(stretch.spot.angle);
+        let last = self.layout.stretch(end - 1).spot;
+        let (landed, behind) = (from_first(landed_at), from_first(last.angle));
+        if landed == 0 || landed >= behind {
+            return 0;
+        }
+        let others = self.layout.per_track(sector) - (end - sector) as u32;
+        self.mechanics.time_of(self.layout.width(last.zone).wrapping_mul(others))
     }
 
     /// From when a move of the arm is reckoned.
@@ -121,13 +150,16 @@ impl Rotating {
     }
 
     /// Where the head is, or will be once the arm has arrived, while no sector of an access has passed yet. To the same angle, but
-    /// DiskSim rounds it at each sector that passes.
+    /// DiskSim rounds it at each sector that passes; and its arm is where it came from until it has arrived.
     pub(super) fn head_before(&self, access: &Access, now: Picos) -> Head {
         let mut head = self.head;
-        access.land(&mut head);
         if self.fidelity == Fidelity::DiskSim {
+            if now < access.landed {
+                return head;
+            }
             access.pass_others(&mut head, now);
         }
+        access.land(&mut head);
         head
     }
 
