@@ -32,6 +32,8 @@ pub(super) enum Message {
     Report(TaskId),
     /// A write between its two disconnections is about to come back. The bus is free meanwhile.
     Between(TaskId),
+    /// Nothing yet: who asked for the bus is to have it.
+    Granted,
 }
 
 /// What a task on the bus can do.
@@ -40,6 +42,15 @@ enum Step {
     Wait,
     Leave,
     Done,
+}
+
+/// A task that is to have the bus after one command that came in while it was busy, and before any other: as DiskSim's drive has
+/// asked for it by then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    by: TaskId,
+    /// The last command that had come in.
+    since: u64,
 }
 
 impl Bus {
@@ -63,6 +74,7 @@ impl Rotating {
             Message::Ready(id) => self.step(now, id),
             Message::Leave(id) => self.left(now, id),
             Message::Report(id) => self.reported(now, id),
+            Message::Granted => self.granted(now),
             Message::Between(id) => {
                 self.task_mut(id).pending = true;
                 self.check_bus(now, Some(id));
@@ -239,6 +251,9 @@ impl Rotating {
     fn reported(&mut self, now: Picos, id: TaskId) {
         let task = *self.task(id);
         self.task_mut(id).reported = true;
+        if self.fidelity == Fidelity::DiskSim && self.unanswered == self.queue.depth {
+            self.told_at = Some(now);
+        }
         self.complete(now, task.tag, Outcome::Done, self.service(id, now));
         if task.write {
             self.write_reported(now, id)
@@ -331,16 +346,47 @@ impl Rotating {
     }
 
     fn give_bus(&mut self, now: Picos, id: Option<TaskId>) {
-        // A command that came while the bus was busy goes first.
-        if self.inbox_at() <= now {
-            return;
+        let waits = self.inbox_at() <= now;
+        if let Some(asked) = self.asked.take_if(|asked| asked.since != self.serial) {
+            self.reconnect(now, asked.by);
+        } else if !waits && !self.host_may_answer(now) {
+            if let Some(id) = self.next_to_come_back(now, id) {
+                self.reconnect(now, id);
+            }
+        } else if self.fidelity == Fidelity::DiskSim && self.asked.is_none() {
+            self.ask(now, id);
+            if !waits && self.asked.is_some() {
+                // A picosecond after the host's own clock, in which it has the completion.
+                self.send(now.next_multiple_of(1000), Message::Granted, 1);
+            }
         }
-        let next = match id {
+    }
+
+    fn ask(&mut self, now: Picos, id: Option<TaskId>) {
+        let since = self.serial;
+        self.asked = self.next_to_come_back(now, id).map(|by| Asked { by, since });
+    }
+
+    /// Whether the host has just been told of one command and may have kept back another until then. DiskSim's host is the first to
+    /// have the bus.
+    fn host_may_answer(&self, now: Picos) -> bool {
+        self.told_at == Some(now)
+    }
+
+    /// Who asked has the bus, unless the host has sent a command meanwhile.
+    fn granted(&mut self, now: Picos) {
+        if self.inbox_at() > now
+            && let Some(asked) = self.asked.take()
+        {
+            self.reconnect(now, asked.by);
+        }
+    }
+
+    /// Who comes back to the bus, if it has something to do there: that one, or else the best of those that left it.
+    fn next_to_come_back(&mut self, now: Picos, id: Option<TaskId>) -> Option<TaskId> {
+        match id {
             Some(id) => Some(id).filter(|&id| self.needs_bus(id)),
             None => self.next_on_bus(now).or_else(|| self.admit_write(now)),
-        };
-        if let Some(id) = next {
-            self.reconnect(now, id);
         }
     }
 

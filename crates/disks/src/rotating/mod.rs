@@ -40,7 +40,7 @@ mod written;
 use std::collections::VecDeque;
 
 use access::{Access, Head, Passing};
-use bus::Bus;
+use bus::{Asked, Bus};
 use elevator::{Op, Outcome, Positioning, Sector, Span, Time};
 use segment::Segments;
 use task::{COMMANDS_MAX, TaskId, Tasks};
@@ -100,6 +100,9 @@ pub struct Rotating {
     now: Picos,
 
     bus: Bus,
+    asked: Option<Asked>,
+    /// When the host was told of a command while it could have kept back others.
+    told_at: Option<Picos>,
     /// A write between its two disconnections.
     extra: Option<TaskId>,
     /// Commands on their way in, with the time from which the drive can take them.
@@ -191,6 +194,8 @@ impl Rotating {
             wake: Picos::MAX,
             now: 0,
             bus: Bus::Idle,
+            asked: None,
+            told_at: None,
             extra: None,
             last_was_write: false,
             last_end: 0,
