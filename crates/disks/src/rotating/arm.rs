@@ -69,6 +69,9 @@ impl Rotating {
             self.check_bus(now, Some(id));
         }
         self.begin_or_release(now, id, begin);
+        if wanted.is_none() {
+            self.go_on_if_held(now, id);
+        }
     }
 
     fn begin_or_release(&mut self, now: Picos, id: TaskId, begin: Begin) {

@@ -127,6 +127,13 @@ impl Rotating {
         }
     }
 
+    /// A task that has kept the bus may have something to move now that it has the arm.
+    pub(super) fn go_on_if_held(&mut self, now: Picos, id: TaskId) {
+        if matches!(self.bus, Bus::Held(holder) if holder == id) {
+            self.step(now, id);
+        }
+    }
+
     pub(super) fn send_data(&mut self, since: Picos, id: TaskId, count: u64) {
         let message = Message::Move { id, count, since, counted: 0 };
         let sector = self.timing.bus_sector(self.task(id).write);

@@ -154,6 +154,7 @@ impl Rotating {
             self.select(now, next);
         }
         self.activate(now, next, chosen);
+        self.go_on_if_held(now, next);
     }
 
     /// Reading ahead after a hit makes way at once if its read is out of the way.
