@@ -5,8 +5,8 @@ mod common;
 use std::path::Path;
 
 use common::{Arrival, Fcfs, Policy, ascii_trace, gunzip, parameters, replay, shared};
-use disks::parameters::{Fidelity, QueueOrder, QueueParameters};
-use disks::{Completion, Rotating};
+use disks::parameters::{Fidelity, KeepRequested, Preseek, QueueOrder, QueueParameters};
+use disks::{Completion, Rotating, RotatingParameters};
 
 const FOLDER: &str = "disksim-reference";
 
@@ -146,7 +146,64 @@ fn drives_that_order_sixteen_commands() {
         for (name, order) in
             [("c-look", QueueOrder::CLook), ("sptf", QueueOrder::PositioningTime { ageing: 0.0 })]
         {
-            check_own(drive, name, QueueParameters { depth: 16, order }, 0.97);
+            check_own(drive, name, QueueParameters { depth: 16, order }, 0.999);
+        }
+    }
+}
+
+/// What a drive is under a name of the answers' first line: what no published drive is, then how many commands it takes.
+fn variant(name: &str, p: &mut RotatingParameters) {
+    let (what, commands) = name.split_once('.').unwrap();
+    let b = &mut p.buffer;
+    match what {
+        "plain" => {}
+        "ahead-0" => b.read_ahead_max = 0,
+        "ahead-16-to-64" => (b.read_ahead_min, b.read_ahead_max) = (16, 64),
+        "keep-all" => b.keep_requested = KeepRequested::KeepAll,
+        "preseek" => p.bus.preseek = Preseek::AfterMedium,
+        "never-leaves" => p.bus.never_disconnect = true,
+        "sneaky" => {
+            (b.sneaky_full_read_hits, b.sneaky_partial_read_hits) = (true, true);
+            b.sneaky_intermediate_read_hits = true;
+        }
+        "watermarks" => {
+            (b.write_watermark, b.read_watermark, b.watermark_of_request) = (0.4, 0.8, false);
+        }
+        "two-segments" => (b.segments, b.write_segments) = (2, 1),
+        "apart" => (b.segments, b.write_segments, b.separate_write_segment) = (4, 1, true),
+        "immediate" => (b.immediate_read, b.immediate_write) = (true, true),
+        _ => panic!("{name}"),
+    }
+    p.queue = match commands {
+        "one" => QueueParameters::default(),
+        "four" => QueueParameters { depth: 4, order: QueueOrder::Fcfs },
+        "sptf" => QueueParameters { depth: 16, order: QueueOrder::PositioningTime { ageing: 0.0 } },
+        _ => panic!("{name}"),
+    };
+}
+
+/// A load of which three fifths of the requests lie near one of the last eight, one each 20 ms on average, and DiskSim's answers
+/// under each variant of the drive in a column of its own. DiskSim's assertion that a read that sneaks past the arm was free to
+/// have it was taken out of it.
+#[test]
+fn parameters_that_no_published_drive_has() {
+    for drive in ["atlas_III", "barracuda", "cheetah9LP"] {
+        let Some(specs) = shared(&format!("{drive}.diskspecs")) else { return };
+        let file = format!("{}/tests/disksim/{drive}.variants.gz", env!("CARGO_MANIFEST_DIR"));
+        let text = gunzip(Path::new(&file));
+        let (names, lines) = text.split_once('\n').unwrap();
+        let trace = ascii_trace(lines);
+        for (column, name) in names.split_whitespace().enumerate() {
+            let mut p = parameters(&specs, Fidelity::DiskSim);
+            variant(name, &mut p);
+            let done = replay(&mut Rotating::new(p).unwrap(), &trace, &mut Fcfs);
+            let answer =
+                |line: &str| line.split_whitespace().nth(5 + column).unwrap().parse::<f64>().unwrap();
+            let ours = done.iter().zip(&trace).map(|(done, a)| done.at.since(a.at).as_nanos() as f64 / 1e3);
+            let within =
+                lines.lines().zip(ours).filter(|(line, ours)| (ours - answer(line)).abs() <= 1.0).count();
+            println!("{drive}, {name}: {within} of {} within 1 µs", trace.len());
+            assert!(within * 1000 >= trace.len() * 995, "{drive}, {name}: {within} of {}", trace.len());
         }
     }
 }
@@ -155,7 +212,7 @@ fn drives_that_order_sixteen_commands() {
 const BUFFER_OFF: (f64, f64, f64) = (0.001, 0.005, 0.999);
 const BUFFER_ON: (f64, f64, f64) = (0.0001, 0.0001, 0.999);
 /// Where the drive orders its own commands, one other choice changes all that follow until it comes to rest.
-const IN_THE_DRIVE: (f64, f64, f64) = (0.001, 0.001, 0.99);
+const IN_THE_DRIVE: (f64, f64, f64) = (0.001, 0.001, 0.999);
 
 #[test]
 fn one_at_a_time_without_buffer() {

@@ -224,7 +224,10 @@ impl Rotating {
             self.finish(id);
         }
         self.check_arm(now, None);
-        self.check_bus(now, None);
+        // DiskSim looks only whether who has the arm now needs the bus.
+        if self.fidelity == Fidelity::Drive {
+            self.check_bus(now, None);
+        }
     }
 
     /// What a segment is once the arm has left it.
@@ -239,6 +242,8 @@ impl Rotating {
         let segment = &mut self.segments[index];
         segment.state = match () {
             () if dirty => State::Dirty,
+            // DiskSim takes a truth value for the state here, and forgets what the host has not been sent yet.
+            () if self.fidelity == Fidelity::DiskSim && !task.write && !task.reported => State::Empty,
             () if keep || segment.users > 1 || !task.reporting => State::Clean,
             () => State::Empty,
         };
