@@ -109,12 +109,12 @@ fn check(case: &str, trace: &str, specs: &str, policy: &mut dyn Policy, depth: u
 /// Requests of which DiskSim's answer, in µs, is the sixth column: a third are writes, two fifths lie near the one before or follow
 /// it, and they come at random, on average one each 20 ms (60 ms to a slow drive). The drive orders its own commands. A request
 /// that DiskSim loses has none.
-fn check_own(drive: &str, order: &str, queue: QueueParameters, least: f64) {
+fn check_own(drive: &str, order: &str, change: impl Fn(&mut RotatingParameters), least: f64) {
     let Some(specs) = shared(&format!("{drive}.diskspecs")) else { return };
     let file = format!("{}/tests/disksim/{drive}.{order}.trace.gz", env!("CARGO_MANIFEST_DIR"));
     let text = gunzip(Path::new(&file));
     let mut p = parameters(&specs, Fidelity::DiskSim);
-    p.queue = queue;
+    change(&mut p);
     let trace = ascii_trace(&text);
     let done = replay(&mut Rotating::new(p).unwrap(), &trace, &mut Fcfs);
     let answers: Vec<Option<f64>> =
@@ -126,7 +126,7 @@ fn check_own(drive: &str, order: &str, queue: QueueParameters, least: f64) {
     };
     let within = done.iter().zip(trace.iter().zip(&answers)).filter(near).count();
     println!("{drive}, {order}: {within} of {answered} within 1 µs");
-    assert!(answered >= 1198, "{drive}, {order}: {answered} answers");
+    assert!(answered + 2 >= trace.len(), "{drive}, {order}: {answered} answers");
     assert!(within as f64 >= least * answered as f64, "{drive}, {order}: {within} of {answered}");
 }
 
@@ -136,7 +136,7 @@ fn drives_one_command_at_a_time() {
     let drives =
         ["atlas_III", "barracuda", "cheetah4LP", "cheetah9LP", "dec_rz26", "hp_c2247a", "hp_c3323a_validate"];
     for drive in drives {
-        check_own(drive, "one", QueueParameters::default(), 0.999);
+        check_own(drive, "one", |p| p.queue = QueueParameters::default(), 0.999);
     }
 }
 
@@ -146,9 +146,16 @@ fn drives_that_order_sixteen_commands() {
         for (name, order) in
             [("c-look", QueueOrder::CLook), ("sptf", QueueOrder::PositioningTime { ageing: 0.0 })]
         {
-            check_own(drive, name, QueueParameters { depth: 16, order }, 0.999);
+            check_own(drive, name, |p| p.queue = QueueParameters { depth: 16, order }, 0.999);
         }
     }
+}
+
+/// Most of the later half are of places read or written 300 commands ago or earlier.
+#[test]
+fn a_drive_of_2048_segments() {
+    let many = |p: &mut RotatingParameters| (p.buffer.segments, p.buffer.write_segments) = (2048, 128);
+    check_own("cheetah9LP", "2048-segments", many, 0.999);
 }
 
 /// What a drive is under a name of the answers' first line: what no published drive is, then how many commands it takes.

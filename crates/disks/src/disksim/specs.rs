@@ -11,14 +11,12 @@ use crate::parameters::{
     KeepRequested, LONGEST_MS, OverheadParameters, Preseek, QueueOrder, QueueParameters, ReadAhead,
     RotatingParameters, SCALE_MAX, SECTOR_MS_MAX,
 };
+use crate::rotating::SEGMENTS_MAX;
 
 type Taken<T> = Result<T, ReadError>;
 
 /// DiskSim's own limit on a segment is the drive's size; this one keeps memory and arithmetic sane.
 const SECTORS_MAX: u32 = 1 << 30;
-
-/// Segments that the model has at most. One more or less among so many is seldom seen.
-const SEGMENTS_MAX: u32 = 255;
 
 /// The drive that a block describes, on a host, if that is known.
 pub(super) fn drive(block: Block, host: Option<Found>, open: Resolver<'_>) -> Taken<Reading> {

@@ -223,10 +223,10 @@ fn writes_may_seek_otherwise() {
 #[test]
 fn more_segments_than_the_model_has_are_said() {
     let reading =
-        read_changed(|_, text| text.replace("buffer segments = 3,", "buffer segments = 2048,")).unwrap();
-    assert_eq!(reading.parameters.buffer.segments, 255);
+        read_changed(|_, text| text.replace("buffer segments = 3,", "buffer segments = 4096,")).unwrap();
+    assert_eq!(reading.parameters.buffer.segments, 2048);
     let said = |n: &Note| {
-        n.to_string() == "plain.diskspecs:34: 'Number of buffer segments = 2048': the model has 255"
+        n.to_string() == "plain.diskspecs:34: 'Number of buffer segments = 4096': the model has 2048"
     };
     assert!(reading.notes.iter().any(said), "{:?}", reading.notes);
 }

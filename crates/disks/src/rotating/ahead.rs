@@ -16,7 +16,7 @@ impl Rotating {
     }
 
     /// How far to read ahead at least and at most.
-    pub(super) fn ahead_limits(&self, id: TaskId, index: u8) -> (u64, u64) {
+    pub(super) fn ahead_limits(&self, id: TaskId, index: u16) -> (u64, u64) {
         let task = self.task(id);
         let capacity = self.layout.capacity();
         let (min, max) = (u64::from(self.buffer.read_ahead_min), u64::from(self.buffer.read_ahead_max));
@@ -38,13 +38,13 @@ impl Rotating {
         ((end + min).min(capacity), most.min(capacity))
     }
 
-    pub(super) fn extend_ahead(&mut self, index: u8, (min, max): (u64, u64)) {
+    pub(super) fn extend_ahead(&mut self, index: u16, (min, max): (u64, u64)) {
         let segment = &mut self.segments[index];
         segment.ahead_min = segment.ahead_min.max(min);
         segment.ahead_max = segment.ahead_max.max(max);
     }
 
-    pub(super) fn empty_if_no_cache(&mut self, index: u8) {
+    pub(super) fn empty_if_no_cache(&mut self, index: u16) {
         let segment = &mut self.segments[index];
         if self.buffer.caching == Caching::None && segment.unused() {
             segment.state = State::Empty;

@@ -10,7 +10,7 @@ use crate::mechanics::Picos;
 use crate::parameters::{Caching, Fidelity};
 
 impl Rotating {
-    pub(super) fn arm_segment(&self) -> Option<(TaskId, u8)> {
+    pub(super) fn arm_segment(&self) -> Option<(TaskId, u16)> {
         let arm = self.arm?;
         Some((arm, self.task(arm).segment?))
     }
@@ -231,7 +231,7 @@ impl Rotating {
     }
 
     /// What a segment is once the arm has left it.
-    fn settle_segment(&mut self, id: TaskId, index: u8) {
+    fn settle_segment(&mut self, id: TaskId, index: u16) {
         let task = *self.task(id);
         let more = |d: &Self, other: TaskId| {
             let t = d.task(other);

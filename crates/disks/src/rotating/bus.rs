@@ -129,6 +129,13 @@ impl Rotating {
 
     /// A task that has kept the bus may have something to move now that it has the arm.
     pub(super) fn go_on_if_held(&mut self, now: Picos, id: TaskId) {
+        if matches!(self.bus, Bus::Held(_)) {
+            self.go_on(now, id);
+        }
+    }
+
+    #[cold]
+    fn go_on(&mut self, now: Picos, id: TaskId) {
         if matches!(self.bus, Bus::Held(holder) if holder == id) {
             self.step(now, id);
         }
@@ -179,7 +186,7 @@ impl Rotating {
     }
 
     /// How many sectors a write's segment has room for behind what was sent.
-    pub(super) fn room_of_write(&self, id: TaskId, index: u8) -> u64 {
+    pub(super) fn room_of_write(&self, id: TaskId, index: u16) -> u64 {
         let sent = self.task(id).sent;
         let taken = sent - self.unwritten_from(id, index).min(sent);
         self.segment_size().saturating_sub(taken)
@@ -369,6 +376,7 @@ impl Rotating {
         }
     }
 
+    #[inline(never)]
     fn ask(&mut self, now: Picos, id: Option<TaskId>) {
         let since = self.serial;
         self.asked = self.next_to_come_back(now, id).map(|by| Asked { by, since });
@@ -381,6 +389,7 @@ impl Rotating {
     }
 
     /// Who asked has the bus, unless the host has sent a command meanwhile.
+    #[cold]
     fn granted(&mut self, now: Picos) {
         if self.inbox_at() > now
             && let Some(asked) = self.asked.take()

@@ -19,7 +19,7 @@ impl Rotating {
     }
 
     /// Clean data goes, the least recently used first, until there is memory for what a task's segment is to hold.
-    pub(super) fn make_memory(&mut self, id: TaskId, index: u8) {
+    pub(super) fn make_memory(&mut self, id: TaskId, index: u16) {
         let memory = u64::from(self.buffer.memory_sectors);
         if memory == 0 {
             return;

@@ -42,6 +42,7 @@ use std::collections::VecDeque;
 use access::{Access, Head, Passing};
 use bus::{Asked, Bus};
 use elevator::{Op, Outcome, Positioning, Sector, Span, Time};
+pub(crate) use segment::SEGMENTS_MAX;
 use segment::Segments;
 use task::{COMMANDS_MAX, TaskId, Tasks};
 use timing::Timing;
@@ -81,7 +82,7 @@ pub struct Rotating {
     waiting: Vec<TaskId>,
     segments: Segments,
     /// Segments, least recently used first.
-    order: Vec<u8>,
+    order: Vec<u16>,
 
     /// Who has the arm.
     arm: Option<TaskId>,
@@ -131,10 +132,10 @@ pub enum RotatingError {
     /// The mechanics are impossible.
     #[error("mechanics: {0}")]
     Mechanics(#[from] MechanicsError),
-    /// The buffer needs 1 to 255 segments with at least one sector, of which at least one may be written, and a memory that
+    /// The buffer needs 1 to 2048 segments with at least one sector, of which at least one may be written, and a memory that
     /// holds one of them if they share it.
     #[error(
-        "buffer: it needs 1 to 255 segments of at least one sector, 1 to as many write segments, and a memory of at least \
+        "buffer: it needs 1 to 2048 segments of at least one sector, 1 to as many write segments, and a memory of at least \
          one segment if they share it"
     )]
     Buffer,
@@ -150,7 +151,7 @@ impl Rotating {
     /// When the parameters contradict each other.
     pub fn new(p: RotatingParameters) -> Result<Self, RotatingError> {
         let b = &p.buffer;
-        let room = b.segment_sectors > 0 && (1..=255).contains(&b.segments);
+        let room = b.segment_sectors > 0 && (1..=SEGMENTS_MAX).contains(&b.segments);
         let shared = b.memory_sectors == 0 || b.memory_sectors >= b.segment_sectors;
         if !room || !shared || b.write_segments == 0 || b.write_segments > b.segments {
             return Err(RotatingError::Buffer);
@@ -167,7 +168,7 @@ impl Rotating {
             mechanics,
             timing: Timing::new(&p),
             segments: Segments::new(b.segments as usize),
-            order: (0..b.segments as u8).collect(),
+            order: (0..b.segments as u16).collect(),
             tasks: Tasks::new(),
             live: Vec::with_capacity(tasks as usize),
             waiting: Vec::with_capacity(p.queue.depth as usize),

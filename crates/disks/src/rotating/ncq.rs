@@ -179,13 +179,13 @@ impl Rotating {
         found.is_some_and(|s| self.is_clear(id, s))
     }
 
-    fn is_clear(&self, id: TaskId, index: u8) -> bool {
+    fn is_clear(&self, id: TaskId, index: u16) -> bool {
         if self.task(id).write { self.has_room_to_come(id, index) } else { !self.segments[index].unwritten() }
     }
 
     /// Whether all of a write is in its segment, or will have room there once the arm has it. What others wrote before it in
     /// the same segment makes room only as it goes to the medium, and that needs the arm.
-    fn has_room_to_come(&self, id: TaskId, index: u8) -> bool {
+    fn has_room_to_come(&self, id: TaskId, index: u16) -> bool {
         let task = self.task(id);
         let before = |&other: &TaskId| {
             let other = self.task(other);

@@ -195,7 +195,7 @@ impl Rotating {
         }
     }
 
-    fn after_reading(&mut self, now: Picos, arm: TaskId, index: u8) -> bool {
+    fn after_reading(&mut self, now: Picos, arm: TaskId, index: u16) -> bool {
         let task = *self.task(arm);
         let segment = self.segments[index];
         let all = segment.end >= segment.ahead_max;
@@ -234,7 +234,7 @@ impl Rotating {
         self.between_sectors = false;
     }
 
-    fn after_writing(&mut self, now: Picos, arm: TaskId, index: u8) -> bool {
+    fn after_writing(&mut self, now: Picos, arm: TaskId, index: u16) -> bool {
         let task = *self.task(arm);
         let end = self.segments[index].end;
         let done = if self.background { task.media >= end } else { task.media >= task.end };

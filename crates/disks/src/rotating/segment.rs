@@ -61,17 +61,21 @@ impl Segment {
     }
 }
 
-/// The buffer's segments. The table is as long as their numbers reach, so that a number need not be checked.
+/// Segments that a buffer has at most: as many as any published drive, and a power of two, so that a number need not be checked.
+pub(crate) const SEGMENTS_MAX: u32 = 2048;
+const ROOM: usize = SEGMENTS_MAX as usize;
+
+/// The buffer's segments.
 #[derive(Clone, Debug)]
 pub(super) struct Segments {
-    table: Box<[Segment; 256]>,
+    table: Box<[Segment; ROOM]>,
     count: usize,
 }
 
 impl Segments {
-    /// So many, all empty; at most 256.
+    /// So many, all empty; at most [`SEGMENTS_MAX`].
     pub(super) fn new(count: usize) -> Self {
-        Self { table: Box::new([Segment::default(); 256]), count }
+        Self { table: Box::new([Segment::default(); ROOM]), count }
     }
 
     pub(super) fn all(&self) -> &[Segment] {
@@ -83,16 +87,16 @@ impl Segments {
     }
 }
 
-impl Index<u8> for Segments {
+impl Index<u16> for Segments {
     type Output = Segment;
 
-    fn index(&self, number: u8) -> &Segment {
-        &self.table[usize::from(number)]
+    fn index(&self, number: u16) -> &Segment {
+        &self.table[usize::from(number) % ROOM]
     }
 }
 
-impl IndexMut<u8> for Segments {
-    fn index_mut(&mut self, number: u8) -> &mut Segment {
-        &mut self.table[usize::from(number)]
+impl IndexMut<u16> for Segments {
+    fn index_mut(&mut self, number: u16) -> &mut Segment {
+        &mut self.table[usize::from(number) % ROOM]
     }
 }

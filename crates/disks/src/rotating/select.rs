@@ -40,7 +40,7 @@ impl Rotating {
     /// `value` tells how good a segment is for the task and how it would meet it: 0 for useless, nothing if the task must wait for
     /// it.
     #[inline]
-    fn best(&self, task: &Task, value: impl Fn(&Segment) -> Option<(u8, Hit)>) -> (u8, Option<u8>, Hit) {
+    fn best(&self, task: &Task, value: impl Fn(&Segment) -> Option<(u8, Hit)>) -> (u8, Option<u16>, Hit) {
         let mut best = (0, None, Hit::Miss);
         let apart = self.has_write_segment();
         for &index in &self.order {
@@ -64,7 +64,7 @@ impl Rotating {
         self.buffer.separate_write_segment && self.segments.all().len() > 1
     }
 
-    fn set_aside(&self, index: u8) -> bool {
+    fn set_aside(&self, index: u16) -> bool {
         index == 0
     }
 
@@ -162,7 +162,7 @@ impl Rotating {
 
     /// Where what is not on the medium yet begins in a segment that a write uses: what lies before it makes room. DiskSim asks
     /// for the owner's, which may be through long before the segment is.
-    pub(super) fn unwritten_from(&self, id: TaskId, index: u8) -> u64 {
+    pub(super) fn unwritten_from(&self, id: TaskId, index: u16) -> u64 {
         let own = self.task(id).media;
         if self.fidelity != Fidelity::Drive {
             return self.segments[index].owner.map_or(own, |owner| self.task(owner).media);
@@ -235,7 +235,7 @@ impl Rotating {
         drive && task.write && task.end - task.start > self.segment_size()
     }
 
-    fn drop_stale(&mut self, except: u8, start: u64, end: u64) {
+    fn drop_stale(&mut self, except: u16, start: u64, end: u64) {
         for (i, s) in self.segments.all_mut().iter_mut().enumerate() {
             if i != usize::from(except) && s.unused() && s.overlaps(start, end) {
                 s.state = State::Empty;
@@ -281,7 +281,7 @@ impl Rotating {
     }
 
     /// The next owner: a read that had the arm, a write that appends, or who has the arm now.
-    fn find_owner(&mut self, index: u8) {
+    fn find_owner(&mut self, index: u16) {
         let rank = |id: TaskId| {
             let t = self.task(id);
             match () {

@@ -11,8 +11,9 @@ use crate::mechanics::Picos;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TaskId(u16);
 
-/// Room in the table: more than the 32 commands and 255 segments that a drive can have, and a power of two, so that a place
-/// in it need not be checked. Where a segment is written by many commands that stay apart (DiskSim's do), it can be full.
+/// Room in the table: more than the 32 commands and the segments of all drives but one, and a power of two, so that a place in
+/// it need not be checked. Where there are more, or a segment is written by many commands that stay apart (DiskSim's do), it can
+/// be full.
 const ROOM: usize = 512;
 
 /// A drive's depth is no greater.
@@ -95,7 +96,7 @@ pub(super) struct Task {
     pub(super) media: u64,
     /// Next sector between bus and buffer.
     pub(super) sent: u64,
-    pub(super) segment: Option<u8>,
+    pub(super) segment: Option<u16>,
     pub(super) hit: Hit,
     pub(super) owns_segment: bool,
     /// Had the arm, though it may have given it back.

@@ -34,14 +34,14 @@ impl Rotating {
         self.next_task(now).is_none_or(|next| next == id)
     }
 
-    fn joins_writing(&self, id: TaskId, index: u8) -> bool {
+    fn joins_writing(&self, id: TaskId, index: u16) -> bool {
         let task = self.task(id);
         let extends = task.hit == Hit::Append && task.segment == Some(index);
         let alone = self.buffer.fast_write != FastWrite::Sequential || self.waiting.len() == 1;
         extends && alone && self.segments[index].end == task.start
     }
 
-    fn reading_stoppable(&mut self, now: Picos, id: TaskId, arm: TaskId, index: u8) -> Stop {
+    fn reading_stoppable(&mut self, now: Picos, id: TaskId, arm: TaskId, index: u16) -> Stop {
         let (task, reader) = (*self.task(id), *self.task(arm));
         let segment = &mut self.segments[index];
         let inside = segment.start <= task.start && task.start <= segment.end;

@@ -11,7 +11,7 @@ use crate::parameters::{FastWrite, Fidelity};
 
 impl Rotating {
     /// The arm has written its task's segment up to a sector.
-    pub(super) fn note_written(&mut self, arm: TaskId, index: u8, position: u64) {
+    pub(super) fn note_written(&mut self, arm: TaskId, index: u16, position: u64) {
         let task = self.task_mut(arm);
         task.media = task.media.max(position);
         if self.segments[index].users > 1 && self.fidelity == Fidelity::Drive {
@@ -20,7 +20,7 @@ impl Rotating {
     }
 
     /// What the arm writes of a segment beyond its own task's end is written for those whose data it is.
-    fn write_through(&mut self, arm: TaskId, index: u8, position: u64) {
+    fn write_through(&mut self, arm: TaskId, index: u16, position: u64) {
         let from = self.task(arm).start;
         let mut n = 0;
         while let Some(&id) = self.live.get(n) {
