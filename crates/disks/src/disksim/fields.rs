@@ -37,6 +37,12 @@ impl Fields {
         field.map_or(&self.place, |field| &field.place).clone()
     }
 
+    /// Whether the one field is there and stands before the other.
+    pub(super) fn stands_before(&self, name: &str, other: &str) -> bool {
+        let place = |name: &str| self.rest.iter().position(|field| field.name.eq_ignore_ascii_case(name));
+        place(name).zip(place(other)).is_some_and(|(one, other)| one < other)
+    }
+
     fn find(&mut self, name: &'static str) -> Option<Field> {
         self.known.push(name);
         let index = self.rest.iter().position(|field| field.name.eq_ignore_ascii_case(name))?;

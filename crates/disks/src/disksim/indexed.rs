@@ -28,7 +28,8 @@ pub(super) fn layout(
     let slips = slips(&mut fields)?;
     let (remaps, remap_place) = fields.values("Remaps")?;
     if !remaps.is_empty() {
-        let what = "'Remaps' of a dm_layout_g4 are not modelled; only an empty list is";
+        let what = "'Remaps' of a dm_layout_g4 are not modelled; only an empty list is: DiskSim stops at an assertion of its own \
+                    where a moved sector is wanted, so that nothing says how it is to be served";
         return Err(ReadError::at(&remap_place, what));
     }
     let mut indexed = IndexedLayout { sectors: sectors as u64, patterns, indexes, slips };
@@ -39,6 +40,17 @@ pub(super) fn layout(
         fields.notes.push(Note { place: place.clone(), text });
         indexed.sectors = room;
     }
+    let layout = of_runs(surfaces, cylinders, indexed, ("IDX", &index_place))?;
+    Ok((layout, fields.done()?))
+}
+
+/// The layout of an index, if that is sound.
+pub(super) fn of_runs(
+    surfaces: u32,
+    cylinders: u32,
+    indexed: IndexedLayout,
+    (field, place): (&str, &Place),
+) -> Result<LayoutParameters, ReadError> {
     let layout = LayoutParameters {
         surfaces,
         cylinders,
@@ -48,8 +60,8 @@ pub(super) fn layout(
         zones: Vec::new(),
         indexed: Some(indexed),
     };
-    crate::layout::Layout::new(&layout).map_err(|e| ReadError::at(&index_place, format!("'IDX': {e}")))?;
-    Ok((layout, fields.done()?))
+    crate::layout::Layout::new(&layout).map_err(|e| ReadError::at(place, format!("'{field}': {e}")))?;
+    Ok(layout)
 }
 
 fn patterns(fields: &mut Fields) -> Result<Vec<u32>, ReadError> {

@@ -3,7 +3,7 @@
 //!
 //! The syntax is libparam's: `type name { field = value, … }`, where a value is a number, a word, a list, a block, or
 //! `source file`. Comments begin with `#`. Every field of DiskSim 4.0's `disksim_disk`, `dm_disk`, `dm_layout_g1`,
-//! `dm_layout_g4` and `dm_mech_g1` is known; one that is unknown is refused with the nearest known name, one that this model cannot honour
+//! `dm_layout_g2`, `dm_layout_g4` and `dm_mech_g1` is known; one that is unknown is refused with the nearest known name, one that this model cannot honour
 //! is refused unless it is neutral, and one that has no effect in DiskSim either is noted where it is not neutral.
 //!
 //! Files are opened by the caller: a name found in a file is given to the resolver as it is written there.
@@ -15,6 +15,7 @@ mod fields;
 mod hosts;
 mod indexed;
 mod lexer;
+mod mapped;
 mod model;
 mod parser;
 mod seek;

@@ -2,7 +2,7 @@
 
 use super::fields::Fields;
 use super::parser::Block;
-use super::{Note, Place, ReadError, Resolver, indexed, seek};
+use super::{Note, Place, ReadError, Resolver, indexed, mapped, seek};
 use crate::parameters::{
     AccessTime, Angle, HplSeek, LONGEST_MS, LayoutParameters, Mapping, MechanicsParameters, Remap, SeekCurve,
     Sparing, ZoneParameters,
@@ -26,8 +26,9 @@ pub(super) fn model(block: Block, open: Resolver<'_>) -> Result<Model, ReadError
     let (layout, mut notes) = match block.kind.as_str() {
         "dm_layout_g4" => indexed::layout(block, surfaces, cylinders, sectors)?,
         "dm_layout_g1" => layout(block, surfaces, cylinders)?,
+        "dm_layout_g2" => mapped::layout(block, surfaces, cylinders, sectors, open)?,
         other => {
-            let what = format!("a {other} block where a dm_layout_g1 or dm_layout_g4 is expected");
+            let what = format!("a {other} block where a dm_layout_g1, g2 or g4 is expected");
             return Err(ReadError::at(&block.place, what));
         }
     };
@@ -81,7 +82,7 @@ fn sparing(scheme: u32) -> Sparing {
 }
 
 /// Whether angles are revolutions.
-fn skew_units(fields: &mut Fields) -> Result<Option<bool>, ReadError> {
+pub(super) fn skew_units(fields: &mut Fields) -> Result<Option<bool>, ReadError> {
     match fields.optional_word("Skew units")? {
         None => Ok(None),
         Some((word, _)) if word == "revolutions" => Ok(Some(true)),

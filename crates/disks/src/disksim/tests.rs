@@ -8,6 +8,9 @@ const SPECS: &str = include_str!("testdata/plain.diskspecs");
 const MODEL: &str = include_str!("testdata/plain.model");
 /// Four tracks up on head 0 and four down on head 1, again and again; the third time is cut short.
 const RUNS: &str = include_str!("testdata/runs.layout");
+/// Two zones of three cylinders; a track with a hole, tracks whose first or last sectors hold nothing, heads down on cylinder 1.
+const TRACKS: &str = include_str!("testdata/tracks.layout");
+const MAP: &str = include_str!("testdata/tracks.map");
 
 fn read_changed(change: impl Fn(&str, String) -> String) -> Result<Reading, ReadError> {
     read_with_notes("plain.diskspecs", &mut |name| {
@@ -16,6 +19,8 @@ fn read_changed(change: impl Fn(&str, String) -> String) -> Result<Reading, Read
             "plain.model" => MODEL,
             "plain.seek" => "Seek distances measured: 2\n1,\t1.5\n9, 4.25, 0.1\n",
             "runs.layout" => RUNS,
+            "tracks.layout" => TRACKS,
+            "tracks.map" => MAP,
             _ => return Err(io::Error::from(io::ErrorKind::NotFound)),
         };
         Ok(Box::new(Cursor::new(change(name, text.to_owned()).into_bytes())))
@@ -90,8 +95,8 @@ fn says_where_and_what_is_wrong() {
         ("9, 4.25", "9; 4.25", "plain.seek:3: expected 'distance, milliseconds', found '9; 4.25, 0.1'"),
         (
             "= dm_layout_g1 {",
-            "= dm_layout_g2 {",
-            "plain.model:4: a dm_layout_g2 block where a dm_layout_g1 or dm_layout_g4 is expected",
+            "= dm_layout_g3 {",
+            "plain.model:4: a dm_layout_g3 block where a dm_layout_g1, g2 or g4 is expected",
         ),
         (
             "Last cylinder number = 99",
@@ -181,8 +186,76 @@ fn reads_an_index_of_runs() {
     );
     assert!(wrong("0, 9, 10", "1, 9, 10").starts_with("runs.layout:2: 'TP' must be triples"));
     assert!(
-        wrong("Remaps = []", "Remaps = [1, 1, 0, 0, 0, 10]").ends_with("not modelled; only an empty list is")
+        wrong("Remaps = []", "Remaps = [1, 1, 0, 0, 0, 10]")
+            .contains("not modelled; only an empty list is: DiskSim stops")
     );
+}
+
+/// The same drive with a map of its tracks for a layout.
+fn with_tracks(from: &'static str, to: &'static str) -> Result<Reading, ReadError> {
+    read_changed(|name, text| match name {
+        "plain.model" => {
+            let (begin, end) = (text.find("dm_layout_g1").unwrap(), text.find("Mechanical").unwrap());
+            format!("{}source tracks.layout,\n   {}", &text[..begin], &text[end..])
+        }
+        "tracks.layout" | "tracks.map" => text.replacen(from, to, 1),
+        _ => text,
+    })
+}
+
+/// Sector, cylinder, head, physical sector and angle as DiskSim's library tells them.
+#[test]
+fn reads_a_map_of_tracks() {
+    let p = with_tracks("", "").unwrap().parameters.layout;
+    let layout = crate::layout::Layout::new(&p).unwrap();
+    assert_eq!(layout.capacity(), 100);
+    for (lbn, cylinder, head, sector, angle) in [
+        (0, 0, 0, 0, 0),
+        (9, 0, 1, 0, 1_288_490_187),
+        (18, 1, 1, 0, 3_006_477_103),
+        (21, 1, 1, 3, 4_294_967_290),
+        (22, 1, 1, 6, 1_288_490_181),
+        (26, 1, 0, 1, 429_496_723),
+        (34, 2, 0, 0, 1_717_986_910),
+        (44, 2, 1, 0, 3_006_477_097),
+        (54, 3, 0, 0, 429_496_729),
+        (62, 3, 1, 0, 1_717_986_917),
+        (70, 4, 0, 0, 3_006_477_106),
+        (78, 4, 1, 2, 1_073_741_822),
+        (84, 5, 0, 0, 1_717_986_916),
+        (92, 5, 1, 0, 3_006_477_104),
+    ] {
+        let spot = layout.stretch(lbn).spot;
+        let found = (spot.cylinder, spot.head, spot.sector, spot.angle);
+        assert_eq!(found, (cylinder, head, sector, angle), "sector {lbn}");
+    }
+}
+
+#[test]
+fn says_what_is_wrong_with_a_map_of_tracks() {
+    for (from, to, message) in [
+        ("lbn 9 ", "lbn 8 ", "tracks.map:5: sectors must follow each other from 0 on"),
+        ("lbn 9 -->", "lbn 9 ->", "tracks.map:5: must be 'lbn N --> cyl N"),
+        ("cyl 5, head 1", "cyl 5, head 2", "tracks.map:16: there is no such cylinder or head"),
+        ("cyl 5, head 1, sect 0", "cyl 0, head 0, sect 9", "tracks.map:1: a sector lies away"),
+        ("Last cylinder number = 5", "Last cylinder number = 4", "tracks.map:1: a cylinder is in no zone"),
+        ("Zone Skew = 0.1,", "", "no error"),
+        (
+            "Skew units = revolutions,\n         Zone Skew = 0.1,",
+            "Zone Skew = 1.0,\n         Skew units = revolutions,",
+            "tracks.layout:21: 'Skew units' must stand before the skews",
+        ),
+        ("tracks.map", "other.map", "tracks.layout:2: other.map: "),
+        (
+            "Layout Map File = tracks.map,",
+            "",
+            "tracks.layout:1: dm_layout_g2: the field 'Layout Map File' is missing",
+        ),
+    ] {
+        let said =
+            with_tracks(from, to).err().map_or_else(|| "no error".to_owned(), |error| error.to_string());
+        assert!(said.starts_with(message), "{from} -> {to}: {said}");
+    }
 }
 
 /// Runs that go outwards and angles that go back are read again as they were written: so do all overrides.

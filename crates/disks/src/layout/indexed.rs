@@ -39,7 +39,7 @@ struct Track {
 }
 
 /// A fraction of a revolution. A cast from a float saturates, and NaN becomes 0.
-pub(super) fn turn(revolutions: f64) -> Turn {
+pub(crate) fn turn(revolutions: f64) -> Turn {
     ((revolutions - revolutions.floor()) * (1_u64 << 32) as f64) as Turn
 }
 

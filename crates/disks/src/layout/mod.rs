@@ -22,7 +22,7 @@ use std::cell::Cell;
 
 pub(crate) use build::capacity;
 use indexed::Indexed;
-pub(crate) use indexed::capacity as capacity_of_runs;
+pub(crate) use indexed::{capacity as capacity_of_runs, turn};
 use rows::{Rows, Track, Tracks};
 use skews::Skews;
 use zone::Zone;
