@@ -66,20 +66,22 @@ impl Rotating {
         self.nearest(now, |d, sector| Some(sector.abs_diff(d.last_place)))
     }
 
-    /// Shortest positioning time first, or what it takes otherwise, less a part of the time waited.
+    /// Shortest positioning time first, or what it takes otherwise, less a part of the time waited. Of equals the one that came first;
+    /// in DiskSim, whose queue is sorted, the one with the lowest sector.
     fn soonest(&mut self, now: Picos, ageing: f64, otherwise: Otherwise) -> Option<TaskId> {
-        let mut best: Option<(i64, TaskId)> = None;
+        let mut best: Option<(i64, u64, TaskId)> = None;
         for i in 0..self.waiting.len() {
             let id = self.waiting[i];
-            let task = self.task(id);
-            let patience = (now.saturating_sub(task.arrived) as f64 * ageing) as i64;
+            let &Task { arrived, start, .. } = self.task(id);
+            let patience = (now.saturating_sub(arrived) as f64 * ageing) as i64;
             let picos = otherwise(self, id).unwrap_or_else(|| self.task_picos(now, id));
             let time = picos as i64 - patience;
-            if best.is_none_or(|(least, _)| time < least) && self.enabled(now, id) {
-                best = Some((time, id));
+            let rank = if self.fidelity == Fidelity::DiskSim { start } else { 0 };
+            if best.is_none_or(|(least, lowest, _)| (time, rank) < (least, lowest)) && self.enabled(now, id) {
+                best = Some((time, rank, id));
             }
         }
-        best.map(|(_, id)| id)
+        best.map(|(.., id)| id)
     }
 
     /// The time to get to what a command has left to do. A write that another's pass has put on the medium needs none, and one of
