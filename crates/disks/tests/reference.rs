@@ -151,6 +151,16 @@ fn drives_that_order_sixteen_commands() {
     }
 }
 
+/// Writes that complete on the medium. DiskSim 4.0 never lets one leave the bus that comes while the arm is busy, and stops; these
+/// are its answers with that mended, by one brace.
+#[test]
+fn drives_without_a_write_cache_take_several_commands() {
+    let queue = |depth, order| move |p: &mut RotatingParameters| p.queue = QueueParameters { depth, order };
+    check_own("hp_c2247a", "four", queue(4, QueueOrder::Fcfs), 0.999);
+    let nearest = QueueOrder::PositioningTime { ageing: 0.0 };
+    check_own("hp_c3323a_validate", "sptf", queue(16, nearest), 0.999);
+}
+
 /// Most of the later half are of places read or written 300 commands ago or earlier.
 #[test]
 fn a_drive_of_2048_segments() {
