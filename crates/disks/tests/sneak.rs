@@ -123,13 +123,14 @@ fn a_write_is_buffered_before_its_turn() {
 /// Whatever comes, every command is answered once.
 #[test]
 fn every_command_is_answered() {
-    for seed in 0..60 {
+    for seed in 0..400 {
         let mut dice = Dice::new(seed);
         let drive = drive(|p| {
             p.buffer.sneaky_full_read_hits = true;
             p.buffer.sneaky_partial_read_hits = seed % 2 == 0;
             p.buffer.sneaky_intermediate_read_hits = seed % 4 < 2;
             p.buffer.prebuffer_writes = seed % 3 > 0;
+            p.fidelity = if seed % 7 < 4 { Fidelity::DiskSim } else { Fidelity::Drive };
             p.buffer.fast_write = [FastWrite::None, FastWrite::Sequential, FastWrite::All][seed as usize % 3];
             p.queue.order = match seed % 5 {
                 0 => QueueOrder::Fcfs,

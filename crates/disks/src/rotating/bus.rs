@@ -362,7 +362,7 @@ impl Rotating {
     fn give_bus(&mut self, now: Picos, id: Option<TaskId>) {
         let waits = self.inbox_at() <= now;
         if let Some(asked) = self.asked.take_if(|asked| asked.since != self.serial) {
-            self.reconnect(now, asked.by);
+            self.come_back(now, asked.by);
         } else if !waits && !self.host_may_answer(now) {
             if let Some(id) = self.next_to_come_back(now, id) {
                 self.reconnect(now, id);
@@ -378,8 +378,9 @@ impl Rotating {
 
     #[inline(never)]
     fn ask(&mut self, now: Picos, id: Option<TaskId>) {
-        let since = self.serial;
-        self.asked = self.next_to_come_back(now, id).map(|by| Asked { by, since });
+        let Some(by) = self.next_to_come_back(now, id) else { return };
+        self.asked = Some(Asked { by, since: self.serial });
+        self.activate(now, by, false);
     }
 
     /// Whether the host has just been told of one command and may have kept back another until then. DiskSim's host is the first to
@@ -394,7 +395,7 @@ impl Rotating {
         if self.inbox_at() > now
             && let Some(asked) = self.asked.take()
         {
-            self.reconnect(now, asked.by);
+            self.come_back(now, asked.by);
         }
     }
 
@@ -429,6 +430,11 @@ impl Rotating {
         // The task is about to be on the bus; what activating it starts must not take the bus from it.
         self.bus = Bus::Held(id);
         self.activate(now, id, false);
+        self.come_back(now, id);
+    }
+
+    fn come_back(&mut self, now: Picos, id: TaskId) {
+        self.task_mut(id).pending = false;
         let delay = self.reselection(id);
         if self.extra == Some(id) {
             self.extra = None;
