@@ -64,6 +64,8 @@ pub struct RotatingParameters {
 /// - The segment set aside for writes is.
 /// - The drive's own queue reckons from where the head is by now when it orders by positioning time, and remembers that it
 ///   has turned when it orders both ways by sector.
+/// - Of commands that are equally near, the one that came first is next, not the one with the lowest sector.
+/// - All commands that have come in have the bus before the drive. In DiskSim the drive that has asked for it goes before the second.
 /// - A head that lands within the wanted sectors begins there, if the drive says it can and is off the bus.
 /// - Writes that go on one behind the other are one to the arm once they are in the buffer; one comes into the buffer whole, as
 ///   soon as there is room, and not when its turn with the arm comes. DiskSim has each written on its own, a revolution later.
@@ -104,7 +106,8 @@ pub struct LayoutParameters {
 }
 
 /// A layout told as an index of runs: DiskSim's `dm_layout_g4`, for drives that go over one surface for a stretch of
-/// cylinders before they turn to the next. Places are counted in sectors, the slipped ones included.
+/// cylinders before they turn to the next; its `dm_layout_g2` becomes one, with a run for each track. Places are counted in
+/// sectors, the slipped ones included.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IndexedLayout {
