@@ -164,12 +164,13 @@ impl Layout {
     }
 
     /// A sector's place and what follows it on its track. `sector` must be less than the capacity.
+    #[inline]
     pub(crate) fn stretch(&self, sector: u64) -> Stretch {
         let track = self.track_of(sector);
         let band = &self.zones[usize::from(track.zone)];
         let on_track = if track.broken {
             if let Some(indexed) = &self.indexed {
-                return self.indexed_stretch(indexed, &track, sector);
+                return self.indexed_stretch(indexed, sector);
             }
             (band.zone.place(sector - band.first_sector) % band.zone.per_track) as u32
         } else {
@@ -186,9 +187,10 @@ impl Layout {
     }
 
     #[cold]
-    fn indexed_stretch(&self, indexed: &Indexed, track: &Found, sector: u64) -> Stretch {
+    fn indexed_stretch(&self, indexed: &Indexed, sector: u64) -> Stretch {
+        let track = self.track_of(sector);
         let band = &self.zones[usize::from(track.zone)];
-        let spot = self.spot(band, track, indexed.on_track(sector));
+        let spot = self.spot(band, &track, indexed.on_track(sector));
         Stretch { spot, end: track.end, track_end: track.end }
     }
 
@@ -201,6 +203,7 @@ impl Layout {
     }
 
     /// A moved sector is reached by itself; one before it ends the stretch.
+    #[inline(never)]
     fn regard_remapped(&self, sector: u64, plain: Stretch) -> Stretch {
         let next = self.remapped.partition_point(|&(moved, _)| moved < sector);
         match self.remapped.get(next) {
@@ -247,18 +250,21 @@ impl Layout {
         self.zones.iter().map(|band| band.width)
     }
 
-    // In line, with what it calls: a track on its way through memory would be waited for.
+    // What was found is always looked at where it is kept: one on its way through memory would be waited for.
     #[inline(always)]
     fn track_of(&self, sector: u64) -> Found {
-        let recent = self.recent.get();
-        if recent.first <= sector && sector < recent.end { recent } else { self.find(sector) }
+        let Found { first, end, .. } = self.recent.get();
+        if !(first..end).contains(&sector) {
+            self.find(sector);
+        }
+        self.recent.get()
     }
 
-    /// A sector's track, which is the one that was asked for last from now on.
-    #[inline(always)]
-    fn find(&self, sector: u64) -> Found {
+    /// A sector's track is the one that was asked for last from now on.
+    #[inline(never)]
+    fn find(&self, sector: u64) {
         if let Some(indexed) = &self.indexed {
-            return self.find_indexed(indexed, sector);
+            return self.recent.set(indexed.find(sector));
         }
         let zone = self.zone_of(sector);
         let band = &self.zones[zone];
@@ -280,16 +286,7 @@ impl Layout {
         };
         let Track { first, angle, offset, broken } = track;
         let (first, end) = (begin + u64::from(first), behind.map_or(end, |next| begin + u64::from(next)));
-        let found = Found { first, end, row, surface, angle, zone: zone as u16, offset, broken };
-        self.recent.set(found);
-        found
-    }
-
-    #[inline(never)]
-    fn find_indexed(&self, indexed: &Indexed, sector: u64) -> Found {
-        let found = indexed.find(sector);
-        self.recent.set(found);
-        found
+        self.recent.set(Found { first, end, row, surface, angle, zone: zone as u16, offset, broken });
     }
 
     /// Looked up by the sector's first bits; a zone or two may begin before it within that part.

@@ -10,6 +10,7 @@ use crate::parameters::{Fidelity, ReadAhead};
 
 impl Rotating {
     /// Counts what has passed under the head and over the bus until now.
+    #[inline]
     pub(super) fn sync(&mut self, now: Picos) {
         self.sync_bus(now);
         self.sync_medium(now);
@@ -153,13 +154,18 @@ impl Rotating {
 
     /// Up to where a read may fill its segment without pushing out what somebody has not been sent yet.
     pub(super) fn room_until(&self, task: &Task) -> u64 {
-        let until = |t: &Task| if t.reporting { u64::MAX } else { t.sent + self.segment_size() };
         let shared = task.segment.is_some_and(|index| self.segments[index].users > 1);
-        if !shared {
-            return until(task);
-        }
-        let others = self.live.iter().map(|&other| self.task(other)).filter(|t| t.segment == task.segment);
-        others.map(until).min().unwrap_or(u64::MAX)
+        if shared { self.room_of_sharers(task.segment) } else { self.room_of(task) }
+    }
+
+    fn room_of(&self, task: &Task) -> u64 {
+        if task.reporting { u64::MAX } else { task.sent + self.segment_size() }
+    }
+
+    #[inline(never)]
+    fn room_of_sharers(&self, segment: Option<u16>) -> u64 {
+        let sharers = self.live.iter().map(|&id| self.task(id)).filter(|task| task.segment == segment);
+        sharers.map(|task| self.room_of(task)).min().unwrap_or(u64::MAX)
     }
 
     /// Whether a write waits for more of its data before the medium has its turn.
@@ -170,6 +176,7 @@ impl Rotating {
         self.gathers && self.too_little_gathered(task, segment)
     }
 
+    #[inline(never)]
     fn too_little_gathered(&self, task: &Task, segment: &Segment) -> bool {
         let count = task.end - task.start;
         let (there, needed) = if self.timing.extra.is_some() {
