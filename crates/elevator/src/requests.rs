@@ -38,7 +38,7 @@ impl Requests {
     }
 
     /// Adds a request, giving it its id and serial number.
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, request: Request) -> RequestId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);

@@ -71,7 +71,7 @@ impl Block {
         self.tickets[tag.0 as usize] = Some(ticket);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn submit(&mut self, now: Time, submission: Submission) -> Accepted {
         self.queue().submit(now, submission)
     }

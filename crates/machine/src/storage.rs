@@ -39,7 +39,7 @@ macro_rules! ask {
 
 impl Storage {
     /// Somebody asks for something; as [`Queue::submit`](elevator::queue::Queue::submit).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn submit(&mut self, now: Time, submission: Submission) -> Accepted {
         ask!(self, below => below.submit(now, submission))
     }

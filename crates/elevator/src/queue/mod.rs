@@ -254,23 +254,13 @@ impl<O: Observer> Queue<O> {
     }
 
     /// Somebody asks for something.
-    #[inline]
-    pub fn submit(&mut self, now: Time, mut submission: Submission) -> Accepted {
+    // In line up to where a submission is kept, so that it is put together there.
+    #[inline(always)]
+    pub fn submit(&mut self, now: Time, submission: Submission) -> Accepted {
         let Submission { token, op, start, sectors, flags, process, .. } = submission;
         self.observer.event(now, &Event::Submitted { token, op, start, sectors, flags, process });
-        submission.process = self.shown(process);
-        let part = self.parts.add(submission, now);
-        if self.order.holds_back(part) {
-            return Accepted::Queued;
-        }
-        let accepted = self.accept(now, part);
-        if accepted == Accepted::Asleep {
-            self.admission.told(op.direction());
-        }
-        if self.order.is_draining() {
-            self.settle(now);
-        }
-        accepted
+        let part = self.parts.add(Submission { process: self.shown(process), ..submission }, now);
+        self.take_in(now, part)
     }
 
     /// More submissions follow at once: gather them. Only for [`Plugging::Task`].
@@ -300,8 +290,9 @@ impl<O: Observer> Queue<O> {
         }
         if let Some(until) = self.plugged_until {
             if now < until {
-                return self
-                    .wait(now, Hold { until: Some(until), wake: Wake::Timer, reason: HoldReason::Plugged });
+                let hold = Hold { until: Some(until), wake: Wake::Timer, reason: HoldReason::Plugged };
+                self.tell_held(now, hold);
+                return Step::Wait(hold);
             }
             self.plugged_until = None;
         }
@@ -331,7 +322,10 @@ impl<O: Observer> Queue<O> {
                 self.merges.remove(&self.requests[id]);
                 Step::Dispatch(self.dispatch(now, id, reason, Some(self.generation)))
             }
-            Decision::Hold(hold) => self.wait(now, hold),
+            Decision::Hold(hold) => {
+                self.tell_held(now, hold);
+                Step::Wait(hold)
+            }
             Decision::Idle => {
                 self.observer.event(now, &Event::Idle { queued: self.queued });
                 Step::Idle
@@ -339,13 +333,13 @@ impl<O: Observer> Queue<O> {
         }
     }
 
-    fn wait(&mut self, now: Time, hold: Hold) -> Step {
+    #[inline(never)]
+    fn tell_held(&mut self, now: Time, hold: Hold) {
         if self.last_hold != Some(hold) {
             self.last_hold = Some(hold);
             let (queued, in_flight) = (self.queued, self.in_flight);
             self.observer.event(now, &Event::Held { hold, queued, in_flight });
         }
-        Step::Wait(hold)
     }
 
     #[inline]

@@ -105,13 +105,17 @@ impl Chain {
 }
 
 impl Parts {
+    #[inline(always)]
     pub(super) fn add(&mut self, submission: Submission, submitted: Time) -> PartId {
-        let part = Part { submission, submitted, next: PartId::NONE };
-        if let Some(id) = self.free.pop() {
-            self.slots[id.0 as usize] = part;
-            return id;
-        }
-        self.slots.push(part);
+        let id = self.free.pop().unwrap_or_else(|| self.grow());
+        self.slots[id.0 as usize] = Part { submission, submitted, next: PartId::NONE };
+        id
+    }
+
+    #[cold]
+    fn grow(&mut self) -> PartId {
+        let submission = Submission::new(Token(0), Op::Flush, Sector(0), Sectors::ZERO);
+        self.slots.push(Part { submission, submitted: Time::ZERO, next: PartId::NONE });
         PartId(self.slots.len() as u32 - 1)
     }
 

@@ -9,6 +9,21 @@ use crate::scheduler::{Growth, Side};
 use crate::time::Time;
 
 impl<O: Observer> Queue<O> {
+    /// A new submission goes its way, unless something holds it back.
+    pub(super) fn take_in(&mut self, now: Time, part: PartId) -> Accepted {
+        if self.order.holds_back(part) {
+            return Accepted::Queued;
+        }
+        let accepted = self.accept(now, part);
+        if accepted == Accepted::Asleep {
+            self.admission.told(self.parts.get(part).submission.op.direction());
+        }
+        if self.order.is_draining() {
+            self.settle(now);
+        }
+        accepted
+    }
+
     /// Takes a submission that nothing holds back.
     #[inline]
     pub(super) fn accept(&mut self, now: Time, part: PartId) -> Accepted {
@@ -88,7 +103,8 @@ impl<O: Observer> Queue<O> {
         self.plugged = true;
     }
 
-    #[inline]
+    // In line, so that the request is put together where it is kept.
+    #[inline(always)]
     pub(super) fn add(&mut self, request: Request, chain: Chain) -> RequestId {
         let id = self.requests.add(request);
         let meta = Meta { state: State::Plugged, chain, dispatched: Time::ZERO, generation: None };
