@@ -1,5 +1,7 @@
 //! Division by a number that does not change, without the processor's division.
 
+use elevator::rarely;
+
 /// A number to divide by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divisor {
@@ -24,6 +26,7 @@ impl Divisor {
     /// The whole quotient, exactly.
     pub(crate) const fn quotient(self, n: u64) -> u64 {
         if n >> 63 != 0 {
+            rarely();
             return n / self.by;
         }
         ((n as u128 * self.reciprocal as u128) >> 64) as u64 >> self.shift

@@ -8,7 +8,7 @@
 //! *Sources.* Ruemmler and Wilkes, "An introduction to disk drive modeling", 1994 (seek equation); Lee and Katz, "An
 //! analytic performance model of disk arrays", 1993 (three-point curve); DiskSim 4.0 reference manual.
 
-use elevator::Angles;
+use elevator::{Angles, rarely};
 
 use crate::divisor::Divisor;
 use crate::layout::Turn;
@@ -94,6 +94,7 @@ impl Mechanics {
     /// From one track to another: the arm and the head switch beside it, then, for a write, settling.
     pub(crate) fn seek(&self, cylinders: u32, other_head: bool, write: bool) -> Picos {
         if let AccessTime::Constant(ms) = self.access {
+            rarely();
             return picos(ms);
         }
         let seeks = self.write_seeks.as_ref().filter(|_| write).unwrap_or(&self.seeks);
@@ -106,6 +107,7 @@ impl Mechanics {
     /// No move over so many cylinders or more takes less, whatever the heads and whether it settles.
     pub(crate) fn least_seek(&self, cylinders: u32) -> Picos {
         if let AccessTime::Constant(ms) = self.access {
+            rarely();
             return picos(ms);
         }
         let arm = self.least_seeks[(cylinders as usize).min(self.least_seeks.len() - 1)];
@@ -138,7 +140,12 @@ impl Mechanics {
     /// The angle turned in a time. Whole revolutions are lost with the bits that do not fit an angle; only of times that leave no
     /// room for its steps are they taken off before.
     pub(crate) fn turned(&self, time: Picos) -> Turn {
-        let time = if time < 1 << 39 { time } else { time % self.period() };
+        let time = if time < 1 << 39 {
+            time
+        } else {
+            rarely();
+            time % self.period()
+        };
         (self.period.quotient(time << 24) << 8) as Turn
     }
 }

@@ -17,6 +17,7 @@ pub mod check;
 mod inspection;
 pub mod model;
 pub mod queue;
+mod rarely;
 mod reason;
 mod request;
 mod requests;
@@ -28,6 +29,7 @@ mod time;
 mod tunable;
 
 pub use inspection::{Fact, Item};
+pub use rarely::rarely;
 pub use reason::{HoldReason, Reason};
 pub use request::{
     CauseSet, Direction, Flags, Op, Outcome, Priority, PriorityClass, Process, Request, RequestId,

@@ -11,7 +11,7 @@ mod setup;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use elevator::queue::{Accepted, Finished, Notice, Submission, SwitchMode, SwitchReport, Token};
-use elevator::{Process, Scheduler, Span, Time};
+use elevator::{Process, Scheduler, Span, Time, rarely};
 
 use crate::array::{Array, ArraySetup};
 use crate::block::Block;
@@ -210,7 +210,12 @@ impl Machine {
     #[inline]
     pub(crate) fn next_event(&mut self) -> Option<Time> {
         let outside = sooner(self.alarms.next(), self.storage.next_event());
-        let outside = if self.splits { sooner(outside, self.policy_alarm()) } else { outside };
+        let outside = if self.splits {
+            rarely();
+            sooner(outside, self.policy_alarm())
+        } else {
+            outside
+        };
         self.with_kernel_alarm(outside)
     }
 
@@ -240,6 +245,7 @@ impl Machine {
             stirred = !self.runnable.is_empty();
         }
         if std::mem::take(&mut self.met) {
+            rarely();
             self.notice_standstill();
         }
     }
@@ -363,6 +369,7 @@ impl Machine {
     /// A process does something with others, or with a kernel.
     fn acts(&mut self, process: usize) {
         if let Some(witness) = &mut self.witness {
+            rarely();
             witness.acted(process);
         }
     }
@@ -383,6 +390,7 @@ impl Machine {
 
     fn think(&mut self, process: usize, span: Span) {
         if let Some(witness) = &mut self.witness {
+            rarely();
             let some_unfinished = !self.processes[process].outstanding.is_empty();
             witness.thought(process, span, some_unfinished);
         }
@@ -392,6 +400,7 @@ impl Machine {
     #[inline]
     fn sleep_until(&mut self, process: usize, at: Time) {
         if let Some(witness) = &mut self.witness {
+            rarely();
             witness.slept_until(process, at);
         }
         self.alarms.set(at, process);
@@ -403,6 +412,7 @@ impl Machine {
         running.submitted += 1;
         running.outstanding.push(number);
         if let Some(witness) = &mut self.witness {
+            rarely();
             witness.asked(process, &io, running.outstanding.len() > 1);
         }
         let who = &running.who;

@@ -1,7 +1,7 @@
 //! Who hears what happens in a queue.
 
-use elevator::Time;
 use elevator::queue::{Event, Observer};
+use elevator::{Time, rarely};
 
 use crate::measure::Meter;
 
@@ -17,6 +17,7 @@ impl Observer for Listeners {
     fn event(&mut self, now: Time, event: &Event<'_>) {
         self.meter.event(now, event);
         if let Some(others) = &mut self.others {
+            rarely();
             // A copy, so that it is put together only where somebody hears it.
             let event = *event;
             others.event(now, &event);

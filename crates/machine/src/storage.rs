@@ -1,7 +1,7 @@
 //! What the engine asks things of: a disk behind its queue, or an array of them. The engine does not ask which.
 
 use elevator::queue::{Accepted, Notice, Queue, Submission};
-use elevator::{Direction, Process, Sectors, Time};
+use elevator::{Direction, Process, Sectors, Time, rarely};
 
 use crate::array::Array;
 use crate::block::Block;
@@ -32,7 +32,10 @@ macro_rules! ask {
     ($storage:expr, $below:ident => $answer:expr) => {
         match $storage {
             Storage::Disk($below) => $answer,
-            Storage::Array($below) => $answer,
+            Storage::Array($below) => {
+                rarely();
+                $answer
+            }
         }
     };
 }

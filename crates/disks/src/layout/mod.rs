@@ -21,6 +21,7 @@ mod zone;
 use std::cell::Cell;
 
 pub(crate) use build::capacity;
+use elevator::rarely;
 use indexed::Indexed;
 pub(crate) use indexed::{capacity as capacity_of_runs, turn};
 use rows::{Rows, Track, Tracks};
@@ -264,6 +265,7 @@ impl Layout {
     #[inline(never)]
     fn find(&self, sector: u64) {
         if let Some(indexed) = &self.indexed {
+            rarely();
             return self.recent.set(indexed.find(sector));
         }
         let zone = self.zone_of(sector);

@@ -38,7 +38,7 @@ impl Flushes {
 
     /// Whether the device should be sent one now.
     pub(super) fn wanted(&self) -> bool {
-        !self.in_flight && !self.waiting.is_empty()
+        !self.waiting.is_empty() && !self.in_flight
     }
 
     /// One was sent; it covers everybody who waits.

@@ -40,6 +40,7 @@ use self::limits::Admission;
 use self::merge::MergeIndex;
 use self::order::Order;
 use self::parts::{Chain, Part, PartId, Parts};
+use crate::rarely;
 use crate::reason::{HoldReason, Reason};
 use crate::request::{Direction, Flags, Op, Outcome, Priority, Process, Request, RequestId};
 use crate::requests::Requests;
@@ -289,6 +290,7 @@ impl<O: Observer> Queue<O> {
             return Step::Dispatch(self.dispatch_first(now));
         }
         if let Some(until) = self.plugged_until {
+            rarely();
             if now < until {
                 let hold = Hold { until: Some(until), wake: Wake::Timer, reason: HoldReason::Plugged };
                 self.tell_held(now, hold);
@@ -412,12 +414,16 @@ impl<O: Observer> Queue<O> {
         }
         match (request.op, outcome) {
             (Op::Flush, _) => self.flushed(now, id, meta, outcome),
-            (_, Outcome::GivenBack) => self.given_back.push_back(id),
+            (_, Outcome::GivenBack) => {
+                rarely();
+                self.given_back.push_back(id);
+            }
             _ => self.finish_request(now, id, meta, outcome),
         }
         self.settle(now);
     }
 
+    #[cold]
     fn flushed(&mut self, now: Time, id: RequestId, meta: Meta, outcome: Outcome) {
         self.requests.remove(id);
         if outcome == Outcome::GivenBack {
@@ -442,6 +448,7 @@ impl<O: Observer> Queue<O> {
             && outcome == Outcome::Done;
         let mut chain = meta.chain;
         if flush_behind {
+            rarely();
             // Forced unit access is never merged: the chain is one part.
             if let Some(part) = self.parts.first(chain) {
                 self.flushes.wait(part, Then::Finish);
@@ -479,8 +486,14 @@ impl<O: Observer> Queue<O> {
     fn shown(&self, process: Option<Process>) -> Option<Process> {
         match self.options.identity {
             Identity::Shown => process,
-            Identity::Hidden => None,
-            Identity::Same => Some(Process::single(1)),
+            Identity::Hidden => {
+                rarely();
+                None
+            }
+            Identity::Same => {
+                rarely();
+                Some(Process::single(1))
+            }
         }
     }
 }

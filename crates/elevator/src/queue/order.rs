@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use super::parts::PartId;
 use super::{Event, Observer, Queue, State, SwitchReport};
+use crate::rarely;
 use crate::request::RequestId;
 use crate::scheduler::Scheduler;
 use crate::time::{Span, Time};
@@ -38,15 +39,19 @@ pub(super) struct Order {
 
 impl Order {
     pub(super) const fn is_draining(&self) -> bool {
+        if self.barrier.is_some() {
+            rarely();
+        }
         self.barrier.is_some()
     }
 
     /// Keeps `part` back if there is a barrier before it.
     pub(super) fn holds_back(&mut self, part: PartId) -> bool {
-        if self.barrier.is_some() {
+        let held_back = self.is_draining();
+        if held_back {
             self.behind.push_back(part);
         }
-        self.barrier.is_some()
+        held_back
     }
 }
 
@@ -110,7 +115,7 @@ impl<O: Observer> Queue<O> {
         ids
     }
 
-    #[inline(never)]
+    #[cold]
     pub(super) fn begin_barrier(&mut self, now: Time, part: PartId) {
         self.unplug(now);
         self.order.barrier = Some(Barrier::Waiting(part));
@@ -126,7 +131,7 @@ impl<O: Observer> Queue<O> {
     }
 
     /// Goes on with what the queue is drained for, once it has drained.
-    #[inline(never)]
+    #[cold]
     fn drain(&mut self, now: Time) {
         while self.order.is_draining() && self.drained() {
             match self.order.barrier.take() {

@@ -4,6 +4,7 @@ use super::flush::Then;
 use super::merge::alike;
 use super::parts::{Chain, PartId, Submission};
 use super::{Accepted, Barriers, Cache, Event, Meta, Notice, Observer, Plugging, Queue, State};
+use crate::rarely;
 use crate::request::{Direction, Op, Outcome, Request, RequestId};
 use crate::scheduler::{Growth, Side};
 use crate::time::Time;
@@ -45,7 +46,7 @@ impl<O: Observer> Queue<O> {
         }
     }
 
-    #[inline(never)]
+    #[cold]
     fn start_with_flush(&mut self, now: Time, part: PartId) -> Accepted {
         let cached = self.options.cache != Cache::WriteThrough;
         match self.parts.get(part).submission.op {
@@ -97,7 +98,7 @@ impl<O: Observer> Queue<O> {
     }
 
     /// What was gathered goes on before more is.
-    #[inline(never)]
+    #[cold]
     fn empty_plug(&mut self, now: Time) {
         self.unplug(now);
         self.plugged = true;
@@ -109,6 +110,7 @@ impl<O: Observer> Queue<O> {
         let id = self.requests.add(request);
         let meta = Meta { state: State::Plugged, chain, dispatched: Time::ZERO, generation: None };
         if id.index() == self.meta.len() {
+            rarely();
             self.meta.push(meta);
         } else {
             self.meta[id.index()] = meta;
@@ -239,7 +241,7 @@ impl<O: Observer> Queue<O> {
     }
 
     /// The first sleeper goes on if there is room for it; whether there was.
-    #[inline(never)]
+    #[cold]
     fn wake_sleeper(&mut self, now: Time, direction: Direction, part: PartId) -> bool {
         let submission = &self.parts.get(part).submission;
         let (token, process) = (submission.token, submission.process);

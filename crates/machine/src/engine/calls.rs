@@ -2,7 +2,7 @@
 
 use elevator::queue::Accepted;
 use elevator::split::Terms;
-use elevator::{Direction, Outcome, Span, Time};
+use elevator::{Direction, Outcome, Span, Time, rarely};
 
 use super::{Blocked, Failure, Machine, Outstanding, sooner};
 use crate::kernel::{Call, Kernel, Polled, Returned, TaskId};
@@ -72,6 +72,7 @@ impl Machine {
         if self.kernel.is_none() { outside } else { self.sooner_than_kernel(outside) }
     }
 
+    #[cold]
     fn sooner_than_kernel(&mut self, outside: Option<Time>) -> Option<Time> {
         let Some(kernel) = &self.kernel else { return outside };
         if self.live == 0 {
@@ -96,6 +97,7 @@ impl Machine {
     #[inline]
     pub(super) fn advance_kernel(&mut self) {
         if let Some(kernel) = &mut self.kernel {
+            rarely();
             kernel.advance(self.now);
             self.hear_kernel();
         }
@@ -144,6 +146,7 @@ impl Machine {
     #[inline]
     pub(super) fn hear_kernel(&mut self) {
         if self.kernel.is_some() || self.splits {
+            rarely();
             self.hear_from_above();
         }
     }
@@ -236,7 +239,7 @@ impl Machine {
         self.processes[process].call.is_none() || self.resume_called(process)
     }
 
-    #[inline(never)]
+    #[cold]
     fn resume_called(&mut self, process: usize) -> bool {
         let Some(called) = &mut self.processes[process].call else { return true };
         if let Some(returned) = called.returned.take() {
