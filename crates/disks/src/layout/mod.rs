@@ -165,11 +165,12 @@ impl Layout {
     }
 
     /// A sector's place and what follows it on its track. `sector` must be less than the capacity.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn stretch(&self, sector: u64) -> Stretch {
         let track = self.track_of(sector);
         let band = &self.zones[usize::from(track.zone)];
         let on_track = if track.broken {
+            rarely();
             if let Some(indexed) = &self.indexed {
                 return self.indexed_stretch(indexed, sector);
             }
@@ -204,7 +205,7 @@ impl Layout {
     }
 
     /// A moved sector is reached by itself; one before it ends the stretch.
-    #[inline(never)]
+    #[cold]
     fn regard_remapped(&self, sector: u64, plain: Stretch) -> Stretch {
         let next = self.remapped.partition_point(|&(moved, _)| moved < sector);
         match self.remapped.get(next) {

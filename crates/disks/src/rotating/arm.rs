@@ -1,5 +1,7 @@
 //! The arm: who has it, and what it begins with.
 
+use elevator::rarely;
+
 use super::Rotating;
 use super::access::{Access, Aim};
 use super::bus::Bus;
@@ -100,7 +102,10 @@ impl Rotating {
         let ready_at = self.task(id).ready_at;
         match self.fidelity {
             Fidelity::Drive => now.max(ready_at).max(self.arm_free_at),
-            Fidelity::DiskSim => now + ready_at.saturating_sub(now) + self.arm_free_at.saturating_sub(now),
+            Fidelity::DiskSim => {
+                rarely();
+                now + ready_at.saturating_sub(now) + self.arm_free_at.saturating_sub(now)
+            }
         }
     }
 
@@ -196,9 +201,9 @@ impl Rotating {
     /// Whether the head may begin in the middle. DiskSim's never does, in effect; a drive that keeps the bus meanwhile
     /// sends in order what it reads in order.
     fn immediate(&self, write: bool) -> bool {
-        let keeps_bus = self.wires.hold_for_read || self.wires.never_disconnect;
         let wanted = if write { self.buffer.immediate_write } else { self.buffer.immediate_read };
-        wanted && !keeps_bus && self.fidelity == Fidelity::Drive
+        let keeps_bus = || self.wires.hold_for_read || self.wires.never_disconnect;
+        wanted && self.fidelity == Fidelity::Drive && !keeps_bus()
     }
 
     fn note_positioning(&mut self, id: TaskId, access: &Access) {

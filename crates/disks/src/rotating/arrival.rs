@@ -1,6 +1,6 @@
 //! A command comes in.
 
-use elevator::Op;
+use elevator::{Op, rarely};
 
 use super::Rotating;
 use super::bus::{Bus, Message};
@@ -42,6 +42,7 @@ impl Rotating {
     pub(super) fn arrive(&mut self, now: Picos, command: Command) {
         self.serial += 1;
         if command.op == Op::Flush {
+            rarely();
             self.flushes.push((self.serial, command.tag, now));
             return;
         }
@@ -187,6 +188,7 @@ fn remove(list: &mut Vec<TaskId>, id: TaskId) {
     if list.last() == Some(&id) {
         list.pop();
     } else if let Some(at) = list.iter().position(|&listed| listed == id) {
+        rarely();
         list.remove(at);
     }
 }

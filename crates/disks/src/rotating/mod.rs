@@ -41,7 +41,7 @@ use std::collections::VecDeque;
 
 use access::{Access, Head, Passing};
 use bus::{Asked, Bus};
-use elevator::{Op, Outcome, Positioning, Sector, Span, Time};
+use elevator::{Op, Outcome, Positioning, Sector, Span, Time, rarely};
 pub(crate) use segment::SEGMENTS_MAX;
 use segment::Segments;
 use task::{COMMANDS_MAX, TaskId, Tasks};
@@ -99,6 +99,8 @@ pub struct Rotating {
     wake: Picos,
     /// The latest time that anything happened at.
     now: Picos,
+    /// When anything happens next in here.
+    next: Picos,
 
     bus: Bus,
     asked: Option<Asked>,
@@ -194,6 +196,7 @@ impl Rotating {
             goal: 0,
             wake: Picos::MAX,
             now: 0,
+            next: Picos::MAX,
             bus: Bus::Idle,
             asked: None,
             told_at: None,
@@ -231,12 +234,11 @@ impl Rotating {
     /// command completes, so what leads there happens as well, and the host is spared the steps on the way.
     #[inline]
     fn advance(&mut self, now: Picos) {
-        let next = self.next_step();
         let rests = self.unanswered == 0;
-        if now < next && (rests || (next != Picos::MAX && !self.waits_for_nobody())) {
+        if now < self.next && (rests || (self.next != Picos::MAX && !self.waits_for_nobody())) {
             self.now = self.now.max(now);
         } else {
-            self.advance_from(next, now);
+            self.advance_to(now);
         }
     }
 
@@ -245,28 +247,34 @@ impl Rotating {
         self.unanswered >= self.queue.depth && self.completions.is_empty()
     }
 
-    /// The same, where `next` is when something happens next. Out of line: a host asks far more often than something happens.
+    /// The same, out of line: a host asks far more often than something happens.
     #[inline(never)]
-    fn advance_from(&mut self, mut next: Picos, mut now: Picos) {
-        for _ in 0..RUN_AHEAD_MAX {
-            while next <= now && next != Picos::MAX {
-                next = self.happen(next);
+    fn advance_to(&mut self, now: Picos) {
+        // What never happens does not happen at the end of time either.
+        let mut now = now.min(Picos::MAX - 1);
+        let mut left = RUN_AHEAD_MAX;
+        loop {
+            if self.next > now {
+                if left == 0 || !self.goes_ahead() {
+                    break;
+                }
+                left -= 1;
+                now = self.next;
             }
-            if next == Picos::MAX && self.rouse() {
-                next = self.next_step();
-                continue;
-            }
-            self.now = self.now.max(now);
-            if next == Picos::MAX || !self.waits_for_nobody() {
-                return;
-            }
-            now = next;
+            self.happen();
         }
+        self.now = self.now.max(now);
     }
 
-    /// The next thing happens. Returns when the one after it does.
-    fn happen(&mut self, at: Picos) -> Picos {
-        let now = self.now.max(at);
+    /// Whether something happens in here before anything can come from outside.
+    fn goes_ahead(&mut self) -> bool {
+        let something = self.next != Picos::MAX || (self.unanswered > 0 && self.rouse());
+        something && self.waits_for_nobody()
+    }
+
+    /// The next thing happens.
+    fn happen(&mut self) {
+        let now = self.now.max(self.next);
         self.now = now;
         if self.wake <= now {
             self.medium_event(now);
@@ -279,26 +287,24 @@ impl Rotating {
         if !self.flushes.is_empty() {
             self.check_flushes(now);
         }
-        self.next_step()
+        self.next = self.next_step();
     }
 
     /// Nothing is about to happen though a command has not been answered: whoever could use the bus was overlooked while
     /// others had it. Whether something happens now.
     #[cold]
     fn rouse(&mut self) -> bool {
-        if self.unanswered == 0 {
-            return false;
-        }
         self.sync(self.now);
         match self.bus {
             Bus::Held(id) => self.step(self.now, id),
             _ => self.check_bus(self.now, None),
         }
         self.aim_wake();
-        self.next_step() != Picos::MAX
+        self.next = self.next_step();
+        self.next != Picos::MAX
     }
 
-    /// When anything happens next in here.
+    /// When something happens next, as everything stands.
     fn next_step(&self) -> Picos {
         let on_the_bus = match self.bus {
             Bus::Busy { until, .. } => until,
@@ -326,6 +332,7 @@ impl Rotating {
     }
 
     /// Flushes complete when everything written before them is on the medium.
+    #[cold]
     fn check_flushes(&mut self, now: Picos) {
         while let Some(&(serial, tag, started)) = self.flushes.first() {
             let dirty = |&id: &TaskId| {
@@ -349,6 +356,7 @@ impl Rotating {
     fn set_origin(&mut self, now: Time) {
         let rested = now.as_nanos().saturating_sub(self.origin);
         if rested > Picos::MAX / 4000 && self.quiet() {
+            rarely();
             let since = (u128::from(rested) * 1000).saturating_sub(u128::from(self.head.at));
             let turned = (since % u128::from(self.mechanics.period())) as Picos;
             self.head.angle = self.head.angle.wrapping_add(self.mechanics.turned(turned));
@@ -377,11 +385,14 @@ impl Drive for Rotating {
         let service = Service { started: now, ..Default::default() };
         self.unanswered += 1;
         if outside {
+            rarely();
             self.complete(at, command.tag, Outcome::Failed, service);
         } else if command.op == Op::Discard || (command.sectors.0 == 0 && command.op != Op::Flush) {
+            rarely();
             self.complete(at, command.tag, Outcome::Done, service);
         } else {
             self.inbox.push_back((at + self.timing.request, command));
+            self.next = self.next_step();
             self.advance(at);
         }
     }
@@ -390,8 +401,7 @@ impl Drive for Rotating {
         if let Some(completion) = self.completions.front() {
             return Some(completion.at);
         }
-        let next = self.next_step();
-        (next != Picos::MAX && self.unanswered > 0).then(|| self.time_of(next))
+        (self.next != Picos::MAX && self.unanswered > 0).then(|| self.time_of(self.next))
     }
 
     fn answers_after(&self) -> Option<Time> {

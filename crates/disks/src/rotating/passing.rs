@@ -1,5 +1,7 @@
 //! What passes under the head: counting it, when it has come to where something changes, and what follows then.
 
+use elevator::rarely;
+
 use super::Rotating;
 use super::access::{Access, Passing};
 use super::bus::Bus;
@@ -124,6 +126,7 @@ impl Rotating {
 
     fn take_jump(&mut self) {
         let Some((at, to)) = self.access.as_ref().and_then(|access| access.jump) else { return };
+        rarely();
         if self.position() != at {
             return;
         }
@@ -162,7 +165,7 @@ impl Rotating {
         if task.reporting { u64::MAX } else { task.sent + self.segment_size() }
     }
 
-    #[inline(never)]
+    #[cold]
     fn room_of_sharers(&self, segment: Option<u16>) -> u64 {
         let sharers = self.live.iter().map(|&id| self.task(id)).filter(|task| task.segment == segment);
         sharers.map(|task| self.room_of(task)).min().unwrap_or(u64::MAX)

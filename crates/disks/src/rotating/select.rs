@@ -5,6 +5,8 @@
 //! write begins, a clean one that it overlaps, an empty, a clean, one that is being read ahead. Of equals, the least
 //! recently used.
 
+use elevator::rarely;
+
 use super::Rotating;
 use super::segment::{Segment, State};
 use super::task::{Hit, Task, TaskId};
@@ -70,9 +72,11 @@ impl Rotating {
 
     fn value_for_read(&self, task: &Task, s: &Segment) -> Option<(u8, Hit)> {
         if s.state == State::Empty {
+            rarely();
             return Some((3, Hit::Miss));
         }
         if s.holds(task.start) {
+            rarely();
             return self.value_of_hit(task, s);
         }
         if s.unused() { Some((2, Hit::Miss)) } else { self.value_elsewhere(task, s) }

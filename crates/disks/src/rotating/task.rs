@@ -33,13 +33,17 @@ impl Tasks {
     }
 
     pub(super) fn add(&mut self, task: Task) -> TaskId {
-        let id = self.free.pop().unwrap_or_else(|| {
-            debug_assert!(usize::from(self.used) < ROOM, "no place for a command");
-            self.used += 1;
-            TaskId(self.used - 1)
-        });
+        let id = self.free.pop().unwrap_or_else(|| self.take_new());
         self[id] = task;
         id
+    }
+
+    /// A place that nobody had before.
+    #[cold]
+    fn take_new(&mut self) -> TaskId {
+        debug_assert!(usize::from(self.used) < ROOM, "no place for a command");
+        self.used += 1;
+        TaskId(self.used - 1)
     }
 
     pub(super) fn remove(&mut self, id: TaskId) {
