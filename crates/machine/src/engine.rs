@@ -170,7 +170,7 @@ impl Machine {
         let mut events = 0u32;
         while let Some(at) = self.next_event() {
             events = events.wrapping_add(1);
-            if stop.is_before(at)? || (events.is_multiple_of(4096) && (stop.asked)()) {
+            if stop.is_before(at)? || (events.is_multiple_of(4096) && stop.is_asked()) {
                 self.cut = true;
                 return Ok(());
             }
@@ -193,13 +193,16 @@ impl Machine {
         self.wake_sleepers();
         self.storage.collect(self.now);
         self.settle();
+        if self.failure.is_some() { self.failed() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn failed(&mut self) -> Result<(), Failure> {
         self.failure.take().map_or(Ok(()), Err)
     }
 
     pub(crate) fn stuck(&mut self) -> Result<(), Failure> {
-        if let Some(failure) = self.failure.take() {
-            return Err(failure);
-        }
+        self.failed()?;
         let waiting = self.processes.iter().filter(|p| p.blocked != Blocked::Ended);
         let waiting: Vec<String> = waiting.map(|process| process.who.name.clone()).collect();
         if waiting.is_empty() { Ok(()) } else { Err(Failure::Deadlock { waiting }) }

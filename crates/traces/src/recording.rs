@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::Read;
 
-use elevator::{Op, Span, Time};
+use elevator::{Op, Span, Time, rarely};
 
 use crate::compression::{self, Wrapping};
 use crate::context::{Context, Source};
@@ -243,6 +243,7 @@ impl Recording {
     #[inline]
     fn has_sound_extent(&mut self, record: &Record) -> Result<bool, Error> {
         if record.op == Op::Flush {
+            rarely();
             return Ok(true);
         }
         let oddity = if record.bytes == 0 {
@@ -270,6 +271,7 @@ impl Recording {
         let origin = *self.origin.get_or_insert(moved);
         let on_our_clock = |time: Time| Time::from_nanos(time.as_nanos().saturating_sub(origin));
         if record.completed.is_some_and(|completed| completed < record.at) {
+            rarely();
             record.completed = None;
             self.context.skip(Oddity::CompletedEarly)?;
         }
@@ -315,6 +317,7 @@ impl Recording {
         self.latest = record.at;
         self.requests += 1;
         if record.process.is_some() && record.process != self.last_pid {
+            rarely();
             self.last_pid = record.process;
             if self.pids.len() < NAMES_MAX {
                 self.pids.extend(record.process);

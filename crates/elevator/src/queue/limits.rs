@@ -88,6 +88,10 @@ impl Admission {
         }
     }
 
+    pub(super) fn anybody_sleeps(&self, direction: Direction) -> bool {
+        !self.sides[direction as usize].sleepers.is_empty()
+    }
+
     pub(super) fn first_sleeper(&self, direction: Direction) -> Option<PartId> {
         self.sides[direction as usize].sleepers.front().map(|&(part, _)| part)
     }

@@ -62,6 +62,11 @@ impl MergeIndex {
         }
     }
 
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.few.is_empty() && self.by_end.is_empty() && self.by_start.is_empty()
+    }
+
     /// The queued request that sectors from `start` to before `end` would continue, on that side of it.
     #[inline]
     pub(super) fn neighbour(&self, op: Op, start: Sector, end: Sector, side: Side) -> Option<RequestId> {

@@ -76,14 +76,16 @@ impl PartId {
 pub(super) struct Part {
     pub(super) submission: Submission,
     pub(super) submitted: Time,
+    /// The next one of its chain, or of the free places.
     next: PartId,
 }
 
 /// Every accepted, unfinished submission.
-#[derive(Default)]
 pub(super) struct Parts {
     slots: Vec<Part>,
-    free: Vec<PartId>,
+    /// The first free place.
+    free: PartId,
+    live: usize,
 }
 
 /// The parts of one request, first sector first.
@@ -104,19 +106,32 @@ impl Chain {
     }
 }
 
+impl Default for Parts {
+    fn default() -> Self {
+        Self { slots: Vec::new(), free: PartId::NONE, live: 0 }
+    }
+}
+
 impl Parts {
     #[inline(always)]
     pub(super) fn add(&mut self, submission: Submission, submitted: Time) -> PartId {
-        let id = self.free.pop().unwrap_or_else(|| self.grow());
-        self.slots[id.0 as usize] = Part { submission, submitted, next: PartId::NONE };
+        if self.free == PartId::NONE {
+            self.grow();
+        }
+        let id = self.free;
+        let slot = &mut self.slots[id.0 as usize];
+        self.free = slot.next;
+        self.live += 1;
+        *slot = Part { submission, submitted, next: PartId::NONE };
         id
     }
 
+    /// One more free place.
     #[cold]
-    fn grow(&mut self) -> PartId {
+    fn grow(&mut self) {
         let submission = Submission::new(Token(0), Op::Flush, Sector(0), Sectors::ZERO);
+        self.free = PartId(self.slots.len() as u32);
         self.slots.push(Part { submission, submitted: Time::ZERO, next: PartId::NONE });
-        PartId(self.slots.len() as u32 - 1)
     }
 
     pub(super) fn get(&self, id: PartId) -> &Part {
@@ -158,13 +173,16 @@ impl Parts {
     }
 
     pub(super) fn remove(&mut self, id: PartId) -> Part {
-        self.free.push(id);
-        self.slots[id.0 as usize]
+        let slot = &mut self.slots[id.0 as usize];
+        let part = *slot;
+        slot.next = core::mem::replace(&mut self.free, id);
+        self.live -= 1;
+        part
     }
 
     /// How many submissions are unfinished.
     pub(super) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.live
     }
 }
 

@@ -143,6 +143,9 @@ impl<O: Observer> Queue<O> {
     /// Joins a part to a queued request if one is adjacent and may grow.
     #[inline]
     fn try_merge(&mut self, now: Time, part: PartId) -> bool {
+        if self.merges.is_empty() {
+            return false;
+        }
         let submission = &self.parts.get(part).submission;
         let (op, start, end) = (submission.op, submission.start, submission.start + submission.sectors);
         for side in [Side::Back, Side::Front] {
@@ -234,14 +237,20 @@ impl<O: Observer> Queue<O> {
     #[inline]
     pub(super) fn wake_sleepers(&mut self, now: Time) {
         for direction in Direction::BOTH {
-            while let Some(part) = self.admission.first_sleeper(direction)
-                && self.wake_sleeper(now, direction, part)
-            {}
+            if self.admission.anybody_sleeps(direction) {
+                self.wake_sleepers_of(now, direction);
+            }
         }
     }
 
-    /// The first sleeper goes on if there is room for it; whether there was.
     #[cold]
+    fn wake_sleepers_of(&mut self, now: Time, direction: Direction) {
+        while let Some(part) = self.admission.first_sleeper(direction)
+            && self.wake_sleeper(now, direction, part)
+        {}
+    }
+
+    /// The first sleeper goes on if there is room for it; whether there was.
     fn wake_sleeper(&mut self, now: Time, direction: Direction, part: PartId) -> bool {
         let submission = &self.parts.get(part).submission;
         let (token, process) = (submission.token, submission.process);

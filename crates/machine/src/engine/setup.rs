@@ -39,6 +39,11 @@ impl Stop {
             _ => Ok(false),
         }
     }
+
+    #[cold]
+    pub(crate) fn is_asked(&self) -> bool {
+        (self.asked)()
+    }
 }
 
 impl Default for Stop {
