@@ -2,7 +2,7 @@
 
 use disks::{Command, Drive, Tag};
 use elevator::queue::{Accepted, Notice, Observer, Options, Plugging, Queue, Step, Submission, Ticket};
-use elevator::{Direction, Op, Process, RequestId, Scheduler, Time};
+use elevator::{Direction, Op, Process, RequestId, Scheduler, Span, Time};
 
 use crate::limit::{Limit, Witness};
 use crate::listeners::Listeners;
@@ -20,8 +20,8 @@ pub(crate) struct Block {
     device: Option<Time>,
     /// When the queue wants to be asked again.
     wake: Option<Time>,
-    /// When the queue had nothing for the drive, if nothing has happened in it since: at that instant it still has not.
-    answered: Option<Time>,
+    /// The queue has nothing for the drive before this, if nothing happens in it: it is empty, or has answered at this instant.
+    asked_from: Time,
 }
 
 impl Block {
@@ -41,14 +41,14 @@ impl Block {
             tickets: (0..depth).map(|_| None).collect(),
             free: (0..depth).rev().map(Tag).collect(),
             wake: None,
-            answered: None,
+            asked_from: Time::ZERO,
         }
     }
 
     /// The queue, for something to happen in it.
     #[inline]
     pub(crate) const fn queue(&mut self) -> &mut Queue<Listeners> {
-        self.answered = None;
+        self.asked_from = Time::ZERO;
         &mut self.queue
     }
 
@@ -114,8 +114,8 @@ impl Block {
 
     #[inline]
     pub(crate) fn pump(&mut self, now: Time) {
-        if self.answered != Some(now) {
-            (self.wake, self.answered) = (None, Some(now));
+        if now >= self.asked_from {
+            (self.wake, self.asked_from) = (None, now + Span::from_nanos(1));
             while let Some(&tag) = self.free.last()
                 && self.feed(now, tag)
             {}
@@ -131,7 +131,8 @@ impl Block {
                 return true;
             }
             Step::Wait(hold) => self.wake = hold.until,
-            Step::Full | Step::Idle => {}
+            Step::Idle => self.asked_from = Time::MAX,
+            Step::Full => {}
         }
         false
     }
