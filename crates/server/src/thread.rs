@@ -25,6 +25,10 @@ const BELL: u32 = 0;
 /// Number of the back end among the thread's own sources.
 const BACKEND: u32 = 1;
 
+/// How long a round goes on with what follows from its answers before it looks who else has come. A back end that is done at
+/// once would be given the next step of one client's request after the other.
+const ROUND: Duration = Duration::from_millis(1);
+
 /// How a thread waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
@@ -154,7 +158,7 @@ impl DeviceThread {
                 self.with_front(index, now, |front, host| front.flush(host));
             }
             // What was sent may have made room for requests that had been received already.
-            if !any && !self.device.has_new() {
+            if !any && !self.device.has_new() || self.clock.real(self.clock.now().since(now)) > ROUND {
                 break;
             }
         }
@@ -210,6 +214,9 @@ impl DeviceThread {
 
     /// How long nothing is to be done, as far as is known.
     fn timeout(&mut self) -> Option<Duration> {
+        if self.device.has_new() {
+            return Some(Duration::ZERO);
+        }
         let now = self.clock.now();
         let (event, held) = self.device.due();
         let event = event.map(|at| self.waiting.lookout.sleep(now, self.clock.real(at.since(now))));

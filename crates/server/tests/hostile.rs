@@ -211,6 +211,42 @@ fn random_bytes_after_every_stage_of_a_connection_do_no_harm() {
     server.stop();
 }
 
+const NO_HOLE: u16 = 2;
+
+/// Zeroes for which room shall be kept take a step for each MiB, and a disk in memory is done with each at once.
+#[test]
+fn a_client_that_asks_for_endless_zeroes_holds_nobody_up() {
+    let directory = Directory::in_memory();
+    let (server, socket) = serve(&directory);
+    let mut greedy = Nbd::connect(&socket);
+    for cookie in 0..1000 {
+        greedy.send(NO_HOLE, WRITE_ZEROES, cookie, 1 << 20, 63 << 20).unwrap();
+    }
+    still_serves(&socket);
+    greedy.stream.set_nonblocking(true).unwrap();
+    let answered = std::iter::from_fn(|| greedy.reply().ok()).count();
+    assert!(answered < 1000, "there was nothing to be held up by");
+    drop(greedy);
+    server.stop();
+}
+
+#[test]
+fn what_is_left_to_be_done_for_a_client_that_is_gone_is_left() {
+    let directory = Directory::in_memory();
+    let (server, socket) = serve(&directory);
+    let mut gone = Nbd::connect(&socket);
+    for cookie in 0..30 {
+        gone.send(NO_HOLE, WRITE_ZEROES, cookie, 0, 64 << 20).unwrap();
+    }
+    // Its answer finds nobody.
+    gone.send(0, FLUSH, 30, 0, 0).unwrap();
+    drop(gone);
+    let report = server.stop();
+    let written = report["state"]["operations"]["write"]["bytes"].as_u64().unwrap();
+    assert!(written < 30 * SIZE / 2, "{} MiB", written >> 20);
+    assert_eq!(report["state"]["unfinished"], 0);
+}
+
 /// More than is held for one client: what is beyond it waits in the socket, and behind it the server's receive memory is full.
 #[test]
 fn a_client_that_asks_for_more_than_is_held_for_it_gets_everything_in_the_end() {

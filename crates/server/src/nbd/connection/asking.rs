@@ -4,7 +4,7 @@ use elevator::queue::Accepted;
 use elevator::{Flags, Op, SECTOR_BYTES, Sector, Sectors};
 
 use super::receiving::LARGE;
-use super::{Connection, Cookie, Pending, Receiving};
+use super::{Connection, Cookie, Pending, Phase, Receiving};
 use crate::backend::Payload;
 use crate::buffer::LARGEST;
 use crate::device::Ask;
@@ -115,13 +115,14 @@ impl Connection {
         }
     }
 
-    /// The next step of a trim or write-zeroes, or the flush behind the last one; whether there was any.
+    /// The next step of a trim or write-zeroes, or the flush behind the last one; whether there was any. Of a client that is
+    /// gone there is none: it could leave hours of them behind.
     pub(super) fn next_step(&mut self, index: u16, request: &Request, host: &mut Host<'_>) -> bool {
         let pending = &mut self.pending[usize::from(index)];
         let left = u64::from(request.length) - pending.asked;
         let at = request.offset + pending.asked;
-        if left == 0 || pending.error != 0 {
-            let flush = request.fua && pending.error == 0 && !pending.flushing;
+        if left == 0 || pending.error != 0 || self.phase == Phase::Gone {
+            let flush = request.fua && pending.error == 0 && left == 0 && !pending.flushing;
             pending.flushing |= flush;
             if flush {
                 self.submit(index, 0, Op::Flush, 0, 0, Payload::None, host);
