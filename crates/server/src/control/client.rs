@@ -10,9 +10,12 @@ use super::protocol::{Reply, Request, State, SwitchState};
 /// How long a server may take: it answers between two rounds of its work.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A connection to a server.
+/// A connection to a server. One that broke is made anew for the next request: an answer that came too late to be waited for
+/// would be taken for the next one's.
 pub struct Client {
-    stream: BufReader<UnixStream>,
+    path: PathBuf,
+    patience: Duration,
+    stream: Option<BufReader<UnixStream>>,
 }
 
 impl Client {
@@ -21,24 +24,33 @@ impl Client {
     /// # Errors
     /// Nobody listens there, or not to us.
     pub fn connect(path: &Path) -> io::Result<Self> {
-        let stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Self { stream: BufReader::new(stream) })
+        Self::patient(path, PATIENCE)
+    }
+
+    fn patient(path: &Path, patience: Duration) -> io::Result<Self> {
+        let stream = Some(connect(path, patience)?);
+        Ok(Self { path: path.to_path_buf(), patience, stream })
     }
 
     /// Sends any request and waits for its reply.
     ///
     /// # Errors
-    /// The connection broke, or the server answered something else than a reply.
+    /// The connection broke, or cannot be made anew; the server did not answer for half a minute, and may still do what it was
+    /// asked; or it answered something else than a reply.
     pub fn request(&mut self, request: &Request) -> io::Result<Reply> {
-        let mut text = serde_json::to_vec(request)?;
-        text.push(b'\n');
-        self.stream.get_mut().write_all(&text)?;
-        let mut line = String::new();
-        if self.stream.read_line(&mut line)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        Ok(serde_json::from_str(&line)?)
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => connect(&self.path, self.patience)?,
+        };
+        let reply = exchange(&mut stream, request).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("no answer for {} s; what was asked may still be done", self.patience.as_secs()),
+            ),
+            _ => error,
+        })?;
+        self.stream = Some(stream);
+        Ok(reply)
     }
 
     /// The device now.
@@ -106,9 +118,64 @@ impl Client {
     }
 }
 
+fn connect(path: &Path, patience: Duration) -> io::Result<BufReader<UnixStream>> {
+    let stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
+    Ok(BufReader::new(stream))
+}
+
+fn exchange(stream: &mut BufReader<UnixStream>, request: &Request) -> io::Result<Reply> {
+    let mut text = serde_json::to_vec(request)?;
+    text.push(b'\n');
+    stream.get_mut().write_all(&text)?;
+    let mut line = String::new();
+    if stream.read_line(&mut line)? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(serde_json::from_str(&line)?)
+}
+
 fn unexpected(reply: Reply) -> io::Error {
     match reply {
         Reply::Error(problem) => io::Error::other(problem),
         other => io::Error::new(io::ErrorKind::InvalidData, format!("unexpected reply {other:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_that_came_too_late_is_nobodys() {
+        let path = std::env::temp_dir().join(format!("dwell-late-{}", std::process::id()));
+        let listener = UnixListener::bind(&path).unwrap();
+        let server = thread::spawn(move || {
+            let hear = || {
+                let (mut reader, mut line) = (BufReader::new(listener.accept().unwrap().0), String::new());
+                reader.read_line(&mut line).unwrap();
+                (reader, line)
+            };
+            let (mut late, first) = hear();
+            thread::sleep(Duration::from_millis(100));
+            let _ = writeln!(late.get_mut(), "{{\"error\":\"too late\"}}");
+            let (mut next, second) = hear();
+            writeln!(next.get_mut(), "\"done\"").unwrap();
+            [first, second]
+        });
+        let mut client = Client::patient(&path, Duration::from_millis(50)).unwrap();
+        let late = client.tune("fifo_batch", "8").unwrap_err();
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+        assert!(late.to_string().contains("may still be done"), "{late}");
+        thread::sleep(Duration::from_millis(100));
+        client.patience = PATIENCE;
+        client.stop().unwrap();
+        let asked = server.join().unwrap();
+        assert!(asked[0].contains("fifo_batch") && asked[1].contains("stop"), "{asked:?}");
+        std::fs::remove_file(path).unwrap();
     }
 }
