@@ -3,14 +3,9 @@
 //! [`main`] is the whole program. Whoever writes a policy of their own builds it with [`main_with`], and finds it beside
 //! the others in every command.
 
-/// Says something to people, on standard error. std's own ends the program where nobody reads that any more: a recording without its end,
-/// a device that nobody looks after.
-macro_rules! eprintln {
-    ($($what:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($what)*);
-    }};
-}
+// Its `eprintln!` instead of std's, which ends the program where nobody reads standard error any more: a recording without its end.
+#[macro_use(eprintln)]
+extern crate server;
 
 mod arguments;
 mod compare;

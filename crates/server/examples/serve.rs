@@ -24,7 +24,7 @@ use schedulers::{Environment, Spec};
 use server::backend::{Backend, Emulated, Engine, FileBackend, FileOptions, Memory, Nothing};
 use server::control::SchedulerFactory;
 use server::nbd::TlsFiles;
-use server::{AttachOptions, Configuration, NbdOptions, ServeError};
+use server::{AttachOptions, Configuration, NbdOptions, ServeError, eprintln};
 
 #[derive(Default)]
 struct Arguments {

@@ -22,6 +22,16 @@
 //! | `clock`, `realtime`, `poller`, `lookout`, `vigil`, `buffer` | time, sleep and memory |
 //! | `guard` | what keeps a device from harm |
 
+/// Says something to people, on standard error. std's own ends the thread where nobody reads that any more: a device that nobody
+/// looks after, and what was put up for it left on the machine.
+#[macro_export]
+macro_rules! eprintln {
+    ($($what:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($what)*);
+    }};
+}
+
 mod attach;
 pub mod backend;
 mod buffer;

@@ -254,6 +254,27 @@ fn a_device_in_use_is_served_until_it_is_let_go() {
     nothing_left(&runtime);
 }
 
+/// As when the terminal or the pipe that it was started from is gone.
+#[test]
+fn a_server_that_nobody_reads_is_taken_down_like_any_other() {
+    if !can_attach() || !have("mkfs.ext4") {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::in_memory();
+    let runtime = directory.join("run");
+    let path = runtime.to_string_lossy().into_owned();
+    let mut server = Served::start_unheard(&["--attach", "--runtime", &path, "--memory", "256M"]);
+    run("mkfs.ext4", &["-q", &server.what]);
+    let mounted = Mounted::new(&server.what, &directory);
+    server.signal("-TERM");
+    // It says who uses the device.
+    std::thread::sleep(std::time::Duration::from_millis(800));
+    drop(mounted);
+    server.wait();
+    nothing_left(&runtime);
+}
+
 #[test]
 fn fio_verifies_under_every_scheduler_and_during_switches() {
     if !can_attach() || !have("fio") {

@@ -60,12 +60,19 @@ impl Served {
 
     /// As [`start`](Self::start); `None` if it refuses.
     pub fn try_start(arguments: &[&str]) -> Option<Self> {
-        let mut child = Command::new(program())
-            .arg("--check")
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the example runs");
+        Self::spawn(Command::new(program()).args(arguments))
+    }
+
+    /// One whose words nobody reads: its standard error is a pipe without a reader.
+    pub fn start_unheard(arguments: &[&str]) -> Self {
+        let served = Self::spawn(Command::new(program()).args(arguments).stderr(Stdio::piped()));
+        let mut served = served.expect("the server starts");
+        drop(served.child.stderr.take());
+        served
+    }
+
+    fn spawn(command: &mut Command) -> Option<Self> {
+        let mut child = command.arg("--check").stdout(Stdio::piped()).spawn().expect("the example runs");
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
