@@ -200,14 +200,16 @@ fn clean_up(runtime: &Path) {
 
 impl Record {
     fn take_down(&self) {
-        // Those that are attached to our file now: others may have the one that was noted, and one may have had no time to be.
-        let attached = LoopDevice::attached_to(&self.mount);
+        // Others may have the one that was noted, and one may have had no time to be.
+        let noted = self.device.as_ref().filter(|noted| noted.is_attached());
+        let is_noted = |device: &LoopDevice| noted.is_some_and(|noted| noted.path() == device.path());
+        let others = LoopDevice::attached_to(&self.mount).into_iter().filter(|device| !is_noted(device));
+        let attached: Vec<LoopDevice> = noted.cloned().into_iter().chain(others).collect();
         // One that was killed while it had its own file open waits for its own answer to the end of that, and with it whoever asks
         // the device for anything.
         abort(&self.mount);
         for device in attached {
-            let noted = self.device.as_ref().filter(|noted| noted.path() == device.path());
-            noted.unwrap_or(&device).restore();
+            device.restore();
             if let Err(error) = device.ask_to_detach() {
                 eprintln!("{}: {error}", device.path().display());
             }

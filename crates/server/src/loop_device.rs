@@ -69,6 +69,8 @@ struct Before {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LoopDevice {
     number: u32,
+    /// What it was attached to.
+    file: PathBuf,
     before: Before,
 }
 
@@ -123,7 +125,7 @@ impl LoopDevice {
         let mut tried = 0;
         loop {
             let number = ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE, 0)? as u32;
-            let mut device = Self { number, before: Before::default() };
+            let mut device = Self { number, file: file.to_path_buf(), before: Before::default() };
             let open = device.open()?;
             match configure(&open, &backing, file, block_bytes, lifetime) {
                 Ok(()) => {
@@ -143,8 +145,8 @@ impl LoopDevice {
             .flatten()
             .flatten()
             .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("loop")?.parse().ok());
-        let devices = numbers.map(|number| Self { number, before: Before::default() });
-        devices.filter(|device| device.backing_file().is_some_and(|backing| backing == file)).collect()
+        let device = |number| Self { number, file: file.to_path_buf(), before: Before::default() };
+        numbers.map(device).filter(|device| device.backing_file().is_some_and(|now| now == file)).collect()
     }
 
     /// Remembers what its queue is set to.
@@ -168,11 +170,17 @@ impl LoopDevice {
         PathBuf::from(format!("/sys/block/loop{}", self.number))
     }
 
-    /// What it is attached to, if it is.
+    /// What the loop device of its number is attached to, if it is; once this one was detached, that may be somebody else's.
     #[must_use]
     pub fn backing_file(&self) -> Option<PathBuf> {
         let text = fs::read_to_string(self.sysfs().join("loop/backing_file")).ok()?;
         Some(PathBuf::from(text.trim_end_matches('\n')))
+    }
+
+    /// Whether it still is what it was. A file whose mount is gone, with the namespace that it was in or out of sight, is shown
+    /// as a root: nobody else's file is.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.backing_file().is_some_and(|now| now == self.file || now == Path::new("/"))
     }
 
     /// Sets its queue up. What cannot be set is told, not fatal: it changes speeds, not results.
@@ -232,12 +240,12 @@ impl LoopDevice {
         }
     }
 
-    /// Waits until it is detached, at most so long; whether it is.
+    /// Waits until it is detached, at most so long; whether it is, and perhaps somebody else's by now.
     #[must_use]
     pub fn wait_detached(&self, at_most: Duration) -> bool {
         const LOOK: Duration = Duration::from_millis(5);
         let mut waited = Duration::ZERO;
-        while self.backing_file().is_some() {
+        while self.is_attached() {
             if waited >= at_most {
                 return false;
             }

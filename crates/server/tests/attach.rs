@@ -182,6 +182,50 @@ fn what_a_killed_server_had_no_time_to_note_is_cleaned_up_as_well() {
     assert_ne!(attached.ok().as_deref(), Some("/\n"));
 }
 
+/// Its mount goes with it, and of the file on it nothing is left but the root of nothing.
+#[test]
+fn what_a_killed_server_with_mounts_of_its_own_left_is_cleaned_up_as_well() {
+    if !can_attach() || !have("unshare") {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::in_memory();
+    let runtime = directory.join("run");
+    let path = runtime.to_string_lossy().into_owned();
+    let mut killed = Served::start_secluded(&["--attach", "--runtime", &path, "--memory", "64M"]);
+    let left = killed.what.clone();
+    killed.kill();
+    let (server, _) = serve(&directory, &["--memory", "64M"]);
+    assert_eq!(server.what, left, "it was free again");
+    server.stop();
+    nothing_left(&runtime);
+}
+
+/// Between a detachment and the look for it, somebody else may have attached something.
+#[test]
+fn a_loop_device_that_is_somebody_elses_now_is_not_waited_for() {
+    use server::{Lifetime, LoopDevice};
+    if !can_attach() {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::on_disk();
+    let attach = |name: &str| {
+        let file = directory.join(name);
+        fs::File::create(&file).unwrap().set_len(1 << 20).unwrap();
+        LoopDevice::attach(&file, 512, Lifetime::UntilClosed).unwrap()
+    };
+    let (ours, open) = attach("ours");
+    assert!(!ours.wait_detached(std::time::Duration::ZERO));
+    drop(open);
+    assert!(ours.wait_detached(std::time::Duration::from_secs(5)));
+    let (theirs, _open) = attach("theirs");
+    if theirs.path() != ours.path() {
+        return eprintln!("SKIPPED: somebody else took the loop device");
+    }
+    assert!(ours.wait_detached(std::time::Duration::ZERO));
+}
+
 /// Linux raises the read-ahead of a disk that turns when another limit of it is set, and takes a loop device for a disk that does
 /// not.
 #[test]

@@ -71,6 +71,13 @@ impl Served {
         served
     }
 
+    /// One with mounts of its own, which end with it, as a service manager starts it.
+    pub fn start_secluded(arguments: &[&str]) -> Self {
+        let unshare = ["--mount", "--propagation", "private"];
+        Self::spawn(Command::new("unshare").args(unshare).arg(program()).args(arguments))
+            .expect("the server starts")
+    }
+
     fn spawn(command: &mut Command) -> Option<Self> {
         let mut child = command.arg("--check").stdout(Stdio::piped()).spawn().expect("the example runs");
         let mut output = BufReader::new(child.stdout.take().unwrap());
