@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -44,22 +43,21 @@ pub struct DecisionLog {
 }
 
 impl DecisionLog {
-    /// Starts a log in a file that does not exist yet, until `until`.
+    /// Starts a log in an empty file, until `until`.
     ///
     /// # Errors
-    /// The file exists or cannot be created.
-    pub fn start(path: &Path, until: Time) -> io::Result<Self> {
-        let file = File::create_new(path)?;
+    /// There is no thread to be had for it.
+    pub fn start(file: File, until: Time) -> io::Result<Self> {
         let (entries, ring) = sync_channel(RING);
         let writer =
             thread::Builder::new().name("decision-log".into()).spawn(move || write_all(file, &ring))?;
         Ok(Self { entries: Some(entries), lost: 0, until, writer: Some(writer) })
     }
 
-    /// Whether its time is over.
+    /// When its time is over.
     #[must_use]
-    pub fn is_over(&self, now: Time) -> bool {
-        now >= self.until
+    pub const fn until(&self) -> Time {
+        self.until
     }
 
     /// Entries left out as the writer could not keep up.
@@ -80,7 +78,7 @@ impl DecisionLog {
     pub(crate) fn event(&mut self, now: Time, event: &Event<'_>) {
         let Some((id, what)) = entry(now, event) else { return };
         if let Some(entries) = &self.entries
-            && !self.is_over(now)
+            && now < self.until
             && entries.try_send(Entry { at: now, id, what }).is_err()
         {
             self.lost += 1;

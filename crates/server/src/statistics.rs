@@ -179,6 +179,15 @@ pub struct Watch {
     pub observer: Option<Box<dyn Observer + Send>>,
 }
 
+impl Watch {
+    /// Ends the decision log if its time is over, whether anything happens then or not: its file may be on what somebody wants to
+    /// unmount. When that will be, if it is on.
+    pub(crate) fn log_until(&mut self, now: Time) -> Option<Time> {
+        self.log.take_if(|log| log.until() <= now);
+        self.log.as_ref().map(DecisionLog::until)
+    }
+}
+
 impl Observer for Watch {
     fn event(&mut self, now: Time, event: &Event<'_>) {
         match event {
@@ -196,9 +205,6 @@ impl Observer for Watch {
         }
         if let Some(log) = &mut self.log {
             log.event(now, event);
-            if log.is_over(now) {
-                self.log = None;
-            }
         }
         if let Some(observer) = &mut self.observer {
             observer.event(now, event);

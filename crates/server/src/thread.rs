@@ -227,6 +227,7 @@ impl DeviceThread {
         if fronts.is_none() && self.waiting.vigil.looks(self.clock.real(now.since(self.last_busy))) {
             return Some(Duration::ZERO);
         }
-        [event, held, fronts].into_iter().flatten().min()
+        let log = self.device.queue().observer().log_until(now).map(|at| self.clock.real(at.since(now)));
+        [event, held, log, fronts].into_iter().flatten().min()
     }
 }

@@ -319,6 +319,39 @@ fn a_server_that_nobody_reads_is_taken_down_like_any_other() {
     nothing_left(&runtime);
 }
 
+/// To make a file there takes requests that only the device itself can serve.
+#[test]
+fn a_decision_log_may_be_written_to_the_device_itself() {
+    if !can_attach() || !have("mkfs.ext4") {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::in_memory();
+    let control = directory.join("control");
+    let (server, runtime) = serve(&directory, &["--memory", "256M", "--control", &control.to_string_lossy()]);
+    run("mkfs.ext4", &["-q", &server.what]);
+    let mounted = Mounted::new(&server.what, &directory);
+    let log = mounted.0.join("log");
+    let (answered, waiting) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut client = server::control::Client::connect(&control).unwrap();
+        let begun = client.log(log.clone(), std::time::Duration::from_secs(1));
+        let _ = answered.send(begun.map(|()| fs::metadata(&log).is_ok()));
+    });
+    let begun = waiting.recv_timeout(std::time::Duration::from_secs(10));
+    if begun.is_err() {
+        // Nothing else ends it.
+        let _ = try_run("umount", &["-f", &runtime.join(format!("{}-0", server.pid())).to_string_lossy()]);
+    }
+    assert!(begun.expect("the device waits for itself").unwrap());
+    run("sync", &["-f", &mounted.0.to_string_lossy()]);
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    assert!(fs::read_to_string(mounted.0.join("log")).unwrap().contains("dispatch"));
+    drop(mounted);
+    server.stop();
+    nothing_left(&runtime);
+}
+
 #[test]
 fn fio_verifies_under_every_scheduler_and_during_switches() {
     if !can_attach() || !have("fio") {

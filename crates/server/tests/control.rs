@@ -93,6 +93,25 @@ fn a_second_server_on_the_same_file_or_socket_is_refused() {
     first.stop();
 }
 
+/// Also of a device that nobody asks for anything meanwhile.
+#[test]
+fn a_log_of_which_the_time_is_over_makes_room_for_the_next() {
+    let directory = Directory::in_memory();
+    let control = directory.join("control");
+    let server = Served::start(&["--memory", "1M", "--control", &control.to_string_lossy()]);
+    let mut client = Client::connect(&control).unwrap();
+    client.log(directory.join("first"), Duration::from_millis(20)).unwrap();
+    assert_eq!(client.show().unwrap().log_lost, Some(0));
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(client.show().unwrap().log_lost, None, "it is over");
+    client.log(directory.join("second"), Duration::from_secs(60)).unwrap();
+    assert!(client.log(directory.join("third"), Duration::from_secs(60)).is_err());
+    assert!(!directory.join("third").exists(), "nothing is left of what was refused");
+    assert!(client.log(directory.join("second"), Duration::from_secs(60)).is_err());
+    assert!(directory.join("second").exists(), "it is being written");
+    server.stop();
+}
+
 /// More is submitted behind a switch that drains than the queue has room for: its submitters were never told to wait.
 #[test]
 fn a_client_with_much_under_way_goes_on_after_a_switch_that_drains() {

@@ -1,6 +1,6 @@
 //! What a device's thread is told by others, and how it obeys.
 
-use std::path::PathBuf;
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -19,9 +19,22 @@ pub type SchedulerFactory = Arc<dyn Fn(&str) -> Result<Box<dyn Scheduler>, Strin
 /// An order to a device's thread, and where to send what comes of it.
 pub(crate) enum Order {
     Show(Sender<Box<Snapshot>>),
-    Switch { scheduler: String, mode: SwitchMode, reply: Sender<Result<Option<SwitchReport>, String>> },
-    Tune { tunable: String, value: String, reply: Sender<Result<(), String>> },
-    Log { file: PathBuf, during: Span, reply: Sender<Result<(), String>> },
+    Switch {
+        scheduler: String,
+        mode: SwitchMode,
+        reply: Sender<Result<Option<SwitchReport>, String>>,
+    },
+    Tune {
+        tunable: String,
+        value: String,
+        reply: Sender<Result<(), String>>,
+    },
+    /// The file was made by whoever gives the order: to make one could wait for this very device.
+    Log {
+        file: File,
+        during: Span,
+        reply: Sender<Result<(), String>>,
+    },
     EndLog(Sender<Result<u64, String>>),
     Stop,
 }
@@ -74,7 +87,7 @@ impl Orders {
                 let _ = reply.send(tune(&tunable, &value, device));
             }
             Order::Log { file, during, reply } => {
-                let _ = reply.send(log(&file, now + during, device));
+                let _ = reply.send(log(file, now + during, device));
             }
             Order::EndLog(reply) => {
                 let log = device.queue().observer().log.take();
@@ -140,12 +153,11 @@ fn tune(name: &str, value: &str, device: &mut Device) -> Result<(), String> {
     scheduler.tune(name, value).map_err(|error| error.to_string())
 }
 
-fn log(file: &std::path::Path, until: Time, device: &mut Device) -> Result<(), String> {
+fn log(file: File, until: Time, device: &mut Device) -> Result<(), String> {
     let watch = device.queue().observer();
     if watch.log.is_some() {
         return Err("the log is on already".to_string());
     }
-    let log = DecisionLog::start(file, until).map_err(|error| format!("{}: {error}", file.display()))?;
-    watch.log = Some(log);
+    watch.log = Some(DecisionLog::start(file, until).map_err(|error| error.to_string())?);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The server's end of the control socket: a thread that reads requests and writes replies.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -165,9 +165,11 @@ fn obey(request: Request, line: &Line) -> Result<Reply, String> {
             line.ask(|reply| Order::Tune { tunable, value, reply })??;
             Reply::Done
         }
-        Request::Log { file, milliseconds } => {
+        Request::Log { file: path, milliseconds } => {
             let during = Span::from_millis(milliseconds);
-            line.ask(|reply| Order::Log { file, during, reply })??;
+            let file = File::create_new(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let begun = line.ask(|reply| Order::Log { file, during, reply }).flatten();
+            begun.inspect_err(|_| _ = fs::remove_file(&path))?;
             Reply::Done
         }
         Request::EndLog => Reply::LogEnded { lost: line.ask(Order::EndLog)?? },
