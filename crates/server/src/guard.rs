@@ -218,7 +218,11 @@ fn user_of(device: u64, path: &Path, sysfs: &Path) -> Option<String> {
     }
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let used = names.iter().find_map(|(number, sysfs)| mounted_at(&mounts, number).or_else(|| holder(sysfs)));
-    used.or_else(|| looped(path))
+    // As the kernel names them: the device, its parts, and the disk that it is a part of.
+    let node = |sysfs: &Path| Some(Path::new("/dev").join(fs::canonicalize(sysfs).ok()?.file_name()?));
+    let disk = sysfs.join("partition").exists().then(|| sysfs.join(".."));
+    let mut nodes = names.iter().map(|(_, sysfs)| sysfs.as_path()).chain(disk.as_deref()).filter_map(node);
+    used.or_else(|| looped(path)).or_else(|| nodes.find_map(|node| looped(&node)))
 }
 
 /// The loop device that is attached to this file or device, in words. Told by its path, as the kernel shows it: to look at
@@ -229,7 +233,8 @@ fn looped(path: &Path) -> Option<String> {
     devices.map(|device| device.file_name()).find_map(|name| {
         let name = name.to_string_lossy();
         let backing = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()?;
-        (Path::new(backing.trim_end_matches('\n')) == path).then(|| format!("/dev/{name} is attached to it"))
+        (Path::new(backing.trim_end_matches('\n')) == path)
+            .then(|| format!("/dev/{name} is attached to {}", path.display()))
     })
 }
 

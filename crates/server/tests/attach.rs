@@ -388,7 +388,7 @@ struct Loop(String);
 impl Loop {
     fn over(file: &Path) -> Self {
         fs::File::create(file).unwrap().set_len(64 << 20).unwrap();
-        Self(run("losetup", &["-f", "--show", &file.to_string_lossy()]).trim().to_string())
+        Self(run("losetup", &["-P", "-f", "--show", &file.to_string_lossy()]).trim().to_string())
     }
 }
 
@@ -427,6 +427,29 @@ fn a_block_device_is_served_unless_it_is_mounted() {
     assert_eq!(client.command(0, common::client::TRIM, 0, 1 << 20), 0);
     assert_eq!(client.command(0, common::client::FLUSH, 0, 0), 0);
     server.stop();
+}
+
+/// Of which nothing is mounted or held, and nobody else has claimed anything.
+#[test]
+fn a_disk_is_not_served_while_a_loop_device_is_on_a_part_of_it() {
+    if !can_attach() || !have("addpart") {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::on_disk();
+    let disk = Loop::over(&directory.join("disk"));
+    run("addpart", &[&disk.0, "1", "2048", "32768"]);
+    let part = format!("{}p1", disk.0);
+    let upper = Loop(run("losetup", &["-f", "--show", &part]).trim().to_string());
+    let address = format!("unix:{}", directory.join("sock").display());
+    let served = Served::try_start(&["--file", &disk.0, "--nbd", &address]);
+    assert!(served.is_none(), "{} is on it", upper.0);
+    drop(upper);
+    let whole = Loop(run("losetup", &["-f", "--show", &disk.0]).trim().to_string());
+    assert!(Served::try_start(&["--file", &part, "--nbd", &address]).is_none(), "{} is on its disk", whole.0);
+    drop(whole);
+    Served::start(&["--file", &disk.0, "--nbd", &address]).stop();
+    run("delpart", &[&disk.0, "1"]);
 }
 
 #[test]
