@@ -140,8 +140,8 @@ struct Serving {
     refused: Vec<String>,
 }
 
-/// Serves until SIGINT, SIGTERM, or an order to stop; takes everything down and reports. A second signal gives up on
-/// whoever still uses the attached device.
+/// Serves until SIGINT, SIGTERM, SIGHUP unless it is ignored, or an order to stop; takes everything down and reports. A second
+/// signal gives up on whoever still uses the attached device.
 ///
 /// # Errors
 /// The server could not start, or its thread broke.
@@ -168,10 +168,20 @@ pub fn run_with(configuration: Configuration, started: impl FnOnce(&Server)) -> 
 
 fn signals() -> io::Result<UnixStream> {
     let (heard, rung) = UnixStream::pair()?;
-    for signal in [libc::SIGINT, libc::SIGTERM] {
+    let hangup = (!is_ignored(libc::SIGHUP)).then_some(libc::SIGHUP);
+    for signal in [libc::SIGINT, libc::SIGTERM].into_iter().chain(hangup) {
         signal_hook::low_level::pipe::register(signal, rung.try_clone()?)?;
     }
     Ok(heard)
+}
+
+/// Whether whoever started this process wanted it to ignore a signal, as `nohup` does.
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: all zeroes are a valid action, of which a pointer is good for the call.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: nothing is changed; the present action is written to `action`.
+    let result = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    result == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
 fn hear(mut signals: UnixStream, stop: &Sender<Stop>) {

@@ -319,6 +319,26 @@ fn a_server_that_nobody_reads_is_taken_down_like_any_other() {
     nothing_left(&runtime);
 }
 
+/// A terminal that is closed takes what was started in it along; what was started to outlive it (nohup) stays.
+#[test]
+fn the_end_of_its_terminal_is_a_servers_orderly_end_unless_it_shall_outlive_it() {
+    if !can_attach() {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::in_memory();
+    let (mut server, runtime) = serve(&directory, &["--memory", "64M"]);
+    server.signal("-HUP");
+    server.wait();
+    nothing_left(&runtime);
+    let path = runtime.to_string_lossy().into_owned();
+    let outliving = Served::start_outliving(&["--attach", "--runtime", &path, "--memory", "64M"]);
+    outliving.signal("-HUP");
+    run("dd", &["if=/dev/zero", &format!("of={}", outliving.what), "bs=1M", "count=1", "oflag=direct"]);
+    outliving.stop();
+    nothing_left(&runtime);
+}
+
 /// To make a file there takes requests that only the device itself can serve.
 #[test]
 fn a_decision_log_may_be_written_to_the_device_itself() {

@@ -78,6 +78,13 @@ impl Served {
             .expect("the server starts")
     }
 
+    /// One that shall outlive its terminal, as `nohup` starts it.
+    pub fn start_outliving(arguments: &[&str]) -> Self {
+        let script = "trap '' HUP; exec \"$0\" \"$@\"";
+        Self::spawn(Command::new("sh").args(["-c", script]).arg(program()).args(arguments))
+            .expect("the server starts")
+    }
+
     fn spawn(command: &mut Command) -> Option<Self> {
         let mut child = command.arg("--check").stdout(Stdio::piped()).spawn().expect("the example runs");
         let mut output = BufReader::new(child.stdout.take().unwrap());
