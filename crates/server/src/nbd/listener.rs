@@ -15,6 +15,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::sockopt;
 
 use super::front::NbdOptions;
 use super::negotiation::{self, Agreed, Encryption, Export, Outcome};
@@ -29,6 +30,10 @@ const NEGOTIATION: Duration = Duration::from_secs(15);
 /// What a socket is asked to hold on its way out: several replies of 128 KiB, so that the device's thread and the client
 /// can work at the same time.
 const SOCKET_BYTES: usize = 4 << 20;
+
+/// A client by TCP that says nothing for so long is asked by the system whether it is still there; one that is not, as its machine
+/// broke down, is let go some ten minutes later (Linux asks nine times more, 75 s apart).
+const SILENCE: Duration = Duration::from_secs(60);
 
 /// Where to listen.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -288,7 +293,7 @@ enum Stream {
 impl Stream {
     fn describe(&self) -> String {
         match self {
-            Self::Unix(stream) => match rustix::net::sockopt::socket_peercred(stream) {
+            Self::Unix(stream) => match sockopt::socket_peercred(stream) {
                 Ok(peer) => format!("unix, pid {}", peer.pid.as_raw_nonzero()),
                 Err(_) => "unix".to_string(),
             },
@@ -305,14 +310,15 @@ impl Stream {
             Self::Unix(stream) => OwnedFd::from(stream),
             Self::Tcp(stream) => {
                 stream.set_nodelay(true)?;
+                sockopt::set_socket_keepalive(&stream, true)?;
+                sockopt::set_tcp_keepidle(&stream, SILENCE)?;
                 OwnedFd::from(stream)
             }
         };
         rustix::io::ioctl_fionbio(&socket, true)?;
-        use rustix::net::sockopt::{set_socket_send_buffer_size, set_socket_send_buffer_size_force};
         // Beyond the system's limit only where permitted (CAP_NET_ADMIN); it is a matter of speed alone.
-        let _ = set_socket_send_buffer_size_force(&socket, SOCKET_BYTES)
-            .or_else(|_| set_socket_send_buffer_size(&socket, SOCKET_BYTES));
+        let _ = sockopt::set_socket_send_buffer_size_force(&socket, SOCKET_BYTES)
+            .or_else(|_| sockopt::set_socket_send_buffer_size(&socket, SOCKET_BYTES));
         Ok(socket)
     }
 
@@ -380,6 +386,16 @@ mod tests {
         for wrong in ["", "127.0.0.1:10809", "tcp:127.0.0.1", "udp:127.0.0.1:1"] {
             assert!(wrong.parse::<Address>().is_err(), "{wrong}");
         }
+    }
+
+    /// Its place would be taken for ever.
+    #[test]
+    fn a_client_whose_machine_is_gone_is_found_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let socket = Stream::Tcp(listener.accept().unwrap().0).into_socket().unwrap();
+        assert!(sockopt::socket_keepalive(&socket).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(&socket).unwrap(), SILENCE);
     }
 
     #[test]
