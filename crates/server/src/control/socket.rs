@@ -78,6 +78,10 @@ impl Drop for Socket {
 /// Binds a unix socket of mode 0600. One that a dead server has left is replaced; a living one's is not. Its directory, which
 /// may be in a file system that is empty after each start of the machine, is made for its owner alone if it is not there.
 pub(crate) fn bind_private(path: &Path) -> io::Result<UnixListener> {
+    if path.as_os_str().is_empty() {
+        // The system would give it a name that is nobody's, so that everybody may connect.
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a socket needs a path"));
+    }
     if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.exists())
     {
         fs::DirBuilder::new().mode(0o700).create(directory)?;
@@ -258,6 +262,7 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&directory), mode(&path)), (0o700, 0o600));
         assert!(bind_private(&directory.join("neither/nor/sdb.sock")).is_err());
+        assert!(bind_private(Path::new("")).is_err(), "it would be everybody's");
         fs::remove_dir_all(directory).unwrap();
     }
 }

@@ -49,10 +49,10 @@ impl FromStr for Address {
 
     /// `unix:/run/dwell/sdb.sock`, `tcp:127.0.0.1:10809`, `tcp:localhost:10809`.
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Some(path) = text.strip_prefix("unix:") {
-            return Ok(Self::Unix(PathBuf::from(path)));
-        }
         let expected = || format!("expected unix:/path or tcp:address:port, found '{text}'");
+        if let Some(path) = text.strip_prefix("unix:") {
+            return if path.is_empty() { Err(expected()) } else { Ok(Self::Unix(PathBuf::from(path))) };
+        }
         let address = text.strip_prefix("tcp:").ok_or_else(expected)?;
         let mut found = address.to_socket_addrs().map_err(|error| format!("{}: {error}", expected()))?;
         found.next().map(Self::Tcp).ok_or_else(expected)
@@ -383,7 +383,8 @@ mod tests {
         assert_eq!(unix.to_string(), "unix:/run/dwell/a.sock");
         let tcp: Address = "tcp:127.0.0.1:10809".parse().unwrap();
         assert_eq!(tcp.to_string(), "tcp:127.0.0.1:10809");
-        for wrong in ["", "127.0.0.1:10809", "tcp:127.0.0.1", "udp:127.0.0.1:1"] {
+        // Without a path, the system would give the socket a name that everybody may connect to.
+        for wrong in ["", "unix:", "127.0.0.1:10809", "tcp:127.0.0.1", "udp:127.0.0.1:1"] {
             assert!(wrong.parse::<Address>().is_err(), "{wrong}");
         }
     }

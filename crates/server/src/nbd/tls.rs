@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection};
@@ -55,11 +55,19 @@ impl Acceptor {
                 builder.with_client_cert_verifier(verifier)
             }
         };
-        let key =
-            PrivateKeyDer::from_pem_file(&files.key).map_err(|error| wrong(&files.key, error.to_string()))?;
-        let config = builder
-            .with_single_cert(certificates(&files.certificates)?, key)
-            .map_err(|error| wrong(&files.certificates, error.to_string()))?;
+        let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| match error {
+            pem::Error::NoItemsFound => wrong(&files.key, "it holds no private key in PEM".to_string()),
+            error => wrong(&files.key, error.to_string()),
+        })?;
+        let config =
+            builder.with_single_cert(certificates(&files.certificates)?, key).map_err(
+                |error| match error {
+                    rustls::Error::InconsistentKeys(_) => {
+                        wrong(&files.certificates, format!("it is not of the key in {}", files.key.display()))
+                    }
+                    error => wrong(&files.certificates, error.to_string()),
+                },
+            )?;
         Ok(Self(Arc::new(config)))
     }
 
@@ -238,4 +246,21 @@ impl Between {
 
 fn is_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_what_is_looked_for_in_it_is_named() {
+        let path = std::env::temp_dir().join(format!("dwell-tls-{}", std::process::id()));
+        std::fs::write(&path, "no PEM at all").unwrap();
+        let files = TlsFiles { certificates: path.clone(), key: path.clone(), client_authorities: None };
+        let told = Acceptor::load(&files).err().map(|error| error.to_string()).unwrap_or_default();
+        assert_eq!(told, format!("{}: it holds no private key in PEM", path.display()));
+        let told = certificates(&path).unwrap_err().to_string();
+        assert_eq!(told, format!("{}: it holds no certificate", path.display()));
+        std::fs::remove_file(path).unwrap();
+    }
 }
