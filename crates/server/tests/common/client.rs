@@ -11,9 +11,11 @@ pub const DISCONNECT: u16 = 2;
 pub const FLUSH: u16 = 3;
 pub const TRIM: u16 = 4;
 pub const WRITE_ZEROES: u16 = 6;
+pub const BLOCK_STATUS: u16 = 7;
 pub const FUA: u16 = 1;
+pub const REQ_ONE: u16 = 1 << 3;
 
-/// A connection with simple replies.
+/// A connection, with simple replies unless it was made otherwise.
 pub struct Nbd {
     pub stream: UnixStream,
 }
@@ -54,6 +56,44 @@ impl Nbd {
         let mut export = [0; 10];
         stream.read_exact(&mut export)?;
         Ok(Self { stream })
+    }
+
+    /// A connection with structured replies and `base:allocation`.
+    pub fn connect_structured(path: &Path) -> Self {
+        let mut stream = Self::raw(path);
+        stream.read_exact(&mut [0; 18]).unwrap();
+        stream.write_all(&3u32.to_be_bytes()).unwrap();
+        let context = b"base:allocation";
+        let query = [&[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, context.len() as u8][..], context].concat();
+        // NBD_OPT_STRUCTURED_REPLY, NBD_OPT_SET_META_CONTEXT, NBD_OPT_GO.
+        for (option, data) in [(8u32, &[][..]), (10, &query), (7, &[0; 6])] {
+            let length = data.len() as u32;
+            let bytes = [b"IHAVEOPT", &option.to_be_bytes()[..], &length.to_be_bytes(), data].concat();
+            stream.write_all(&bytes).unwrap();
+            let mut header = [0; 20];
+            while header[12..16] != 1u32.to_be_bytes() {
+                stream.read_exact(&mut header).unwrap();
+                let length = u32::from_be_bytes(header[16..].try_into().unwrap());
+                stream.read_exact(&mut vec![0; length as usize]).unwrap();
+            }
+        }
+        Self { stream }
+    }
+
+    /// A structured reply: its chunks' kinds and data, up to the last.
+    pub fn chunks(&mut self, cookie: u64) -> Vec<(u16, Vec<u8>)> {
+        let (mut chunks, mut header) = (Vec::new(), [0; 20]);
+        while header[4..6] != 1u16.to_be_bytes() {
+            self.stream.read_exact(&mut header).unwrap();
+            assert_eq!(
+                (&header[..4], &header[8..16]),
+                (&[0x66, 0x8e, 0x33, 0xef][..], &cookie.to_be_bytes()[..])
+            );
+            let mut data = vec![0; u32::from_be_bytes(header[16..].try_into().unwrap()) as usize];
+            self.stream.read_exact(&mut data).unwrap();
+            chunks.push((u16::from_be_bytes([header[6], header[7]]), data));
+        }
+        chunks
     }
 
     pub fn header(flags: u16, kind: u16, cookie: u64, offset: u64, length: u32) -> Vec<u8> {

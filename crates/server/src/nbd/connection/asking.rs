@@ -100,7 +100,8 @@ impl Connection {
     ) {
         let pending = &mut self.pending[usize::from(index)];
         pending.left += 1;
-        let fua = op == Op::Write && pending.request.is_some_and(|request| request.fua);
+        // What takes steps is flushed once, behind the last.
+        let fua = pending.request.is_some_and(|request| request.fua && request.command == Command::Write);
         let ask = Ask {
             cookie: Cookie { connection: self.index, pending: index, part: part as u16 }.pack(),
             op,

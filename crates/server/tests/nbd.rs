@@ -1,0 +1,176 @@
+//! What NBD's requests become in the device, and what of the device's answers their clients are told.
+
+mod common;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use common::Directory;
+use common::client::{BLOCK_STATUS, FLUSH, FUA, Nbd, READ, REQ_ONE, TRIM, WRITE, WRITE_ZEROES};
+use elevator::queue::Cache;
+use elevator::{Op, Time};
+use rustix::io::Errno;
+use schedulers::{Environment, Spec};
+use server::backend::{Backend, Done, Extent, Geometry, Job, Memory};
+use server::nbd::Address;
+use server::{Configuration, NbdOptions, Server};
+
+/// The first sectors of the last two MiB, in which everything fails: for want of room, and as nothing of the kind is known there.
+const FULL: u64 = 16 << 11;
+const UNKNOWING: u64 = FULL + (1 << 11);
+const BYTES: u64 = (UNKNOWING + (1 << 11)) << 9;
+
+/// What was asked, and whether it was to be durable when done.
+type Asked = Arc<Mutex<Vec<(Op, bool)>>>;
+
+/// Memory with a cache, that remembers what it was asked and has places at which it fails. Every other MiB holds data.
+struct Watched {
+    memory: Memory,
+    asked: Asked,
+    failed: VecDeque<(Job, Errno)>,
+}
+
+impl Backend for Watched {
+    fn geometry(&self) -> Geometry {
+        Geometry { cache: Cache::WriteBack { fua: true }, ..self.memory.geometry() }
+    }
+
+    fn start(&mut self, now: Time, job: Job) {
+        self.asked.lock().unwrap().push((job.op, job.fua));
+        let end = job.start.0 + u64::from(job.sectors.0);
+        match () {
+            () if end > UNKNOWING => self.failed.push_back((job, Errno::OPNOTSUPP)),
+            () if end > FULL => self.failed.push_back((job, Errno::NOSPC)),
+            () => self.memory.start(now, job),
+        }
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Done> {
+        let failed = self.failed.pop_front().map(|(job, error)| Done { job, at: now, result: Err(error) });
+        failed.or_else(|| self.memory.poll(now))
+    }
+
+    fn extent(&mut self, offset: u64, most: u64) -> Extent {
+        let left = (1 << 20) - offset % (1 << 20);
+        Extent { bytes: left.min(most), data: (offset >> 20).is_multiple_of(2) }
+    }
+
+    fn describe(&self) -> String {
+        "watched memory".to_string()
+    }
+}
+
+fn serve(directory: &Directory) -> (Server, Asked, std::path::PathBuf) {
+    let asked = Asked::default();
+    let backend = {
+        let asked = asked.clone();
+        move || {
+            let memory = Memory::new(BYTES, 8);
+            Ok(Box::new(Watched { memory, asked, failed: VecDeque::new() }) as Box<dyn Backend>)
+        }
+    };
+    let schedulers = Arc::new(|name: &str| {
+        let built = Spec::parse(name).unwrap().build(&Environment::default());
+        built.map(|scheduler| scheduler as Box<dyn elevator::Scheduler>).map_err(|error| error.to_string())
+    });
+    let socket = directory.join("sock");
+    let mut configuration = Configuration::new(backend, "noop", schedulers);
+    let addresses = vec![Address::Unix(socket.clone())];
+    configuration.nbd = Some(NbdOptions { addresses, ..NbdOptions::default() });
+    (server::start(configuration).unwrap(), asked, socket)
+}
+
+#[test]
+fn what_shall_be_durable_is_written_through_or_flushed_behind() {
+    let directory = Directory::in_memory();
+    let (server, asked, socket) = serve(&directory);
+    let mut client = Nbd::connect(&socket);
+    let mut becomes = |flags, kind| {
+        asked.lock().unwrap().clear();
+        let (offset, length) = if kind == FLUSH { (0, 0) } else { (8192, 4096) };
+        let error = match kind {
+            WRITE => {
+                client.send_write(flags, 1, offset, &[1; 4096]).unwrap();
+                client.reply().unwrap().1
+            }
+            _ => client.command(flags, kind, offset, length),
+        };
+        assert_eq!(error, 0);
+        asked.lock().unwrap().clone()
+    };
+    assert_eq!(becomes(0, WRITE), [(Op::Write, false)]);
+    assert_eq!(becomes(FUA, WRITE), [(Op::Write, true)]);
+    assert_eq!(becomes(0, WRITE_ZEROES), [(Op::Write, false)]);
+    assert_eq!(becomes(FUA, WRITE_ZEROES), [(Op::Write, false), (Op::Flush, false)]);
+    assert_eq!(becomes(0, TRIM), [(Op::Discard, false)]);
+    assert_eq!(becomes(FUA, TRIM), [(Op::Discard, false), (Op::Flush, false)]);
+    assert_eq!(becomes(0, FLUSH), [(Op::Flush, false)]);
+    drop(client);
+    server.stop().unwrap();
+}
+
+#[test]
+fn failures_are_told_with_the_protocols_numbers() {
+    const ENOSPC: u32 = 28;
+    const EIO: u32 = 5;
+    let directory = Directory::in_memory();
+    let (server, _, socket) = serve(&directory);
+    let mut client = Nbd::connect(&socket);
+    let (full, unknowing) = (FULL << 9, UNKNOWING << 9);
+    assert_eq!(client.write(full, &[1; 4096]), ENOSPC);
+    assert_eq!(client.command(0, WRITE_ZEROES, full, 4096), ENOSPC);
+    assert_eq!(client.command(0, TRIM, full, 4096), ENOSPC);
+    assert_eq!(client.write(unknowing, &[1; 4096]), EIO);
+    assert_eq!(client.command(0, TRIM, unknowing, 4096), 0, "advice that nobody knows how to follow");
+    assert_eq!(client.command(FUA, TRIM, unknowing, 4096), 0);
+    drop(client);
+    server.stop().unwrap();
+}
+
+/// Kinds of chunks.
+const DATA: u16 = 1;
+const EXTENTS: u16 = 5;
+const ERROR: u16 = 1 << 15 | 1;
+
+#[test]
+fn a_read_that_fails_in_part_ends_with_the_error_and_with_nothing_else() {
+    let directory = Directory::in_memory();
+    let (server, _, socket) = serve(&directory);
+    let mut client = Nbd::connect_structured(&socket);
+    client.send(0, READ, 7, (FULL << 9) - (2 << 20), 3 << 20).unwrap();
+    let chunks = client.chunks(7);
+    let (error, data) = chunks.split_last().unwrap();
+    assert_eq!((error.0, &error.1[..4]), (ERROR, &28u32.to_be_bytes()[..]));
+    assert!(data.len() == 2 && data.iter().all(|(kind, _)| *kind == DATA));
+    client.send(0, READ, 8, 0, 3 << 20).unwrap();
+    let chunks = client.chunks(8);
+    let mut offsets: Vec<u64> =
+        chunks.iter().map(|(_, data)| u64::from_be_bytes(data[..8].try_into().unwrap())).collect();
+    offsets.sort_unstable();
+    assert_eq!(offsets, [0, 1 << 20, 2 << 20]);
+    assert!(chunks.iter().all(|(kind, data)| *kind == DATA && data.len() == 8 + (1 << 20)));
+    drop(client);
+    server.stop().unwrap();
+}
+
+#[test]
+fn extents_are_told_one_or_all_and_no_further_than_was_asked() {
+    let directory = Directory::in_memory();
+    let (server, _, socket) = serve(&directory);
+    let mut client = Nbd::connect_structured(&socket);
+    let mut extents = |flags| -> Vec<(u32, u32)> {
+        client.send(flags, BLOCK_STATUS, 9, 512 << 10, 2 << 20).unwrap();
+        let chunks = client.chunks(9);
+        let [(EXTENTS, data)] = &chunks[..] else { panic!("one chunk of extents: {chunks:?}") };
+        let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
+        assert_eq!(number(&data[..4]), 1, "the number that the context was given");
+        data[4..].chunks(8).map(|extent| (number(&extent[..4]), number(&extent[4..]))).collect()
+    };
+    assert_eq!(extents(REQ_ONE), [(512 << 10, 0)]);
+    // A hole that reads as zeroes.
+    assert_eq!(extents(0), [(512 << 10, 0), (1 << 20, 3), (512 << 10, 0)]);
+    client.send(0, BLOCK_STATUS, 9, 1, 512).unwrap();
+    assert_eq!(client.chunks(9)[0].0, ERROR);
+    drop(client);
+    server.stop().unwrap();
+}
