@@ -449,6 +449,45 @@ fn a_block_device_is_served_unless_it_is_mounted() {
     server.stop();
 }
 
+/// What a killed process wrote is there anyway; only the machine's end would tell whether it was written through.
+#[test]
+fn what_shall_be_durable_reaches_the_disk_with_a_flush() {
+    use common::client::{FLUSH, FUA, WRITE_ZEROES};
+    if !can_attach() {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::on_disk();
+    let disk = Loop::over(&directory.join("disk"));
+    let socket = directory.join("sock");
+    let address = format!("unix:{}", socket.display());
+    let stat = format!("/sys/block/{}/stat", disk.0.trim_start_matches("/dev/"));
+    // The sixteenth field: flushes done.
+    let flushes =
+        || -> u64 { fs::read_to_string(&stat).unwrap().split_whitespace().nth(15).unwrap().parse().unwrap() };
+    for engine in ["uring", "threads"] {
+        let server = Served::start(&["--file", &disk.0, "--engine", engine, "--nbd", &address]);
+        let mut client = common::client::Nbd::connect(&socket);
+        let mut after = |flags, kind, length: u32| {
+            let before = flushes();
+            match kind {
+                common::client::WRITE => {
+                    client.send_write(flags, 1, 4096, &vec![1; length as usize]).unwrap();
+                    assert_eq!(client.reply().unwrap().1, 0);
+                }
+                _ => assert_eq!(client.command(flags, kind, 0, length), 0),
+            }
+            flushes() - before
+        };
+        assert_eq!(after(0, common::client::WRITE, 4096), 0, "{engine}");
+        assert!(after(FUA, common::client::WRITE, 4096) > 0, "{engine}: a write");
+        assert!(after(FUA, WRITE_ZEROES, 4096) > 0, "{engine}: zeroes");
+        assert!(after(0, FLUSH, 0) > 0, "{engine}: a flush");
+        drop(client);
+        server.stop();
+    }
+}
+
 /// Of which nothing is mounted or held, and nobody else has claimed anything.
 #[test]
 fn a_disk_is_not_served_while_a_loop_device_is_on_a_part_of_it() {

@@ -126,6 +126,22 @@ fn a_bad_sector_fails_the_operation_that_asked_for_it_and_not_those_merged_with_
     assert_eq!(checker.0.lock().unwrap().violations(), [] as [String; 0]);
 }
 
+#[test]
+fn an_emulated_drive_tells_what_its_store_could_not() {
+    let memory = Memory::new(1 << 20, 4);
+    let store = Box::new(Bad { memory, sector: 20, done: VecDeque::new() });
+    let drive = Box::new(Fixed::new(1 << 20, 4, Span::from_millis(1)));
+    let backend = Emulated::new(drive, store, true, Cache::WriteThrough).unwrap();
+    let (mut device, _) = device("noop", Box::new(backend));
+    for cookie in 0..4 {
+        ask(&mut device, Time::ZERO, cookie, Op::Write, cookie * 16, 8);
+    }
+    device.advance(Time::ZERO);
+    device.advance(Time::ZERO + Span::from_millis(10));
+    let results: Vec<_> = answers(&mut device).iter().map(|answer| (answer.cookie, answer.result)).collect();
+    assert_eq!(results, [(0, Ok(())), (1, Err(Errno::IO)), (2, Ok(())), (3, Ok(()))]);
+}
+
 /// However late the host looks, the model serves one request after the other without a gap.
 #[test]
 fn lateness_never_accumulates() {

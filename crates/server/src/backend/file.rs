@@ -137,3 +137,34 @@ impl Backend for FileBackend {
         format!("{} ({}, {direct}, depth {})", self.options.path.display(), self.engine(), self.options.depth)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    #[test]
+    fn a_sparse_files_holes_are_told_as_far_as_they_go_and_was_asked() {
+        const MIB: u64 = 1 << 20;
+        let path = std::env::temp_dir().join(format!("dwell-extents-{}", std::process::id()));
+        let file = File::create(&path).unwrap();
+        file.set_len(8 * MIB).unwrap();
+        file.write_all_at(&[1; MIB as usize], 2 * MIB).unwrap();
+        let mut backend =
+            FileBackend::open(FileOptions { direct: false, ..FileOptions::new(&path) }).unwrap();
+        std::fs::remove_file(path).unwrap();
+        let mut told = |offset, most| {
+            let Extent { bytes, data } = backend.extent(offset, most);
+            (bytes, data)
+        };
+        if told(0, 8 * MIB).1 {
+            return eprintln!("SKIPPED: this file system knows no holes");
+        }
+        assert_eq!(told(0, 8 * MIB), (2 * MIB, false));
+        assert_eq!(told(MIB, 4096), (4096, false));
+        assert_eq!(told(2 * MIB, 8 * MIB), (MIB, true));
+        assert_eq!(told(2 * MIB, 4096), (4096, true));
+        assert_eq!(told(3 * MIB, 5 * MIB), (5 * MIB, false));
+    }
+}
