@@ -308,7 +308,8 @@ fn a_server_that_nobody_reads_is_taken_down_like_any_other() {
     let directory = Directory::in_memory();
     let runtime = directory.join("run");
     let path = runtime.to_string_lossy().into_owned();
-    let mut server = Served::start_unheard(&["--attach", "--runtime", &path, "--memory", "256M"]);
+    let (mut server, words) = Served::start_heard(&["--attach", "--runtime", &path, "--memory", "256M"]);
+    drop(words);
     run("mkfs.ext4", &["-q", &server.what]);
     let mounted = Mounted::new(&server.what, &directory);
     server.signal("-TERM");
@@ -316,6 +317,26 @@ fn a_server_that_nobody_reads_is_taken_down_like_any_other() {
     std::thread::sleep(std::time::Duration::from_millis(800));
     drop(mounted);
     server.wait();
+    nothing_left(&runtime);
+}
+
+#[test]
+fn a_server_says_when_its_mount_is_taken_from_it_and_still_takes_down_what_is_left() {
+    if !can_attach() {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::in_memory();
+    let runtime = directory.join("run");
+    let path = runtime.to_string_lossy().into_owned();
+    let (server, mut words) = Served::start_heard(&["--attach", "--runtime", &path, "--memory", "64M"]);
+    // In use by the loop device, it stays where it is, but nobody is asked any more.
+    let _ = try_run("umount", &["-f", &runtime.join(format!("{}-0", server.pid())).to_string_lossy()]);
+    assert!(!try_run("dd", &[&format!("if={}", server.what), "of=/dev/null", "count=1", "iflag=direct"]).0);
+    server.stop();
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut words, &mut said).unwrap();
+    assert!(said.contains("its users get errors"), "{said}");
     nothing_left(&runtime);
 }
 

@@ -91,7 +91,7 @@ impl Fuse {
                 // ENOENT: the request was interrupted before it could be read.
                 let again = error == Errno::INTR || error == Errno::NOENT;
                 if !again && error != Errno::AGAIN {
-                    self.end(host);
+                    self.end(error, host);
                 }
                 return again;
             }
@@ -104,10 +104,13 @@ impl Fuse {
         true
     }
 
-    fn end(&mut self, host: &mut Host<'_>) {
+    fn end(&mut self, error: Errno, host: &mut Host<'_>) {
         if !self.ended {
             self.ended = true;
             let _ = host.unwatch(&self.connection);
+            eprintln!(
+                "the kernel asks for nothing of the attached device any more ({error}): its users get errors"
+            );
         }
     }
 

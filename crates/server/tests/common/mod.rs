@@ -7,7 +7,7 @@ pub mod client;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A directory that is removed with everything in it.
@@ -63,12 +63,12 @@ impl Served {
         Self::spawn(Command::new(program()).args(arguments))
     }
 
-    /// One whose words nobody reads: its standard error is a pipe without a reader.
-    pub fn start_unheard(arguments: &[&str]) -> Self {
+    /// One of which the words can be read, or nobody reads them any more once their pipe is dropped.
+    pub fn start_heard(arguments: &[&str]) -> (Self, ChildStderr) {
         let served = Self::spawn(Command::new(program()).args(arguments).stderr(Stdio::piped()));
         let mut served = served.expect("the server starts");
-        drop(served.child.stderr.take());
-        served
+        let words = served.child.stderr.take().unwrap();
+        (served, words)
     }
 
     /// One with mounts of its own, which end with it, as a service manager starts it.
