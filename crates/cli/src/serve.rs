@@ -181,9 +181,10 @@ fn nbd(arguments: &ServeArguments) -> Result<Option<NbdOptions>, Error> {
     let tls = arguments.tls.as_ref().map(|directory| TlsFiles {
         certificates: directory.join("server-cert.pem"),
         key: directory.join("server-key.pem"),
-        client_authorities: None,
+        client_authorities: arguments.tls_verify_peer.then(|| directory.join("ca-cert.pem")),
     });
-    Ok(Some(NbdOptions { addresses: addresses.collect::<Result<_, _>>()?, tls, ..NbdOptions::default() }))
+    let addresses = addresses.collect::<Result<_, _>>()?;
+    Ok(Some(NbdOptions { addresses, tls, connections: arguments.connections, ..NbdOptions::default() }))
 }
 
 fn print(arguments: &ServeArguments, report: &Report) -> Result<(), Error> {

@@ -40,6 +40,7 @@ struct Arguments {
     scheduler: Option<String>,
     nbd: Vec<String>,
     tls: Option<PathBuf>,
+    tls_verify_peer: bool,
     connections: Option<u16>,
     attach: bool,
     runtime: Option<PathBuf>,
@@ -75,6 +76,7 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
             "--depth" => arguments.depth = Some(value()?.parse()?),
             "--scheduler" => arguments.scheduler = Some(value()?),
             "--nbd" => arguments.nbd.push(value()?),
+            "--tls-verify-peer" => arguments.tls_verify_peer = true,
             "--tls" => arguments.tls = Some(value()?.into()),
             "--connections" => arguments.connections = Some(value()?.parse()?),
             "--attach" => arguments.attach = true,
@@ -176,7 +178,7 @@ fn serve() -> Result<(), Box<dyn Error>> {
         let tls = arguments.tls.map(|directory| TlsFiles {
             certificates: directory.join("server-cert.pem"),
             key: directory.join("server-key.pem"),
-            client_authorities: None,
+            client_authorities: arguments.tls_verify_peer.then(|| directory.join("ca-cert.pem")),
         });
         let connections = arguments.connections.unwrap_or(16);
         configuration.nbd = Some(NbdOptions { addresses, tls, connections, ..NbdOptions::default() });

@@ -163,36 +163,41 @@ fn tls_serves_those_who_start_it_and_only_those() {
         "-out",
         &file("ca-cert.pem"),
     ]);
-    made(&[
-        "req",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-subj",
-        "/CN=localhost",
-        "-keyout",
-        &file("server-key.pem"),
-        "-out",
-        &file("server.csr"),
-    ]);
     fs::write(file("extensions"), "subjectAltName=DNS:localhost,IP:127.0.0.1\n").unwrap();
-    made(&[
-        "x509",
-        "-req",
-        "-in",
-        &file("server.csr"),
-        "-CA",
-        &file("ca-cert.pem"),
-        "-CAkey",
-        &file("ca-key.pem"),
-        "-CAcreateserial",
-        "-days",
-        "2",
-        "-extfile",
-        &file("extensions"),
-        "-out",
-        &file("server-cert.pem"),
-    ]);
+    for whose in ["server", "client"] {
+        let (key, request) = (file(&format!("{whose}-key.pem")), file(&format!("{whose}.csr")));
+        made(&[
+            "req",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-subj",
+            "/CN=localhost",
+            "-keyout",
+            &key,
+            "-out",
+            &request,
+        ]);
+        let signed = file(&format!("{whose}-cert.pem"));
+        let (authority, key) = (file("ca-cert.pem"), file("ca-key.pem"));
+        made(&[
+            "x509",
+            "-req",
+            "-in",
+            &request,
+            "-CA",
+            &authority,
+            "-CAkey",
+            &key,
+            "-CAcreateserial",
+            "-days",
+            "2",
+            "-extfile",
+            &file("extensions"),
+            "-out",
+            &signed,
+        ]);
+    }
     let port = 20_000 + std::process::id() % 20_000;
     let address = format!("tcp:127.0.0.1:{port}");
     let tls = directory.0.to_string_lossy().into_owned();
@@ -208,5 +213,12 @@ fn tls_serves_those_who_start_it_and_only_those() {
     }
     let (ok, text) = try_run("nbdinfo", &[&format!("nbd://localhost:{port}")]);
     assert!(!ok, "plain clients are refused: {text}");
+    server.stop();
+    let verifying = ["--memory", "64M", "--nbd", &address, "--tls", &tls, "--tls-verify-peer"];
+    let server = Served::start(&verifying);
+    assert!(run("nbdinfo", &[&encrypted]).contains("with TLS"), "it shows a certificate of the authority");
+    fs::remove_file(file("client-cert.pem")).unwrap();
+    let (ok, text) = try_run("nbdinfo", &[&encrypted]);
+    assert!(!ok, "clients without a certificate are refused: {text}");
     server.stop();
 }

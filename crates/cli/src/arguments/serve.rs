@@ -48,6 +48,13 @@ pub(crate) struct ServeArguments {
     /// Directory with server-cert.pem and server-key.pem: TLS, required for addresses other than loopback
     #[arg(long, value_name = "DIRECTORY", requires = "nbd")]
     pub(crate) tls: Option<PathBuf>,
+    /// Let in only clients with a certificate of an authority in the directory's ca-cert.pem; otherwise whoever can reach the
+    /// address may read and write
+    #[arg(long, requires = "tls")]
+    pub(crate) tls_verify_peer: bool,
+    /// NBD clients served at once; each may hold 40 MiB
+    #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) connections: u16,
     /// Control socket, for dwell ctl
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
