@@ -65,11 +65,11 @@ fn nonsense_on_the_control_socket_is_answered_with_an_error() {
     let server = Served::start(&["--memory", "1M", "--control", &control.to_string_lossy()]);
     let mut stream = UnixStream::connect(&control).unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
-    for line in ["nonsense", "{\"do\":\"dance\"}", "[]"] {
-        writeln!(stream, "{line}").unwrap();
+    for line in [&b"nonsense"[..], b"{\"do\":\"dance\"}", b"[]", b"\xff\xfe"] {
+        stream.write_all(&[line, b"\n"].concat()).unwrap();
         let mut reply = String::new();
         reader.read_line(&mut reply).unwrap();
-        assert!(reply.starts_with("{\"error\":"), "{line}: {reply}");
+        assert!(reply.starts_with("{\"error\":"), "{line:?}: {reply}");
     }
     drop(stream);
     let mut long = UnixStream::connect(&control).unwrap();

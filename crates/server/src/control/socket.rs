@@ -140,18 +140,18 @@ fn serve(stream: &UnixStream, line: &Line) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut out = stream;
     loop {
-        let mut text = String::new();
-        if reader.by_ref().take(LONGEST_LINE).read_line(&mut text)? == 0 {
+        let mut text = Vec::new();
+        if reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut text)? == 0 {
             return Ok(());
         }
-        let reply = match serde_json::from_str(&text) {
+        let reply = match serde_json::from_slice(&text) {
             Ok(request) => obey(request, line).unwrap_or_else(Reply::Error),
             Err(error) => Reply::Error(format!("not a request: {error}")),
         };
         let mut answer = serde_json::to_vec(&reply)?;
         answer.push(b'\n');
         out.write_all(&answer)?;
-        if !text.ends_with('\n') {
+        if !text.ends_with(b"\n") {
             return Ok(());
         }
     }
