@@ -135,3 +135,42 @@ fn of_a_long_read_it_is_known_as_well() {
     }
     assert!(ups < 5 * answers, "{ups} times for {answers} answers");
 }
+
+/// A host that sleeps until the drive can answer gets every answer when it comes.
+#[test]
+fn whoever_sleeps_until_then_misses_no_answer() {
+    let mut drive = built_in("wd5000aaks");
+    let mut random = Random::new(7);
+    let (mut now, mut answers, mut reads, mut next) = (Time::ZERO, 0, 0, 1_000_000);
+    let mut free: Vec<u32> = (0..31).collect();
+    let (mut flush, mut written) = (None, None);
+    while answers < 3000 {
+        let mut submit = |op, start, sectors| {
+            let tag = Tag(free.pop().expect("a tag"));
+            drive.submit(
+                now,
+                Command { tag, op, start: Sector(start), sectors: Sectors(sectors), fua: false },
+            );
+            Some(tag)
+        };
+        while reads < 2 {
+            submit(Op::Read, next, 256);
+            (reads, next) = (reads + 1, next + 256);
+        }
+        if flush.is_none() && written.is_none() {
+            written = submit(Op::Write, 4_000_000 + random.below(100) * 8, 16);
+            flush = submit(Op::Flush, 0, 0);
+        }
+        now = drive.answers_after().unwrap().max(now + Span::from_nanos(300));
+        while let Some(completion) = drive.poll(now) {
+            assert!(now.since(completion.at) < Span::from_micros(1), "{completion:?} at {now:?}");
+            answers += 1;
+            free.push(completion.tag.0);
+            match Some(completion.tag) {
+                tag if tag == flush => flush = None,
+                tag if tag == written => written = None,
+                _ => reads -= 1,
+            }
+        }
+    }
+}
