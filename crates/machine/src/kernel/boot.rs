@@ -7,7 +7,7 @@ use elevator::{CauseSet, Sector, Sectors, Span, Time};
 use hashbrown::HashMap;
 
 use super::cache::{CachedFiles, Lru, Pages};
-use super::description::Description;
+use super::description::{Description, Partition};
 use super::fs::{BLOCK_BYTES, BLOCK_SECTORS, Block, FileSystem, ImageError, Unmakeable};
 use super::hooks::Hooks;
 use super::image::{Image, Step};
@@ -58,6 +58,9 @@ pub enum BootError {
     Image(#[from] ImageError),
 }
 
+/// Blocks of a MiB.
+const MIB: u64 = (1 << 20) / BLOCK_BYTES;
+
 impl Rules {
     fn new(description: &Description) -> Self {
         let Description { memory, processor, read_ahead, dirty, file_system, block, .. } = description;
@@ -79,6 +82,7 @@ impl Rules {
             name: Span::from_nanos(processor.name_ns),
             delayed: file_system.delayed_allocation,
             orders_overwrites: file_system.orders_overwrites,
+            stamp: Span::from_millis(file_system.stamp_ms),
             sync_writes: block.sync_writes,
             description: description.clone(),
         }
@@ -94,16 +98,17 @@ impl Kernel {
     pub fn new(description: &Description, capacity: Sector, image: &Image) -> Result<Self, BootError> {
         description.check()?;
         let rules = Rules::new(description);
-        let (blocks, slots) = (capacity.0 / BLOCK_SECTORS, u64::from(description.memory.swap_mib) * 256);
-        let end = blocks.saturating_sub(slots);
+        let (device, slots) = (capacity.0 / BLOCK_SECTORS, u64::from(description.memory.swap_mib) * MIB);
+        let end = device.saturating_sub(slots);
         if end == 0 {
             return Err(BootError::Description {
                 machine: description.name.clone(),
                 field: "memory.swap-mib",
-                problem: format!("the device has only {} MiB", blocks / 256),
+                problem: format!("the device has only {} MiB", device / MIB),
             });
         }
-        let made = FileSystem::new(&description.file_system.layout, Block(0), end);
+        let (start, blocks) = area(description, end)?;
+        let made = FileSystem::new(&description.file_system.layout, start, blocks);
         let mut fs =
             made.map_err(|problem| BootError::FileSystem { machine: description.name.clone(), problem })?;
         lay_out(&mut fs, image)?;
@@ -126,7 +131,7 @@ impl Kernel {
             files: CachedFiles::default(),
             dirty: 0,
             writing: 0,
-            swap: Swap::new(Block(end), blocks - end),
+            swap: Swap::new(Block(end), device - end),
             bios: Bios::default(),
             congested: false,
             flush_least: 0,
@@ -180,6 +185,23 @@ impl Kernel {
     }
 }
 
+/// Where the file system begins, and how many blocks it has, on a device that ends, but for its swap area, at `end`.
+fn area(description: &Description, end: u64) -> Result<(Block, u64), BootError> {
+    let Some(Partition { at_mib, mib }) = description.file_system.partition else {
+        return Ok((Block(0), end));
+    };
+    let blocks = |mib: u64| mib.saturating_mul(MIB);
+    if blocks(at_mib).saturating_add(blocks(mib)) > end {
+        let ends = end / MIB;
+        return Err(BootError::Description {
+            machine: description.name.clone(),
+            field: "file-system.partition",
+            problem: format!("{mib} MiB from {at_mib} MiB on end behind the device, which has {ends} MiB"),
+        });
+    }
+    Ok((Block(blocks(at_mib)), blocks(mib)))
+}
+
 fn lay_out(fs: &mut FileSystem, image: &Image) -> Result<(), ImageError> {
     let mut writer = super::fs::Image::new(fs);
     for step in &image.steps {
@@ -195,6 +217,21 @@ fn lay_out(fs: &mut FileSystem, image: &Image) -> Result<(), ImageError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_system_has_its_partition_or_says_that_there_is_no_such_place() {
+        let mut description = Description::named("linux-6").expect("built in");
+        let mut boot = |at_mib, mib| {
+            description.file_system.partition = Some(Partition { at_mib, mib });
+            Kernel::new(&description, Sector(8 << 21), &Image::new())
+        };
+        let journal = boot(1024, 2048).expect("it fits").state.borrow().fs.journal_area().expect("ext4");
+        // In the middle: between 1.5 and 2.5 GiB of the device.
+        assert!((1536 * MIB..2560 * MIB).contains(&journal.start.0), "{journal:?}");
+        let refused = boot(7000, 2048).err().expect("it ends behind the device").to_string();
+        assert!(refused.contains("file-system.partition") && refused.contains("8192 MiB"), "{refused}");
+        assert!(boot(u64::MAX, 1).is_err() && boot(0, 0).is_err());
+    }
 
     /// `blk_queue_congestion_threshold`: a queue can always become congested.
     #[test]

@@ -150,11 +150,32 @@ pub struct FileSystem {
     pub delayed_allocation: bool,
     /// Whether overwritten data, too, goes before the commit: ext3's ordered mode, not ext4's.
     pub orders_overwrites: bool,
-    /// How it lies on the device.
+    /// Unit of files' time stamps in milliseconds, so often a file that is written to gets a new one: a second where an inode
+    /// has no room for more (128 bytes), a tick of the kernel's clock where it has.
+    #[serde(default = "one_second")]
+    pub stamp_ms: u64,
+    /// The part of the device that it has; all that is not for swapping if not given.
+    #[serde(default)]
+    pub partition: Option<Partition>,
+    /// How it lies there.
     pub layout: fs::Options,
     /// How its journal works, if the layout has one. Where it has barriers, `fsync` flushes the device's cache.
     #[serde(default)]
     pub journal: journal::Options,
+}
+
+const fn one_second() -> u64 {
+    1000
+}
+
+/// A part of the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Partition {
+    /// Where it begins, in MiB.
+    pub at_mib: u64,
+    /// How long it is, in MiB.
+    pub mib: u64,
 }
 
 /// The block layer.
@@ -241,6 +262,9 @@ impl Description {
         }
         if !(1..dirty.percent).contains(&dirty.background_percent) {
             return fail("dirty.background-percent", "at least 1 and below dirty.percent");
+        }
+        if self.file_system.stamp_ms == 0 {
+            return fail("file-system.stamp-ms", "at least 1");
         }
         if dirty.interval_ms == 0 || dirty.expire_ms == 0 {
             return fail("dirty", "interval-ms and expire-ms must be at least 1");

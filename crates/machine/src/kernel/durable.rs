@@ -11,8 +11,12 @@ use super::writeback::Effort;
 use elevator::Op;
 
 impl State {
-    /// The transaction that a file's durability hangs on, if that is not durable yet.
-    fn commit_needed(&self, inode: Inode, data_only: bool) -> Option<Tid> {
+    /// The transaction that a file's durability hangs on, if that is not durable yet. A directory's is whatever has been
+    /// changed by now, as ext4 has it (`ext4_fsync_journal`).
+    fn commit_needed(&mut self, inode: Inode, data_only: bool) -> Option<Tid> {
+        if self.fs.is_directory(inode) {
+            return self.force_commit();
+        }
         let cached = self.files.get(inode.into())?;
         let tid = if data_only { cached.data_tid } else { cached.tid }?;
         (self.durable < Some(tid)).then_some(tid)
@@ -157,6 +161,27 @@ mod tests {
 
     use super::super::{Description, Image, Kernel};
     use super::*;
+
+    /// A name is durable when its directory is: the transaction with it is committed.
+    #[test]
+    fn a_directory_is_durable_with_everything_in_the_journal() {
+        let machine = Description::named("linux-6").expect("built in");
+        let kernel = Kernel::new(&machine, Sector(1 << 22), &Image::new()).expect("a kernel");
+        let root = kernel.state.borrow().fs.root();
+        let needed = || kernel.state.borrow_mut().commit_needed(root, true);
+        assert_eq!(needed(), None, "nothing has changed");
+        let context = Context::new(&kernel.state, Kernel::task_of(0));
+        kernel.state.borrow_mut().task(Kernel::task_of(0));
+        let path = super::super::Path::from("/new");
+        let how = super::super::Open { create: true, ..Default::default() };
+        let mut opened = pin!(context.open(&path, how));
+        while opened.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop())).is_pending() {
+            let mut state = kernel.state.borrow_mut();
+            let sent = state.outgoing(|bio| Token(u64::from(bio))).expect("it waits for the device");
+            state.arrived(sent.token.0 as u32, elevator::Outcome::Done);
+        }
+        assert!(needed().is_some());
+    }
 
     /// Two files' inodes lie in one block, which is on its way for one of them when the other changes.
     #[test]

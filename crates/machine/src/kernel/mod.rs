@@ -38,8 +38,8 @@ pub use boot::BootError;
 pub use calls::{Call, Descriptor, Errno, Open, Path, Returned};
 pub use causes::Causes;
 pub use description::{
-    BlockLayer, Description, Dirty, FileSystem, FlushKind, HookCosts, Memory, PluggingKind, Processor,
-    ReadAhead, ReadAheadKind, ThrottleKind,
+    BlockLayer, Description, Dirty, FileSystem, FlushKind, HookCosts, Memory, Partition, PluggingKind,
+    Processor, ReadAhead, ReadAheadKind, ThrottleKind,
 };
 pub(crate) use dispatch::Polled;
 pub use image::Image;

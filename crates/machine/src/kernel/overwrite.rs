@@ -1,7 +1,5 @@
 //! Writing over what is in memory: there is nothing to fetch, to place or to wait for, so no future is made.
 
-use elevator::Span;
-
 use super::buffers::Of;
 use super::cache::PageId;
 use super::calls::Descriptor;
@@ -66,7 +64,7 @@ impl State {
 
     /// Whether the file is being written to by somebody else, or gets a new time stamp by being written to now.
     fn is_busy_or_stamps(&self, inode: Inode) -> bool {
-        let second = self.now.as_nanos() / Span::from_secs(1).as_nanos();
-        self.files.get(inode.into()).is_none_or(|cached| cached.locked || cached.stamp != Some(second))
+        let stamp = self.stamp();
+        self.files.get(inode.into()).is_none_or(|cached| cached.locked || cached.stamp != Some(stamp))
     }
 }

@@ -61,6 +61,8 @@ pub(super) struct Rules {
     pub(super) delayed: bool,
     /// Overwritten data, too, goes before the commit (ext3's ordered mode, not ext4's).
     pub(super) orders_overwrites: bool,
+    /// Unit of time stamps.
+    pub(super) stamp: Span,
     /// Writes that somebody waits for are marked so.
     pub(super) sync_writes: bool,
 }

@@ -1,8 +1,6 @@
 //! Writing: pages are made or found, given a place on the device (or promised one), and dirtied; then the writer is held
 //! back if too much is dirty.
 
-use elevator::Span;
-
 use super::buffers::Of;
 use super::cache::FileId;
 use super::calls::{Descriptor, Errno, Open, Returned};
@@ -97,10 +95,15 @@ impl State {
         }
     }
 
-    /// The file's time stamp changes once a second; whether it does now.
+    /// What a file that is written to now gets as its time stamp.
+    pub(super) fn stamp(&self) -> u64 {
+        self.now.as_nanos() / self.rules.stamp.as_nanos()
+    }
+
+    /// Whether the file's time stamp changes now.
     fn stamps(&mut self, file: FileId) -> bool {
-        let second = self.now.as_nanos() / Span::from_secs(1).as_nanos();
-        self.files.entry(file).stamp.replace(second) != Some(second)
+        let stamp = self.stamp();
+        self.files.entry(file).stamp.replace(stamp) != Some(stamp)
     }
 }
 

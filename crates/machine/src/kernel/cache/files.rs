@@ -26,7 +26,7 @@ pub(in crate::kernel) struct CachedFile {
     pub(in crate::kernel) data_tid: Option<Tid>,
     /// Without a journal: its metadata blocks that may be dirty.
     pub(in crate::kernel) metadata: BTreeSet<Block>,
-    /// The second of virtual time in which it was last written to: its time stamp.
+    /// Its time stamp: when it was last written to, in units of the file system's.
     pub(in crate::kernel) stamp: Option<u64>,
     /// Open descriptors.
     pub(in crate::kernel) opened: u32,
