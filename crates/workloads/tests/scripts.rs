@@ -59,6 +59,12 @@ fn an_unknown_field_and_a_malformed_size_name_their_line() {
 }
 
 #[test]
+fn a_partition_of_half_a_mebibyte_is_refused() {
+    let refusal = refusal("about = \"x\"\n[change]\npartition = { at = \"1 MiB\", bytes = \"1 KiB\" }\n");
+    assert_eq!(refusal, "s.toml:3: change.partition: `at` and `bytes` must be whole MiB");
+}
+
+#[test]
 fn what_never_ends_must_run_beside_something() {
     let text = "about = \"x\"\n[[process]]\nname = \"p\"\nsteps = [{ forever = [{ sync = {} }] }]\n";
     let forever = refusal(text);

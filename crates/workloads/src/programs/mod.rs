@@ -15,6 +15,7 @@ pub mod postmark;
 pub mod query;
 pub mod read;
 pub mod read_tree;
+pub mod rollback;
 pub mod sqlite;
 pub mod swap_storm;
 pub mod tpc_b;

@@ -23,8 +23,6 @@ use serde::Deserialize;
 use super::os::Os;
 use super::units::{Bytes, Delay, Name};
 
-/// Bytes of the records of a transaction that finds its pages in the log already: three updates, an insert, a commit.
-const RECORDS: u64 = 600;
 /// The table's first pages hold the branches and the tellers: every transaction changes one of them.
 const HOT_PAGES: u64 = 16;
 /// A checkpoint that is ahead of its plan sleeps so long.
@@ -48,6 +46,10 @@ pub struct TpcB {
     /// How much of that a checkpoint takes to write, in percent: `checkpoint_completion_target`.
     #[serde(default = "completion_percent")]
     pub completion_percent: u32,
+    /// Bytes of the records of a transaction that finds its pages in the log already: of three updates, an insert and a
+    /// commit unless told otherwise.
+    #[serde(default = "records")]
+    pub records: Bytes,
     /// Bytes of a page.
     #[serde(default = "page")]
     pub page: Bytes,
@@ -65,6 +67,10 @@ fn clients() -> u32 {
 
 fn completion_percent() -> u32 {
     50
+}
+
+fn records() -> Bytes {
+    Bytes(600)
 }
 
 fn page() -> Bytes {
@@ -154,7 +160,7 @@ impl TpcB {
         let page = self.page.0.max(1);
         let own = {
             let mut server = server.borrow_mut();
-            server.inserted += RECORDS;
+            server.inserted += self.records.0;
             server.inserted
         };
         while server.borrow().durable < own {

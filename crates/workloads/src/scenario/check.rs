@@ -42,6 +42,7 @@ impl Names {
                 needs.push(&database.table);
                 makes.push(&database.log);
             }
+            Step::Rollback(rollback) => makes.push(&rollback.table),
             Step::Sqlite(sqlite) => {
                 needs.push(&sqlite.table);
                 makes.push(&sqlite.log);
@@ -52,9 +53,11 @@ impl Names {
                 needs.extend(query.looks_up.iter().map(|other| &other.table));
             }
             Step::ColdStart(start) => needs.push(&start.files),
-            Step::Fsync(name) | Step::Unlink(name) | Step::Stat(name) | Step::Readdir(name) => {
-                needs.push(name)
-            }
+            Step::Forget(name)
+            | Step::Fsync(name)
+            | Step::Unlink(name)
+            | Step::Stat(name)
+            | Step::Readdir(name) => needs.push(name),
             Step::Mkdir(name) => makes.push(name),
             Step::Rename(from, to) => {
                 needs.push(from);
@@ -119,10 +122,21 @@ pub(super) fn check(page: &Page, contents: &Contents) -> Result<(), Problem> {
         let text = format!("from 1 to {MOST_SERVERS}");
         return Err(Problem { at: 0, field: "servers".to_owned(), text });
     }
+    partition(page)?;
     store(page)?;
     processes(page)?;
     names(page, contents)?;
     meetings(page)
+}
+
+fn partition(page: &Page) -> Result<(), Problem> {
+    let Some(partition) = &page.change.partition else { return Ok(()) };
+    let lengths = [partition.get_ref().at, partition.get_ref().bytes];
+    if lengths.iter().all(|bytes| bytes.0.is_multiple_of(1 << 20)) {
+        return Ok(());
+    }
+    let (field, text) = ("change.partition".to_owned(), "`at` and `bytes` must be whole MiB".to_owned());
+    Err(Problem { at: partition.span().start, field, text })
 }
 
 fn store(page: &Page) -> Result<(), Problem> {

@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use elevator::split::Terms;
 use elevator::{Priority, Process as Identified};
-use machine::kernel::Description;
+use machine::kernel::{self, Description};
 use machine::{Machine, Who};
 
 pub use page::{Amount, Change, Figure, Identity, Page, Paper, Percentile};
@@ -22,7 +22,7 @@ pub use step::Step;
 use crate::contents::{Contents, Set};
 use crate::programs::os::{Part, Session, Start, program};
 use crate::programs::units::numbered;
-use page::OnDisk;
+use page::{OnDisk, Partition};
 use place::Source;
 
 /// A script that can be run.
@@ -91,6 +91,11 @@ impl Scenario {
         }
         if let Some(layout) = &change.layout {
             machine.file_system.layout = layout.get_ref().clone();
+        }
+        if let Some(partition) = &change.partition {
+            let Partition { at, bytes } = *partition.get_ref();
+            machine.file_system.partition =
+                Some(kernel::Partition { at_mib: at.0 >> 20, mib: bytes.0 >> 20 });
         }
         if self.scale < 1.0 {
             let scaled = |mib: u32| (f64::from(mib) * self.scale).ceil() as u32;

@@ -56,8 +56,20 @@ pub struct Change {
     pub read_ahead: Option<Bytes>,
     /// The requests that the drive is given at once.
     pub depth: Option<u32>,
+    /// The part of the drive that the file system has, where it has not all of it.
+    pub partition: Option<Spanned<Partition>>,
     /// The file system's layout, as a machine's description has it in `[file_system.layout]`.
     pub layout: Option<Spanned<machine::kernel::fs::Options>>,
+}
+
+/// A part of the drive, in whole MiB.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Partition {
+    /// Where it begins.
+    pub at: Bytes,
+    /// How long it is.
+    pub bytes: Bytes,
 }
 
 /// What schedulers are told of the issuing processes.

@@ -60,6 +60,9 @@ impl Scenario {
             BootError::Description { field, .. } if field.starts_with("memory.") => {
                 self.page.change.memory.as_ref().map(|memory| memory.span().start)
             }
+            BootError::Description { field: "file-system.partition", .. } => {
+                self.page.change.partition.as_ref().map(|partition| partition.span().start)
+            }
             BootError::FileSystem { .. } => {
                 self.page.change.layout.as_ref().map(|layout| layout.span().start)
             }

@@ -17,6 +17,7 @@ use crate::programs::postmark::PostMark;
 use crate::programs::query::Query;
 use crate::programs::read::Read;
 use crate::programs::read_tree::ReadTree;
+use crate::programs::rollback::Rollback;
 use crate::programs::sqlite::Sqlite;
 use crate::programs::swap_storm::SwapStorm;
 use crate::programs::tpc_b::TpcB;
@@ -41,7 +42,9 @@ pub enum Step {
     Postmark(PostMark),
     /// Transactions against a table and a log.
     Database(Database),
-    /// Transactions of an embedded database, with checkpoints.
+    /// Transactions of an embedded database with a rollback journal.
+    Rollback(Rollback),
+    /// Transactions of an embedded database with a write-ahead log, and checkpoints.
     Sqlite(Sqlite),
     /// Transactions of a database server's clients, with checkpoints.
     TpcB(TpcB),
@@ -53,6 +56,8 @@ pub enum Step {
     SwapStorm(SwapStorm),
     /// Readers behind a daemon with a pool of threads.
     Daemon(Daemon),
+    /// Drops a file's clean pages from memory.
+    Forget(Name),
     /// Waits until a file is durable.
     Fsync(Name),
     /// Waits until everything is durable.
@@ -117,12 +122,14 @@ impl Step {
                 Self::Ffsb(ffsb) => ffsb.run(os).await,
                 Self::Postmark(postmark) => postmark.run(os).await,
                 Self::Database(database) => database.run(os).await,
+                Self::Rollback(rollback) => rollback.run(os).await,
                 Self::Sqlite(sqlite) => sqlite.run(os).await,
                 Self::TpcB(tpc_b) => tpc_b.run(os).await,
                 Self::Query(query) => query.run(os).await,
                 Self::ColdStart(start) => start.run(os).await,
                 Self::SwapStorm(storm) => storm.run(os).await,
                 Self::Daemon(daemon) => daemon.run(os).await,
+                Self::Forget(name) => os.forget(&name.of(os)).await,
                 Self::Fsync(name) => {
                     let file = os.open(&name.of(os), Open::default()).await;
                     os.fsync(file).await;
