@@ -17,6 +17,8 @@ pub struct Capture {
     notes: Vec<String>,
     node: PathBuf,
     number: Number,
+    /// Which of the devices that have had that number it is.
+    sequence: Option<String>,
 }
 
 impl Capture {
@@ -27,13 +29,14 @@ impl Capture {
     /// tracefs is tried where BPF is not allowed, and the [notes](Self::notes) say so.
     pub fn open(device: &Path, options: &Options) -> Result<Self, Error> {
         let number = number_of(device)?;
+        let sequence = sequence(number);
         tracefs::remove_those_left();
         let (source, notes): (Box<dyn Source + Send>, _) = match options.way {
             Some(Way::Bpf) => (Box::new(Bpf::open(number, options)?), Vec::new()),
             Some(_) => (Box::new(Tracefs::open(number, options)?), limits(options)),
             None => best(number, options)?,
         };
-        Ok(Self { source, notes, node: device.to_path_buf(), number })
+        Ok(Self { source, notes, node: device.to_path_buf(), number, sequence })
     }
 
     /// What must be said aloud of how it looks.
@@ -44,10 +47,12 @@ impl Capture {
 }
 
 impl Source for Capture {
-    /// A device that is gone asks for nothing, like one that is idle: so whoever waited in vain is told which.
+    /// A device that is gone asks for nothing, like one that is idle: so whoever waited in vain is told which. One that has its
+    /// number now is somebody else.
     fn take(&mut self, batch: &mut Batch, patience: Duration) -> Result<(), Error> {
         self.source.take(batch, patience)?;
-        if batch.is_empty() && !patience.is_zero() && is_gone(self.number) {
+        let gone = || (batch.is_empty() && is_gone(self.number)) || sequence(self.number) != self.sequence;
+        if !patience.is_zero() && gone() {
             return Err(Error::Gone(self.node.clone()));
         }
         Ok(())
@@ -67,6 +72,11 @@ fn is_gone((major, minor): Number) -> bool {
     let size = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size"));
     size.is_ok_and(|sectors| sectors.trim() == "0")
         || !Path::new(&format!("/sys/dev/block/{major}:{minor}")).exists()
+}
+
+/// What the kernel counts up with each device that comes to have this number, since 5.15.
+fn sequence((major, minor): Number) -> Option<String> {
+    fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/diskseq")).ok()
 }
 
 type Found = (Box<dyn Source + Send>, Vec<String>);

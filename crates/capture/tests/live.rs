@@ -64,6 +64,25 @@ fn a_device_that_is_gone_is_told_from_an_idle_one() {
     assert!(gone.unwrap().to_string().ends_with("is gone"));
 }
 
+/// A loop device's number is given to the next one at once.
+#[test]
+fn a_device_that_has_the_number_of_the_one_that_is_gone_is_another() {
+    let Some(device) = Loop::new(1 << 20) else { return };
+    let Some(mut capture) = open(&device, &bpf()) else { return };
+    let path = device.path.clone();
+    drop(device);
+    let another = Loop::new(1 << 20).expect("a loop device, as before");
+    if another.path != path {
+        return eprintln!("SKIPPED: somebody else took the loop device");
+    }
+    let mut batch = Batch::default();
+    let gone = (0..20).find_map(|_| {
+        read(&another.open(), 3);
+        capture.take(&mut batch, Duration::from_millis(10)).err()
+    });
+    assert!(gone.unwrap().to_string().ends_with("is gone"));
+}
+
 /// What this thread asked for, as the device may also be looked at by others (udev).
 fn mine(batch: &Batch) -> Vec<Arrival> {
     let task = rustix::thread::gettid().as_raw_nonzero().get() as u32;
