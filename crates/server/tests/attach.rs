@@ -348,12 +348,14 @@ fn the_end_of_its_terminal_is_a_servers_orderly_end_unless_it_shall_outlive_it()
     }
     let _alone = alone();
     let directory = Directory::in_memory();
-    let (mut server, runtime) = serve(&directory, &["--memory", "64M"]);
+    let runtime = directory.join("run");
+    let path = runtime.to_string_lossy().into_owned();
+    let attached = ["--attach", "--runtime", &path, "--memory", "64M"];
+    let mut server = Served::start_on_a_terminal(&attached);
     server.signal("-HUP");
     server.wait();
     nothing_left(&runtime);
-    let path = runtime.to_string_lossy().into_owned();
-    let outliving = Served::start_outliving(&["--attach", "--runtime", &path, "--memory", "64M"]);
+    let outliving = Served::start_outliving(&attached);
     outliving.signal("-HUP");
     run("dd", &["if=/dev/zero", &format!("of={}", outliving.what), "bs=1M", "count=1", "oflag=direct"]);
     outliving.stop();

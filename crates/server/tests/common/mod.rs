@@ -78,6 +78,12 @@ impl Served {
             .expect("the server starts")
     }
 
+    /// One that hears of its terminal's end, also where these tests were started to outlive theirs.
+    pub fn start_on_a_terminal(arguments: &[&str]) -> Self {
+        Self::spawn(Command::new("env").arg("--default-signal=HUP").arg(program()).args(arguments))
+            .expect("the server starts")
+    }
+
     /// One that shall outlive its terminal, as `nohup` starts it.
     pub fn start_outliving(arguments: &[&str]) -> Self {
         let script = "trap '' HUP; exec \"$0\" \"$@\"";
