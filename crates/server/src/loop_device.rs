@@ -4,7 +4,6 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::iter;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -189,9 +188,14 @@ impl LoopDevice {
     /// well: a loop device begins with the 2 ms of a disk that does not turn, and behind those a disk that does is given one
     /// write at a time.
     pub fn set_up(&self, settings: QueueSettings) -> Vec<String> {
-        let QueueSettings { rotational, nr_requests, read_ahead_kb, max_sectors_kb } = settings;
-        let numbers = [u32::from(rotational), nr_requests, max_sectors_kb, read_ahead_kb, 0];
-        let values = iter::once("none".to_owned()).chain(numbers.map(|number| number.to_string()));
+        let values: [String; OUTLIVING.len()] = [
+            "none".to_owned(),
+            u32::from(settings.rotational).to_string(),
+            settings.nr_requests.to_string(),
+            settings.max_sectors_kb.to_string(),
+            settings.read_ahead_kb.to_string(),
+            "0".to_owned(),
+        ];
         let mut refused = Vec::new();
         for (name, value) in OUTLIVING.into_iter().zip(values) {
             let path = self.sysfs().join("queue").join(name);
