@@ -6,8 +6,6 @@
 
 use std::time::Duration;
 
-use elevator::Time;
-
 /// The shortest sleep: long enough for the kernel to give the processor to somebody else.
 const LEAST: Duration = Duration::from_micros(1);
 
@@ -16,8 +14,8 @@ const LEAST: Duration = Duration::from_micros(1);
 pub(crate) struct Lookout {
     /// How long before a moment it begins to look.
     before: Duration,
-    /// Since when it does.
-    since: Option<Time>,
+    /// Since when it does, in the room's time, as everything here: a drive's may go faster.
+    since: Option<Duration>,
     /// Others have to have their turn first.
     yields: bool,
 }
@@ -28,7 +26,7 @@ impl Lookout {
     }
 
     /// How long to sleep at `now` when the moment comes in `left`; zero to look.
-    pub(crate) fn sleep(&mut self, now: Time, left: Duration) -> Duration {
+    pub(crate) fn sleep(&mut self, now: Duration, left: Duration) -> Duration {
         if left.is_zero() {
             return left;
         }
@@ -37,7 +35,7 @@ impl Lookout {
             return left - self.before;
         }
         let since = *self.since.get_or_insert(now);
-        if !self.yields && u128::from(now.since(since).as_nanos()) < self.before.as_nanos() {
+        if !self.yields && now.saturating_sub(since) < self.before {
             return Duration::ZERO;
         }
         (self.since, self.yields) = (None, false);
@@ -58,34 +56,30 @@ mod tests {
         Duration::from_micros(n)
     }
 
-    fn at(n: u64) -> Time {
-        Time::from_nanos(n * 1000)
-    }
-
     #[test]
     fn it_sleeps_until_shortly_before_and_looks_for_the_rest() {
         let mut lookout = Lookout::new(micros(60));
-        assert_eq!(lookout.sleep(at(0), micros(100)), micros(40));
-        assert_eq!([41, 70, 99].map(|n| lookout.sleep(at(n), micros(100 - n))), [Duration::ZERO; 3]);
-        assert_eq!(lookout.sleep(at(100), Duration::ZERO), Duration::ZERO, "it has come");
+        assert_eq!(lookout.sleep(micros(0), micros(100)), micros(40));
+        assert_eq!([41, 70, 99].map(|n| lookout.sleep(micros(n), micros(100 - n))), [Duration::ZERO; 3]);
+        assert_eq!(lookout.sleep(micros(100), Duration::ZERO), Duration::ZERO, "it has come");
     }
 
     #[test]
     fn what_is_put_off_is_not_looked_for_all_the_time() {
         let mut lookout = Lookout::new(micros(60));
-        let looked = (0..1000).filter(|&n| lookout.sleep(at(n), micros(5)).is_zero()).count();
+        let looked = (0..1000).filter(|&n| lookout.sleep(micros(n), micros(5)).is_zero()).count();
         assert!((900..990).contains(&looked), "of a thousand microseconds it looked for {looked}");
-        assert_eq!(Lookout::new(Duration::ZERO).sleep(at(0), micros(5)), micros(5));
+        assert_eq!(Lookout::new(Duration::ZERO).sleep(micros(0), micros(5)), micros(5));
     }
 
     #[test]
     fn whoever_was_answered_has_the_processor_first() {
         let mut lookout = Lookout::new(micros(60));
         lookout.answered();
-        assert_eq!(lookout.sleep(at(0), micros(20)), micros(20));
-        assert_eq!(lookout.sleep(at(1), micros(19)), Duration::ZERO);
+        assert_eq!(lookout.sleep(micros(0), micros(20)), micros(20));
+        assert_eq!(lookout.sleep(micros(1), micros(19)), Duration::ZERO);
         lookout.answered();
-        assert_eq!(lookout.sleep(at(2), micros(100)), micros(40), "which is a sleep as well");
-        assert_eq!(lookout.sleep(at(43), micros(59)), Duration::ZERO);
+        assert_eq!(lookout.sleep(micros(2), micros(100)), micros(40), "which is a sleep as well");
+        assert_eq!(lookout.sleep(micros(43), micros(59)), Duration::ZERO);
     }
 }

@@ -219,7 +219,8 @@ impl DeviceThread {
         }
         let now = self.clock.now();
         let (event, held) = self.device.due();
-        let event = event.map(|at| self.waiting.lookout.sleep(now, self.clock.real(at.since(now))));
+        let in_the_room = self.clock.real(now.since(Time::ZERO));
+        let event = event.map(|at| self.waiting.lookout.sleep(in_the_room, self.clock.real(at.since(now))));
         let held = held.map(|at| self.clock.real(at.since(now)));
         let fronts = self.fronts.iter().filter_map(|front| front.due()).min();
         let fronts = fronts.map(|at| at.saturating_duration_since(Instant::now()));
