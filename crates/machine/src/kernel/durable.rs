@@ -13,12 +13,13 @@ use elevator::Op;
 impl State {
     /// The transaction that a file's durability hangs on, if that is not durable yet. A directory's is whatever has been
     /// changed by now, as ext4 has it (`ext4_fsync_journal`).
-    fn commit_needed(&mut self, inode: Inode, data_only: bool) -> Option<Tid> {
-        if self.fs.is_directory(inode) {
-            return self.force_commit();
-        }
-        let cached = self.files.get(inode.into())?;
-        let tid = if data_only { cached.data_tid } else { cached.tid }?;
+    fn commit_needed(&self, inode: Inode, data_only: bool) -> Option<Tid> {
+        let tid = if self.fs.is_directory(inode) {
+            self.journal.as_ref()?.newest()
+        } else {
+            let cached = self.files.get(inode.into())?;
+            if data_only { cached.data_tid } else { cached.tid }
+        }?;
         (self.durable < Some(tid)).then_some(tid)
     }
 
@@ -168,7 +169,7 @@ mod tests {
         let machine = Description::named("linux-6").expect("built in");
         let kernel = Kernel::new(&machine, Sector(1 << 22), &Image::new()).expect("a kernel");
         let root = kernel.state.borrow().fs.root();
-        let needed = || kernel.state.borrow_mut().commit_needed(root, true);
+        let needed = || kernel.state.borrow().commit_needed(root, true);
         assert_eq!(needed(), None, "nothing has changed");
         let context = Context::new(&kernel.state, Kernel::task_of(0));
         kernel.state.borrow_mut().task(Kernel::task_of(0));

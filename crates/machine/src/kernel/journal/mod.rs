@@ -135,8 +135,14 @@ impl Journal {
 
     /// Wants everything durable (`sync`), and says which transaction to wait for.
     pub fn force(&mut self, now: Time) -> Option<Tid> {
-        let newest = self.running.as_ref().or(self.committing.as_ref().map(|commit| &commit.of))?.tid;
+        let newest = self.newest()?;
         self.commit(now, newest).then_some(newest)
+    }
+
+    /// The transaction with the newest changes, of those that are not over.
+    #[must_use]
+    pub fn newest(&self) -> Option<Tid> {
+        Some(self.running.as_ref().or(self.committing.as_ref().map(|commit| &commit.of))?.tid)
     }
 
     /// The next thing that the journal wants; asked until there is none.
