@@ -407,7 +407,7 @@ impl Drive for Rotating {
     fn answers_after(&self) -> Option<Time> {
         let step = self.next_event()?;
         let at_hand = !self.completions.is_empty();
-        Some(if at_hand { step } else { self.time_of(self.no_answer_before(self.next_step())) })
+        Some(if at_hand { step } else { self.time_of(self.no_answer_before(self.next)) })
     }
 
     fn poll(&mut self, now: Time) -> Option<Completion> {
