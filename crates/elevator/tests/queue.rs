@@ -231,6 +231,18 @@ fn a_draining_barrier_on_an_idle_queue_goes_at_once() {
 }
 
 #[test]
+fn a_device_without_forced_unit_access_is_not_told_of_it() {
+    for (fua, told) in [(true, true), (false, false)] {
+        let mut host = Host::new(Options { cache: Cache::WriteBack { fua }, ..plain() });
+        let mut write = Submission::new(Token(0), Op::Write, Sector(0), Sectors(8));
+        write.flags.fua = true;
+        let _ = host.queue.submit(host.now, write);
+        let ticket = host.dispatch();
+        assert_eq!(host.queue.is_forced(&ticket), told);
+    }
+}
+
+#[test]
 fn a_lone_flush_shares_the_device_with_nothing() {
     let mut host = Host::new(Options { barriers: Barriers::Alone, depth: 4, ..plain() });
     let _ = host.submit(0, Op::Write, 0, 8);

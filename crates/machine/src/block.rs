@@ -2,7 +2,7 @@
 
 use disks::{Command, Drive, Tag};
 use elevator::queue::{Accepted, Notice, Observer, Options, Plugging, Queue, Step, Submission, Ticket};
-use elevator::{Direction, Op, Process, RequestId, Scheduler, Span, Time};
+use elevator::{Direction, Process, RequestId, Scheduler, Span, Time};
 
 use crate::limit::{Limit, Witness};
 use crate::listeners::Listeners;
@@ -64,7 +64,7 @@ impl Block {
             op: request.op,
             start: request.start,
             sectors: request.sectors,
-            fua: request.flags.fua && request.op == Op::Write,
+            fua: self.queue.is_forced(&ticket),
         };
         self.drive.submit(now, command);
         self.device = self.drive.next_event();

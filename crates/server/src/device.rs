@@ -278,7 +278,8 @@ impl Device {
             pieces.push(Piece { owner: part.token.0, sectors: part.sectors, payload, result: Ok(()) });
         }
         let request = self.queue.request(&ticket);
-        let (op, start, sectors, fua) = (request.op, request.start, request.sectors, request.flags.fua);
+        let (op, start, sectors) = (request.op, request.start, request.sectors);
+        let fua = self.queue.is_forced(&ticket);
         self.slots[tag.0 as usize].ticket = Some(ticket);
         self.backend.start(self.now, Job { tag, op, start, sectors, fua, pieces });
     }

@@ -396,6 +396,15 @@ impl<O: Observer> Queue<O> {
         &self.requests[ticket.id]
     }
 
+    /// Whether the device is told that a dispatched request must be durable when it is answered. One that cannot be told gets a
+    /// flush behind it instead.
+    #[must_use]
+    #[inline]
+    pub fn is_forced(&self, ticket: &Ticket) -> bool {
+        let request = self.request(ticket);
+        request.flags.fua && request.op == Op::Write && !self.flushes_behind()
+    }
+
     /// What a dispatched request carries: its submissions, first sector first. None for a flush, which may cover many.
     pub fn submissions(&self, ticket: &Ticket) -> impl Iterator<Item = &Submission> {
         self.parts.submissions(self.meta[ticket.id.index()].chain)
@@ -443,9 +452,7 @@ impl<O: Observer> Queue<O> {
     #[inline]
     fn finish_request(&mut self, now: Time, id: RequestId, meta: Meta, outcome: Outcome) {
         let request = self.requests.remove(id);
-        let flush_behind = self.options.cache == Cache::WriteBack { fua: false }
-            && request.flags.fua
-            && outcome == Outcome::Done;
+        let flush_behind = request.flags.fua && outcome == Outcome::Done && self.flushes_behind();
         let mut chain = meta.chain;
         if flush_behind {
             rarely();
@@ -459,6 +466,11 @@ impl<O: Observer> Queue<O> {
             }
         }
         self.admission.free(request.direction());
+    }
+
+    /// Forced unit access is a flush behind the write.
+    fn flushes_behind(&self) -> bool {
+        self.options.cache == Cache::WriteBack { fua: false }
     }
 
     fn finish(&mut self, now: Time, part: PartId, outcome: Outcome, dispatched: Time) {
