@@ -9,7 +9,7 @@ use std::rc::Rc;
 use disks::array::{ArrayDescription, Geometry, Link, Linked, Striped};
 use disks::{Drive, DriveDescription, DriveParameters, OwnClock, catalogue};
 use elevator::Sector;
-use elevator::queue::Limits;
+use elevator::queue::{Barriers, Limits};
 use elevator::service_time::ServiceCurve;
 use schedulers::Environment;
 
@@ -101,6 +101,13 @@ impl Device {
 
     pub(crate) fn depth(&self) -> u32 {
         self.description.depth()
+    }
+
+    /// What a flush holds back in a queue that would hold back no more than this for it.
+    pub(crate) fn barriers(&self, least: Barriers) -> Barriers {
+        // Parked commands are there until everything else is over.
+        let beside = self.parking || self.description.queues_flushes();
+        if least == Barriers::Completed && !beside { Barriers::Alone } else { least }
     }
 
     pub(crate) fn describe(&self) -> String {

@@ -21,6 +21,7 @@ pub(crate) fn machine(
     before: Span,
     listeners: &mut Listeners<'_>,
 ) -> Result<Machine, SpecError> {
+    let options = Options { barriers: device.barriers(options.barriers), ..options };
     let environment = &device.environment(&options.limits);
     let (Some(array), Some(geometry)) = (device.array(), device.geometry()) else {
         let (scheduler, drive) = (spec.build(environment)?, earlier(device.build(), before));

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use disks::{Drive, Part};
-use elevator::queue::{Cache, Limits};
+use elevator::queue::{Barriers, Limits};
 use elevator::{SECTOR_BYTES, Scheduler, Sector};
 use schedulers::Environment;
 use schedulers::registry::Catalogue;
-use server::backend::{Backend, Emulated, FileBackend, FileOptions, Memory, Nothing};
+use server::backend::{Backend, Emulated, FileBackend, FileOptions, Memory, Nature, Nothing};
 use server::control::SchedulerFactory;
 use server::nbd::TlsFiles;
 use server::{AttachOptions, Configuration, NbdOptions, Report, ServeError, TimesSummary};
@@ -132,7 +132,7 @@ fn emulated(arguments: &ServeArguments, device: &Device, size: Option<u64>) -> R
         )));
     }
     let drive = Part::new(drive, Sector(size / 512));
-    let (size, depth, rotational) = (drive.capacity().bytes(), drive.depth(), device.rotational());
+    let (size, depth, nature) = (drive.capacity().bytes(), drive.depth(), nature(device));
     let path = arguments.path.clone();
     let nothing = arguments.discard_data;
     Ok(Box::new(move || {
@@ -141,9 +141,14 @@ fn emulated(arguments: &ServeArguments, device: &Device, size: Option<u64>) -> R
             Some(path) => Box::new(FileBackend::open(store(path, size, depth))?),
             None => Box::new(Memory::new(size, depth)),
         };
-        let cache = Cache::WriteBack { fua: true };
-        Ok(Box::new(Emulated::new(Box::new(drive), store, rotational, cache)?) as Box<dyn Backend>)
+        Ok(Box::new(Emulated::new(Box::new(drive), store, nature)?) as Box<dyn Backend>)
     }))
+}
+
+/// What a host is told of a drive that is emulated.
+pub(crate) fn nature(device: &Device) -> Nature {
+    let (rotational, barriers) = (device.rotational(), device.barriers(Barriers::Completed));
+    Nature { rotational, barriers, ..Nature::default() }
 }
 
 /// The store of an emulated drive goes through the page cache: it must be faster than any disk.

@@ -600,6 +600,9 @@ pub struct QueueParameters {
     pub depth: u32,
     /// How it chooses among them.
     pub order: QueueOrder,
+    /// A flush may be one of several commands (SCSI). If not (ATA), a host sends it when the drive has nothing else, and
+    /// nothing beside it.
+    pub queued_flush: bool,
 }
 
 /// How the drive chooses among its commands.
@@ -737,6 +740,6 @@ impl Default for OverheadParameters {
 /// One command at a time.
 impl Default for QueueParameters {
     fn default() -> Self {
-        Self { depth: 1, order: QueueOrder::Fcfs }
+        Self { depth: 1, order: QueueOrder::Fcfs, queued_flush: true }
     }
 }

@@ -146,7 +146,7 @@ fn drives_that_order_sixteen_commands() {
         for (name, order) in
             [("c-look", QueueOrder::CLook), ("sptf", QueueOrder::PositioningTime { ageing: 0.0 })]
         {
-            check_own(drive, name, |p| p.queue = QueueParameters { depth: 16, order }, 0.999);
+            check_own(drive, name, |p| p.queue = QueueParameters { depth: 16, order, ..p.queue }, 0.999);
         }
     }
 }
@@ -155,7 +155,9 @@ fn drives_that_order_sixteen_commands() {
 /// are its answers with that mended, by one brace.
 #[test]
 fn drives_without_a_write_cache_take_several_commands() {
-    let queue = |depth, order| move |p: &mut RotatingParameters| p.queue = QueueParameters { depth, order };
+    let queue = |depth, order| {
+        move |p: &mut RotatingParameters| p.queue = QueueParameters { depth, order, ..p.queue }
+    };
     check_own("hp_c2247a", "four", queue(4, QueueOrder::Fcfs), 0.999);
     let nearest = QueueOrder::PositioningTime { ageing: 0.0 };
     check_own("hp_c3323a_validate", "sptf", queue(16, nearest), 0.999);
@@ -193,8 +195,12 @@ fn variant(name: &str, p: &mut RotatingParameters) {
     }
     p.queue = match commands {
         "one" => QueueParameters::default(),
-        "four" => QueueParameters { depth: 4, order: QueueOrder::Fcfs },
-        "sptf" => QueueParameters { depth: 16, order: QueueOrder::PositioningTime { ageing: 0.0 } },
+        "four" => QueueParameters { depth: 4, order: QueueOrder::Fcfs, ..QueueParameters::default() },
+        "sptf" => QueueParameters {
+            depth: 16,
+            order: QueueOrder::PositioningTime { ageing: 0.0 },
+            ..QueueParameters::default()
+        },
         _ => panic!("{name}"),
     };
 }

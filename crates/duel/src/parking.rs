@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 
 use disks::Tag;
+use elevator::queue::Barriers;
 use elevator::{Op, Positioning, Sector, Sectors, Time};
 use server::backend::{Backend, Done, Extent, Geometry, Job};
 
@@ -73,7 +74,12 @@ impl Parking {
 impl Backend for Parking {
     fn geometry(&self) -> Geometry {
         let own = self.inner.geometry();
-        Geometry { capacity: self.begins + ROOM, depth: own.depth + PARKED, ..own }
+        Geometry {
+            capacity: self.begins + ROOM,
+            depth: own.depth + PARKED,
+            barriers: Barriers::Completed,
+            ..own
+        }
     }
 
     fn start(&mut self, now: Time, mut job: Job) {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use disks::{Drive, Fixed};
 use elevator::Span;
-use elevator::queue::{Cache, Options};
-use server::backend::{Backend, Emulated, FileBackend, FileOptions, Nothing};
+use elevator::queue::Options;
+use server::backend::{Backend, Emulated, FileBackend, FileOptions, Nature, Nothing};
 use server::control::SchedulerFactory;
 use server::{AttachOptions, Configuration, ServeError, Server, TimesSummary};
 
@@ -36,8 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct TestbedOptions {
     /// The drive.
     pub drive: DriveFactory,
-    /// Whether it has a head to move.
-    pub rotational: bool,
+    /// What kernels and schedulers are told of it.
+    pub nature: Nature,
     /// Requests that it is given at once.
     pub depth: u32,
     /// One more loop device hides the programs from whoever schedules.
@@ -163,8 +163,8 @@ fn configuration(
         Scheduler::Kernel { .. } => ("noop", options.depth.max(LEAST_TAGS)),
         Scheduler::Dwell { scheduler } => (scheduler.as_str(), options.depth),
     };
-    let (drive, rotational) = ((options.drive)(), options.rotational);
-    let backend = move || backend(drive, rotational, store, parks);
+    let (drive, nature) = ((options.drive)(), options.nature);
+    let backend = move || backend(drive, nature, store, parks);
     let mut configuration = Configuration::new(backend, scheduler, options.schedulers.clone());
     configuration.options = Options { depth, ..Options::default() };
     configuration.attach =
@@ -174,7 +174,7 @@ fn configuration(
 
 fn backend(
     drive: Box<dyn Drive + Send>,
-    rotational: bool,
+    nature: Nature,
     store: Store,
     parks: bool,
 ) -> Result<Box<dyn Backend>, ServeError> {
@@ -184,7 +184,6 @@ fn backend(
         _ => drive,
     };
     let nothing = || Box::new(Nothing::new(bytes, depth + PARKED));
-    let cache = Cache::WriteBack { fua: true };
     let data: Box<dyn Backend> = match store {
         Store::Nowhere | Store::Fixed(_) => nothing(),
         Store::File(path) => {
@@ -192,6 +191,6 @@ fn backend(
             Box::new(FileBackend::open(options)?)
         }
     };
-    let emulated = Box::new(Emulated::new(drive, data, rotational, cache)?);
+    let emulated = Box::new(Emulated::new(drive, data, nature)?);
     Ok(if parks { Box::new(Parking::new(emulated)) } else { emulated })
 }

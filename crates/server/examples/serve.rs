@@ -18,10 +18,10 @@ use std::time::Duration;
 
 use disks::Fixed;
 use elevator::check::Checker;
-use elevator::queue::{Cache, Event, Observer, Plugging};
+use elevator::queue::{Event, Observer, Plugging};
 use elevator::{Scheduler, Span, Time};
 use schedulers::{Environment, Spec};
-use server::backend::{Backend, Emulated, Engine, FileBackend, FileOptions, Memory, Nothing};
+use server::backend::{Backend, Emulated, Engine, FileBackend, FileOptions, Memory, Nature, Nothing};
 use server::control::SchedulerFactory;
 use server::nbd::TlsFiles;
 use server::{AttachOptions, Configuration, NbdOptions, ServeError, eprintln};
@@ -144,8 +144,7 @@ fn serve() -> Result<(), Box<dyn Error>> {
     let backend = move || {
         if let Some((drive, _)) = drive {
             let store = Memory::new(drive.capacity().bytes(), drive.depth());
-            let cache = Cache::WriteBack { fua: true };
-            let emulated = Emulated::new(drive, Box::new(store), true, cache)?;
+            let emulated = Emulated::new(drive, Box::new(store), Nature::default())?;
             return Ok(Box::new(emulated) as Box<dyn Backend>);
         }
         let store: Box<dyn Backend> = match (memory, nothing, file) {
@@ -159,7 +158,7 @@ fn serve() -> Result<(), Box<dyn Error>> {
         };
         let Some(us) = fixed_us else { return Ok(store) };
         let drive = Fixed::new(store.geometry().capacity.bytes(), depth, Span::from_micros(us));
-        let emulated = Emulated::new(Box::new(drive), store, true, Cache::WriteBack { fua: true })?;
+        let emulated = Emulated::new(Box::new(drive), store, Nature::default())?;
         Ok(Box::new(emulated) as Box<dyn Backend>)
     };
     let mut configuration = Configuration::new(backend, &name, schedulers());

@@ -293,7 +293,8 @@ fn prepare(
     let scheduler =
         (configuration.schedulers)(&configuration.scheduler).map_err(ServeError::Configuration)?;
     let depth = configuration.options.depth.min(geometry.depth).max(1);
-    let options = Options { depth, cache: geometry.cache, ..configuration.options };
+    let options =
+        Options { depth, cache: geometry.cache, barriers: geometry.barriers, ..configuration.options };
     let observer = configuration.observer.map(|make| make(&options));
     let watch = Watch { statistics: Statistics::default(), log: None, observer };
     let keeps_time = backend.keeps_time();

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use common::Random;
 use disks::Fixed;
 use elevator::check::Checker;
-use elevator::queue::{Cache, Event, Observer, Options, Plugging, Queue, SwitchMode};
+use elevator::queue::{Barriers, Cache, Event, Observer, Options, Plugging, Queue, SwitchMode};
 use elevator::{Flags, Op, Scheduler, Sector, Sectors, Span, Time};
 use rustix::io::Errno;
 use schedulers::{Environment, Spec};
-use server::backend::{Backend, Done, Emulated, Geometry, Job, Memory, Nothing, Payload};
+use server::backend::{Backend, Done, Emulated, Geometry, Job, Memory, Nature, Nothing, Payload};
 use server::{Answer, Ask, Device, News, Statistics, Watch};
 
 fn scheduler(name: &str) -> Box<dyn Scheduler> {
@@ -34,6 +34,7 @@ fn device(name: &str, backend: Box<dyn Backend>) -> (Device, Shared) {
     let options = Options {
         depth: geometry.depth,
         cache: geometry.cache,
+        barriers: geometry.barriers,
         plugging: Plugging::Task { most: 32 },
         ..Options::default()
     };
@@ -64,6 +65,10 @@ fn answers(device: &mut Device) -> Vec<Answer> {
             News::Woken(_) => None,
         })
         .collect()
+}
+
+fn write_through() -> Nature {
+    Nature { cache: Cache::WriteThrough, ..Nature::default() }
 }
 
 /// Memory with one bad sector.
@@ -131,7 +136,7 @@ fn an_emulated_drive_tells_what_its_store_could_not() {
     let memory = Memory::new(1 << 20, 4);
     let store = Box::new(Bad { memory, sector: 20, done: VecDeque::new() });
     let drive = Box::new(Fixed::new(1 << 20, 4, Span::from_millis(1)));
-    let backend = Emulated::new(drive, store, true, Cache::WriteThrough).unwrap();
+    let backend = Emulated::new(drive, store, write_through()).unwrap();
     let (mut device, _) = device("noop", Box::new(backend));
     for cookie in 0..4 {
         ask(&mut device, Time::ZERO, cookie, Op::Write, cookie * 16, 8);
@@ -149,7 +154,7 @@ fn lateness_never_accumulates() {
     for depth in [1, 4, 31] {
         let drive = Fixed::new(1 << 30, depth, SERVICE);
         let store = Nothing::new(1 << 30, depth);
-        let backend = Emulated::new(Box::new(drive), Box::new(store), true, Cache::WriteThrough).unwrap();
+        let backend = Emulated::new(Box::new(drive), Box::new(store), write_through()).unwrap();
         let (mut device, checker) = device("noop", Box::new(backend));
         let mut random = Random(7);
         for cookie in 0..100 {
@@ -181,8 +186,11 @@ fn what_is_read_is_what_was_written_under_every_scheduler_and_while_they_are_swi
     for seed in 1..=8u64 {
         let drive = Fixed::new(SECTORS * 512, 8, Span::from_micros(100));
         let store = Memory::new(SECTORS * 512, 8);
-        let cache = Cache::WriteBack { fua: true };
-        let backend = Emulated::new(Box::new(drive), Box::new(store), true, cache).unwrap();
+        let nature = Nature {
+            barriers: if seed % 2 == 0 { Barriers::Completed } else { Barriers::Alone },
+            ..Nature::default()
+        };
+        let backend = Emulated::new(Box::new(drive), Box::new(store), nature).unwrap();
         let (mut device, checker) = device(names[seed as usize % names.len()], Box::new(backend));
         let mut random = Random(seed);
         let mut model = vec![0u8; SECTORS as usize];

@@ -28,7 +28,7 @@ use crate::device::{Device, tell};
 use crate::error::{Error, can_be_written};
 use crate::format::nearest;
 use crate::quantity::span;
-use crate::serve::schedulers;
+use crate::serve::{nature, schedulers};
 use crate::{interrupt, named};
 
 /// Schedulers of `--quick`.
@@ -241,7 +241,7 @@ fn prepare(
     let drive = Arc::clone(device);
     let options = TestbedOptions {
         drive: Arc::new(move || drive.build()),
-        rotational: device.rotational(),
+        nature: nature(device),
         depth: 1,
         hidden: false,
         schedulers: schedulers(catalogue, device.environment(&Limits::default())),

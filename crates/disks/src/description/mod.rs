@@ -117,6 +117,16 @@ impl DriveDescription {
         }
     }
 
+    /// Whether it takes a flush beside other commands. If not, a host sends it when the drive has nothing else, and nothing
+    /// beside it.
+    #[must_use]
+    pub fn queues_flushes(&self) -> bool {
+        match &self.parameters {
+            DriveParameters::Rotating(p) => p.queue.queued_flush,
+            DriveParameters::SolidState(p) => p.queued_flush,
+        }
+    }
+
     /// A drive of this description, at rest.
     ///
     /// # Errors

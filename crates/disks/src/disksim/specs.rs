@@ -213,7 +213,7 @@ fn queue(f: &mut Fields) -> Taken<QueueParameters> {
         s.optional_number(name, 0.0, f64::MAX)?;
     }
     f.notes.extend(s.done()?);
-    Ok(QueueParameters { depth, order })
+    Ok(QueueParameters { depth, order, ..QueueParameters::default() })
 }
 
 /// A field that counts only where there are several commands, and is not modelled for those.

@@ -16,6 +16,10 @@ pub struct SsdParameters {
     /// Commands it takes at once, 1 to 1024.
     #[serde(default = "defaults::depth")]
     pub depth: u32,
+    /// A flush may be one of several commands (NVMe). If not (SATA), a host sends it when the drive has nothing else, and
+    /// nothing beside it.
+    #[serde(default)]
+    pub queued_flush: bool,
     /// The interface and the controller behind it.
     #[serde(default)]
     pub host: HostParameters,
@@ -153,6 +157,7 @@ impl Default for SsdParameters {
             name: "ssd".to_owned(),
             capacity_sectors: 976_773_168,
             depth: defaults::depth(),
+            queued_flush: false,
             host: HostParameters::default(),
             flash: FlashParameters::default(),
             write_buffer: WriteBufferParameters::default(),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 
 use disks::{Command, Drive};
-use elevator::queue::Cache;
+use elevator::queue::{Barriers, Cache};
 use elevator::{Outcome, Positioning, Time};
 use rustix::io::Errno;
 
@@ -24,6 +24,24 @@ enum Progress {
     Due(Time, Result<(), Errno>),
 }
 
+/// What a host knows of a drive beside its size, which the model of its time does not say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Nature {
+    /// Whether something turns.
+    pub rotational: bool,
+    /// What a completed write is worth.
+    pub cache: Cache,
+    /// What a flush holds back.
+    pub barriers: Barriers,
+}
+
+/// A hard disk that writes back, honours forced unit access, and takes a flush beside other commands.
+impl Default for Nature {
+    fn default() -> Self {
+        Self { rotational: true, cache: Cache::WriteBack { fua: true }, barriers: Barriers::Completed }
+    }
+}
+
 /// A modelled drive in front of whatever holds its data.
 ///
 /// Data is moved as soon as a job arrives and answered when the model says. The model's clock alone decides when a job
@@ -31,8 +49,7 @@ enum Progress {
 pub struct Emulated {
     drive: Box<dyn Drive>,
     store: Box<dyn Backend>,
-    rotational: bool,
-    cache: Cache,
+    nature: Nature,
     jobs: Vec<Progress>,
     done: VecDeque<Done>,
     /// Jobs whose time came before their data had been moved.
@@ -46,12 +63,7 @@ impl Emulated {
     ///
     /// # Errors
     /// The store is too small.
-    pub fn new(
-        drive: Box<dyn Drive>,
-        store: Box<dyn Backend>,
-        rotational: bool,
-        cache: Cache,
-    ) -> Result<Self, ServeError> {
+    pub fn new(drive: Box<dyn Drive>, store: Box<dyn Backend>, nature: Nature) -> Result<Self, ServeError> {
         let (drive_depth, store_geometry) = (drive.depth(), store.geometry());
         if store_geometry.capacity < drive.capacity() || store_geometry.depth < drive_depth {
             return Err(ServeError::Configuration(format!(
@@ -65,7 +77,7 @@ impl Emulated {
         let mut jobs = Vec::new();
         jobs.resize_with(drive_depth as usize, Progress::default);
         let (done, late) = (VecDeque::with_capacity(jobs.len()), VecDeque::with_capacity(jobs.len()));
-        Ok(Self { drive, store, rotational, cache, jobs, done, late, awaited: 0 })
+        Ok(Self { drive, store, nature, jobs, done, late, awaited: 0 })
     }
 
     /// The store moved what it could of a job's data.
@@ -102,11 +114,13 @@ impl Emulated {
 
 impl Backend for Emulated {
     fn geometry(&self) -> Geometry {
+        let Nature { rotational, cache, barriers } = self.nature;
         Geometry {
             capacity: self.drive.capacity(),
             depth: self.drive.depth(),
-            rotational: self.rotational,
-            cache: self.cache,
+            rotational,
+            cache,
+            barriers,
             ..self.store.geometry()
         }
     }

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use elevator::queue::Cache;
+use elevator::queue::{Barriers, Cache};
 use elevator::{SECTOR_BYTES, Sector, Time};
 use rustix::fs::SeekFrom;
 
@@ -97,6 +97,7 @@ impl Backend for FileBackend {
             depth: self.options.depth,
             rotational: self.claim.is_rotational(),
             cache: Cache::WriteBack { fua: true },
+            barriers: Barriers::Completed,
         }
     }
 

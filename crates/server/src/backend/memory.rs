@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use elevator::queue::Cache;
+use elevator::queue::{Barriers, Cache};
 use elevator::{Op, SECTOR_BYTES, Sector, Time};
 
 use super::{Backend, Done, Extent, Geometry, Job, Payload};
@@ -113,6 +113,7 @@ impl Backend for Memory {
             depth: self.depth,
             rotational: false,
             cache: Cache::WriteThrough,
+            barriers: Barriers::Completed,
         }
     }
 
@@ -163,6 +164,7 @@ impl Backend for Nothing {
             depth: self.depth,
             rotational: false,
             cache: Cache::WriteThrough,
+            barriers: Barriers::Completed,
         }
     }
 

@@ -19,11 +19,11 @@ mod uring;
 use std::os::fd::BorrowedFd;
 
 use disks::Tag;
-use elevator::queue::Cache;
+use elevator::queue::{Barriers, Cache};
 use elevator::{Op, Positioning, Sector, Sectors, Time};
 use rustix::io::Errno;
 
-pub use self::emulated::Emulated;
+pub use self::emulated::{Emulated, Nature};
 pub use self::engine::Engine;
 pub use self::file::{FileBackend, FileOptions};
 pub use self::memory::{Memory, Nothing};
@@ -93,6 +93,8 @@ pub struct Geometry {
     pub rotational: bool,
     /// What a completed write is worth.
     pub cache: Cache,
+    /// What a flush holds back.
+    pub barriers: Barriers,
 }
 
 /// A stretch of a device that either holds data or nothing.
