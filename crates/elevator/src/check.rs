@@ -463,7 +463,7 @@ impl Observer for Checker {
             Event::Inserted(request) => self.inserted(request),
             Event::Dispatched { request, reason, queued, in_flight } => {
                 let flush = request.op == Op::Flush || self.flushed.running.is_some();
-                if self.options.barriers == Barriers::Alone && flush && in_flight > 1 {
+                if self.options.barriers.flushes_alone() && flush && in_flight > 1 {
                     self.violated(format!("a flush shares the device with {} others", in_flight - 1));
                 }
                 self.in_flight += 1;

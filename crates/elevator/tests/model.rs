@@ -15,7 +15,7 @@ fn settings() -> Vec<Options> {
     let itself = Plugging::Queue { threshold: 4, delay: Span::from_millis(3) };
     vec![
         Options { depth: 1, ..Options::default() },
-        Options { depth: 31, ..Options::default() },
+        Options { depth: 31, barriers: Barriers::Serial, ..Options::default() },
         Options {
             depth: 4,
             limits: small,

@@ -260,6 +260,24 @@ fn a_lone_flush_shares_the_device_with_nothing() {
 }
 
 #[test]
+fn behind_a_worker_nobody_is_seen_before_the_flush_is_over() {
+    let mut host = Host::new(Options { barriers: Barriers::Serial, depth: 4, ..plain() });
+    let _ = host.submit(0, Op::Read, 0, 8);
+    let _ = host.submit(1, Op::Flush, 0, 0);
+    let _ = host.submit(2, Op::Read, 100, 8);
+    let _ = host.submit(3, Op::Flush, 0, 0);
+    let _ = host.submit(4, Op::Read, 200, 8);
+    assert_eq!(host.queue.queued(), 1, "what came before");
+    let first = host.dispatch();
+    host.queue.complete(host.now, first, Outcome::Done);
+    assert_eq!(host.queue.queued(), 2, "and what came before the second flush");
+    let second = host.dispatch();
+    host.queue.complete(host.now, second, Outcome::Done);
+    assert_eq!(host.serve_all(), [(Op::Read, 0, 8), (Op::Read, 100, 8), (Op::Read, 200, 8)]);
+    assert_eq!(host.finished(), [1, 3, 0, 2, 4]);
+}
+
+#[test]
 fn what_the_device_gives_back_goes_first() {
     let mut host = Host::new(plain());
     let _ = host.submit(0, Op::Read, 0, 8);

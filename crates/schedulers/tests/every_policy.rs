@@ -52,6 +52,7 @@ fn settings() -> Vec<(Options, bool, bool)> {
             true,
         ),
         (Options { depth: 31, limits: few, cache: Cache::WriteThrough, ..base }, false, true),
+        (Options { depth: 4, barriers: Barriers::Serial, ..base }, true, true),
     ]
 }
 

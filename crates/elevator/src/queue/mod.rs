@@ -302,7 +302,7 @@ impl<O: Observer> Queue<O> {
     }
 
     fn is_kept_for_a_flush(&self) -> bool {
-        self.options.barriers == Barriers::Alone && self.in_flight > 0 && !self.flushes.is_quiet()
+        self.options.barriers.flushes_alone() && self.in_flight > 0 && !self.flushes.is_quiet()
     }
 
     #[inline]
@@ -458,7 +458,7 @@ impl<O: Observer> Queue<O> {
             rarely();
             // Forced unit access is never merged: the chain is one part.
             if let Some(part) = self.parts.first(chain) {
-                self.flushes.wait(part, Then::Finish);
+                self.wait_for_flush(part, Then::Finish);
             }
         } else {
             while let Some(part) = self.parts.take_first(&mut chain) {

@@ -129,6 +129,16 @@ pub enum Barriers {
     /// The same on a device whose flush is not a queued command, which is all of SATA (since 2.6.39): it is sent when the
     /// device has nothing else, and nothing is sent beside it.
     Alone,
+    /// The same behind a loop device, whose worker waits for a flush before it looks at what came after it.
+    Serial,
     /// Until 2.6.36: a flush waits for everything submitted before it, and everything after it waits for the flush.
     Drain,
+}
+
+impl Barriers {
+    /// Whether a flush is sent when the device has nothing else, and nothing beside it.
+    #[must_use]
+    pub const fn flushes_alone(self) -> bool {
+        matches!(self, Self::Alone | Self::Serial)
+    }
 }

@@ -4,8 +4,9 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::flush::Then;
 use super::parts::PartId;
-use super::{Event, Observer, Queue, State, SwitchReport};
+use super::{Barriers, Event, Observer, Queue, State, SwitchReport};
 use crate::rarely;
 use crate::request::RequestId;
 use crate::scheduler::Scheduler;
@@ -26,6 +27,8 @@ enum Barrier {
     Waiting(PartId),
     /// An ordered submission on its way.
     Running,
+    /// A flush, behind which everything waits outside.
+    Flush,
     /// Another scheduler, since then.
     Switch(Box<dyn Scheduler>, Time),
 }
@@ -121,6 +124,15 @@ impl<O: Observer> Queue<O> {
         self.order.barrier = Some(Barrier::Waiting(part));
     }
 
+    /// A submission waits for a flush, and so, if there is a worker before the queue, does what comes after it.
+    #[cold]
+    pub(super) fn wait_for_flush(&mut self, part: PartId, then: Then) {
+        self.flushes.wait(part, then);
+        if self.options.barriers == Barriers::Serial {
+            self.order.barrier.get_or_insert(Barrier::Flush);
+        }
+    }
+
     /// Brings everything forward that something else's end allows.
     #[inline]
     pub(super) fn settle(&mut self, now: Time) {
@@ -133,14 +145,14 @@ impl<O: Observer> Queue<O> {
     /// Goes on with what the queue is drained for, once it has drained.
     #[cold]
     fn drain(&mut self, now: Time) {
-        while self.order.is_draining() && self.drained() {
+        while self.order.is_draining() && self.may_go_on() {
             match self.order.barrier.take() {
                 None => break,
                 Some(Barrier::Waiting(part)) => {
                     self.order.barrier = Some(Barrier::Running);
                     let _ = self.start(now, part);
                 }
-                Some(Barrier::Running) => self.release(now),
+                Some(Barrier::Running | Barrier::Flush) => self.release(now),
                 Some(Barrier::Switch(scheduler, ordered)) => {
                     self.take_over(now, scheduler, ordered);
                     self.release(now);
@@ -149,8 +161,9 @@ impl<O: Observer> Queue<O> {
         }
     }
 
-    fn drained(&self) -> bool {
-        self.requests.is_empty() && self.flushes.is_quiet()
+    fn may_go_on(&self) -> bool {
+        let drains = !matches!(self.order.barrier, Some(Barrier::Flush));
+        self.flushes.is_quiet() && (!drains || self.requests.is_empty())
     }
 
     /// Lets go on what was submitted behind the barrier, up to the next one.

@@ -50,9 +50,9 @@ impl<O: Observer> Queue<O> {
     fn start_with_flush(&mut self, now: Time, part: PartId) -> Accepted {
         let cached = self.options.cache != Cache::WriteThrough;
         match self.parts.get(part).submission.op {
-            Op::Flush if cached => self.flushes.wait(part, Then::Finish),
+            Op::Flush if cached => self.wait_for_flush(part, Then::Finish),
             Op::Flush => self.finish(now, part, Outcome::Done, now),
-            _ if cached => self.flushes.wait(part, Then::Data),
+            _ if cached => self.wait_for_flush(part, Then::Data),
             _ => return self.enqueue(now, part),
         }
         Accepted::Queued

@@ -1,6 +1,6 @@
 //! A machine as a page of TOML: memory, kernel, file system, block layer. Every number stands there with its origin.
 
-use elevator::queue::{Barriers, Limits, Options, Plugging};
+use elevator::queue::{Barriers, Cache, Limits, Options, Plugging};
 use elevator::{Sectors, Span};
 use serde::Deserialize;
 
@@ -190,8 +190,16 @@ pub struct BlockLayer {
     pub plugging: PluggingKind,
     /// What a flush of the device's cache holds back.
     pub flush: FlushKind,
+    /// Whether the device is told which writes must be durable when they are answered. If not, a flush goes behind each: loop
+    /// devices cannot be told.
+    #[serde(default = "yes")]
+    pub fua: bool,
     /// Whether writes that somebody waits for are marked so (since 2.6.29).
     pub sync_writes: bool,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// Gathering of submissions.
@@ -212,7 +220,9 @@ pub enum FlushKind {
     Drains,
     /// Since then, where it is not a queued command (SATA): it is alone in the device.
     Alone,
-    /// Where it is (NVMe): nothing.
+    /// The same behind a loop device, whose worker waits for it before it looks at what came after it.
+    Serial,
+    /// Where it is a queued command: nothing. A drive that says it takes no flush beside others is given it alone.
     Beside,
 }
 
@@ -292,9 +302,11 @@ impl Description {
             max_sectors: Sectors(self.block.max_kib.saturating_mul(2)),
             limits: Limits { nr_requests: self.block.nr_requests, ..Limits::default() },
             plugging,
+            cache: Cache::WriteBack { fua: self.block.fua },
             barriers: match self.block.flush {
                 FlushKind::Drains => Barriers::Drain,
                 FlushKind::Alone => Barriers::Alone,
+                FlushKind::Serial => Barriers::Serial,
                 FlushKind::Beside => Barriers::Completed,
             },
             ..Options::default()
