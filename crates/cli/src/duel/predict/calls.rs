@@ -5,14 +5,15 @@
 //! whoever schedules: what a program waits for is the same, and read-ahead and write-back hide from a scheduler what its programs
 //! think.
 //!
-//! Data bases beside a copy are not predicted. Their programs can be told (`rollback`, `tpc-b`), and alone the model is right; beside
-//! a copy it is several times too low, as its drive stays with a reader whose next request is always there, and a flush waits.
+//! A loop device's worker waits for each flush before it looks at what came after it, so whoever schedules behind it does not see
+//! that before.
 
 use std::fmt::Write as _;
 
-use ::duel::{Benchmark, Content, FileSystem, tree_files};
+use ::duel::{Benchmark, Content, Engine, FileSystem, tree_files};
+use elevator::Span;
 use elevator::queue::Identity;
-use machine::kernel::Description;
+use machine::kernel::{Description, FlushKind};
 use workloads::contents::Contents;
 use workloads::programs::diary::Seen;
 use workloads::scenario::Scenario;
@@ -29,21 +30,22 @@ pub(super) const REQUESTS: [(u64, bool); 2] = [(4096, false), (128 << 10, false)
 
 /// Whether there is a script for it.
 pub(super) const fn can_predict(benchmark: &Benchmark) -> bool {
-    matches!(benchmark, Benchmark::ParRead { direct: false } | Benchmark::Greps | Benchmark::PostMark)
+    matches!(
+        benchmark,
+        Benchmark::ParRead { direct: false } | Benchmark::Greps | Benchmark::PostMark | Benchmark::Commits(_)
+    )
 }
 
 /// What the model says of such programs.
 pub(super) fn predict(model: &Model<'_>, asked: &Asked<'_>) -> Result<Predicted, String> {
-    if !can_predict(asked.benchmark) {
-        return Err(format!(
-            "{}: what the model says of data bases is too far from reality",
-            asked.benchmark.name()
-        ));
-    }
     let mut scenario =
         Scenario::parse(MACHINE, &script(model, asked), 1.0).map_err(|error| error.to_string())?;
     add_trees(model, asked.benchmark, &mut scenario.contents);
-    let machine = Description::named(MACHINE).map_err(|error| error.to_string())?;
+    let mut machine = Description::named(MACHINE).map_err(|error| error.to_string())?;
+    machine.block.fua = false;
+    if asked.behind_a_loop_device {
+        machine.block.flush = FlushKind::Serial;
+    }
     let machine = scenario.machine(&machine);
     let scene = Scene { scenario, machine, device: asked.device(|_| 1.0) };
     let outcome = scene.run(&asked.spec, &mut |_| None).map_err(|error| error.to_string())?.outcome;
@@ -54,8 +56,11 @@ pub(super) fn predict(model: &Model<'_>, asked: &Asked<'_>) -> Result<Predicted,
     let seconds = (to - from).max(1) as f64 / 1e9;
     let bytes: u64 = outcome.seen.values().map(|seen| seen.read_bytes + seen.written_bytes).sum();
     let worst = |seen: &Seen| seen.worst_read_ns.max(seen.worst_write_ns).max(seen.worst_sync_ns);
+    let calls = || outcome.seen.values().map(worst).max();
+    let longest = outcome.transactions.values().map(|all| all.max_ns).max().or_else(calls);
     let programs = outcome.seen.len() as u64;
     let operations = match asked.benchmark {
+        Benchmark::Commits(_) => outcome.transactions.values().map(|all| all.count).sum(),
         _ if outcome.cut => 0,
         Benchmark::PostMark => programs * model.size.transactions,
         Benchmark::Greps => programs * model.size.tree_files,
@@ -64,7 +69,7 @@ pub(super) fn predict(model: &Model<'_>, asked: &Asked<'_>) -> Result<Predicted,
     Ok(Predicted {
         megabytes_per_second: bytes as f64 / 1e6 / seconds,
         operations_per_second: operations as f64 / seconds,
-        longest_wait_ns: outcome.seen.values().map(worst).max().unwrap_or(0),
+        longest_wait_ns: longest.unwrap_or(0),
     })
 }
 
@@ -101,26 +106,38 @@ fn script(model: &Model<'_>, asked: &Asked<'_>) -> String {
     if let [FileSystem { start_bytes, bytes, .. }] = asked.benchmark.file_systems(&model.size)[..] {
         let _ = writeln!(script, "partition = {{ at = {start_bytes}, bytes = {bytes} }}");
     }
-    let (on_disk, count, steps): (&str, usize, &dyn Fn(usize) -> String) = match asked.benchmark {
-        Benchmark::ParRead { .. } => {
-            (REGIONS, 4, &|n| format!("{{ read = {{ file = \"/region-{}\", chunk = \"4 KiB\" }} }}", n + 1))
-        }
-        Benchmark::Greps => {
-            (TREES, 2, &|n| format!("{{ read-tree = {{ tree = \"/tree-{n}\", by = \"grep\" }} }}"))
-        }
-        _ => (POOLS, 4, &|n| postmark(n + 1, model.size.transactions / 2, model.size.transactions)),
-    };
+    let (on_disk, programs) = programs(model, asked);
     script.push_str(on_disk);
-    for n in 0..if asked.alone { 1 } else { count } {
+    for (n, (steps, beside)) in programs.iter().enumerate() {
         let (after, level) =
             (asked.starts.get(n).map_or(0, |start| start.as_nanos() / 1000), asked.priority.level);
         let _ = write!(
             script,
-            "[[process]]\nname = \"{n}\"\nafter = \"{after} us\"\npriority = {level}\nsteps = [{}]\n",
-            steps(n)
+            "[[process]]\nname = \"{n}\"\nafter = \"{after} us\"\npriority = {level}\nbeside = {beside}\nsteps = [{steps}]\n",
         );
     }
     script
+}
+
+/// What is on the disk, and the programs' steps, each with whether it only makes work for the others.
+fn programs(model: &Model<'_>, asked: &Asked<'_>) -> (&'static str, Vec<(String, bool)>) {
+    let alike = |count: u64, steps: &dyn Fn(u64) -> String| {
+        (1..=if asked.alone { 1 } else { count }).map(|n| (steps(n), false)).collect()
+    };
+    match asked.benchmark {
+        Benchmark::ParRead { .. } => {
+            let read = |n| format!("{{ read = {{ file = \"/region-{n}\", chunk = \"4 KiB\" }} }}");
+            (REGIONS, alike(4, &read))
+        }
+        Benchmark::Greps => {
+            let grep = |n| format!("{{ read-tree = {{ tree = \"/tree-{}\", by = \"grep\" }} }}", n - 1);
+            (TREES, alike(2, &grep))
+        }
+        Benchmark::Commits(engine) => {
+            (COMMITS, vec![(commits(*engine, asked.at_most), false), (COPY.to_owned(), true)])
+        }
+        _ => (POOLS, alike(4, &|n| postmark(n, model.size.transactions / 2, model.size.transactions))),
+    }
 }
 
 /// par-read's regions.
@@ -148,8 +165,40 @@ directory = \"/mail-{n}\"
 copies = 4
 ";
 
+/// What is copied, the pages that rows go to, and a log as a data base makes it beforehand.
+const COMMITS: &str = "
+[[on-disk]]
+file = \"/file\"
+bytes = \"64 MiB\"
+[[on-disk]]
+file = \"/pages\"
+bytes = \"64 KiB\"
+[[on-disk]]
+file = \"/log\"
+bytes = \"16 MiB\"
+";
+
+/// The copy, again and again, as the duel makes it.
+const COPY: &str = "{ forever = [{ forget = \"/file\" }, { copy = { from = \"/file\", to = \"/copy\", chunk = \"128 KiB\" } }, \
+     { fsync = \"/copy\" }, { unlink = \"/copy\" }] }";
+
+/// Bytes that PostgreSQL 15 logs of a row of 100 bytes and its commit, measured over 1000 of them.
+const RECORDS: u64 = 200;
+
+/// Rows, one at a time, for as long as the programs run.
+fn commits(engine: Engine, lasts: Span) -> String {
+    let lasts = lasts.as_nanos() / 1000;
+    match engine {
+        Engine::Sqlite => format!("{{ rollback = {{ table = \"/rows\", lasts = \"{lasts} us\" }} }}"),
+        Engine::Postgres => format!(
+            "{{ tpc-b = {{ table = \"/pages\", log = \"/log\", lasts = \"{lasts} us\", clients = 1, records = {RECORDS}, \
+             checkpoint-every = \"300 s\" }} }}"
+        ),
+    }
+}
+
 /// The pool is made and written out; then transactions find it on the disk and not in memory.
-fn postmark(n: usize, files: u64, transactions: u64) -> String {
+fn postmark(n: u64, files: u64, transactions: u64) -> String {
     format!(
         "{{ postmark = {{ directory = \"/mail-{n}\", files = {files}, transactions = {transactions}, forget = true, append = 500, \
          least = 500, most = 10000, seed = {n} }} }}, {{ sync = {{}} }}"

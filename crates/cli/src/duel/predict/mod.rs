@@ -49,6 +49,8 @@ struct Asked<'a> {
     /// Programs that find no free tag sleep for one, and race each other.
     races: bool,
     identity: Identity,
+    /// Whoever schedules is given requests by a loop device.
+    behind_a_loop_device: bool,
     priority: Priority,
     at_most: Span,
     /// When programs began after the first of them.
@@ -94,6 +96,7 @@ impl Model<'_> {
             parks: entry.scheduler.is_kernel() && depth == 1,
             races: entry.scheduler.keeps_nothing() && !hidden,
             identity: identity(&entry.scheduler, hidden),
+            behind_a_loop_device: hidden || !entry.scheduler.is_kernel(),
             priority: Priority { class: PriorityClass::BestEffort, level: self.level },
             at_most: span(benchmark.at_most(&self.size)),
             starts: starts(entry.outcomes.first()),
