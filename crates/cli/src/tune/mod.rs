@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         keeper,
         database,
         drive: target.drive.clone(),
-        saved: None,
+        saved: 0,
         runtime: arguments.runtime.clone(),
         hidden: false,
         shown: Shown::default(),
@@ -120,7 +120,7 @@ struct Run {
     database: Database,
     drive: String,
     /// Windows that had been analysed at the last saving.
-    saved: Option<u64>,
+    saved: u64,
     runtime: PathBuf,
     /// It was said that there can be no status.
     hidden: bool,
@@ -186,7 +186,7 @@ impl Run {
 
     /// Keeps what was learned, if anything was: where nothing matters, nothing wakes a disk.
     fn save(&mut self) -> Result<(), keeper::Error> {
-        let analysed = Some(self.keeper.status().analysed);
+        let analysed = self.keeper.status().analysed;
         if analysed == self.saved {
             return Ok(());
         }
@@ -224,7 +224,8 @@ fn restore(
     if let Some(state) = database.load(drive)? {
         let known = in_words(&state);
         analyser.restore(state).map_err(|problem| does_not_fit(path, &problem))?;
-        eprintln!("{known} are known of {drive}");
+        let aside = if arguments.transfer.is_some() { "; what --transfer names is left aside" } else { "" };
+        eprintln!("{known} are known of {drive}{aside}");
     } else if let Some(other) = &arguments.transfer {
         let problem = |what: &str| Error::Input(format!("{}: {what}", other.display()));
         let mut there = Database::look(other)?.ok_or_else(|| problem("there is no such file"))?;
