@@ -82,11 +82,8 @@ fn note(directory: &Path, device: &str) -> PathBuf {
     directory.join(format!("{}.before.json", device.replace('/', "!")))
 }
 
-/// Whether nobody tunes a device whose settings are noted in `directory`.
-///
-/// # Errors
-/// Another living process does.
-pub fn be_alone(directory: &Path, device: &str) -> Result<(), Error> {
+/// An error if a living process has noted a device's settings in `directory`.
+fn be_alone(directory: &Path, device: &str) -> Result<(), Error> {
     match read(&note(directory, device)).filter(lives) {
         None => Ok(()),
         Some(other) => {

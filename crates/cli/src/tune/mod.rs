@@ -39,8 +39,8 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         journal::recover(&directory, Path::new("/sys/block")).iter().for_each(|line| eprintln!("{line}"));
     }
     let target = Target::find(&arguments.device)?;
-    journal::be_alone(&directory, &target.layer.name)?;
-    be_alone(&arguments.runtime, &target.layer.name)?;
+    // Even who only says what it would do keeps a status and what it learned.
+    let _claim = target.queue.claim()?;
     system::idle().iter().for_each(|refused| eprintln!("not granted: {refused}"));
     eprintln!("{}: {}", arguments.device.display(), target.stack.describe());
     target.stack.doubts().iter().for_each(|doubt| eprintln!("{doubt}"));
@@ -102,13 +102,6 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
 fn directory_of(file: &Path) -> PathBuf {
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new(".")).to_owned()
-}
-
-/// An error if somebody tunes the device: even one that only says what it would do keeps a status and what it learned, in the same place.
-fn be_alone(runtime: &Path, device: &str) -> Result<(), Error> {
-    let Ok(Some(other)) = status::read(runtime, device) else { return Ok(()) };
-    let dry = if other.dry_run { " (dry run)" } else { "" };
-    Err(Error::Usage(format!("{device}: process {} tunes it already{dry}; end that first", other.pid)))
 }
 
 /// A tuner at work.
@@ -295,21 +288,5 @@ mod tests {
     fn a_file_has_a_directory_also_if_only_its_name_is_given() {
         assert_eq!(directory_of(Path::new("tuner.sqlite")), Path::new("."));
         assert_eq!(directory_of(Path::new("/var/lib/dwell/tuner.sqlite")), Path::new("/var/lib/dwell"));
-    }
-
-    #[test]
-    fn beside_a_tuner_nobody_tunes_not_even_dry() {
-        let runtime = std::env::temp_dir().join(format!("dwell-alone-{}", std::process::id()));
-        assert!(be_alone(&runtime, "sda").is_ok());
-        let (pid, started) = capture::this_process();
-        let mut other = Status { device: "sda".to_owned(), pid, started, dry_run: true, ..Status::default() };
-        status::write(&runtime, &other).unwrap();
-        let said = be_alone(&runtime, "sda").unwrap_err().to_string();
-        assert!(said.contains("tunes it already (dry run)"), "{said}");
-        assert!(be_alone(&runtime, "sdb").is_ok());
-        other.started += 1;
-        status::write(&runtime, &other).unwrap();
-        assert!(be_alone(&runtime, "sda").is_ok(), "it was killed");
-        std::fs::remove_dir_all(runtime).unwrap();
     }
 }
