@@ -234,7 +234,9 @@ fn restore(
 /// What is said of a state in `file` that the analyser refuses.
 fn does_not_fit(file: &Path, problem: &str) -> Error {
     let file = file.display();
-    Error::Usage(format!("{file}: {problem}; give --window and --set as they were, or another --database"))
+    Error::Usage(format!(
+        "{file}: {problem}; give --window and --set as they were, use the dwell that wrote it, or give another --database"
+    ))
 }
 
 fn in_words(state: &State) -> String {
