@@ -161,6 +161,53 @@ fn a_profile_is_written_and_told_to_schedulers() {
     assert_eq!(output.status.code(), Some(6), "{}", words(&output));
 }
 
+/// Whatever database and status they keep: of two tuners each would take the other for somebody who changes schedulers, and what is
+/// changed by hand would be written over.
+#[test]
+fn beside_a_tuner_nobody_tunes_nor_changes_what_was_learned() {
+    let Some(served) = Served::new("beside", &[]) else { return };
+    let node = served.node.to_str().unwrap();
+    let tuner = |place: &str, time: &str| {
+        let (database, runtime) = (served.file(&format!("{place}/tuner.sqlite")), served.file(place));
+        let options =
+            ["--dry-run", "--window", "100ms", "--for", time, "--runtime", &runtime, "--database", &database];
+        let mut tuner = dwell(&["tune", node]);
+        tuner.args(options).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let forget = || {
+        let database = served.file("one/tuner.sqlite");
+        dwell(&["patterns", "forget", "--all", "--database", &database]).output().unwrap()
+    };
+    let status = Path::new(&served.file("one"))
+        .join(format!("tune-{}.json", served.node.file_name().unwrap().display()));
+    let begun = |mut tuner: Child| loop {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        if status.exists() {
+            return Some(tuner);
+        }
+        if tuner.try_wait().unwrap().is_some() {
+            eprintln!("SKIPPED: {}", words(&tuner.wait_with_output().unwrap()));
+            return None;
+        }
+    };
+    let Some(mut first) = begun(tuner("one", "4s")) else { return };
+    while first.try_wait().unwrap().is_none() {
+        served.read(100);
+    }
+    let mut first = begun(tuner("one", "10min")).unwrap();
+    for output in [tuner("other", "1s").wait_with_output().unwrap(), forget()] {
+        let said = words(&output);
+        assert!(
+            output.status.code() == Some(2) && said.contains(&format!("process {} tunes it", first.id())),
+            "{said}"
+        );
+    }
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let forgotten = forget();
+    assert!(forgotten.status.success(), "{}", words(&forgotten));
+}
+
 /// `dwell serve ... | head -1`: who wanted to know the device's name knows it.
 #[test]
 fn a_server_whose_words_nobody_reads_serves_to_its_end() {

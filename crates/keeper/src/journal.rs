@@ -1,7 +1,7 @@
 //! What was set before anything was changed, in a file, so that a run that was killed is put right by the next.
 //!
-//! The file is written whole before the first change and removed after the last was taken back. It names the process and
-//! when that started, as process numbers are used again.
+//! The file is written whole before the first change and removed after the last was taken back: while something is refused it stays, and
+//! is tried again by whoever begins next. It names the process and when that started, as process numbers are used again.
 
 use std::fs;
 use std::io;
@@ -36,7 +36,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Notes what `queue` is set to, in `directory`.
+    /// Notes what `queue` is set to, in `directory`; or what it was set to before a run that was killed, if that could not be put back.
     ///
     /// # Errors
     /// Another living process tunes the device, or the file cannot be written.
@@ -48,7 +48,9 @@ impl Journal {
         let path = note(directory, queue.name());
         let (pid, started) = this_process();
         let (boot, device) = (boot(), queue.name().to_owned());
-        let record = Record { pid, started, boot, device, before: queue.all() };
+        let left = read(&path).filter(Record::is_of_this_start);
+        let before = left.map_or_else(|| queue.all(), |left| left.before);
+        let record = Record { pid, started, boot, device, before };
         write(&path, &record).map_err(|source| Error::Note { path: path.clone(), source })?;
         Ok(Self { path, queue: queue.clone(), record, restore: true })
     }
@@ -67,10 +69,11 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        if self.restore {
-            put_back(&self.queue, &self.record).iter().for_each(|problem| system::say(problem));
+        let problems = if self.restore { put_back(&self.queue, &self.record) } else { Vec::new() };
+        problems.iter().for_each(|problem| system::say(problem));
+        if problems.is_empty() {
+            let _ = fs::remove_file(&self.path);
         }
-        let _ = fs::remove_file(&self.path);
     }
 }
 
@@ -79,11 +82,8 @@ fn note(directory: &Path, device: &str) -> PathBuf {
     directory.join(format!("{}.before.json", device.replace('/', "!")))
 }
 
-/// Whether nobody tunes a device whose settings are noted in `directory`.
-///
-/// # Errors
-/// Another living process does.
-pub fn be_alone(directory: &Path, device: &str) -> Result<(), Error> {
+/// An error if a living process has noted a device's settings in `directory`.
+fn be_alone(directory: &Path, device: &str) -> Result<(), Error> {
     match read(&note(directory, device)).filter(lives) {
         None => Ok(()),
         Some(other) => {
@@ -114,20 +114,20 @@ pub fn recover(directory: &Path, block: &Path) -> Vec<String> {
         }
         let queue = QueueSettings::within(block, &record.device);
         let problems = put_back(&queue, &record);
-        let _ = fs::remove_file(&path);
-        let queues = record.before.iter().filter(|(name, _)| !name.starts_with("iosched/"));
-        let settings: Vec<String> = queues.map(|(name, value)| format!("{name}={value}")).collect();
-        done.push(if queue.exists() {
-            format!(
-                "{}: put back after process {}, which was killed: {}",
-                record.device,
-                record.pid,
-                settings.join(" ")
-            )
+        let Record { device, pid, .. } = &record;
+        if problems.is_empty() {
+            let _ = fs::remove_file(&path);
+            done.push(match queue.exists() {
+                true => {
+                    format!("{device}: put back after process {pid}, which was killed: {}", record.in_words())
+                }
+                false => format!("{device}: is gone, nothing to put back after process {pid}"),
+            });
         } else {
-            format!("{}: is gone, nothing to put back after process {}", record.device, record.pid)
-        });
-        done.extend(problems);
+            let (was, note) = (record.in_words(), path.display());
+            done.push(format!("{device}: not all is put back after process {pid}, which was killed: {was}; the next start tries again, unless {note} is removed"));
+            done.extend(problems);
+        }
     }
     done
 }
@@ -164,6 +164,12 @@ impl Record {
     /// one now.
     fn is_of_this_start(&self) -> bool {
         self.boot.is_none() || self.boot == boot()
+    }
+
+    /// What was set of the queue.
+    fn in_words(&self) -> String {
+        let queues = self.before.iter().filter(|(name, _)| !name.starts_with("iosched/"));
+        queues.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -277,6 +283,39 @@ mod tests {
         let said = Journal::begin(&tree.directory(), &queue).unwrap_err().to_string();
         assert!(said.contains("sda.before.json: ") && said.contains("--database"), "{said}");
         assert_eq!(fs::read_dir(tree.directory()).unwrap().count(), 1, "nothing half written stays");
+    }
+
+    /// Whoever has no leave to put back must not lose what is to be put back, nor take what was left for what was there before.
+    #[test]
+    fn what_is_refused_stays_noted_until_it_is_put_back() {
+        let tree = Tree::new("refused");
+        let queue = tree.queue("sda");
+        let journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        let mut record = journal.record.clone();
+        record.started += 1;
+        let path = journal.path.clone();
+        std::mem::forget(journal);
+        write(&path, &record).unwrap();
+        queue.set("scheduler", "bfq").unwrap();
+        // Nobody may write to this one.
+        let ahead = queue.file("read_ahead_kb");
+        fs::remove_file(&ahead).unwrap();
+        std::os::unix::fs::symlink("/proc/sys/kernel/ostype", &ahead).unwrap();
+        let said = recover(&tree.directory(), &tree.block());
+        assert!(
+            said.len() == 2 && said[0].contains("not all") && said[1].contains("read_ahead_kb"),
+            "{said:?}"
+        );
+        let journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        assert_eq!(journal.before("read_ahead_kb"), Some("128"), "not what is there now");
+        drop(journal);
+        assert!(path.exists(), "it was refused again");
+        fs::remove_file(&ahead).unwrap();
+        fs::write(&ahead, "4096\n").unwrap();
+        // The process that noted it last is this one, which lives.
+        write(&path, &record).unwrap();
+        assert_eq!(recover(&tree.directory(), &tree.block()).len(), 1);
+        assert_eq!((queue.get("read_ahead_kb").unwrap(), path.exists()), ("128".to_owned(), false));
     }
 
     #[test]

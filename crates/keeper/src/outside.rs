@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use tuner::VALUE_MAX;
+
 use crate::system;
 
 /// Bytes that all programs read and wrote so far through system calls, from `/proc/PID/io` of each (a tree like `/proc`). Pipes and
@@ -67,8 +69,10 @@ pub fn number(command: &str, patience: Duration) -> Result<f64, String> {
         return Err(format!("{command}: {status}"));
     }
     let text = String::from_utf8_lossy(&text);
-    let found = text.split_whitespace().find_map(|word| word.parse::<f64>().ok()).filter(|n| n.is_finite());
-    found.ok_or_else(|| format!("{command}: printed no number"))
+    let found = text.split_whitespace().find_map(|word| word.parse::<f64>().ok());
+    found
+        .filter(|number| number.abs() <= VALUE_MAX)
+        .ok_or_else(|| format!("{command}: printed no number that can be reckoned with"))
 }
 
 /// What a pipe holds now; what is beyond [`LOOKED_AT`] is thrown away.
@@ -87,7 +91,10 @@ mod tests {
     fn the_first_number_counts_and_everything_else_is_said() {
         let patience = Duration::from_secs(10);
         assert_eq!(number("echo tps: 12.5 3", patience), Ok(12.5));
-        assert!(number("echo nothing", patience).unwrap_err().contains("printed no number"));
+        for none in ["nothing", "nan", "-inf", "1e200"] {
+            let said = number(&format!("echo {none}"), patience).unwrap_err();
+            assert!(said.contains("printed no number"), "{said}");
+        }
         assert!(number("exit 3", patience).unwrap_err().contains('3'));
         assert!(number("exec sleep 60", Duration::from_millis(50)).unwrap_err().contains("took longer"));
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use capture::topology::schedulers;
@@ -47,6 +48,23 @@ impl QueueSettings {
     #[must_use]
     pub fn exists(&self) -> bool {
         self.directory.exists()
+    }
+
+    /// Claims the device for one tuner, whatever database and status it keeps, for as long as the file that is returned is open. The lock is
+    /// of the scheduler's own file (flock(2)), so nothing is written, and the kernel takes it back from a process that is killed.
+    ///
+    /// # Errors
+    /// Another process has claimed it; else as [`get`](Self::get).
+    pub fn claim(&self) -> Result<fs::File, Error> {
+        let file = fs::File::open(self.file("scheduler")).map_err(|error| self.failed("scheduler", error))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(fs::TryLockError::WouldBlock) => {
+                let who = locker(&file).map_or_else(|| "somebody".to_owned(), |pid| format!("process {pid}"));
+                Err(Error::Usage(format!("{}: {who} tunes it already; end that first", self.name)))
+            }
+            Err(fs::TryLockError::Error(error)) => Err(self.failed("scheduler", error)),
+        }
     }
 
     /// A setting's value; of the scheduler the one in use.
@@ -122,6 +140,17 @@ impl QueueSettings {
     }
 }
 
+/// The process that has locked a file, by `/proc/locks` (`1: FLOCK  ADVISORY  WRITE 708 00:15:3029 0 EOF`).
+fn locker(file: &fs::File) -> Option<u32> {
+    let inode = file.metadata().ok()?.ino().to_string();
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let &[_, "FLOCK", _, _, pid, place, ..] = &fields[..] else { return None };
+        place.ends_with(&format!(":{inode}")).then(|| pid.parse().ok())?
+    })
+}
+
 /// A number of requests that is not this one to the kernel either, whose least is 4.
 const fn another(number: u32) -> u32 {
     if number > 4 { number - 1 } else { 5 }
@@ -130,6 +159,19 @@ const fn another(number: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Tree;
+
+    #[test]
+    fn a_device_is_claimed_by_one_until_that_one_lets_go() {
+        let tree = Tree::new("claim");
+        let claimed = tree.queue("sda").claim().unwrap();
+        let said = tree.queue("sda").claim().unwrap_err().to_string();
+        assert_eq!(said, format!("sda: process {} tunes it already; end that first", std::process::id()));
+        assert!(tree.queue("sdb").claim().is_ok());
+        drop(claimed);
+        assert!(QueueSettings::within(&tree.block(), "sda").claim().is_ok());
+        assert!(matches!(QueueSettings::within(&tree.block(), "sdc").claim(), Err(Error::Gone(_))));
+    }
 
     #[test]
     fn the_number_written_before_another_is_never_the_same_to_the_kernel() {

@@ -50,7 +50,7 @@ pub use analyser::{Analyser, Observed};
 pub use bandit::Bandit;
 pub use cluster::{Cluster, ClusterId, SchedulerId, Successor, Values};
 pub use decision::{Decision, Restraint, Why};
-pub use metric::{Better, Completion, Latency, Metric, Of, Performance, Tally, Which, jain};
+pub use metric::{Better, Completion, Latency, Metric, Of, Performance, Tally, VALUE_MAX, Which, jain};
 pub use parameters::Parameters;
 pub use random::Random;
 pub use ranking::Ranking;

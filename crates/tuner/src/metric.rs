@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use elevator::{Op, Sectors, Span};
 use serde::{Deserialize, Serialize};
 
+/// No metric's value is greater: nothing that is measured is, and the square of this, and sums of such squares, can still be reckoned with
+/// and saved.
+pub const VALUE_MAX: f64 = 1e100;
+
 /// Whether more or less is better.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Better {
@@ -77,7 +81,7 @@ impl Metric {
         }
     }
 
-    /// Its value in a window; `None` if what it needs was not measured or did not occur.
+    /// Its value in a window; `None` if what it needs was not measured or did not occur, or is beyond [`VALUE_MAX`] either way.
     #[must_use]
     pub fn of(self, performance: &Performance) -> Option<f64> {
         let value = match self {
@@ -95,7 +99,7 @@ impl Metric {
             Self::UserMinusSystem => performance.user_bandwidth? - performance.bandwidth,
             Self::External(_) => performance.external?,
         };
-        value.is_finite().then_some(value)
+        (value.abs() <= VALUE_MAX).then_some(value)
     }
 }
 

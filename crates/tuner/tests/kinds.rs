@@ -5,7 +5,10 @@ mod world;
 use elevator::{Op, Sector, Sectors, Span, Time};
 use tuner::beyond::{Hysteresis, Restraints, SwitchCost};
 use tuner::selector::{Curve, Kind, Table};
-use tuner::{Access, Analyser, Observed, Parameters, Performance, Random, SchedulerId, Why, Window};
+use tuner::{
+    Access, Analyser, Better, Metric, Observed, Parameters, Performance, Random, SchedulerId, VALUE_MAX, Why,
+    Window,
+};
 use world::{T, analyser};
 
 /// What a scheduler makes of readers in sequence (0) or of reads anywhere (1): how many, and in which order.
@@ -256,5 +259,23 @@ fn what_is_restored_decides_as_what_was_saved() {
         state.kinds = serde_json::from_value(kinds).unwrap();
         let refused = other.restore(state.clone()).expect_err(place);
         assert!(refused.contains(says), "{refused}");
+    }
+}
+
+/// A user's command may print any number.
+#[test]
+fn whatever_is_measured_leaves_a_state_that_can_be_taken_over() {
+    let names = || ["one", "other"].map(str::to_owned).to_vec();
+    let metric = Metric::External(Better::Higher);
+    let new = || Analyser::new(names(), metric, kinds(true), Random::seeded(1)).unwrap();
+    for most in [f64::MAX, 1e200, VALUE_MAX] {
+        let mut analyser = new();
+        for number in 0..200 {
+            let external = Some(if number % 3 == 0 { -most } else { most });
+            let performance = Performance { external, ..Performance::default() };
+            let scheduler = Some(SchedulerId((number / 5 % 2) as usize));
+            analyser.window(&asked(0, 0, number), &Observed { scheduler, performance, drained: None });
+        }
+        assert_eq!(new().restore(analyser.state()), Ok(()), "{most}");
     }
 }

@@ -177,10 +177,11 @@ impl Known {
         }
     }
 
-    /// The best of those that were tried.
+    /// The best of those that were tried, if any was beside the one in use.
     fn best(&self) -> Option<(usize, Beside)> {
-        let tried = self.arms.iter().copied().enumerate().filter(|(_, arm)| arm.windows > 0);
-        tried.max_by(|a, b| a.1.gained.total_cmp(&b.1.gained))
+        let tried = || self.arms.iter().copied().enumerate().filter(|(_, arm)| arm.windows > 0);
+        tried().find(|(arm, _)| Some(*arm) != self.now)?;
+        tried().max_by(|a, b| a.1.gained.total_cmp(&b.1.gained))
     }
 }
 
@@ -314,6 +315,8 @@ mod tests {
         assert!(of(60.0, Better::Lower).better.is_none(), "less is better");
         let unknown = advice(&[[None, Some((60.0, 9))]], Better::Higher);
         assert!(unknown.expected_gain.is_none(), "nothing to compare with");
+        let alone = advice(&[[Some((30.0, 3)), None]], Better::Higher);
+        assert!(alone.expected_gain.is_none(), "as good as any is no word for the only one that was tried");
     }
 
     /// Sums over different windows cannot be compared: of latencies, whoever is known in fewer would always be better.

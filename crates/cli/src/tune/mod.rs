@@ -39,8 +39,8 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         journal::recover(&directory, Path::new("/sys/block")).iter().for_each(|line| eprintln!("{line}"));
     }
     let target = Target::find(&arguments.device)?;
-    journal::be_alone(&directory, &target.layer.name)?;
-    be_alone(&arguments.runtime, &target.layer.name)?;
+    // Even who only says what it would do keeps a status and what it learned.
+    let _claim = target.queue.claim()?;
     system::idle().iter().for_each(|refused| eprintln!("not granted: {refused}"));
     eprintln!("{}: {}", arguments.device.display(), target.stack.describe());
     target.stack.doubts().iter().for_each(|doubt| eprintln!("{doubt}"));
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         keeper,
         database,
         drive: target.drive.clone(),
-        saved: None,
+        saved: 0,
         runtime: arguments.runtime.clone(),
         hidden: false,
         shown: Shown::default(),
@@ -104,13 +104,6 @@ fn directory_of(file: &Path) -> PathBuf {
     parent.unwrap_or(Path::new(".")).to_owned()
 }
 
-/// An error if somebody tunes the device: even one that only says what it would do keeps a status and what it learned, in the same place.
-fn be_alone(runtime: &Path, device: &str) -> Result<(), Error> {
-    let Ok(Some(other)) = status::read(runtime, device) else { return Ok(()) };
-    let dry = if other.dry_run { " (dry run)" } else { "" };
-    Err(Error::Usage(format!("{device}: process {} tunes it already{dry}; end that first", other.pid)))
-}
-
 /// A tuner at work.
 struct Run {
     windows: Windower<capture::Capture>,
@@ -120,7 +113,7 @@ struct Run {
     database: Database,
     drive: String,
     /// Windows that had been analysed at the last saving.
-    saved: Option<u64>,
+    saved: u64,
     runtime: PathBuf,
     /// It was said that there can be no status.
     hidden: bool,
@@ -186,7 +179,7 @@ impl Run {
 
     /// Keeps what was learned, if anything was: where nothing matters, nothing wakes a disk.
     fn save(&mut self) -> Result<(), keeper::Error> {
-        let analysed = Some(self.keeper.status().analysed);
+        let analysed = self.keeper.status().analysed;
         if analysed == self.saved {
             return Ok(());
         }
@@ -224,7 +217,8 @@ fn restore(
     if let Some(state) = database.load(drive)? {
         let known = in_words(&state);
         analyser.restore(state).map_err(|problem| does_not_fit(path, &problem))?;
-        eprintln!("{known} are known of {drive}");
+        let aside = if arguments.transfer.is_some() { "; what --transfer names is left aside" } else { "" };
+        eprintln!("{known} are known of {drive}{aside}");
     } else if let Some(other) = &arguments.transfer {
         let problem = |what: &str| Error::Input(format!("{}: {what}", other.display()));
         let mut there = Database::look(other)?.ok_or_else(|| problem("there is no such file"))?;
@@ -240,7 +234,9 @@ fn restore(
 /// What is said of a state in `file` that the analyser refuses.
 fn does_not_fit(file: &Path, problem: &str) -> Error {
     let file = file.display();
-    Error::Usage(format!("{file}: {problem}; give --window and --set as they were, or another --database"))
+    Error::Usage(format!(
+        "{file}: {problem}; give --window and --set as they were, use the dwell that wrote it, or give another --database"
+    ))
 }
 
 fn in_words(state: &State) -> String {
@@ -294,21 +290,5 @@ mod tests {
     fn a_file_has_a_directory_also_if_only_its_name_is_given() {
         assert_eq!(directory_of(Path::new("tuner.sqlite")), Path::new("."));
         assert_eq!(directory_of(Path::new("/var/lib/dwell/tuner.sqlite")), Path::new("/var/lib/dwell"));
-    }
-
-    #[test]
-    fn beside_a_tuner_nobody_tunes_not_even_dry() {
-        let runtime = std::env::temp_dir().join(format!("dwell-alone-{}", std::process::id()));
-        assert!(be_alone(&runtime, "sda").is_ok());
-        let (pid, started) = capture::this_process();
-        let mut other = Status { device: "sda".to_owned(), pid, started, dry_run: true, ..Status::default() };
-        status::write(&runtime, &other).unwrap();
-        let said = be_alone(&runtime, "sda").unwrap_err().to_string();
-        assert!(said.contains("tunes it already (dry run)"), "{said}");
-        assert!(be_alone(&runtime, "sdb").is_ok());
-        other.started += 1;
-        status::write(&runtime, &other).unwrap();
-        assert!(be_alone(&runtime, "sda").is_ok(), "it was killed");
-        std::fs::remove_dir_all(runtime).unwrap();
     }
 }

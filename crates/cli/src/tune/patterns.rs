@@ -1,11 +1,12 @@
 //! `dwell patterns`: what the tuner learned, for people to look at and to mend.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
 use comfy_table::{Table, presets};
 use keeper::database::Database;
-use keeper::{in_words, learned, picture};
+use keeper::{QueueSettings, identity, in_words, learned, picture};
 use serde_json::json;
 use tuner::{ClusterState, Metric, Parameters, State};
 
@@ -32,6 +33,7 @@ pub(crate) fn run(arguments: &PatternsArguments) -> Result<(), Error> {
         }
         (_, drive) => drive?,
     };
+    let _alone = if changes { claim_all(&drive)? } else { Vec::new() };
     let unknown = || Error::Usage(format!("nothing is known of {drive}"));
     let mut state = database.load(&drive)?.ok_or_else(unknown)?;
     match &arguments.command {
@@ -64,6 +66,15 @@ pub(crate) fn run(arguments: &PatternsArguments) -> Result<(), Error> {
     }
 }
 
+/// Claims every device here that is such a drive, as whoever tunes one would write over what is changed.
+fn claim_all(drive: &str) -> Result<Vec<File>, Error> {
+    let block = Path::new("/sys/block");
+    let names = std::fs::read_dir(block).into_iter().flatten().flatten();
+    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let such = names.filter(|name| identity::drive(block, name) == drive);
+    such.map(|name| Ok(QueueSettings::of(&name).claim()?)).collect()
+}
+
 fn keep(database: &mut Database, drive: &str, state: &State) -> Result<(), Error> {
     let saved =
         database.drives()?.into_iter().find(|known| known.name == drive).map_or(0, |known| known.saved);
@@ -74,6 +85,9 @@ fn keep(database: &mut Database, drive: &str, state: &State) -> Result<(), Error
 fn drive(database: &Database, arguments: &PatternsArguments) -> Result<String, Error> {
     let part = arguments.drive.as_deref().unwrap_or_default();
     let known: Vec<String> = database.drives()?.into_iter().map(|drive| drive.name).collect();
+    if known.is_empty() {
+        return Err(Error::Usage(format!("{}: nothing was learned yet", arguments.database.display())));
+    }
     let mut fit = known.iter().filter(|name| name.contains(part));
     match (fit.next(), fit.next()) {
         (Some(one), None) => Ok(one.clone()),
