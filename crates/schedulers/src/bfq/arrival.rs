@@ -179,6 +179,9 @@ impl Bfq {
 
     fn create(&mut self, now: Time, context: ContextId, sync: bool) -> QueueId {
         let id = self.queues.add(now, sync);
+        if !self.tunables.plugged {
+            self.queues[id].last_completion = now;
+        }
         let priority = self.contexts[context].priority;
         let level = level_of(priority);
         self.service.add(id, Entity::new(weight_of(level), priority.class));

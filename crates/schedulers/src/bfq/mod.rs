@@ -124,6 +124,9 @@ tunables! {
         timeout_sync: Span = Span::from_millis(125), Span::from_millis(1), Span::from_secs(10);
         /// Sectors that a queue may be served in one go; 0 lets the device's measured rate decide.
         max_budget: Sectors = 0, 0, 1 << 31;
+        /// Whether tasks gather requests before they submit them. Ours, for hosts that know: a task that does not, as one that reads
+        /// a device directly, call by call, has read the clock again by the time its first request is looked at.
+        plugged: Flag = true, false, true;
     }
 }
 

@@ -218,7 +218,7 @@ impl Queue {
 
     /// Nanoseconds since its last completion, 1 at least: no process is so fast. Before the first they are the most there is, less
     /// than none by one: the source's "minus infinity" lies a nanosecond ahead of a clock that stands still while a task gathers
-    /// requests (since 6.9), and the difference wraps round.
+    /// requests (since 6.9), and the difference wraps round. Of a task that gathers none the clock goes on.
     pub(super) fn idle_for(&self, now: Time) -> u64 {
         if now < self.last_completion { u64::MAX } else { now.since(self.last_completion).as_nanos().max(1) }
     }
