@@ -113,7 +113,8 @@ impl Model<'_> {
     pub(crate) fn kinds(&self, benchmark: &Benchmark) -> BTreeSet<Kind> {
         let requests = match Source::of(self, benchmark) {
             Ok(Some((Source::Blocks(all), _))) => {
-                all.iter().map(|(_, blocks)| (blocks.block_bytes, blocks.writes)).collect()
+                // One request a call: of several, each waits for the one before.
+                all.iter().map(|(_, blocks)| (blocks.block_bytes.min(LONGEST_BYTES), blocks.writes)).collect()
             }
             Ok(Some((Source::Jobs(_), _))) => vec![(4096, false)],
             Ok(None) if calls::can_predict(benchmark) => calls::REQUESTS.to_vec(),

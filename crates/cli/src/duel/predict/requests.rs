@@ -106,13 +106,16 @@ pub(super) fn predict(
         priority: asked.priority,
         parking: asked.parks.then(|| asked.drive.capacity()),
     };
+    // Of a call that is one request the kernel makes no plug. No other policy asks.
+    let spec = asked.spec.clone();
+    let spec = spec.clone().with_tunable("plugged", "off").unwrap_or(spec);
     let device = asked.device(|way| way.below);
     let (device, depth) =
         if asked.parks { (device.with_parking(), 1 + PARKED) } else { (device, asked.depth) };
     let plan = Plan {
         workload: &workload,
         device: &device,
-        schedulers: std::slice::from_ref(&asked.spec),
+        schedulers: std::slice::from_ref(&spec),
         options: Options { depth, identity: asked.identity, max_sectors: LONGEST, ..Options::default() },
         at_most: Some(asked.at_most),
         picture: 0,
@@ -171,10 +174,8 @@ impl Workload for Modelled {
             Leg::of(&self.above, Sectors::from_bytes(bytes)).to_vec()
         };
         let copied_there = |n: usize| match &self.programs {
-            Source::Blocks(all) => all.get(n).map_or(0, |(_, blocks)| {
-                if blocks.writes { blocks.block_bytes.div_ceil(LONGEST.bytes()) } else { 0 }
-            }),
-            Source::Jobs(_) => 0,
+            Source::Blocks(all) => all.get(n).is_some_and(|(_, blocks)| blocks.writes),
+            Source::Jobs(_) => false,
         };
         let on_the_way = |(n, (who, program))| {
             let program = OnTheWay::new(program, start(n), above(n), copied_there(n), n);
@@ -227,10 +228,10 @@ fn requests(start: u64, bytes: u64, writes: bool) -> impl Iterator<Item = Next> 
 struct OnTheWay {
     program: Box<dyn Program>,
     start: Option<Span>,
-    /// What that way takes for a system call.
+    /// What that way takes for a request.
     ways: Vec<Times>,
-    /// Requests of a call that are copied on the way there; 0 if they are copied on the way back.
-    copied_there: u64,
+    /// Requests are copied on the way there, not on the way back.
+    copied_there: bool,
     random: Random,
     /// When it began to wait for what it waits for.
     awaited: Option<Time>,
@@ -242,7 +243,7 @@ impl OnTheWay {
         program: Box<dyn Program>,
         start: Span,
         ways: Vec<Times>,
-        copied_there: u64,
+        copied_there: bool,
         number: usize,
     ) -> Self {
         let random = Random::new(number as u64 + 1);
@@ -254,7 +255,7 @@ impl OnTheWay {
         Self::new(program, Span::ZERO, self.ways.clone(), self.copied_there, number)
     }
 
-    /// What a call's way takes after such a wait, if that was measured.
+    /// What a request's way takes after such a wait, if that was measured.
     fn way(&mut self, waited: Span) -> Option<Span> {
         Times::draw(&self.ways, waited, &mut self.random)
     }
@@ -269,7 +270,7 @@ impl Program for OnTheWay {
             return copied;
         }
         if let Some(since) = self.awaited.take()
-            && self.copied_there == 0
+            && !self.copied_there
             && let Some(back) = self.way(now.since(since))
         {
             return Next::Think(back);
@@ -281,11 +282,11 @@ impl Program for OnTheWay {
         };
         self.awaited = matches!(next, Next::Await(_)).then_some(now);
         if matches!(next, Next::Submit(_))
-            && self.copied_there > 0
+            && self.copied_there
             && let Some(there) = self.way(Span::ZERO)
         {
             self.copied = Some(next);
-            return Next::Think(Span::from_nanos(there.as_nanos() / self.copied_there));
+            return Next::Think(there);
         }
         next
     }
@@ -314,7 +315,7 @@ mod tests {
         let io = || Next::Submit(Io::read(Sector(0), Sectors(8)));
         let inner = script([io(), Next::Await(Await::All), io()]);
         let (start, way) = (Span::from_millis(3), Span::from_micros(60));
-        let mut program = OnTheWay::new(inner, start, vec![after(way)], 0, 0);
+        let mut program = OnTheWay::new(inner, start, vec![after(way)], false, 0);
         let mut next = || program.next(Time::ZERO);
         assert!(matches!(next(), Next::Think(span) if span == start));
         assert!(matches!(next(), Next::Submit(_)));
@@ -327,7 +328,7 @@ mod tests {
     #[test]
     fn what_is_written_arrives_one_copy_after_the_other() {
         let inner = script(requests(0, 1 << 20, true).chain([Next::Await(Await::All)]));
-        let mut program = OnTheWay::new(inner, Span::ZERO, vec![after(Span::from_micros(600))], 2, 0);
+        let mut program = OnTheWay::new(inner, Span::ZERO, vec![after(Span::from_micros(300))], true, 0);
         let mut next = || program.next(Time::ZERO);
         assert!(matches!(next(), Next::Think(Span::ZERO)));
         for _ in 0..2 {
