@@ -1,7 +1,6 @@
 //! Addresses, who may connect, and the thread that takes each client through its negotiation.
 
 use std::fmt;
-use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,7 +20,7 @@ use super::front::NbdOptions;
 use super::negotiation::{self, Agreed, Encryption, Export, Outcome};
 use super::tls::{self, Acceptor};
 use crate::ServeError;
-use crate::control::{REFUSED, bind_private};
+use crate::control::{self, REFUSED, bind_private};
 use crate::poller::Bell;
 
 /// How long a client may take from its connection to the transmission phase, whatever it sends meanwhile.
@@ -99,7 +98,7 @@ impl Drop for Place {
 pub(super) struct Listener {
     stop: Arc<Bell>,
     thread: Option<JoinHandle<()>>,
-    path: Option<PathBuf>,
+    _place: Option<control::Place>,
 }
 
 /// What every client is greeted with.
@@ -158,8 +157,11 @@ impl Listener {
     }
 
     fn on(address: &Address, greeter: Greeter, taken: Arc<AtomicUsize>, places: usize) -> io::Result<Self> {
-        let (socket, path) = match address {
-            Address::Unix(path) => (Socket::Unix(bind_private(path)?), Some(path.clone())),
+        let (socket, place) = match address {
+            Address::Unix(path) => {
+                let (listener, place) = bind_private(path)?;
+                (Socket::Unix(listener), Some(place))
+            }
             Address::Tcp(address) => (Socket::Tcp(TcpListener::bind(address)?), None),
         };
         rustix::io::ioctl_fionbio(&socket, true)?;
@@ -168,7 +170,7 @@ impl Listener {
         let thread = thread::Builder::new()
             .name("nbd-listener".into())
             .spawn(move || socket.listen(&heard, &greeter, &taken, places))?;
-        Ok(Self { stop, thread: Some(thread), path })
+        Ok(Self { stop, thread: Some(thread), _place: place })
     }
 }
 
@@ -177,9 +179,6 @@ impl Drop for Listener {
         self.stop.ring();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
-        }
-        if let Some(path) = &self.path {
-            let _ = fs::remove_file(path);
         }
     }
 }
