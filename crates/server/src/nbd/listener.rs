@@ -72,16 +72,16 @@ pub(super) struct Greeted {
     pub(super) socket: OwnedFd,
     pub(super) agreed: Agreed,
     pub(super) from: String,
-    pub(super) place: Place,
+    pub(super) place: Arc<Place>,
 }
 
 /// One of the places for clients, given back when dropped.
 pub(super) struct Place(Arc<AtomicUsize>);
 
 impl Place {
-    fn take(taken: &Arc<AtomicUsize>, places: usize) -> Option<Self> {
+    fn take(taken: &Arc<AtomicUsize>, places: usize) -> Option<Arc<Self>> {
         if taken.fetch_add(1, Ordering::Relaxed) < places {
-            return Some(Self(taken.clone()));
+            return Some(Arc::new(Self(taken.clone())));
         }
         taken.fetch_sub(1, Ordering::Relaxed);
         None
@@ -108,6 +108,7 @@ struct Greeter {
     acceptor: Option<Acceptor>,
     greeted: Sender<Greeted>,
     bell: Arc<Bell>,
+    encrypting: Arc<AtomicUsize>,
 }
 
 enum Socket {
@@ -138,14 +139,15 @@ impl Listener {
         export: &Export,
         greeted: &Sender<Greeted>,
         bell: &Arc<Bell>,
+        encrypting: &Arc<AtomicUsize>,
     ) -> io::Result<Vec<Self>> {
         let acceptor = match &options.tls {
             Some(files) => Some(Acceptor::load(files).map_err(io::Error::other)?),
             None => None,
         };
         let taken = Arc::new(AtomicUsize::new(0));
-        let greeter =
-            Greeter { export: export.clone(), acceptor, greeted: greeted.clone(), bell: bell.clone() };
+        let (export, greeted, bell) = (export.clone(), greeted.clone(), bell.clone());
+        let greeter = Greeter { export, acceptor, greeted, bell, encrypting: encrypting.clone() };
         options
             .addresses
             .iter()
@@ -231,11 +233,11 @@ impl AsFd for Socket {
 
 impl Greeter {
     /// Takes a client through its negotiation and hands it over, or lets it go.
-    fn greet(&self, client: Stream, place: Place) {
+    fn greet(&self, client: Stream, place: Arc<Place>) {
         let from = client.describe();
         let mut client = Deadline { stream: client, until: Instant::now() + NEGOTIATION };
         match self.negotiate(&mut client) {
-            Ok(Some((agreed, connection))) => match self.hand_over(client.stream, connection) {
+            Ok(Some((agreed, connection))) => match self.hand_over(client.stream, connection, &place) {
                 Ok(socket) => {
                     if self.greeted.send(Greeted { socket, agreed, from, place }).is_ok() {
                         self.bell.ring();
@@ -271,15 +273,17 @@ impl Greeter {
     }
 
     /// The socket that the device's thread is to use: the client's own, or one end of a pair behind its TLS.
-    fn hand_over(&self, client: Stream, connection: Option<rustls::ServerConnection>) -> io::Result<OwnedFd> {
-        match connection {
-            None => client.into_socket(),
-            Some(connection) => {
-                let (inner, outer) = UnixStream::pair()?;
-                tls::between(client.into_socket()?, outer, connection)?;
-                Stream::Unix(inner).into_socket()
-            }
-        }
+    fn hand_over(
+        &self,
+        client: Stream,
+        connection: Option<rustls::ServerConnection>,
+        place: &Arc<Place>,
+    ) -> io::Result<OwnedFd> {
+        let Some(connection) = connection else { return client.into_socket() };
+        let (inner, outer) = UnixStream::pair()?;
+        let encrypting = Place::take(&self.encrypting, usize::MAX).ok_or(io::ErrorKind::QuotaExceeded)?;
+        tls::between(client.into_socket()?, outer, connection, [place.clone(), encrypting])?;
+        Stream::Unix(inner).into_socket()
     }
 }
 
@@ -420,7 +424,7 @@ mod tests {
         let (greeted, _clients) = std::sync::mpsc::channel();
         let bell = Arc::new(Bell::new().unwrap());
         let options = NbdOptions { addresses: vec![Address::Unix(path)], ..NbdOptions::default() };
-        let mut listeners = Listener::all(&options, &export, &greeted, &bell).unwrap();
+        let mut listeners = Listener::all(&options, &export, &greeted, &bell, &Arc::default()).unwrap();
         // SAFETY: the handler does nothing.
         unsafe { signal_hook::low_level::register(libc::SIGUSR1, || ()) }.unwrap();
         let thread = listeners[0].thread.as_ref().unwrap().as_pthread_t();
