@@ -348,8 +348,18 @@ struct Deadline {
 impl Deadline {
     fn limit(&self) -> io::Result<()> {
         let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { self.stream.limit(left) }
+        if left.is_zero() { Err(late()) } else { self.stream.limit(left) }
     }
+}
+
+fn late() -> io::Error {
+    let words = format!("it took longer than {} s", NEGOTIATION.as_secs());
+    io::Error::new(io::ErrorKind::TimedOut, words)
+}
+
+/// What a socket says when its time is over is that it would have to wait.
+fn in_time(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::WouldBlock { late() } else { error }
 }
 
 impl Read for Deadline {
@@ -359,6 +369,7 @@ impl Read for Deadline {
             Stream::Unix(stream) => stream.read(to),
             Stream::Tcp(stream) => stream.read(to),
         }
+        .map_err(in_time)
     }
 }
 
@@ -369,6 +380,7 @@ impl Write for Deadline {
             Stream::Unix(stream) => stream.write(bytes),
             Stream::Tcp(stream) => stream.write(bytes),
         }
+        .map_err(in_time)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -400,6 +412,17 @@ mod tests {
         let socket = Stream::Tcp(listener.accept().unwrap().0).into_socket().unwrap();
         assert!(sockopt::socket_keepalive(&socket).unwrap());
         assert_eq!(sockopt::tcp_keepidle(&socket).unwrap(), SILENCE);
+    }
+
+    #[test]
+    fn a_client_that_takes_too_long_is_told_to_have() {
+        let (client, _other) = UnixStream::pair().unwrap();
+        let until = Instant::now() + Duration::from_millis(20);
+        let mut client = Deadline { stream: Stream::Unix(client), until };
+        for _ in 0..2 {
+            let told = client.read(&mut [0]).unwrap_err().to_string();
+            assert!(told.contains("longer than 15 s"), "{told}");
+        }
     }
 
     #[test]
