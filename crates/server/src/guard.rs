@@ -187,6 +187,9 @@ fn claim_device(options: &FileOptions, device: u64) -> Result<Claim, ServeError>
     let exclusive = if options.even_if_used { OFlags::empty() } else { OFlags::EXCL };
     let file = open_exclusively(options, exclusive)?;
     lock(path, &file)?;
+    if fs::read_to_string(sysfs.join("ro")).is_ok_and(|text| text.trim() == "1") {
+        eprintln!("{}: it is read-only: whoever writes to it gets errors", path.display());
+    }
     let has = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
         .map_err(|error| ServeError::io(format!("sizing {}", path.display()), error.into()))?;
     let bytes = options.size.unwrap_or(has);
