@@ -77,6 +77,22 @@ fn a_write_is_refused_when_all_of_it_has_come_and_not_before() {
     server.stop();
 }
 
+/// They have 15 seconds if nobody else wants their places, and may come again after that.
+#[test]
+fn clients_that_say_nothing_keep_nobody_out() {
+    let directory = Directory::in_memory();
+    let (server, socket) = serve(&directory);
+    let silent: Vec<_> = (0..16).map(|_| Nbd::raw(&socket)).collect();
+    std::thread::sleep(Duration::from_millis(1500));
+    let began = Instant::now();
+    let mut clients: Vec<Nbd> = (0..16).map(|_| Nbd::connect_patiently(&socket)).collect();
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    assert!(Nbd::try_connect(&socket).is_err(), "those who have begun are left alone");
+    assert!(clients.iter_mut().all(|client| client.read(0, 512).is_ok()));
+    drop(silent);
+    server.stop();
+}
+
 /// What had been asked beyond that was unread when the connection was closed, and by TCP that took back what was on its way.
 #[test]
 fn a_client_that_asks_without_end_has_its_answers_when_the_server_stops() {

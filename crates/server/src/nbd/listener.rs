@@ -7,14 +7,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::sockopt;
+use rustix::net::{Shutdown, shutdown, sockopt};
 
 use super::front::NbdOptions;
 use super::negotiation::{self, Agreed, Encryption, Export, Outcome};
@@ -25,6 +25,9 @@ use crate::poller::Bell;
 
 /// How long a client may take from its connection to the transmission phase, whatever it sends meanwhile.
 const NEGOTIATION: Duration = Duration::from_secs(15);
+
+/// How long it may take even if others wait for its place.
+const TURN: Duration = Duration::from_secs(1);
 
 /// What a socket is asked to hold on its way out: several replies of 128 KiB, so that the device's thread and the client
 /// can work at the same time.
@@ -94,6 +97,35 @@ impl Drop for Place {
     }
 }
 
+/// Who is in negotiation, the longest first, to be found if others want their places.
+#[derive(Clone, Default)]
+struct Waiting(Arc<Mutex<Vec<Weak<Greeting>>>>);
+
+/// A client in negotiation, which can be ended from outside.
+struct Greeting {
+    since: Instant,
+    socket: OwnedFd,
+}
+
+impl Waiting {
+    /// Notes one, until what is returned is dropped. Without a descriptor to spare it cannot be ended.
+    fn note(&self, client: impl AsFd) -> Option<Arc<Greeting>> {
+        let socket = client.as_fd().try_clone_to_owned().ok()?;
+        let greeting = Arc::new(Greeting { since: Instant::now(), socket });
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|greeting| greeting.strong_count() > 0);
+        all.push(Arc::downgrade(&greeting));
+        Some(greeting)
+    }
+
+    /// Ends the one that has taken the longest, if it has had its [`TURN`]; whether there was any.
+    fn end_the_slowest(&self) -> bool {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(slowest) = all.iter().find_map(Weak::upgrade) else { return false };
+        slowest.since.elapsed() >= TURN && shutdown(&slowest.socket, Shutdown::Both).is_ok()
+    }
+}
+
 /// A socket that is listened on until this is dropped.
 pub(super) struct Listener {
     stop: Arc<Bell>,
@@ -109,6 +141,7 @@ struct Greeter {
     greeted: Sender<Greeted>,
     bell: Arc<Bell>,
     encrypting: Arc<AtomicUsize>,
+    waiting: Waiting,
 }
 
 enum Socket {
@@ -147,7 +180,8 @@ impl Listener {
         };
         let taken = Arc::new(AtomicUsize::new(0));
         let (export, greeted, bell) = (export.clone(), greeted.clone(), bell.clone());
-        let greeter = Greeter { export, acceptor, greeted, bell, encrypting: encrypting.clone() };
+        let (encrypting, waiting) = (encrypting.clone(), Waiting::default());
+        let greeter = Greeter { export, acceptor, greeted, bell, encrypting, waiting };
         options
             .addresses
             .iter()
@@ -206,7 +240,7 @@ impl Socket {
                 }
             };
             // Beyond the places, a client is turned away rather than kept waiting.
-            if let Some(place) = Place::take(taken, places) {
+            if let Some(place) = Place::take(taken, places).or_else(|| greeter.make_room(taken, places)) {
                 let greeter = greeter.clone();
                 let greet = move || greeter.greet(client, place);
                 let _ = thread::Builder::new().name("nbd-greeter".into()).spawn(greet);
@@ -232,9 +266,21 @@ impl AsFd for Socket {
 }
 
 impl Greeter {
+    /// The place of whoever negotiates for too long while others wait: clients that say nothing would keep them out.
+    fn make_room(&self, taken: &Arc<AtomicUsize>, places: usize) -> Option<Arc<Place>> {
+        if !self.waiting.end_the_slowest() {
+            return None;
+        }
+        (0..50).find_map(|_| {
+            thread::sleep(Duration::from_millis(1));
+            Place::take(taken, places)
+        })
+    }
+
     /// Takes a client through its negotiation and hands it over, or lets it go.
     fn greet(&self, client: Stream, place: Arc<Place>) {
         let from = client.describe();
+        let _greeting = self.waiting.note(&client);
         let mut client = Deadline { stream: client, until: Instant::now() + NEGOTIATION };
         match self.negotiate(&mut client) {
             Ok(Some((agreed, connection))) => match self.hand_over(client.stream, connection, &place) {
@@ -335,6 +381,15 @@ impl Stream {
                 stream.set_read_timeout(Some(left))?;
                 stream.set_write_timeout(Some(left))
             }
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
         }
     }
 }
