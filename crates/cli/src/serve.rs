@@ -73,6 +73,12 @@ fn configuration(arguments: &ServeArguments, catalogue: Catalogue) -> Result<Con
             "--size: a device has at least one sector of {SECTOR_BYTES} bytes"
         )));
     }
+    if (arguments.memory || arguments.drive.is_some())
+        && let Some(rest) = size.map(|size| size % SECTOR_BYTES).filter(|&rest| rest > 0)
+    {
+        let served = size.unwrap_or_default() - rest;
+        eprintln!("--size is no whole number of sectors: {served} bytes are served");
+    }
     let device = arguments.drive.as_deref().map(Device::open).transpose()?;
     device.iter().for_each(|device| tell(device.notes()));
     let environment = environment(arguments, device.as_ref())?;

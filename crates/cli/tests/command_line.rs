@@ -464,7 +464,13 @@ fn a_service_manager_hears_when_a_device_is_served() {
         .spawn()
         .expect("it starts");
     let mut heard = [0; 4096];
-    let heard = listener.recv(&mut heard).map(|length| words(&heard[..length]));
+    // To be stopped and continued ends a wait with a time limit (signal(7)).
+    let heard = loop {
+        match listener.recv(&mut heard) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            heard_of => break heard_of.map(|length| words(&heard[..length])),
+        }
+    };
     let reachable = Path::new(&directory.path("nbd")).exists();
     server.kill().and_then(|()| server.wait()).expect("it ends");
     let heard = heard.expect("a word within a minute");
@@ -659,12 +665,30 @@ fn what_cannot_be_served_is_refused_with_a_word_and_leaves_nothing() {
     serve(&["--memory", "--size", "0"], 2, &["at least one sector"]);
     serve(&["--memory", "--size", "1000000T"], 2, &["does not fit"]);
     serve(&["--memory", "--size", "1M", "-s", "array-stream(deadline)"], 2, &["members of an array"]);
-    serve(&["--memory", "--size", "1M", "-s", "afq"], 2, &["dwell run"]);
+    serve(&["--memory", "--size", "1M", "-s", "afq"], 2, &["999936 bytes are served", "dwell run"]);
+    // To require a drive says nothing beside what conflicts with one.
+    for option in [&["--speed", "10"][..], &["--discard-data"]] {
+        let output = dwell(&[&["serve", "--nbd", &socket, "--memory", "--size", "1M"], option].concat());
+        let error = words(&output.stderr);
+        assert!(output.status.code() == Some(2) && error.contains("cannot be used with"), "{error}");
+    }
     serve(&[&directory.path("missing")], 6, &["it does not exist"]);
     serve(&[&directory.path("odd"), "--size", "10M"], 6, &["10000384 are one"]);
     serve(&["--memory", "--size", "1M", "--tls", &directory.path("none")], 6, &["server-key.pem"]);
     assert_eq!(fs::read_dir(&directory.0).expect("it is there").count(), 0);
     fails(&["ctl", &directory.path("socket"), "show"], 1, &["no server listens there"]);
+}
+
+#[test]
+fn whoever_lacks_a_capability_is_told_which_as_not_permitted() {
+    let serve = [env!("CARGO_BIN_EXE_dwell"), "serve", "--memory", "--size", "1MiB", "--attach"];
+    let mut program = Command::new("setpriv");
+    if rustix::process::geteuid().is_root() {
+        program.args(["--inh-caps=-sys_admin", "--bounding-set=-sys_admin"]);
+    }
+    let output = program.args(serve).output().expect("util-linux");
+    let said = words(&output.stderr);
+    assert!(output.status.code() == Some(5) && said.contains("needs CAP_SYS_ADMIN"), "{said}");
 }
 
 #[test]

@@ -73,6 +73,16 @@ fn finish(child: Child) -> (u32, Output) {
     (pid, child.wait_with_output().unwrap())
 }
 
+/// In the middle of tearing down, that would leave the rest standing.
+#[test]
+fn a_helper_whose_words_nobody_reads_goes_on() {
+    let (unread, errors) = std::os::unix::net::UnixStream::pair().unwrap();
+    drop(unread);
+    let mut helper = Command::new(env!("CARGO_BIN_EXE_dwell"));
+    helper.args(["duel-helper", "no role"]).stderr(Stdio::from(std::os::fd::OwnedFd::from(errors)));
+    assert_eq!(helper.status().unwrap().code(), Some(2), "its answer, not a panic's");
+}
+
 #[test]
 fn schedulers_are_compared_and_nothing_is_left() {
     let Some(_machine) = machine() else { return };

@@ -315,6 +315,16 @@ fn a_switch_that_drains_holds_new_submissions_until_it_is_done() {
     assert_eq!(host.serve_all(), [(Op::Read, 100, 8)]);
 }
 
+/// There is nothing to wait for, so it is done and can be reported.
+#[test]
+fn a_switch_that_drains_nothing_is_done_at_once() {
+    let mut host = Host::new(plain());
+    let report = host.queue.switch(host.now, Box::<Fifo>::default(), SwitchMode::Drain).expect("at once");
+    assert_eq!((report.moved, report.in_flight, report.drained_for), (0, 0, Span::ZERO));
+    let _ = host.submit(0, Op::Read, 0, 8);
+    assert_eq!(host.serve_all(), [(Op::Read, 0, 8)]);
+}
+
 #[test]
 fn a_ticket_tells_what_it_carries_in_sector_order() {
     let mut host = Host::new(plain());

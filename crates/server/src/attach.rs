@@ -146,11 +146,11 @@ impl Attachment {
 
 /// Says at once what is missing, rather than leaving it to the first call that fails.
 fn may_mount() -> Result<(), ServeError> {
-    let missing =
-        "attaching a device needs CAP_SYS_ADMIN, which this process lacks: run it as root, or serve NBD";
+    let missing = "it needs CAP_SYS_ADMIN, which this process lacks: run it as root, or serve NBD";
     let sets = capabilities(None).map_err(|error| ServeError::io("looking at capabilities", error.into()))?;
     if !sets.effective.contains(CapabilitySet::SYS_ADMIN) {
-        return Err(ServeError::Configuration(missing.into()));
+        let error = io::Error::new(io::ErrorKind::PermissionDenied, missing);
+        return Err(ServeError::io("attaching a device", error));
     }
     Ok(())
 }

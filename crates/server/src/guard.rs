@@ -108,13 +108,28 @@ fn claim_file(options: &FileOptions, create: bool) -> Result<Claim, ServeError> 
     if claimed.is_err() && create && fs::metadata(&options.path).is_ok_and(|made| made.len() == 0) {
         let _ = fs::remove_file(&options.path);
     }
+    if claimed.is_ok() && create {
+        keep_name(&options.path)?;
+    }
     claimed
+}
+
+/// What is made durable in a new file is worth nothing if its name is not.
+fn keep_name(path: &Path) -> Result<(), ServeError> {
+    let directory = fs::canonicalize(path).map(|path| path.parent().map(Path::to_path_buf).unwrap_or(path));
+    match directory.and_then(File::open).and_then(|directory| directory.sync_all()) {
+        // Some file systems know nothing of the kind.
+        Err(error) if Errno::from_io_error(&error) != Some(Errno::INVAL) => {
+            Err(ServeError::io(format!("making {} durable in its directory", path.display()), error))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn sized(options: &FileOptions, file: File) -> Result<Claim, ServeError> {
     let path = &options.path;
     if !options.even_if_used
-        && let Some(user) = looped(path)
+        && let Some(user) = looped(path).or_else(|| swapped(path))
     {
         return Err(in_use(path, &user));
     }
@@ -172,6 +187,9 @@ fn claim_device(options: &FileOptions, device: u64) -> Result<Claim, ServeError>
     let exclusive = if options.even_if_used { OFlags::empty() } else { OFlags::EXCL };
     let file = open_exclusively(options, exclusive)?;
     lock(path, &file)?;
+    if fs::read_to_string(sysfs.join("ro")).is_ok_and(|text| text.trim() == "1") {
+        eprintln!("{}: it is read-only: whoever writes to it gets errors", path.display());
+    }
     let has = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
         .map_err(|error| ServeError::io(format!("sizing {}", path.display()), error.into()))?;
     let bytes = options.size.unwrap_or(has);
@@ -238,6 +256,22 @@ fn looped(path: &Path) -> Option<String> {
     })
 }
 
+/// Whether the kernel swaps to this file, in words. A device that it swaps to is not had exclusively.
+fn swapped(path: &Path) -> Option<String> {
+    let path = fs::canonicalize(path).ok()?;
+    let swaps = fs::read_to_string("/proc/swaps").ok()?;
+    is_swapped_to(&swaps, &path).then(|| "the kernel swaps to it".to_string())
+}
+
+/// As `/proc/swaps` has it: the file is the first field, what would end a field in octal.
+fn is_swapped_to(swaps: &str, path: &Path) -> bool {
+    let mut name = path.to_string_lossy().replace('\\', "\\134");
+    for (what, octal) in [(" ", "\\040"), ("\t", "\\011"), ("\n", "\\012")] {
+        name = name.replace(what, octal);
+    }
+    swaps.lines().skip(1).any(|line| line.split_whitespace().next() == Some(&name))
+}
+
 /// A refusal of what somebody uses, and the way past it.
 fn in_use(path: &Path, by: &str) -> ServeError {
     let way = "end that first, or give --even-if-used twice and risk what is on it";
@@ -296,6 +330,15 @@ mod tests {
             "{told}"
         );
         assert_eq!(looped(&std::env::temp_dir()), None);
+    }
+
+    #[test]
+    fn a_file_that_is_swapped_to_is_found_by_its_name() {
+        const SWAPS: &str = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n\
+                             /dev/sda2                               partition\t4194300\t\t0\t\t-2\n\
+                             /swap\\040file                           file\t\t4194300\t\t0\t\t-3\n";
+        let found = ["/swap file", "/swap", "Filename"].map(|name| is_swapped_to(SWAPS, Path::new(name)));
+        assert_eq!(found, [true, false, false]);
     }
 
     #[test]

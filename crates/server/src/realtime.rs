@@ -4,6 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::{Resource, getrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
 
 /// Priority among the real-time threads: above ordinary work, below the kernel's own.
 const PRIORITY: i32 = 50;
@@ -35,8 +37,7 @@ pub fn apply(punctuality: Punctuality) -> Vec<String> {
     note("timer slack of 1 ns", timer_slack());
     if punctuality.real_time {
         note("SCHED_FIFO (CAP_SYS_NICE)", fifo());
-        let lock = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
-        note("locked memory (CAP_IPC_LOCK)", mlockall(lock).map_err(Into::into));
+        note("locked memory (CAP_IPC_LOCK)", lock_memory());
     }
     refused
 }
@@ -46,6 +47,15 @@ pub fn timer_slack() -> io::Result<()> {
     // SAFETY: changes an attribute of the calling thread; no memory is involved.
     let result = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Under a limit, whatever memory is wanted beyond it would be refused from then on: the server would break off.
+fn lock_memory() -> io::Result<()> {
+    let may = capabilities(None)?.effective.contains(CapabilitySet::IPC_LOCK);
+    if !may && let Some(limit) = getrlimit(Resource::Memlock).current {
+        return Err(io::Error::other(format!("at most {limit} bytes may be locked")));
+    }
+    Ok(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)?)
 }
 
 fn fifo() -> io::Result<()> {

@@ -472,6 +472,31 @@ fn a_block_device_is_served_unless_it_is_mounted() {
     server.stop();
 }
 
+/// No front end shows it as what it is.
+#[test]
+fn a_device_that_is_read_only_is_said_to_be() {
+    const EPERM: u32 = 1;
+    if !can_attach() {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::on_disk();
+    let file = directory.join("disk");
+    fs::File::create(&file).unwrap().set_len(64 << 20).unwrap();
+    // Its next user does not find it so; what `blockdev --setro` set, it would.
+    let disk = Loop(run("losetup", &["-r", "-f", "--show", &file.to_string_lossy()]).trim().to_string());
+    let socket = directory.join("sock");
+    let address = format!("unix:{}", socket.display());
+    let (server, mut words) = Served::start_heard(&["--file", &disk.0, "--nbd", &address]);
+    let mut client = common::client::Nbd::connect(&socket);
+    assert_eq!(client.read(0, 4096).unwrap(), [0; 4096]);
+    assert_eq!(client.write(0, &[9; 4096]), EPERM);
+    server.stop();
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut words, &mut said).unwrap();
+    assert!(said.contains("read-only"), "{said}");
+}
+
 /// What a killed process wrote is there anyway; only the machine's end would tell whether it was written through.
 #[test]
 fn what_shall_be_durable_reaches_the_disk_with_a_flush() {

@@ -213,6 +213,15 @@ fn tls_serves_those_who_start_it_and_only_those() {
     }
     let (ok, text) = try_run("nbdinfo", &[&format!("nbd://localhost:{port}")]);
     assert!(!ok, "plain clients are refused: {text}");
+    if have("nbdsh") {
+        // What was asked before it stops is answered, also to a client who reads a little later.
+        let asked = "bufs = [nbd.Buffer(1 << 20) for n in range(32)]; [h.aio_pread(buf, 0) for buf in bufs]";
+        let stopped =
+            format!("import os, time; time.sleep(.5); os.kill({}, 15); time.sleep(.3)", server.pid());
+        let answered = "while h.aio_in_flight() > 0: h.poll(-1)";
+        let connected = format!("h.set_uri_allow_local_file(True); h.connect_uri('{encrypted}')");
+        run("nbdsh", &["-c", &connected, "-c", asked, "-c", &stopped, "-c", answered]);
+    }
     server.stop();
     let verifying = ["--memory", "64M", "--nbd", &address, "--tls", &tls, "--tls-verify-peer"];
     let server = Served::start(&verifying);

@@ -43,7 +43,7 @@ fn everything_that_can_be_asked_is_answered() {
     assert_eq!(tuned.tunables.iter().find(|t| t.name == "read_expire").unwrap().value, "124 ms");
     assert!(client.switch("no such scheduler", false).is_err());
     client.switch("noop", false).unwrap();
-    client.switch("stream(deadline)", true).unwrap();
+    assert!(!client.switch("stream(deadline)", true).unwrap().draining, "there is nothing to drain");
     assert_eq!(disk.read(0, 4096).unwrap(), [1; 4096]);
     let switched = client.show().unwrap();
     assert_eq!((switched.scheduler.as_str(), switched.switches), ("stream(deadline)", 2));
@@ -140,6 +140,33 @@ fn a_client_with_much_under_way_goes_on_after_a_switch_that_drains() {
         std::io::Read::read_exact(&mut disk.stream, &mut [0; 4096]).unwrap();
     }
     assert_eq!(disk.read(0, 512).unwrap(), [0; 512], "and is still listened to");
+    server.stop();
+}
+
+/// It would be lost with the scheduler that leaves.
+#[test]
+fn what_is_set_while_a_switch_drains_is_set_of_the_scheduler_that_comes() {
+    let directory = Directory::in_memory();
+    let (socket, control) = (directory.join("sock"), directory.join("control"));
+    let address = format!("unix:{}", socket.display());
+    let path = control.to_string_lossy().into_owned();
+    let server =
+        Served::start(&["--memory", "64M", "--fixed", "1000000", "--nbd", &address, "--control", &path]);
+    let mut disk = Nbd::connect(&socket);
+    let mut client = Client::connect(&control).unwrap();
+    client.switch("noop", false).unwrap();
+    disk.send(0, READ, 1, 0, 4096).unwrap();
+    while client.show().unwrap().in_flight == 0 {}
+    assert!(client.switch("deadline", true).unwrap().draining);
+    client.tune("fifo_batch", "7").unwrap();
+    let batch = |client: &mut Client| {
+        let state = client.show().unwrap();
+        let value = state.tunables.iter().find(|tunable| tunable.name == "fifo_batch").unwrap().value.clone();
+        (state.scheduler, value, state.draining_ns.is_some())
+    };
+    assert_eq!(batch(&mut client), ("deadline".to_string(), "7".to_string(), true));
+    assert_eq!(disk.reply().unwrap(), (1, 0));
+    assert_eq!(batch(&mut client), ("deadline".to_string(), "7".to_string(), false));
     server.stop();
 }
 

@@ -77,6 +77,45 @@ fn a_write_is_refused_when_all_of_it_has_come_and_not_before() {
     server.stop();
 }
 
+/// They have 15 seconds if nobody else wants their places, and may come again after that.
+#[test]
+fn clients_that_say_nothing_keep_nobody_out() {
+    let directory = Directory::in_memory();
+    let (server, socket) = serve(&directory);
+    let silent: Vec<_> = (0..16).map(|_| Nbd::raw(&socket)).collect();
+    std::thread::sleep(Duration::from_millis(1500));
+    let began = Instant::now();
+    let mut clients: Vec<Nbd> = (0..16).map(|_| Nbd::connect_patiently(&socket)).collect();
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    assert!(Nbd::try_connect(&socket).is_err(), "those who have begun are left alone");
+    assert!(clients.iter_mut().all(|client| client.read(0, 512).is_ok()));
+    drop(silent);
+    server.stop();
+}
+
+/// What had been asked beyond that was unread when the connection was closed, and by TCP that took back what was on its way.
+#[test]
+fn a_client_that_asks_without_end_has_its_answers_when_the_server_stops() {
+    let port = 20_000 + std::process::id() % 20_000;
+    let server = Served::start(&["--memory", "64M", "--nbd", &format!("tcp:127.0.0.1:{port}")]);
+    let mut client = std::net::TcpStream::connect(("127.0.0.1", port as u16)).unwrap();
+    rustix::net::sockopt::set_socket_recv_buffer_size(&client, 64 << 10).unwrap();
+    client.read_exact(&mut [0; 18]).unwrap();
+    client
+        .write_all(&[&3u32.to_be_bytes(), &b"IHAVEOPT"[..], &1u32.to_be_bytes(), &[0; 4]].concat())
+        .unwrap();
+    client.read_exact(&mut [0; 10]).unwrap();
+    let requests: Vec<u8> = (0..10_000).flat_map(|n| Nbd::header(0, READ, n, 0, 64 << 10)).collect();
+    client.write_all(&requests).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let report = std::thread::spawn(move || server.stop());
+    std::thread::sleep(Duration::from_millis(300));
+    let mut answers = Vec::new();
+    let ended = client.read_to_end(&mut answers);
+    let done = report.join().unwrap()["state"]["operations"]["read"]["done"].as_u64().unwrap();
+    assert_eq!(answers.len() as u64, done * (16 + (64 << 10)), "{done} were done; {ended:?}");
+}
+
 #[test]
 fn a_wrong_magic_ends_the_connection_and_no_other() {
     let directory = Directory::in_memory();

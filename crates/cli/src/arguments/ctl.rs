@@ -42,7 +42,7 @@ pub(crate) enum CtlCommand {
     Log {
         /// A file that does not exist yet
         file: PathBuf,
-        /// For how long, e.g. 10s
+        /// For how long, e.g. 10s, of the device's time: under 'serve --speed 10' that is over in a second
         #[arg(long = "for", default_value = "10s")]
         during: String,
     },

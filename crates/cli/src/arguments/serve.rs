@@ -22,7 +22,7 @@ pub(crate) struct ServeArguments {
     #[arg(long, conflicts_with_all = ["path", "drive"], requires = "size")]
     pub(crate) memory: bool,
     /// An emulated drive keeps no data: reads give zeroes
-    #[arg(long, requires = "drive", conflicts_with = "path")]
+    #[arg(long, requires = "drive", conflicts_with_all = ["path", "memory"])]
     pub(crate) discard_data: bool,
     /// Tell schedulers the service times of this profile ('dwell profile')
     #[arg(long, value_name = "FILE")]
@@ -34,7 +34,7 @@ pub(crate) struct ServeArguments {
     #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) depth: u32,
     /// How many times faster than natural an emulated drive runs
-    #[arg(long, default_value_t = 1, requires = "drive", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 1, requires = "drive", conflicts_with = "memory", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) speed: u32,
     /// Attach as a loop device through FUSE; needs root
     #[arg(long)]

@@ -206,11 +206,6 @@ impl<O: Observer> Queue<O> {
         &*self.scheduler
     }
 
-    /// The scheduler that it hosts, to tune.
-    pub fn scheduler_mut(&mut self) -> &mut dyn Scheduler {
-        &mut *self.scheduler
-    }
-
     /// The part of the hosted scheduler that works above the block layer, if it has one.
     pub fn split(&mut self) -> Option<&mut dyn Split> {
         self.scheduler.split()

@@ -60,7 +60,7 @@ impl Order {
 
 impl<O: Observer> Queue<O> {
     /// Another scheduler takes over. With [`SwitchMode::Transfer`] it is done when this returns, and reported; with
-    /// [`SwitchMode::Drain`] it is reported to the observer once the queue has drained.
+    /// [`SwitchMode::Drain`] as well if there is nothing to drain, else it is reported to the observer once the queue has drained.
     pub fn switch(
         &mut self,
         now: Time,
@@ -81,12 +81,11 @@ impl<O: Observer> Queue<O> {
             SwitchMode::Drain => {
                 if let Some(Barrier::Switch(waiting, _)) = &mut self.order.barrier {
                     *waiting = scheduler;
-                } else if self.order.barrier.is_none() {
-                    self.order.barrier = Some(Barrier::Switch(scheduler, now));
-                    self.settle(now);
-                } else {
-                    // A barrier is being drained for already, so there is nothing better to wait for.
+                } else if self.order.barrier.is_some() || self.drained() {
+                    // A barrier is being drained for already, or nothing has to be: there is nothing better to wait for.
                     return Some(self.take_over(now, scheduler, now));
+                } else {
+                    self.order.barrier = Some(Barrier::Switch(scheduler, now));
                 }
                 None
             }
@@ -171,6 +170,14 @@ impl<O: Observer> Queue<O> {
         while self.order.barrier.is_none() {
             let Some(part) = self.order.behind.pop_front() else { break };
             let _ = self.accept(now, part);
+        }
+    }
+
+    /// The scheduler that was chosen last, to tune: the one hosted, or the one that takes over once the queue has drained.
+    pub fn chosen(&mut self) -> &mut dyn Scheduler {
+        match &mut self.order.barrier {
+            Some(Barrier::Switch(next, _)) => &mut **next,
+            _ => &mut *self.scheduler,
         }
     }
 

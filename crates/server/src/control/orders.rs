@@ -105,7 +105,7 @@ impl Orders {
         Snapshot {
             now,
             scheduler: self.scheduler.clone(),
-            tunables: tunables(queue.scheduler()),
+            tunables: tunables(queue.chosen()),
             items: queue.scheduler().inspect(now),
             queued: queue.queued(),
             in_flight: queue.in_flight(),
@@ -146,7 +146,7 @@ fn tunables(scheduler: &dyn Scheduler) -> Vec<TunableState> {
 }
 
 fn tune(name: &str, value: &str, device: &mut Device) -> Result<(), String> {
-    let scheduler = device.queue().scheduler_mut();
+    let scheduler = device.queue().chosen();
     let known = scheduler.tunables().iter().find(|tunable| tunable.name == name);
     let tunable = known.ok_or_else(|| elevator::TuneError::unknown(name).to_string())?;
     let value = tunable.parse(value)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use elevator::queue::{SwitchMode, SwitchReport};
 use elevator::{Fact, Item, Span};
+use rustix::fs::Mode;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 
 use super::metrics::{self, OPERATIONS};
 use super::orders::{Order, Snapshot};
@@ -26,6 +28,9 @@ const CLIENTS: usize = 16;
 
 /// A client that says nothing for so long is let go.
 const SILENCE: Duration = Duration::from_secs(600);
+
+/// Clients that may wait to be let in.
+const BACKLOG: i32 = 128;
 
 /// How long nobody is let in after the system refused to.
 pub(crate) const REFUSED: Duration = Duration::from_millis(50);
@@ -57,27 +62,46 @@ impl Line {
 
 /// A control socket that is listened on until this is dropped.
 pub(crate) struct Socket {
-    path: PathBuf,
+    _place: Place,
 }
 
 impl Socket {
     /// Listens on a socket that only its owner may use.
     pub(crate) fn listen(path: &Path, line: Line) -> io::Result<Self> {
-        let listener = bind_private(path)?;
+        let (listener, place) = bind_private(path)?;
         thread::Builder::new().name("control".into()).spawn(move || accept(&listener, &line))?;
-        Ok(Self { path: path.to_path_buf() })
+        Ok(Self { _place: place })
     }
 }
 
-impl Drop for Socket {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+/// Where a socket of ours is, which is removed with this; not another server's, if somebody made room for that.
+pub(crate) struct Place {
+    path: PathBuf,
+    node: (u64, u64),
+}
+
+impl Place {
+    fn of(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: path.to_path_buf(), node: node(path)? })
     }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if node(&self.path).is_ok_and(|now| now == self.node) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// What is at `path`: its file system and its number there.
+fn node(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
 /// Binds a unix socket of mode 0600. One that a dead server has left is replaced; a living one's is not. Its directory, which
 /// may be in a file system that is empty after each start of the machine, is made for its owner alone if it is not there.
-pub(crate) fn bind_private(path: &Path) -> io::Result<UnixListener> {
+pub(crate) fn bind_private(path: &Path) -> io::Result<(UnixListener, Place)> {
     if path.as_os_str().is_empty() {
         // The system would give it a name that is nobody's, so that everybody may connect.
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a socket needs a path"));
@@ -87,16 +111,21 @@ pub(crate) fn bind_private(path: &Path) -> io::Result<UnixListener> {
         fs::DirBuilder::new().mode(0o700).create(directory)?;
     }
     if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
-        if UnixStream::connect(path).is_ok() {
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there"));
+        match UnixStream::connect(path) {
+            // Only this says that nobody listens: who may not connect, or not so, cannot tell.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path)?,
+            Ok(_) => return Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there")),
+            Err(error) => return Err(error),
         }
-        fs::remove_file(path)?;
     }
-    // The mode is right from the first moment on: nobody can connect between bind and chmod.
-    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-    let listener = UnixListener::bind(path);
-    rustix::process::umask(before);
-    listener
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // What is bound gets the socket's own mode (Linux's `unix_bind_bsd`), so it is right from the first moment on; an umask would
+    // be every thread's.
+    rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o600))?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    let place = Place::of(path)?;
+    listen(&socket, BACKLOG)?;
+    Ok((UnixListener::from(socket), place))
 }
 
 fn accept(listener: &UnixListener, line: &Line) {
@@ -258,11 +287,64 @@ mod tests {
     fn a_socket_and_the_directory_that_is_made_for_it_are_their_owners_alone() {
         let directory = std::env::temp_dir().join(format!("dwell-socket-{}", std::process::id()));
         let path = directory.join("sdb.sock");
-        let _listener = bind_private(&path).unwrap();
+        let _bound = bind_private(&path).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&directory), mode(&path)), (0o700, 0o600));
         assert!(bind_private(&directory.join("neither/nor/sdb.sock")).is_err());
         assert!(bind_private(Path::new("")).is_err(), "it would be everybody's");
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn only_what_nobody_listens_on_makes_room() {
+        let directory = std::env::temp_dir().join(format!("dwell-socket-room-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let path = directory.join("sock");
+        drop(UnixListener::bind(&path).unwrap());
+        let (first, place) = bind_private(&path).unwrap();
+        let refused = bind_private(&path).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(refused.contains("another server listens there"), "{refused}");
+        drop((first, place));
+        assert!(!path.exists(), "its owner takes it away");
+        // A logger's socket, say: it is alive, and no stream may be had of it.
+        let other = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+        assert!(bind_private(&path).is_err() && path.exists());
+        drop(other);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_server_does_not_take_away_what_took_its_place() {
+        let path = std::env::temp_dir().join(format!("dwell-socket-other-{}", std::process::id()));
+        let first = bind_private(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let second = bind_private(&path).unwrap();
+        drop(first);
+        assert!(UnixStream::connect(&path).is_ok(), "the second one serves there");
+        drop(second);
+        assert!(!path.exists());
+    }
+
+    /// A thread that makes a file meanwhile must not find it less readable than it was told to.
+    #[test]
+    fn nobodys_umask_is_changed() {
+        let directory = std::env::temp_dir().join(format!("dwell-socket-umask-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let mode = |path: &Path| File::create(path).unwrap().metadata().unwrap().permissions().mode() & 0o777;
+        let allowed = mode(&directory.join("before"));
+        let stop = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while stop.load(Ordering::Relaxed) == 0 {
+                    drop(bind_private(&directory.join("sock")).unwrap());
+                }
+            });
+            for n in 0..2000 {
+                let mode = mode(&directory.join(n.to_string()));
+                stop.store(usize::from(mode != allowed || n == 1999), Ordering::Relaxed);
+                assert_eq!(mode, allowed);
+            }
+        });
         fs::remove_dir_all(directory).unwrap();
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,10 @@ use crate::poller::{Bell, Interest};
 const BELL: u32 = 0;
 
 /// How long a client may take to read its last replies when the server stops.
-const FAREWELL: Duration = Duration::from_secs(5);
+pub(super) const FAREWELL: Duration = Duration::from_secs(5);
+
+/// How often is looked whether clients have taken their last replies.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// How NBD is served.
 #[derive(Clone, Debug)]
@@ -47,6 +51,8 @@ pub struct Nbd {
     listeners: Vec<Listener>,
     greeted: Option<Receiver<Greeted>>,
     bell: Arc<Bell>,
+    /// Threads that encrypt.
+    encrypting: Arc<AtomicUsize>,
     connections: Vec<Option<Connection>>,
     /// Numbers of processes: one for each connection, never used again.
     processes: u32,
@@ -66,6 +72,7 @@ impl Nbd {
             listeners: Vec::new(),
             greeted: None,
             bell,
+            encrypting: Arc::default(),
             connections: Vec::new(),
             processes: 0,
             stopped: None,
@@ -101,7 +108,7 @@ impl FrontEnd for Nbd {
         let export = Export::new(&self.options.export, &host.geometry());
         let (sender, greeted) = channel();
         self.greeted = Some(greeted);
-        self.listeners = Listener::all(&self.options, &export, &sender, &self.bell)?;
+        self.listeners = Listener::all(&self.options, &export, &sender, &self.bell, &self.encrypting)?;
         Ok(())
     }
 
@@ -142,7 +149,7 @@ impl FrontEnd for Nbd {
     }
 
     fn due(&self) -> Option<Instant> {
-        let farewell = self.stopped.map(|since| since + FAREWELL).filter(|&at| at > Instant::now());
+        let farewell = self.stopped.map(|_| Instant::now() + LOOK);
         self.connections.iter().flatten().filter_map(Connection::due).chain(farewell).min()
     }
 
@@ -158,12 +165,13 @@ impl FrontEnd for Nbd {
     fn stop(&mut self, _host: &mut Host<'_>) {
         self.listeners.clear();
         self.stopped = Some(Instant::now());
-        self.connections.iter_mut().flatten().for_each(Connection::stop);
+        self.connections.iter_mut().flatten().for_each(Connection::take_leave);
     }
 
     fn is_done(&self) -> bool {
         let patience = self.stopped.is_some_and(|since| since.elapsed() >= FAREWELL);
-        patience || self.connections.iter().all(Option::is_none)
+        let encrypted = self.encrypting.load(Ordering::Relaxed) > 0;
+        patience || (!encrypted && self.connections.iter().all(Option::is_none))
     }
 
     fn clients(&self) -> Vec<Client> {

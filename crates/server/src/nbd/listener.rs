@@ -1,31 +1,33 @@
 //! Addresses, who may connect, and the thread that takes each client through its negotiation.
 
 use std::fmt;
-use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::sockopt;
+use rustix::net::{Shutdown, shutdown, sockopt};
 
 use super::front::NbdOptions;
 use super::negotiation::{self, Agreed, Encryption, Export, Outcome};
 use super::tls::{self, Acceptor};
 use crate::ServeError;
-use crate::control::{REFUSED, bind_private};
+use crate::control::{self, REFUSED, bind_private};
 use crate::poller::Bell;
 
 /// How long a client may take from its connection to the transmission phase, whatever it sends meanwhile.
 const NEGOTIATION: Duration = Duration::from_secs(15);
+
+/// How long it may take even if others wait for its place.
+const TURN: Duration = Duration::from_secs(1);
 
 /// What a socket is asked to hold on its way out: several replies of 128 KiB, so that the device's thread and the client
 /// can work at the same time.
@@ -73,16 +75,16 @@ pub(super) struct Greeted {
     pub(super) socket: OwnedFd,
     pub(super) agreed: Agreed,
     pub(super) from: String,
-    pub(super) place: Place,
+    pub(super) place: Arc<Place>,
 }
 
 /// One of the places for clients, given back when dropped.
 pub(super) struct Place(Arc<AtomicUsize>);
 
 impl Place {
-    fn take(taken: &Arc<AtomicUsize>, places: usize) -> Option<Self> {
+    fn take(taken: &Arc<AtomicUsize>, places: usize) -> Option<Arc<Self>> {
         if taken.fetch_add(1, Ordering::Relaxed) < places {
-            return Some(Self(taken.clone()));
+            return Some(Arc::new(Self(taken.clone())));
         }
         taken.fetch_sub(1, Ordering::Relaxed);
         None
@@ -95,11 +97,40 @@ impl Drop for Place {
     }
 }
 
+/// Who is in negotiation, the longest first, to be found if others want their places.
+#[derive(Clone, Default)]
+struct Waiting(Arc<Mutex<Vec<Weak<Greeting>>>>);
+
+/// A client in negotiation, which can be ended from outside.
+struct Greeting {
+    since: Instant,
+    socket: OwnedFd,
+}
+
+impl Waiting {
+    /// Notes one, until what is returned is dropped. Without a descriptor to spare it cannot be ended.
+    fn note(&self, client: impl AsFd) -> Option<Arc<Greeting>> {
+        let socket = client.as_fd().try_clone_to_owned().ok()?;
+        let greeting = Arc::new(Greeting { since: Instant::now(), socket });
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|greeting| greeting.strong_count() > 0);
+        all.push(Arc::downgrade(&greeting));
+        Some(greeting)
+    }
+
+    /// Ends the one that has taken the longest, if it has had its [`TURN`]; whether there was any.
+    fn end_the_slowest(&self) -> bool {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(slowest) = all.iter().find_map(Weak::upgrade) else { return false };
+        slowest.since.elapsed() >= TURN && shutdown(&slowest.socket, Shutdown::Both).is_ok()
+    }
+}
+
 /// A socket that is listened on until this is dropped.
 pub(super) struct Listener {
     stop: Arc<Bell>,
     thread: Option<JoinHandle<()>>,
-    path: Option<PathBuf>,
+    _place: Option<control::Place>,
 }
 
 /// What every client is greeted with.
@@ -109,6 +140,8 @@ struct Greeter {
     acceptor: Option<Acceptor>,
     greeted: Sender<Greeted>,
     bell: Arc<Bell>,
+    encrypting: Arc<AtomicUsize>,
+    waiting: Waiting,
 }
 
 enum Socket {
@@ -139,14 +172,16 @@ impl Listener {
         export: &Export,
         greeted: &Sender<Greeted>,
         bell: &Arc<Bell>,
+        encrypting: &Arc<AtomicUsize>,
     ) -> io::Result<Vec<Self>> {
         let acceptor = match &options.tls {
             Some(files) => Some(Acceptor::load(files).map_err(io::Error::other)?),
             None => None,
         };
         let taken = Arc::new(AtomicUsize::new(0));
-        let greeter =
-            Greeter { export: export.clone(), acceptor, greeted: greeted.clone(), bell: bell.clone() };
+        let (export, greeted, bell) = (export.clone(), greeted.clone(), bell.clone());
+        let (encrypting, waiting) = (encrypting.clone(), Waiting::default());
+        let greeter = Greeter { export, acceptor, greeted, bell, encrypting, waiting };
         options
             .addresses
             .iter()
@@ -158,8 +193,11 @@ impl Listener {
     }
 
     fn on(address: &Address, greeter: Greeter, taken: Arc<AtomicUsize>, places: usize) -> io::Result<Self> {
-        let (socket, path) = match address {
-            Address::Unix(path) => (Socket::Unix(bind_private(path)?), Some(path.clone())),
+        let (socket, place) = match address {
+            Address::Unix(path) => {
+                let (listener, place) = bind_private(path)?;
+                (Socket::Unix(listener), Some(place))
+            }
             Address::Tcp(address) => (Socket::Tcp(TcpListener::bind(address)?), None),
         };
         rustix::io::ioctl_fionbio(&socket, true)?;
@@ -168,7 +206,7 @@ impl Listener {
         let thread = thread::Builder::new()
             .name("nbd-listener".into())
             .spawn(move || socket.listen(&heard, &greeter, &taken, places))?;
-        Ok(Self { stop, thread: Some(thread), path })
+        Ok(Self { stop, thread: Some(thread), _place: place })
     }
 }
 
@@ -177,9 +215,6 @@ impl Drop for Listener {
         self.stop.ring();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
-        }
-        if let Some(path) = &self.path {
-            let _ = fs::remove_file(path);
         }
     }
 }
@@ -205,7 +240,7 @@ impl Socket {
                 }
             };
             // Beyond the places, a client is turned away rather than kept waiting.
-            if let Some(place) = Place::take(taken, places) {
+            if let Some(place) = Place::take(taken, places).or_else(|| greeter.make_room(taken, places)) {
                 let greeter = greeter.clone();
                 let greet = move || greeter.greet(client, place);
                 let _ = thread::Builder::new().name("nbd-greeter".into()).spawn(greet);
@@ -231,12 +266,24 @@ impl AsFd for Socket {
 }
 
 impl Greeter {
+    /// The place of whoever negotiates for too long while others wait: clients that say nothing would keep them out.
+    fn make_room(&self, taken: &Arc<AtomicUsize>, places: usize) -> Option<Arc<Place>> {
+        if !self.waiting.end_the_slowest() {
+            return None;
+        }
+        (0..50).find_map(|_| {
+            thread::sleep(Duration::from_millis(1));
+            Place::take(taken, places)
+        })
+    }
+
     /// Takes a client through its negotiation and hands it over, or lets it go.
-    fn greet(&self, client: Stream, place: Place) {
+    fn greet(&self, client: Stream, place: Arc<Place>) {
         let from = client.describe();
+        let _greeting = self.waiting.note(&client);
         let mut client = Deadline { stream: client, until: Instant::now() + NEGOTIATION };
         match self.negotiate(&mut client) {
-            Ok(Some((agreed, connection))) => match self.hand_over(client.stream, connection) {
+            Ok(Some((agreed, connection))) => match self.hand_over(client.stream, connection, &place) {
                 Ok(socket) => {
                     if self.greeted.send(Greeted { socket, agreed, from, place }).is_ok() {
                         self.bell.ring();
@@ -272,15 +319,17 @@ impl Greeter {
     }
 
     /// The socket that the device's thread is to use: the client's own, or one end of a pair behind its TLS.
-    fn hand_over(&self, client: Stream, connection: Option<rustls::ServerConnection>) -> io::Result<OwnedFd> {
-        match connection {
-            None => client.into_socket(),
-            Some(connection) => {
-                let (inner, outer) = UnixStream::pair()?;
-                tls::between(client.into_socket()?, outer, connection)?;
-                Stream::Unix(inner).into_socket()
-            }
-        }
+    fn hand_over(
+        &self,
+        client: Stream,
+        connection: Option<rustls::ServerConnection>,
+        place: &Arc<Place>,
+    ) -> io::Result<OwnedFd> {
+        let Some(connection) = connection else { return client.into_socket() };
+        let (inner, outer) = UnixStream::pair()?;
+        let encrypting = Place::take(&self.encrypting, usize::MAX).ok_or(io::ErrorKind::QuotaExceeded)?;
+        tls::between(client.into_socket()?, outer, connection, [place.clone(), encrypting])?;
+        Stream::Unix(inner).into_socket()
     }
 }
 
@@ -336,6 +385,15 @@ impl Stream {
     }
 }
 
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}
+
 /// A stream that breaks at a time, however slowly its other end drips.
 struct Deadline {
     stream: Stream,
@@ -345,8 +403,18 @@ struct Deadline {
 impl Deadline {
     fn limit(&self) -> io::Result<()> {
         let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { self.stream.limit(left) }
+        if left.is_zero() { Err(late()) } else { self.stream.limit(left) }
     }
+}
+
+fn late() -> io::Error {
+    let words = format!("it took longer than {} s", NEGOTIATION.as_secs());
+    io::Error::new(io::ErrorKind::TimedOut, words)
+}
+
+/// What a socket says when its time is over is that it would have to wait.
+fn in_time(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::WouldBlock { late() } else { error }
 }
 
 impl Read for Deadline {
@@ -356,6 +424,7 @@ impl Read for Deadline {
             Stream::Unix(stream) => stream.read(to),
             Stream::Tcp(stream) => stream.read(to),
         }
+        .map_err(in_time)
     }
 }
 
@@ -366,6 +435,7 @@ impl Write for Deadline {
             Stream::Unix(stream) => stream.write(bytes),
             Stream::Tcp(stream) => stream.write(bytes),
         }
+        .map_err(in_time)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -400,6 +470,17 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_takes_too_long_is_told_to_have() {
+        let (client, _other) = UnixStream::pair().unwrap();
+        let until = Instant::now() + Duration::from_millis(20);
+        let mut client = Deadline { stream: Stream::Unix(client), until };
+        for _ in 0..2 {
+            let told = client.read(&mut [0]).unwrap_err().to_string();
+            assert!(told.contains("longer than 15 s"), "{told}");
+        }
+    }
+
+    #[test]
     fn only_loopback_is_served_without_tls() {
         let on = |address: &str| {
             let addresses = vec![address.parse().unwrap()];
@@ -421,7 +502,7 @@ mod tests {
         let (greeted, _clients) = std::sync::mpsc::channel();
         let bell = Arc::new(Bell::new().unwrap());
         let options = NbdOptions { addresses: vec![Address::Unix(path)], ..NbdOptions::default() };
-        let mut listeners = Listener::all(&options, &export, &greeted, &bell).unwrap();
+        let mut listeners = Listener::all(&options, &export, &greeted, &bell, &Arc::default()).unwrap();
         // SAFETY: the handler does nothing.
         unsafe { signal_hook::low_level::register(libc::SIGUSR1, || ()) }.unwrap();
         let thread = listeners[0].thread.as_ref().unwrap().as_pthread_t();

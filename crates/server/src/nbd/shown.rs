@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, sockopt};
 use rustix::pipe::{IoSliceRaw, PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice, vmsplice};
@@ -121,6 +122,14 @@ pub(super) fn unread(socket: impl AsFd) -> u64 {
     // SAFETY: the call writes one `int`, which `bytes` is, before it returns.
     let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
     if result == 0 { u64::try_from(bytes).unwrap_or(0) } else { u64::MAX }
+}
+
+/// How many bytes sent by TCP the other side's system has still to take. A unix socket's has taken all, and one that is gone takes nothing.
+pub(super) fn untaken(socket: impl AsFd) -> u64 {
+    let mut found = [PollFd::new(&socket, PollFlags::empty())];
+    let _ = poll(&mut found, Some(&Timespec::default()));
+    let gone = found[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
+    if gone || tells_unread(&socket) { 0 } else { unread(socket) }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! TLS, kept out of the device's thread: a thread for each encrypted connection stands between it and a socket pair.
+//! TLS, kept out of the device's thread: a thread for each encrypted connection stands between it and a socket pair. What the device's
+//! thread has answered before it let go of its end is sent all the same.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -8,13 +9,17 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection};
 
+use super::front::FAREWELL;
+use super::listener::Place;
+use super::shown::untaken;
 use crate::ServeError;
 
 /// Decrypted bytes on their way in, beyond which nothing more is taken off the wire.
@@ -86,11 +91,19 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServeError>
     }
 }
 
-/// Starts the thread between an encrypted socket and a plain one. It ends when either is closed.
-pub(super) fn between(wire: OwnedFd, plain: UnixStream, tls: ServerConnection) -> io::Result<()> {
+/// Starts the thread between an encrypted socket and a plain one, which holds `places` as long as it lives. It ends when the client is
+/// gone, or the plain socket's other end is and the client has taken what was left for it, for which it has [`FAREWELL`].
+pub(super) fn between(
+    wire: OwnedFd,
+    plain: UnixStream,
+    tls: ServerConnection,
+    places: [Arc<Place>; 2],
+) -> io::Result<()> {
     plain.set_nonblocking(true)?;
-    let mut between = Between { wire, plain, tls, inward: Vec::new(), wire_ended: false, plain_ended: false };
+    let (inward, wire_ended, plain_ended, until) = (Vec::new(), false, false, None);
+    let mut between = Between { wire, plain, tls, inward, wire_ended, plain_ended, until };
     thread::Builder::new().name("nbd-tls".into()).spawn(move || {
+        let _places = places;
         // Either side breaking off is an end like another; both sockets are closed with this.
         let _ = between.run();
         let _ = between.plain.shutdown(Shutdown::Both);
@@ -107,6 +120,8 @@ struct Between {
     inward: Vec<u8>,
     wire_ended: bool,
     plain_ended: bool,
+    /// The device's thread has let go: nothing more is for it, and until then the client may take what is left.
+    until: Option<Instant>,
 }
 
 /// Reads and writes a descriptor as a stream.
@@ -139,22 +154,41 @@ impl Between {
             self.read_plain()?;
             self.drain_wire()?;
         }
+        // Closed with anything unread in it, a socket of TCP takes back what the other side has not got yet.
+        while untaken(&self.wire) > 0 && self.left() > Some(Duration::ZERO) {
+            thread::sleep(Duration::from_millis(5));
+        }
         Ok(())
     }
 
+    /// The client's end is heard of by the device's thread, which then lets go as well.
     fn is_over(&self) -> bool {
-        (self.plain_ended && !self.tls.wants_write()) || (self.wire_ended && self.inward.is_empty())
+        self.plain_ended && !self.tls.wants_write()
     }
 
     fn reads_wire(&self) -> bool {
-        !self.wire_ended && self.inward.len() < BACKLOG
+        !self.wire_ended && self.until.is_none() && self.inward.len() < BACKLOG
+    }
+
+    fn let_go(&mut self) {
+        self.until.get_or_insert_with(|| Instant::now() + FAREWELL);
+        self.inward.clear();
+    }
+
+    /// How long the client still has, if the device's thread has let go.
+    fn left(&self) -> Option<Duration> {
+        self.until.map(|until| until.saturating_duration_since(Instant::now()))
     }
 
     fn reads_plain(&self) -> bool {
         !self.plain_ended && !self.tls.wants_write()
     }
 
-    fn wait(&self) -> io::Result<()> {
+    fn wait(&mut self) -> io::Result<()> {
+        let left = self.left();
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
         let flags = |read, write| {
             let mut flags = PollFlags::empty();
             flags.set(PollFlags::IN, read);
@@ -165,14 +199,21 @@ impl Between {
             PollFd::from_borrowed_fd(self.wire.as_fd(), flags(self.reads_wire(), self.tls.wants_write())),
             PollFd::from_borrowed_fd(self.plain.as_fd(), flags(self.reads_plain(), !self.inward.is_empty())),
         ];
-        match poll(&mut sources, None) {
+        // One that has let go would say so again and again.
+        let watched = if self.until.is_some() && !self.reads_plain() { 1 } else { 2 };
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        match poll(&mut sources[..watched], left.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         // A socket that is not read from is watched for its end all the same, or this would spin on it.
         let ended = |source: &PollFd<'_>| source.revents().intersects(PollFlags::ERR | PollFlags::HUP);
-        if (ended(&sources[0]) && !self.reads_wire()) || (ended(&sources[1]) && !self.reads_plain()) {
+        let (wire_ended, plain_ended) = (ended(&sources[0]), ended(&sources[1]));
+        if wire_ended && !self.reads_wire() {
             return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        if plain_ended {
+            self.let_go();
         }
         Ok(())
     }
@@ -206,7 +247,7 @@ impl Between {
             match self.plain.write(&self.inward) {
                 Ok(bytes) => drop(self.inward.drain(..bytes)),
                 Err(error) if is_later(&error) => break,
-                Err(error) => return Err(error),
+                Err(_) => self.let_go(),
             }
         }
         if self.wire_ended && self.inward.is_empty() {
@@ -221,6 +262,7 @@ impl Between {
             match self.plain.read(&mut bytes) {
                 Ok(0) => {
                     self.plain_ended = true;
+                    self.let_go();
                     self.tls.send_close_notify();
                 }
                 Ok(count) => self.tls.writer().write_all(&bytes[..count])?,

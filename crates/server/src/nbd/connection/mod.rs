@@ -15,6 +15,7 @@ mod rest;
 mod trial;
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Instant;
 
 use elevator::Process;
@@ -24,6 +25,7 @@ use super::listener::Place;
 use super::negotiation::Agreed;
 use super::protocol::{LONGEST_PAYLOAD, REQUEST_BYTES, Request};
 use super::reply::Outbox;
+use super::shown::untaken;
 use crate::buffer::Buffer;
 use crate::front::{Client, Host};
 use crate::poller::Interest;
@@ -65,8 +67,10 @@ enum Receiving {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Open,
-    /// It said goodbye, or the server stops: what was accepted is finished and answered.
+    /// It said goodbye: what was accepted is finished and answered.
     Ending,
+    /// The server stops: the same, and the client's system has got the answers. It may go on asking, which would take them back.
+    Leaving,
     /// Nothing can be sent any more.
     Gone,
 }
@@ -78,7 +82,7 @@ pub(in crate::nbd) struct Connection {
     process: Process,
     from: String,
     /// Held as long as the connection, so that there are never more of them than allowed.
-    _place: Place,
+    _place: Arc<Place>,
     received: Box<[u8]>,
     begin: usize,
     end: usize,
@@ -107,7 +111,7 @@ impl Connection {
         socket: OwnedFd,
         agreed: Agreed,
         from: String,
-        place: Place,
+        place: Arc<Place>,
         host: &mut Host<'_>,
     ) -> Self {
         let geometry = host.geometry();
@@ -158,11 +162,20 @@ impl Connection {
 
     /// Whether nothing of it is left in the device, and nothing to be sent.
     pub(in crate::nbd) fn is_over(&self) -> bool {
-        let receiving = u16::from(matches!(self.receiving, Some(Receiving::Write { .. })));
+        let receiving = usize::from(matches!(self.receiving, Some(Receiving::Write { .. })));
+        let is_answered = self.unanswered() == receiving;
         match self.phase {
             Phase::Open => false,
-            Phase::Ending => self.unanswered() == usize::from(receiving) && self.outbox.is_empty(),
-            Phase::Gone => self.unanswered() == usize::from(receiving),
+            Phase::Ending => is_answered && self.outbox.is_empty(),
+            Phase::Leaving => is_answered && self.outbox.is_empty() && untaken(&self.socket) == 0,
+            Phase::Gone => is_answered,
+        }
+    }
+
+    /// Takes nothing more, as the server stops.
+    pub(in crate::nbd) fn take_leave(&mut self) {
+        if self.phase != Phase::Gone {
+            self.phase = Phase::Leaving;
         }
     }
 
