@@ -119,15 +119,16 @@ fn summary(run: &Run) -> String {
             run.timeline.waits.len()
         );
     }
-    let over = if run.has_head {
-        format!(", over {} of disk", run.travel(measured.head_travel_sectors))
+    let head = if run.has_head {
+        format!(
+            "; its head went {} times to a place away from the last one, over {} of disk",
+            measured.seeks,
+            run.travel(measured.head_travel_sectors)
+        )
     } else {
         String::new()
     };
-    format!(
-        "<p>{} requests went to the device, {} of them to a place away from the last one{over}. {waits}{kept}</p>",
-        measured.dispatched, measured.seeks,
-    )
+    format!("<p>{} requests went to the device{head}. {waits}{kept}</p>", measured.dispatched)
 }
 
 fn picture(timeline: &Timeline, names: &BTreeMap<u32, String>) -> Plot {
