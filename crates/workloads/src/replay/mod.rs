@@ -7,6 +7,7 @@
 //!   its process had seen when it made it. The gap between the two is think time.
 //! - Requests of a process with no completion between them go out together.
 //! - Asynchronous writes are nobody's to wait for: they go out at their recorded times.
+//! - A run begins with the first request, whatever the recording's clock says then.
 //!
 //! A recording without completions says nothing of dependencies; it can be replayed [open](Open) only.
 
