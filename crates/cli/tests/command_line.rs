@@ -351,6 +351,20 @@ fn a_run_that_is_cut_says_so() {
     assert!(table.contains("noop (cut)") && table.contains("physical limit"), "{table}");
 }
 
+/// Of 300 years.
+const ENDLESS: &str =
+    "# dwell recording 1\n0 10 8,0 R 0 4096 - 1 a\n9467280000000000000 10 8,0 R 4096 4096 - 1 a\n";
+
+#[test]
+fn runs_that_all_failed_are_a_failure() {
+    let directory = Directory::new("failed");
+    let recording = directory.file("endless.dwell", ENDLESS);
+    let output = dwell(&["compare", &recording, "-s", "noop", "-s", "look", "--quiet"]);
+    assert_eq!(output.status.code(), Some(1), "{}", words(&output.stderr));
+    assert!(words(&output.stderr).contains("no run came to its end"), "{}", words(&output.stderr));
+    assert!(words(&output.stdout).contains("noop (failed)"), "what there is, is printed");
+}
+
 #[test]
 fn every_dispatch_is_explained_in_words() {
     let compare = ["compare", SMALL, "-s", "deadline", "--quiet", "--explain", "-"];

@@ -80,7 +80,18 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
     };
     let runs = with_progress(arguments, &plan)?;
     print(arguments, &comparison, &runs)?;
-    if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
+    ended(&arguments.workload, &runs)
+}
+
+/// What there is to say when the results are out: somebody stopped the runs, or none came to its end.
+pub(crate) fn ended(workload: &str, runs: &[Run]) -> Result<(), Error> {
+    if interrupt::requested() {
+        return Err(Error::Interrupted);
+    }
+    if runs.iter().all(|run| run.failure.is_some()) {
+        return Err(Error::Failed(format!("{workload}: no run came to its end")));
+    }
+    Ok(())
 }
 
 fn device(arguments: &CompareArguments) -> Result<Device, Error> {
@@ -172,6 +183,7 @@ fn with_progress(arguments: &CompareArguments, plan: &Plan<'_>) -> Result<Vec<Ru
 fn print(arguments: &CompareArguments, comparison: &Comparison, runs: &[Run]) -> Result<(), Error> {
     let mut ranked: Vec<&Run> = runs.iter().collect();
     ranked.sort_by(|a, b| b.measured.megabytes_per_second().total_cmp(&a.measured.megabytes_per_second()));
+    ranked.sort_by_key(|run| run.failure.is_some());
     let mut out = std::io::stdout().lock();
     if arguments.output.json {
         let object = json!({

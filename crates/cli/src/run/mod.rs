@@ -19,7 +19,7 @@ use workloads::scenario::{Scenario, papers};
 
 use crate::arguments::RunArguments;
 use crate::compare::{
-    Comparison, Explainer, Host, Run, Shared, describe, machine_processes, members, specs, table,
+    Comparison, Explainer, Host, Run, Shared, describe, ended, machine_processes, members, specs, table,
 };
 use crate::error::Error;
 use crate::format::nearest;
@@ -45,13 +45,7 @@ pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), 
     arguments.output.say(&comparison);
     let runs = all(arguments, &scene, &specs, arguments.output.picture())?;
     print(arguments, &comparison, &runs)?;
-    if interrupt::requested() {
-        return Err(Error::Interrupted);
-    }
-    if runs.iter().all(|run| run.failure.is_some()) {
-        return Err(Error::Failed(format!("{}: no run came to its end", arguments.script)));
-    }
-    Ok(())
+    ended(&arguments.script, &runs)
 }
 
 fn scripts() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
