@@ -8,6 +8,7 @@ mod machine;
 mod output;
 mod report;
 mod run;
+mod spool;
 mod table;
 
 use std::collections::BTreeMap;
@@ -19,9 +20,10 @@ use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use serde_json::json;
 
-pub(crate) use explain::Explainer;
+pub(crate) use explain::{Explainer, Explaining};
 pub(crate) use machine::processes as machine_processes;
 pub(crate) use run::{Plan, Run, Shared, run as run_plan};
+pub(crate) use spool::Spool;
 pub(crate) use table::{members, table};
 
 use crate::arguments::{self, CompareArguments};
@@ -76,7 +78,7 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
         options,
         at_most: arguments.at_most.as_deref().map(at_most).transpose()?,
         picture: arguments.output.picture(),
-        explain: arguments.output.explain.is_some().then_some(arguments.output.explain_format),
+        explain: arguments.output.explaining(),
     };
     let runs = with_progress(arguments, &plan)?;
     print(arguments, &comparison, &runs)?;

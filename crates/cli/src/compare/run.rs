@@ -14,8 +14,8 @@ use schedulers::Spec;
 use serde::Serialize;
 use workloads::Workload;
 
-use super::explain::Explainer;
-use crate::arguments::ExplainFormat;
+use super::explain::{Explainer, Explaining};
+use super::spool::Spool;
 use crate::device::Device;
 use crate::format::bytes;
 use crate::interrupt;
@@ -32,7 +32,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) at_most: Option<Span>,
     /// Requests kept for the picture; 0 for no picture.
     pub(crate) picture: usize,
-    pub(crate) explain: Option<ExplainFormat>,
+    pub(crate) explain: Option<Explaining>,
 }
 
 /// What one scheduler made of it.
@@ -63,7 +63,7 @@ pub(crate) struct Run {
     pub(crate) timeline: Timeline,
     /// The decisions in words, if asked for.
     #[serde(skip)]
-    pub(crate) explanation: Vec<u8>,
+    pub(crate) explanation: Spool,
 }
 
 impl Run {
@@ -113,13 +113,15 @@ pub(crate) fn run(plan: &Plan<'_>, done: &(dyn Fn(&Run) + Sync)) -> Result<Vec<R
 
 fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {
     let (recorder, timeline) = Timeline::recorder(plan.picture);
-    let explanation = Rc::new(RefCell::new(Vec::new()));
+    let explanation = plan.explain.as_ref().map(|how| Spool::new(&how.folder)).unwrap_or_default();
+    let explanation = Rc::new(RefCell::new(explanation));
     let mut recorder = (plan.picture > 0).then_some(recorder);
     // The picture is of one head: an array's first.
     let mut observer = |member: Option<u32>| -> Option<Box<dyn Observer>> {
         let explainer = plan
             .explain
-            .map(|format| Explainer::new(spec.to_string(), member, format, Shared(Rc::clone(&explanation))));
+            .as_ref()
+            .map(|how| Explainer::new(spec.to_string(), member, how.format, Shared(Rc::clone(&explanation))));
         Some(Box::new((recorder.take(), explainer)))
     };
     let Plan { device, options, .. } = *plan;
@@ -149,8 +151,8 @@ fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {
     })
 }
 
-/// A buffer that an observer writes to and that outlives it.
-pub(crate) struct Shared(pub(crate) Rc<RefCell<Vec<u8>>>);
+/// A spool that an observer writes to and that outlives it.
+pub(crate) struct Shared(pub(crate) Rc<RefCell<Spool>>);
 
 impl Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

@@ -19,7 +19,8 @@ use workloads::scenario::{Scenario, papers};
 
 use crate::arguments::RunArguments;
 use crate::compare::{
-    Comparison, Explainer, Host, Run, Shared, describe, ended, machine_processes, members, specs, table,
+    Comparison, Explainer, Host, Run, Shared, Spool, describe, ended, machine_processes, members, specs,
+    table,
 };
 use crate::error::Error;
 use crate::format::nearest;
@@ -147,14 +148,15 @@ fn all(arguments: &RunArguments, scene: &Scene, specs: &[Spec], picture: usize) 
 
 fn one(arguments: &RunArguments, scene: &Scene, spec: &Spec, picture: usize) -> Result<Run, Error> {
     let (recorder, timeline) = Timeline::recorder(picture);
-    let explanation = Rc::new(RefCell::new(Vec::new()));
-    let explaining = arguments.output.explain.is_some();
+    let explaining = arguments.output.explaining();
+    let explanation = explaining.as_ref().map(|how| Spool::new(&how.folder)).unwrap_or_default();
+    let explanation = Rc::new(RefCell::new(explanation));
     let mut recorder = (picture > 0).then_some(recorder);
     // The picture is of one head: an array's first.
     let mut observer = |member: Option<u32>| -> Option<Box<dyn Observer>> {
-        let out = Shared(Rc::clone(&explanation));
         let explainer = explaining
-            .then(|| Explainer::new(spec.to_string(), member, arguments.output.explain_format, out));
+            .as_ref()
+            .map(|how| Explainer::new(spec.to_string(), member, how.format, Shared(Rc::clone(&explanation))));
         Some(Box::new((recorder.take(), explainer)))
     };
     let Ran { outcome, mut measured, distributions } = scene.run(spec, &mut observer)?;
