@@ -11,7 +11,6 @@ mod run;
 mod spool;
 mod table;
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
 use elevator::Span;
@@ -42,8 +41,6 @@ pub(crate) struct Comparison {
     pub(crate) queue: String,
     /// What the reader must know.
     pub(crate) said: Vec<String>,
-    /// Names of the tasks.
-    pub(crate) names: BTreeMap<u32, String>,
 }
 
 impl Comparison {
@@ -68,7 +65,6 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
         drive: device.describe(),
         queue: describe(&options),
         said: [&workload.said, device.notes()].concat(),
-        names: workload.names,
     };
     arguments.output.say(&comparison);
     let plan = Plan {

@@ -1,6 +1,7 @@
 //! One workload under many schedulers, each in a modelled machine of its own.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::rc::Rc;
 use std::sync::Mutex;
@@ -61,6 +62,9 @@ pub(crate) struct Run {
     pub(crate) distributions: [Vec<(u64, f64)>; 2],
     #[serde(skip)]
     pub(crate) timeline: Timeline,
+    /// Names of the tasks in it.
+    #[serde(skip)]
+    pub(crate) names: BTreeMap<u32, String>,
     /// The decisions in words, if asked for.
     #[serde(skip)]
     pub(crate) explanation: Spool,
@@ -134,6 +138,7 @@ fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {
     let measured = machine.measured();
     let cut = machine.is_cut();
     let distributions = machine.distributions();
+    let names = if plan.picture > 0 { machine.names() } else { BTreeMap::new() };
     drop(machine);
     let alone = limit.as_ref().map(|limit| limit.processes_ns.as_slice()).unwrap_or_default();
     Ok(Run {
@@ -146,6 +151,7 @@ fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {
         limit,
         has_head: device.rotational(),
         distributions,
+        names,
         timeline: Rc::try_unwrap(timeline).map(RefCell::into_inner).unwrap_or_default(),
         explanation: Rc::try_unwrap(explanation).map(RefCell::into_inner).unwrap_or_default(),
     })

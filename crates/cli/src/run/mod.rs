@@ -1,7 +1,6 @@
 //! `dwell run`: processes of a script on a modelled machine, under many schedulers.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::rc::Rc;
@@ -114,7 +113,6 @@ fn comparison(scene: &Scene, mut said: Vec<String>) -> Comparison {
         drive: scene.device.describe(),
         queue: describe(&scene.options()),
         said,
-        names: BTreeMap::new(),
     }
 }
 
@@ -159,7 +157,7 @@ fn one(arguments: &RunArguments, scene: &Scene, spec: &Spec, picture: usize) -> 
             .map(|how| Explainer::new(spec.to_string(), member, how.format, Shared(Rc::clone(&explanation))));
         Some(Box::new((recorder.take(), explainer)))
     };
-    let Ran { outcome, mut measured, distributions } = scene.run(spec, &mut observer)?;
+    let Ran { outcome, mut measured, distributions, names } = scene.run(spec, &mut observer)?;
     // What counts is the time until the measured processes had ended, and what the device moved until then.
     let beside = scene.scenario.beside();
     let is_beside = |name: &str| {
@@ -182,6 +180,7 @@ fn one(arguments: &RunArguments, scene: &Scene, spec: &Spec, picture: usize) -> 
         limit: None,
         has_head: scene.device.rotational(),
         distributions,
+        names,
         timeline,
         explanation: explanation.take(),
     })

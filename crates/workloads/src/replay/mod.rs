@@ -72,11 +72,6 @@ impl Replay {
     pub fn requests(&self) -> usize {
         self.chains.iter().map(|chain| chain.steps.len()).sum()
     }
-
-    /// The tasks and their names, for pictures.
-    pub fn names(&self) -> impl Iterator<Item = (u32, &str)> {
-        self.chains.iter().filter_map(|chain| Some((chain.who.process?.task, chain.who.name.as_str())))
-    }
 }
 
 impl Workload for Replay {
