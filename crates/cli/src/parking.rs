@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use ::duel::PARKED;
-use disks::{Command, Completion, Drive, Ideal, Service, Tag};
+use disks::{Command, Completion, Drive, Ideal, Service, Tag, Travel};
 use elevator::{Outcome, Positioning, Sector, Sectors, Time};
 
 /// Commands that come to be parked: the first is answered when the last has come, as in the duel, where that is to free the first tag.
@@ -75,6 +75,10 @@ impl Drive for Parking {
 
     fn ideal(&self) -> Option<&dyn Ideal> {
         self.drive.ideal()
+    }
+
+    fn travel(&self) -> Travel {
+        self.drive.travel()
     }
 }
 

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::interrupt;
 use crate::live;
 use crate::quantity::span;
+use crate::trace::can_be_compressed;
 
 /// How often what was reported is fetched, if it is not much. Also how fast Ctrl-C is heard.
 const ROUND: Duration = Duration::from_millis(200);
@@ -20,6 +21,7 @@ const LAST: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let during = arguments.during.as_deref().map(|text| span("--for", text)).transpose()?;
+    can_be_compressed(&arguments.output)?;
     let layer = live::queue_of(&arguments.device, arguments.here)?;
     let rate_max = (arguments.rate_max > 0).then_some(arguments.rate_max);
     let way = arguments.way.map(Into::into);

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use comfy_table::{Table, presets};
 use serde_json::json;
-use traces::write::{BlkparseWriter, Compressed, DiskSimWriter, DwellWriter, FioWriter, Written};
+use traces::write::{
+    BlkparseWriter, Compressed, DiskSimWriter, DwellWriter, FioWriter, Written, not_written,
+};
 use traces::{Info, Record, Recording};
 
 use crate::arguments::{Reading, TraceArguments, TraceCommand};
@@ -107,7 +109,7 @@ fn sizes(info: &Info) -> String {
 /// The formats that are written.
 const WRITTEN: [&str; 4] = ["dwell", "fio", "blkparse", "disksim"];
 
-fn not_written(format: &str) -> Error {
+fn unknown(format: &str) -> Error {
     Error::Usage(format!("'{format}' is not written; written are {}", WRITTEN.join(", ")))
 }
 
@@ -130,7 +132,7 @@ impl<W: Write> Writer<W> {
             "fio" => Self::Fio(FioWriter::new(sink, recording.devices())?),
             "blkparse" => Self::Blkparse(BlkparseWriter::new(sink, recording.devices())),
             "disksim" => Self::DiskSim(DiskSimWriter::new(sink)),
-            _ => return Err(not_written(format)),
+            _ => return Err(unknown(format)),
         })
     }
 
@@ -172,14 +174,25 @@ impl<W: Write> Writer<W> {
 /// What can be known to be wrong before anything is written over.
 fn check(from: &Path, to: &Path, format: &str) -> Result<(), Error> {
     if !WRITTEN.contains(&format) {
-        return Err(not_written(format));
+        return Err(unknown(format));
     }
+    can_be_compressed(to)?;
     match (from.canonicalize(), to.canonicalize()) {
         (Ok(source), Ok(target)) if source == target && target.is_file() => {
             Err(Error::Usage(format!("'{}' is the recording itself; write to another file", to.display())))
         }
         _ => Ok(()),
     }
+}
+
+/// A name that promises a compression that nobody writes would be a lie.
+pub(crate) fn can_be_compressed(to: &Path) -> Result<(), Error> {
+    let to = to.to_string_lossy();
+    not_written(&to).map_or(Ok(()), |extension| {
+        let problem =
+            format!("'{to}': .{extension} is not written; name it .gz, .zst or without compression");
+        Err(Error::Usage(problem))
+    })
 }
 
 fn convert(from: &Path, to: &Path, format: &str, reading: &Reading) -> Result<(), Error> {

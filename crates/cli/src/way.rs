@@ -1,6 +1,6 @@
 //! A drive at the end of a way: through loop devices, FUSE and a server, which a modelled queue knows nothing of.
 
-use disks::{Command, Completion, Drive, Ideal};
+use disks::{Command, Completion, Drive, Ideal, Travel};
 use elevator::model::Random;
 use elevator::{Positioning, Sector, Sectors, Span, Time};
 
@@ -129,6 +129,10 @@ impl Drive for Distant {
 
     fn ideal(&self) -> Option<&dyn Ideal> {
         self.drive.ideal()
+    }
+
+    fn travel(&self) -> Travel {
+        self.drive.travel()
     }
 }
 

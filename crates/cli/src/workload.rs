@@ -1,6 +1,5 @@
 //! What is to be run: a recording, a fio job file, or a built-in workload.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
@@ -20,8 +19,6 @@ use crate::interrupt;
 pub(crate) struct Opened {
     pub(crate) workload: Box<dyn Workload>,
     pub(crate) said: Vec<String>,
-    /// Names of the tasks, for pictures.
-    pub(crate) names: BTreeMap<u32, String>,
 }
 
 /// Opens what `text` names. `open` replays a recording by its time stamps; `capacity` is the drive's.
@@ -46,8 +43,7 @@ fn job_file(path: &str) -> Result<Opened, Error> {
     let text = std::fs::read_to_string(path).map_err(|e| Error::file(path, &e))?;
     let jobs = JobFile::parse(path, &text).map_err(|e| Error::Input(e.to_string()))?;
     let said = jobs.notes.iter().cloned().chain(jobs.buffered()).collect();
-    let names = names_of(&jobs);
-    Ok(Opened { workload: Box::new(jobs), said, names })
+    Ok(Opened { workload: Box::new(jobs), said })
 }
 
 fn builtin(text: &str) -> Result<Opened, Error> {
@@ -63,13 +59,7 @@ fn builtin(text: &str) -> Result<Opened, Error> {
         )));
     };
     let workload = builtin.build(&settings).map_err(|e| Error::Usage(e.to_string()))?;
-    let names = names_of(&*workload);
-    Ok(Opened { workload, said: Vec::new(), names })
-}
-
-fn names_of(workload: &dyn Workload) -> BTreeMap<u32, String> {
-    let whos = workload.processes().into_iter().map(|(who, _)| who);
-    whos.filter_map(|who| Some((who.process?.task, who.name))).collect()
+    Ok(Opened { workload, said: Vec::new() })
 }
 
 /// `name{key=value, key=value}` taken apart.
@@ -144,8 +134,7 @@ fn recording(path: &str, reading: &Reading, open: bool, capacity: Sector) -> Res
         said.push(format!("{path}: its {devices} devices are replayed on one, each at its own addresses"));
     }
     said.extend(recording.skips().to_string().lines().map(|line| format!("{path}: {line}")));
-    let names = replay.names().map(|(task, name)| (task, name.to_owned())).collect();
-    Ok(Opened { workload: Box::new(replay), said, names })
+    Ok(Opened { workload: Box::new(replay), said })
 }
 
 fn at_times(path: &str, recording: &mut Recording) -> Result<Replay, Error> {

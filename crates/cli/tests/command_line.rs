@@ -1,6 +1,7 @@
 //! The program from outside: what it prints, where it writes, and which exit code says what went wrong.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -190,6 +191,19 @@ fn drives_are_listed_and_what_is_shown_can_be_used() {
     assert_eq!(run(&file)["runs"], run("wd5000aaks")["runs"]);
 }
 
+#[test]
+fn a_measured_trace_may_be_compressed() {
+    let directory = Directory::new("measured");
+    let text = "R Miss 1000 8 5000.5 100\nW Miss 2000 8 7000 0\n";
+    let mut packed = traces::write::Compressed::new("measured.gz", Vec::new());
+    packed.write_all(text.as_bytes()).unwrap();
+    let path = directory.path("measured.gz");
+    fs::write(&path, packed.finish().unwrap()).unwrap();
+    let plain = directory.file("measured", text);
+    let validate = |trace: &str| prints(&["drives", "validate", "wd5000aaks", trace]);
+    assert_eq!(validate(&path), validate(&plain));
+}
+
 /// A drive of three files in a directory: those that it names lie beside it, whatever stands behind its own name.
 #[test]
 fn what_a_drives_files_say_in_vain_is_said() {
@@ -245,6 +259,9 @@ fn what_is_converted_reads_as_what_it_was() {
     }
     let to = directory.path("converted.xls");
     fails(&["trace", "convert", &original, &to, "--to-format", "xls"], 2, &["fio, blkparse, disksim"]);
+    let lie = directory.path("copy.bz2");
+    fails(&["trace", "convert", &original, &lie, "--to-format", "dwell"], 2, &[".bz2 is not written"]);
+    assert!(!Path::new(&lie).exists());
 }
 
 #[test]
@@ -332,6 +349,20 @@ fn a_run_that_is_cut_says_so() {
     let table =
         prints(&["compare", "par-read", "-s", "noop", "--at-most", "100ms", "--quiet", "--processes"]);
     assert!(table.contains("noop (cut)") && table.contains("physical limit"), "{table}");
+}
+
+/// Of 300 years.
+const ENDLESS: &str =
+    "# dwell recording 1\n0 10 8,0 R 0 4096 - 1 a\n9467280000000000000 10 8,0 R 4096 4096 - 1 a\n";
+
+#[test]
+fn runs_that_all_failed_are_a_failure() {
+    let directory = Directory::new("failed");
+    let recording = directory.file("endless.dwell", ENDLESS);
+    let output = dwell(&["compare", &recording, "-s", "noop", "-s", "look", "--quiet"]);
+    assert_eq!(output.status.code(), Some(1), "{}", words(&output.stderr));
+    assert!(words(&output.stderr).contains("no run came to its end"), "{}", words(&output.stderr));
+    assert!(words(&output.stdout).contains("noop (failed)"), "what there is, is printed");
 }
 
 #[test]
@@ -509,7 +540,6 @@ fn a_pipe_is_a_recording_and_a_folder_is_told_to_be_none() {
 
 #[test]
 fn a_recording_that_does_not_end_can_be_interrupted() {
-    use std::io::Write;
     use std::process::Stdio;
     let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
     let mut child = program

@@ -90,4 +90,18 @@ pub trait Drive {
     fn ideal(&self) -> Option<&dyn Ideal> {
         None
     }
+
+    /// How far its head has gone so far; nothing where it has none.
+    fn travel(&self) -> Travel {
+        Travel::default()
+    }
+}
+
+/// The way of a head, whatever it went for: a command, reading ahead, or writing what was answered from the buffer long ago.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Travel {
+    /// Sectors of address space between where it left the medium and where it went on.
+    pub sectors: u64,
+    /// How often that was not the same place.
+    pub seeks: u64,
 }

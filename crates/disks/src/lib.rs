@@ -25,7 +25,7 @@ pub mod validate;
 
 pub use catalogue::{OpenError, open};
 pub use description::{DescriptionError, DriveDescription, DriveParameters, Origin, explain_toml};
-pub use drive::{Command, Completion, Drive, Service, Tag};
+pub use drive::{Command, Completion, Drive, Service, Tag, Travel};
 pub use fixed::Fixed;
 pub use layout::LayoutError;
 pub use limit::Ideal;

@@ -3,7 +3,7 @@
 use elevator::{Angles, Positioning, Request, Sector, Sectors, Span, Time};
 
 use crate::limit::Ideal;
-use crate::{Command, Completion, Drive, Service};
+use crate::{Command, Completion, Drive, Service, Travel};
 
 /// A drive with a clock of its own.
 pub struct OwnClock {
@@ -94,6 +94,10 @@ impl Drive for OwnClock {
 
     fn ideal(&self) -> Option<&dyn Ideal> {
         self.drive.ideal().is_some().then_some(self)
+    }
+
+    fn travel(&self) -> Travel {
+        self.drive.travel()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use elevator::{Op, Positioning, Sector, Time};
 
-use crate::{Command, Completion, Drive, Ideal};
+use crate::{Command, Completion, Drive, Ideal, Travel};
 
 /// A drive of which only the first sectors are used. Everything else about it is the drive's own.
 pub struct Part {
@@ -54,6 +54,10 @@ impl Drive for Part {
 
     fn ideal(&self) -> Option<&dyn Ideal> {
         self.drive.ideal()
+    }
+
+    fn travel(&self) -> Travel {
+        self.drive.travel()
     }
 }
 

@@ -61,6 +61,25 @@ fn or_until_the_memory_is() {
 }
 
 #[test]
+fn the_head_goes_also_to_what_the_buffer_has_answered() {
+    let travel = |changes: &str| {
+        let (mut drive, mut now) = (drive(changes), Time::ZERO);
+        for n in 1..=20 {
+            now = answered(&mut *drive, now, Op::Write, place(n), SECTORS);
+        }
+        answered(&mut *drive, now, Op::Flush, 0, 0);
+        drive.travel()
+    };
+    let ends = (0..20).map(|n| if n == 0 { 0 } else { place(n) + u64::from(SECTORS) });
+    let ways: u64 = ends.zip(1..).map(|(end, n)| place(n).abs_diff(end)).sum();
+    let in_turn = travel("{write_cache=off}");
+    assert_eq!((in_turn.seeks, in_turn.sectors), (20, ways));
+    let reordered = travel("");
+    assert_eq!(reordered.seeks, 20);
+    assert!((ways / 8..ways / 2).contains(&reordered.sectors), "{reordered:?} instead of {in_turn:?}");
+}
+
+#[test]
 fn what_waits_in_the_buffer_is_written_in_the_order_that_takes_least() {
     let time = |changes| {
         let mut drive = drive(changes);

@@ -158,7 +158,10 @@ impl Block {
     }
 
     pub(crate) fn meters(&mut self) -> Vec<&Meter> {
-        vec![&self.queue.observer().meter]
+        let travel = self.drive.travel();
+        let meter = &mut self.queue.observer().meter;
+        meter.travel = travel;
+        vec![meter]
     }
 
     pub(crate) fn limit(&self, witness: Witness) -> Option<Limit> {

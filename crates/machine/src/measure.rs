@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use disks::Completion;
+use disks::{Completion, Travel};
 use elevator::queue::{Event, Finished, Observer};
-use elevator::{Direction, Op, Outcome, Request, Sector, Span, Time};
+use elevator::{Direction, Op, Outcome, Request, Span, Time};
 use serde::Serialize;
 
 use crate::kernel::{Call, Returned};
@@ -31,9 +31,10 @@ pub struct Measured {
     pub reads: Latency,
     /// The same of writes and discards.
     pub writes: Latency,
-    /// How far the head travelled, in sectors of address space, over what was served from the medium.
+    /// How far the head travelled, in sectors of address space, reading ahead and writing what had been buffered included; 0
+    /// where there is none.
     pub head_travel_sectors: u64,
-    /// Times that it had to go to a place that did not follow the last one.
+    /// Times that it went to a place that did not follow the last one.
     pub seeks: u64,
     /// Time that the device sat idle in a deliberate wait, with something queued.
     pub waits: Waits,
@@ -100,9 +101,9 @@ pub struct MemberMeasured {
     pub dispatched: u64,
     /// Bytes that it read and wrote, parity and what was read for it included.
     pub bytes: u64,
-    /// How far its head travelled, in sectors, over what was served from the medium.
+    /// How far its head travelled, in sectors.
     pub head_travel_sectors: u64,
-    /// Times that its head had to go to a place that did not follow the last one.
+    /// Times that its head went to a place that did not follow the last one.
     pub seeks: u64,
     /// Time with something in the device, in nanoseconds.
     pub busy_ns: u64,
@@ -330,9 +331,7 @@ impl Line {
 pub(crate) struct Meter {
     dispatched: u64,
     bytes: u64,
-    head: Option<Sector>,
-    head_travel: u64,
-    seeks: u64,
+    pub(crate) travel: Travel,
     waits: Waits,
     wait_clock: WaitClock,
     in_flight: u32,
@@ -347,13 +346,6 @@ impl Meter {
             return;
         }
         self.bytes += request.sectors.bytes();
-        if completion.service.from_buffer {
-            return;
-        }
-        let travel = self.head.map_or(0, |head| head.distance(request.start));
-        self.head_travel += travel;
-        self.seeks += u64::from(travel > 0);
-        self.head = Some(request.end());
     }
 
     fn report(&self, now: Time) -> MemberMeasured {
@@ -361,8 +353,8 @@ impl Meter {
         MemberMeasured {
             dispatched: self.dispatched,
             bytes: self.bytes,
-            head_travel_sectors: self.head_travel,
-            seeks: self.seeks,
+            head_travel_sectors: self.travel.sectors,
+            seeks: self.travel.seeks,
             busy_ns: (self.busy + busy_now).as_nanos(),
             waits: self.waits.clone(),
         }
@@ -407,8 +399,8 @@ impl Observer for Meter {
 
 #[cfg(test)]
 mod tests {
-    use elevator::Sectors;
     use elevator::queue::Token;
+    use elevator::{Sector, Sectors};
 
     use super::*;
 

@@ -47,7 +47,8 @@ const DECODED_AT_ONCE: usize = 128 * 1024;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The stream without its wrappings and without a text's byte-order mark, and which they were, outermost first.
-pub(crate) fn unwrap(mut source: Box<dyn Read>) -> (Box<dyn Read>, Vec<Wrapping>) {
+#[must_use]
+pub fn unwrap(mut source: Box<dyn Read>) -> (Box<dyn Read>, Vec<Wrapping>) {
     let mut wrappings = Vec::new();
     loop {
         let (head, whole) = peek(source);
@@ -100,6 +101,20 @@ fn told_by(head: &[u8]) -> Option<Wrapping> {
         _ if head.get(257..262) == Some(b"ustar") => Some(Wrapping::Tar),
         _ => None,
     }
+}
+
+/// What is not taken off, by its first bytes: what it is, and what makes a recording of it.
+const NOT_READ: [(&[u8], &str, &str); 5] = [
+    (b"\xfd7zXZ\0", "compressed by xz", "xz -dc"),
+    (b"\x04\x22\x4d\x18", "compressed by lz4", "lz4 -dc"),
+    (b"PK\x03\x04", "a ZIP archive", "unzip -p"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "7z x -so"),
+    (b"\xff\xfe", "text in UTF-16", "iconv -f UTF-16 -t UTF-8"),
+];
+
+/// What a stream that is in no known format is wrapped in, and the program that unwraps it, where that is plain.
+pub(crate) fn not_read(head: &[u8]) -> Option<(&'static str, &'static str)> {
+    NOT_READ.iter().find(|(magic, ..)| head.starts_with(magic)).map(|&(_, what, program)| (what, program))
 }
 
 /// Notices when its stream ends, which tells a cut file from a damaged one.

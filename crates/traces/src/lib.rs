@@ -43,7 +43,7 @@ mod tar;
 mod unit;
 pub mod write;
 
-pub use compression::Wrapping;
+pub use compression::{Wrapping, unwrap};
 pub use devices::DeviceEntry;
 pub use error::{Error, ErrorKind, Place};
 pub use format::Format;

@@ -63,9 +63,17 @@ fn tell_format(input: &mut Input, context: &mut Context) -> Result<Format, Error
             Ok(detected.format)
         }
         None => {
-            let known: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
-            let advice = format!("name it if it is one of {}", known.join(", "));
-            Err(context.error(ErrorKind::Format, "in none of the formats that are known").advice(advice))
+            let (problem, advice) = match compression::not_read(head) {
+                Some((what, program)) => {
+                    (format!("it is {what}, which is not read"), format!("give what '{program}' makes of it"))
+                }
+                None => {
+                    let known: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
+                    let advice = format!("name it if it is one of {}", known.join(", "));
+                    ("in none of the formats that are known".to_owned(), advice)
+                }
+            };
+            Err(context.error(ErrorKind::Format, problem).advice(advice))
         }
     }
 }

@@ -211,6 +211,18 @@ fn a_damaged_stream_is_an_error_that_says_so() {
 }
 
 #[test]
+fn what_is_compressed_by_something_else_is_told_what_it_is() {
+    for (head, what) in [
+        (b"\xfd7zXZ\0\0\x04".as_slice(), "xz -dc"),
+        (b"PK\x03\x04\x14\0", "unzip -p"),
+        (b"\xff\xfe1\0,\0", "UTF-16"),
+    ] {
+        let refused = traces::open("a.csv", Box::new(head), &Options::default()).err().map(|e| e.to_string());
+        assert!(refused.as_ref().is_some_and(|word| word.contains(what)), "{refused:?}");
+    }
+}
+
+#[test]
 fn what_is_cut_before_anything_can_be_read_is_not_called_empty() {
     let error = |bytes: &[u8]| read("x", bytes, &Options::default()).map(|_| ()).unwrap_err().to_string();
     for head in [&b"\x28\xb5\x2f\xfd"[..], b"\x1f\x8b\x08", b"BZh91AY&SY"] {

@@ -25,7 +25,7 @@ pub(crate) const HEADS: [&str; 16] = [
     "of limit",
 ];
 
-/// One run's cells; `best` is the highest rate of all, in MB/s.
+/// One run's cells; `best` is the highest rate, in MB/s.
 pub(crate) fn cells(run: &Run, best: f64) -> Vec<String> {
     let measured = &run.measured;
     let rate = measured.megabytes_per_second();
@@ -52,9 +52,10 @@ pub(crate) fn limit(run: &Run, best: f64) -> Option<Vec<String>> {
     Some(cells)
 }
 
-/// The highest rate of all, in MB/s.
+/// The highest rate of those that did not fail, in MB/s.
 pub(crate) fn best(runs: &[&Run]) -> f64 {
-    runs.iter().map(|run| run.measured.megabytes_per_second()).fold(0.0, f64::max)
+    let sound = runs.iter().filter(|run| run.failure.is_none());
+    sound.map(|run| run.measured.megabytes_per_second()).fold(0.0, f64::max)
 }
 
 fn share(rate: f64, best: f64) -> String {

@@ -1,12 +1,20 @@
 //! `--explain`: every decision with its reason, as text or as JSON lines.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use elevator::queue::{Event, Observer};
 use elevator::{Outcome, Request, Time};
 use serde_json::json;
 
 use crate::arguments::ExplainFormat;
+
+/// How decisions are to be written down, and where while they cannot be printed.
+#[derive(Clone, Debug)]
+pub(crate) struct Explaining {
+    pub(crate) format: ExplainFormat,
+    pub(crate) folder: PathBuf,
+}
 
 /// Writes a queue's decisions down.
 pub(crate) struct Explainer<W> {
@@ -106,7 +114,7 @@ fn fields(request: &Request) -> serde_json::Value {
 
 impl<W: Write> Observer for Explainer<W> {
     fn event(&mut self, now: Time, event: &Event<'_>) {
-        // A buffer in memory takes everything; there is nobody to tell otherwise.
+        // A spool takes everything, and says in the end what it could not keep.
         let _ = match self.format {
             ExplainFormat::Text => self.text(now, event),
             ExplainFormat::Jsonl => self.json(now, event),

@@ -14,7 +14,7 @@ use elevator::queue::Options;
 use fnv::FnvHasher;
 use schedulers::{Spec, registry};
 
-use super::{Plan, Run, run_plan};
+use super::{Explaining, Plan, Run, run_plan};
 use crate::arguments::{ExplainFormat, Reading};
 use crate::device::Device;
 use crate::workload;
@@ -55,7 +55,7 @@ fn runs(device: &Device, specs: &[Spec], workload: &str, depth: u32) -> Vec<Run>
         options: Options { depth, ..Options::default() },
         at_most: Some(AT_MOST),
         picture: 0,
-        explain: Some(ExplainFormat::Text),
+        explain: Some(Explaining { format: ExplainFormat::Text, folder: std::env::temp_dir() }),
     };
     run_plan(&plan, &|_| {}).unwrap()
 }
@@ -63,9 +63,11 @@ fn runs(device: &Device, specs: &[Spec], workload: &str, depth: u32) -> Vec<Run>
 /// One run: its name, how many decisions and other events there were, and the digest of them all.
 fn line(run: &Run, workload: &str, depth: u32) -> String {
     assert_eq!(run.failure, None, "{} over {workload} at depth {depth}", run.scheduler);
+    let mut explanation = Vec::new();
+    run.explanation.copy_to(&mut explanation).unwrap();
     let mut digest = FnvHasher::default();
-    digest.write(&run.explanation);
-    let events = run.explanation.iter().filter(|&&byte| byte == b'\n').count();
+    digest.write(&explanation);
+    let events = explanation.iter().filter(|&&byte| byte == b'\n').count();
     format!("{:<36} {workload:<6} {depth:>2} {events:>6} {:016x}\n", run.scheduler, digest.finish())
 }
 

@@ -8,9 +8,9 @@ mod machine;
 mod output;
 mod report;
 mod run;
+mod spool;
 mod table;
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
 use elevator::Span;
@@ -19,9 +19,10 @@ use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use serde_json::json;
 
-pub(crate) use explain::Explainer;
+pub(crate) use explain::{Explainer, Explaining};
 pub(crate) use machine::processes as machine_processes;
 pub(crate) use run::{Plan, Run, Shared, run as run_plan};
+pub(crate) use spool::Spool;
 pub(crate) use table::{members, table};
 
 use crate::arguments::{self, CompareArguments};
@@ -40,8 +41,6 @@ pub(crate) struct Comparison {
     pub(crate) queue: String,
     /// What the reader must know.
     pub(crate) said: Vec<String>,
-    /// Names of the tasks.
-    pub(crate) names: BTreeMap<u32, String>,
 }
 
 impl Comparison {
@@ -66,7 +65,6 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
         drive: device.describe(),
         queue: describe(&options),
         said: [&workload.said, device.notes()].concat(),
-        names: workload.names,
     };
     arguments.output.say(&comparison);
     let plan = Plan {
@@ -76,11 +74,22 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
         options,
         at_most: arguments.at_most.as_deref().map(at_most).transpose()?,
         picture: arguments.output.picture(),
-        explain: arguments.output.explain.is_some().then_some(arguments.output.explain_format),
+        explain: arguments.output.explaining(),
     };
     let runs = with_progress(arguments, &plan)?;
     print(arguments, &comparison, &runs)?;
-    if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
+    ended(&arguments.workload, &runs)
+}
+
+/// What there is to say when the results are out: somebody stopped the runs, or none came to its end.
+pub(crate) fn ended(workload: &str, runs: &[Run]) -> Result<(), Error> {
+    if interrupt::requested() {
+        return Err(Error::Interrupted);
+    }
+    if runs.iter().all(|run| run.failure.is_some()) {
+        return Err(Error::Failed(format!("{workload}: no run came to its end")));
+    }
+    Ok(())
 }
 
 fn device(arguments: &CompareArguments) -> Result<Device, Error> {
@@ -172,6 +181,7 @@ fn with_progress(arguments: &CompareArguments, plan: &Plan<'_>) -> Result<Vec<Ru
 fn print(arguments: &CompareArguments, comparison: &Comparison, runs: &[Run]) -> Result<(), Error> {
     let mut ranked: Vec<&Run> = runs.iter().collect();
     ranked.sort_by(|a, b| b.measured.megabytes_per_second().total_cmp(&a.measured.megabytes_per_second()));
+    ranked.sort_by_key(|run| run.failure.is_some());
     let mut out = std::io::stdout().lock();
     if arguments.output.json {
         let object = json!({

@@ -1,15 +1,15 @@
 //! What `compare` and `run` print and write beside their tables.
 
 use std::fs::File;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::Comparison;
 use super::report::html;
 use super::run::Run;
-use crate::arguments::Output;
+use super::{Comparison, Explaining};
+use crate::arguments::{ExplainFormat, Output};
 use crate::error::{Error, can_be_written};
 
 /// Requests that a picture holds.
@@ -35,6 +35,15 @@ impl Output {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let explain = self.explain.as_deref().filter(|path| *path != Path::new("-"));
         self.report.as_deref().into_iter().chain(explain).try_for_each(can_be_written)
+    }
+
+    /// Whether and how decisions are to be written down.
+    pub(crate) fn explaining(&self) -> Option<Explaining> {
+        let path = self.explain.as_deref()?;
+        // Where they are to be in the end there should be room for them; behind a pipe or a terminal there is none.
+        let is_file = path != Path::new("-") && path.metadata().map_or(true, |found| found.is_file());
+        let folder = path.parent().filter(|_| is_file).map_or_else(std::env::temp_dir, Path::to_owned);
+        Some(Explaining { format: self.explain_format, folder })
     }
 
     /// What was understood, before anything runs.
@@ -66,24 +75,29 @@ impl Output {
                 eprintln!("report: {}", path.display());
             }
         }
-        self.explain.as_deref().map_or(Ok(()), |path| explain_to(path, runs, out))
+        let titled = runs.len() > 1 && self.explain_format == ExplainFormat::Text;
+        self.explain.as_deref().map_or(Ok(()), |path| explain_to(path, runs, titled, out))
     }
 }
 
-/// Writes down what each run's decisions were.
-fn explain_to(path: &Path, runs: &[Run], out: &mut dyn Write) -> Result<(), Error> {
+/// Writes down what each run's decisions were, with its name above them if they are `titled`.
+fn explain_to(path: &Path, runs: &[Run], titled: bool, out: &mut dyn Write) -> Result<(), Error> {
+    let failed = |error: &std::io::Error| match error.kind() {
+        ErrorKind::BrokenPipe => Error::Pipe,
+        _ => Error::written(path.display(), error),
+    };
     let mut file;
     let out: &mut dyn Write = if path == Path::new("-") {
         out
     } else {
-        file = File::create(path).map_err(|e| Error::written(path.display(), &e))?;
+        file = File::create(path).map_err(|e| failed(&e))?;
         &mut file
     };
     for run in runs {
-        if runs.len() > 1 && !run.explanation.starts_with(b"{") {
-            writeln!(out, "# {}", run.scheduler)?;
+        if titled {
+            writeln!(out, "# {}", run.scheduler).map_err(|e| failed(&e))?;
         }
-        out.write_all(&run.explanation)?;
+        run.explanation.copy_to(out).map_err(|e| failed(&e))?;
     }
     Ok(())
 }

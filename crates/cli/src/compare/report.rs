@@ -1,10 +1,11 @@
 //! `--report`: one HTML file that opens offline, with the table, the latency distributions and the picture of the head.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use ::machine::Timeline;
-use plotly::common::{Line, Marker, Mode, Title};
+use ::machine::{Point, Timeline};
+use plotly::common::{Line, Marker, MarkerSymbol, Mode, Title};
 use plotly::layout::{Axis, AxisType, Layout, Shape, ShapeLayer, ShapeType};
 use plotly::{Plot, Scatter};
 
@@ -41,7 +42,7 @@ pub(crate) fn html(comparison: &Comparison, runs: &[&Run]) -> String {
     page.write(format_args!("{PICTURE}{}", chooser(runs)));
     for run in runs {
         page.write(format_args!("<section class=choice><h3>{}</h3>{}", escape(&run.scheduler), summary(run)));
-        page.plot(560, &picture(&run.timeline, &comparison.names));
+        page.plot(560, &picture(&run.timeline, &run.names));
         if let Some(outcome) = &run.outcome {
             machine::sections(&mut page, outcome);
         }
@@ -49,6 +50,11 @@ pub(crate) fn html(comparison: &Comparison, runs: &[&Run]) -> String {
     }
     page.end("; every figure is of the modelled machine.")
 }
+
+/// Processes that a picture tells apart. A legend of more is none, and no browser draws thousands of plots in one.
+const NAMES: usize = 64;
+/// The colour of all the others.
+const OTHERS: &str = "#bbbbbb";
 
 /// Waits that a picture shades.
 const BANDS: usize = 1500;
@@ -119,52 +125,80 @@ fn summary(run: &Run) -> String {
             run.timeline.waits.len()
         );
     }
-    let over = if run.has_head {
-        format!(", over {} of disk", run.travel(measured.head_travel_sectors))
+    let head = if run.has_head {
+        format!(
+            "; its head went {} times to a place away from the last one, over {} of disk",
+            measured.seeks,
+            run.travel(measured.head_travel_sectors)
+        )
     } else {
         String::new()
     };
-    format!(
-        "<p>{} requests went to the device, {} of them to a place away from the last one{over}. {waits}{kept}</p>",
-        measured.dispatched, measured.seeks,
-    )
+    format!("<p>{} requests went to the device{head}. {waits}{kept}</p>", measured.dispatched)
 }
 
-fn picture(timeline: &Timeline, names: &BTreeMap<u32, String>) -> Plot {
-    let mut by_task: BTreeMap<(u32, bool), (Vec<f64>, Vec<f64>)> = BTreeMap::new();
+/// Where requests lay when they were done: time in seconds, place in 10^9 bytes.
+#[derive(Default)]
+struct Marks {
+    at: Vec<f64>,
+    gigabytes: Vec<f64>,
+}
+
+impl Marks {
+    fn add(&mut self, point: &Point) {
+        self.at.push((point.to_ns / 1000) as f64 / 1e6);
+        self.gigabytes.push((point.sector * 512 / 10_000) as f64 / 1e5);
+    }
+
+    fn draw(self, name: String, write: bool, colour: &str) -> Box<Scatter<f64, f64>> {
+        let symbol = if write { MarkerSymbol::CrossThin } else { MarkerSymbol::Circle };
+        let line = Line::new().color(colour.to_owned()).width(1.0);
+        let marker = Marker::new().color(colour.to_owned()).size(4).symbol(symbol).line(line);
+        Scatter::new(self.at, self.gigabytes).web_gl_mode(true).name(name).mode(Mode::Markers).marker(marker)
+    }
+}
+
+/// The marks of each name, reads and writes; `names` are those of tasks.
+fn marks(timeline: &Timeline, names: &BTreeMap<u32, String>) -> BTreeMap<String, [Marks; 2]> {
+    let unnamed = |task| if task == 0 { "unknown".to_owned() } else { format!("task {task}") };
+    let mut marks: BTreeMap<String, [Marks; 2]> = BTreeMap::new();
     for point in &timeline.points {
-        let (at, gigabytes) = by_task.entry((point.task, point.write)).or_default();
-        at.push((point.to_ns / 1000) as f64 / 1e6);
-        gigabytes.push((point.sector * 512 / 10_000) as f64 / 1e5);
+        let name = names.get(&point.task).cloned().unwrap_or_else(|| unnamed(point.task));
+        marks.entry(name).or_default()[usize::from(point.write)].add(point);
     }
-    let tasks: Vec<u32> = by_task
-        .keys()
-        .map(|(task, _)| *task)
-        .collect::<std::collections::BTreeSet<_>>()
-        .into_iter()
-        .collect();
+    marks
+}
+
+/// The marks of the busiest, each with a place of its own among all names, and of all the others together.
+fn picture(timeline: &Timeline, names: &BTreeMap<u32, String>) -> Plot {
+    let mut marks: Vec<(String, [Marks; 2])> = marks(timeline, names).into_iter().collect();
+    marks.sort_by_key(|(_, [reads, writes])| Reverse(reads.at.len() + writes.at.len()));
+    let others = marks.split_off(marks.len().min(NAMES));
+    marks.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let mut known: Vec<&String> = names.values().collect();
+    known.sort_unstable();
+    known.dedup();
     let mut plot = Plot::new();
-    for ((task, write), (at, gigabytes)) in by_task {
-        let colour = colour(tasks.binary_search(&task).unwrap_or_default());
-        let name = names
-            .get(&task)
-            .cloned()
-            .unwrap_or_else(|| if task == 0 { "unknown".to_owned() } else { format!("task {task}") });
-        let name = if write { format!("{name} (writes)") } else { name };
-        let symbol = if write {
-            plotly::common::MarkerSymbol::CrossThin
-        } else {
-            plotly::common::MarkerSymbol::Circle
-        };
-        let marker = Marker::new()
-            .color(colour.clone())
-            .size(4)
-            .symbol(symbol)
-            .line(Line::new().color(colour).width(1.0));
-        let trace =
-            Scatter::new(at, gigabytes).web_gl_mode(true).name(name).mode(Mode::Markers).marker(marker);
-        plot.add_trace(trace);
+    let mut draw = |name: &str, colour: &str, marks: [Marks; 2]| {
+        for (marks, write) in marks.into_iter().zip([false, true]).filter(|(marks, _)| !marks.at.is_empty()) {
+            let name = if write { format!("{name} (writes)") } else { name.to_owned() };
+            plot.add_trace(marks.draw(name, write, colour));
+        }
+    };
+    for (name, marks) in marks {
+        // The same in every scheduler's picture.
+        let place = known.binary_search(&&name).unwrap_or_else(|place| known.len() + place);
+        draw(&name, &colour(place), marks);
     }
+    let count = others.len();
+    let together = others.into_iter().fold(<[Marks; 2]>::default(), |mut all, (_, marks)| {
+        for (all, marks) in all.iter_mut().zip(marks) {
+            all.at.extend(marks.at);
+            all.gigabytes.extend(marks.gigabytes);
+        }
+        all
+    });
+    draw(&format!("{count} others"), OTHERS, together);
     let mut layout = Layout::new()
         .x_axis(Axis::new().title(Title::with_text("time, s")))
         .y_axis(Axis::new().title(Title::with_text("place, 10^9 bytes")));
@@ -176,7 +210,7 @@ fn picture(timeline: &Timeline, names: &BTreeMap<u32, String>) -> Plot {
 /// Deliberate waits as grey bands; the longest ones, as a page cannot hold tens of thousands.
 fn bands(timeline: &Timeline) -> Vec<Shape> {
     let mut waits: Vec<_> = timeline.waits.iter().collect();
-    waits.sort_by_key(|wait| std::cmp::Reverse(wait.to_ns - wait.from_ns));
+    waits.sort_by_key(|wait| Reverse(wait.to_ns - wait.from_ns));
     waits
         .into_iter()
         .take(BANDS)
@@ -203,5 +237,29 @@ mod tests {
     fn each_process_and_scheduler_has_a_colour_of_its_own() {
         let colours: std::collections::BTreeSet<String> = (0..300).map(colour).collect();
         assert_eq!(colours.len(), 300);
+    }
+
+    /// A request each of so many tasks, of which those with an even number are one process's.
+    fn drawn(tasks: u32) -> Vec<(String, usize)> {
+        let point = |task| Point { from_ns: 0, to_ns: 1, sector: 8, sectors: 8, write: false, task };
+        let points = (1..=tasks).map(point).collect();
+        let name = |task: u32| if task.is_multiple_of(2) { "make".to_owned() } else { format!("cc-{task}") };
+        let names = (1..=tasks).map(|task| (task, name(task))).collect();
+        let plot = picture(&Timeline { points, ..Timeline::default() }, &names).to_json();
+        let plot: serde_json::Value = serde_json::from_str(&plot).expect("JSON");
+        let traces = plot["data"].as_array().expect("traces").iter();
+        let length = |trace: &serde_json::Value| trace["x"].as_array().map_or(0, Vec::len);
+        traces.map(|trace| (trace["name"].as_str().expect("a name").to_owned(), length(trace))).collect()
+    }
+
+    #[test]
+    fn a_picture_of_many_processes_is_of_the_busiest_and_the_others_together() {
+        let few = drawn(7);
+        assert_eq!(few.len(), 5, "{few:?}");
+        assert!(few.contains(&("make".to_owned(), 3)), "{few:?}");
+        let many = drawn(2000);
+        assert_eq!(many.len(), NAMES + 1);
+        assert!(many.contains(&("make".to_owned(), 1000)));
+        assert_eq!(many.last(), Some(&("937 others".to_owned(), 1000 + 1 - NAMES)));
     }
 }

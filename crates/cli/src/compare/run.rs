@@ -1,6 +1,7 @@
 //! One workload under many schedulers, each in a modelled machine of its own.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::rc::Rc;
 use std::sync::Mutex;
@@ -14,8 +15,8 @@ use schedulers::Spec;
 use serde::Serialize;
 use workloads::Workload;
 
-use super::explain::Explainer;
-use crate::arguments::ExplainFormat;
+use super::explain::{Explainer, Explaining};
+use super::spool::Spool;
 use crate::device::Device;
 use crate::format::bytes;
 use crate::interrupt;
@@ -32,7 +33,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) at_most: Option<Span>,
     /// Requests kept for the picture; 0 for no picture.
     pub(crate) picture: usize,
-    pub(crate) explain: Option<ExplainFormat>,
+    pub(crate) explain: Option<Explaining>,
 }
 
 /// What one scheduler made of it.
@@ -61,9 +62,12 @@ pub(crate) struct Run {
     pub(crate) distributions: [Vec<(u64, f64)>; 2],
     #[serde(skip)]
     pub(crate) timeline: Timeline,
+    /// Names of the tasks in it.
+    #[serde(skip)]
+    pub(crate) names: BTreeMap<u32, String>,
     /// The decisions in words, if asked for.
     #[serde(skip)]
-    pub(crate) explanation: Vec<u8>,
+    pub(crate) explanation: Spool,
 }
 
 impl Run {
@@ -113,13 +117,15 @@ pub(crate) fn run(plan: &Plan<'_>, done: &(dyn Fn(&Run) + Sync)) -> Result<Vec<R
 
 fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {
     let (recorder, timeline) = Timeline::recorder(plan.picture);
-    let explanation = Rc::new(RefCell::new(Vec::new()));
+    let explanation = plan.explain.as_ref().map(|how| Spool::new(&how.folder)).unwrap_or_default();
+    let explanation = Rc::new(RefCell::new(explanation));
     let mut recorder = (plan.picture > 0).then_some(recorder);
     // The picture is of one head: an array's first.
     let mut observer = |member: Option<u32>| -> Option<Box<dyn Observer>> {
         let explainer = plan
             .explain
-            .map(|format| Explainer::new(spec.to_string(), member, format, Shared(Rc::clone(&explanation))));
+            .as_ref()
+            .map(|how| Explainer::new(spec.to_string(), member, how.format, Shared(Rc::clone(&explanation))));
         Some(Box::new((recorder.take(), explainer)))
     };
     let Plan { device, options, .. } = *plan;
@@ -132,6 +138,7 @@ fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {
     let measured = machine.measured();
     let cut = machine.is_cut();
     let distributions = machine.distributions();
+    let names = if plan.picture > 0 { machine.names() } else { BTreeMap::new() };
     drop(machine);
     let alone = limit.as_ref().map(|limit| limit.processes_ns.as_slice()).unwrap_or_default();
     Ok(Run {
@@ -144,13 +151,14 @@ fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {
         limit,
         has_head: device.rotational(),
         distributions,
+        names,
         timeline: Rc::try_unwrap(timeline).map(RefCell::into_inner).unwrap_or_default(),
         explanation: Rc::try_unwrap(explanation).map(RefCell::into_inner).unwrap_or_default(),
     })
 }
 
-/// A buffer that an observer writes to and that outlives it.
-pub(crate) struct Shared(pub(crate) Rc<RefCell<Vec<u8>>>);
+/// A spool that an observer writes to and that outlives it.
+pub(crate) struct Shared(pub(crate) Rc<RefCell<Spool>>);
 
 impl Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

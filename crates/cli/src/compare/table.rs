@@ -78,7 +78,7 @@ pub(crate) fn members(run: &Run) -> String {
             bytes(member.bytes),
             time(member.busy_ns),
             time(member.waits.total_ns),
-            member.seeks.to_string(),
+            if run.has_head { member.seeks.to_string() } else { "-".to_owned() },
             run.travel(member.head_travel_sectors),
         ]);
     }

@@ -1,7 +1,6 @@
 //! `dwell run`: processes of a script on a modelled machine, under many schedulers.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::rc::Rc;
@@ -19,7 +18,8 @@ use workloads::scenario::{Scenario, papers};
 
 use crate::arguments::RunArguments;
 use crate::compare::{
-    Comparison, Explainer, Host, Run, Shared, describe, machine_processes, members, specs, table,
+    Comparison, Explainer, Host, Run, Shared, Spool, describe, ended, machine_processes, members, specs,
+    table,
 };
 use crate::error::Error;
 use crate::format::nearest;
@@ -45,13 +45,7 @@ pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), 
     arguments.output.say(&comparison);
     let runs = all(arguments, &scene, &specs, arguments.output.picture())?;
     print(arguments, &comparison, &runs)?;
-    if interrupt::requested() {
-        return Err(Error::Interrupted);
-    }
-    if runs.iter().all(|run| run.failure.is_some()) {
-        return Err(Error::Failed(format!("{}: no run came to its end", arguments.script)));
-    }
-    Ok(())
+    ended(&arguments.script, &runs)
 }
 
 fn scripts() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
@@ -119,7 +113,6 @@ fn comparison(scene: &Scene, mut said: Vec<String>) -> Comparison {
         drive: scene.device.describe(),
         queue: describe(&scene.options()),
         said,
-        names: BTreeMap::new(),
     }
 }
 
@@ -153,17 +146,18 @@ fn all(arguments: &RunArguments, scene: &Scene, specs: &[Spec], picture: usize) 
 
 fn one(arguments: &RunArguments, scene: &Scene, spec: &Spec, picture: usize) -> Result<Run, Error> {
     let (recorder, timeline) = Timeline::recorder(picture);
-    let explanation = Rc::new(RefCell::new(Vec::new()));
-    let explaining = arguments.output.explain.is_some();
+    let explaining = arguments.output.explaining();
+    let explanation = explaining.as_ref().map(|how| Spool::new(&how.folder)).unwrap_or_default();
+    let explanation = Rc::new(RefCell::new(explanation));
     let mut recorder = (picture > 0).then_some(recorder);
     // The picture is of one head: an array's first.
     let mut observer = |member: Option<u32>| -> Option<Box<dyn Observer>> {
-        let out = Shared(Rc::clone(&explanation));
         let explainer = explaining
-            .then(|| Explainer::new(spec.to_string(), member, arguments.output.explain_format, out));
+            .as_ref()
+            .map(|how| Explainer::new(spec.to_string(), member, how.format, Shared(Rc::clone(&explanation))));
         Some(Box::new((recorder.take(), explainer)))
     };
-    let Ran { outcome, mut measured, distributions } = scene.run(spec, &mut observer)?;
+    let Ran { outcome, mut measured, distributions, names } = scene.run(spec, &mut observer)?;
     // What counts is the time until the measured processes had ended, and what the device moved until then.
     let beside = scene.scenario.beside();
     let is_beside = |name: &str| {
@@ -186,6 +180,7 @@ fn one(arguments: &RunArguments, scene: &Scene, spec: &Spec, picture: usize) -> 
         limit: None,
         has_head: scene.device.rotational(),
         distributions,
+        names,
         timeline,
         explanation: explanation.take(),
     })

@@ -113,6 +113,8 @@ pub(crate) struct Ran {
     pub(crate) outcome: Outcome,
     pub(crate) measured: Measured,
     pub(crate) distributions: [Vec<(u64, f64)>; 2],
+    /// Of the tasks.
+    pub(crate) names: BTreeMap<u32, String>,
 }
 
 impl Scene {
@@ -193,7 +195,7 @@ impl Scene {
             cut: machine.is_cut(),
             failure: ended.err().map(|failure| self.scenario.explain(&session, &failure)),
         };
-        Ok(Ran { outcome, measured, distributions: machine.distributions() })
+        Ok(Ran { outcome, measured, distributions: machine.distributions(), names: machine.names() })
     }
 
     /// The scheduler, told what the machine and the drive are.

@@ -35,6 +35,7 @@ impl Scene {
             cut: true,
             failure,
         };
-        Ok(Ran { outcome, measured: node.measured(), distributions: node.distributions() })
+        let (measured, distributions, names) = (node.measured(), node.distributions(), node.names());
+        Ok(Ran { outcome, measured, distributions, names })
     }
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use elevator::{Op, Positioning, Sector, Sectors, Span, Time};
 
 use crate::limit::Ideal;
-use crate::{Command, Completion, Drive, Tag};
+use crate::{Command, Completion, Drive, Tag, Travel};
 
 /// What passes between the drives and the host, one byte after the other.
 ///
@@ -92,5 +92,9 @@ impl Drive for Linked {
 
     fn ideal(&self) -> Option<&dyn Ideal> {
         self.drive.ideal()
+    }
+
+    fn travel(&self) -> Travel {
+        self.drive.travel()
     }
 }

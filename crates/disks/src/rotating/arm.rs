@@ -183,7 +183,16 @@ impl Rotating {
         }
         self.note_positioning(id, &access);
         self.access = Some(access);
+        self.begins = sector;
         true
+    }
+
+    /// The head went where the access began, and leaves the medium in front of a sector.
+    pub(super) fn note_travel(&mut self, left: u64) {
+        let way = self.begins.abs_diff(self.left);
+        self.travel.sectors += way;
+        self.travel.seeks += u64::from(way > 0);
+        self.left = left;
     }
 
     /// The sector behind the last that an access to one may take in whichever order they come. What comes round last must not

@@ -47,7 +47,7 @@ use segment::Segments;
 use task::{COMMANDS_MAX, TaskId, Tasks};
 use timing::Timing;
 
-use crate::drive::{Command, Completion, Drive, Service, Tag};
+use crate::drive::{Command, Completion, Drive, Service, Tag, Travel};
 use crate::layout::{Layout, LayoutError};
 use crate::limit::Ideal;
 use crate::mechanics::{Mechanics, MechanicsError, Picos};
@@ -92,6 +92,10 @@ pub struct Rotating {
     /// What happens now happens at the end of a sector.
     between_sectors: bool,
     head: Head,
+    /// The sector at which the access begins, and the one behind the last that the head passed before.
+    begins: u64,
+    left: u64,
+    travel: Travel,
     /// The arm does not move before this: a stopped access was not at the end of a sector.
     arm_free_at: Picos,
     /// The sector before which something changes, and when the access has come there.
@@ -192,6 +196,9 @@ impl Rotating {
             background: false,
             between_sectors: false,
             head: Head::default(),
+            begins: 0,
+            left: 0,
+            travel: Travel::default(),
             arm_free_at: 0,
             goal: 0,
             wake: Picos::MAX,
@@ -424,5 +431,9 @@ impl Drive for Rotating {
 
     fn ideal(&self) -> Option<&dyn Ideal> {
         Some(self)
+    }
+
+    fn travel(&self) -> Travel {
+        self.travel
     }
 }

@@ -100,6 +100,7 @@ impl Rotating {
         let position = self.position();
         if position >= access.limit {
             self.head = access.head_after(position);
+            self.note_travel(position);
             self.access = None;
             if !self.begin_access(now, arm, position, 0) {
                 self.release_arm(now, arm);
@@ -262,6 +263,7 @@ impl Rotating {
         let position = self.position();
         if let Some(access) = self.access.take() {
             self.head = access.head_after(position);
+            self.note_travel(position);
         }
         self.release_arm(now, arm);
     }

@@ -89,6 +89,7 @@ impl Rotating {
         if now < access.begun() && self.fidelity == Fidelity::Drive {
             return;
         }
+        self.note_travel(access.next.saturating_add(access.passed(now)).min(access.limit));
         if now < access.landed {
             access.land(&mut self.head);
             self.arm_free_at = access.landed;

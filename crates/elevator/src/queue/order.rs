@@ -161,8 +161,15 @@ impl<O: Observer> Queue<O> {
     }
 
     fn may_go_on(&self) -> bool {
-        let drains = !matches!(self.order.barrier, Some(Barrier::Flush));
-        self.flushes.is_quiet() && (!drains || self.requests.is_empty())
+        if matches!(self.order.barrier, Some(Barrier::Flush)) {
+            self.flushes.is_quiet()
+        } else {
+            self.drained()
+        }
+    }
+
+    fn drained(&self) -> bool {
+        self.requests.is_empty() && self.flushes.is_quiet()
     }
 
     /// Lets go on what was submitted behind the barrier, up to the next one.

@@ -1,5 +1,7 @@
 //! What a machine tells when it has run.
 
+use std::collections::BTreeMap;
+
 use super::Machine;
 use crate::limit::Limit;
 use crate::measure::Measured;
@@ -9,6 +11,13 @@ impl Machine {
     pub fn measured(&mut self) -> Measured {
         let now = self.now;
         self.book.report(now, &self.storage.meters())
+    }
+
+    /// What the tasks that have run are called. Tasks that followed each other under one number are called as the last.
+    #[must_use]
+    pub fn names(&self) -> BTreeMap<u32, String> {
+        let whos = self.processes.iter().map(|process| &process.who);
+        whos.filter_map(|who| Some((who.process?.task, who.name.clone()))).collect()
     }
 
     /// Whether the last run was stopped early.

@@ -25,6 +25,13 @@ pub enum Compressed<W: Write> {
     },
 }
 
+/// The extension of a compression that is read, or known, and not written, if a name has one.
+#[must_use]
+pub fn not_written(name: &str) -> Option<&str> {
+    let (_, extension) = name.rsplit_once('.')?;
+    ["bz2", "xz", "lz4", "zip", "7z", "tgz"].contains(&extension).then_some(extension)
+}
+
 impl<W: Write> Compressed<W> {
     /// Writes to `sink`.
     pub fn new(name: &str, sink: W) -> Self {

@@ -11,7 +11,7 @@ mod dwell;
 mod fio;
 
 pub use blkparse::BlkparseWriter;
-pub use compressed::Compressed;
+pub use compressed::{Compressed, not_written};
 pub use disksim::DiskSimWriter;
 pub use dwell::DwellWriter;
 pub use fio::FioWriter;

@@ -37,6 +37,8 @@ pub struct Open {
 /// Processes in order of first appearance, with their priorities.
 #[derive(Default)]
 struct Order {
+    /// When the first request was made: a run begins with it, also where the recording had been under way for hours.
+    began: Option<Time>,
     processes: Vec<(Option<Pid>, Priority)>,
     numbers: BTreeMap<Option<Pid>, usize>,
     /// Whose the latest record was.
@@ -64,6 +66,11 @@ impl Order {
         (self.latest, new)
     }
 
+    /// When a record's request is to be made, since the run began.
+    fn at(&mut self, record: &Record) -> u64 {
+        record.at.since(*self.began.get_or_insert(record.at)).as_nanos()
+    }
+
     fn whos(&self, names: Names<'_>) -> impl Iterator<Item = Who> {
         self.processes.iter().map(move |&(pid, priority)| who(pid, priority, names))
     }
@@ -86,8 +93,8 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// What the next request, of this record, waits for.
-    fn after(&mut self, record: &Record) -> After {
+    /// What the next request, of this record, waits for; `at` is when it was made, since the run began.
+    fn after(&mut self, record: &Record, at: u64) -> After {
         let mut passed = None;
         while let Some(first) = self.ahead.peek_mut()
             && first.0.0 <= record.at
@@ -98,8 +105,8 @@ impl Waiting {
             self.ahead.push(Reverse((completed, self.steps.len() as u32)));
         }
         match passed {
-            Some((at, number)) => After::Completion(number, record.at.since(at).as_nanos()),
-            None if self.steps.is_empty() => After::At(record.at.as_nanos()),
+            Some((seen, number)) => After::Completion(number, record.at.since(seen).as_nanos()),
+            None if self.steps.is_empty() => After::At(at),
             None => After::Together,
         }
     }
@@ -124,16 +131,17 @@ impl Closed {
     /// Adds the next record. Records come in order of issue.
     pub fn push(&mut self, record: &Record) {
         let (number, new) = self.order.number(record);
+        let at = self.order.at(record);
         if new {
             self.waiting.push(Waiting::default());
             self.writeback.push(Steps::default());
         }
         let nobody_waits = matches!(record.op, Op::Write | Op::Discard) && !record.flags.sync;
         let (after, steps) = if nobody_waits {
-            (After::At(record.at.as_nanos()), &mut self.writeback[number])
+            (After::At(at), &mut self.writeback[number])
         } else {
             let waiting = &mut self.waiting[number];
-            (waiting.after(record), &mut waiting.steps)
+            (waiting.after(record, at), &mut waiting.steps)
         };
         let step = Step::of(record, after);
         self.end = self.end.max(step.end());
@@ -162,7 +170,7 @@ impl Open {
         if new {
             self.chains.push(Steps::default());
         }
-        let step = Step::of(record, After::At(record.at.as_nanos()));
+        let step = Step::of(record, After::At(self.order.at(record)));
         self.end = self.end.max(step.end());
         self.chains[number].push(step);
     }
@@ -206,7 +214,7 @@ mod tests {
         use After::{At, Completion, Together};
         assert_eq!(
             closed(&[read(5, 8, 0), read(10, 20, 8), read(11, 15, 16), read(22, 30, 24), read(40, 41, 32)]),
-            [[At(5 * MS), Completion(0, 2 * MS), Together, Completion(1, 2 * MS), Completion(3, 10 * MS)]]
+            [[At(0), Completion(0, 2 * MS), Together, Completion(1, 2 * MS), Completion(3, 10 * MS)]]
         );
     }
 
@@ -232,12 +240,25 @@ mod tests {
     }
 
     #[test]
+    fn a_run_begins_with_the_first_request() {
+        let hour = 3_600_000;
+        let mut other = read(hour + 9, hour + 10, 8);
+        other.process = Some(Pid(8));
+        let records = [read(hour, hour + 1, 0), other];
+        assert_eq!(closed(&records), [[After::At(0)], [After::At(9 * MS)]]);
+        let mut open = Open::default();
+        records.iter().for_each(|record| open.push(record));
+        let chains = open.finish("test", &|_| None).chains;
+        assert_eq!(chains[1].steps.iter().next().map(|step| step.after), Some(After::At(9 * MS)));
+    }
+
+    #[test]
     fn an_open_replay_knows_times_only() {
         let mut open = Open::default();
         open.push(&read(0, 1, 0));
         open.push(&read(2, 3, 8));
         let replay = open.finish("test", &|_| Some("cat".to_owned()));
-        assert_eq!(replay.names().collect::<Vec<_>>(), [(7, "cat-7")]);
+        assert_eq!(replay.chains[0].who.name, "cat-7");
         assert_eq!(replay.chains[0].steps.iter().nth(1).map(|step| step.after), Some(After::At(2 * MS)));
     }
 }

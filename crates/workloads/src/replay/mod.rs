@@ -7,6 +7,7 @@
 //!   its process had seen when it made it. The gap between the two is think time.
 //! - Requests of a process with no completion between them go out together.
 //! - Asynchronous writes are nobody's to wait for: they go out at their recorded times.
+//! - A run begins with the first request, whatever the recording's clock says then.
 //!
 //! A recording without completions says nothing of dependencies; it can be replayed [open](Open) only.
 
@@ -70,11 +71,6 @@ impl Replay {
     #[must_use]
     pub fn requests(&self) -> usize {
         self.chains.iter().map(|chain| chain.steps.len()).sum()
-    }
-
-    /// The tasks and their names, for pictures.
-    pub fn names(&self) -> impl Iterator<Item = (u32, &str)> {
-        self.chains.iter().filter_map(|chain| Some((chain.who.process?.task, chain.who.name.as_str())))
     }
 }
 
