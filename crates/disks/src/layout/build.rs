@@ -91,17 +91,17 @@ impl Layout {
             zone,
         };
         let number = self.zones.len() as u16;
-        let rows = self.add_rows(p, z, &band);
+        let (rows, sectors) = self.add_rows(p, z, &band);
         self.add_remapped(p, &band, number);
         self.capacity += band.zone.capacity;
-        let density = (u128::from(rows) << 64) / u128::from(band.zone.capacity.max(1));
+        let density = (u128::from(rows) << 64) / u128::from(sectors.max(1));
         self.zone_starts.push(band.first_sector);
         self.zones.push(Band { density: density.min(u128::from(u64::MAX)) as u64, ..band });
     }
 
-    /// Adds a zone's rows; how many of them hold data.
-    fn add_rows(&mut self, p: &LayoutParameters, z: &ZoneParameters, band: &Band) -> u32 {
-        let (mut behind, mut rows) = (band.zone.rank(0), 0);
+    /// Adds a zone's rows; how many there are before the last that holds data, which need not be full, and how many sectors.
+    fn add_rows(&mut self, p: &LayoutParameters, z: &ZoneParameters, band: &Band) -> (u32, u64) {
+        let (mut behind, mut before_last) = (band.zone.rank(0), (0, 0));
         let mut tracks = Vec::with_capacity(p.surfaces as usize);
         for row in 0..=z.last_cylinder - z.first_cylinder {
             let first = behind;
@@ -112,9 +112,11 @@ impl Layout {
                 behind = end;
             }
             self.add_row(p, band, row, first..behind, &mut tracks);
-            rows += u32::from(first != behind);
+            if first != behind {
+                before_last = (row, first);
+            }
         }
-        rows
+        before_last
     }
 
     fn add_row(
