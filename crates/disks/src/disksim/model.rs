@@ -58,7 +58,7 @@ fn layout(block: Block, surfaces: u32, cylinders: u32) -> Result<(LayoutParamete
     let zones = blocks.into_iter().map(|b| zone(b, in_turns)).collect::<Result<_, _>>()?;
     let layout =
         LayoutParameters { surfaces, cylinders, mapping, sparing, range_cylinders, zones, indexed: None };
-    crate::layout::Layout::new(&layout).map_err(|error| {
+    crate::layout::capacity(&layout).map_err(|error| {
         let place = error.zone().and_then(|zone| places.get(zone)).unwrap_or(&place);
         ReadError::at(place, format!("'Zones': {error}"))
     })?;

@@ -16,7 +16,7 @@ const TRACKS_MAX: u64 = 100_000_000;
 
 impl Layout {
     pub(crate) fn new(p: &LayoutParameters) -> Result<Self, LayoutError> {
-        check(p)?;
+        let zones = zones(p)?;
         let mut layout = Self {
             surfaces: p.surfaces,
             mapping: p.mapping,
@@ -35,13 +35,10 @@ impl Layout {
             layout.add_indexed(p, indexed)?;
             return Ok(layout);
         }
-        for (i, zone) in p.zones.iter().enumerate() {
-            layout.add_zone(p, zone, i)?;
+        for (z, zone) in p.zones.iter().zip(zones) {
+            layout.add_zone(p, z, zone);
         }
         layout.rows.end(layout.capacity);
-        if layout.capacity == 0 {
-            return Err(LayoutError::Empty);
-        }
         layout.divide();
         layout.remapped.sort_unstable_by_key(|&(sector, _)| sector);
         let moved = layout.remapped.iter();
@@ -78,13 +75,7 @@ impl Layout {
         Ok(())
     }
 
-    fn add_zone(&mut self, p: &LayoutParameters, z: &ZoneParameters, i: usize) -> Result<(), LayoutError> {
-        let zone = Zone::new(p, z).ok_or(LayoutError::NoRoom(i))?;
-        let limit =
-            u64::from(z.last_cylinder - z.first_cylinder + 1) * u64::from(p.surfaces) * zone.per_track;
-        if zone.remapped().iter().any(|&(from, to)| from.max(to) >= limit) {
-            return Err(LayoutError::Beyond(i));
-        }
+    fn add_zone(&mut self, p: &LayoutParameters, z: &ZoneParameters, zone: Zone) {
         let width = ((1_u64 << 32) / zone.per_track).min(u64::from(Turn::MAX)) as Turn;
         let rest = ((1_u64 << 32) % zone.per_track) as Turn;
         let band = Band {
@@ -100,18 +91,17 @@ impl Layout {
             zone,
         };
         let number = self.zones.len() as u16;
-        let rows = self.add_rows(p, z, &band);
+        let (rows, sectors) = self.add_rows(p, z, &band);
         self.add_remapped(p, &band, number);
         self.capacity += band.zone.capacity;
-        let density = (u128::from(rows) << 64) / u128::from(band.zone.capacity.max(1));
+        let density = (u128::from(rows) << 64) / u128::from(sectors.max(1));
         self.zone_starts.push(band.first_sector);
         self.zones.push(Band { density: density.min(u128::from(u64::MAX)) as u64, ..band });
-        Ok(())
     }
 
-    /// Adds a zone's rows; how many of them hold data.
-    fn add_rows(&mut self, p: &LayoutParameters, z: &ZoneParameters, band: &Band) -> u32 {
-        let (mut behind, mut rows) = (band.zone.rank(0), 0);
+    /// Adds a zone's rows; how many there are before the last that holds data, which need not be full, and how many sectors.
+    fn add_rows(&mut self, p: &LayoutParameters, z: &ZoneParameters, band: &Band) -> (u32, u64) {
+        let (mut behind, mut before_last) = (band.zone.rank(0), (0, 0));
         let mut tracks = Vec::with_capacity(p.surfaces as usize);
         for row in 0..=z.last_cylinder - z.first_cylinder {
             let first = behind;
@@ -122,9 +112,11 @@ impl Layout {
                 behind = end;
             }
             self.add_row(p, band, row, first..behind, &mut tracks);
-            rows += u32::from(first != behind);
+            if first != behind {
+                before_last = (row, first);
+            }
         }
-        rows
+        before_last
     }
 
     fn add_row(
@@ -198,14 +190,27 @@ fn physical(p: &LayoutParameters, row: u32, surface: u32) -> u64 {
     u64::from(row) * u64::from(p.surfaces) + u64::from(surface)
 }
 
-/// How many sectors of data a layout has, without building it.
+/// How many sectors of data a layout has, without building it. What cannot be built has none.
 pub(crate) fn capacity(p: &LayoutParameters) -> Result<u64, LayoutError> {
+    let zones = zones(p)?.iter().map(|zone| zone.capacity).sum();
+    Ok(p.indexed.as_ref().map_or(zones, |indexed| indexed.sectors))
+}
+
+/// The zones of a layout that is possible. An index of runs has others, and tells itself whether it is.
+fn zones(p: &LayoutParameters) -> Result<Vec<Zone>, LayoutError> {
     check(p)?;
-    if let Some(indexed) = &p.indexed {
-        return Ok(indexed.sectors);
+    if p.indexed.is_some() {
+        return Ok(Vec::new());
     }
-    let zone = |(i, z)| Zone::new(p, z).map(|zone| zone.capacity).ok_or(LayoutError::NoRoom(i));
-    p.zones.iter().enumerate().map(zone).sum()
+    let zones = p.zones.iter().enumerate().map(|(i, z)| zone(p, z, i)).collect::<Result<Vec<_>, _>>()?;
+    if zones.iter().all(|zone| zone.capacity == 0) { Err(LayoutError::Empty) } else { Ok(zones) }
+}
+
+fn zone(p: &LayoutParameters, z: &ZoneParameters, i: usize) -> Result<Zone, LayoutError> {
+    let zone = Zone::new(p, z).ok_or(LayoutError::NoRoom(i))?;
+    let limit = u64::from(z.last_cylinder - z.first_cylinder + 1) * u64::from(p.surfaces) * zone.per_track;
+    let beyond = zone.remapped().iter().any(|&(from, to)| from.max(to) >= limit);
+    if beyond { Err(LayoutError::Beyond(i)) } else { Ok(zone) }
 }
 
 fn check(p: &LayoutParameters) -> Result<(), LayoutError> {

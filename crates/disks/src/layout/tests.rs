@@ -147,9 +147,13 @@ fn impossible_layouts_are_refused() {
     let with = |change: fn(&mut LayoutParameters)| {
         let mut p = good.clone();
         change(&mut p);
-        Layout::new(&p).unwrap_err()
+        let error = Layout::new(&p).unwrap_err();
+        assert_eq!(capacity(&p), Err(error.clone()));
+        error
     };
     assert_eq!(with(|p| p.surfaces = 0), LayoutError::Empty);
+    let all_reserved = with(|p| (p.zones[0].reserved_sectors, p.zones[1].reserved_sectors) = (600, 864));
+    assert_eq!(all_reserved, LayoutError::Empty);
     assert_eq!(with(|p| p.zones[1].first_cylinder = 9), LayoutError::Cylinders(1));
     assert_eq!(with(|p| p.zones[0].sectors_per_track = 0), LayoutError::SectorsPerTrack(0));
     assert_eq!(with(|p| p.zones[1].reserved_sectors = u32::MAX), LayoutError::NoRoom(1));

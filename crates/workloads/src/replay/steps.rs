@@ -1,4 +1,4 @@
-//! A chain's steps, sixteen bytes each.
+//! A chain's steps, twelve bytes each.
 //!
 //! A recording is kept whole, and a long one is memory that is touched for the first time. So a step says its time as the
 //! distance from the one before, and what it waits for as how far back that is; the few that say more than fits stand in a list
@@ -16,22 +16,26 @@ pub(super) struct Steps {
     latest: u64,
 }
 
-/// A step.
+/// A step, in words of 32 bits: twelve bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Packed {
-    /// From the lowest bit: what it waits for, its kind, its length, its first sector; or the place among the large ones.
-    what: u64,
+    /// From the lowest bit: what it waits for, its kind, its length, how many steps before this one that is which it waits for,
+    /// its first sector; or the place among the large ones. The lower half first.
+    what: [u32; 2],
     /// How long after the latest time in the chain, or how long it thinks, in nanoseconds.
     time: u32,
-    /// How many steps before this one that is which it waits for.
-    back: u32,
 }
 
 const AFTER_BITS: u32 = 2;
 const KIND_BITS: u32 = 7;
-const SECTORS_BITS: u32 = 15;
+/// Requests of less than 2 MiB.
+const SECTORS_BITS: u32 = 12;
+/// One of the 63 before it: most drives' queues are no deeper.
+const BACK_BITS: u32 = 6;
 const SECTORS_AT: u32 = AFTER_BITS + KIND_BITS;
-const START_AT: u32 = SECTORS_AT + SECTORS_BITS;
+const BACK_AT: u32 = SECTORS_AT + SECTORS_BITS;
+/// What is left for the first sector reaches to 70 TB.
+const START_AT: u32 = BACK_AT + BACK_BITS;
 
 const TOGETHER: u64 = 0;
 const AT: u64 = 1;
@@ -49,12 +53,18 @@ impl Packed {
                 (COMPLETION, think, (index as u64).checked_sub(number.into())?)
             }
         };
-        if start >> (u64::BITS - START_AT) != 0 || sectors >> SECTORS_BITS != 0 {
+        let large =
+            start >> (u64::BITS - START_AT) != 0 || back >> BACK_BITS != 0 || sectors >> SECTORS_BITS != 0;
+        if large {
             return None;
         }
-        let what =
-            start << START_AT | u64::from(sectors) << SECTORS_AT | u64::from(kind.0) << AFTER_BITS | after;
-        Some(Self { what, time: u32::try_from(time).ok()?, back: u32::try_from(back).ok()? })
+        let place = start << START_AT | back << BACK_AT;
+        let what = place | u64::from(sectors) << SECTORS_AT | u64::from(kind.0) << AFTER_BITS | after;
+        Some(Self::of(what, u32::try_from(time).ok()?))
+    }
+
+    fn of(what: u64, time: u32) -> Self {
+        Self { what: [what as u32, (what >> 32) as u32], time }
     }
 }
 
@@ -74,7 +84,7 @@ impl Steps {
     pub(super) fn push(&mut self, step: Step) {
         let packed = Packed::new(&step, self.len(), self.latest).unwrap_or_else(|| {
             self.large.push(step);
-            Packed { what: (self.large.len() as u64 - 1) << AFTER_BITS | LARGE, time: 0, back: 0 }
+            Packed::of((self.large.len() as u64 - 1) << AFTER_BITS | LARGE, 0)
         });
         self.packed.push(packed);
         if let After::At(at) = step.after {
@@ -84,12 +94,13 @@ impl Steps {
 
     /// The `index`-th, if there are so many; `latest` is the time of the latest before it that has one, at first 0.
     pub(super) fn get(&self, index: usize, latest: u64) -> Option<Step> {
-        let &Packed { what, time, back } = self.packed.get(index)?;
+        let &Packed { what: [lower, upper], time } = self.packed.get(index)?;
+        let what = u64::from(upper) << 32 | u64::from(lower);
         let low = |from: u32, bits: u32| what >> from & ((1 << bits) - 1);
         let after = match low(0, AFTER_BITS) {
             TOGETHER => After::Together,
             AT => After::At(latest + u64::from(time)),
-            COMPLETION => After::Completion(index as u32 - back, time.into()),
+            COMPLETION => After::Completion(index as u32 - low(BACK_AT, BACK_BITS) as u32, time.into()),
             _ => return self.large.get((what >> AFTER_BITS) as usize).copied(),
         };
         let kind = Kind(low(AFTER_BITS, KIND_BITS) as u8);
@@ -116,13 +127,16 @@ mod tests {
 
     #[test]
     fn steps_are_told_as_they_were_pushed_however_large() {
-        let limits = [0, 1, (1 << 15) - 1, 1 << 15, (1 << 32) - 1, 1 << 32, (1 << 40) - 1, 1 << 40, 1 << 60];
+        let bits = [0, SECTORS_BITS, 32, u64::BITS - START_AT, 60, BACK_BITS];
+        let limits: Vec<u64> = bits.iter().flat_map(|&bits| [(1 << bits) - 1, 1 << bits]).collect();
         let mut pushed = Vec::new();
         for (n, &limit) in limits.iter().enumerate() {
             let kind = Kind(127 - n as u8);
             let step = |after| Step { after, start: limit, sectors: limit as u32, kind };
             let number = pushed.len() as u32;
+            let back = After::Completion(number.saturating_sub(limit as u32), 1);
             pushed.extend([
+                Step { sectors: 8, start: 8, ..step(back) },
                 step(After::Together),
                 step(After::At(limit)),
                 step(After::At(limit)),
