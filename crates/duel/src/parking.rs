@@ -77,6 +77,7 @@ impl Backend for Parking {
         Geometry {
             capacity: self.begins + ROOM,
             depth: own.depth + PARKED,
+            // Whoever is parked stays in the drive: a flush that had to be alone would wait for the end of all.
             barriers: Barriers::Completed,
             ..own
         }

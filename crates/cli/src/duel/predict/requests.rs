@@ -106,9 +106,9 @@ pub(super) fn predict(
         priority: asked.priority,
         parking: asked.parks.then(|| asked.drive.capacity()),
     };
-    // Of a call that is one request the kernel makes no plug. No other policy asks.
-    let spec = asked.spec.clone();
-    let spec = spec.clone().with_tunable("plugged", "off").unwrap_or(spec);
+    // Of a call that is one request the kernel makes no plug. Policies that do not ask have no such tunable.
+    let unplugged = asked.spec.clone().with_tunable("plugged", "off");
+    let spec = unplugged.unwrap_or_else(|_| asked.spec.clone());
     let device = asked.device(|way| way.below);
     let (device, depth) =
         if asked.parks { (device.with_parking(), 1 + PARKED) } else { (device, asked.depth) };
