@@ -46,6 +46,13 @@ fn a_file_of_another_format_is_an_error_and_not_an_empty_recording() {
         assert!(failure.starts_with("src.csv, byte 0, "), "{failure}");
         assert!(failure.ends_with("; if the format is another one, name it"), "{failure}");
     }
+    // FIU's files have blkparse's name and columns of their own.
+    let named = "329131208190249 4892 syslogd 904265560 8 W 6 0 531e779b1d3fd9a3a3a4d5fcd28ed0b5\n";
+    let failure = error("homes.blkparse", named, &Options::default());
+    assert!(
+        failure.ends_with("; it was taken for blkparse text: if its format is another one, name it"),
+        "{failure}"
+    );
     let noise = "lorem ipsum dolor\n".repeat(300);
     let failure = error("noise", &noise, &of(Format::Ftrace));
     assert!(failure.starts_with("noise, line 2, event: expected a line of an ftrace recording"), "{failure}");
