@@ -255,3 +255,14 @@ fn a_byte_order_mark_before_a_text_loses_nothing() {
         assert_eq!(recording.skips().get(Oddity::Malformed).count, 0, "{name}");
     }
 }
+
+#[test]
+fn what_trace_cmd_prints_above_its_events_is_no_fault() {
+    let event =
+        "  grep-1234  [000]   100.000300: block_rq_issue:       8,0 R 4096 () 1000 + 8 none,0,0 [grep]\n";
+    for heading in ["cpus=2\n", "version = 6\nCPU 1 is empty\ncpus=2\n"] {
+        let (records, _) = read("trace.txt", format!("{heading}{event}").as_bytes(), &strict()).unwrap();
+        assert_eq!(records.len(), 1, "{heading}");
+    }
+    assert!(error("trace.txt", &format!("{event}CPU of mine\n"), &strict()).contains("line 2, event"));
+}
