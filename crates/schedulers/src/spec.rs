@@ -40,7 +40,7 @@ pub struct SpecError {
 
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, at character {} of '{}'", self.problem, self.column(), self.text)
+        write!(f, "{} (character {} of '{}')", self.problem, self.column(), self.text)
     }
 }
 
@@ -290,11 +290,12 @@ impl<'a> Reader<'a> {
     }
 
     fn expect(&mut self, wanted: char) -> Result<(), SpecError> {
-        if self.take(wanted) {
-            return Ok(());
-        }
+        if self.take(wanted) { Ok(()) } else { Err(self.expected(&format!("'{wanted}'"))) }
+    }
+
+    fn expected(&mut self, what: &str) -> SpecError {
         let found = self.peek().map_or("the end".to_string(), |c| format!("'{c}'"));
-        Err(self.error(format!("expected '{wanted}', found {found}")))
+        self.error(format!("expected {what}, found {found}"))
     }
 
     /// Everything up to one of `ends`, without blanks around it, and where it begins.
@@ -377,8 +378,8 @@ impl<'a> Reader<'a> {
                 return Err(self.error_at(start, format!("'{name}' is set twice")));
             }
             spec.settings.push((tunable, value));
-            if self.peek() != Some('}') {
-                self.expect(',')?;
+            if self.peek() != Some('}') && !self.take(',') {
+                return Err(self.expected("',' or '}'"));
             }
         }
         Ok(())
