@@ -247,6 +247,9 @@ fn what_cannot_be_honoured_is_refused_where_it_stands() {
         ("[a]\nsize=$mb_memory\n", 2, "write what they stand for"),
         ("[a]\ninclude other.fio\n", 2, "not included"),
         ("[a]\ninclude\tother.fio\n", 2, "not included"),
+        ("include other.fio\n[a]\nsize=1m\n", 1, "not included"),
+        ("[a]\nsize=1m\noffset=1000\n", 3, "multiple of 512"),
+        ("[a]\nsize=1m\noffset_increment=100\nnumjobs=2\n", 3, "multiple of 512"),
         ("[a]\nrw=read:8k\nsize=1m\n", 2, "a number behind it"),
         ("[a]\nfsync=1\nsize=1m\nfdatasync=1\n", 1, "both"),
     ] {

@@ -292,9 +292,6 @@ impl Draft {
                 note(notes, format!("{file}:{}: '{name}' {word}", setting.line));
                 continue;
             }
-            if setting.name.starts_with("include") {
-                return Err(error("other files are not included: put what they say here".to_owned()));
-            }
             let value = setting.value.as_deref().unwrap_or("1");
             if value.contains('$') && setting.name != "filename" {
                 let problem = "neither variables nor fio's keywords are replaced: write what they stand for";
@@ -320,10 +317,10 @@ impl Draft {
             "filesize" => self.file_size = Some(bytes(value)?),
             "io_size" | "io_limit" => self.io_size = Some(bytes(value)?),
             "offset" => {
-                job.file_offset = bytes(value)?;
+                job.file_offset = whole_sectors(value)?;
                 job.offset = Sector(job.file_offset / 512);
             }
-            "offset_increment" => self.offset_increment = bytes(value)?,
+            "offset_increment" => self.offset_increment = whole_sectors(value)?,
             "numjobs" => self.numjobs = number(value, 1, 4096)?,
             "iodepth" => job.iodepth = number(value, 1, 4096)? as u32,
             "ioengine" => self.engine_is_sync = engine_is_sync(value)?,
@@ -463,6 +460,12 @@ fn bytes(value: &str) -> Result<u64, String> {
         return Err("a percentage needs a device or file to be a part of; give bytes".to_owned());
     }
     size(value).ok_or_else(|| "expected a size such as 4k or 1g".to_owned())
+}
+
+/// A place, of which the level of requests knows whole sectors only.
+fn whole_sectors(value: &str) -> Result<u64, String> {
+    let bytes = bytes(value)?;
+    if bytes.is_multiple_of(512) { Ok(bytes) } else { Err("must be a multiple of 512 bytes".to_owned()) }
 }
 
 fn block(value: &str) -> Result<u64, String> {

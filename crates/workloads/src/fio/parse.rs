@@ -44,6 +44,9 @@ pub(super) fn sections(file: &str, text: &str) -> Result<Vec<Section>, JobFileEr
             sections.push(Section { name: name.trim().to_owned(), line, settings: Vec::new() });
             continue;
         }
+        if content.starts_with("include") {
+            return Err(error("other files are not included: put what they say here"));
+        }
         let section =
             sections.last_mut().ok_or_else(|| error("an option stands before the first [section]"))?;
         section.settings.push(setting(content, line));
