@@ -29,6 +29,18 @@ fn prints(arguments: &[&str]) -> String {
     words(&output.stdout)
 }
 
+/// What a run that must succeed prints when `text` comes on its standard input.
+#[track_caller]
+fn dwell_reads(text: &str, arguments: &[&str]) -> String {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
+    program.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = program.spawn().expect("the program runs");
+    child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("it is read");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{arguments:?}: {}", words(&output.stderr));
+    words(&output.stdout)
+}
+
 #[track_caller]
 fn prints_json(arguments: &[&str]) -> Value {
     let text = prints(arguments);
@@ -533,6 +545,10 @@ fn a_pipe_is_a_recording_and_a_folder_is_told_to_be_none() {
     let found = prints_json(&["compare", &pipe, "-s", "noop", "--json", "--quiet"]);
     writer.join().expect("no panic").expect("it is read");
     assert_eq!(found["runs"][0]["requests"], 2);
+    let standard_input = dwell_reads(text, &["compare", "-", "-s", "noop", "--json", "--quiet"]);
+    let found: Value = serde_json::from_str(&standard_input).expect("JSON");
+    assert_eq!(found["runs"][0]["requests"], 2);
+    assert!(dwell_reads(text, &["trace", "info", "-"]).starts_with("-: DiskSim ASCII"));
     let folder = directory.0.to_str().expect("UTF-8");
     fails(&["compare", folder], 6, &["is a folder"]);
     fails(&["trace", "info", folder], 6, &["is a folder"]);
