@@ -28,13 +28,18 @@ pub(crate) struct Opened {
 /// Opens what `text` names. `open` replays a recording by its time stamps; `capacity` is the drive's.
 pub(crate) fn open(text: &str, reading: &Reading, open: bool, capacity: Sector) -> Result<Opened, Error> {
     // A pipe is as good as a file; a folder is told to be one, unless it has a built-in workload's name.
-    let opened = match std::fs::metadata(text) {
-        _ if text == STANDARD_INPUT => recording(text, reading, open, capacity)?,
-        Ok(about) if about.is_dir() && Builtin::named(text).is_some() => builtin(text)?,
-        Ok(about) if about.is_file() && text.ends_with(".fio") => job_file(text)?,
-        Ok(_) => recording(text, reading, open, capacity)?,
-        Err(_) => builtin(text)?,
+    let (opened, is_recording) = match std::fs::metadata(text) {
+        _ if text == STANDARD_INPUT => (recording(text, reading, open, capacity)?, true),
+        Ok(about) if about.is_dir() && Builtin::named(text).is_some() => (builtin(text)?, false),
+        Ok(about) if about.is_file() && text.ends_with(".fio") => (job_file(text)?, false),
+        Ok(_) => (recording(text, reading, open, capacity)?, true),
+        Err(_) => (builtin(text)?, false),
     };
+    if let Some(option) = reading.given().or(open.then_some("--open")).filter(|_| !is_recording) {
+        return Err(Error::Usage(format!(
+            "{option} says how a recording is read, and {text} is none; leave it out"
+        )));
+    }
     let end = opened.workload.end();
     if end > capacity {
         return Err(Error::Usage(format!(

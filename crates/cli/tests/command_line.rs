@@ -555,6 +555,20 @@ fn a_pipe_is_a_recording_and_a_folder_is_told_to_be_none() {
 }
 
 #[test]
+fn what_only_a_recording_can_be_asked_is_refused_of_anything_else() {
+    let directory = Directory::new("no-recording");
+    let job = directory.file("job.fio", "[reader]\nrw=randread\nsize=64k\n");
+    let options: [&[&str]; 5] =
+        [&["--open"], &["--strict"], &["--unit", "ms"], &["--device", "7"], &["--format", "msr"]];
+    for option in options {
+        for workload in [SMALL, &job] {
+            let arguments = [&["compare", workload, "-s", "noop"], option].concat();
+            fails(&arguments, 2, &[option[0], "is none"]);
+        }
+    }
+}
+
+#[test]
 fn a_recording_that_does_not_end_can_be_interrupted() {
     use std::process::Stdio;
     let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
