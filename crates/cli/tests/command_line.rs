@@ -569,6 +569,11 @@ fn what_only_a_recording_can_be_asked_is_refused_of_anything_else() {
 }
 
 #[test]
+fn decisions_are_not_mixed_into_the_one_object_of_json() {
+    fails(&["compare", SMALL, "-s", "noop", "--json", "--explain", "-"], 2, &["--json", "--explain"]);
+}
+
+#[test]
 fn a_recording_that_does_not_end_can_be_interrupted() {
     use std::process::Stdio;
     let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
