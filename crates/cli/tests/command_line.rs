@@ -711,6 +711,8 @@ fn what_could_not_be_written_is_said_before_anything_runs() {
 fn a_schedulers_name_in_full_and_its_page_of_toml_are_names_like_any_other() {
     let both = prints(&["schedulers", "stream(deadline-2.6.32)"]);
     assert!(both.contains("stream_time_slice = ") && both.contains("fifo_batch = "), "{both}");
+    let set = prints(&["schedulers", "stream(deadline{fifo_batch=8})"]);
+    assert!(set.contains("fifo_batch = 8  (default 16, from 1 to 1000000)"), "{set}");
     fails(&["schedulers", "stream(dedline)"], 2, &["did you mean 'deadline'?"]);
     let directory = Directory::new("page");
     let page = directory.file("slow.toml", "scheduler = \"stream(deadline)\"\nfifo_batch = 8\n");

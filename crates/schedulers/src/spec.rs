@@ -102,6 +102,13 @@ impl Spec {
         self.inside.as_deref()
     }
 
+    /// The value of a tunable of its own: as it was set, or the default.
+    #[must_use]
+    pub fn value(&self, tunable: &Tunable) -> Value {
+        let set = self.settings.iter().find(|(known, _)| known.name == tunable.name);
+        set.map_or(tunable.default, |(_, value)| *value)
+    }
+
     /// Whether it, or what it wraps, has a part above the block layer.
     #[must_use]
     pub fn is_split(&self) -> bool {
