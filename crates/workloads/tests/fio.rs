@@ -248,6 +248,7 @@ fn what_cannot_be_honoured_is_refused_where_it_stands() {
         ("[a]\ninclude other.fio\n", 2, "not included"),
         ("[a]\ninclude\tother.fio\n", 2, "not included"),
         ("include other.fio\n[a]\nsize=1m\n", 1, "not included"),
+        ("[]\nsize=1m\n", 1, "needs a name"),
         ("[a]\nsize=1m\noffset=1000\n", 3, "multiple of 512"),
         ("[a]\nsize=1m\noffset_increment=100\nnumjobs=2\n", 3, "multiple of 512"),
         ("[a]\nrw=read:8k\nsize=1m\n", 2, "a number behind it"),
@@ -320,4 +321,10 @@ fn a_job_behind_a_stonewall_begins_when_those_before_it_have_ended() {
     let elapsed =
         [("fio", 1_008_000), ("a", 3100), ("b", 3200), ("c-1", 3100), ("c-2", 3200), ("d", 1_001_600)];
     assert_eq!(run(&file), elapsed.map(|(name, us)| (name.to_owned(), us)));
+}
+
+#[test]
+fn a_job_that_discards_is_not_said_to_write() {
+    let file = JobFile::parse("f", "[a]\nrw=randtrim\nsize=1m\n").unwrap();
+    assert_eq!(file.describe(), "fio f: a (random, discards, 4096 bytes, depth 1)");
 }

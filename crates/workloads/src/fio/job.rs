@@ -74,13 +74,8 @@ impl Job {
             Pattern::Sequential => "sequential",
             Pattern::Random => "random",
         };
-        format!(
-            "{} ({pattern}, {}% reads, {} bytes, depth {})",
-            self.name,
-            self.reads_percent,
-            self.block.bytes(),
-            self.iodepth
-        )
+        let what = if self.trims { "discards".to_owned() } else { format!("{}% reads", self.reads_percent) };
+        format!("{} ({pattern}, {what}, {} bytes, depth {})", self.name, self.block.bytes(), self.iodepth)
     }
 
     /// The sector behind its region.

@@ -40,8 +40,12 @@ pub(super) fn sections(file: &str, text: &str) -> Result<Vec<Section>, JobFileEr
             continue;
         }
         if let Some(rest) = content.strip_prefix('[') {
-            let name = rest.strip_suffix(']').ok_or_else(|| error("a section's name must end with ']'"))?;
-            sections.push(Section { name: name.trim().to_owned(), line, settings: Vec::new() });
+            let name =
+                rest.strip_suffix(']').ok_or_else(|| error("a section's name must end with ']'"))?.trim();
+            if name.is_empty() {
+                return Err(error("a section needs a name"));
+            }
+            sections.push(Section { name: name.to_owned(), line, settings: Vec::new() });
             continue;
         }
         if content.starts_with("include") {
