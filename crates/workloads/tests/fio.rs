@@ -28,8 +28,9 @@ group_reporting
 fn a_plain_job_file_becomes_processes() {
     let file = JobFile::parse("readers.fio", READERS).unwrap();
     assert_eq!(file.jobs().len(), 2);
-    assert_eq!(file.jobs()[1].offset, Sector(1 << 21));
-    assert_eq!(file.end(), Sector((1 << 21) + 128));
+    // The second clone's file lies behind the first one's, of 128 sectors.
+    assert_eq!(file.jobs()[1].offset, Sector((1 << 21) + 128));
+    assert_eq!(file.end(), Sector((1 << 21) + 256));
     assert!(
         file.notes[0].contains("readers.fio:12") && file.notes[0].contains("group_reporting"),
         "{:?}",
@@ -72,7 +73,16 @@ fn clones_share_a_file_that_is_named_and_have_their_own_otherwise() {
         assert_eq!(offsets(""), [0, 2048, 4096, 6144], "{pattern}");
         assert_eq!(offsets("filename=x\n"), [0, 0, 0, 2048], "{pattern}");
         assert_eq!(offsets("filename=x\noffset_increment=512k\n"), [0, 1024, 2048, 4096], "{pattern}");
+        assert_eq!(offsets("offset=4k\noffset_increment=8k\n"), [8, 2080, 4168, 6216], "{pattern}");
     }
+}
+
+#[test]
+fn sections_of_one_name_share_a_file_clone_by_clone() {
+    let text = "[a]\nsize=64k\n[a]\nsize=64k\nrw=write\n[b]\nsize=64k\nnumjobs=2\n[b]\nsize=32k\n";
+    let file = JobFile::parse("f", text).unwrap();
+    let offsets: Vec<u64> = file.jobs().iter().map(|job| job.offset.0).collect();
+    assert_eq!(offsets, [0, 0, 128, 256, 128]);
 }
 
 /// What a job asks for, in order: (operation, first sector).
