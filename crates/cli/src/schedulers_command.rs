@@ -12,28 +12,28 @@ use crate::error::Error;
 use crate::format::nearest;
 
 pub(crate) fn run(arguments: &SchedulersArguments, catalogue: Catalogue) -> Result<(), Error> {
-    let listings: Vec<&Listing> = match &arguments.name {
-        None => catalogue.all().collect(),
+    let specs: Vec<Spec> = match &arguments.name {
+        None => catalogue.all().map(Spec::of).collect(),
         Some(name) => find(catalogue, name)?,
     };
     let mut out = std::io::stdout().lock();
     if arguments.json {
-        let object = json!({"schema_version": 1, "schedulers": listings.iter().map(|l| object(l)).collect::<Vec<_>>()});
+        let object = json!({"schema_version": 1, "schedulers": specs.iter().map(object).collect::<Vec<_>>()});
         writeln!(out, "{object}")?;
     } else if arguments.name.is_some() {
-        let pages: Vec<String> = listings.iter().map(|listing| page(listing)).collect();
+        let pages: Vec<String> = specs.iter().map(page).collect();
         writeln!(out, "{}", pages.join("\n\n"))?;
     } else {
-        writeln!(out, "{}", table(&listings))?;
+        writeln!(out, "{}", table(specs.iter().map(Spec::listing)))?;
     }
     Ok(())
 }
 
 /// What `name` names: `stream(deadline)`, as results have it, is two.
-fn find(catalogue: Catalogue, name: &str) -> Result<Vec<&'static Listing>, Error> {
+fn find(catalogue: Catalogue, name: &str) -> Result<Vec<Spec>, Error> {
     if name.contains(['(', '{']) {
         let spec = Spec::parse_in(catalogue, name).map_err(|error| Error::Usage(error.to_string()))?;
-        return Ok(std::iter::successors(Some(&spec), |spec| spec.inside()).map(Spec::listing).collect());
+        return Ok(std::iter::successors(Some(&spec), |spec| spec.inside()).cloned().collect());
     }
     let listing = catalogue.find(name).ok_or_else(|| {
         let plain = catalogue.all().filter(|listing| listing.plain).map(|listing| listing.name.to_owned());
@@ -41,10 +41,10 @@ fn find(catalogue: Catalogue, name: &str) -> Result<Vec<&'static Listing>, Error
         let hint = nearest(name, names.iter().map(String::as_str)).map(|n| format!("; did you mean '{n}'?"));
         Error::Usage(format!("no scheduler is called '{name}'{}", hint.unwrap_or_default()))
     })?;
-    Ok(vec![listing])
+    Ok(vec![Spec::of(listing)])
 }
 
-fn table(listings: &[&Listing]) -> String {
+fn table(listings: impl Iterator<Item = &'static Listing>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["scheduler", "what it does"]);
     for listing in listings {
@@ -70,14 +70,17 @@ fn needs(listing: &Listing) -> Option<&'static str> {
     }
 }
 
-/// One scheduler with its tunables.
-fn page(listing: &Listing) -> String {
+/// One scheduler with its tunables, at the values that it is given.
+fn page(spec: &Spec) -> String {
+    let listing = spec.listing();
     let mut text = format!("{}: {}\nsource: {}\n", listing.full_name(), listing.about, listing.source);
     for tunable in listing.tunables {
+        let value = spec.value(tunable);
+        let default =
+            if value == tunable.default { String::new() } else { format!("default {}, ", tunable.default) };
         text += &format!(
-            "\n  {} = {}  (from {} to {})\n     {}\n",
+            "\n  {} = {value}  ({default}from {} to {})\n     {}\n",
             tunable.name,
-            tunable.default,
             tunable.min,
             tunable.max,
             tunable.doc.trim()
@@ -86,11 +89,12 @@ fn page(listing: &Listing) -> String {
     text.trim_end().to_owned()
 }
 
-fn object(listing: &Listing) -> serde_json::Value {
+fn object(spec: &Spec) -> serde_json::Value {
+    let listing = spec.listing();
     let tunables: Vec<_> = listing
         .tunables
         .iter()
-        .map(|t| json!({"name": t.name, "default": t.default.to_string(), "min": t.min.to_string(), "max": t.max.to_string(), "doc": t.doc.trim()}))
+        .map(|t| json!({"name": t.name, "value": spec.value(t).to_string(), "default": t.default.to_string(), "min": t.min.to_string(), "max": t.max.to_string(), "doc": t.doc.trim()}))
         .collect();
     json!({
         "name": listing.full_name(), "plain": listing.plain.then_some(listing.name), "about": listing.about,

@@ -1,6 +1,7 @@
 //! What is to be run: a recording, a fio job file, or a built-in workload.
 
 use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use elevator::{SECTOR_BYTES, Sector};
@@ -15,6 +16,9 @@ use crate::error::Error;
 use crate::format::nearest;
 use crate::interrupt;
 
+/// What stands for standard input where a recording's file is asked for.
+const STANDARD_INPUT: &str = "-";
+
 /// A workload, and what must be said about how it was understood.
 pub(crate) struct Opened {
     pub(crate) workload: Box<dyn Workload>,
@@ -24,12 +28,18 @@ pub(crate) struct Opened {
 /// Opens what `text` names. `open` replays a recording by its time stamps; `capacity` is the drive's.
 pub(crate) fn open(text: &str, reading: &Reading, open: bool, capacity: Sector) -> Result<Opened, Error> {
     // A pipe is as good as a file; a folder is told to be one, unless it has a built-in workload's name.
-    let opened = match std::fs::metadata(text) {
-        Ok(about) if about.is_dir() && Builtin::named(text).is_some() => builtin(text)?,
-        Ok(about) if about.is_file() && text.ends_with(".fio") => job_file(text)?,
-        Ok(_) => recording(text, reading, open, capacity)?,
-        Err(_) => builtin(text)?,
+    let (opened, is_recording) = match std::fs::metadata(text) {
+        _ if text == STANDARD_INPUT => (recording(text, reading, open, capacity)?, true),
+        Ok(about) if about.is_dir() && Builtin::named(text).is_some() => (builtin(text)?, false),
+        Ok(about) if about.is_file() && text.ends_with(".fio") => (job_file(text)?, false),
+        Ok(_) => (recording(text, reading, open, capacity)?, true),
+        Err(_) => (builtin(text)?, false),
     };
+    if let Some(option) = reading.given().or(open.then_some("--open")).filter(|_| !is_recording) {
+        return Err(Error::Usage(format!(
+            "{option} says how a recording is read, and {text} is none; leave it out"
+        )));
+    }
     let end = opened.workload.end();
     if end > capacity {
         return Err(Error::Usage(format!(
@@ -99,14 +109,20 @@ pub(crate) fn options(reading: &Reading, capacity: Option<Sector>) -> Result<Opt
     Ok(Options { format, device, capacity, unit, strict: reading.strict, ..Options::default() })
 }
 
-/// Opens a recording's file.
+/// Opens a recording's file, or standard input.
 pub(crate) fn open_recording(path: &Path, options: &Options) -> Result<Recording, Error> {
     let name = path.to_string_lossy();
-    let file = File::open(path).map_err(|e| Error::file(&name, &e))?;
+    let source: Box<dyn Read> =
+        if name == STANDARD_INPUT { Box::new(std::io::stdin()) } else { Box::new(open_file(path, &name)?) };
+    traces::open(&name, source, options).map_err(|e| Error::Input(e.to_string()))
+}
+
+fn open_file(path: &Path, name: &str) -> Result<File, Error> {
+    let file = File::open(path).map_err(|e| Error::file(name, &e))?;
     if file.metadata().is_ok_and(|about| about.is_dir()) {
         return Err(Error::Input(format!("'{name}' is a folder; name a recording in it")));
     }
-    traces::open(&name, Box::new(file), options).map_err(|e| Error::Input(e.to_string()))
+    Ok(file)
 }
 
 /// The recording's next record; an error if it cannot be read, or if somebody asked to stop.

@@ -29,6 +29,18 @@ fn prints(arguments: &[&str]) -> String {
     words(&output.stdout)
 }
 
+/// What a run that must succeed prints when `text` comes on its standard input.
+#[track_caller]
+fn dwell_reads(text: &str, arguments: &[&str]) -> String {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
+    program.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = program.spawn().expect("the program runs");
+    child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("it is read");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{arguments:?}: {}", words(&output.stderr));
+    words(&output.stdout)
+}
+
 #[track_caller]
 fn prints_json(arguments: &[&str]) -> Value {
     let text = prints(arguments);
@@ -533,9 +545,32 @@ fn a_pipe_is_a_recording_and_a_folder_is_told_to_be_none() {
     let found = prints_json(&["compare", &pipe, "-s", "noop", "--json", "--quiet"]);
     writer.join().expect("no panic").expect("it is read");
     assert_eq!(found["runs"][0]["requests"], 2);
+    let standard_input = dwell_reads(text, &["compare", "-", "-s", "noop", "--json", "--quiet"]);
+    let found: Value = serde_json::from_str(&standard_input).expect("JSON");
+    assert_eq!(found["runs"][0]["requests"], 2);
+    assert!(dwell_reads(text, &["trace", "info", "-"]).starts_with("-: DiskSim ASCII"));
     let folder = directory.0.to_str().expect("UTF-8");
     fails(&["compare", folder], 6, &["is a folder"]);
     fails(&["trace", "info", folder], 6, &["is a folder"]);
+}
+
+#[test]
+fn what_only_a_recording_can_be_asked_is_refused_of_anything_else() {
+    let directory = Directory::new("no-recording");
+    let job = directory.file("job.fio", "[reader]\nrw=randread\nsize=64k\n");
+    let options: [&[&str]; 5] =
+        [&["--open"], &["--strict"], &["--unit", "ms"], &["--device", "7"], &["--format", "msr"]];
+    for option in options {
+        for workload in [SMALL, &job] {
+            let arguments = [&["compare", workload, "-s", "noop"], option].concat();
+            fails(&arguments, 2, &[option[0], "is none"]);
+        }
+    }
+}
+
+#[test]
+fn decisions_are_not_mixed_into_the_one_object_of_json() {
+    fails(&["compare", SMALL, "-s", "noop", "--json", "--explain", "-"], 2, &["--json", "--explain"]);
 }
 
 #[test]
@@ -676,6 +711,8 @@ fn what_could_not_be_written_is_said_before_anything_runs() {
 fn a_schedulers_name_in_full_and_its_page_of_toml_are_names_like_any_other() {
     let both = prints(&["schedulers", "stream(deadline-2.6.32)"]);
     assert!(both.contains("stream_time_slice = ") && both.contains("fifo_batch = "), "{both}");
+    let set = prints(&["schedulers", "stream(deadline{fifo_batch=8})"]);
+    assert!(set.contains("fifo_batch = 8  (default 16, from 1 to 1000000)"), "{set}");
     fails(&["schedulers", "stream(dedline)"], 2, &["did you mean 'deadline'?"]);
     let directory = Directory::new("page");
     let page = directory.file("slow.toml", "scheduler = \"stream(deadline)\"\nfifo_batch = 8\n");

@@ -40,7 +40,7 @@ pub struct SpecError {
 
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, at character {} of '{}'", self.problem, self.column(), self.text)
+        write!(f, "{} (character {} of '{}')", self.problem, self.column(), self.text)
     }
 }
 
@@ -100,6 +100,13 @@ impl Spec {
     #[must_use]
     pub fn inside(&self) -> Option<&Self> {
         self.inside.as_deref()
+    }
+
+    /// The value of a tunable of its own: as it was set, or the default.
+    #[must_use]
+    pub fn value(&self, tunable: &Tunable) -> Value {
+        let set = self.settings.iter().find(|(known, _)| known.name == tunable.name);
+        set.map_or(tunable.default, |(_, value)| *value)
     }
 
     /// Whether it, or what it wraps, has a part above the block layer.
@@ -290,11 +297,12 @@ impl<'a> Reader<'a> {
     }
 
     fn expect(&mut self, wanted: char) -> Result<(), SpecError> {
-        if self.take(wanted) {
-            return Ok(());
-        }
+        if self.take(wanted) { Ok(()) } else { Err(self.expected(&format!("'{wanted}'"))) }
+    }
+
+    fn expected(&mut self, what: &str) -> SpecError {
         let found = self.peek().map_or("the end".to_string(), |c| format!("'{c}'"));
-        Err(self.error(format!("expected '{wanted}', found {found}")))
+        self.error(format!("expected {what}, found {found}"))
     }
 
     /// Everything up to one of `ends`, without blanks around it, and where it begins.
@@ -377,8 +385,8 @@ impl<'a> Reader<'a> {
                 return Err(self.error_at(start, format!("'{name}' is set twice")));
             }
             spec.settings.push((tunable, value));
-            if self.peek() != Some('}') {
-                self.expect(',')?;
+            if self.peek() != Some('}') && !self.take(',') {
+                return Err(self.expected("',' or '}'"));
             }
         }
         Ok(())

@@ -83,11 +83,11 @@ mod inspection;
 #[cfg(test)]
 mod tests;
 
-use directed::Direction;
+use directed::Directives;
 
 tunables! {
-    /// What can be tuned. Names and defaults are the paper's but for `second_chance`,
-    /// `early_child`, `wait_after_writes` and `pending_in_device`, which are ours.
+    /// What can be tuned. Names and defaults are the paper's, but that it has no name for `backward_penalty`.
+    /// `second_chance`, `early_child`, `wait_after_writes`, `pending_in_device` and `directed` are ours.
     pub struct Tunables {
         /// How many requests make a stream established. More: fewer waits in vain, a later start.
         stream_threshold: Count = 4, 1, 1_000_000;
@@ -250,7 +250,7 @@ pub struct StreamScheduling {
     /// Why dedicated service has ended, until the next dispatch says it.
     ended: Option<Reason>,
     /// What an array's coordinator has said.
-    direction: Direction,
+    directives: Directives,
     /// Memory is set aside for this many streams.
     prepared: usize,
 }
@@ -277,7 +277,7 @@ impl StreamScheduling {
             close_enough: None,
             latest_budget: Span::ZERO,
             ended: None,
-            direction: Direction::default(),
+            directives: Directives::default(),
             prepared: 0,
         }
     }
@@ -491,7 +491,7 @@ impl StreamScheduling {
             if !self.has_no_request(id) {
                 continue;
             }
-            if self.direction.is_patient(now, id) {
+            if self.directives.is_patient(now, id) {
                 let budget = self.stream(id).budget.max(LEAST_PATIENCE);
                 self.expect_child(id, now, budget);
             } else {
@@ -510,7 +510,7 @@ impl StreamScheduling {
         let tolerated = threshold + threshold * tolerance_factor / 100;
         let has_another = self.stream(id).length > tolerated && !self.stream(id).is_second_chance;
         // The disks of an array wait on: one that left would take the stream from all of them.
-        if !has_another || self.direction.slice_of(id).is_none() {
+        if !has_another || self.directives.slice_of(id).is_none() {
             self.end_service_of(id, Reason::StreamBroken);
         }
         let stream = self.stream_mut(id);
@@ -532,7 +532,7 @@ impl StreamScheduling {
                 self.tail = NO_STREAM;
             }
             self.drop_decision(id);
-            self.direction.aborted(id);
+            self.directives.aborted(id);
             self.free.push(id);
         }
     }
@@ -565,6 +565,7 @@ impl StreamScheduling {
         self.undecided = undecided;
     }
 
+    /// As [`decide`](Self::decide) for one stream: whether anything was pending that its child could be compared with.
     fn decide_for(&mut self, id: StreamId, candidate: Option<&Request>) -> bool {
         let Some(budget) = self.selected_pending(id, candidate) else { return false };
         self.latest_budget = budget;
@@ -595,7 +596,7 @@ impl StreamScheduling {
     /// the disk stays where it went.
     fn follow_the_head(&mut self, now: Time) {
         let Some(Served { stream, .. }) = self.served else { return };
-        let is_adopted = self.direction.slice_of(stream).is_some();
+        let is_adopted = self.directives.slice_of(stream).is_some();
         if stream != self.tail && !is_adopted && self.has_no_request(stream) {
             self.served = None;
             if self.may_be_served(self.tail) {
@@ -613,15 +614,15 @@ impl StreamScheduling {
     }
 
     fn serve(&mut self, now: Time, stream: StreamId) {
-        let until = self.direction.slice_of(stream).unwrap_or(now + self.tunables.stream_time_slice);
+        let until = self.directives.slice_of(stream).unwrap_or(now + self.tunables.stream_time_slice);
         self.served = Some(Served { stream, until });
     }
 
     /// Whether the disk may be dedicated to the stream: it is established, and adopted where an array decides.
     fn may_be_served(&self, id: StreamId) -> bool {
         self.is_established(id)
-            && !self.direction.is_off()
-            && (!self.tunables.directed || self.direction.slice_of(id).is_some())
+            && !self.directives.is_off()
+            && (!self.tunables.directed || self.directives.slice_of(id).is_some())
     }
 
     /// What dedicated service demands, if there is any and its slice is not over.
@@ -629,7 +630,7 @@ impl StreamScheduling {
         let Served { stream, until } = self.served?;
         if now >= until {
             self.ended = Some(Reason::StreamSliceOver);
-            self.direction.slice_over(stream);
+            self.directives.slice_over(stream);
             return None;
         }
         if let Some(child) = self.stream(stream).queued.front() {
@@ -645,11 +646,12 @@ impl StreamScheduling {
         wait
     }
 
+    /// Waits, if the stream's next request may still come in time and is worth it.
     fn wait_for_child(&self, now: Time, id: StreamId, slice_end: Time) -> Option<Decision> {
         let stream = self.stream(id);
-        let is_not_worth_it = stream.is_second_chance || (stream.writes && !self.tunables.wait_after_writes);
-        let is_left = is_not_worth_it && self.direction.slice_of(id).is_none();
-        if !stream.is_parent_to_be || is_left || stream.deadline <= now {
+        let is_worth_it = !stream.is_second_chance && (!stream.writes || self.tunables.wait_after_writes);
+        let is_directed = self.directives.slice_of(id).is_some();
+        if !stream.is_parent_to_be || stream.deadline <= now || !(is_worth_it || is_directed) {
             return None;
         }
         let until = Some(stream.deadline.min(slice_end));
@@ -689,7 +691,7 @@ impl StreamScheduling {
         self.queued -= 1;
         self.policy.take(now, request);
         let stream = self.leave_queue(request);
-        if self.direction.dispatched(id, stream) {
+        if self.directives.dispatched(id, stream) {
             self.adopt(now, stream, id);
         }
         if self.served.is_none_or(|served| served.stream != stream) {
@@ -723,7 +725,7 @@ impl StreamScheduling {
         self.close_enough = None;
         match self.served {
             Some(served) if served.stream == stream => {}
-            Some(served) if is_close_enough && self.direction.slice_of(served.stream).is_some() => {}
+            Some(served) if is_close_enough && self.directives.slice_of(served.stream).is_some() => {}
             Some(served) if is_close_enough && self.is_established(stream) => {
                 self.served = Some(Served { stream, ..served });
             }
@@ -858,7 +860,7 @@ impl Scheduler for StreamScheduling {
             if self.close_enough == Some(absorbed.id) {
                 self.close_enough = Some(request.id);
             }
-            self.direction.absorbed(absorbed.id, request.id);
+            self.directives.absorbed(absorbed.id, request.id);
         }
         let id = self.stream_of[request.id];
         if id != NO_STREAM && self.stream(id).latest == request.serial {
@@ -891,7 +893,7 @@ impl Scheduler for StreamScheduling {
     fn completed(&mut self, now: Time, request: &Request, outcome: Outcome) {
         self.policy.completed(now, request, outcome);
         self.pass_deadlines(now);
-        self.direction.completed(request.id);
+        self.directives.completed(request.id);
         if let Some(place) = self.in_device.iter().position(|other| other.id == request.id) {
             let InDevice { stream, .. } = self.in_device.swap_remove(place);
             self.leave_device(now, stream);

@@ -66,7 +66,7 @@ fn mistakes_are_told_with_their_place_and_the_nearest_name() {
         ("deadline{fifo_batch=0}", 21, "must be from 1 to"),
         ("deadline{read_expire=500}", 22, "expected a length of time with its unit"),
         ("deadline{fifo_batch=8, fifo_batch=9}", 35, "'fifo_batch' is set twice"),
-        ("deadline{fifo_batch=8", 22, "expected ',', found the end"),
+        ("deadline{fifo_batch=8", 22, "expected ',' or '}', found the end"),
         ("stream((((((((((", 8, "expected the name"),
         ("stream(é)", 8, "no scheduler is called 'é'"),
     ];

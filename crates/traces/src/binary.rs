@@ -73,8 +73,8 @@ pub(crate) fn peek_record<'i>(
 pub(crate) fn not_a_record(context: &Context, field: &'static str, problem: String) -> Error {
     let (place, advice) = match context.place {
         // Nothing has been read yet, so there is nothing before it to keep.
-        Place::Line(_) => (Place::Byte(0), "if the format is another one, name it"),
-        place => (place, "if the format is right, the file is damaged from here on: cut it here"),
+        Place::Line(_) => (Place::Byte(0), context.another_format()),
+        place => (place, "if the format is right, the file is damaged from here on: cut it here".to_owned()),
     };
     context.error(ErrorKind::Malformed, problem).at(place).field(field).advice(advice)
 }

@@ -2,6 +2,7 @@
 
 use crate::devices::{DEVICES_MAX, Devices, Key};
 use crate::error::{Error, ErrorKind, Place};
+use crate::format::Format;
 use crate::input::Stop;
 use crate::names::Names;
 use crate::options::{Options, StartEvent, TimeUnit};
@@ -24,6 +25,8 @@ pub(crate) trait Source {
 pub(crate) struct Context {
     pub(crate) file: String,
     pub(crate) options: Options,
+    /// The format it was taken for, where nobody named one.
+    pub(crate) taken_for: Option<Format>,
     pub(crate) place: Place,
     pub(crate) skips: Skips,
     pub(crate) devices: Devices,
@@ -49,6 +52,7 @@ impl Context {
         Self {
             file: file.to_owned(),
             options: options.clone(),
+            taken_for: None,
             place: Place::Line(0),
             skips: Skips::default(),
             devices: Devices::default(),
@@ -137,11 +141,21 @@ impl Context {
             false => format!("expected {}, found '{}'", bad.expected, shown.escape_debug()),
         };
         let advice = match (self.options.strict, self.understood) {
-            (true, _) => "cut the line out, or read without strict to have it counted and left out",
-            (false, true) => "nothing from here on makes sense: cut the file here",
-            (false, false) => "if the format is another one, name it",
+            (true, _) => {
+                "cut the line out, or read without strict to have it counted and left out".to_owned()
+            }
+            (false, true) => "nothing from here on makes sense: cut the file here".to_owned(),
+            (false, false) => self.another_format(),
         };
         self.error(ErrorKind::Malformed, problem).at(self.place).field(bad.field).advice(advice)
+    }
+
+    /// What to do where nothing has been understood yet.
+    pub(crate) fn another_format(&self) -> String {
+        match self.taken_for {
+            Some(format) => format!("it was taken for {format}: if its format is another one, name it"),
+            None => "if the format is another one, name it".to_owned(),
+        }
     }
 
     /// The stream came to no good end.

@@ -63,10 +63,15 @@ impl Held {
     fn is_complete(&self) -> bool {
         self.record.completed.is_some()
     }
+
+    /// Where it stands in the order of starts.
+    fn key(&self, seq: u64) -> StartKey {
+        (self.record.device.0, self.record.op as u8, self.sector, seq)
+    }
 }
 
-/// Device, direction, first sector, sequence number.
-type Place4 = (u32, u8, u64, u64);
+/// Device, direction, first sector, sequence number: the order in which starts are found.
+type StartKey = (u32, u8, u64, u64);
 
 /// A source of records made from a source of events.
 pub(crate) struct Paired<E> {
@@ -75,7 +80,7 @@ pub(crate) struct Paired<E> {
     held: VecDeque<Held>,
     /// Sequence number of the first held.
     first: u64,
-    by_sector: BTreeSet<Place4>,
+    by_sector: BTreeSet<StartKey>,
     /// Flushes that wait for their end: device, sequence number.
     flushes: BTreeSet<(u32, u64)>,
     now: u64,
@@ -252,7 +257,7 @@ impl<E: EventSource> Paired<E> {
     fn resize(&mut self, seq: u64, sector: u64, end: u64) {
         let Some(held) = self.get(seq) else { return };
         held.issued = true;
-        let key = (held.record.device.0, held.record.op as u8, held.sector, seq);
+        let key = held.key(seq);
         held.sector = sector;
         held.sectors = end - sector;
         held.left = held.sectors;
@@ -299,7 +304,7 @@ impl<E: EventSource> Paired<E> {
         held.left = held.left.saturating_sub(end - begin);
         if held.left == 0 {
             held.record.completed = Some(Time::from_nanos(at));
-            let key = (held.record.device.0, held.record.op as u8, held.sector, seq);
+            let key = held.key(seq);
             let twice = held.record.flags.fua || held.record.flags.preflush;
             held.lingers_until = twice.then(|| at.saturating_add(LINGER));
             if !twice {
@@ -318,7 +323,7 @@ impl<E: EventSource> Paired<E> {
             if let Some(held) = self.get(seq) {
                 held.record.completed = Some(Time::from_nanos(event.at));
                 held.lingers_until = None;
-                let key = (held.record.device.0, held.record.op as u8, held.sector, seq);
+                let key = held.key(seq);
                 self.by_sector.remove(&key);
             }
             return;
@@ -350,11 +355,11 @@ impl<E: EventSource> Paired<E> {
             return None;
         }
         let held = self.held.pop_front()?;
-        let (device, seq) = (held.record.device.0, self.first);
+        let seq = self.first;
         if held.record.op == Op::Flush {
-            self.flushes.remove(&(device, seq));
+            self.flushes.remove(&(held.record.device.0, seq));
         } else {
-            self.by_sector.remove(&(device, held.record.op as u8, held.sector, seq));
+            self.by_sector.remove(&held.key(seq));
         }
         self.first += 1;
         context.place = held.place;

@@ -59,6 +59,7 @@ fn tell_format(input: &mut Input, context: &mut Context) -> Result<Format, Error
     }
     match detect(&context.file, head) {
         Some(detected) => {
+            context.taken_for = Some(detected.format);
             context.notes.extend(detected.doubt.map(|doubt| format!("{doubt}; name the format if not")));
             Ok(detected.format)
         }

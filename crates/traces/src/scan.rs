@@ -201,7 +201,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// `R` or `W`, in either case, or a word that begins so.
+    /// `R` or `W`, `read` or `write`, in either case.
     pub(crate) fn read_or_write(&mut self, field: &'static str) -> Result<Op, Bad> {
         let from = *self;
         match self.word_until(b',') {

@@ -56,11 +56,9 @@ pub(crate) fn too_dense(stamps: &[u64], unit: TimeUnit) -> bool {
     stamps.len() >= SAMPLE_MIN && stamps.len() as u128 * 1_000_000_000 > span * u128::from(RATE_MAX)
 }
 
-/// The whole numbers in one column of the first lines of a text.
-pub(crate) fn column(text: &[u8], index: usize, separator: u8) -> Vec<u64> {
-    let cells = text.split(|&byte| byte == b'\n').map(|line| {
-        line.split(|&byte| byte == separator).filter(|cell| separator != b' ' || !cell.is_empty()).nth(index)
-    });
+/// The whole numbers in one column of the first lines of comma-separated values.
+pub(crate) fn column(text: &[u8], index: usize) -> Vec<u64> {
+    let cells = text.split(|&byte| byte == b'\n').map(|line| line.split(|&byte| byte == b',').nth(index));
     let numbers = cells.map(|cell| std::str::from_utf8(cell?).ok()?.trim().parse().ok());
     // The last line of what was peeked at is likely to be cut.
     let mut numbers: Vec<Option<u64>> = numbers.collect();

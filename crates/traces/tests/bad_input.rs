@@ -46,6 +46,13 @@ fn a_file_of_another_format_is_an_error_and_not_an_empty_recording() {
         assert!(failure.starts_with("src.csv, byte 0, "), "{failure}");
         assert!(failure.ends_with("; if the format is another one, name it"), "{failure}");
     }
+    // FIU's files have blkparse's name and columns of their own.
+    let named = "329131208190249 4892 syslogd 904265560 8 W 6 0 531e779b1d3fd9a3a3a4d5fcd28ed0b5\n";
+    let failure = error("homes.blkparse", named, &Options::default());
+    assert!(
+        failure.ends_with("; it was taken for blkparse text: if its format is another one, name it"),
+        "{failure}"
+    );
     let noise = "lorem ipsum dolor\n".repeat(300);
     let failure = error("noise", &noise, &of(Format::Ftrace));
     assert!(failure.starts_with("noise, line 2, event: expected a line of an ftrace recording"), "{failure}");
@@ -247,4 +254,15 @@ fn a_byte_order_mark_before_a_text_loses_nothing() {
         assert!(!records.is_empty() && records == plain, "{name}");
         assert_eq!(recording.skips().get(Oddity::Malformed).count, 0, "{name}");
     }
+}
+
+#[test]
+fn what_trace_cmd_prints_above_its_events_is_no_fault() {
+    let event =
+        "  grep-1234  [000]   100.000300: block_rq_issue:       8,0 R 4096 () 1000 + 8 none,0,0 [grep]\n";
+    for heading in ["cpus=2\n", "version = 6\nCPU 1 is empty\ncpus=2\n"] {
+        let (records, _) = read("trace.txt", format!("{heading}{event}").as_bytes(), &strict()).unwrap();
+        assert_eq!(records.len(), 1, "{heading}");
+    }
+    assert!(error("trace.txt", &format!("{event}CPU of mine\n"), &strict()).contains("line 2, event"));
 }

@@ -28,8 +28,9 @@ group_reporting
 fn a_plain_job_file_becomes_processes() {
     let file = JobFile::parse("readers.fio", READERS).unwrap();
     assert_eq!(file.jobs().len(), 2);
-    assert_eq!(file.jobs()[1].offset, Sector(1 << 21));
-    assert_eq!(file.end(), Sector((1 << 21) + 128));
+    // The second clone's file lies behind the first one's, of 128 sectors.
+    assert_eq!(file.jobs()[1].offset, Sector((1 << 21) + 128));
+    assert_eq!(file.end(), Sector((1 << 21) + 256));
     assert!(
         file.notes[0].contains("readers.fio:12") && file.notes[0].contains("group_reporting"),
         "{:?}",
@@ -72,7 +73,16 @@ fn clones_share_a_file_that_is_named_and_have_their_own_otherwise() {
         assert_eq!(offsets(""), [0, 2048, 4096, 6144], "{pattern}");
         assert_eq!(offsets("filename=x\n"), [0, 0, 0, 2048], "{pattern}");
         assert_eq!(offsets("filename=x\noffset_increment=512k\n"), [0, 1024, 2048, 4096], "{pattern}");
+        assert_eq!(offsets("offset=4k\noffset_increment=8k\n"), [8, 2080, 4168, 6216], "{pattern}");
     }
+}
+
+#[test]
+fn sections_of_one_name_share_a_file_clone_by_clone() {
+    let text = "[a]\nsize=64k\n[a]\nsize=64k\nrw=write\n[b]\nsize=64k\nnumjobs=2\n[b]\nsize=32k\n";
+    let file = JobFile::parse("f", text).unwrap();
+    let offsets: Vec<u64> = file.jobs().iter().map(|job| job.offset.0).collect();
+    assert_eq!(offsets, [0, 0, 128, 256, 128]);
 }
 
 /// What a job asks for, in order: (operation, first sector).
@@ -247,6 +257,10 @@ fn what_cannot_be_honoured_is_refused_where_it_stands() {
         ("[a]\nsize=$mb_memory\n", 2, "write what they stand for"),
         ("[a]\ninclude other.fio\n", 2, "not included"),
         ("[a]\ninclude\tother.fio\n", 2, "not included"),
+        ("include other.fio\n[a]\nsize=1m\n", 1, "not included"),
+        ("[]\nsize=1m\n", 1, "needs a name"),
+        ("[a]\nsize=1m\noffset=1000\n", 3, "multiple of 512"),
+        ("[a]\nsize=1m\noffset_increment=100\nnumjobs=2\n", 3, "multiple of 512"),
         ("[a]\nrw=read:8k\nsize=1m\n", 2, "a number behind it"),
         ("[a]\nfsync=1\nsize=1m\nfdatasync=1\n", 1, "both"),
     ] {
@@ -317,4 +331,10 @@ fn a_job_behind_a_stonewall_begins_when_those_before_it_have_ended() {
     let elapsed =
         [("fio", 1_008_000), ("a", 3100), ("b", 3200), ("c-1", 3100), ("c-2", 3200), ("d", 1_001_600)];
     assert_eq!(run(&file), elapsed.map(|(name, us)| (name.to_owned(), us)));
+}
+
+#[test]
+fn a_job_that_discards_is_not_said_to_write() {
+    let file = JobFile::parse("f", "[a]\nrw=randtrim\nsize=1m\n").unwrap();
+    assert_eq!(file.describe(), "fio f: a (random, discards, 4096 bytes, depth 1)");
 }

@@ -21,6 +21,20 @@ pub(crate) struct Reading {
     pub(crate) strict: bool,
 }
 
+impl Reading {
+    /// The first of these options that was given.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        [
+            ("--format", self.format.is_some()),
+            ("--device", self.device.is_some()),
+            ("--unit", self.unit.is_some()),
+            ("--strict", self.strict),
+        ]
+        .into_iter()
+        .find_map(|(option, given)| given.then_some(option))
+    }
+}
+
 /// How the runs of several schedulers are told.
 #[derive(Args, Debug)]
 pub(crate) struct Output {

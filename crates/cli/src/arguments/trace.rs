@@ -17,7 +17,7 @@ pub(crate) struct TraceArguments {
 pub(crate) enum TraceCommand {
     /// What a recording holds
     Info {
-        /// The recording
+        /// The recording ('-' for standard input)
         file: PathBuf,
         #[command(flatten)]
         reading: Reading,
@@ -27,7 +27,7 @@ pub(crate) enum TraceCommand {
     },
     /// Write a recording in another format
     Convert {
-        /// The recording
+        /// The recording ('-' for standard input)
         from: PathBuf,
         /// The file to write ('-' for standard output); .gz and .zst are compressed
         to: PathBuf,

@@ -33,6 +33,10 @@ impl Output {
 
     /// Says beforehand that what is asked for beside the table could not be written.
     pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.json && self.explain.as_deref() == Some(Path::new("-")) {
+            let problem = "--json prints one object and nothing else: name a file for --explain";
+            return Err(Error::Usage(problem.to_owned()));
+        }
         let explain = self.explain.as_deref().filter(|path| *path != Path::new("-"));
         self.report.as_deref().into_iter().chain(explain).try_for_each(can_be_written)
     }

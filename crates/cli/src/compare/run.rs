@@ -89,12 +89,15 @@ pub(crate) fn run(plan: &Plan<'_>, done: &(dyn Fn(&Run) + Sync)) -> Result<Vec<R
     let next = AtomicUsize::new(0);
     let slots: Vec<Mutex<Option<Result<Run, String>>>> =
         plan.schedulers.iter().map(|_| Mutex::new(None)).collect();
+    let take = || {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        Some((index, plan.schedulers.get(index)?))
+    };
     let work = || {
-        while let Some(spec) = plan.schedulers.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some((index, spec)) = take() {
             if interrupt::requested() {
                 break;
             }
-            let index = plan.schedulers.iter().position(|s| std::ptr::eq(s, spec)).unwrap_or_default();
             let run = one(plan, spec);
             if let Ok(run) = &run {
                 done(run);

@@ -50,13 +50,8 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         if arguments.dry_run || served { None } else { Some(Journal::begin(&directory, &target.queue)?) };
     let arms = setup::arms(&target, &arguments.watching, catalogue)?;
     let seed = arguments.seed.unwrap_or_else(setup::drawn_seed);
-    let (length, mut analyser) = setup::analyser(arms.names(), &arguments.watching, seed)?;
-    if arguments.search > 0 {
-        let spaces = setup::spaces(&target, &arguments.watching, arms.names());
-        analyser = analyser
-            .with_search(spaces, usize::from(arguments.search))
-            .map_err(|problem| Error::Usage(format!("--search: {problem}")))?;
-    }
+    let (length, analyser) = setup::analyser(arms.names(), &arguments.watching, seed)?;
+    let mut analyser = with_search(analyser, arguments, &target, arms.names())?;
     let metric = setup::metric(&arguments.watching);
     let mut database = Database::open(&arguments.watching.database)?;
     restore(&mut analyser, &mut database, &target.drive, arguments)?;
@@ -74,18 +69,9 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         runtime: arguments.runtime.clone(),
         hidden: false,
         shown: Shown::default(),
-        until: arguments
-            .during
-            .as_deref()
-            .map(|text| span("--for", text))
-            .transpose()?
-            .map(|d| Instant::now() + d),
+        until: end(arguments)?,
     };
-    if let Some(address) = arguments.metrics_addr {
-        let bound =
-            run.shown.serve(address).map_err(|e| Error::Failed(format!("--metrics-addr {address}: {e}")))?;
-        eprintln!("metrics at http://{bound}/metrics");
-    }
+    show_metrics(&run.shown, arguments)?;
     let ended = run.go_on();
     if matches!(ended, Err(keeper::Error::Foreign { .. }))
         && let Some(journal) = &mut journal
@@ -96,6 +82,34 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     drop(run);
     drop(journal);
     ended.map_err(Error::from)
+}
+
+/// The analyser that also tries settings, if that is asked for.
+fn with_search(
+    analyser: Analyser,
+    arguments: &TuneArguments,
+    target: &Target,
+    names: &[String],
+) -> Result<Analyser, Error> {
+    if arguments.search == 0 {
+        return Ok(analyser);
+    }
+    let spaces = setup::spaces(target, &arguments.watching, names);
+    let searching = analyser.with_search(spaces, usize::from(arguments.search));
+    searching.map_err(|problem| Error::Usage(format!("--search: {problem}")))
+}
+
+/// When to end, from now on; never if nothing was said.
+fn end(arguments: &TuneArguments) -> Result<Option<Instant>, Error> {
+    let during = arguments.during.as_deref().map(|text| span("--for", text)).transpose()?;
+    Ok(during.map(|during| Instant::now() + during))
+}
+
+fn show_metrics(shown: &Shown, arguments: &TuneArguments) -> Result<(), Error> {
+    let Some(address) = arguments.metrics_addr else { return Ok(()) };
+    let bound = shown.serve(address).map_err(|e| Error::Failed(format!("--metrics-addr {address}: {e}")))?;
+    eprintln!("metrics at http://{bound}/metrics");
+    Ok(())
 }
 
 /// Where a file is, also if only its name is given.

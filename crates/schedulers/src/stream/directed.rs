@@ -24,7 +24,7 @@ struct Adopted {
 
 /// What the coordinator has said, as far as it still matters.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Direction {
+pub(super) struct Directives {
     /// Goes at once.
     urgent: Option<RequestId>,
     /// Adopted when one of its requests is dispatched.
@@ -38,7 +38,7 @@ pub(super) struct Direction {
     report: Option<Report>,
 }
 
-impl Direction {
+impl Directives {
     /// Whether a stream may be served that the coordinator did not ask for.
     pub(super) const fn is_off(&self) -> bool {
         self.is_off
@@ -94,12 +94,12 @@ impl StreamScheduling {
         // A directive may give those another slice that stood back when theirs was over.
         self.step_forward(now, view);
         match directive {
-            Directive::Urgent(id) => self.direction.urgent = Some(id),
+            Directive::Urgent(id) => self.directives.urgent = Some(id),
             Directive::Adopt(id) => self.call(&view.requests[id]),
             Directive::Slice(until) if until <= now => self.end_slice(now),
             Directive::Slice(until) => self.begin_slice(now, until),
             Directive::Waiting(waits) => {
-                self.direction.is_off = !waits;
+                self.directives.is_off = !waits;
                 self.served = None;
             }
         }
@@ -108,16 +108,16 @@ impl StreamScheduling {
     /// The request is of the stream that is to be adopted, whatever stream it was in.
     fn call(&mut self, request: &Request) {
         let was = self.stream_of[request.id];
-        let gathering = self.direction.adopted.filter(|adopted| adopted.awaits_others);
-        let called = self.direction.called.or(gathering.map(|adopted| adopted.stream));
+        let gathering = self.directives.adopted.filter(|adopted| adopted.awaits_others);
+        let called = self.directives.called.or(gathering.map(|adopted| adopted.stream));
         let Some(called) = called else {
-            self.direction.adopted = None;
+            self.directives.adopted = None;
             if was == NO_STREAM {
                 let fresh = Stream { budget: self.latest_budget, ..Stream::default() };
                 let called = self.new_stream(fresh);
                 self.extend(called, request);
             }
-            self.direction.called = Some(self.stream_of[request.id]);
+            self.directives.called = Some(self.stream_of[request.id]);
             return;
         };
         if was == called {
@@ -131,7 +131,7 @@ impl StreamScheduling {
     }
 
     fn begin_slice(&mut self, now: Time, until: Time) {
-        let Some(adopted) = &mut self.direction.adopted else { return };
+        let Some(adopted) = &mut self.directives.adopted else { return };
         adopted.until = until;
         adopted.awaits_others = false;
         let id = adopted.stream;
@@ -142,8 +142,8 @@ impl StreamScheduling {
     }
 
     fn end_slice(&mut self, now: Time) {
-        (self.direction.urgent, self.direction.called) = (None, None);
-        let Some(Adopted { stream, .. }) = self.direction.adopted.take() else { return };
+        (self.directives.urgent, self.directives.called) = (None, None);
+        let Some(Adopted { stream, .. }) = self.directives.adopted.take() else { return };
         if let Some(served) = self.served.as_mut().filter(|served| served.stream == stream) {
             served.until = now;
         }
@@ -159,19 +159,19 @@ impl StreamScheduling {
     }
 
     pub(super) fn tell(&mut self) -> Option<Report> {
-        self.direction.report.take()
+        self.directives.report.take()
     }
 
     /// What the coordinator's urgent request demands, if there is one. The head is to stay with it: what is in the device
     /// already goes first, or the device's own queue would call the head away again.
     pub(super) fn urgent(&mut self, now: Time, view: &View<'_>) -> Option<Decision> {
-        let id = self.direction.urgent?;
+        let id = self.directives.urgent?;
         let stream = self.stream_of[id];
         if self.in_device.iter().any(|other| other.stream != stream) {
             let hold = Hold { until: None, wake: Wake::Completion, reason: HoldReason::Directed };
             return Some(Decision::Hold(hold));
         }
-        self.direction.urgent = None;
+        self.directives.urgent = None;
         if self.stood_back.contains(&id) {
             self.step_forward(now, view);
         }
@@ -184,8 +184,8 @@ impl StreamScheduling {
         let stream = self.stream_mut(id);
         stream.length = stream.length.max(threshold);
         let until = now + gathering_time(self.tunables.stream_time_slice);
-        self.direction.adopted = Some(Adopted { stream: id, until, awaits_others: true });
-        self.direction.brings = Some(request);
+        self.directives.adopted = Some(Adopted { stream: id, until, awaits_others: true });
+        self.directives.brings = Some(request);
         self.served = None;
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Alibaba {
 }
 
 pub(crate) fn reader(mut input: Input, context: &mut Context) -> Lines<Alibaba> {
-    let first = unit::column(input.peek(4_096), 4, b',').first().copied();
+    let first = unit::column(input.peek(4_096), 4).first().copied();
     let scale = context.settle_unit(TimeUnit::Microseconds, first.and_then(unit::by_epoch));
     context.epoch_clock = true;
     Lines::new(input, Alibaba { scale })

@@ -32,7 +32,7 @@ pub(crate) struct CloudPhysics {
 }
 
 pub(crate) fn reader(mut input: Input, context: &mut Context) -> Box<dyn Source> {
-    let stamps = unit::column(input.peek(BUFFER_BYTES), 1, b',');
+    let stamps = unit::column(input.peek(BUFFER_BYTES), 1);
     let dense = unit::too_dense(&stamps, TimeUnit::Microseconds);
     let scale = context.settle_unit(TimeUnit::Microseconds, dense.then_some(TimeUnit::Seconds));
     context.epoch_clock = true;

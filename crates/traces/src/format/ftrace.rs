@@ -124,10 +124,17 @@ fn other_line(line: &[u8], context: &mut Context) -> Result<(), Bad> {
     let is_event = cpu_at(line).is_some()
         && memmem::find(line, b": ").is_some()
         && memmem::find(line, b": block").is_none();
-    if line.is_empty() || line.starts_with(b"#") || is_event || is_other_block_event(line) {
+    if line.is_empty() || is_heading(line) || is_event || is_other_block_event(line) {
         return Ok(());
     }
     Err(Cursor::new(line).bad("event", "a line of an ftrace recording"))
+}
+
+/// What stands above the events: comments, and what trace-cmd says of its file and of processors without events.
+fn is_heading(line: &[u8]) -> bool {
+    let starts = [&b"#"[..], b"cpus=", b"version = "];
+    starts.iter().any(|start| line.starts_with(start))
+        || (line.starts_with(b"CPU ") && line.ends_with(b" is empty"))
 }
 
 /// A tracepoint of the block layer that is not read: plug, split, remap, getrq.

@@ -30,7 +30,7 @@ pub(crate) struct Msr {
 }
 
 pub(crate) fn reader(mut input: Input, context: &mut Context) -> Lines<Msr> {
-    let first = unit::column(input.peek(4_096), 0, b',').first().copied();
+    let first = unit::column(input.peek(4_096), 0).first().copied();
     let judged = first.filter(|stamp| !FILETIMES.contains(stamp)).and_then(unit::by_epoch);
     let scale = context.settle_unit(TimeUnit::Ticks, judged);
     context.epoch_clock = true;

@@ -29,7 +29,7 @@ pub(crate) struct Tencent {
 }
 
 pub(crate) fn reader(mut input: Input, context: &mut Context) -> Box<dyn Source> {
-    let first = unit::column(input.peek(4_096), 0, b',').first().copied();
+    let first = unit::column(input.peek(4_096), 0).first().copied();
     let scale = context.settle_unit(TimeUnit::Seconds, first.and_then(unit::by_epoch));
     context.epoch_clock = true;
     spread_seconds(Lines::new(input, Tencent { scale }), context)

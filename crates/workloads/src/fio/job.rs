@@ -60,8 +60,8 @@ pub struct Job {
     pub pace: Span,
     /// Seed of its random offsets.
     pub seed: u64,
-    /// The file that it names, if any.
-    pub filename: Option<String>,
+    /// Its file: the one that it names, or one of its section and clone, which fio calls `section.clone.0`.
+    pub filename: String,
     /// Whether it goes past the page cache.
     pub direct: bool,
     /// Where in its file its region begins, in bytes.
@@ -74,13 +74,8 @@ impl Job {
             Pattern::Sequential => "sequential",
             Pattern::Random => "random",
         };
-        format!(
-            "{} ({pattern}, {}% reads, {} bytes, depth {})",
-            self.name,
-            self.reads_percent,
-            self.block.bytes(),
-            self.iodepth
-        )
+        let what = if self.trims { "discards".to_owned() } else { format!("{}% reads", self.reads_percent) };
+        format!("{} ({pattern}, {what}, {} bytes, depth {})", self.name, self.block.bytes(), self.iodepth)
     }
 
     /// The sector behind its region.
@@ -171,57 +166,36 @@ pub(super) fn jobs(
         let problem = "has no job: a section beside [global] is needed".to_owned();
         return Err(JobFileError { file: file.to_owned(), line: 1, problem });
     }
-    let mut files = Files::of(&drafts);
     let mut jobs = Vec::new();
-    for mut draft in drafts {
-        files.place(&mut draft);
+    for draft in drafts {
         jobs.extend(draft.clones(jobs.len() as u64));
     }
+    place(&mut jobs);
     Ok(jobs)
 }
 
-/// Where files lie: those with a name are shared, the others belong to one job; one behind the other.
-#[derive(Default)]
-struct Files {
-    /// Sectors that each named file needs for all its jobs.
-    lengths: BTreeMap<String, u64>,
-    /// Where each begins that has its place.
-    named: BTreeMap<String, u64>,
-    end: u64,
-}
-
-impl Files {
-    fn of(drafts: &[Draft]) -> Self {
-        let mut files = Self::default();
-        for draft in drafts {
-            if let Some(name) = &draft.job.filename {
-                let length = files.lengths.entry(name.clone()).or_default();
-                *length = draft.sectors().max(*length);
-            }
-        }
-        files
+/// Where files lie: one behind the other. Jobs of the same file share it.
+fn place(jobs: &mut [Job]) {
+    let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
+    for job in &*jobs {
+        let length = lengths.entry(job.filename.clone()).or_default();
+        *length = job.end().0.max(*length);
     }
-
-    fn place(&mut self, draft: &mut Draft) {
-        let base = match &draft.job.filename {
-            Some(name) => *self.named.entry(name.clone()).or_insert_with(|| {
-                let base = self.end;
-                self.end = base.saturating_add(self.lengths[name]);
-                base
-            }),
-            None => {
-                let base = self.end;
-                self.end = base.saturating_add(draft.sectors());
-                base
-            }
-        };
-        draft.job.offset = Sector(base.saturating_add(draft.job.offset.0));
+    let (mut bases, mut end) = (BTreeMap::new(), 0_u64);
+    for job in jobs {
+        let base = *bases.entry(job.filename.clone()).or_insert_with_key(|file| {
+            let base = end;
+            end = end.saturating_add(lengths[file]);
+            base
+        });
+        job.offset = Sector(job.offset.0.saturating_add(base));
     }
 }
 
 /// A job before it is cloned.
 struct Draft {
     job: Job,
+    filename: Option<String>,
     numjobs: u64,
     offset_increment: u64,
     engine_is_sync: bool,
@@ -257,12 +231,13 @@ impl Draft {
             priority: Priority::default(),
             pace: Span::ZERO,
             seed: 1,
-            filename: None,
+            filename: String::new(),
             direct: false,
             file_offset: 0,
         };
         Self {
             job,
+            filename: None,
             numjobs: 1,
             offset_increment: 0,
             engine_is_sync: true,
@@ -292,9 +267,6 @@ impl Draft {
                 note(notes, format!("{file}:{}: '{name}' {word}", setting.line));
                 continue;
             }
-            if setting.name.starts_with("include") {
-                return Err(error("other files are not included: put what they say here".to_owned()));
-            }
             let value = setting.value.as_deref().unwrap_or("1");
             if value.contains('$') && setting.name != "filename" {
                 let problem = "neither variables nor fio's keywords are replaced: write what they stand for";
@@ -313,17 +285,17 @@ impl Draft {
         let job = &mut self.job;
         match name {
             "filename" if value.replace("\\:", "").contains(':') => return Err(ONE_FILE.to_owned()),
-            "filename" => job.filename = Some(value.to_owned()),
+            "filename" => self.filename = Some(value.to_owned()),
             "rw" | "readwrite" => return self.set_pattern(value),
             "bs" | "blocksize" => job.block = Sectors::from_bytes(block(value)?),
             "size" => self.size = Some(bytes(value)?),
             "filesize" => self.file_size = Some(bytes(value)?),
             "io_size" | "io_limit" => self.io_size = Some(bytes(value)?),
             "offset" => {
-                job.file_offset = bytes(value)?;
+                job.file_offset = whole_sectors(value)?;
                 job.offset = Sector(job.file_offset / 512);
             }
-            "offset_increment" => self.offset_increment = bytes(value)?,
+            "offset_increment" => self.offset_increment = whole_sectors(value)?,
             "numjobs" => self.numjobs = number(value, 1, 4096)?,
             "iodepth" => job.iodepth = number(value, 1, 4096)? as u32,
             "ioengine" => self.engine_is_sync = engine_is_sync(value)?,
@@ -420,27 +392,16 @@ impl Draft {
         if job.time_based && job.runtime.is_none() {
             return Err("is time_based and has no runtime".to_owned());
         }
-        if self.offset_increment == 0 && job.filename.is_none() {
-            // fio's clones each have a file of their own, unless it is named; here they lie one behind the other.
-            self.offset_increment = region;
-        }
         Ok(())
-    }
-
-    /// Sectors from the beginning of its file to behind the last that any of its clones touches.
-    fn sectors(&self) -> u64 {
-        let clones = (self.numjobs - 1).saturating_mul(self.offset_increment / 512);
-        self.job.end().0.saturating_add(clones)
     }
 
     fn clones(self, first: u64) -> impl Iterator<Item = Job> {
         (0..self.numjobs).map(move |n| {
             let mut job = self.job.clone();
+            job.filename = self.filename.clone().unwrap_or_else(|| format!("{}.{n}.0", job.name));
             let increment = n.saturating_mul(self.offset_increment);
             job.offset = Sector(job.offset.0.saturating_add(increment / 512));
-            if job.filename.is_some() {
-                job.file_offset = job.file_offset.saturating_add(increment);
-            }
+            job.file_offset = job.file_offset.saturating_add(increment);
             job.seed = job.seed.wrapping_add((first + n).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             if self.numjobs > 1 {
                 job.name = format!("{}-{}", job.name, n + 1);
@@ -463,6 +424,12 @@ fn bytes(value: &str) -> Result<u64, String> {
         return Err("a percentage needs a device or file to be a part of; give bytes".to_owned());
     }
     size(value).ok_or_else(|| "expected a size such as 4k or 1g".to_owned())
+}
+
+/// A place, of which the level of requests knows whole sectors only.
+fn whole_sectors(value: &str) -> Result<u64, String> {
+    let bytes = bytes(value)?;
+    if bytes.is_multiple_of(512) { Ok(bytes) } else { Err("must be a multiple of 512 bytes".to_owned()) }
 }
 
 fn block(value: &str) -> Result<u64, String> {

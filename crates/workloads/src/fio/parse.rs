@@ -40,9 +40,16 @@ pub(super) fn sections(file: &str, text: &str) -> Result<Vec<Section>, JobFileEr
             continue;
         }
         if let Some(rest) = content.strip_prefix('[') {
-            let name = rest.strip_suffix(']').ok_or_else(|| error("a section's name must end with ']'"))?;
-            sections.push(Section { name: name.trim().to_owned(), line, settings: Vec::new() });
+            let name =
+                rest.strip_suffix(']').ok_or_else(|| error("a section's name must end with ']'"))?.trim();
+            if name.is_empty() {
+                return Err(error("a section needs a name"));
+            }
+            sections.push(Section { name: name.to_owned(), line, settings: Vec::new() });
             continue;
+        }
+        if content.starts_with("include") {
+            return Err(error("other files are not included: put what they say here"));
         }
         let section =
             sections.last_mut().ok_or_else(|| error("an option stands before the first [section]"))?;

@@ -70,6 +70,5 @@ fn process(name: &str, priority: Priority, after: Span, steps: Vec<Step>) -> Spa
 
 /// The file that a job works on.
 fn file(job: &Job) -> String {
-    let name = job.filename.as_deref().unwrap_or(&job.name);
-    format!("/{}", name.trim_start_matches('/'))
+    format!("/{}", job.filename.trim_start_matches('/'))
 }
