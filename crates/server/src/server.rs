@@ -213,7 +213,7 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
     if let Some(options) = &configuration.attach {
         let (mount, connection) = Attachment::mount(options)?;
         attachment = Some(mount);
-        fronts.push(Box::new(Fuse::new(connection, identity)));
+        fronts.push(Box::new(Fuse::new(connection, identity, options.only_file)));
     }
     let (orders, heard) = channel();
     let (stop, stops) = channel();
