@@ -281,6 +281,31 @@ fn zeroes_for_a_disk_that_turns_are_written_and_leave_its_read_ahead_alone() {
     assert_ne!(setting("discard_max_bytes"), "0", "its next user may discard");
 }
 
+/// Of `blockdev --setro` nobody is told, and it outlives what it was meant for.
+#[test]
+fn a_loop_device_that_somebody_left_read_only_is_written_to() {
+    use server::{Lifetime, LoopDevice};
+    if !can_attach() {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::on_disk();
+    let file = directory.join("disk");
+    fs::File::create(&file).unwrap().set_len(1 << 20).unwrap();
+    let attach = || LoopDevice::attach(&file, 512, Lifetime::UntilClosed).unwrap();
+    let (left, open) = attach();
+    run("blockdev", &["--setro", &left.path().to_string_lossy()]);
+    drop(open);
+    assert!(left.wait_detached(std::time::Duration::from_secs(5)));
+    let (device, _open) = attach();
+    let read_only = run("blockdev", &["--getro", &device.path().to_string_lossy()]);
+    run("blockdev", &["--setrw", &left.path().to_string_lossy()]);
+    if device.path() != left.path() {
+        return eprintln!("SKIPPED: somebody else took the loop device");
+    }
+    assert_eq!(read_only.trim(), "0");
+}
+
 /// What was set of the loop device before it was changed is noted before it is.
 #[test]
 fn the_record_of_a_device_says_how_it_was() {
