@@ -749,3 +749,11 @@ fn what_has_no_head_is_not_said_to_have_moved_one() {
     let (travel, report) = on("wd5000aaks");
     assert!(travel.ends_with('B') && report.contains("of disk."), "{travel}");
 }
+
+/// Its benchmarks would be measured over nothing.
+#[test]
+fn a_duel_of_no_time_is_refused() {
+    for option in ["--time", "--patience"] {
+        fails(&["duel", option, "0s", "-b", "par-read"], 2, &[option, "longer than nothing"]);
+    }
+}
