@@ -13,6 +13,7 @@ use crate::control::{Order, Orders, Snapshot};
 use crate::device::{Device, FrontIndex, News};
 use crate::front::{FrontEnd, Host};
 use crate::lookout::Lookout;
+use crate::nbd::Address;
 use crate::poller::{Bell, Interest, Poller, Source};
 use crate::vigil::Vigil;
 
@@ -80,6 +81,11 @@ impl DeviceThread {
         };
         thread.begin()?;
         Ok(thread)
+    }
+
+    /// Where clients may connect.
+    pub(crate) fn addresses(&self) -> Vec<Address> {
+        self.fronts.iter().flat_map(|front| front.addresses()).collect()
     }
 
     fn begin(&mut self) -> io::Result<()> {
