@@ -187,7 +187,8 @@ impl DeviceThread {
     /// Tells the front ends what happened; whether anything had.
     fn tell(&mut self, now: Time) -> bool {
         let mut any = false;
-        while let Some(news) = self.device.news() {
+        let heard = self.clock.now();
+        while let Some(news) = self.device.news(heard) {
             any = true;
             match news {
                 News::Answer(answer) => {
