@@ -132,7 +132,7 @@ pub(super) struct Listener {
     pub(super) address: Address,
     stop: Arc<Bell>,
     thread: Option<JoinHandle<()>>,
-    _place: Option<control::Place>,
+    _file: Option<control::SocketFile>,
 }
 
 /// What every client is greeted with.
@@ -195,10 +195,10 @@ impl Listener {
     }
 
     fn on(address: &Address, greeter: Greeter, taken: Arc<AtomicUsize>, places: usize) -> io::Result<Self> {
-        let (socket, address, place) = match address {
+        let (socket, address, file) = match address {
             Address::Unix(path) => {
-                let (listener, place) = bind_private(path)?;
-                (Socket::Unix(listener), address.clone(), Some(place))
+                let (listener, file) = bind_private(path)?;
+                (Socket::Unix(listener), address.clone(), Some(file))
             }
             Address::Tcp(wanted) => {
                 let listener = TcpListener::bind(wanted)?;
@@ -212,7 +212,7 @@ impl Listener {
         let thread = thread::Builder::new()
             .name("nbd-listener".into())
             .spawn(move || socket.listen(&heard, &greeter, &taken, places))?;
-        Ok(Self { address, stop, thread: Some(thread), _place: place })
+        Ok(Self { address, stop, thread: Some(thread), _file: file })
     }
 }
 
