@@ -33,6 +33,14 @@ pub(crate) fn span(what: &str, text: &str) -> Result<Duration, Error> {
     }
 }
 
+/// A length of time in which something is to happen.
+pub(crate) fn some_time(what: &str, text: &str) -> Result<Duration, Error> {
+    match span(what, text)? {
+        Duration::ZERO => Err(Error::Usage(format!("{what}: it must be longer than nothing"))),
+        time => Ok(time),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<()
         if let Some(path) = server.attached() {
             let _ = writeln!(out, "{}", path.display());
         }
-        for address in &arguments.nbd {
+        for address in server.addresses() {
             let _ = writeln!(out, "{address}");
         }
         server.refused().iter().for_each(|what| eprintln!("not granted: {what}"));

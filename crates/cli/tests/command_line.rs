@@ -1,7 +1,7 @@
 //! The program from outside: what it prints, where it writes, and which exit code says what went wrong.
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -785,4 +785,28 @@ fn what_has_no_head_is_not_said_to_have_moved_one() {
     assert!(travel == "-" && !report.contains("of disk."), "{travel}");
     let (travel, report) = on("wd5000aaks");
     assert!(travel.ends_with('B') && report.contains("of disk."), "{travel}");
+}
+
+/// Its benchmarks would be measured over nothing.
+#[test]
+fn a_duel_of_no_time_is_refused() {
+    for option in ["--time", "--patience"] {
+        fails(&["duel", option, "0s", "-b", "par-read"], 2, &[option, "longer than nothing"]);
+    }
+}
+
+#[test]
+fn a_server_says_which_port_it_was_given() {
+    let mut server = Command::new(env!("CARGO_BIN_EXE_dwell"))
+        .args(["serve", "--memory", "--size", "1MiB", "-s", "noop", "--nbd", "tcp:127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    let read = BufReader::new(server.stdout.take().expect("it is piped")).read_line(&mut line);
+    let reached = line.trim().strip_prefix("tcp:").map(std::net::TcpStream::connect);
+    server.kill().and_then(|()| server.wait()).expect("it ends");
+    read.expect("it says where");
+    assert!(reached.is_some_and(|reached| reached.is_ok()), "{line}");
 }

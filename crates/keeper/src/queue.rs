@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -140,15 +141,32 @@ impl QueueSettings {
     }
 }
 
-/// The process that has locked a file, by `/proc/locks` (`1: FLOCK  ADVISORY  WRITE 708 00:15:3029 0 EOF`).
+/// The process that has locked a file.
 fn locker(file: &fs::File) -> Option<u32> {
-    let inode = file.metadata().ok()?.ino().to_string();
-    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let place = format!("{}:{}", device(file)?, file.metadata().ok()?.ino());
+    holder(&fs::read_to_string("/proc/locks").ok()?, &place)
+}
+
+/// Whom `/proc/locks` names for the file at a place (`1: FLOCK  ADVISORY  WRITE 708 00:15:3029 0 EOF`).
+fn holder(locks: &str, at: &str) -> Option<u32> {
     locks.lines().find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let &[_, "FLOCK", _, _, pid, place, ..] = &fields[..] else { return None };
-        place.ends_with(&format!(":{inode}")).then(|| pid.parse().ok())?
+        (place == at).then(|| pid.parse().ok())?
     })
+}
+
+/// The device of a file's file system, as `/proc/locks` writes it: that of its mount, for what `stat` says of a file in a subvolume of
+/// btrfs is another one.
+fn device(file: &fs::File) -> Option<String> {
+    let about = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
+    let mount = about.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    // `29 1 254:0 / / rw ...`: a mount, the one that it is in, its device.
+    let mut fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let (major, minor) = fields.find(|fields| fields[0] == mount)?.get(2)?.split_once(':')?;
+    let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+    Some(format!("{major:02x}:{minor:02x}"))
 }
 
 /// A number of requests that is not this one to the kernel either, whose least is 4.
@@ -160,6 +178,16 @@ const fn another(number: u32) -> u32 {
 mod tests {
     use super::*;
     use crate::testing::Tree;
+
+    #[test]
+    fn who_has_locked_a_file_of_the_same_number_elsewhere_is_not_meant() {
+        let locks =
+            "1: FLOCK  ADVISORY  WRITE 11 00:28:257 0 EOF\n2: FLOCK  ADVISORY  WRITE 22 fe:00:257 0 EOF\n";
+        assert_eq!(
+            ["fe:00:257", "00:28:257", "00:29:257"].map(|at| holder(locks, at)),
+            [Some(22), Some(11), None]
+        );
+    }
 
     #[test]
     fn a_device_is_claimed_by_one_until_that_one_lets_go() {

@@ -353,10 +353,11 @@ impl Device {
         }
     }
 
-    /// The next thing that a front end must hear of.
-    pub fn news(&mut self) -> Option<News> {
+    /// The next thing that a front end must hear of, which it does at `now`: what an operation took ends there. The device's own time
+    /// stands still while a round lasts, in which a disk in memory has done everything.
+    pub fn news(&mut self, now: Time) -> Option<News> {
         match self.queue.notice()? {
-            Notice::Finished(finished) => Some(News::Answer(self.finish(finished))),
+            Notice::Finished(finished) => Some(News::Answer(self.finish(now, finished))),
             Notice::Woken(token) => {
                 let operation = self.operations[token.0 as usize].as_ref().expect("an unfinished operation");
                 Some(News::Woken(Woken { front: operation.front, cookie: operation.cookie }))
@@ -364,7 +365,7 @@ impl Device {
         }
     }
 
-    fn finish(&mut self, finished: Finished) -> Answer {
+    fn finish(&mut self, now: Time, finished: Finished) -> Answer {
         let index = finished.token.0 as usize;
         let operation = self.operations[index].take().expect("an unfinished operation");
         self.free.push(index as u32);
@@ -375,7 +376,6 @@ impl Device {
         };
         let own =
             Finished { outcome: if result.is_ok() { Outcome::Done } else { Outcome::Failed }, ..finished };
-        let now = self.now;
         self.statistics().finished(now, op, sectors.bytes(), process, &own);
         Answer { front, cookie, result, payload }
     }

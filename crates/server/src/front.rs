@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::Geometry;
 use crate::device::{Answer, Ask, Device, FrontIndex};
+use crate::nbd::Address;
 use crate::poller::{Interest, Poller, Source};
 
 /// What a front end may do to the device while it is called.
@@ -75,6 +76,11 @@ pub trait FrontEnd {
     /// # Errors
     /// It cannot start; the server then does not.
     fn start(&mut self, host: &mut Host<'_>) -> io::Result<()>;
+
+    /// Where clients may connect, once it has started.
+    fn addresses(&self) -> Vec<Address> {
+        Vec::new()
+    }
 
     /// What was watched under `number` is ready.
     fn ready(&mut self, number: u32, host: &mut Host<'_>);

@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 const LOOP_CONFIGURE: libc::c_ulong = 0x4c0a;
 const LOOP_CLR_FD: libc::c_ulong = 0x4c01;
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4c82;
+/// `BLKROSET` of `include/uapi/linux/fs.h`.
+const BLKROSET: libc::c_ulong = 0x125d;
 
 /// It ends when nobody has it open; partitions are looked for; the file is used past the page cache.
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
@@ -96,8 +98,8 @@ pub struct QueueSettings {
 }
 
 fn ioctl(fd: RawFd, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<i32> {
-    // SAFETY: of the requests used here, only LOOP_CONFIGURE takes a pointer, to a structure that lives across the call
-    // and has the layout of the kernel's (checked below); the others take a number or nothing.
+    // SAFETY: of the requests used here, LOOP_CONFIGURE takes a pointer to a structure that lives across the call and has the
+    // layout of the kernel's (checked below), BLKROSET one to a C `int` that does; the others take a number or nothing.
     let result = unsafe { libc::ioctl(fd, request as _, argument) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -128,6 +130,10 @@ impl LoopDevice {
             let open = device.open()?;
             match configure(&open, &backing, file, block_bytes, lifetime) {
                 Ok(()) => {
+                    if let Err(error) = make_writable(&open) {
+                        let _ = device.ask_to_detach();
+                        return Err(error);
+                    }
                     device.note();
                     return Ok((device, open));
                 }
@@ -298,6 +304,13 @@ fn chosen(text: &str) -> &str {
         (Some(from), Some(to)) if from < to => &text[from + 1..to],
         _ => text,
     }
+}
+
+/// Takes back what `blockdev --setro` said of whatever was attached there before: it stays with the number. Only once the device is
+/// ours, as a free one may become somebody else's at any moment.
+fn make_writable(device: &File) -> io::Result<()> {
+    let read_only: libc::c_int = 0;
+    ioctl(device.as_raw_fd(), BLKROSET, (&raw const read_only) as libc::c_ulong).map(drop)
 }
 
 fn configure(

@@ -22,7 +22,7 @@ use crate::front::FrontEnd;
 use crate::fuse::Fuse;
 use crate::identity::{IdentifyFactory, Identity};
 use crate::lookout::Lookout;
-use crate::nbd::{Nbd, NbdOptions};
+use crate::nbd::{Address, Nbd, NbdOptions};
 use crate::poller::Bell;
 use crate::realtime::{self, Punctuality};
 use crate::statistics::{Statistics, Watch};
@@ -112,6 +112,7 @@ pub struct Server {
     attachment: Option<Attachment>,
     attached: Option<PathBuf>,
     geometry: Geometry,
+    addresses: Vec<Address>,
     refused: Vec<String>,
     _control: Option<Socket>,
 }
@@ -137,6 +138,7 @@ impl Drop for Ending {
 /// What the device's thread says once it serves.
 struct Serving {
     geometry: Geometry,
+    addresses: Vec<Address>,
     refused: Vec<String>,
 }
 
@@ -213,7 +215,7 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
     if let Some(options) = &configuration.attach {
         let (mount, connection) = Attachment::mount(options)?;
         attachment = Some(mount);
-        fronts.push(Box::new(Fuse::new(connection, identity)));
+        fronts.push(Box::new(Fuse::new(connection, identity, options.only_file)));
     }
     let (orders, heard) = channel();
     let (stop, stops) = channel();
@@ -235,7 +237,7 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
             serve(configuration, fronts, bell, heard, &ready)
         })
         .map_err(failed)?;
-    let Serving { geometry, refused } = started.recv().unwrap_or_else(|_| {
+    let Serving { geometry, addresses, refused } = started.recv().unwrap_or_else(|_| {
         Err(ServeError::Configuration("the device's thread broke while it started".into()))
     })?;
     let mut server = Server {
@@ -246,6 +248,7 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
         attachment,
         attached: None,
         geometry,
+        addresses,
         refused,
         _control: control,
     };
@@ -325,7 +328,8 @@ fn prepare(
         keeps_time,
     )
     .map_err(|error| ServeError::io("starting", error))?;
-    Ok((thread, Serving { geometry, refused }))
+    let addresses = thread.addresses();
+    Ok((thread, Serving { geometry, addresses, refused }))
 }
 
 impl Server {
@@ -333,6 +337,12 @@ impl Server {
     #[must_use]
     pub fn attached(&self) -> Option<&Path> {
         self.attached.as_deref()
+    }
+
+    /// Where NBD clients may connect, with the ports that were given where any would do.
+    #[must_use]
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
     }
 
     /// What is served.

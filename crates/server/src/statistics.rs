@@ -28,7 +28,7 @@ impl Default for Times {
 impl Times {
     /// One more.
     pub fn record(&mut self, time: Span) {
-        self.0.saturating_record(time.as_nanos().max(1));
+        self.0.saturating_record(time.as_nanos());
     }
 
     /// In a few numbers.
@@ -86,7 +86,7 @@ pub struct Account {
     pub failed: u64,
     /// Bytes moved.
     pub bytes: u64,
-    /// From submission to completion.
+    /// From submission to the answer.
     pub latency: Times,
     /// From submission to dispatch: what the scheduler and the queue took.
     pub wait: Times,

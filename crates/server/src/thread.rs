@@ -13,6 +13,7 @@ use crate::control::{Order, Orders, Snapshot};
 use crate::device::{Device, FrontIndex, News};
 use crate::front::{FrontEnd, Host};
 use crate::lookout::Lookout;
+use crate::nbd::Address;
 use crate::poller::{Bell, Interest, Poller, Source};
 use crate::vigil::Vigil;
 
@@ -80,6 +81,11 @@ impl DeviceThread {
         };
         thread.begin()?;
         Ok(thread)
+    }
+
+    /// Where clients may connect.
+    pub(crate) fn addresses(&self) -> Vec<Address> {
+        self.fronts.iter().flat_map(|front| front.addresses()).collect()
     }
 
     fn begin(&mut self) -> io::Result<()> {
@@ -181,7 +187,8 @@ impl DeviceThread {
     /// Tells the front ends what happened; whether anything had.
     fn tell(&mut self, now: Time) -> bool {
         let mut any = false;
-        while let Some(news) = self.device.news() {
+        let heard = self.clock.now();
+        while let Some(news) = self.device.news(heard) {
             any = true;
             match news {
                 News::Answer(answer) => {

@@ -248,6 +248,64 @@ fn read_ahead_is_what_was_asked_for_and_writes_are_not_throttled() {
     nothing_left(&runtime);
 }
 
+/// Linux raises its read-ahead when the driver learns that it cannot be told zeroes.
+#[test]
+fn zeroes_for_a_disk_that_turns_are_written_and_leave_its_read_ahead_alone() {
+    if !can_attach() || !have("blkdiscard") {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::in_memory();
+    let (server, runtime) = serve(&directory, &["--memory", "64M", "--fixed", "100"]);
+    let queue = PathBuf::from("/sys/block").join(server.what.trim_start_matches("/dev/")).join("queue");
+    let setting = |name: &str| fs::read_to_string(queue.join(name)).unwrap().trim().to_string();
+    assert_eq!(["rotational", "read_ahead_kb"].map(setting), ["1", "128"]);
+    let (sevens, zeroed) = (directory.join("sevens"), directory.join("zeroed"));
+    fs::write(&sevens, vec![7; 3 << 20]).unwrap();
+    let (sevens, zeroed) = (sevens.to_string_lossy(), zeroed.to_string_lossy());
+    run("dd", &[&format!("if={sevens}"), &format!("of={}", server.what), "bs=1M", "oflag=direct"]);
+    let (discarded, _) = try_run("blkdiscard", &["-o", "0", "-l", "1M", &server.what]);
+    assert!(!discarded, "as a disk without: nobody may take it for done");
+    run("blkdiscard", &["-z", "-o", "1M", "-l", "1M", &server.what]);
+    assert_eq!(["rotational", "read_ahead_kb"].map(setting), ["1", "128"]);
+    run("dd", &[&format!("if={}", server.what), &format!("of={zeroed}"), "bs=1M", "count=3", "iflag=direct"]);
+    let expected = [7, 0, 7].map(|byte| vec![byte; 1 << 20]).concat();
+    assert!(fs::read(&*zeroed).unwrap() == expected);
+    let device = server.what.clone();
+    server.stop();
+    nothing_left(&runtime);
+    let next = Loop::over(&directory.join("next"));
+    if next.0 != device {
+        return eprintln!("SKIPPED: somebody else took the loop device");
+    }
+    assert_ne!(setting("discard_max_bytes"), "0", "its next user may discard");
+}
+
+/// Of `blockdev --setro` nobody is told, and it outlives what it was meant for.
+#[test]
+fn a_loop_device_that_somebody_left_read_only_is_written_to() {
+    use server::{Lifetime, LoopDevice};
+    if !can_attach() {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::on_disk();
+    let file = directory.join("disk");
+    fs::File::create(&file).unwrap().set_len(1 << 20).unwrap();
+    let attach = || LoopDevice::attach(&file, 512, Lifetime::UntilClosed).unwrap();
+    let (left, open) = attach();
+    run("blockdev", &["--setro", &left.path().to_string_lossy()]);
+    drop(open);
+    assert!(left.wait_detached(std::time::Duration::from_secs(5)));
+    let (device, _open) = attach();
+    let read_only = run("blockdev", &["--getro", &device.path().to_string_lossy()]);
+    run("blockdev", &["--setrw", &left.path().to_string_lossy()]);
+    if device.path() != left.path() {
+        return eprintln!("SKIPPED: somebody else took the loop device");
+    }
+    assert_eq!(read_only.trim(), "0");
+}
+
 /// What was set of the loop device before it was changed is noted before it is.
 #[test]
 fn the_record_of_a_device_says_how_it_was() {

@@ -201,3 +201,19 @@ fn processor_ticks(pid: u32) -> u64 {
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
+
+/// A disk in memory has read within the round that the request came in.
+#[test]
+fn what_a_read_from_memory_took_is_its_way_and_to_be_dispatched_at_once_took_nothing() {
+    let directory = Directory::in_memory();
+    let socket = directory.join("sock");
+    let server = Served::start(&["--memory", "1M", "--nbd", &format!("unix:{}", socket.display())]);
+    let mut client = Nbd::connect(&socket);
+    for _ in 0..100 {
+        client.read(0, 128 << 10).unwrap();
+    }
+    drop(client);
+    let read = &server.stop()["state"]["operations"]["read"];
+    assert!(read["latency"]["p50_ns"].as_u64().unwrap() > 100, "{read}");
+    assert_eq!(read["wait"]["max_ns"], 0, "{read}");
+}

@@ -59,7 +59,8 @@ fn ask(device: &mut Device, now: Time, cookie: u64, op: Op, start: u64, sectors:
 }
 
 fn answers(device: &mut Device) -> Vec<Answer> {
-    std::iter::from_fn(|| device.news())
+    let now = device.now();
+    std::iter::from_fn(|| device.news(now))
         .filter_map(|news| match news {
             News::Answer(answer) => Some(answer),
             News::Woken(_) => None,

@@ -24,6 +24,19 @@ thinktime=200
 group_reporting
 ";
 
+/// fio gives each job its own lines, also those of one name, which it tells apart by the process.
+#[test]
+fn jobs_of_one_name_are_told_apart() {
+    let names = |text: &str| -> Vec<String> {
+        JobFile::parse("jobs.fio", text).unwrap().jobs().iter().map(|job| job.name.clone()).collect()
+    };
+    let all = "[global]\nsize=64k\n";
+    assert_eq!(names(&format!("{all}[a]\n[b]\n")), ["a", "b"]);
+    assert_eq!(names(&format!("{all}[a]\n[b]\n[a]\n")), ["a-1", "b", "a-2"]);
+    assert_eq!(names(&format!("{all}[a]\nnumjobs=2\n[a]\n")), ["a-1", "a-2", "a-3"]);
+    assert_eq!(names(&format!("{all}[a]\nnumjobs=2\n[a-1]\n")), ["a-2", "a-3", "a-1"]);
+}
+
 #[test]
 fn a_plain_job_file_becomes_processes() {
     let file = JobFile::parse("readers.fio", READERS).unwrap();

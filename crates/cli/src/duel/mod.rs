@@ -27,7 +27,7 @@ use crate::arguments::{DuelArguments, Sight};
 use crate::device::{Device, tell};
 use crate::error::{Error, can_be_written};
 use crate::format::nearest;
-use crate::quantity::span;
+use crate::quantity::some_time;
 use crate::serve::{nature, schedulers};
 use crate::{interrupt, named};
 
@@ -187,8 +187,8 @@ fn size(arguments: &DuelArguments) -> Result<Size, Error> {
         return Ok(Size { time, patience, tree_files: 250, transactions: 200 });
     }
     Ok(Size {
-        time: span("--time", &arguments.time)?,
-        patience: span("--patience", &arguments.patience)?,
+        time: some_time("--time", &arguments.time)?,
+        patience: some_time("--patience", &arguments.patience)?,
         tree_files: arguments.tree_files,
         transactions: arguments.transactions,
     })

@@ -12,4 +12,4 @@ mod socket;
 pub use client::Client;
 pub use orders::SchedulerFactory;
 pub(crate) use orders::{Order, Orders, Snapshot};
-pub(crate) use socket::{Line, Place, REFUSED, Socket, bind_private, state};
+pub(crate) use socket::{Line, REFUSED, Socket, SocketFile, bind_private, state};

@@ -120,7 +120,7 @@ pub struct OperationState {
     pub failed: u64,
     /// Bytes moved.
     pub bytes: u64,
-    /// From submission to completion.
+    /// From submission to the answer.
     pub latency: TimesSummary,
     /// From submission to dispatch.
     pub wait: TimesSummary,

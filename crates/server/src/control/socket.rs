@@ -62,31 +62,31 @@ impl Line {
 
 /// A control socket that is listened on until this is dropped.
 pub(crate) struct Socket {
-    _place: Place,
+    _file: SocketFile,
 }
 
 impl Socket {
     /// Listens on a socket that only its owner may use.
     pub(crate) fn listen(path: &Path, line: Line) -> io::Result<Self> {
-        let (listener, place) = bind_private(path)?;
+        let (listener, file) = bind_private(path)?;
         thread::Builder::new().name("control".into()).spawn(move || accept(&listener, &line))?;
-        Ok(Self { _place: place })
+        Ok(Self { _file: file })
     }
 }
 
 /// Where a socket of ours is, which is removed with this; not another server's, if somebody made room for that.
-pub(crate) struct Place {
+pub(crate) struct SocketFile {
     path: PathBuf,
     node: (u64, u64),
 }
 
-impl Place {
+impl SocketFile {
     fn of(path: &Path) -> io::Result<Self> {
         Ok(Self { path: path.to_path_buf(), node: node(path)? })
     }
 }
 
-impl Drop for Place {
+impl Drop for SocketFile {
     fn drop(&mut self) {
         if node(&self.path).is_ok_and(|now| now == self.node) {
             let _ = fs::remove_file(&self.path);
@@ -101,7 +101,7 @@ fn node(path: &Path) -> io::Result<(u64, u64)> {
 
 /// Binds a unix socket of mode 0600. One that a dead server has left is replaced; a living one's is not. Its directory, which
 /// may be in a file system that is empty after each start of the machine, is made for its owner alone if it is not there.
-pub(crate) fn bind_private(path: &Path) -> io::Result<(UnixListener, Place)> {
+pub(crate) fn bind_private(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     if path.as_os_str().is_empty() {
         // The system would give it a name that is nobody's, so that everybody may connect.
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a socket needs a path"));
@@ -123,9 +123,9 @@ pub(crate) fn bind_private(path: &Path) -> io::Result<(UnixListener, Place)> {
     // be every thread's.
     rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o600))?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
-    let place = Place::of(path)?;
+    let file = SocketFile::of(path)?;
     listen(&socket, BACKLOG)?;
-    Ok((UnixListener::from(socket), place))
+    Ok((UnixListener::from(socket), file))
 }
 
 fn accept(listener: &UnixListener, line: &Line) {
@@ -301,10 +301,10 @@ mod tests {
         fs::create_dir(&directory).unwrap();
         let path = directory.join("sock");
         drop(UnixListener::bind(&path).unwrap());
-        let (first, place) = bind_private(&path).unwrap();
+        let (first, file) = bind_private(&path).unwrap();
         let refused = bind_private(&path).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(refused.contains("another server listens there"), "{refused}");
-        drop((first, place));
+        drop((first, file));
         assert!(!path.exists(), "its owner takes it away");
         // A logger's socket, say: it is alive, and no stream may be had of it.
         let other = std::os::unix::net::UnixDatagram::bind(&path).unwrap();

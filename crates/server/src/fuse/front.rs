@@ -49,6 +49,10 @@ pub(crate) struct Fuse {
     bytes: u64,
     block_bytes: u64,
     rotational: bool,
+    /// Loop devices on the file are others' business.
+    only_file: bool,
+    /// The file has been read: whoever attaches it has done so.
+    attached: bool,
     pending: Vec<Option<Pending>>,
     free: Vec<u32>,
     /// Where the next request is received.
@@ -62,12 +66,14 @@ pub(crate) struct Fuse {
 }
 
 impl Fuse {
-    pub(crate) fn new(connection: OwnedFd, identity: Identity) -> Self {
+    pub(crate) fn new(connection: OwnedFd, identity: Identity, only_file: bool) -> Self {
         Self {
             connection,
             bytes: 0,
             block_bytes: SECTOR_BYTES,
             rotational: false,
+            only_file,
+            attached: false,
             pending: Vec::new(),
             free: Vec::new(),
             receive: None,
@@ -135,12 +141,23 @@ impl Fuse {
             }
             Operation::GetAttr | Operation::SetAttr => self.answer(unique, &protocol::attributes(self.bytes)),
             Operation::Open => self.answer(unique, &protocol::open()),
+            Operation::StatFs if self.hides_holes() => self.fail(unique, Errno::NOSYS),
             Operation::StatFs => self.answer(unique, &protocol::statfs(self.bytes)),
             Operation::Release | Operation::Destroy => self.answer(unique, &[]),
             Operation::Silent => {}
             Operation::Unknown => self.fail(unique, Errno::NOSYS),
             Operation::Write { .. } => {}
         }
+    }
+
+    /// Whether the loop driver shall not learn that a file may have holes, which it asks by `statfs`, and before it reads anything.
+    ///
+    /// A disk that turns must write zeroes like anything else, in requests of ordinary length, which the kernel does by itself. To
+    /// refuse them one by one is too late: the driver then changes the limits of its queue, and Linux since 6.17 raises the
+    /// read-ahead of such a disk whenever they change. To take them, in steps even, holds everybody up: the driver waits for the
+    /// end of up to 4 GiB of them before it asks for anything else.
+    const fn hides_holes(&self) -> bool {
+        self.rotational && !self.only_file && !self.attached
     }
 
     /// A write's data in memory of its own.
@@ -157,6 +174,7 @@ impl Fuse {
 
     /// A read may reach beyond the end, as of any file.
     fn read(&mut self, unique: u64, offset: u64, bytes: u32, host: &mut Host<'_>) {
+        self.attached = true;
         let bytes = u64::from(bytes).min(self.bytes.saturating_sub(offset)).min(LARGEST as u64) as u32;
         if bytes == 0 {
             return self.answer(unique, &[]);
@@ -189,8 +207,7 @@ impl Fuse {
         }
         let (op, payload) = match mode & !KEEP_SIZE {
             PUNCH_HOLE => (Op::Discard, Payload::None),
-            // A disk that turns must write zeroes like anything else, in requests of ordinary length: the kernel does
-            // that by itself when it is told no.
+            // Only a loop device that others have attached, or set up anew, asks a disk that turns.
             ZERO_RANGE if !self.rotational => (Op::Write, Payload::Zeroes),
             _ => return self.fail(unique, Errno::OPNOTSUPP),
         };

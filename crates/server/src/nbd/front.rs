@@ -112,6 +112,10 @@ impl FrontEnd for Nbd {
         Ok(())
     }
 
+    fn addresses(&self) -> Vec<Address> {
+        self.listeners.iter().map(|listener| listener.address.clone()).collect()
+    }
+
     fn ready(&mut self, number: u32, host: &mut Host<'_>) {
         if number == BELL {
             self.bell.silence();

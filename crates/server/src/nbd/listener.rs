@@ -128,9 +128,11 @@ impl Waiting {
 
 /// A socket that is listened on until this is dropped.
 pub(super) struct Listener {
+    /// With the port that it was given, where any would do.
+    pub(super) address: Address,
     stop: Arc<Bell>,
     thread: Option<JoinHandle<()>>,
-    _place: Option<control::Place>,
+    _file: Option<control::SocketFile>,
 }
 
 /// What every client is greeted with.
@@ -193,12 +195,16 @@ impl Listener {
     }
 
     fn on(address: &Address, greeter: Greeter, taken: Arc<AtomicUsize>, places: usize) -> io::Result<Self> {
-        let (socket, place) = match address {
+        let (socket, address, file) = match address {
             Address::Unix(path) => {
-                let (listener, place) = bind_private(path)?;
-                (Socket::Unix(listener), Some(place))
+                let (listener, file) = bind_private(path)?;
+                (Socket::Unix(listener), address.clone(), Some(file))
             }
-            Address::Tcp(address) => (Socket::Tcp(TcpListener::bind(address)?), None),
+            Address::Tcp(wanted) => {
+                let listener = TcpListener::bind(wanted)?;
+                let address = Address::Tcp(listener.local_addr()?);
+                (Socket::Tcp(listener), address, None)
+            }
         };
         rustix::io::ioctl_fionbio(&socket, true)?;
         let stop = Arc::new(Bell::new()?);
@@ -206,7 +212,7 @@ impl Listener {
         let thread = thread::Builder::new()
             .name("nbd-listener".into())
             .spawn(move || socket.listen(&heard, &greeter, &taken, places))?;
-        Ok(Self { stop, thread: Some(thread), _place: place })
+        Ok(Self { address, stop, thread: Some(thread), _file: file })
     }
 }
 

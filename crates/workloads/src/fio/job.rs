@@ -1,6 +1,6 @@
 //! What a job does, from its options and the global ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use elevator::{Priority, PriorityClass, Sector, Sectors, Span};
 
@@ -18,7 +18,7 @@ pub enum Pattern {
 /// A job, one for each of `numjobs`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
-    /// Its name; clones carry a number.
+    /// Its name; jobs of one name, clones included, carry a number behind it.
     pub name: String,
     /// Sequential or random.
     pub pattern: Pattern,
@@ -171,7 +171,28 @@ pub(super) fn jobs(
         jobs.extend(draft.clones(jobs.len() as u64));
     }
     place(&mut jobs);
+    tell_apart(&mut jobs);
     Ok(jobs)
+}
+
+/// Jobs of one name, whether clones or sections, get numbers: fio reports each by itself, and so does whoever measures by name.
+fn tell_apart(jobs: &mut [Job]) {
+    let mut named: BTreeMap<String, u64> = BTreeMap::new();
+    for job in &*jobs {
+        *named.entry(job.name.clone()).or_default() += 1;
+    }
+    let single: BTreeSet<String> =
+        named.iter().filter(|&(_, &jobs)| jobs == 1).map(|(name, _)| name.clone()).collect();
+    // From here on the number that each name had last.
+    named.values_mut().for_each(|jobs| *jobs = 0);
+    for job in jobs.iter_mut().filter(|job| !single.contains(&job.name)) {
+        let Some(number) = named.get_mut(&job.name) else { continue };
+        *number += 1;
+        while single.contains(&format!("{}-{number}", job.name)) {
+            *number += 1;
+        }
+        job.name = format!("{}-{number}", job.name);
+    }
 }
 
 /// Where files lie: one behind the other. Jobs of the same file share it.
@@ -403,9 +424,6 @@ impl Draft {
             job.offset = Sector(job.offset.0.saturating_add(increment / 512));
             job.file_offset = job.file_offset.saturating_add(increment);
             job.seed = job.seed.wrapping_add((first + n).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            if self.numjobs > 1 {
-                job.name = format!("{}-{}", job.name, n + 1);
-            }
             // Clones wait for others, and not for each other.
             job.stonewall &= n == 0;
             job
