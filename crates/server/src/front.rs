@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::Geometry;
 use crate::device::{Answer, Ask, Device, FrontIndex};
-use crate::nbd::Address;
 use crate::poller::{Interest, Poller, Source};
 
 /// What a front end may do to the device while it is called.
@@ -77,8 +76,8 @@ pub trait FrontEnd {
     /// It cannot start; the server then does not.
     fn start(&mut self, host: &mut Host<'_>) -> io::Result<()>;
 
-    /// Where clients may connect, once it has started.
-    fn addresses(&self) -> Vec<Address> {
+    /// Where clients may connect, once it has started, as it is written on a command line.
+    fn addresses(&self) -> Vec<String> {
         Vec::new()
     }
 

@@ -26,6 +26,7 @@ pub(crate) struct Claim {
     block_bytes: u32,
     is_block_device: bool,
     rotational: bool,
+    discards: bool,
 }
 
 impl Claim {
@@ -47,6 +48,10 @@ impl Claim {
 
     pub(crate) const fn is_rotational(&self) -> bool {
         self.rotational
+    }
+
+    pub(crate) const fn discards(&self) -> bool {
+        self.discards
     }
 }
 
@@ -147,7 +152,14 @@ fn sized(options: &FileOptions, file: File) -> Result<Claim, ServeError> {
     if has != bytes {
         file.set_len(bytes).map_err(io)?;
     }
-    Ok(Claim { file: Arc::new(file), bytes, block_bytes, is_block_device: false, rotational: false })
+    Ok(Claim {
+        file: Arc::new(file),
+        bytes,
+        block_bytes,
+        is_block_device: false,
+        rotational: false,
+        discards: true,
+    })
 }
 
 /// The granularity that direct I/O on this file needs, as far as the kernel tells.
@@ -203,7 +215,8 @@ fn claim_device(options: &FileOptions, device: u64) -> Result<Claim, ServeError>
     let block_bytes = number("logical_block_size").unwrap_or(SECTOR_BYTES) as u32;
     fits(path, bytes, block_bytes)?;
     let rotational = number("rotational") == Some(1);
-    Ok(Claim { file: Arc::new(file), bytes, block_bytes, is_block_device: true, rotational })
+    let discards = number("discard_max_bytes").is_some_and(|most| most > 0);
+    Ok(Claim { file: Arc::new(file), bytes, block_bytes, is_block_device: true, rotational, discards })
 }
 
 /// A killed server's exclusive use ends with what it had under way, as its lock does.

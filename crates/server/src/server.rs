@@ -22,7 +22,7 @@ use crate::front::FrontEnd;
 use crate::fuse::Fuse;
 use crate::identity::{IdentifyFactory, Identity};
 use crate::lookout::Lookout;
-use crate::nbd::{Address, Nbd, NbdOptions};
+use crate::nbd::{Nbd, NbdOptions};
 use crate::poller::Bell;
 use crate::realtime::{self, Punctuality};
 use crate::statistics::{Statistics, Watch};
@@ -112,7 +112,7 @@ pub struct Server {
     attachment: Option<Attachment>,
     attached: Option<PathBuf>,
     geometry: Geometry,
-    addresses: Vec<Address>,
+    addresses: Vec<String>,
     refused: Vec<String>,
     _control: Option<Socket>,
 }
@@ -138,7 +138,7 @@ impl Drop for Ending {
 /// What the device's thread says once it serves.
 struct Serving {
     geometry: Geometry,
-    addresses: Vec<Address>,
+    addresses: Vec<String>,
     refused: Vec<String>,
 }
 
@@ -341,7 +341,7 @@ impl Server {
 
     /// Where NBD clients may connect, with the ports that were given where any would do.
     #[must_use]
-    pub fn addresses(&self) -> &[Address] {
+    pub fn addresses(&self) -> &[String] {
         &self.addresses
     }
 

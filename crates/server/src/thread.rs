@@ -13,7 +13,6 @@ use crate::control::{Order, Orders, Snapshot};
 use crate::device::{Device, FrontIndex, News};
 use crate::front::{FrontEnd, Host};
 use crate::lookout::Lookout;
-use crate::nbd::Address;
 use crate::poller::{Bell, Interest, Poller, Source};
 use crate::vigil::Vigil;
 
@@ -84,7 +83,7 @@ impl DeviceThread {
     }
 
     /// Where clients may connect.
-    pub(crate) fn addresses(&self) -> Vec<Address> {
+    pub(crate) fn addresses(&self) -> Vec<String> {
         self.fronts.iter().flat_map(|front| front.addresses()).collect()
     }
 

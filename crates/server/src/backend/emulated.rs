@@ -119,6 +119,7 @@ impl Backend for Emulated {
             capacity: self.drive.capacity(),
             depth: self.drive.depth(),
             rotational,
+            discards: !rotational,
             cache,
             barriers,
             ..self.store.geometry()

@@ -96,6 +96,7 @@ impl Backend for FileBackend {
             block_bytes: self.claim.block_bytes(),
             depth: self.options.depth,
             rotational: self.claim.is_rotational(),
+            discards: self.claim.discards(),
             cache: Cache::WriteBack { fua: true },
             barriers: Barriers::Completed,
         }

@@ -112,6 +112,7 @@ impl Backend for Memory {
             block_bytes: 512,
             depth: self.depth,
             rotational: false,
+            discards: true,
             cache: Cache::WriteThrough,
             barriers: Barriers::Completed,
         }
@@ -163,6 +164,7 @@ impl Backend for Nothing {
             block_bytes: 512,
             depth: self.depth,
             rotational: false,
+            discards: true,
             cache: Cache::WriteThrough,
             barriers: Barriers::Completed,
         }

@@ -91,6 +91,8 @@ pub struct Geometry {
     pub depth: u32,
     /// Whether something turns.
     pub rotational: bool,
+    /// Whether it makes anything of being told what is not needed any more.
+    pub discards: bool,
     /// What a completed write is worth.
     pub cache: Cache,
     /// What a flush holds back.

@@ -49,6 +49,7 @@ pub(crate) struct Fuse {
     bytes: u64,
     block_bytes: u64,
     rotational: bool,
+    discards: bool,
     /// Loop devices on the file are others' business.
     only_file: bool,
     /// The file has been read: whoever attaches it has done so.
@@ -72,6 +73,7 @@ impl Fuse {
             bytes: 0,
             block_bytes: SECTOR_BYTES,
             rotational: false,
+            discards: true,
             only_file,
             attached: false,
             pending: Vec::new(),
@@ -155,9 +157,10 @@ impl Fuse {
     /// A disk that turns must write zeroes like anything else, in requests of ordinary length, which the kernel does by itself. To
     /// refuse them one by one is too late: the driver then changes the limits of its queue, and Linux since 6.17 raises the
     /// read-ahead of such a disk whenever they change. To take them, in steps even, holds everybody up: the driver waits for the
-    /// end of up to 4 GiB of them before it asks for anything else.
+    /// end of up to 4 GiB of them before it asks for anything else. Where what is served takes discards, as a thin volume on such disks
+    /// does, those are worth more than the read-ahead.
     const fn hides_holes(&self) -> bool {
-        self.rotational && !self.only_file && !self.attached
+        self.rotational && !self.discards && !self.only_file && !self.attached
     }
 
     /// A write's data in memory of its own.
@@ -263,6 +266,7 @@ impl FrontEnd for Fuse {
         self.bytes = geometry.capacity.bytes();
         self.block_bytes = u64::from(geometry.block_bytes);
         self.rotational = geometry.rotational;
+        self.discards = geometry.discards;
         host.watch(&self.connection, CONNECTION, Interest::READ)
     }
 

@@ -112,8 +112,8 @@ impl FrontEnd for Nbd {
         Ok(())
     }
 
-    fn addresses(&self) -> Vec<Address> {
-        self.listeners.iter().map(|listener| listener.address.clone()).collect()
+    fn addresses(&self) -> Vec<String> {
+        self.listeners.iter().map(|listener| listener.address.to_string()).collect()
     }
 
     fn ready(&mut self, number: u32, host: &mut Host<'_>) {
