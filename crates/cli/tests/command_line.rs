@@ -387,6 +387,24 @@ fn every_dispatch_is_explained_in_words() {
     assert_eq!(text.lines().filter(|line| line.contains(" complete #")).count(), dispatches.len());
 }
 
+/// Whoever counts insertions must find where the others went.
+#[test]
+fn what_joins_a_queued_request_is_explained() {
+    let directory = Directory::new("joined");
+    let file = directory.path("two.fio");
+    // While the first is in the device the others come, and join.
+    let job = "[ahead]\nrw=read\nbs=4k\nsize=16k\niodepth=4\nioengine=libaio\n";
+    fs::write(&file, job).expect("a job file");
+    let compare = ["compare", &file, "-s", "noop", "--depth", "1", "--quiet", "--explain", "-"];
+    let text = prints(&compare);
+    let count = |what: &str| text.lines().filter(|line| line.contains(what)).count();
+    let joined = count(" merge    what comes into #");
+    assert!(joined > 0 && text.contains(", at its back"), "{text}");
+    assert_eq!(count(" insert   #") + joined, 4, "{text}");
+    let json = prints(&[&compare[..], &["--explain-format", "jsonl"]].concat());
+    assert_eq!(json.matches(r#""side":"back""#).count(), joined);
+}
+
 #[test]
 fn every_dispatch_is_explained_in_json() {
     let directory = Directory::new("explained");

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use elevator::queue::{Event, Observer};
-use elevator::{Outcome, Request, Time};
+use elevator::{Outcome, Request, Side, Time};
 use serde_json::json;
 
 use crate::arguments::ExplainFormat;
@@ -36,6 +36,7 @@ impl<W: Write> Explainer<W> {
             Event::Dispatched { .. }
                 | Event::Held { .. }
                 | Event::Completed { .. }
+                | Event::Merged(..)
                 | Event::Absorbed(..)
                 | Event::Inserted(_)
         );
@@ -65,6 +66,14 @@ impl<W: Write> Explainer<W> {
                 };
                 writeln!(out, "{at:14.6} complete {} after {took:.3} ms{outcome}", describe(request))
             }
+            Event::Merged(_, request, side) => {
+                writeln!(
+                    out,
+                    "{at:14.6} merge    what comes into {}, at its {}",
+                    describe(request),
+                    end(side)
+                )
+            }
             Event::Absorbed(request, other) => {
                 writeln!(out, "{at:14.6} merge    #{} into {}", other.serial, describe(request))
             }
@@ -86,6 +95,9 @@ impl<W: Write> Explainer<W> {
                 "event": "complete", "request": fields(request), "outcome": format!("{outcome:?}").to_lowercase(),
                 "dispatched_ns": dispatched.as_nanos(),
             }),
+            Event::Merged(_, request, side) => {
+                json!({"event": "merge", "request": fields(request), "side": end(side)})
+            }
             Event::Absorbed(request, other) => {
                 json!({"event": "merge", "request": fields(request), "absorbed": other.serial})
             }
@@ -103,6 +115,14 @@ impl<W: Write> Explainer<W> {
 fn describe(request: &Request) -> String {
     let process = request.process.map_or("unknown".to_owned(), |process| process.task.to_string());
     format!("#{} {} {}+{} by {process}", request.serial, request.op, request.start, request.sectors)
+}
+
+/// The end of a request at which it grew.
+const fn end(side: Side) -> &'static str {
+    match side {
+        Side::Back => "back",
+        Side::Front => "front",
+    }
 }
 
 fn fields(request: &Request) -> serde_json::Value {
