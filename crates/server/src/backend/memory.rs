@@ -105,17 +105,22 @@ impl Memory {
     }
 }
 
+/// What is done with at once.
+const fn in_memory(capacity: Sector, depth: u32) -> Geometry {
+    Geometry {
+        capacity,
+        block_bytes: 512,
+        depth,
+        rotational: false,
+        discards: true,
+        cache: Cache::WriteThrough,
+        barriers: Barriers::Completed,
+    }
+}
+
 impl Backend for Memory {
     fn geometry(&self) -> Geometry {
-        Geometry {
-            capacity: self.capacity,
-            block_bytes: 512,
-            depth: self.depth,
-            rotational: false,
-            discards: true,
-            cache: Cache::WriteThrough,
-            barriers: Barriers::Completed,
-        }
+        in_memory(self.capacity, self.depth)
     }
 
     fn start(&mut self, _now: Time, mut job: Job) {
@@ -159,15 +164,7 @@ impl Nothing {
 
 impl Backend for Nothing {
     fn geometry(&self) -> Geometry {
-        Geometry {
-            capacity: self.capacity,
-            block_bytes: 512,
-            depth: self.depth,
-            rotational: false,
-            discards: true,
-            cache: Cache::WriteThrough,
-            barriers: Barriers::Completed,
-        }
+        in_memory(self.capacity, self.depth)
     }
 
     fn start(&mut self, _now: Time, mut job: Job) {
