@@ -398,7 +398,7 @@ fn what_joins_a_queued_request_is_explained() {
     let compare = ["compare", &file, "-s", "noop", "--depth", "1", "--quiet", "--explain", "-"];
     let text = prints(&compare);
     let count = |what: &str| text.lines().filter(|line| line.contains(what)).count();
-    let joined = count(" merge    what comes into #");
+    let joined = count(" merge    a submission into #");
     assert!(joined > 0 && text.contains(", at its back"), "{text}");
     assert_eq!(count(" insert   #") + joined, 4, "{text}");
     let json = prints(&[&compare[..], &["--explain-format", "jsonl"]].concat());

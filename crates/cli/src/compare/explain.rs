@@ -69,7 +69,7 @@ impl<W: Write> Explainer<W> {
             Event::Merged(_, request, side) => {
                 writeln!(
                     out,
-                    "{at:14.6} merge    what comes into {}, at its {}",
+                    "{at:14.6} merge    a submission into {}, at its {}",
                     describe(request),
                     end(side)
                 )
