@@ -200,7 +200,7 @@ fn place(jobs: &mut [Job]) {
     let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
     for job in &*jobs {
         let length = lengths.entry(job.filename.clone()).or_default();
-        *length = job.end().0.max(*length);
+        *length = (job.file_offset / 512 + job.region_bytes.div_ceil(512)).max(*length);
     }
     let (mut bases, mut end) = (BTreeMap::new(), 0_u64);
     for job in jobs {
@@ -209,7 +209,7 @@ fn place(jobs: &mut [Job]) {
             end = end.saturating_add(lengths[file]);
             base
         });
-        job.offset = Sector(job.offset.0.saturating_add(base));
+        job.offset = Sector(base.saturating_add(job.file_offset / 512));
     }
 }
 
@@ -312,10 +312,7 @@ impl Draft {
             "size" => self.size = Some(bytes(value)?),
             "filesize" => self.file_size = Some(bytes(value)?),
             "io_size" | "io_limit" => self.io_size = Some(bytes(value)?),
-            "offset" => {
-                job.file_offset = whole_sectors(value)?;
-                job.offset = Sector(job.file_offset / 512);
-            }
+            "offset" => job.file_offset = whole_sectors(value)?,
             "offset_increment" => self.offset_increment = whole_sectors(value)?,
             "numjobs" => self.numjobs = number(value, 1, 4096)?,
             "iodepth" => job.iodepth = number(value, 1, 4096)? as u32,
@@ -420,9 +417,7 @@ impl Draft {
         (0..self.numjobs).map(move |n| {
             let mut job = self.job.clone();
             job.filename = self.filename.clone().unwrap_or_else(|| format!("{}.{n}.0", job.name));
-            let increment = n.saturating_mul(self.offset_increment);
-            job.offset = Sector(job.offset.0.saturating_add(increment / 512));
-            job.file_offset = job.file_offset.saturating_add(increment);
+            job.file_offset = job.file_offset.saturating_add(n.saturating_mul(self.offset_increment));
             job.seed = job.seed.wrapping_add((first + n).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             // Clones wait for others, and not for each other.
             job.stonewall &= n == 0;
