@@ -54,6 +54,15 @@ fn serve(directory: &Directory, arguments: &[&str]) -> (Served, PathBuf) {
 /// A tree of files that is there wherever these tests are, and that nobody installs into meanwhile.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
+/// Where the settings of its loop device's queue are.
+fn queue_of(server: &Served) -> PathBuf {
+    PathBuf::from("/sys/block").join(server.what.trim_start_matches("/dev/")).join("queue")
+}
+
+fn setting(queue: &Path, name: &str) -> String {
+    fs::read_to_string(queue.join(name)).unwrap().trim().to_string()
+}
+
 fn made_filled_checked(kind: &str, make: &[&str], check: &[&str]) {
     if !can_attach() || !have(make[0]) {
         return;
@@ -101,8 +110,8 @@ fn the_loop_device_is_set_up_as_the_drive_is() {
     let _alone = alone();
     let directory = Directory::in_memory();
     let (server, runtime) = serve(&directory, &["--nothing", "1G", "--fixed", "100"]);
-    let queue = PathBuf::from("/sys/block").join(server.what.trim_start_matches("/dev/")).join("queue");
-    let attribute = |name: &str| fs::read_to_string(queue.join(name)).unwrap().trim().to_string();
+    let queue = queue_of(&server);
+    let attribute = |name: &str| setting(&queue, name);
     assert!(attribute("scheduler").contains("[none]"));
     assert_eq!((attribute("rotational"), attribute("nr_requests")), ("1".into(), "128".into()));
     assert_eq!(run("blockdev", &["--getsize64", &server.what]).trim(), (1u64 << 30).to_string());
@@ -236,10 +245,9 @@ fn read_ahead_is_what_was_asked_for_and_writes_are_not_throttled() {
     let _alone = alone();
     let directory = Directory::in_memory();
     let (server, runtime) = serve(&directory, &["--nothing", "64M", "--fixed", "100"]);
-    let queue = PathBuf::from("/sys/block").join(server.what.trim_start_matches("/dev/")).join("queue");
+    let queue = queue_of(&server);
     let settings = ["rotational", "max_sectors_kb", "read_ahead_kb"];
-    let read = settings.map(|name| fs::read_to_string(queue.join(name)).unwrap());
-    assert_eq!(read.each_ref().map(|value| value.trim()), ["1", "512", "128"]);
+    assert_eq!(settings.map(|name| setting(&queue, name)), ["1", "512", "128"]);
     match fs::read_to_string(queue.join("wbt_lat_usec")) {
         Ok(latency) => assert_eq!(latency.trim(), "0"),
         Err(_) => eprintln!("SKIPPED: this kernel does not throttle writes"),
@@ -257,8 +265,8 @@ fn zeroes_for_a_disk_that_turns_are_written_and_leave_its_read_ahead_alone() {
     let _alone = alone();
     let directory = Directory::in_memory();
     let (server, runtime) = serve(&directory, &["--memory", "64M", "--fixed", "100"]);
-    let queue = PathBuf::from("/sys/block").join(server.what.trim_start_matches("/dev/")).join("queue");
-    let setting = |name: &str| fs::read_to_string(queue.join(name)).unwrap().trim().to_string();
+    let queue = queue_of(&server);
+    let setting = |name: &str| setting(&queue, name);
     assert_eq!(["rotational", "read_ahead_kb"].map(setting), ["1", "128"]);
     let (sevens, zeroed) = (directory.join("sevens"), directory.join("zeroed"));
     fs::write(&sevens, vec![7; 3 << 20]).unwrap();
@@ -315,7 +323,7 @@ fn the_record_of_a_device_says_how_it_was() {
     let _alone = alone();
     let directory = Directory::in_memory();
     let (server, runtime) = serve(&directory, &["--nothing", "64M", "--fixed", "100"]);
-    let queue = PathBuf::from("/sys/block").join(server.what.trim_start_matches("/dev/")).join("queue");
+    let queue = queue_of(&server);
     let read = |name: &str| fs::read_to_string(queue.join(name)).unwrap();
     server.stop();
     let settings = ["scheduler", "nr_requests", "read_ahead_kb", "max_sectors_kb"];
