@@ -1,0 +1,209 @@
+//! What runs of several schedulers come to.
+
+use std::fs;
+
+use super::{Directory, SMALL, dwell, fails, prints, prints_json, schedulers_of, words};
+
+#[test]
+fn a_comparison_is_one_json_object() {
+    let arguments =
+        ["compare", SMALL, "-s", "noop", "-s", "stream(deadline){stream_time_slice=50ms}", "--json"];
+    let found = prints_json(&arguments);
+    assert_eq!(found["schema_version"], 1);
+    let runs = &found["runs"];
+    assert_eq!(schedulers_of(runs), ["noop", "stream(deadline-2.6.32){stream_time_slice=50ms}"]);
+    for run in runs.as_array().into_iter().flatten() {
+        assert_eq!(run["bytes"], 4 * 131_072, "{run}");
+        assert_eq!(run["cut"], false);
+        assert!(run["failure"].is_null());
+        assert!(found["limit"]["elapsed_ns"].as_u64() <= run["elapsed_ns"].as_u64(), "faster than the limit");
+    }
+    assert_eq!(found, prints_json(&arguments), "the same comparison, the same figures");
+}
+
+#[test]
+fn without_names_every_scheduler_runs_that_can() {
+    let listed = prints_json(&["schedulers", "--json"]);
+    let listed = listed["schedulers"].as_array().expect("schedulers");
+    let need = |what: &[Option<&str>]| listed.iter().filter(|s| what.contains(&s["needs"].as_str())).count();
+    let runs = |arguments: &[&str]| prints_json(arguments)["runs"].as_array().expect("runs").len();
+    assert_eq!(runs(&["compare", SMALL, "--json", "--quiet"]), need(&[None]));
+    let array = ["compare", SMALL, "--array", "raid0:2x64k", "--json", "--quiet"];
+    assert_eq!(runs(&array), need(&[None, Some("an array")]));
+    assert!(need(&[Some("a modelled machine")]) > 0);
+}
+
+#[test]
+fn an_array_is_compared_as_a_whole_and_by_member() {
+    let array = "raid5:4x64k{failed=1, slow=2, slowness=150, link=400}";
+    let workload = "ahead-read{file_bytes=4194304, processes=2}";
+    let arguments =
+        ["compare", workload, "--array", array, "-s", "noop", "-s", "array-stream", "--json", "--quiet"];
+    let report = prints_json(&arguments);
+    assert!(report["drive"].as_str().expect("a drive").starts_with(array));
+    for run in report["runs"].as_array().expect("runs") {
+        assert_eq!(run["bytes"], 8 << 20);
+        let members = run["members"].as_array().expect("members");
+        assert_eq!(members.len(), 4);
+        assert_eq!(members[1]["dispatched"], 0, "the failed member is not asked");
+    }
+    let explained = prints(&[
+        "compare",
+        workload,
+        "--array",
+        "raid0:2x64k",
+        "-s",
+        "array-stream",
+        "-q",
+        "--explain",
+        "-",
+    ]);
+    assert!(explained.contains("member 0 ") && explained.contains("member 1 "));
+}
+
+#[test]
+fn arrays_that_cannot_be_are_refused_with_a_word() {
+    fails(&["compare", "par-read", "--array", "raid7:5x64k"], 2, &["raid7", "raid0:5x64k"]);
+    fails(&["compare", "par-read", "--array", "raid0:5x64k{failed=1}"], 2, &["does not survive"]);
+    fails(&["compare", "par-read", "-s", "array-stream(deadline)"], 2, &["--array"]);
+}
+
+#[test]
+fn split_policies_are_refused_where_there_is_nothing_above_the_queue_or_more_than_one_queue() {
+    let array = ["run", "split/isolation-append", "--array", "raid0:2x64k", "-s"];
+    for policy in ["afq", "stream(afq)"] {
+        fails(
+            &[&array[..], &[policy]].concat(),
+            2,
+            &[policy, "a queue for each member", "leave --array out"],
+        );
+    }
+    fails(&["compare", "par-read", "-s", "afq"], 2, &["'afq'", "modelled machine of 'dwell run'"]);
+    let nowhere = "unix:/nonexistent/refused.sock";
+    let serve = ["serve", "--memory", "--size", "64MiB", "-s", "split-deadline", "--nbd", nowhere];
+    fails(&serve, 2, &["modelled machine of 'dwell run'"]);
+}
+
+#[test]
+fn a_run_that_is_cut_says_so() {
+    let table =
+        prints(&["compare", "par-read", "-s", "noop", "--at-most", "100ms", "--quiet", "--processes"]);
+    assert!(table.contains("noop (cut)") && table.contains("physical limit"), "{table}");
+}
+
+/// Of 300 years.
+const ENDLESS: &str =
+    "# dwell recording 1\n0 10 8,0 R 0 4096 - 1 a\n9467280000000000000 10 8,0 R 4096 4096 - 1 a\n";
+
+#[test]
+fn a_run_that_is_cut_has_a_limit_of_its_own() {
+    let runs = ["-s", "noop", "-s", "stream(deadline)"];
+    let cut = ["compare", "par-read", "--at-most", "500ms", "--json", "-q"];
+    let found = prints_json(&[&cut[..], &runs].concat());
+    assert_eq!(found["limit"], found["runs"][1]["limit"], "that of the best, as in the table");
+    let limit = |run: usize| found["runs"][run]["limit"]["elapsed_ns"].as_u64().expect("a limit");
+    assert!(limit(1) > 10 * limit(0), "stream was asked for far more in the same time");
+}
+
+#[test]
+fn runs_that_all_failed_are_a_failure() {
+    let directory = Directory::new("failed");
+    let recording = directory.file("endless.dwell", ENDLESS);
+    let output = dwell(&["compare", &recording, "-s", "noop", "-s", "look", "--quiet"]);
+    assert_eq!(output.status.code(), Some(1), "{}", words(&output.stderr));
+    assert!(words(&output.stderr).contains("no run came to its end"), "{}", words(&output.stderr));
+    assert!(words(&output.stdout).contains("noop (failed)"), "what there is, is printed");
+}
+
+/// Many requests of one process in flight at once may be served in any order, by a scheduler or by the drive.
+#[test]
+fn nobody_is_faster_than_the_physical_limit_with_many_requests_in_flight() {
+    let directory = Directory::new("in-flight");
+    let job = "[reader]\nioengine=libaio\niodepth=64\nrw=randread\nsize=400g\nio_size=2m\n";
+    let job = directory.file("job.fio", job);
+    let found = prints_json(&["compare", &job, "-s", "noop", "-s", "c-scan", "-s", "sptf", "--json", "-q"]);
+    for run in found["runs"].as_array().expect("runs") {
+        assert!(found["limit"]["elapsed_ns"].as_u64() <= run["elapsed_ns"].as_u64(), "{run}");
+    }
+}
+
+/// Reads that a process waits for, and writes that nobody does, run beside each other.
+#[test]
+fn what_a_process_does_at_the_same_time_is_not_added_up() {
+    let directory = Directory::new("beside");
+    let mut text = "# dwell recording 1\n".to_owned();
+    for second in 0..10_u64 {
+        let at = second * 1_000_000_000;
+        text += &format!("{at} 5000000 8,0 RS {} 4096 - 1 both\n", second * 4096);
+        text += &format!("{} 5000000 8,0 RS {} 4096 - 2 one\n", at + 100_000_000, (1 << 30) + second * 4096);
+        text += &format!("{} 5000000 8,0 W {} 4096 - 1 both\n", at + 200_000_000, (2 << 30) + second * 4096);
+    }
+    let file = directory.file("beside.dwell", &text);
+    let found = prints_json(&["compare", &file, "-s", "noop", "--json", "-q"]);
+    let run = &found["runs"][0];
+    for (process, alone) in run["processes"]
+        .as_array()
+        .expect("processes")
+        .iter()
+        .zip(run["limit"]["processes_ns"].as_array().expect("limits"))
+    {
+        assert!(alone.as_u64() <= process["elapsed_ns"].as_u64(), "{process}: {alone}");
+    }
+    assert!(run["fairness"].as_f64() > Some(0.99), "{}", run["fairness"]);
+}
+
+#[test]
+fn latencies_of_reads_writes_and_processes_have_a_median() {
+    let directory = Directory::new("medians");
+    let job = directory.file("writer.fio", "[w]\nrw=write\nsize=64k\ndirect=1\n");
+    let table = prints(&["compare", &job, "-s", "noop", "--processes", "-q"]);
+    assert_eq!(table.matches(" p50 ").count(), 4, "{table}");
+    let found = prints_json(&["compare", &job, "-s", "noop", "--json", "-q"]);
+    let latency = &found["runs"][0]["writes"];
+    assert!(latency["p50_ns"].as_u64() <= latency["p99_ns"].as_u64(), "{latency}");
+}
+
+#[test]
+fn what_has_no_head_is_not_said_to_have_moved_one() {
+    let directory = Directory::new("headless");
+    let file = directory.path("report.html");
+    let on = |drive: &str| {
+        let table = prints(&["compare", SMALL, "-s", "noop", "--drive", drive, "--quiet", "--report", &file]);
+        let row = table.lines().find(|line| line.contains("noop")).expect("the run's row").to_owned();
+        let cells: Vec<String> = row.split(['│', '┆']).map(|cell| cell.trim().to_owned()).collect();
+        (cells[12].clone(), fs::read_to_string(&file).expect("the report"))
+    };
+    let (travel, report) = on("ssd-sata");
+    assert!(travel == "-" && !report.contains("of disk."), "{travel}");
+    let (travel, report) = on("wd5000aaks");
+    assert!(travel.ends_with('B') && report.contains("of disk."), "{travel}");
+}
+
+#[test]
+fn a_jobs_priority_class_is_heard_on_the_modelled_machine_too() {
+    let directory = Directory::new("class");
+    let text = "[global]\nrw=randread\nsize=64m\nio_size=400k\ndirect=1\n[idle]\nprioclass=3\n[first]\nprioclass=1\n";
+    let job = directory.file("job.fio", text);
+    for command in ["compare", "run"] {
+        let found = prints_json(&[command, &job, "-s", "cfq", "--json", "--quiet"]);
+        let processes = found["runs"][0]["processes"].as_array().expect("processes");
+        let time = |name: &str| {
+            let process = processes.iter().find(|process| process["name"] == name).expect("the job");
+            process["elapsed_ns"].as_u64().expect("a time")
+        };
+        assert!(time("idle") > time("first") * 3 / 2, "{command}: {} {}", time("idle"), time("first"));
+    }
+}
+
+#[test]
+fn a_queue_of_nothing_is_refused_with_the_range() {
+    for (option, said) in
+        [("--depth", "'--depth <N>': 0 is not in 1..=65536"), ("--nr-requests", "0 is not in 1..")]
+    {
+        let output = dwell(&["compare", SMALL, option, "0"]);
+        let error = words(&output.stderr);
+        assert!(output.status.code() == Some(2) && error.contains(said), "{option}: {error}");
+        assert!(output.stdout.is_empty());
+    }
+    prints(&["compare", SMALL, "--depth", "1", "--nr-requests", "1", "-s", "noop", "--quiet"]);
+}

@@ -1,0 +1,97 @@
+//! What is served, and what is refused before anything is touched.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::{Directory, dwell, fails, words};
+
+#[test]
+fn a_service_manager_hears_when_a_device_is_served() {
+    let directory = Directory::new("notify");
+    let (listens, nbd) = (directory.path("notify"), format!("unix:{}", directory.path("nbd")));
+    let listener = UnixDatagram::bind(&listens).expect("a socket");
+    listener.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
+    let mut server = Command::new(env!("CARGO_BIN_EXE_dwell"))
+        .args(["serve", "--memory", "--size", "64MiB", "--scheduler", "noop", "--nbd", &nbd])
+        .env("NOTIFY_SOCKET", &listens)
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut heard = [0; 4096];
+    // To be stopped and continued ends a wait with a time limit (signal(7)).
+    let heard = loop {
+        match listener.recv(&mut heard) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            heard_of => break heard_of.map(|length| words(&heard[..length])),
+        }
+    };
+    let reachable = Path::new(&directory.path("nbd")).exists();
+    server.kill().and_then(|()| server.wait()).expect("it ends");
+    let heard = heard.expect("a word within a minute");
+    assert!(heard.contains("READY=1\n") && heard.contains("STATUS=serving memory under noop"), "{heard}");
+    assert!(reachable, "ready before anybody can reach it");
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_with_a_word_and_leaves_nothing() {
+    let directory = Directory::new("unserved");
+    let socket = format!("unix:{}", directory.path("socket"));
+    let serve = |more: &[&str], code: i32, said: &[&str]| {
+        fails(&[&["serve", "--nbd", &socket], more].concat(), code, said);
+    };
+    serve(&["--memory", "--size", "0"], 2, &["at least one sector"]);
+    serve(&["--memory", "--size", "1000000T"], 2, &["does not fit"]);
+    serve(&["--memory", "--size", "1M", "-s", "array-stream(deadline)"], 2, &["members of an array"]);
+    serve(&["--memory", "--size", "1M", "-s", "afq"], 2, &["999936 bytes are served", "dwell run"]);
+    // To require a drive says nothing beside what conflicts with one.
+    for option in [&["--speed", "10"][..], &["--discard-data"]] {
+        let output = dwell(&[&["serve", "--nbd", &socket, "--memory", "--size", "1M"], option].concat());
+        let error = words(&output.stderr);
+        assert!(output.status.code() == Some(2) && error.contains("cannot be used with"), "{error}");
+    }
+    serve(&[&directory.path("missing")], 6, &["it does not exist"]);
+    serve(&[&directory.path("odd"), "--size", "10M"], 6, &["10000384 are one"]);
+    serve(&["--memory", "--size", "1M", "--tls", &directory.path("none")], 6, &["server-key.pem"]);
+    assert_eq!(fs::read_dir(&directory.0).expect("it is there").count(), 0);
+    fails(&["ctl", &directory.path("socket"), "show"], 1, &["no server listens there"]);
+}
+
+#[test]
+fn a_server_says_which_port_it_was_given() {
+    let mut server = Command::new(env!("CARGO_BIN_EXE_dwell"))
+        .args(["serve", "--memory", "--size", "1MiB", "-s", "noop", "--nbd", "tcp:127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    let read = BufReader::new(server.stdout.take().expect("it is piped")).read_line(&mut line);
+    let reached = line.trim().strip_prefix("tcp:").map(std::net::TcpStream::connect);
+    server.kill().and_then(|()| server.wait()).expect("it ends");
+    read.expect("it says where");
+    assert!(reached.is_some_and(|reached| reached.is_ok()), "{line}");
+}
+
+#[test]
+fn whoever_lacks_a_capability_is_told_which_as_not_permitted() {
+    let serve = [env!("CARGO_BIN_EXE_dwell"), "serve", "--memory", "--size", "1MiB", "--attach"];
+    let mut program = Command::new("setpriv");
+    if rustix::process::geteuid().is_root() {
+        program.args(["--inh-caps=-sys_admin", "--bounding-set=-sys_admin"]);
+    }
+    let output = program.args(serve).output().expect("util-linux");
+    let said = words(&output.stderr);
+    assert!(output.status.code() == Some(5) && said.contains("needs CAP_SYS_ADMIN"), "{said}");
+}
+
+/// Its benchmarks would be measured over nothing.
+#[test]
+fn a_duel_of_no_time_is_refused() {
+    for option in ["--time", "--patience"] {
+        fails(&["duel", option, "0s", "-b", "par-read"], 2, &[option, "longer than nothing"]);
+    }
+}

@@ -1,0 +1,120 @@
+//! Schedulers, tunables and drives by name, and what is told of them.
+
+use std::fs;
+use std::io::Write;
+
+use super::{Directory, SMALL, dwell, fails, prints, prints_json, schedulers_of, words};
+
+#[test]
+fn a_name_that_nothing_has_is_answered_with_the_nearest_one() {
+    fails(&["compare", SMALL, "-s", "deadlin"], 2, &["'deadlin'", "did you mean 'deadline'?", "character 1"]);
+    fails(&["compare", SMALL, "-s", "DEADLINE"], 2, &["'DEADLINE'", "did you mean 'deadline'?"]);
+    fails(&["schedulers", "DEADLINE"], 2, &["did you mean 'deadline'?"]);
+    fails(&["compare", SMALL, "-s", "stream(nop)"], 2, &["did you mean 'noop'?", "character 8"]);
+    fails(&["compare", SMALL, "-s", "stream(cfq)"], 2, &["cannot be wrapped", "noop"]);
+    fails(&["schedulers", "deadlin"], 2, &["did you mean 'deadline"]);
+    fails(&["compare", SMALL, "--drive", "wd5000aak"], 2, &["wd5000aaks"]);
+    fails(&["drives", "show", "wd5000aak"], 2, &["wd5000aaks"]);
+    fails(&["drives", "show", "wd5000aaks{depth=0}"], 6, &["queue: its depth must lie between 1 and 32"]);
+    fails(&["compare", "par-reed"], 2, &["did you mean 'par-read'?"]);
+}
+
+#[test]
+fn a_tunable_that_does_not_exist_or_fit_is_named() {
+    fails(
+        &["compare", SMALL, "-s", "deadline{fifo_bach=8}"],
+        2,
+        &["no tunable 'fifo_bach'", "did you mean 'fifo_batch'?"],
+    );
+    fails(&["compare", SMALL, "-s", "deadline{fifo_batch=many}"], 2, &["'fifo_batch'"]);
+    fails(&["compare", SMALL, "-s", "deadline{fifo_batch=0}"], 2, &["fifo_batch"]);
+    fails(
+        &["compare", SMALL, "-s", "deadline{fifo_batch=99999999999999999999}"],
+        2,
+        &["fifo_batch", "must be from 1 to", "not 99999999999999999999"],
+    );
+    fails(&["compare", SMALL, "-s", "noop{depth=1}"], 2, &["no tunable 'depth'", "it has none"]);
+    fails(&["compare", "par-read{processes=none}"], 2, &["processes"]);
+    fails(&["compare", SMALL, "--at-most", "5"], 2, &["--at-most"]);
+    prints(&["compare", SMALL, "--at-most", "1h", "-s", "noop", "--quiet"]);
+}
+
+#[test]
+fn schedulers_are_listed_with_their_tunables() {
+    let found = prints_json(&["schedulers", "--json"]);
+    assert_eq!(found["schema_version"], 1);
+    let all = found["schedulers"].as_array().expect("a list");
+    for name in ["noop", "deadline", "cfq", "stream", "bfq"] {
+        assert!(all.iter().any(|one| one["plain"] == name), "{name} is not listed");
+    }
+    let one = prints_json(&["schedulers", "deadline", "--json"]);
+    let tunables = one["schedulers"][0]["tunables"].as_array().expect("tunables");
+    assert!(tunables.iter().any(|tunable| tunable["name"] == "fifo_batch"), "{one}");
+    assert!(prints(&["schedulers"]).contains("stream(...)"));
+    assert!(prints(&["schedulers", "deadline"]).contains("fifo_batch = "));
+}
+
+#[test]
+fn a_schedulers_name_in_full_and_its_page_of_toml_are_names_like_any_other() {
+    let both = prints(&["schedulers", "stream(deadline-2.6.32)"]);
+    assert!(both.contains("stream_time_slice = ") && both.contains("fifo_batch = "), "{both}");
+    let set = prints(&["schedulers", "stream(deadline{fifo_batch=8})"]);
+    assert!(set.contains("fifo_batch = 8  (default 16, from 1 to 1000000)"), "{set}");
+    fails(&["schedulers", "stream(dedline)"], 2, &["did you mean 'deadline'?"]);
+    let directory = Directory::new("page");
+    let page = directory.file("slow.toml", "scheduler = \"stream(deadline)\"\nfifo_batch = 8\n");
+    let found = prints_json(&["compare", SMALL, "-s", &page, "--json", "-q"]);
+    assert_eq!(schedulers_of(&found["runs"]), ["stream(deadline-2.6.32{fifo_batch=8})"]);
+    let wrong = directory.file("wrong.toml", "scheduler = \"deadline\"\nfifo_bach = 8\n");
+    fails(&["compare", SMALL, "-s", &wrong], 6, &["wrong.toml:2: ", "did you mean 'fifo_batch'?"]);
+}
+
+#[test]
+fn drives_are_listed_and_what_is_shown_can_be_used() {
+    assert!(prints(&["drives", "list"]).contains("wd5000aaks"));
+    assert_eq!(prints(&["drives"]), prints(&["drives", "list"]));
+    let directory = Directory::new("drives");
+    let file = directory.file("drive.toml", &prints(&["drives", "show", "wd5000aaks"]));
+    let run =
+        |drive: &str| prints_json(&["compare", SMALL, "--drive", drive, "-s", "noop", "--json", "--quiet"]);
+    assert_eq!(run(&file)["runs"], run("wd5000aaks")["runs"]);
+}
+
+#[test]
+fn a_measured_trace_may_be_compressed() {
+    let directory = Directory::new("measured");
+    let text = "R Miss 1000 8 5000.5 100\nW Miss 2000 8 7000 0\n";
+    let mut packed = traces::write::Compressed::new("measured.gz", Vec::new());
+    packed.write_all(text.as_bytes()).unwrap();
+    let path = directory.path("measured.gz");
+    fs::write(&path, packed.finish().unwrap()).unwrap();
+    let plain = directory.file("measured", text);
+    let validate = |trace: &str| prints(&["drives", "validate", "wd5000aaks", trace]);
+    assert_eq!(validate(&path), validate(&plain));
+}
+
+/// A drive of three files in a directory: those that it names lie beside it, whatever stands behind its own name.
+#[test]
+fn what_a_drives_files_say_in_vain_is_said() {
+    let directory = Directory::new("diskspecs");
+    let text = |name: &str| {
+        let testdata = concat!(env!("CARGO_MANIFEST_DIR"), "/../disks/src/disksim/testdata");
+        fs::read_to_string(format!("{testdata}/{name}")).expect("a file of the tests")
+    };
+    directory.file("plain.model", &text("plain.model"));
+    directory.file("plain.seek", "1, 1.5\n9, 4.25\n");
+    let drive = directory.file("plain.diskspecs", &text("plain.diskspecs"));
+    let trace = directory.file("plain.trace", "R Hit 0 8 1000 0\n");
+    let note = "plain.model:29: 'HPL seek equation values' has no effect";
+    let spaced = format!("{drive} {{depth=1}}");
+    for arguments in [
+        &["drives", "show", &drive][..],
+        &["drives", "show", &spaced],
+        &["drives", "validate", &drive, &trace],
+        &["compare", "par-read{file_bytes=4096, apart_bytes=8192}", "-s", "noop", "--drive", &drive],
+    ] {
+        let output = dwell(arguments);
+        let said = words(&output.stderr);
+        assert!(output.status.success() && said.contains(note), "{arguments:?}: {said}");
+    }
+}

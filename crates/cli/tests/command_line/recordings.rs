@@ -1,0 +1,218 @@
+//! What is read: recordings, job files, standard input; and what is written of them in other formats.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::{Directory, SMALL, dwell_reads, fails, prints, prints_json, recording, words};
+
+#[test]
+fn a_file_that_is_not_there_is_bad_input() {
+    let directory = Directory::new("missing");
+    let missing = directory.path("missing.trace");
+    fails(&["trace", "info", &missing], 6, &["missing.trace"]);
+    fails(&["trace", "convert", &missing, "-", "--to-format", "fio"], 6, &["missing.trace"]);
+    fails(&["drives", "validate", "wd5000aaks", &missing], 6, &["missing.trace"]);
+    fails(&["compare", &missing], 2, &["is no file, and no built-in workload"]);
+}
+
+#[test]
+fn a_broken_recording_is_bad_input_with_its_line() {
+    let directory = Directory::new("broken");
+    let garbage = directory.file("garbage.trace", "this is\nno recording\nat all\n");
+    fails(&["trace", "info", &garbage], 6, &["garbage.trace"]);
+    fails(&["compare", &garbage], 6, &["garbage.trace"]);
+    fails(
+        &["trace", "info", "--format", "disksim", &garbage],
+        6,
+        &["garbage.trace, line 2", "'no recording'"],
+    );
+    let broken = directory.file("broken.disksim", "0.0 0 100 8 1\n1.5 0 200 8 1\n2.5 0 nowhere 8 1\n");
+    let strictly = ["trace", "info", "--format", "disksim", "--strict", &broken];
+    fails(&strictly, 6, &["broken.disksim, line 3, blkno", "nowhere"]);
+    let found = prints_json(&["trace", "info", "--format", "disksim", "--json", &broken]);
+    assert_eq!(found["info"]["reads"]["requests"], 2, "without --strict the line is left out");
+    fails(&["trace", "info", "--format", "xls", &broken], 2, &["'xls'", "disksim"]);
+    let beyond = directory.file("beyond.ascii", "0.5 0 99999999999 8 1\n");
+    fails(&["compare", &beyond], 6, &["no request that could be replayed: 1 beyond the end of the device"]);
+}
+
+#[test]
+fn a_job_file_that_asks_for_the_impossible_is_bad_input_with_its_line() {
+    let directory = Directory::new("jobs");
+    let malformed = directory.file("job.fio", "[global]\nbs=4k\n[reader]\nrw=read\nsize=1m\nbs=nothing\n");
+    fails(&["compare", &malformed], 6, &["job.fio:6", "bs=nothing"]);
+    let unknown = directory.file("unknown.fio", "[reader]\nrw=read\nsize=1m\nwarp_factor=9\n");
+    fails(&["compare", &unknown], 6, &["unknown.fio:4", "warp_factor"]);
+}
+
+#[test]
+fn a_job_file_runs() {
+    let directory = Directory::new("job-runs");
+    let job = directory.file("job.fio", "[reader]\nrw=randread\nbs=4k\nsize=64m\nio_size=128k\n");
+    let found = prints_json(&["compare", &job, "-s", "noop", "--json", "--quiet"]);
+    assert_eq!(found["runs"][0]["bytes"], 128 << 10);
+}
+
+#[test]
+fn recordings_are_summed_up() {
+    for (name, requests) in [("pgbench", 26_020), ("two-greps-and-a-copy", 11_134)] {
+        let file = recording(name);
+        let found = prints_json(&["trace", "info", "--json", &file]);
+        let info = &found["info"];
+        let amount = |what: &str| info[what]["requests"].as_u64().expect("a count");
+        let flushes = info["flushes"].as_u64().expect("a count");
+        assert_eq!(amount("reads") + amount("writes") + amount("discards") + flushes, requests, "{name}");
+        assert!(prints(&["trace", "info", &file]).contains("reads: "));
+    }
+}
+
+#[test]
+fn what_is_converted_reads_as_what_it_was() {
+    let directory = Directory::new("converted");
+    let original = recording("two-greps-and-a-copy");
+    let info = |file: &str| prints_json(&["trace", "info", "--json", file])["info"].take();
+    let before = info(&original);
+    for format in ["fio", "blkparse", "disksim"] {
+        let file = directory.path(&format!("converted.{format}"));
+        prints(&["trace", "convert", &original, &file, "--to-format", format]);
+        let after = info(&file);
+        assert_eq!(after["reads"], before["reads"], "{format}");
+        assert_eq!(after["writes"], before["writes"], "{format}");
+        assert_eq!(after["end_bytes"], before["end_bytes"], "{format}");
+    }
+    let to = directory.path("converted.xls");
+    fails(&["trace", "convert", &original, &to, "--to-format", "xls"], 2, &["fio, blkparse, disksim"]);
+    let lie = directory.path("copy.bz2");
+    fails(&["trace", "convert", &original, &lie, "--to-format", "dwell"], 2, &[".bz2 is not written"]);
+    assert!(!Path::new(&lie).exists());
+}
+
+#[test]
+fn a_recording_may_have_any_name() {
+    use std::os::unix::ffi::OsStrExt;
+    let directory = Directory::new("name");
+    let name = directory.0.join(std::ffi::OsStr::from_bytes(b"no\xffUTF-8.ascii"));
+    fs::write(&name, "0.5 0 1000 8 1\n").expect("the test's file is written");
+    let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
+    let output = program.args(["trace", "info"]).arg(&name).output().expect("the program runs");
+    assert!(output.status.success(), "{}", words(&output.stderr));
+}
+
+#[test]
+fn a_pipe_is_a_recording_and_a_folder_is_told_to_be_none() {
+    let directory = Directory::new("pipe");
+    let pipe = directory.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    let text = "0.5 0 1000 8 1\n1.5 0 2000 8 0\n";
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::write(pipe, text)
+    });
+    let found = prints_json(&["compare", &pipe, "-s", "noop", "--json", "--quiet"]);
+    writer.join().expect("no panic").expect("it is read");
+    assert_eq!(found["runs"][0]["requests"], 2);
+    let standard_input = dwell_reads(text, &["compare", "-", "-s", "noop", "--json", "--quiet"]);
+    let found: Value = serde_json::from_str(&standard_input).expect("JSON");
+    assert_eq!(found["runs"][0]["requests"], 2);
+    assert!(dwell_reads(text, &["trace", "info", "-"]).starts_with("-: DiskSim ASCII"));
+    let folder = directory.0.to_str().expect("UTF-8");
+    fails(&["compare", folder], 6, &["is a folder"]);
+    fails(&["trace", "info", folder], 6, &["is a folder"]);
+}
+
+#[test]
+fn what_only_a_recording_can_be_asked_is_refused_of_anything_else() {
+    let directory = Directory::new("no-recording");
+    let job = directory.file("job.fio", "[reader]\nrw=randread\nsize=64k\n");
+    let options: [&[&str]; 5] =
+        [&["--open"], &["--strict"], &["--unit", "ms"], &["--device", "7"], &["--format", "msr"]];
+    for option in options {
+        for workload in [SMALL, &job] {
+            let arguments = [&["compare", workload, "-s", "noop"], option].concat();
+            fails(&arguments, 2, &[option[0], "is none"]);
+        }
+    }
+}
+
+#[test]
+fn a_recording_that_does_not_end_can_be_interrupted() {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
+    let mut child = program
+        .args(["trace", "info", "--json", "/dev/stdin"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let id = child.id().to_string();
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let mut interrupted = false;
+    // It goes on reading until it is told to stop, and then the pipe is closed from the other end.
+    for line in 0_u64.. {
+        if stdin.write_all(format!("{line}.5 0 1000 8 1\n").as_bytes()).is_err() {
+            break;
+        }
+        if line >= 200_000 && !interrupted {
+            interrupted =
+                Command::new("sh").args(["-c", "kill -INT $0", &id]).status().expect("sh").success();
+        }
+        assert!(line < 50_000_000, "it does not hear");
+    }
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}", words(&output.stderr));
+    let found: Value = serde_json::from_str(&words(&output.stdout)).expect("partial results");
+    assert!(found["info"]["reads"]["requests"].as_u64() > Some(0));
+}
+
+#[test]
+fn a_conversion_that_cannot_be_writes_over_nothing() {
+    let directory = Directory::new("kept");
+    let text = "0.5 0 1000 8 1\n1.5 0 2000 8 0\n";
+    let original = directory.file("original.ascii", text);
+    let kept = directory.file("kept", "what was there");
+    fails(&["trace", "convert", &original, &kept, "--to-format", "xls"], 2, &["'xls'"]);
+    assert_eq!(fs::read_to_string(&kept).expect("it is there"), "what was there");
+    let itself = ["trace", "convert", &original, &original, "--to-format", "fio"];
+    fails(&itself, 2, &["is the recording itself"]);
+    assert_eq!(fs::read_to_string(&original).expect("it is there"), text);
+}
+
+/// A device is met when its first request is read, which may be long after the file was begun.
+#[test]
+fn a_recording_of_several_devices_keeps_their_names_when_it_is_converted() {
+    let directory = Directory::new("devices");
+    let text = "0.5 2 1000 8 1\n1.5 0 2000 8 0\n2.5 1 3000 8 1\n3.5 0 3008 8 1\n";
+    let original = directory.file("several.ascii", text);
+    let devices = |file: &str| {
+        let found = prints_json(&["trace", "info", "--device", "all", "--json", file]);
+        found["info"]["devices"].clone()
+    };
+    for format in ["dwell", "fio"] {
+        let file = directory.path(&format!("converted.{format}"));
+        prints(&["trace", "convert", "--device", "all", &original, &file, "--to-format", format]);
+        assert_eq!(devices(&file), devices(&original), "{format}");
+    }
+}
+
+#[test]
+fn what_an_error_advises_can_be_done() {
+    let directory = Directory::new("advised");
+    let whole = directory.file("whole.trace", "0 0 100 8 1\n1 0 108 8 0\n2 0 200 8 1\n");
+    let compare = ["compare", &whole, "-s", "noop", "--json"];
+    let notes = |arguments: &[&str]| prints_json(arguments)["notes"].to_string();
+    assert!(notes(&compare).contains("name the format if not"));
+    assert!(notes(&[&compare[..], &["--format", "disksim"]].concat()).contains("DiskSim ASCII (as told)"));
+}
+
+#[test]
+fn several_devices_on_one_are_said_aloud() {
+    let directory = Directory::new("several");
+    let several = directory.file("several.ascii", "0.5 2 1000 8 1\n1.5 0 2000 8 0\n");
+    fails(&["compare", &several, "-s", "noop"], 6, &["several devices", "--device"]);
+    let found = prints_json(&["compare", &several, "--device", "all", "-s", "noop", "--json"]);
+    assert!(found["notes"].to_string().contains("its 2 devices are replayed on one"), "{}", found["notes"]);
+}

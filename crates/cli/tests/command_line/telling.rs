@@ -1,0 +1,127 @@
+//! Where results, decisions and errors go.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::{Directory, SMALL, dwell, fails, prints, words};
+
+#[test]
+fn every_dispatch_is_explained_in_words() {
+    let compare = ["compare", SMALL, "-s", "deadline", "--quiet", "--explain", "-"];
+    let text = prints(&compare);
+    let dispatches: Vec<&str> = text.lines().filter(|line| line.contains(" dispatch #")).collect();
+    assert!(!dispatches.is_empty(), "{text}");
+    assert!(dispatches.iter().all(|line| line.contains(" -- ")), "a dispatch without its reason");
+    assert_eq!(text.lines().filter(|line| line.contains(" complete #")).count(), dispatches.len());
+}
+
+/// Whoever counts insertions must find where the others went.
+#[test]
+fn what_joins_a_queued_request_is_explained() {
+    let directory = Directory::new("joined");
+    let file = directory.path("two.fio");
+    // While the first is in the device the others come, and join.
+    let job = "[ahead]\nrw=read\nbs=4k\nsize=16k\niodepth=4\nioengine=libaio\n";
+    fs::write(&file, job).expect("a job file");
+    let compare = ["compare", &file, "-s", "noop", "--depth", "1", "--quiet", "--explain", "-"];
+    let text = prints(&compare);
+    let count = |what: &str| text.lines().filter(|line| line.contains(what)).count();
+    let joined = count(" merge    a submission into #");
+    assert!(joined > 0 && text.contains(", at its back"), "{text}");
+    assert_eq!(count(" insert   #") + joined, 4, "{text}");
+    let json = prints(&[&compare[..], &["--explain-format", "jsonl"]].concat());
+    assert_eq!(json.matches(r#""side":"back""#).count(), joined);
+}
+
+#[test]
+fn every_dispatch_is_explained_in_json() {
+    let directory = Directory::new("explained");
+    let file = directory.path("decisions.jsonl");
+    prints(&[
+        "compare",
+        SMALL,
+        "-s",
+        "noop",
+        "-s",
+        "deadline",
+        "-q",
+        "--explain",
+        &file,
+        "--explain-format",
+        "jsonl",
+    ]);
+    let text = fs::read_to_string(&file).expect("the log is written");
+    let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    for scheduler in ["noop", "deadline-2.6.32"] {
+        let of = |event: &str| {
+            let mine = events.iter().filter(|e| e["scheduler"] == scheduler && e["what"]["event"] == event);
+            mine.collect::<Vec<_>>()
+        };
+        let dispatched = of("dispatch");
+        assert!(!dispatched.is_empty() && dispatched.len() == of("complete").len(), "{scheduler}");
+        assert!(dispatched.iter().all(|event| event["what"]["reason"].is_string()));
+    }
+}
+
+#[test]
+fn decisions_are_not_mixed_into_the_one_object_of_json() {
+    fails(&["compare", SMALL, "-s", "noop", "--json", "--explain", "-"], 2, &["--json", "--explain"]);
+}
+
+#[test]
+fn a_report_holds_the_table_and_needs_no_network() {
+    let directory = Directory::new("report");
+    let file = directory.path("report.html");
+    prints(&["compare", SMALL, "-s", "noop", "-s", "stream(deadline)", "--quiet", "--report", &file]);
+    let page = fs::read_to_string(&file).expect("the report is written");
+    for part in ["<table>", "physical limit", "<td>noop</td>", "<td>stream(deadline-2.6.32)</td>"] {
+        assert!(page.contains(part), "'{part}' is not in the report");
+    }
+    assert!(!page.contains("<script src=") && !page.contains("<link "), "it loads something");
+    let nowhere = directory.path("nowhere/report.html");
+    let output = dwell(&["compare", SMALL, "-s", "noop", "--quiet", "--report", &nowhere]);
+    assert_eq!(output.status.code(), Some(1), "{}", words(&output.stderr));
+}
+
+#[test]
+fn a_pipe_that_closes_is_no_error() {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
+    let mut child = program
+        .args(["compare", SMALL, "-s", "noop", "--quiet", "--explain", "-"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", words(&output.stderr));
+}
+
+/// `dwell tune /dev/sda 2>&1 | head -1`: what is said of a problem is not what the work is for.
+#[test]
+fn errors_that_nobody_reads_end_nothing() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
+    let status = program.args(["advise", "/dev/null"]).stderr(writer).status().expect("the program runs");
+    assert_eq!(status.code(), Some(2), "a panic is 101");
+}
+
+#[test]
+fn what_could_not_be_written_is_said_before_anything_runs() {
+    let directory = Directory::new("unwritable");
+    let nowhere = directory.path("not/there.html");
+    for option in ["--report", "--explain"] {
+        fails(&["compare", SMALL, option, &nowhere], 1, &["there.html", "cannot be written"]);
+    }
+    fails(
+        &["reproduce", "stream", "--only", "par-read", "--results", "", "--report", &nowhere],
+        1,
+        &["there.html"],
+    );
+    let kept = directory.file("kept.html", "kept");
+    fails(&["compare", SMALL, "--report", &kept, "-s", "noop", "--at-most", "soon"], 2, &["--at-most"]);
+    assert_eq!(fs::read_to_string(kept).expect("it is there"), "kept");
+}
