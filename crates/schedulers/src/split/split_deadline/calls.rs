@@ -33,13 +33,9 @@ impl Held {
 }
 
 impl SplitDeadline {
-    fn must_wait(&self, now: Time, file: File, fsync: bool) -> bool {
+    fn must_wait(&self, file: File, fsync: bool, crowded: bool) -> bool {
         let dirty = self.ledger.dirty_pages(file);
-        if fsync {
-            dirty >= self.tunables.big_fsync
-        } else {
-            dirty >= self.tunables.big_write || self.is_crowded(now)
-        }
+        if fsync { dirty >= self.tunables.big_fsync } else { crowded || dirty >= self.tunables.big_write }
     }
 
     /// Whether background accounts have too much in front of somebody with a deadline.
@@ -61,9 +57,10 @@ impl SplitDeadline {
 
     /// Looks at every held call whose time has come, or whose file may have changed.
     fn look(&mut self, now: Time) {
+        let crowded = !self.held.waiting.is_empty() && self.is_crowded(now);
         for _ in 0..self.held.waiting.len() {
             let Some(held) = self.held.waiting.pop_front() else { return };
-            if !self.must_wait(now, held.file, held.fsync) {
+            if !self.must_wait(held.file, held.fsync, crowded) {
                 self.held.actions.push_back(Action::Admit(held.call));
             } else if held.look > now {
                 self.held.waiting.push_back(held);
@@ -103,7 +100,7 @@ impl Split for SplitDeadline {
             }
             return Verdict::Proceed;
         }
-        if !self.must_wait(now, file, fsync) {
+        if !self.must_wait(file, fsync, !fsync && self.is_crowded(now)) {
             return Verdict::Proceed;
         }
         self.bleed(now, file);
