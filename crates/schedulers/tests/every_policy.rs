@@ -3,12 +3,12 @@
 //! `DWELL_OPERATIONS` sets how many operations a policy gets (the check script: ten million), `DWELL_SEED` where the seeds
 //! start. A failure prints the policy, the setting and the seed that repeat it.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod endurance;
 
 use elevator::Span;
 use elevator::model::{Config, run};
 use elevator::queue::{Barriers, Cache, Identity, Limits, Options, Plugging};
+use endurance::{about, each, from_environment};
 use schedulers::{Environment, Spec, registry};
 
 /// Settings far from the defaults, where rules meet that usually do not.
@@ -56,10 +56,6 @@ fn settings() -> Vec<(Options, bool, bool)> {
     ]
 }
 
-fn from_environment(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 /// Runs one policy in every setting; what was wrong, if anything was.
 fn torture(name: &str, operations: u64, first_seed: u64) -> Result<(), String> {
     let spec = Spec::parse(name).map_err(|e| e.to_string())?;
@@ -77,9 +73,8 @@ fn torture(name: &str, operations: u64, first_seed: u64) -> Result<(), String> {
             ..Config::default()
         };
         let mut make = |_| -> Box<dyn elevator::Scheduler> { spec.build(&environment).expect("it parsed") };
-        run(&config, &mut make).map_err(|found| {
-            format!("{name} with {options:?}, faults {faults}, switches {switches}: {found}")
-        })?;
+        let what = format_args!("{name} with {options:?}, faults {faults}, switches {switches}");
+        about(what, || run(&config, &mut make))?;
     }
     Ok(())
 }
@@ -103,25 +98,6 @@ fn every_policy_keeps_the_contract() {
     let operations = from_environment("DWELL_OPERATIONS", 140_000);
     let seed = from_environment("DWELL_SEED", 1);
     let names = policies();
-    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let work = || {
-        while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
-            for result in [torture(name, operations, seed), repeats(name)] {
-                if let Err(found) = result {
-                    failures.lock().unwrap().push(found);
-                }
-            }
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let failures = failures.into_inner().unwrap();
-    assert!(
-        failures.is_empty(),
-        "{} of {} policies failed:\n{}",
-        failures.len(),
-        names.len(),
-        failures.join("\n")
-    );
+    each(&names, |name| torture(name, operations, seed).and_then(|()| repeats(name)));
     eprintln!("{} policies, {operations} operations each, seeds from {seed}", names.len());
 }

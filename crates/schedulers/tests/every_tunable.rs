@@ -4,8 +4,7 @@
 //! `DWELL_OPERATIONS` sets how many operations a policy gets elsewhere (here, a fifth of that), `DWELL_SEED` where the seeds
 //! start. A failure prints the policy, the setting and the seed that repeat it.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod endurance;
 
 use elevator::model::{Config, Random, run};
 use elevator::queue::{Identity, Limits, Options, Plugging};
@@ -13,6 +12,7 @@ use elevator::{
     Decision, Growth, Leave, Load, Outcome, Process, Request, Scheduler, Side, Span, Time, Tunable,
     TuneError, Value, View,
 };
+use endurance::{about, each, from_environment};
 use schedulers::{Environment, Spec, registry};
 
 /// Turns one tunable of a policy to some value now and then.
@@ -203,33 +203,11 @@ fn torture(spec: &Spec, operations: u64, first_seed: u64) -> Result<(), String> 
                 ..Config::default()
             };
             let mut make = |_| build(spec, &environment, setting, seed);
-            let named = |found| format!("{spec} {setting:?} {environment:?} on {options:?}: {found}");
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&config, &mut make)))
-                .map_err(|_| named("it panicked".to_owned()))?
-                .map_err(named)?;
+            let what = format_args!("{spec} {setting:?} {environment:?} on {options:?}");
+            about(what, || run(&config, &mut make))?;
         }
     }
     Ok(())
-}
-
-fn from_environment(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-/// Does `work` for each of `items`, several at a time; what was wrong.
-fn each<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<(), String> + Sync) {
-    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let worker = || {
-        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if let Err(found) = work(item) {
-                failures.lock().unwrap().push(found);
-            }
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(worker))));
-    let failures = failures.into_inner().unwrap();
-    assert!(failures.is_empty(), "{} of {} failed:\n{}", failures.len(), items.len(), failures.join("\n"));
 }
 
 #[test]
@@ -262,10 +240,7 @@ fn every_policy_takes_over_from_every_other() {
                 let spec = if switch % 2 == 0 { one } else { other };
                 build(spec, &environment, Setting::Changing(100), seed + switch)
             };
-            let named = |found| format!("{one} and {other} by turns on {options:?}: {found}");
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&config, &mut make)))
-                .map_err(|_| named("it panicked".to_owned()))?
-                .map_err(named)?;
+            about(format_args!("{one} and {other} by turns on {options:?}"), || run(&config, &mut make))?;
         }
         Ok(())
     });
