@@ -2,7 +2,7 @@
 
 mod closed_loop;
 
-use closed_loop::{model, reader, run};
+use closed_loop::{Disk, reader, run};
 use elevator::queue::{Event, Limits, Observer, Options, Plugging, Queue, Step, Submission, Ticket, Token};
 use elevator::{Flags, HoldReason, Op, Outcome, Reason, Sector, Sectors, Span, Time, Value};
 use schedulers::kyber::Kyber;
@@ -208,17 +208,14 @@ fn a_submission_joins_one_of_the_eight_youngest_that_are_not_on_their_way() {
 #[test]
 fn it_knows_no_process_and_never_waits_for_one() {
     let loads: Vec<_> = (1..=4).map(reader).collect();
-    let served = run(
-        Box::new(Kyber::new(256)),
-        Options { depth: 31, ..Options::default() },
-        &loads,
-        Span::from_secs(5),
-    );
+    let options = Options { depth: 31, ..Options::default() };
+    let disk =
+        Disk::in_order(
+            |head, request| {
+                if request.start == head { Span::from_micros(200) } else { Span::from_millis(12) }
+            },
+        );
+    let served = run(Box::new(Kyber::new(256)), options, disk, &loads, Span::from_secs(5)).served;
     let sectors: u64 = served.iter().map(|s| s.sectors).sum();
     assert!((3_000..3_600).contains(&sectors), "one seek for each of 4 KiB: {sectors} sectors in 5 s");
-}
-
-#[test]
-fn the_model_of_operations_finds_nothing() {
-    model(200_000, || Box::new(Kyber::new(256)));
 }

@@ -1,12 +1,40 @@
-//! The stream framework on the stream paper's workloads, process information hidden. The disk is one of distances alone
-//! (`common`), served from its buffer at distance 0, so ratios are larger than a real drive's.
+//! The stream framework on the stream paper's workloads, process information hidden. The disk is one of distances alone,
+//! served from its buffer at distance 0, so ratios are larger than a real drive's.
 
-mod common;
+mod closed_loop;
 
-use common::{GAP, Outcomes, Reader, par_read, run};
+use closed_loop::{Disk, FAR, Load, Partner, Path, Served, build, reader};
 use elevator::Span;
+use elevator::queue::{Identity, Limits, Options, Plugging};
+use elevator::service_time::ServiceCurve;
 
 const DEPTHS: [u32; 3] = [1, 4, 31];
+
+/// What came out of a run, of all readers together and of each.
+#[derive(Debug)]
+struct Outcomes {
+    requests: u64,
+    longest: Span,
+    done: Vec<u64>,
+}
+
+/// Runs readers under a scheduler for `seconds`, at that depth.
+fn run(scheduler: &str, depth: u32, readers: Vec<Load>, seconds: u64) -> Outcomes {
+    let (plugging, limits, identity) = (Plugging::None, Limits::NONE, Identity::Hidden);
+    let options = Options { depth, plugging, limits, identity, ..Options::default() };
+    let curve = ServiceCurve::default();
+    let disk = Disk::nearest_first(move |head, request| curve.service_time(head, request.start, 100));
+    let time = Span::from_secs(seconds);
+    let served = closed_loop::run(build(scheduler), options, disk, &readers, time).served;
+    let done: Vec<u64> = served.iter().map(Served::requests).collect();
+    let longest = served.iter().map(Served::longest).max().unwrap_or_default();
+    Outcomes { requests: done.iter().sum(), longest, done }
+}
+
+/// The stream paper's `par-read`: four readers, 50 GB apart.
+fn par_read(think: Span) -> Vec<Load> {
+    (0..4).map(|n| Load { think, ..reader(n) }).collect()
+}
 
 fn ratio(outcomes: &Outcomes, to: &Outcomes) -> f64 {
     outcomes.requests as f64 / to.requests as f64
@@ -56,7 +84,7 @@ fn the_tail_rule_alone_starts_no_stream_where_the_device_swallows_all_readers() 
 /// starts at the dispatch, so the requests inside eat into the wait.
 #[test]
 fn the_tail_rule_alone_helps_where_more_readers_wait_than_the_device_takes() {
-    let readers = || (0..8).map(|n| Reader::at(n * GAP / 2)).collect::<Vec<_>>();
+    let readers = || (0..8).map(|n| Load { at: u64::from(n) * FAR / 2, ..reader(n) }).collect::<Vec<_>>();
     let deadline = run("deadline", 2, readers(), 5);
     let ours = run("stream", 2, readers(), 5);
     assert!(ratio(&ours, &deadline) > 20.0, "{ours:?} against {deadline:?}");
@@ -121,16 +149,13 @@ fn a_longer_slice_gains_to_about_a_hundred_milliseconds_then_little() {
 }
 
 /// Two readers of files 100 MB apart that wait for each other after every five requests, four such pairs 50 GB apart.
-fn multi_threads() -> Vec<Reader> {
-    let mut readers = Vec::new();
-    for process in 0..4 {
-        for thread in 0..2 {
-            let position = process * GAP + thread * 100_000_000 / 512;
-            let partner = readers.len() ^ 1;
-            readers.push(Reader { stride: 32, synchronizes: 5, partner, ..Reader::at(position) });
-        }
-    }
-    readers
+fn multi_threads() -> Vec<Load> {
+    let thread = |n: u32| {
+        let at = u64::from(n / 2) * FAR + u64::from(n % 2) * 100_000_000 / 512;
+        let partner = Some(Partner { load: n as usize ^ 1, every: 5 });
+        Load { at, path: Path::Ahead(24), partner, ..reader(n) }
+    };
+    (0..8).map(thread).collect()
 }
 
 /// The paper: more than twice deadline.
@@ -149,7 +174,8 @@ fn threads_that_wait_for_each_other_do_not_disturb_the_streams() {
 #[test]
 fn expired_requests_are_respected() {
     for depth in DEPTHS {
-        let readers = || (0..12).map(|n| Reader::at(n * GAP / 4)).collect::<Vec<_>>();
+        let readers =
+            || (0..12).map(|n| Load { at: u64::from(n) * FAR / 4, ..reader(n) }).collect::<Vec<_>>();
         let respects = run("stream(deadline)", depth, readers(), 20);
         let ignores = run("stream(c-scan)", depth, readers(), 20);
         assert!(ignores.longest > Span::from_millis(11 * 124), "{ignores:?}");
@@ -164,7 +190,7 @@ fn readers_with_several_requests_outstanding_are_streams_too() {
     for depth in DEPTHS {
         for outstanding in [2, 4] {
             let readers = || -> Vec<_> {
-                par_read(Span::ZERO).into_iter().map(|r| Reader { outstanding, ..r }).collect()
+                par_read(Span::ZERO).into_iter().map(|r| Load { depth: outstanding, ..r }).collect()
             };
             let deadline = run("deadline", depth, readers(), 5);
             let stream = run("stream(deadline)", depth, readers(), 5);
@@ -185,7 +211,8 @@ fn random_readers_lose_nothing() {
         // A stride that leads all over a disk of 500 GB, different for each.
         let readers = || -> Vec<_> {
             let strides = [97_000_003_u64, 31_000_019, 59_000_023, 83_000_029];
-            strides.iter().map(|&stride| Reader { stride, ..Reader::at(stride) }).collect()
+            let readers = (0..).zip(strides);
+            readers.map(|(n, at)| Load { at, path: Path::Ahead(at), ..reader(n) }).collect()
         };
         let deadline = run("sstf", depth, readers(), 10);
         let stream = run("stream(sstf)", depth, readers(), 10);

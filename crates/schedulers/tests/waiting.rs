@@ -1,59 +1,89 @@
 //! Whether waiting pays, end to end: the situations for which the waiting schedulers were made, in a tiny closed world.
 
-mod support;
+mod closed_loop;
 
-use elevator::Span;
+use closed_loop::{Disk, Load, Outcomes, Path, Served, build, reader};
 use elevator::queue::Identity::{self, Same, Shown};
-use support::{CAPACITY, Outcomes, Program, World};
+use elevator::queue::{Options, Plugging};
+use elevator::{Op, Request, Sector, Span};
 
 const WAITING: [&str; 4] = ["anticipatory-2.6.9", "anticipatory-2.6.32", "cooperative", "cfq-2.6.32"];
 
+/// Sectors of the disk: 100 GB.
+const CAPACITY: u64 = 200_000_000;
+/// Sectors in a request: 64 KiB.
+const SECTORS: u32 = 128;
+const HOUR: Span = Span::from_secs(3_600);
+
+/// 64 KiB take 1.3 ms; a seek takes 2 ms and 13 ms more over the whole disk, a short one half a millisecond.
+fn takes(head: Sector, request: &Request) -> Span {
+    let seek = match head.0.abs_diff(request.start.0) {
+        0 => Span::ZERO,
+        1..2048 => Span::from_micros(500),
+        distance => Span::from_micros(2_000 + distance * 13_000 / CAPACITY),
+    };
+    seek + Span::from_micros(10) * u64::from(request.sectors.0)
+}
+
+fn run(scheduler: &str, identity: Identity, loads: &[Load]) -> Outcomes {
+    let options =
+        Options { depth: 1, identity, plugging: Plugging::None, merges: false, ..Options::default() };
+    closed_loop::run(build(scheduler), options, Disk::in_order(takes), loads, HOUR)
+}
+
+/// Requests per second, all together.
+fn rate(outcomes: &Outcomes) -> f64 {
+    outcomes.served.iter().map(Served::requests).sum::<u64>() as f64 / outcomes.elapsed.as_secs_f64()
+}
+
+/// Until that load had enough, or all ended.
+fn seconds(outcomes: &Outcomes, n: usize) -> f64 {
+    outcomes.served[n].finished.map_or(HOUR.as_secs_f64(), |at| at.as_secs_f64())
+}
+
+/// Reads on and on, from a quarter of the disk.
+fn stream(quarter: u32, enough: u64) -> Load {
+    let at = u64::from(quarter) * CAPACITY / 4;
+    Load { at, sectors: SECTORS, think: Span::from_micros(20), enough, ..reader(quarter + 1) }
+}
+
 /// Four processes, each reading a file of its own, far apart.
 fn par_read(scheduler: &str, identity: Identity) -> Outcomes {
-    let programs: Vec<_> = (0..4)
-        .map(|n| (Program::Stream { at: n * CAPACITY / 4, think: Span::from_micros(20) }, 1_500))
-        .collect();
-    World::run(scheduler, identity, 1, &programs)
+    run(scheduler, identity, &[0, 1, 2, 3].map(|quarter| stream(quarter, 1_500)))
 }
 
 /// A source tree read file by file, each by a process of its own.
-fn chunks(part: u64) -> Program {
-    Program::Chunks {
-        at: part * CAPACITY / 4,
-        reads_per_file: 1,
-        gap: 256,
-        think: Span::from_micros(50),
-        spawn: Span::from_micros(1_500),
-    }
+fn chunks(quarter: u32) -> Load {
+    let path = Path::Files { requests: 1, gap: 256, spawn: Span::from_micros(1_500) };
+    Load { path, ..stream(quarter, 2_000) }
 }
 
 #[test]
 fn parallel_readers_are_three_times_as_fast_when_processes_are_shown() {
-    let deadline = par_read("deadline-2.6.32", Shown).rate();
+    let deadline = rate(&par_read("deadline-2.6.32", Shown));
     for scheduler in WAITING {
-        let rate = par_read(scheduler, Shown).rate();
+        let rate = rate(&par_read(scheduler, Shown));
         assert!(rate >= 3.0 * deadline, "{scheduler}: {rate:.0}/s, deadline {deadline:.0}/s");
     }
 }
 
 #[test]
 fn when_all_are_one_process_waiting_schedulers_are_deadline() {
-    let deadline = par_read("deadline-2.6.32", Same).rate();
+    let deadline = rate(&par_read("deadline-2.6.32", Same));
     for scheduler in WAITING {
-        let rate = par_read(scheduler, Same).rate();
+        let rate = rate(&par_read(scheduler, Same));
         assert!((rate / deadline - 1.0).abs() < 0.05, "{scheduler}: {rate:.0}/s, deadline {deadline:.0}/s");
     }
 }
 
 #[test]
 fn a_streaming_reader_starves_chunk_reads_under_las_and_not_under_cas() {
-    let seconds = |scheduler| {
-        let stream = Program::Stream { at: CAPACITY / 2, think: Span::from_micros(20) };
-        let outcomes = World::run(scheduler, Shown, 1, &[(chunks(0), 2_000), (stream, 1)]);
-        (outcomes.seconds(0), outcomes.rate())
+    let measure = |scheduler| {
+        let outcomes = run(scheduler, Shown, &[chunks(0), stream(2, 1)]);
+        (seconds(&outcomes, 0), rate(&outcomes))
     };
     let [(deadline, d), (las, l), (cas, c)] =
-        ["deadline-2.6.9", "anticipatory-2.6.9", "cooperative"].map(seconds);
+        ["deadline-2.6.9", "anticipatory-2.6.9", "cooperative"].map(measure);
     eprintln!("deadline {deadline:.1} s {d:.0}/s, LAS {las:.1} s {l:.0}/s, CAS {cas:.1} s {c:.0}/s");
     assert!(las > 8.0 * cas, "published: 4767 s and 255 s");
     assert!(cas < deadline, "published: 255 s and 297 s");
@@ -62,22 +92,21 @@ fn a_streaming_reader_starves_chunk_reads_under_las_and_not_under_cas() {
 
 #[test]
 fn two_chunk_readers_are_two_groups() {
-    let rate = |scheduler| World::run(scheduler, Shown, 1, &[(chunks(0), 2_000), (chunks(2), 2_000)]).rate();
-    let [deadline, las, cas] = ["deadline-2.6.9", "anticipatory-2.6.9", "cooperative"].map(rate);
+    let measure = |scheduler| rate(&run(scheduler, Shown, &[chunks(0), chunks(2)]));
+    let [deadline, las, cas] = ["deadline-2.6.9", "anticipatory-2.6.9", "cooperative"].map(measure);
     eprintln!("deadline {deadline:.0}/s, LAS {las:.0}/s, CAS {cas:.0}/s");
     assert!(cas >= 2.5 * las, "published: 4.0 and 11.6 MB/s");
 }
 
 #[test]
 fn reads_beside_a_streaming_writer_do_not_wait_for_it() {
-    let seconds = |scheduler| {
-        let write = Program::Write { at: CAPACITY / 2, window: 100 };
-        let read = Program::Stream { at: 0, think: Span::from_micros(20) };
-        World::run(scheduler, Shown, 1, &[(read, 1_000), (write, 1)]).seconds(0)
+    let measure = |scheduler| {
+        let write = Load { op: Op::Write, sync: false, depth: 100, think: Span::ZERO, ..stream(2, 1) };
+        seconds(&run(scheduler, Shown, &[stream(0, 1_000), write]), 0)
     };
-    let deadline = seconds("deadline-2.6.9");
+    let deadline = measure("deadline-2.6.9");
     for scheduler in WAITING {
-        let seconds = seconds(scheduler);
+        let seconds = measure(scheduler);
         eprintln!("{scheduler} {seconds:.1} s, deadline {deadline:.1} s");
         assert!(seconds * 4.0 < deadline, "published: 10 s or 9 s, and 129 s");
     }
@@ -85,14 +114,15 @@ fn reads_beside_a_streaming_writer_do_not_wait_for_it() {
 
 #[test]
 fn nobody_waits_long_for_a_random_reader() {
-    let rate = |scheduler| {
-        let programs: Vec<_> =
-            (0..4).map(|n| (Program::Random { think: Span::from_millis(30), seed: n }, 500)).collect();
-        World::run(scheduler, Shown, 1, &programs).rate()
-    };
-    let deadline = rate("deadline-2.6.9");
+    let loads = [0, 1, 2, 3].map(|n| Load {
+        at: 0,
+        path: Path::Within(CAPACITY),
+        think: Span::from_millis(30),
+        ..stream(n, 500)
+    });
+    let deadline = rate(&run("deadline-2.6.9", Shown, &loads));
     for scheduler in WAITING {
-        let rate = rate(scheduler);
+        let rate = rate(&run(scheduler, Shown, &loads));
         assert!(rate > 0.9 * deadline, "{scheduler}: {rate:.0}/s, deadline {deadline:.0}/s");
     }
 }
@@ -102,12 +132,10 @@ fn nobody_waits_long_for_a_random_reader() {
 #[test]
 fn of_two_streaming_readers_neither_waits_long() {
     for scheduler in WAITING {
-        let programs =
-            [0, CAPACITY / 2].map(|at| (Program::Stream { at, think: Span::from_micros(20) }, 3_000));
-        let outcomes = World::run(scheduler, Shown, 1, &programs);
-        let longest = outcomes.longest.iter().max().copied().unwrap_or_default();
+        let outcomes = run(scheduler, Shown, &[0, 2].map(|quarter| stream(quarter, 3_000)));
+        let longest = outcomes.served.iter().map(Served::longest).max().unwrap_or_default();
         assert!(longest < Span::from_millis(300), "{scheduler}: {longest}");
-        let spread = outcomes.seconds(0) / outcomes.seconds(1);
+        let spread = seconds(&outcomes, 0) / seconds(&outcomes, 1);
         assert!(
             (0.8..1.25).contains(&spread),
             "{scheduler}: one took {spread:.2} times as long as the other"
@@ -118,14 +146,9 @@ fn of_two_streaming_readers_neither_waits_long() {
 /// Files that lie megabytes apart and come slowly are a group as long as the next one is within the window.
 #[test]
 fn chunk_readers_of_scattered_files_are_groups_all_the_same() {
-    let tree = |part: u64| Program::Chunks {
-        at: part * CAPACITY / 4,
-        reads_per_file: 1,
-        gap: 7_000,
-        think: Span::from_micros(50),
-        spawn: Span::from_micros(2_500),
-    };
-    let rate = |scheduler| World::run(scheduler, Shown, 1, &[(tree(0), 2_000), (tree(2), 2_000)]).rate();
-    let [las, cas] = ["anticipatory-2.6.9", "cooperative"].map(rate);
+    let path = Path::Files { requests: 1, gap: 7_000, spawn: Span::from_micros(2_500) };
+    let trees = [0, 2].map(|quarter| Load { path, ..chunks(quarter) });
+    let [las, cas] =
+        ["anticipatory-2.6.9", "cooperative"].map(|scheduler| rate(&run(scheduler, Shown, &trees)));
     assert!(cas >= 1.5 * las, "LAS {las:.0}/s, CAS {cas:.0}/s");
 }

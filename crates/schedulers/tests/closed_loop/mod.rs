@@ -1,21 +1,40 @@
-//! A tiny virtual disk and processes that wait for their answers: enough to see what a policy does to them.
+//! A tiny closed world: processes that ask for the next thing when the last one came back, the real queue, and a disk that
+//! takes as long as a function of the place says. Enough to see what a policy does to processes; no model of any drive.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
 use elevator::model::Random;
-use elevator::queue::{
-    Barriers, Cache, Event, Identity, Limits, Notice, Observer, Options, Plugging, Queue, Step, Submission,
-    Ticket, Token,
-};
+use elevator::queue::{Event, Notice, Observer, Options, Queue, Step, Submission, Ticket, Token};
 use elevator::{
-    Flags, Op, Outcome, Priority, PriorityClass, Process, Reason, Scheduler, Sector, Sectors, Span, Time,
+    Flags, Op, Outcome, Priority, PriorityClass, Process, Reason, Request, Scheduler, Sector, Sectors, Span,
+    Time,
 };
+use schedulers::{Environment, Spec};
 
-/// Sectors between the regions of two processes: 50 GB.
+/// Sectors in 50 GB.
 pub const FAR: u64 = 50_000_000_000 / 512;
+
+/// Where a process goes from one request to the next.
+#[derive(Clone, Copy)]
+pub enum Path {
+    /// So many sectors on from where the last one ended.
+    Ahead(u64),
+    /// Anywhere in so many sectors.
+    Within(u64),
+    /// Through files of so many requests, so many sectors apart, each read by a process of its own, which takes some time to
+    /// start (`find -exec cat`).
+    Files { requests: u64, gap: u64, spawn: Span },
+}
+
+/// After each `every` requests it waits until another load has done as many.
+#[derive(Clone, Copy)]
+pub struct Partner {
+    pub load: usize,
+    pub every: u64,
+}
 
 /// A process that keeps `depth` requests outstanding.
 #[derive(Clone, Copy)]
@@ -25,45 +44,53 @@ pub struct Load {
     /// Of writes: whether somebody waits for them.
     pub sync: bool,
     pub sectors: u32,
-    /// Anywhere in its region, or one after the other.
-    pub random: bool,
+    /// Where it begins.
+    pub at: u64,
+    pub path: Path,
     pub depth: u32,
     /// From a completion to the next request.
     pub think: Span,
     pub priority: Priority,
     /// When it starts.
     pub start: Span,
+    pub partner: Option<Partner>,
+    /// Nobody waits for it to do more.
+    pub enough: u64,
 }
 
-/// Reads 4 KiB one after the other, and thinks as long as a system call takes. With the command overhead of the disk that
-/// makes the 5,800 requests a second of one direct reader on the emulated disk that BFQ was measured on.
+/// Reads 4 KiB one after the other, in a place of its own, and does not think.
 pub fn reader(process: u32) -> Load {
     Load {
         process,
         op: Op::Read,
         sync: true,
         sectors: 8,
-        random: false,
+        at: u64::from(process) * FAR,
+        path: Path::Ahead(0),
         depth: 1,
-        think: Span::from_micros(15),
+        think: Span::ZERO,
         priority: Priority::default(),
         start: Span::ZERO,
+        partner: None,
+        enough: u64::MAX,
     }
 }
 
-pub fn level(level: u8) -> Priority {
-    Priority { class: PriorityClass::BestEffort, level }
-}
-
-/// What became of a process.
+/// What became of a load.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
     pub sectors: u64,
     /// Of each request, in order of completion: when it was submitted and how long it took.
     pub latencies: Vec<(Time, Span)>,
+    /// When it had enough.
+    pub finished: Option<Time>,
 }
 
 impl Served {
+    pub fn requests(&self) -> u64 {
+        self.latencies.len() as u64
+    }
+
     pub fn longest(&self) -> Span {
         self.latencies.iter().map(|&(_, latency)| latency).max().unwrap_or_default()
     }
@@ -72,32 +99,6 @@ impl Served {
     pub fn mean_of_first(&self, n: usize) -> Span {
         let first = &self.latencies[..n.min(self.latencies.len())];
         first.iter().map(|&(_, latency)| latency).sum::<Span>() / (first.len() as u64).max(1)
-    }
-}
-
-/// 100 MB/s and a command's overhead where the last one ended, and else as long as a seek and half a turn take. It serves in order of arrival.
-#[derive(Default)]
-struct Disk {
-    waiting: VecDeque<Ticket>,
-    serving: Option<(Time, Ticket)>,
-    head: u64,
-}
-
-const SEEK: Span = Span::from_millis(12);
-const COMMAND: Span = Span::from_micros(115);
-const SECTOR: Span = Span::from_nanos(5_120);
-
-impl Disk {
-    fn turn_to_next(&mut self, now: Time, queue: &Queue<Log>) {
-        if self.serving.is_none()
-            && let Some(ticket) = self.waiting.pop_front()
-        {
-            let request = queue.request(&ticket);
-            let seek = if request.start.0 == self.head { Span::ZERO } else { SEEK };
-            self.head = request.end().0;
-            let done = now + COMMAND + seek + SECTOR * u64::from(request.sectors.0);
-            self.serving = Some((done, ticket));
-        }
     }
 }
 
@@ -113,55 +114,116 @@ impl Observer for Log {
     }
 }
 
-struct Machine<'a> {
+/// How it ended.
+pub struct Outcomes {
+    pub served: Vec<Served>,
+    pub elapsed: Span,
+    pub log: Log,
+}
+
+/// How long a request takes, the last one having ended there.
+type Takes = dyn Fn(Sector, &Request) -> Span;
+
+/// Something that serves one request at a time.
+pub struct Disk {
+    takes: Box<Takes>,
+    /// Nearest first, as a drive with a queue does; but half the time that a command has waited is taken off, so that none
+    /// waits for ever. Else in order of arrival.
+    nearest_first: bool,
+    waiting: Vec<(Time, Ticket)>,
+    serving: Option<(Time, Ticket)>,
+    head: Sector,
+}
+
+impl Disk {
+    pub fn in_order(takes: impl Fn(Sector, &Request) -> Span + 'static) -> Self {
+        let takes = Box::new(takes);
+        Self { takes, nearest_first: false, waiting: Vec::new(), serving: None, head: Sector(0) }
+    }
+
+    pub fn nearest_first(takes: impl Fn(Sector, &Request) -> Span + 'static) -> Self {
+        Self { nearest_first: true, ..Self::in_order(takes) }
+    }
+
+    fn turn_to_next(&mut self, now: Time, queue: &Queue<Log>) {
+        if self.serving.is_some() || self.waiting.is_empty() {
+            return;
+        }
+        let takes = |ticket: &Ticket| (self.takes)(self.head, queue.request(ticket));
+        let aged = |(since, ticket): &(Time, Ticket)| {
+            takes(ticket).as_nanos() as i64 - now.since(*since).as_nanos() as i64 / 2
+        };
+        let nearest = if self.nearest_first {
+            (0..self.waiting.len()).min_by_key(|&n| aged(&self.waiting[n])).unwrap_or_default()
+        } else {
+            0
+        };
+        let done = now + takes(&self.waiting[nearest].1);
+        let (_, ticket) = self.waiting.remove(nearest);
+        self.head = queue.request(&ticket).end();
+        self.serving = Some((done, ticket));
+    }
+}
+
+pub fn level(level: u8) -> Priority {
+    Priority { class: PriorityClass::BestEffort, level }
+}
+
+/// The policy of that name.
+pub fn build(name: &str) -> Box<dyn Scheduler> {
+    Spec::parse(name).unwrap().build(&Environment::default()).unwrap()
+}
+
+struct World<'a> {
     loads: &'a [Load],
     queue: Queue<Log>,
     disk: Disk,
     now: Time,
-    /// When which process submits its next request.
+    /// When which load submits its next request.
     due: BinaryHeap<Reverse<(Time, usize)>>,
     wake: Option<Time>,
     positions: Vec<u64>,
+    /// Of each load, now, and the last one that was started.
+    processes: Vec<u32>,
+    youngest: u32,
     random: Random,
     served: Vec<Served>,
 }
 
-/// Runs `loads` for so long.
-pub fn run(scheduler: Box<dyn Scheduler>, options: Options, loads: &[Load], time: Span) -> Vec<Served> {
-    run_logged(scheduler, options, loads, time).0
-}
-
-/// The same, with its dispatches in order.
-pub fn run_logged(
+/// Runs `loads` for so long, or until all have had enough.
+pub fn run(
     scheduler: Box<dyn Scheduler>,
     options: Options,
+    disk: Disk,
     loads: &[Load],
-    time: Span,
-) -> (Vec<Served>, Log) {
-    let mut due = BinaryHeap::new();
-    for (n, load) in loads.iter().enumerate() {
-        for _ in 0..load.depth {
-            due.push(Reverse((Time::ZERO + load.start, n)));
-        }
-    }
-    let mut machine = Machine {
+    most: Span,
+) -> Outcomes {
+    let each = loads.iter().enumerate();
+    let starts =
+        each.flat_map(|(n, load)| (0..load.depth).map(move |_| Reverse((Time::ZERO + load.start, n))));
+    let mut world = World {
         loads,
         queue: Queue::observed(options, scheduler, Log::default()),
-        disk: Disk::default(),
+        disk,
         now: Time::ZERO,
-        due,
+        due: starts.collect(),
         wake: None,
-        positions: (1..=loads.len() as u64).map(|n| n * FAR).collect(),
+        positions: loads.iter().map(|load| load.at).collect(),
+        processes: loads.iter().map(|load| load.process).collect(),
+        youngest: loads.iter().map(|load| load.process).max().unwrap_or_default(),
         random: Random::new(7),
         served: vec![Served::default(); loads.len()],
     };
-    machine.run(Time::ZERO + time);
-    (machine.served, std::mem::take(machine.queue.observer()))
+    world.live(Time::ZERO + most);
+    let log = std::mem::take(world.queue.observer());
+    Outcomes { served: world.served, elapsed: world.now.since(Time::ZERO), log }
 }
 
-impl Machine<'_> {
-    fn run(&mut self, end: Time) {
-        while let Some(at) = self.next_event().filter(|&at| at < end) {
+impl World<'_> {
+    fn live(&mut self, end: Time) {
+        while self.served.iter().any(|served| served.finished.is_none())
+            && let Some(at) = self.next_event().filter(|&at| at < end)
+        {
             self.now = self.now.max(at);
             self.complete();
             self.submit();
@@ -176,9 +238,7 @@ impl Machine<'_> {
     }
 
     fn complete(&mut self) {
-        if self.disk.serving.as_ref().is_some_and(|(at, _)| *at <= self.now)
-            && let Some((_, ticket)) = self.disk.serving.take()
-        {
+        if let Some((_, ticket)) = self.disk.serving.take_if(|(at, _)| *at <= self.now) {
             self.queue.complete(self.now, ticket, Outcome::Done);
         }
     }
@@ -195,13 +255,14 @@ impl Machine<'_> {
 
     fn submission(&mut self, n: usize) -> Submission {
         let load = self.loads[n];
-        if load.random {
-            self.positions[n] = (n as u64 + 1) * FAR + self.random.below(FAR / 16) * 8;
-        }
-        let start = self.positions[n];
-        self.positions[n] += u64::from(load.sectors);
+        let start = match load.path {
+            Path::Within(sectors) => load.at + self.random.below(sectors / 8) * 8,
+            Path::Ahead(_) | Path::Files { .. } => self.positions[n],
+        };
+        let gap = if let Path::Ahead(gap) = load.path { gap } else { 0 };
+        self.positions[n] += u64::from(load.sectors) + gap;
         let mut submission = Submission::new(Token(n as u64), load.op, Sector(start), Sectors(load.sectors));
-        submission.process = Some(Process::single(load.process));
+        submission.process = Some(Process::single(self.processes[n]));
         submission.priority = load.priority;
         submission.flags = Flags { sync: load.sync, ..Flags::default() };
         submission
@@ -211,8 +272,12 @@ impl Machine<'_> {
         self.wake = None;
         loop {
             match self.queue.next(self.now, None) {
-                Step::Dispatch(ticket) => self.disk.waiting.push_back(ticket),
+                Step::Dispatch(ticket) => {
+                    self.disk.waiting.push((self.now, ticket));
+                    self.disk.turn_to_next(self.now, &self.queue);
+                }
                 Step::Wait(hold) => {
+                    assert!(hold.until.is_none_or(|until| until > self.now), "a wait that is over");
                     self.wake = hold.until;
                     break;
                 }
@@ -222,55 +287,46 @@ impl Machine<'_> {
         self.disk.turn_to_next(self.now, &self.queue);
         while let Some(notice) = self.queue.notice() {
             if let Notice::Finished(finished) = notice {
-                let n = finished.token.0 as usize;
-                let load = self.loads[n];
-                self.served[n].sectors += u64::from(load.sectors);
-                self.served[n].latencies.push((finished.submitted, self.now.since(finished.submitted)));
-                self.due.push(Reverse((self.now + load.think, n)));
+                self.returned(finished.token.0 as usize, finished.submitted);
             }
         }
     }
-}
 
-/// Every setting of the queue in which the model of operations drives a policy.
-pub fn settings() -> Vec<Options> {
-    let small = Limits { nr_requests: 4, batch_requests: 2, batch_time: Span::from_millis(20) };
-    let itself = Plugging::Queue { threshold: 4, delay: Span::from_millis(3) };
-    vec![
-        Options { depth: 1, ..Options::default() },
-        Options { depth: 31, ..Options::default() },
-        Options { depth: 4, identity: Identity::Hidden, ..Options::default() },
-        Options { depth: 31, identity: Identity::Same, ..Options::default() },
-        Options { depth: 4, limits: small, plugging: itself, ..Options::default() },
-        Options {
-            depth: 2,
-            barriers: Barriers::Drain,
-            cache: Cache::WriteBack { fua: false },
-            ..Options::default()
-        },
-        Options {
-            depth: 2,
-            limits: small,
-            merges: false,
-            plugging: Plugging::None,
-            cache: Cache::WriteThrough,
-            ..Options::default()
-        },
-    ]
-}
+    fn returned(&mut self, n: usize, submitted: Time) {
+        let load = &self.loads[n];
+        let served = &mut self.served[n];
+        served.sectors += u64::from(load.sectors);
+        served.latencies.push((submitted, self.now.since(submitted)));
+        let done = served.requests();
+        if done == load.enough {
+            served.finished = Some(self.now);
+        }
+        let again = self.now + self.pause(n, done);
+        match load.partner {
+            Some(Partner { load: other, every }) if done.is_multiple_of(every) => {
+                let others = self.served[other].requests();
+                if others >= done {
+                    self.due.push(Reverse((again, n)));
+                }
+                if others == done {
+                    self.due.push(Reverse((again, other)));
+                }
+            }
+            _ => self.due.push(Reverse((again, n))),
+        }
+    }
 
-/// Drives a policy with operations drawn at random, in every setting; the same seed must give the same events.
-pub fn model(operations: u64, make: fn() -> Box<dyn Scheduler>) {
-    use elevator::model::{Config, run};
-    for (n, options) in settings().into_iter().enumerate() {
-        for (faults, switches) in [(false, false), (true, false), (true, true)] {
-            let config =
-                Config { seed: n as u64 + 1, operations, options, faults, switches, ..Config::default() };
-            let first = run(&config, &mut |_| make()).unwrap_or_else(|e| panic!("{options:?}: {e}"));
-            assert!(first.finished > operations / 10, "{first:?}");
-            let shorter = Config { operations: operations / 10, ..config };
-            let (a, b) = (run(&shorter, &mut |_| make()), run(&shorter, &mut |_| make()));
-            assert_eq!(a.unwrap().digest, b.unwrap().digest, "same seed, same events");
+    /// From a load's completion to its next request.
+    fn pause(&mut self, n: usize, done: u64) -> Span {
+        match self.loads[n].path {
+            Path::Files { requests, gap, spawn } if done.is_multiple_of(requests) => {
+                self.positions[n] += gap;
+                self.youngest += 1;
+                let was = std::mem::replace(&mut self.processes[n], self.youngest);
+                self.queue.exited(self.now, Process::single(was));
+                spawn
+            }
+            _ => self.loads[n].think,
         }
     }
 }
