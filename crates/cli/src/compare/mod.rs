@@ -10,6 +10,7 @@ mod report;
 mod run;
 mod spool;
 mod table;
+mod why;
 
 use std::io::Write;
 
@@ -23,7 +24,7 @@ pub(crate) use explain::{Explainer, Explaining};
 pub(crate) use machine::processes as machine_processes;
 pub(crate) use run::{Plan, Run, Shared, run as run_plan};
 pub(crate) use spool::Spool;
-pub(crate) use table::{members, table};
+pub(crate) use table::{members, results};
 
 use crate::arguments::{self, CompareArguments};
 use crate::device::Device;
@@ -191,7 +192,7 @@ fn print(arguments: &CompareArguments, comparison: &Comparison, runs: &[Run]) ->
         });
         writeln!(out, "{object}")?;
     } else {
-        writeln!(out, "{}", table(&ranked))?;
+        writeln!(out, "{}", results(&ranked))?;
         if arguments.processes {
             for run in &ranked {
                 writeln!(out, "\n{}", table::processes(run, 32))?;

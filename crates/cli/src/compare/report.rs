@@ -13,7 +13,7 @@ use super::Comparison;
 use super::columns;
 use super::machine;
 use super::run::Run;
-use crate::format::time;
+use super::why::why;
 use crate::page::{Page, escape};
 
 /// Colours that stay apart for most people with a colour vision deficiency (Okabe and Ito), for the first processes.
@@ -98,21 +98,8 @@ fn chooser(runs: &[&Run]) -> String {
     html
 }
 
-/// A sentence that says what the picture shows.
+/// What the scheduler did, and how much of it the picture shows.
 fn summary(run: &Run) -> String {
-    let measured = &run.measured;
-    let waits = if measured.waits.count == 0 {
-        "It never let the device wait on purpose.".to_owned()
-    } else {
-        let reasons: Vec<String> =
-            measured.waits.by_reason.iter().map(|(reason, ns)| format!("{} {reason}", time(*ns))).collect();
-        format!(
-            "It let the device wait {} times, {} in all: {}.",
-            measured.waits.count,
-            time(measured.waits.total_ns),
-            reasons.join("; ")
-        )
-    };
     let mut kept = if run.timeline.truncated {
         format!(" The picture shows the first {} requests.", run.timeline.points.len())
     } else {
@@ -125,16 +112,7 @@ fn summary(run: &Run) -> String {
             run.timeline.waits.len()
         );
     }
-    let head = if run.has_head {
-        format!(
-            "; its head went {} times to a place away from the last one, over {} of disk",
-            measured.seeks,
-            run.travel(measured.head_travel_sectors)
-        )
-    } else {
-        String::new()
-    };
-    format!("<p>{} requests went to the device{head}. {waits}{kept}</p>", measured.dispatched)
+    format!("<p>{}{kept}</p>", why(run))
 }
 
 /// Where requests lay when they were done: time in seconds, place in 10^9 bytes.

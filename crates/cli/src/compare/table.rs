@@ -4,10 +4,16 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use super::columns;
 use super::run::Run;
+use super::why::contrast;
 use crate::format::{bytes, percent, time};
 
-/// The table of all runs, best first, the physical limit at the top.
-pub(crate) fn table(runs: &[&Run]) -> String {
+/// The table of all runs, best first, the physical limit at the top; below it, why the first and the last are where they are.
+pub(crate) fn results(runs: &[&Run]) -> String {
+    let table = std::iter::once(table(runs));
+    table.chain(contrast(runs)).collect::<Vec<_>>().join("\n")
+}
+
+fn table(runs: &[&Run]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(columns::HEADS);
     let best = columns::best(runs);

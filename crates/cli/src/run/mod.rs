@@ -18,8 +18,8 @@ use workloads::scenario::{Scenario, papers};
 
 use crate::arguments::RunArguments;
 use crate::compare::{
-    Comparison, Explainer, Host, Run, Shared, Spool, describe, ended, machine_processes, members, specs,
-    table,
+    Comparison, Explainer, Host, Run, Shared, Spool, describe, ended, machine_processes, members, results,
+    specs,
 };
 use crate::error::Error;
 use crate::format::nearest;
@@ -197,7 +197,7 @@ fn print(arguments: &RunArguments, comparison: &Comparison, runs: &[Run]) -> Res
         });
         writeln!(out, "{object}")?;
     } else {
-        writeln!(out, "{}", table(&ranked))?;
+        writeln!(out, "{}", results(&ranked))?;
         for run in &ranked {
             writeln!(out, "\n{}", machine_processes(run))?;
             if arguments.members && !run.measured.members.is_empty() {

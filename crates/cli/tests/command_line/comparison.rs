@@ -34,6 +34,27 @@ fn without_names_every_scheduler_runs_that_can() {
 }
 
 #[test]
+fn below_the_table_stands_why_the_first_and_the_last_are_where_they_are() {
+    let arguments = ["compare", "par-read{think=100us}", "--at-most", "1s", "--quiet", "-s"];
+    let words = |names: &[&str]| prints(&[&arguments[..], names].concat());
+    let both = words(&["noop", "-s", "stream(noop)"]);
+    let last_two: Vec<&str> = both.lines().rev().take(2).collect();
+    assert!(
+        last_two[1].starts_with("stream(noop) is first: ") && last_two[0].starts_with("noop is last: "),
+        "{both}"
+    );
+    assert!(last_two[1].contains("in all: it anticipates the stream's next request."), "{both}");
+    assert!(last_two[0].ends_with("It never let the device wait on purpose."), "{both}");
+    assert_eq!(last_two[0].split_once(": ").expect("why").1, alone(&words(&["noop"])));
+}
+
+/// What noop did, as the only scheduler.
+fn alone(words: &str) -> &str {
+    let line = words.lines().last().unwrap_or_default();
+    line.strip_prefix("noop: ").unwrap_or_else(|| panic!("{words}"))
+}
+
+#[test]
 fn an_array_is_compared_as_a_whole_and_by_member() {
     let array = "raid5:4x64k{failed=1, slow=2, slowness=150, link=400}";
     let workload = "ahead-read{file_bytes=4194304, processes=2}";
