@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use comfy_table::{Table, presets};
+use elevator::did_you_mean;
 use schedulers::registry::Catalogue;
 use serde_json::Value;
 use server::control::Client;
@@ -11,7 +12,7 @@ use server::control::protocol::{ItemState, State};
 
 use crate::arguments::{CtlArguments, CtlCommand};
 use crate::error::Error;
-use crate::format::{bytes, nearest, time};
+use crate::format::{bytes, time};
 use crate::named;
 use crate::quantity::span;
 
@@ -89,10 +90,11 @@ fn nearest_tunable(client: &mut Client, name: &str) -> Option<String> {
     if names.contains(&name) {
         return None;
     }
-    if let Some(near) = nearest(name, names.iter().copied()) {
-        return Some(format!("; did you mean '{near}'?"));
-    }
-    Some(if names.is_empty() { "; it has none".to_owned() } else { format!("; it has {}", names.join(", ")) })
+    Some(match did_you_mean(name, names.iter().copied()) {
+        _ if names.is_empty() => "; it has none".to_owned(),
+        none if none.is_empty() => format!("; it has {}", names.join(", ")),
+        hint => hint,
+    })
 }
 
 fn in_words(state: &State) -> String {

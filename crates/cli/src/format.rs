@@ -42,17 +42,6 @@ pub(crate) fn percent(share: f64) -> String {
     if share < 0.0995 { format!("{:.1}%", share * 100.0) } else { format!("{:.0}%", share * 100.0) }
 }
 
-/// The known name nearest to `name`, whatever the case of the letters, for "did you mean".
-pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let name = name.to_lowercase();
-    known
-        .into_iter()
-        .map(|candidate| (strsim::damerau_levenshtein(&name, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance <= candidate.len().max(name.len()) / 2)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,12 +54,5 @@ mod tests {
         assert_eq!(bytes(4_294_967_296), "4.29 GB");
         assert_eq!(percent(0.031), "3.1%");
         assert_eq!(percent(0.955), "96%");
-    }
-
-    #[test]
-    fn a_misspelt_name_finds_its_neighbour() {
-        assert_eq!(nearest("deadlin", ["noop", "deadline", "cfq"]), Some("deadline"));
-        assert_eq!(nearest("DEADLINE", ["noop", "deadline", "cfq"]), Some("deadline"));
-        assert_eq!(nearest("zzzzzz", ["noop", "deadline"]), None);
     }
 }

@@ -3,13 +3,13 @@
 use std::io::Write;
 
 use comfy_table::{Table, presets};
+use elevator::did_you_mean;
 use schedulers::registry::Catalogue;
 use schedulers::{Listing, Spec};
 use serde_json::json;
 
 use crate::arguments::SchedulersArguments;
 use crate::error::Error;
-use crate::format::nearest;
 
 pub(crate) fn run(arguments: &SchedulersArguments, catalogue: Catalogue) -> Result<(), Error> {
     let specs: Vec<Spec> = match &arguments.name {
@@ -38,8 +38,8 @@ fn find(catalogue: Catalogue, name: &str) -> Result<Vec<Spec>, Error> {
     let listing = catalogue.find(name).ok_or_else(|| {
         let plain = catalogue.all().filter(|listing| listing.plain).map(|listing| listing.name.to_owned());
         let names: Vec<String> = plain.chain(catalogue.all().map(Listing::full_name)).collect();
-        let hint = nearest(name, names.iter().map(String::as_str)).map(|n| format!("; did you mean '{n}'?"));
-        Error::Usage(format!("no scheduler is called '{name}'{}", hint.unwrap_or_default()))
+        let hint = did_you_mean(name, names.iter().map(String::as_str));
+        Error::Usage(format!("no scheduler is called '{name}'{hint}"))
     })?;
     Ok(vec![Spec::of(listing)])
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use elevator::{SECTOR_BYTES, Sector};
+use elevator::{SECTOR_BYTES, Sector, did_you_mean};
 use traces::{DeviceChoice, Format, Options, Record, Recording, TimeUnit};
 use workloads::builtin::Builtin;
 use workloads::fio::JobFile;
@@ -13,7 +13,6 @@ use workloads::{Settings, Workload};
 
 use crate::arguments::Reading;
 use crate::error::Error;
-use crate::format::nearest;
 use crate::interrupt;
 
 /// What stands for standard input where a recording's file is asked for.
@@ -60,11 +59,9 @@ fn builtin(text: &str) -> Result<Opened, Error> {
     let (name, settings) = name_and_settings(text)?;
     let Some(builtin) = Builtin::named(name) else {
         let names: Vec<&str> = Builtin::ALL.iter().map(|builtin| builtin.name).collect();
-        let hint = nearest(name, names.iter().copied())
-            .map(|n| format!(" (did you mean '{n}'?)"))
-            .unwrap_or_default();
+        let hint = did_you_mean(name, names.iter().copied());
         return Err(Error::Usage(format!(
-            "'{text}' is no file, and no built-in workload{hint}; built in are {}",
+            "'{text}' is no file, and no built-in workload; built in are {}{hint}",
             names.join(", ")
         )));
     };

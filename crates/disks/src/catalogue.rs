@@ -6,7 +6,9 @@
 
 use std::io;
 
-use crate::description::{self, DescriptionError, DriveDescription, DriveParameters, Origin, nearest};
+use elevator::did_you_mean;
+
+use crate::description::{self, DescriptionError, DriveDescription, DriveParameters, Origin};
 use crate::disksim::{self, Resolver};
 use crate::drive::Drive;
 use crate::overrides::{self, Override};
@@ -31,15 +33,13 @@ const FILE_MAX: u64 = 16 << 20;
 pub enum OpenError {
     /// No built-in drive has the name, and it does not look like a file.
     #[error(
-        "no drive is called '{name}'{}; there are {}, or a file that ends in .toml, .diskspecs or .parv",
-        hint(.nearest),
-        .known.join(", ")
+        "no drive is called '{name}'; there are {}, or a file that ends in .toml, .diskspecs or .parv{}",
+        .known.join(", "),
+        did_you_mean(.name, .known.iter().copied())
     )]
     Unknown {
         /// What was asked for.
         name: String,
-        /// The built-in drive whose name is most like it.
-        nearest: Option<&'static str>,
         /// All built-in drives.
         known: Vec<&'static str>,
     },
@@ -72,10 +72,6 @@ pub enum OpenError {
     /// The braces behind a name are not `{name=value,…}`.
     #[error("'{0}': overrides are written {{name=value,…}} behind the drive's name")]
     Braces(String),
-}
-
-fn hint(nearest: &Option<&'static str>) -> String {
-    nearest.map_or_else(String::new, |near| format!("; did you mean '{near}'?"))
 }
 
 /// The built-in drives, in order.
@@ -131,8 +127,7 @@ fn from_file(name: &str, open: Resolver<'_>) -> Result<DriveDescription, OpenErr
         return Ok(DriveDescription::parse(name, &text)?);
     }
     let known: Vec<&str> = BUILT_IN.iter().map(|(known, _)| *known).collect();
-    let nearest = nearest(name, known.iter().copied());
-    Err(OpenError::Unknown { name: name.to_owned(), nearest, known })
+    Err(OpenError::Unknown { name: name.to_owned(), known })
 }
 
 fn read_text(name: &str, open: Resolver<'_>) -> io::Result<String> {

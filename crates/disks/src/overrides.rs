@@ -1,8 +1,9 @@
 //! Changes to a drive: `{depth=1,buffer=off}`.
 
+use elevator::did_you_mean;
 use toml::{Table, Value};
 
-use crate::description::{DriveDescription, DriveParameters, nearest};
+use crate::description::{DriveDescription, DriveParameters};
 use crate::parameters::{Caching, FastWrite, ReadAhead};
 
 /// One change.
@@ -122,5 +123,5 @@ fn origins(table: &mut Table) -> &mut Table {
 
 fn near(table: &Table, name: &str) -> String {
     let known = table.keys().map(String::as_str).filter(|key| *key != "origin").chain(SHORT);
-    nearest(name, known).map_or_else(String::new, |near| format!("; did you mean '{near}'?"))
+    did_you_mean(name, known)
 }

@@ -135,7 +135,7 @@ fn wrong_values_of_overrides_are_refused() {
 fn errors_name_file_line_field_and_the_nearest_name() {
     assert!(DriveDescription::parse("my.toml", SMALL).is_ok());
     let cases = [
-        ("surfaces = 1", "surface = 1", "my.toml:5: ", "did you mean `surfaces`?"),
+        ("surfaces = 1", "surface = 1", "my.toml:5: ", "did you mean 'surfaces'?"),
         ("surfaces = 1", "surfaces = \"one\"", "my.toml:5: surfaces: ", "expected u32"),
         ("surfaces = 1\n", "", "my.toml:4: ", "surfaces"),
         ("head_switch_ms = 1", "head_switch_ms = nan", "my.toml:11: head_switch_ms", "not NaN"),
@@ -146,8 +146,8 @@ fn errors_name_file_line_field_and_the_nearest_name() {
             "my.toml:11: head_switch_ms",
             "not 1099511627775",
         ),
-        ("origin.rev", "origin.rov", "my.toml:10: ", "did you mean `revolutions_per_minute`?"),
-        ("seek.linear", "seek.lineal", "my.toml:12: ", "did you mean `linear`?"),
+        ("origin.rev", "origin.rov", "my.toml:10: ", "did you mean 'revolutions_per_minute'?"),
+        ("seek.linear", "seek.lineal", "my.toml:12: ", "did you mean 'linear'?"),
         ("kind = \"rotating\"", "kind = \"round\"", "my.toml:2: ", "\"solid-state\""),
         ("kind = \"rotating\"", "kind = ", "my.toml:2: ", ""),
         ("sectors_per_track = 100", "sectors_per_track = 0", "my.toml: layout: zone 0", "1 to 65535"),

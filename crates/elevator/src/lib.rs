@@ -16,6 +16,7 @@ pub mod array;
 pub mod check;
 mod inspection;
 pub mod model;
+mod nearest;
 pub mod queue;
 mod rarely;
 mod reason;
@@ -29,6 +30,7 @@ mod time;
 mod tunable;
 
 pub use inspection::{Fact, Item};
+pub use nearest::did_you_mean;
 pub use rarely::rarely;
 pub use reason::{HoldReason, Reason};
 pub use request::{

@@ -13,7 +13,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use elevator::{Tunable, Value};
+use elevator::{Tunable, Value, did_you_mean};
 
 use crate::listing::{BoxedCoordinator, BoxedScheduler, BoxedWorkConserving, Environment, Listing, Make};
 use crate::registry::{self, Catalogue, WRAPPED_BY_DEFAULT};
@@ -163,10 +163,10 @@ impl Spec {
     fn unknown_tunable(&self, name: &str) -> String {
         let names: Vec<&str> = self.listing.tunables.iter().map(|tunable| tunable.name).collect();
         let known = match names.as_slice() {
-            [] => "it has none".to_string(),
+            [] => "; it has none".to_string(),
             _ => suggest(name, &names),
         };
-        format!("'{}' has no tunable '{name}'; {known}", self.listing.full_name())
+        format!("'{}' has no tunable '{name}'{known}", self.listing.full_name())
     }
 
     /// Makes the policy.
@@ -370,7 +370,7 @@ impl<'a> Reader<'a> {
                 names.push(name);
             }
         }
-        format!("no scheduler is called '{name}'; {}", suggest(name, &names))
+        format!("no scheduler is called '{name}'{}", suggest(name, &names))
     }
 
     fn settings(&mut self, spec: &mut Spec) -> Result<(), SpecError> {
@@ -393,29 +393,10 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// "did you mean …?", whatever the case of the letters, or all of them where none is near.
+/// Which was meant, or all of them where none is near.
 fn suggest(name: &str, names: &[&str]) -> String {
-    let lower = name.to_lowercase();
-    let nearest = names.iter().map(|known| (edits(&lower, &known.to_lowercase()), *known)).min();
-    match nearest {
-        Some((distance, known)) if distance <= 2.max(name.chars().count() / 3) => {
-            format!("did you mean '{known}'?")
-        }
-        _ => format!("known are {}", names.join(", ")),
+    match did_you_mean(name, names.iter().copied()) {
+        none if none.is_empty() => format!("; known are {}", names.join(", ")),
+        hint => hint,
     }
-}
-
-/// How many letters must be put in, left out or exchanged to make `b` of `a` (Levenshtein).
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, letter) in a.chars().enumerate() {
-        let mut diagonal = core::mem::replace(&mut row[0], i + 1);
-        for (j, other) in b.iter().enumerate() {
-            let exchanged = diagonal + usize::from(letter != *other);
-            diagonal = row[j + 1];
-            row[j + 1] = exchanged.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }

@@ -15,6 +15,7 @@ use ::duel::{
     Benchmark, Duel, DuelError, HelperCommand, Kind, Priorities, Scheduler, Settings, Size, TestbedOptions,
     Way, scratch,
 };
+use elevator::did_you_mean;
 use elevator::queue::Limits;
 use indicatif::ProgressBar;
 use schedulers::registry::Catalogue;
@@ -26,7 +27,6 @@ use predict::Model;
 use crate::arguments::{DuelArguments, Sight};
 use crate::device::{Device, tell};
 use crate::error::{Error, can_be_written};
-use crate::format::nearest;
 use crate::quantity::some_time;
 use crate::serve::{nature, schedulers};
 use crate::{interrupt, named};
@@ -215,9 +215,8 @@ fn benchmarks(arguments: &DuelArguments) -> Result<Vec<Benchmark>, Error> {
     let named = |name: &String| {
         Benchmark::named(name).ok_or_else(|| {
             let names: Vec<String> = Benchmark::ALL.iter().map(Benchmark::name).collect();
-            let hint = nearest(name, names.iter().map(String::as_str));
-            let hint = hint.map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default();
-            Error::Usage(format!("'{name}' is no benchmark{hint}; there are {}", names.join(", ")))
+            let hint = did_you_mean(name, names.iter().map(String::as_str));
+            Error::Usage(format!("'{name}' is no benchmark; there are {}{hint}", names.join(", ")))
         })
     };
     let mut benchmarks = arguments.benchmarks.iter().map(named).collect::<Result<Vec<_>, _>>()?;

@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use elevator::did_you_mean;
 use elevator::queue::Observer;
 use machine::Timeline;
 use schedulers::Spec;
@@ -22,7 +23,6 @@ use crate::compare::{
     specs,
 };
 use crate::error::Error;
-use crate::format::nearest;
 use crate::interrupt;
 use crate::scene::{Chosen, Ran, Scene};
 
@@ -58,12 +58,11 @@ fn text(name: &str) -> Result<String, Error> {
         return Ok((*text).to_owned());
     }
     if !Path::new(name).exists() && !name.ends_with(".toml") && !name.ends_with(".fio") {
-        let known = || scripts().map(|(known, _)| *known);
-        let hint = nearest(name, known()).map(|n| format!(" (did you mean '{n}'?)")).unwrap_or_default();
-        let all: Vec<&str> = known().collect();
+        let known: Vec<&str> = scripts().map(|(known, _)| *known).collect();
+        let hint = did_you_mean(name, known.iter().copied());
         return Err(Error::Usage(format!(
-            "'{name}' is no file, and no experiment{hint}; experiments are {}",
-            all.join(", ")
+            "'{name}' is no file, and no experiment; experiments are {}{hint}",
+            known.join(", ")
         )));
     }
     std::fs::read_to_string(name).map_err(|e| Error::file(name, &e))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use capture::topology::{Layer, Stack};
 use capture::{Capture, Options};
-use elevator::Span;
+use elevator::{Span, did_you_mean};
 use keeper::arms::{Arms, KernelArms, ServedArms};
 use keeper::{Cgroups, Parties, QueueSettings, Windower};
 use schedulers::Spec;
@@ -18,7 +18,6 @@ use crate::arguments::{MetricName, Watching};
 use crate::compare::{Host, specs};
 use crate::ctl::no_server;
 use crate::error::Error;
-use crate::format::nearest;
 use crate::quantity::span;
 use crate::{named, profile};
 
@@ -136,9 +135,8 @@ fn set(parameters: &mut Parameters, setting: &str) -> Result<(), Error> {
     let known = || Parameters::TABLE.iter().filter(|tunable| tunable.name != "t");
     let Some(tunable) = known().find(|tunable| tunable.name == name) else {
         let all: Vec<&str> = known().map(|tunable| tunable.name).collect();
-        let near = nearest(name, all.iter().copied());
-        let hint = near.map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default();
-        return Err(problem(format!("no parameter has that name{hint}; there are {}", all.join(", "))));
+        let hint = did_you_mean(name, all.iter().copied());
+        return Err(problem(format!("no parameter has that name; there are {}{hint}", all.join(", "))));
     };
     let value = tunable.parse(value).map_err(problem)?;
     parameters.set(name, value).map_err(|error| problem(error.to_string()))

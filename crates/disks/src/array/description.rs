@@ -1,10 +1,9 @@
 //! Arrays by name: `raid0:5x64k`, `raid5:8x256k{failed=2, link=400}`.
 
-use elevator::{Sector, Sectors};
+use elevator::{Sector, Sectors, did_you_mean};
 
 use super::geometry::{Geometry, Level, MEMBERS_MAX};
 use super::stripe_cache::StripeCache;
-use crate::description::nearest;
 use crate::overrides;
 
 /// A stripe unit is a multiple of this: a page, as md asks.
@@ -173,7 +172,6 @@ fn unit_of(text: &str) -> Result<Sectors, String> {
 }
 
 fn unknown(key: &str) -> String {
-    let hint = nearest(key, SETTINGS.into_iter())
-        .map_or_else(String::new, |near| format!(" (did you mean '{near}'?)"));
-    format!("'{key}' is no setting{hint}; settings are {}", SETTINGS.join(", "))
+    let hint = did_you_mean(key, SETTINGS);
+    format!("'{key}' is no setting; settings are {}{hint}", SETTINGS.join(", "))
 }

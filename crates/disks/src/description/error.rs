@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use elevator::did_you_mean;
+
 /// What is wrong with a description.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DescriptionError {
@@ -80,16 +82,6 @@ pub fn explain_toml(text: &str, error: toml::de::Error) -> String {
 
 fn unknown(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
-    let Some(name) = quoted.next() else { return message.to_owned() };
-    match nearest(name, quoted) {
-        Some(near) => format!("{message}; did you mean `{near}`?"),
-        None => message.to_owned(),
-    }
-}
-
-/// The known name most like `name`, whatever the case of the letters, if any is like it.
-pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let name = name.to_lowercase();
-    let like = |known: &str| strsim::jaro_winkler(&name, &known.to_lowercase());
-    known.max_by(|a, b| like(a).total_cmp(&like(b))).filter(|near| like(near) > 0.7)
+    let hint = quoted.next().map(|name| did_you_mean(name, quoted));
+    message.to_owned() + &hint.unwrap_or_default()
 }

@@ -27,7 +27,6 @@ use crate::parameters::RotatingParameters;
 use crate::rotating::Rotating;
 use crate::ssd::{Ssd, SsdParameters};
 use error::Problem;
-pub(crate) use error::nearest;
 pub use error::{DescriptionError, explain_toml};
 pub use origin::Origin;
 

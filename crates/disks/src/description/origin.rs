@@ -1,9 +1,10 @@
 //! Where numbers are from.
 
+use elevator::did_you_mean;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
 
-use super::error::{Problem, nearest};
+use super::error::Problem;
 
 /// Where a number, or all numbers of a table, are from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,7 +110,6 @@ fn check_known(table: &DeTable<'_>, field: &Spanned<toml::de::DeString<'_>>) -> 
     if table.contains_key(&**name) {
         return Ok(());
     }
-    let near = nearest(name, table.keys().map(|key| &**key.get_ref()));
-    let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    let hint = did_you_mean(name, table.keys().map(|key| &**key.get_ref()));
     Err(Problem::at(field.span(), format!("origin of `{name}`: no such field stands beside it{hint}")))
 }

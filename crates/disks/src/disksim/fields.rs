@@ -1,5 +1,7 @@
 //! A block's fields, taken one by one; what is left at the end is unknown.
 
+use elevator::did_you_mean;
+
 use super::parser::{Block, Field, Value};
 use super::{Note, Place, ReadError, Resolver, text};
 use crate::parameters::LONGEST_MS;
@@ -181,11 +183,7 @@ impl Fields {
         if self.known.iter().any(|name| name.eq_ignore_ascii_case(&field.name)) {
             return Err(ReadError::at(&field.place, format!("the field '{}' is there twice", field.name)));
         }
-        let nearest = self.known.iter().max_by(|a, b| {
-            let near = |name: &str| strsim::jaro_winkler(&field.name, name);
-            near(a).total_cmp(&near(b))
-        });
-        let hint = nearest.map_or(String::new(), |name| format!("; the nearest is '{name}'"));
+        let hint = did_you_mean(&field.name, self.known.iter().copied());
         Err(ReadError::at(&field.place, format!("{} has no field '{}'{hint}", self.kind, field.name)))
     }
 }

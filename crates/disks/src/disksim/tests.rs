@@ -57,7 +57,7 @@ fn says_where_and_what_is_wrong() {
         (
             "Print stats",
             "Prnt stats",
-            "plain.diskspecs:16: disksim_disk has no field 'Prnt stats'; the nearest is 'Print stats'",
+            "plain.diskspecs:16: disksim_disk has no field 'Prnt stats'; did you mean 'Print stats'?",
         ),
         (
             "Preseeking level = 0",

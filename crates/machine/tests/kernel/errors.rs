@@ -80,7 +80,7 @@ fn a_description_that_cannot_be() {
     let error = Description::from_toml("name = \"x\"\nabout = \"y\"\n[memory]\ntaken_mib = 3\n");
     let error = error.expect_err("another spelling").to_string();
     assert!(error.starts_with("machine description: line 4: unknown field `taken_mib`"), "{error}");
-    assert!(error.ends_with("did you mean `taken-mib`?"), "{error}");
+    assert!(error.ends_with("did you mean 'taken-mib'?"), "{error}");
 }
 
 #[test]
