@@ -304,9 +304,11 @@ fn holder(sysfs: &Path) -> Option<String> {
     Some(format!("it is held by {}", holder.file_name().to_string_lossy()))
 }
 
-/// Whether a file lives in memory, so that reading and writing it never waits for a disk.
+/// Whether a file lives in memory, so that reading and writing it never waits for a disk. A device's node does (devtmpfs); what
+/// is read and written by it does not.
 pub(crate) fn is_in_memory(file: &File) -> bool {
-    rustix::fs::fstatfs(file.as_fd()).is_ok_and(|fs| IN_MEMORY.contains(&(fs.f_type as u64)))
+    file.metadata().is_ok_and(|found| found.is_file())
+        && rustix::fs::fstatfs(file.as_fd()).is_ok_and(|fs| IN_MEMORY.contains(&(fs.f_type as u64)))
 }
 
 #[cfg(test)]
@@ -358,6 +360,11 @@ mod tests {
     fn what_is_neither_file_nor_device_is_refused() {
         assert!(claim(&FileOptions::new("/proc")).is_err());
         assert!(claim(&FileOptions::new("/nonexistent/file")).is_err());
+    }
+
+    #[test]
+    fn a_device_does_not_live_in_memory_though_its_node_does() {
+        assert!(!is_in_memory(&File::open("/dev/null").unwrap()));
     }
 
     #[test]

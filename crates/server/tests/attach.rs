@@ -563,6 +563,24 @@ fn a_device_that_is_read_only_is_said_to_be() {
     assert!(said.contains("read-only"), "{said}");
 }
 
+/// The device's thread would wait for it, and never give it more than one request at once.
+#[test]
+fn a_disk_is_waited_for_by_others_than_the_devices_thread() {
+    if !can_attach() {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::on_disk();
+    let disk = Loop::over(&directory.join("disk"));
+    let (address, control) =
+        (format!("unix:{}", directory.join("sock").display()), directory.join("control"));
+    let arguments = ["--file", &disk.0, "--nbd", &address, "--control", &control.to_string_lossy()];
+    let server = Served::start(&arguments);
+    let backend = server::control::Client::connect(&control).unwrap().show().unwrap().backend;
+    server.stop();
+    assert!(backend.contains("io_uring") || backend.contains("threads"), "{backend}");
+}
+
 /// What a killed process wrote is there anyway; only the machine's end would tell whether it was written through.
 #[test]
 fn what_shall_be_durable_reaches_the_disk_with_a_flush() {
