@@ -59,12 +59,11 @@ pub(crate) fn peek_record<'i>(
     if have == want {
         return Ok(Some(input.peek(want)));
     }
-    let was_cut = have > 0 || input.was_cut();
     input.pass(have);
     input.failure().map_err(|stop| context.stopped(stop))?;
-    if was_cut {
-        input.forget_cut();
-        context.skip(Oddity::CutShort)?;
+    let cut = (have > 0).then_some(Oddity::CutShort);
+    if let Some(oddity) = input.odd_end().or(cut) {
+        context.skip(oddity)?;
     }
     Ok(None)
 }

@@ -1,10 +1,10 @@
 //! What a recording may be wrapped in: gzip, bzip2, zstd, tar, or one within the other; and the mark that a text may begin with.
 
 use std::fmt;
-use std::io::{self, Chain, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
 use bzip2::read::MultiBzDecoder;
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use serde::Serialize;
@@ -15,7 +15,7 @@ use crate::tar::TarMembers;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Wrapping {
-    /// gzip, of one or more members.
+    /// gzip, of one or more members; what stands behind them and is none is left out, as by gzip(1).
     Gzip,
     /// bzip2, of one or more streams.
     Bzip2,
@@ -38,6 +38,8 @@ impl fmt::Display for Wrapping {
 
 /// Wrappings within one another that are taken off; more is not a recording but a bomb.
 const DEPTH_MAX: usize = 3;
+/// The first byte of gzip's magic number.
+const GZIP: u8 = 0x1f;
 /// As far as tar's magic number.
 const HEAD_BYTES: usize = 512;
 /// What the zstd decoder may hold beyond its window before it is collected.
@@ -58,7 +60,7 @@ pub fn unwrap(mut source: Box<dyn Read>) -> (Box<dyn Read>, Vec<Wrapping>) {
         };
         wrappings.push(wrapping);
         source = match wrapping {
-            Wrapping::Gzip => Box::new(MultiGzDecoder::new(io::BufReader::new(whole))),
+            Wrapping::Gzip => Box::new(GzipMembers::new(whole)),
             Wrapping::Bzip2 => Box::new(MultiBzDecoder::new(whole)),
             Wrapping::Zstd => Box::new(ZstdFrames::new(Box::new(whole))),
             Wrapping::Tar => Box::new(TarMembers::new(Box::new(whole))),
@@ -95,7 +97,7 @@ impl Read for Failing {
 
 fn told_by(head: &[u8]) -> Option<Wrapping> {
     match head {
-        [0x1f, 0x8b, 8, ..] => Some(Wrapping::Gzip),
+        [GZIP, 0x8b, 8, ..] => Some(Wrapping::Gzip),
         [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..] => Some(Wrapping::Bzip2),
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Wrapping::Zstd),
         _ if head.get(257..262) == Some(b"ustar") => Some(Wrapping::Tar),
@@ -117,9 +119,61 @@ pub(crate) fn not_read(head: &[u8]) -> Option<(&'static str, &'static str)> {
     NOT_READ.iter().find(|(magic, ..)| head.starts_with(magic)).map(|&(_, what, program)| (what, program))
 }
 
+/// What stands behind a compressed stream and is none of it. A reader ends with this error once all before it has been read.
+#[derive(Debug, thiserror::Error)]
+#[error("what stands behind the end of the gzip stream is none of it")]
+struct Trailing;
+
+/// Whether `error` says that all of a compressed stream has been read, and something stands behind it.
+pub(crate) fn is_trailing(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Trailing>())
+}
+
+/// The members of a gzip stream, one after the other.
+struct GzipMembers<R> {
+    member: Option<GzDecoder<BufReader<R>>>,
+}
+
+impl<R: Read> GzipMembers<R> {
+    fn new(source: R) -> Self {
+        Self { member: Some(GzDecoder::new(BufReader::new(source))) }
+    }
+
+    /// The member that `source` begins with; `None` at its end.
+    fn next(mut source: BufReader<R>) -> io::Result<Option<GzDecoder<BufReader<R>>>> {
+        let trailing = || io::Error::new(io::ErrorKind::InvalidData, Trailing);
+        match source.fill_buf()? {
+            [] => return Ok(None),
+            // A header would be read to its end first.
+            [first, ..] if *first != GZIP => return Err(trailing()),
+            _ => {}
+        }
+        let mut member = GzDecoder::new(source);
+        if member.header().is_some() {
+            return Ok(Some(member));
+        }
+        let why = member.read(&mut [0]).err().filter(|error| error.kind() != io::ErrorKind::InvalidInput);
+        Err(why.unwrap_or_else(trailing))
+    }
+}
+
+impl<R: Read> Read for GzipMembers<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.member {
+            let read = member.read(into)?;
+            if read > 0 || into.is_empty() {
+                return Ok(read);
+            }
+            let ended = self.member.take().map(GzDecoder::into_inner);
+            self.member = ended.map(Self::next).transpose()?.flatten();
+        }
+        Ok(0)
+    }
+}
+
 /// Notices when its stream ends, which tells a cut file from a damaged one.
 struct Watched {
-    source: io::BufReader<Box<dyn Read>>,
+    source: BufReader<Box<dyn Read>>,
     ended: bool,
 }
 
@@ -133,7 +187,7 @@ impl Read for Watched {
 
 impl Watched {
     fn at_end(&mut self) -> io::Result<bool> {
-        io::BufRead::fill_buf(&mut self.source).map(<[u8]>::is_empty)
+        self.source.fill_buf().map(<[u8]>::is_empty)
     }
 }
 
@@ -146,7 +200,7 @@ struct ZstdFrames {
 
 impl ZstdFrames {
     fn new(source: Box<dyn Read>) -> Self {
-        let source = io::BufReader::with_capacity(64 * 1024, source);
+        let source = BufReader::with_capacity(64 * 1024, source);
         Self { source: Watched { source, ended: false }, decoder: FrameDecoder::new(), within: false }
     }
 
@@ -243,6 +297,20 @@ mod tests {
         let nested = zstd(&gzip(b"in"));
         assert_eq!(unwrapped(&nested), (b"in".to_vec(), vec![Wrapping::Zstd, Wrapping::Gzip], None));
         assert_eq!(unwrapped(b""), (vec![], vec![], None));
+    }
+
+    #[test]
+    fn what_stands_behind_the_last_member_is_none_of_it() {
+        let two = [gzip(b"one "), gzip(b"two")].concat();
+        for behind in [&b"garbage"[..], &[0; 512], &[0x1f, 0x8b, 7, 0, 0, 0, 0, 0, 0, 0]] {
+            let (mut source, _) = unwrap(Box::new(Cursor::new([&two, behind].concat())));
+            let mut content = Vec::new();
+            let error = source.read_to_end(&mut content).unwrap_err();
+            assert!(content == b"one two" && is_trailing(&error), "{error}");
+            assert_eq!(source.read(&mut [0]).unwrap(), 0, "it is said once");
+        }
+        // The beginning of another member, and so a cut.
+        assert_eq!(unwrapped(&[&two, &[0x1f, 0x8b, 8][..]].concat()).2, Some(io::ErrorKind::UnexpectedEof));
     }
 
     #[test]

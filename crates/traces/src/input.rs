@@ -2,6 +2,9 @@
 
 use std::io::{self, Read};
 
+use crate::compression::is_trailing;
+use crate::skips::Oddity;
+
 /// The buffer: how much of a file may be looked at before anything is decided, and the longest line.
 pub(crate) const BUFFER_BYTES: usize = 256 * 1024;
 
@@ -30,7 +33,8 @@ pub(crate) struct Input {
     /// Bytes that went by before `start`.
     passed: u64,
     ended: bool,
-    cut: bool,
+    /// What is wrong with the end of a compressed stream.
+    odd_end: Option<Oddity>,
     failure: Option<io::Error>,
 }
 
@@ -43,7 +47,7 @@ impl Input {
             end: 0,
             passed: 0,
             ended: false,
-            cut: false,
+            odd_end: None,
             failure: None,
         }
     }
@@ -53,14 +57,9 @@ impl Input {
         self.passed
     }
 
-    /// Whether a compressed stream ended before its end.
-    pub(crate) fn was_cut(&self) -> bool {
-        self.cut && self.start == self.end
-    }
-
-    /// The cut was reported.
-    pub(crate) fn forget_cut(&mut self) {
-        self.cut = false;
+    /// What is wrong with the end of a compressed stream, when all before it has gone by; once.
+    pub(crate) fn odd_end(&mut self) -> Option<Oddity> {
+        self.odd_end.take_if(|_| self.start == self.end)
     }
 
     /// Up to `want` of the next bytes, without passing them; fewer only at the end or beyond the buffer's size.
@@ -118,7 +117,8 @@ impl Input {
         self.passed += (length + terminator) as u64;
         let bytes = &self.buffer[from..from + length];
         let unended = terminator == 0;
-        Line { bytes: bytes.strip_suffix(b"\r").unwrap_or(bytes), unended, cut: unended && self.cut }
+        let cut = unended && self.odd_end == Some(Oddity::CutShort);
+        Line { bytes: bytes.strip_suffix(b"\r").unwrap_or(bytes), unended, cut }
     }
 
     /// Reads more behind what is waiting; false if there is no more, or no room.
@@ -142,7 +142,11 @@ impl Input {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     self.ended = true;
-                    self.cut = true;
+                    self.odd_end = Some(Oddity::CutShort);
+                }
+                Err(error) if is_trailing(&error) => {
+                    self.ended = true;
+                    self.odd_end = Some(Oddity::Trailing);
                 }
                 Err(error) => {
                     self.ended = true;

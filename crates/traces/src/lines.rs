@@ -66,11 +66,9 @@ impl<F: LineFormat> Lines<F> {
     }
 
     fn finish(&mut self, context: &mut Context) -> Result<Option<F::Item>, Error> {
-        if !self.over && self.input.was_cut() {
-            context.skip(Oddity::CutShort)?;
-        }
+        let odd = if self.over { None } else { self.input.odd_end() };
         self.over = true;
-        Ok(None)
+        odd.map(|oddity| context.skip(oddity)).transpose().map(|_| None)
     }
 }
 

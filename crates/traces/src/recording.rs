@@ -51,9 +51,9 @@ fn tell_format(input: &mut Input, context: &mut Context) -> Result<Format, Error
     let head = input.peek(BUFFER_BYTES);
     if head.is_empty() {
         input.failure().map_err(|stop| context.stopped(stop))?;
-        let problem = match input.was_cut() {
-            true => "it is compressed and cut before anything can be read of it",
-            false => "there is nothing in it",
+        let problem = match input.odd_end() {
+            Some(Oddity::CutShort) => "it is compressed and cut before anything can be read of it",
+            _ => "there is nothing in it",
         };
         return Err(context.error(ErrorKind::Format, problem));
     }

@@ -13,6 +13,8 @@ pub enum Oddity {
     Malformed,
     /// The recording ends in the middle of it.
     CutShort,
+    /// It stands behind the end of the compressed stream and is none of it.
+    Trailing,
     /// It moves no data.
     ZeroLength,
     /// It lies beyond the stated capacity, or beyond what a byte offset can name.
@@ -42,6 +44,7 @@ impl Oddity {
     pub const ALL: &'static [Self] = &[
         Self::Malformed,
         Self::CutShort,
+        Self::Trailing,
         Self::ZeroLength,
         Self::BeyondCapacity,
         Self::ClockJump,
@@ -61,6 +64,7 @@ impl Oddity {
         match self {
             Self::Malformed => "not understood, left out",
             Self::CutShort => "cut in the middle, left out",
+            Self::Trailing => "piece behind the end of the gzip stream, left out",
             Self::ZeroLength => "of zero length, left out",
             Self::BeyondCapacity => "beyond the end of the device, left out",
             Self::ClockJump => "far back in time, left out",

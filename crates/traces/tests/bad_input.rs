@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::io::Write;
+
 use common::read;
 use traces::{DeviceChoice, ErrorKind, Format, Oddity, Options, Place, TimeUnit};
 
@@ -214,6 +216,25 @@ fn a_damaged_stream_is_an_error_that_says_so() {
     match read(&name, &damaged, &Options::default()) {
         Err(error) => assert!(matches!(error.kind(), ErrorKind::Io | ErrorKind::Malformed), "{error}"),
         Ok((_, recording)) => assert!(!recording.skips().is_empty()),
+    }
+}
+
+#[test]
+fn what_stands_behind_the_end_of_a_gzip_stream_is_counted_and_left_out() {
+    let gzip = |bytes: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    };
+    let text = gzip(b"0.5 0 100 8 1\n1.5 0 200 8 1");
+    let binary = gzip(include_bytes!("../corpus/blktrace/v7-little.blktrace"));
+    for (name, stream) in [("a.ascii.gz", text), ("a.blktrace.gz", binary)] {
+        let whole = read(name, &stream, &Options::default()).unwrap().0.len();
+        let padded = [stream, vec![0; 512]].concat();
+        let (records, recording) = read(name, &padded, &Options::default()).unwrap();
+        let tally = recording.skips().get(Oddity::Trailing).count;
+        assert_eq!((records.len(), tally, recording.skips().iter().count()), (whole, 1, 1), "{name}");
+        assert!(read(name, &padded, &strict()).is_err());
     }
 }
 
