@@ -50,6 +50,13 @@ fn a_job_file_that_asks_for_the_impossible_is_bad_input_with_its_line() {
 }
 
 #[test]
+fn an_option_that_is_mistyped_is_answered_with_the_nearest() {
+    let directory = Directory::new("mistyped");
+    let job = directory.file("job.fio", "[reader]\nrw=read\nsize=1m\nioddepth=3\n");
+    fails(&["compare", &job], 6, &["job.fio:4", "ioddepth=3", "did you mean 'iodepth'?"]);
+}
+
+#[test]
 fn a_job_file_runs() {
     let directory = Directory::new("job-runs");
     let job = directory.file("job.fio", "[reader]\nrw=randread\nbs=4k\nsize=64m\nio_size=128k\n");

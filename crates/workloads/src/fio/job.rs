@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use elevator::{Priority, PriorityClass, Sector, Sectors, Span};
+use elevator::{Priority, PriorityClass, Sector, Sectors, Span, did_you_mean};
 
 use super::parse::{JobFileError, Section, Setting, size, span};
 
@@ -83,6 +83,46 @@ impl Job {
         Sector(self.offset.0.saturating_add(self.region_bytes.div_ceil(512)))
     }
 }
+
+/// Options that [`Draft::set`] knows.
+const HONOURED: &[&str] = &[
+    "filename",
+    "rw",
+    "readwrite",
+    "bs",
+    "blocksize",
+    "size",
+    "filesize",
+    "io_size",
+    "io_limit",
+    "offset",
+    "offset_increment",
+    "numjobs",
+    "iodepth",
+    "ioengine",
+    "direct",
+    "buffered",
+    "thinktime",
+    "thinktime_blocks",
+    "rwmixread",
+    "rwmixwrite",
+    "runtime",
+    "timeout",
+    "time_based",
+    "startdelay",
+    "fsync",
+    "fdatasync",
+    "end_fsync",
+    "fsync_on_close",
+    "prio",
+    "prioclass",
+    "rate_iops",
+    "randseed",
+    "number_ios",
+    "stonewall",
+    "wait_for_previous",
+    "wait_for",
+];
 
 /// Options that make no difference to the requests that a job makes, or only to how fio reports.
 const NO_DIFFERENCE: &[&str] = &[
@@ -343,9 +383,11 @@ impl Draft {
                 );
             }
             _ => {
-                let known = NO_DIFFERENCE_IF.iter().find(|(known, ..)| *known == name);
-                let (so, problem) = known.map_or((&[][..], MAY_MATTER), |&(_, so, problem)| (so, problem));
-                return if so.contains(&value) { Ok(()) } else { Err(problem.to_owned()) };
+                return match NO_DIFFERENCE_IF.iter().find(|(known, ..)| *known == name) {
+                    Some((_, so, _)) if so.contains(&value) => Ok(()),
+                    Some((_, _, problem)) => Err((*problem).to_owned()),
+                    None => Err(not_honoured(name)),
+                };
             }
         }
         Ok(())
@@ -426,6 +468,14 @@ impl Draft {
     }
 }
 
+/// What is said of an option that is not known here: it may be one of fio's all the same.
+fn not_honoured(name: &str) -> String {
+    let passed_over = PASSED_OVER.iter().map(|(name, _)| name);
+    let without_effect = NO_DIFFERENCE_IF.iter().map(|(name, ..)| name);
+    let known = HONOURED.iter().chain(NO_DIFFERENCE).chain(passed_over).chain(without_effect);
+    MAY_MATTER.to_owned() + &did_you_mean(name, known.copied())
+}
+
 fn note(notes: &mut Vec<String>, text: String) {
     if !notes.contains(&text) {
         notes.push(text);
@@ -489,5 +539,21 @@ fn class(value: &str) -> Result<PriorityClass, String> {
         "1" => Ok(PriorityClass::RealTime),
         "3" => Ok(PriorityClass::Idle),
         _ => Err("expected 1 (real time), 2 (best effort) or 3 (idle)".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_honoured_is_known_and_may_be_meant() {
+        for name in HONOURED {
+            let said = Draft::new("x").set(name, "1").err().unwrap_or_default();
+            assert!(!said.starts_with(MAY_MATTER), "{name}");
+            let mistyped = format!("{name}x");
+            assert!(not_honoured(&mistyped).contains("; did you mean '"), "{mistyped}");
+        }
+        assert_eq!(not_honoured("verify"), MAY_MATTER);
     }
 }
