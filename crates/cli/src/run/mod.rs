@@ -166,7 +166,7 @@ fn one(arguments: &RunArguments, scene: &Scene, spec: &Spec, picture: usize) -> 
     };
     if let Some((_, to)) = outcome.window(|name| !is_beside(name)) {
         measured.elapsed_ns = to;
-        measured.bytes = (outcome.vmstat.rate(0, to) * to as f64 / 1e3) as u64;
+        measured.bytes = outcome.vmstat.bytes(to);
     }
     let timeline = timeline.take();
     Ok(Run {

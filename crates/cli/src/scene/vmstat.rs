@@ -23,6 +23,9 @@ pub(crate) struct Vmstat {
     pub(crate) read: Vec<u64>,
     /// Bytes that went to it.
     pub(crate) written: Vec<u64>,
+    /// When the latest of them had been moved.
+    #[serde(default)]
+    pub(crate) latest_ns: u64,
     /// The longest from a request's arrival in the queue to its completion.
     pub(crate) longest_ns: u64,
     /// (completion, wait in the queue, service) of the first requests, in nanoseconds.
@@ -32,7 +35,8 @@ pub(crate) struct Vmstat {
 impl Default for Vmstat {
     fn default() -> Self {
         let bin_ns = 100_000_000;
-        Self { bin_ns, read: Vec::new(), written: Vec::new(), longest_ns: 0, scatter: Vec::new() }
+        let (read, written, scatter) = (Vec::new(), Vec::new(), Vec::new());
+        Self { bin_ns, read, written, latest_ns: 0, longest_ns: 0, scatter }
     }
 }
 
@@ -59,6 +63,15 @@ impl Vmstat {
             bins.resize(bin + 1, 0);
         }
         bins[bin] += bytes;
+        self.latest_ns = now.as_nanos();
+    }
+
+    /// Bytes in both directions until a moment; if something was moved after it, to a bin.
+    pub(crate) fn bytes(&self, to_ns: u64) -> u64 {
+        // The last bin is full before it is over.
+        let to_ns = if to_ns >= self.latest_ns { u64::MAX } else { to_ns };
+        let both = [&self.read, &self.written].map(|bins| share(bins, self.bin_ns, 0, to_ns));
+        both.iter().sum::<f64>() as u64
     }
 
     /// 10^6 bytes a second in both directions between two moments, in nanoseconds.
@@ -125,6 +138,16 @@ mod tests {
         }
         assert!((vmstat.rate(0, 2 * S) - 10.0).abs() < 1e-9);
         assert!((vmstat.rate(S / 20, S) - 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_was_moved_is_whole_when_it_is_over_before_its_bin() {
+        let mut vmstat = Vmstat::default();
+        vmstat.moved(Time::from_nanos(S / 1000), Direction::Read, 4096);
+        vmstat.moved(Time::from_nanos(S / 100), Direction::Write, 4096);
+        assert_eq!([S / 100, S / 20, 2 * S].map(|to| vmstat.bytes(to)), [8192; 3]);
+        vmstat.moved(Time::from_nanos(S / 2), Direction::Read, 4096);
+        assert_eq!([S / 20, S / 10].map(|to| vmstat.bytes(to)), [4096, 8192]);
     }
 
     #[test]
