@@ -30,7 +30,7 @@ pub(crate) fn open(text: &str, reading: &Reading, open: bool, capacity: Sector) 
     let (opened, is_recording) = match std::fs::metadata(text) {
         _ if text == STANDARD_INPUT => (recording(text, reading, open, capacity)?, true),
         Ok(about) if about.is_dir() && Builtin::named(text).is_some() => (builtin(text)?, false),
-        Ok(about) if about.is_file() && text.ends_with(".fio") => (job_file(text)?, false),
+        Ok(about) if about.is_file() && is_job_file(text) => (job_file(text)?, false),
         Ok(_) => (recording(text, reading, open, capacity)?, true),
         Err(_) => (builtin(text)?, false),
     };
@@ -46,6 +46,32 @@ pub(crate) fn open(text: &str, reading: &Reading, open: bool, capacity: Sector) 
         )));
     }
     Ok(opened)
+}
+
+/// Whether `name` is a job file of fio's: by how it begins, or else by its name, which an iolog may have as well.
+pub(crate) fn is_job_file(name: &str) -> bool {
+    // What is read of a pipe would be gone.
+    let head = if Path::new(name).is_file() { head(name).unwrap_or_default() } else { Vec::new() };
+    JobFile::begins(&head) || name.ends_with(".fio") && !head.starts_with(b"fio version ")
+}
+
+/// How a file begins; comments may come first.
+fn head(name: &str) -> std::io::Result<Vec<u8>> {
+    const HEAD_BYTES: u64 = 64 * 1024;
+    let mut head = Vec::new();
+    File::open(name)?.take(HEAD_BYTES).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// What is said of a recording where a program's script is asked for, if `name` is one.
+pub(crate) fn no_script(name: &str) -> Option<Error> {
+    let file = File::open(name).ok().filter(|_| Path::new(name).is_file())?;
+    let mut recording = traces::open(name, Box::new(file), &Options::default()).ok()?;
+    recording.next()?.ok()?;
+    let format = recording.interpretation().format;
+    Some(Error::Input(format!(
+        "{name}: it is a recording ({format}) and no script; 'dwell compare' replays it"
+    )))
 }
 
 fn job_file(path: &str) -> Result<Opened, Error> {

@@ -25,6 +25,7 @@ use crate::compare::{
 use crate::error::Error;
 use crate::interrupt;
 use crate::scene::{Chosen, Ran, Scene};
+use crate::workload::{is_job_file, no_script};
 
 pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), Error> {
     if arguments.show {
@@ -33,7 +34,8 @@ pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), 
         return Ok(());
     }
     arguments.output.check()?;
-    let (scenario, said) = open(&arguments.script, arguments.scale)?;
+    let opened = open(&arguments.script, arguments.scale);
+    let (scenario, said) = opened.map_err(|error| no_script(&arguments.script).unwrap_or(error))?;
     let chosen = Chosen {
         machine: arguments.machine.as_deref(),
         drive: arguments.drive.as_deref(),
@@ -70,7 +72,7 @@ fn text(name: &str) -> Result<String, Error> {
 
 fn open(name: &str, scale: f64) -> Result<(Scenario, Vec<String>), Error> {
     let text = text(name)?;
-    if !name.ends_with(".fio") {
+    if name.ends_with(".toml") || !is_job_file(name) {
         let scenario = Scenario::parse(name, &text, scale).map_err(|e| Error::Input(e.to_string()))?;
         return Ok((scenario, Vec::new()));
     }

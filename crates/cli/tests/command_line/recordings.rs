@@ -57,6 +57,32 @@ fn an_option_that_is_mistyped_is_answered_with_the_nearest() {
 }
 
 #[test]
+fn a_job_file_is_told_by_how_it_begins() {
+    let directory = Directory::new("job-name");
+    let job = directory.file("readers.job", "; mine\n[global]\ndirect=1\nsize=64k\n[a]\nrw=read\n");
+    // On the machine the file system's own blocks are read as well.
+    for (command, blocks) in [("compare", 0), ("run", 3)] {
+        let found = prints_json(&[command, &job, "-s", "noop", "--json", "--quiet"]);
+        assert_eq!(found["runs"][0]["bytes"], (64 << 10) + blocks * 4096, "{command}");
+    }
+    let log = directory.path("log.fio");
+    prints(&["trace", "convert", &recording("pgbench"), &log, "--to-format", "fio"]);
+    let found = prints_json(&["compare", &log, "-s", "noop", "--json", "--quiet"]);
+    assert_eq!(found["runs"][0]["requests"], 26_020);
+}
+
+#[test]
+fn a_recording_is_no_script_and_is_said_to_be_one() {
+    let directory = Directory::new("no-script");
+    let text = directory.file("io.ascii", "0.5 0 1000 8 1\n1.5 0 2000 8 0\n");
+    let said = "it is a recording (DiskSim ASCII) and no script; 'dwell compare' replays it";
+    fails(&["run", &text], 6, &[said]);
+    fails(&["run", &recording("pgbench")], 6, &["it is a recording (ftrace text)"]);
+    let neither = directory.file("script.toml", "about 3\n");
+    fails(&["run", &neither], 6, &["script.toml:1: "]);
+}
+
+#[test]
 fn a_job_file_runs() {
     let directory = Directory::new("job-runs");
     let job = directory.file("job.fio", "[reader]\nrw=randread\nbs=4k\nsize=64m\nio_size=128k\n");

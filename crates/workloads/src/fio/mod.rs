@@ -41,6 +41,12 @@ pub struct JobFile {
 }
 
 impl JobFile {
+    /// Whether a file that begins so is a job file.
+    #[must_use]
+    pub fn begins(head: &[u8]) -> bool {
+        parse::begins_with_section(head)
+    }
+
     /// Reads a job file's text. `name` stands in errors.
     ///
     /// # Errors

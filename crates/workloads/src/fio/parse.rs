@@ -28,13 +28,27 @@ pub(super) struct Section {
     pub(super) settings: Vec<Setting>,
 }
 
+/// What a line says, without its comment; as fio has it, one may also stand behind an option.
+fn content(line: &str) -> &str {
+    line.find([';', '#']).map_or(line, |comment| &line[..comment]).trim()
+}
+
+/// Whether the first thing that is said is a `[section]`.
+pub(super) fn begins_with_section(head: &[u8]) -> bool {
+    let head = head.strip_prefix("\u{feff}".as_bytes()).unwrap_or(head);
+    let mut lines = head.split(|&byte| byte == b'\n').map(std::str::from_utf8);
+    let first = lines.find(|line| !line.is_ok_and(|line| content(line).is_empty()));
+    let section = |line| content(line).strip_prefix('[')?.strip_suffix(']');
+    // A table of TOML's may be doubled.
+    matches!(first, Some(Ok(line)) if section(line).is_some_and(|name| !name.starts_with('[')))
+}
+
 pub(super) fn sections(file: &str, text: &str) -> Result<Vec<Section>, JobFileError> {
     let mut sections: Vec<Section> = Vec::new();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (index, raw) in text.lines().enumerate() {
         let line = index + 1;
-        // As fio has it, a comment may also stand behind an option.
-        let content = raw.find([';', '#']).map_or(raw, |comment| &raw[..comment]).trim();
+        let content = content(raw);
         let error = |problem: &str| JobFileError { file: file.to_owned(), line, problem: problem.to_owned() };
         if content.is_empty() {
             continue;
@@ -116,6 +130,27 @@ mod tests {
         assert_eq!(span("2s", 1_000), Some(2_000_000_000));
         assert_eq!(span("1d", 1), span("24h", 1));
         assert_eq!(span("x", 1), None);
+    }
+
+    #[test]
+    fn a_job_file_is_told_by_its_first_section() {
+        for job in
+            ["[a]\nrw=read\n", "; mine\r\n\r\n  [global] # all\r\ndirect=1", "\u{feff}[a]", "#\n[a b]\n\u{0}"]
+        {
+            assert!(begins_with_section(job.as_bytes()), "{job}");
+        }
+        let others: [&[u8]; 7] = [
+            b"",
+            b"# none\n",
+            b"direct=1\n[a]",
+            b"[[process]]",
+            b"[a\n[b]",
+            b"\xff\n[a]",
+            b"x-1 [000] 1.5: y",
+        ];
+        for other in others {
+            assert!(!begins_with_section(other), "{other:?}");
+        }
     }
 
     #[test]
