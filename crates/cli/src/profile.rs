@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use capture::profile::{Load, Plan, Profile};
 use comfy_table::{Table, presets};
+use keeper::QueueSettings;
 
 use crate::arguments::ProfileArguments;
 use crate::error::{Error, can_be_written};
@@ -19,6 +20,8 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     can_be_written(&arguments.output)?;
     let each = span("--each", &arguments.each)?.max(Duration::from_millis(1));
     let load = Load { readers: arguments.readers, each, ..Load::default() };
+    // A tuner would switch what is measured, and take the switches here for somebody's.
+    let _claim = QueueSettings::of(&layer.name).claim()?;
     let plan = Plan { switch: !arguments.no_switch, even_if_used: arguments.even_if_used, load };
     let mut say = |what: &str| eprintln!("{}: {what}", layer.name);
     let profile = Profile::measure(&layer, &plan, &mut say, &interrupt::requested)?;

@@ -161,10 +161,10 @@ fn a_profile_is_written_and_told_to_schedulers() {
     assert_eq!(output.status.code(), Some(6), "{}", words(&output));
 }
 
-/// Whatever database and status they keep: of two tuners each would take the other for somebody who changes schedulers, and what is
-/// changed by hand would be written over.
+/// Whatever database and status they keep: of two tuners each would take the other for somebody who changes schedulers, as they would a
+/// profile; and what is changed by hand would be written over.
 #[test]
-fn beside_a_tuner_nobody_tunes_nor_changes_what_was_learned() {
+fn beside_a_tuner_nobody_tunes_nor_measures_nor_changes_what_was_learned() {
     let Some(served) = Served::new("beside", &[]) else { return };
     let node = served.node.to_str().unwrap();
     let tuner = |place: &str, time: &str| {
@@ -177,6 +177,10 @@ fn beside_a_tuner_nobody_tunes_nor_changes_what_was_learned() {
     let forget = || {
         let database = served.file("one/tuner.sqlite");
         dwell(&["patterns", "forget", "--all", "--database", &database]).output().unwrap()
+    };
+    let profile = || {
+        let file = served.file("profile.toml");
+        dwell(&["profile", node, "--here", "--each", "1ms", "-o", &file]).output().unwrap()
     };
     let status = Path::new(&served.file("one"))
         .join(format!("tune-{}.json", served.node.file_name().unwrap().display()));
@@ -195,10 +199,11 @@ fn beside_a_tuner_nobody_tunes_nor_changes_what_was_learned() {
         served.read(100);
     }
     let mut first = begun(tuner("one", "10min")).unwrap();
-    for output in [tuner("other", "1s").wait_with_output().unwrap(), forget()] {
+    for output in [tuner("other", "1s").wait_with_output().unwrap(), forget(), profile()] {
         let said = words(&output);
         assert!(
-            output.status.code() == Some(2) && said.contains(&format!("process {} tunes it", first.id())),
+            output.status.code() == Some(2)
+                && said.contains(&format!("process {} tunes or measures it", first.id())),
             "{said}"
         );
     }

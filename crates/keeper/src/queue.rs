@@ -51,8 +51,8 @@ impl QueueSettings {
         self.directory.exists()
     }
 
-    /// Claims the device for one tuner, whatever database and status it keeps, for as long as the file that is returned is open. The lock is
-    /// of the scheduler's own file (flock(2)), so nothing is written, and the kernel takes it back from a process that is killed.
+    /// Claims the device for whoever is to switch its schedulers alone, a tuner or a profile, for as long as the file that is returned is open.
+    /// The lock is of the scheduler's own file (flock(2)), so nothing is written, and the kernel takes it back from a process that is killed.
     ///
     /// # Errors
     /// Another process has claimed it; else as [`get`](Self::get).
@@ -62,7 +62,7 @@ impl QueueSettings {
             Ok(()) => Ok(file),
             Err(fs::TryLockError::WouldBlock) => {
                 let who = locker(&file).map_or_else(|| "somebody".to_owned(), |pid| format!("process {pid}"));
-                Err(Error::Usage(format!("{}: {who} tunes it already; end that first", self.name)))
+                Err(Error::Usage(format!("{}: {who} tunes or measures it; end that first", self.name)))
             }
             Err(fs::TryLockError::Error(error)) => Err(self.failed("scheduler", error)),
         }
@@ -194,7 +194,7 @@ mod tests {
         let tree = Tree::new("claim");
         let claimed = tree.queue("sda").claim().unwrap();
         let said = tree.queue("sda").claim().unwrap_err().to_string();
-        assert_eq!(said, format!("sda: process {} tunes it already; end that first", std::process::id()));
+        assert_eq!(said, format!("sda: process {} tunes or measures it; end that first", std::process::id()));
         assert!(tree.queue("sdb").claim().is_ok());
         drop(claimed);
         assert!(QueueSettings::within(&tree.block(), "sda").claim().is_ok());
