@@ -21,7 +21,6 @@ mod live;
 mod modelled;
 mod named;
 mod page;
-mod parking;
 mod profile;
 mod quantity;
 mod record;
@@ -34,7 +33,6 @@ mod systemd;
 mod top;
 mod trace;
 mod tune;
-mod way;
 mod workload;
 
 use std::process::ExitCode;

@@ -25,7 +25,7 @@ use schedulers::registry::Catalogue;
 use self::requests::Source;
 use super::comparison::{Entry, Predicted};
 use crate::device::Device;
-use crate::way::{Leg, Times};
+use crate::device::way::{Leg, Times};
 
 /// Everything about a duel that the model must know.
 pub(crate) struct Model<'a> {

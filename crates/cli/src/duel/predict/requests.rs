@@ -13,9 +13,9 @@ use workloads::script;
 
 use super::{Asked, LONGEST, Model};
 use crate::compare::{Plan, run_plan};
+use crate::device::parking::{COMING, SPACE};
+use crate::device::way::{Leg, Times};
 use crate::duel::comparison::Predicted;
-use crate::parking::{COMING, SPACE};
-use crate::way::{Leg, Times};
 
 /// The programs of a benchmark, as the model runs them.
 struct Modelled {

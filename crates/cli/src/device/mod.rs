@@ -1,4 +1,7 @@
-//! The modelled drive, or array of drives, that a command line names.
+//! The modelled drive, or array of drives, that a command line names; and what a duel puts around it (`way`, `parking`).
+
+pub(crate) mod parking;
+pub(crate) mod way;
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -13,10 +16,10 @@ use elevator::queue::{Barriers, Limits};
 use elevator::service_time::ServiceCurve;
 use schedulers::Environment;
 
+use self::parking::Parking;
+use self::way::{Distant, Leg};
 use crate::error::Error;
-use crate::parking::Parking;
 use crate::profile;
-use crate::way::{Distant, Leg};
 
 /// A drive's description, with what was measured on it once; and the array that such drives make, if they do.
 #[derive(Clone)]
