@@ -60,7 +60,7 @@ fn what_takes_so_long_is_among_what_is_reached_within_that_time_on_random_drives
 
 #[test]
 fn what_takes_so_long_is_among_what_is_reached_within_that_time_on_measured_drives() {
-    for specs in ["atlas10k", "cheetah9LP", "hp_c2247a"] {
+    for specs in ["atlas_III", "cheetah9LP", "hp_c2247a"] {
         let Some(path) = shared(&format!("{specs}.diskspecs")) else { continue };
         check(parameters(&path, Fidelity::Drive), 7);
     }
