@@ -1,7 +1,7 @@
 //! `dwell serve`.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use disks::{Drive, Part};
@@ -106,8 +106,7 @@ fn plain(arguments: &ServeArguments, size: Option<u64>) -> Result<BackendMaker, 
     let depth = arguments.depth;
     match (&arguments.path, arguments.memory, size) {
         (Some(path), false, size) => {
-            let even_if_used = arguments.even_if_used >= 2;
-            let options = FileOptions { depth, size, even_if_used, ..FileOptions::new(path) };
+            let options = FileOptions { depth, size, ..claimed(arguments, path) };
             Ok(Box::new(move || Ok(Box::new(FileBackend::open(options)?) as Box<dyn Backend>)))
         }
         (None, true, Some(size)) if size > Memory::MOST => Err(Error::Usage(format!(
@@ -139,12 +138,14 @@ fn emulated(arguments: &ServeArguments, device: &Device, size: Option<u64>) -> R
     }
     let drive = Part::new(drive, Sector(size / 512));
     let (size, depth, nature) = (drive.capacity().bytes(), drive.depth(), nature(device));
-    let path = arguments.path.clone();
+    // The store goes through the page cache: it must be faster than any disk.
+    let store = |path| FileOptions { direct: false, depth, size: Some(size), ..claimed(arguments, path) };
+    let file = arguments.path.as_deref().map(store);
     let nothing = arguments.discard_data;
     Ok(Box::new(move || {
-        let store: Box<dyn Backend> = match path {
+        let store: Box<dyn Backend> = match file {
             _ if nothing => Box::new(Nothing::new(size, depth)),
-            Some(path) => Box::new(FileBackend::open(store(path, size, depth))?),
+            Some(options) => Box::new(FileBackend::open(options)?),
             None => Box::new(Memory::new(size, depth)),
         };
         Ok(Box::new(Emulated::new(Box::new(drive), store, nature)?) as Box<dyn Backend>)
@@ -157,9 +158,9 @@ pub(crate) fn nature(device: &Device) -> Nature {
     Nature { rotational, barriers, ..Nature::default() }
 }
 
-/// The store of an emulated drive goes through the page cache: it must be faster than any disk.
-fn store(path: PathBuf, size: u64, depth: u32) -> FileOptions {
-    FileOptions { direct: false, depth, size: Some(size), ..FileOptions::new(path) }
+/// That file or device, which may be in use if that was said twice.
+fn claimed(arguments: &ServeArguments, path: &Path) -> FileOptions {
+    FileOptions { even_if_used: arguments.even_if_used >= 2, ..FileOptions::new(path) }
 }
 
 /// What schedulers are told: what was measured on the device itself, else what its model says.

@@ -93,6 +93,36 @@ fn an_attached_device_knows_its_askers_only_if_it_is_told_to_look() {
     assert!(accounts[&own].to_string().contains(&(100 * 4096).to_string()), "{accounts}");
 }
 
+/// Under an emulated drive as well as by itself.
+#[test]
+fn what_is_in_use_is_served_if_that_is_said_twice() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("live-used-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let (file, socket) = (directory.join("disk"), format!("unix:{}", directory.join("sock").display()));
+    File::create(&file).unwrap().set_len(1 << 20).unwrap();
+    let looped = Command::new("losetup").args(["-f", "--show"]).arg(&file).output().unwrap();
+    if !looped.status.success() {
+        return eprintln!("SKIPPED: {}", words(&looped));
+    }
+    let node = String::from_utf8(looped.stdout).unwrap();
+    let file = file.to_str().unwrap();
+    let served = |more: &[&str]| {
+        let serve = ["serve", file, "--nbd", &socket];
+        let mut server = dwell(&[&serve, more].concat()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let _ = server.kill();
+        server.wait().unwrap();
+        line.trim() == socket
+    };
+    let twice = ["--even-if-used", "--even-if-used"];
+    let drive = ["--drive", "wd5000aaks", "--size", "1MiB"];
+    let all = [served(&twice[..1]), served(&twice), served(&drive), served(&[&drive[..], &twice].concat())];
+    let _ = Command::new("losetup").args(["-d", node.trim()]).status();
+    let _ = fs::remove_dir_all(directory);
+    assert_eq!(all, [false, true, false, true]);
+}
+
 #[test]
 fn a_second_signal_gives_up_on_users_and_takes_the_device_down() {
     let Some(mut served) = Served::new("signals", &[]) else { return };
