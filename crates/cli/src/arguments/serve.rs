@@ -53,14 +53,14 @@ pub(crate) struct ServeArguments {
     #[arg(long, requires = "tls")]
     pub(crate) tls_verify_peer: bool,
     /// NBD clients served at once; each may hold 40 MiB
-    #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 16, requires = "nbd", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) connections: u16,
     /// Control socket, for dwell ctl
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
     /// Look for more so long before sleeping, as long as that finds something: shorter ways for single requests, more
-    /// processor time; 0ns never looks
-    #[arg(long, value_name = "TIME", default_value = "50us")]
+    /// processor time; 0ns never looks. Never in front of an emulated drive
+    #[arg(long, value_name = "TIME", default_value = "50us", conflicts_with = "drive")]
     pub(crate) poll: String,
     /// Serve a device although it is mounted or held; must be given twice
     #[arg(long, action = clap::ArgAction::Count)]

@@ -53,6 +53,15 @@ fn what_cannot_be_served_is_refused_with_a_word_and_leaves_nothing() {
         let error = words(&output.stderr);
         assert!(output.status.code() == Some(2) && error.contains("cannot be used with"), "{error}");
     }
+    // What an option would do nothing for; without that the scheduler is what is refused.
+    for (option, said) in [
+        (&["--memory", "--size", "1M", "--attach", "--connections", "3", "-s", "afq"][..], "--nbd"),
+        (&["--nbd", &socket, "--drive", "wd5000aaks", "--poll", "1ms", "-s", "afq"], "cannot be used with"),
+    ] {
+        let output = dwell(&[&["serve"], option].concat());
+        let error = words(&output.stderr);
+        assert!(output.status.code() == Some(2) && error.contains(said), "{error}");
+    }
     serve(&[&directory.path("missing")], 6, &["it does not exist"]);
     serve(&[&directory.path("odd"), "--size", "10M"], 6, &["10000384 are one"]);
     serve(&["--memory", "--size", "1M", "--tls", &directory.path("none")], 6, &["server-key.pem"]);
