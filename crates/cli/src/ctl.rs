@@ -103,7 +103,7 @@ fn in_words(state: &State) -> String {
         state.backend,
         bytes(state.capacity_sectors * 512),
         state.depth,
-        state.scheduler,
+        scheduler(state),
         state.queued,
         state.in_flight,
         state.unfinished,
@@ -139,6 +139,12 @@ fn in_words(state: &State) -> String {
         text += &format!("  {} = {}\n", tunable.name, tunable.value);
     }
     text
+}
+
+/// The scheduler, and whether it still waits for the queue to drain.
+pub(crate) fn scheduler(state: &State) -> String {
+    let waits = |ns| format!(", once the queue has drained, which it does since {}", time(ns));
+    format!("{}{}", state.scheduler, state.draining_ns.map(waits).unwrap_or_default())
 }
 
 /// What the scheduler keeps, by kind.

@@ -15,7 +15,7 @@ pub(crate) struct CtlArguments {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum CtlCommand {
-    /// The device now: queue, rates, latencies, scheduler and tunables
+    /// The device now: queue, latencies, scheduler, its streams or groups, and tunables
     Show {
         /// Print one JSON object
         #[arg(long)]

@@ -8,7 +8,7 @@ use ratatui::widgets::{Block, Paragraph, Row, Table};
 use server::control::protocol::ItemState;
 
 use super::rates::History;
-use crate::ctl::{fact_in_words, without_unit};
+use crate::ctl::{fact_in_words, scheduler, without_unit};
 use crate::format::{bytes, number, time};
 
 /// Rows of the strip, each a fraction of a second.
@@ -45,9 +45,11 @@ pub(super) fn draw(history: &History, frame: &mut Frame<'_>) {
 
 fn about_it(history: &History) -> Paragraph<'static> {
     let state = history.state();
-    let switching = state.draining_ns.map(|ns| format!(", draining for a switch since {}", time(ns)));
+    let lateness = &state.lateness;
+    let late =
+        || format!("answers late by {} (median), {} (p99)", time(lateness.p50_ns), time(lateness.p99_ns));
     Paragraph::new(vec![
-        Line::styled(format!("{}  {}", state.scheduler, switching.unwrap_or_default()), HEAD),
+        Line::styled(scheduler(state), HEAD),
         Line::from(format!("{}, {}", state.backend, bytes(state.capacity_sectors * 512))),
         Line::from(format!(
             "{} queued, {} of {} in the device, {} unfinished; {} dispatched/s, {} deliberate waits/s",
@@ -58,11 +60,8 @@ fn about_it(history: &History) -> Paragraph<'static> {
             number(history.dispatched()),
             number(history.holds())
         )),
-        Line::from(format!(
-            "answers late by {} (median), {} (p99)",
-            time(state.lateness.p50_ns),
-            time(state.lateness.p99_ns)
-        )),
+        // Only an emulated drive has a time to keep.
+        Line::from(if lateness.count > 0 { late() } else { String::new() }),
     ])
 }
 

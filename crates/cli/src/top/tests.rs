@@ -46,6 +46,24 @@ fn rates_are_of_the_time_between_two_pictures() {
 }
 
 #[test]
+fn a_scheduler_that_waits_for_the_queue_to_drain_is_said_to() {
+    let waiting = State { draining_ns: Some(7_000_000), ..state(0, 0, 0) };
+    assert_eq!(crate::ctl::scheduler(&state(0, 0, 0)), "stream(deadline)");
+    let picture = text(&History::new(waiting)).unwrap();
+    assert!(picture.starts_with("stream(deadline), once the queue has drained"), "{picture}");
+    assert!(picture.contains("since 7.00 ms"), "{picture}");
+}
+
+#[test]
+fn only_what_keeps_a_time_is_late() {
+    let punctual = text(&History::new(State { lateness: Default::default(), ..state(0, 0, 0) })).unwrap();
+    assert!(
+        drawn(&[0]).contains("answers late by 2.00 ms") && !punctual.contains("answers late"),
+        "{punctual}"
+    );
+}
+
+#[test]
 fn processes_and_streams_have_their_lines() {
     let picture = drawn(&[0]);
     assert!(picture.lines().any(|line| line.contains("42") && line.contains("200")), "{picture}");
