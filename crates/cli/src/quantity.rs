@@ -13,8 +13,8 @@ pub(crate) fn size(text: &str) -> Result<u64, Error> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let (letter, binary) = match unit.strip_suffix("iB") {
-        Some(letter) => (letter, true),
-        None => (unit.trim_end_matches('B'), false),
+        Some(letter) if !letter.is_empty() => (letter, true),
+        _ => (unit.strip_suffix('B').unwrap_or(unit), false),
     };
     let power = ["", "K", "M", "G", "T"]
         .iter()
@@ -50,6 +50,9 @@ mod tests {
         assert_eq!(size("500G").unwrap(), 500_000_000_000);
         assert_eq!(size("4KiB").unwrap(), 4096);
         assert_eq!(size("512").unwrap(), 512);
-        assert!(size("500X").is_err() && size("").is_err() && size("99999999999T").is_err());
+        for wrong in ["500X", "", "99999999999T", "1BB", "1GBB", "1iB"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!((size("7B").unwrap(), size("7kB").unwrap()), (7, 7000));
     }
 }
