@@ -3,7 +3,9 @@
 mod common;
 
 use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use common::Directory;
 use common::client::{BLOCK_STATUS, FLUSH, FUA, Nbd, READ, REQ_ONE, TRIM, WRITE, WRITE_ZEROES};
@@ -11,7 +13,7 @@ use elevator::queue::Cache;
 use elevator::{Op, Time};
 use rustix::io::Errno;
 use schedulers::{Environment, Spec};
-use server::backend::{Backend, Done, Extent, Geometry, Job, Memory};
+use server::backend::{Backend, Done, Extent, Extents, Geometry, Job, Memory};
 use server::nbd::Address;
 use server::{Configuration, NbdOptions, Server};
 
@@ -28,6 +30,17 @@ struct Watched {
     memory: Memory,
     asked: Asked,
     failed: VecDeque<(Job, Errno)>,
+    slow: Option<Arc<dyn Extents>>,
+}
+
+/// Knows what lies where when it is let, and ends the thread that asks if it never is.
+struct Slow(Mutex<Receiver<()>>);
+
+impl Extents for Slow {
+    fn extent(&self, _offset: u64, most: u64) -> Extent {
+        self.0.lock().unwrap().recv_timeout(Duration::from_secs(10)).expect("it is let");
+        Extent { bytes: most, data: false }
+    }
 }
 
 impl Backend for Watched {
@@ -55,18 +68,26 @@ impl Backend for Watched {
         Extent { bytes: left.min(most), data: (offset >> 20).is_multiple_of(2) }
     }
 
+    fn slow_extents(&self) -> Option<Arc<dyn Extents>> {
+        self.slow.clone()
+    }
+
     fn describe(&self) -> String {
         "watched memory".to_string()
     }
 }
 
 fn serve(directory: &Directory) -> (Server, Asked, std::path::PathBuf) {
+    serve_with(directory, None)
+}
+
+fn serve_with(directory: &Directory, slow: Option<Arc<dyn Extents>>) -> (Server, Asked, std::path::PathBuf) {
     let asked = Asked::default();
     let backend = {
         let asked = asked.clone();
         move || {
             let memory = Memory::new(BYTES, 8);
-            Ok(Box::new(Watched { memory, asked, failed: VecDeque::new() }) as Box<dyn Backend>)
+            Ok(Box::new(Watched { memory, asked, failed: VecDeque::new(), slow }) as Box<dyn Backend>)
         }
     };
     let schedulers = Arc::new(|name: &str| {
@@ -172,5 +193,28 @@ fn extents_are_told_one_or_all_and_no_further_than_was_asked() {
     client.send(0, BLOCK_STATUS, 9, 1, 512).unwrap();
     assert_eq!(client.chunks(9)[0].0, ERROR);
     drop(client);
+    server.stop().unwrap();
+}
+
+/// A file system may have to read where a file lies.
+#[test]
+fn who_waits_for_a_block_status_holds_up_nobody() {
+    let directory = Directory::in_memory();
+    let (let_go, gate) = channel();
+    let (server, _, socket) = serve_with(&directory, Some(Arc::new(Slow(Mutex::new(gate)))));
+    let mut clients = [0, 1].map(|_| Nbd::connect_structured(&socket));
+    for client in &mut clients {
+        client.send(0, BLOCK_STATUS, 9, 1 << 20, 2 << 20).unwrap();
+    }
+    let mut other = Nbd::connect(&socket);
+    assert_eq!(other.write(0, &[1; 4096]), 0);
+    let [gone, mut waits] = clients;
+    drop(gone);
+    assert_eq!(other.write(0, &[1; 4096]), 0);
+    (0..2).for_each(|_| let_go.send(()).unwrap());
+    let chunks = waits.chunks(9);
+    let whole_hole = [1, 2 << 20, 3].map(u32::to_be_bytes).concat();
+    assert_eq!(chunks, [(EXTENTS, whole_hole)]);
+    drop((waits, other));
     server.stop().unwrap();
 }

@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use disks::{Command, Drive};
 use elevator::queue::{Barriers, Cache};
 use elevator::{Outcome, Positioning, Time};
 use rustix::io::Errno;
 
-use super::{Backend, Done, Extent, Geometry, Job};
+use super::{Backend, Done, Extent, Extents, Geometry, Job};
 use crate::ServeError;
 
 /// How far a job is: it is done when its time has come and its data has been moved.
@@ -178,6 +179,10 @@ impl Backend for Emulated {
 
     fn extent(&mut self, offset: u64, most: u64) -> Extent {
         self.store.extent(offset, most)
+    }
+
+    fn slow_extents(&self) -> Option<Arc<dyn Extents>> {
+        self.store.slow_extents()
     }
 
     fn keeps_time(&self) -> bool {

@@ -1,19 +1,20 @@
 //! A file or block device.
 
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use elevator::queue::{Barriers, Cache};
 use elevator::{SECTOR_BYTES, Sector, Time};
-use rustix::fs::SeekFrom;
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
 
 use super::engine::{Engine, Running};
 use super::inline::Inline;
 use super::threads::Threads;
 use super::uring::Uring;
-use super::{Backend, Done, Extent, Geometry, Job};
+use super::{Backend, Done, Extent, Extents, Geometry, Job};
 use crate::ServeError;
 use crate::guard::{self, Claim};
 
@@ -118,25 +119,31 @@ impl Backend for FileBackend {
         self.engine.wake_fd()
     }
 
-    fn extent(&mut self, offset: u64, most: u64) -> Extent {
-        let whole = Extent { bytes: most, data: true };
-        if self.claim.is_block_device() {
-            return whole;
-        }
-        match rustix::fs::seek(self.file.as_fd(), SeekFrom::Data(offset)) {
-            Ok(data) if data > offset => Extent { bytes: most.min(data - offset), data: false },
-            Ok(_) => match rustix::fs::seek(self.file.as_fd(), SeekFrom::Hole(offset)) {
-                Ok(hole) if hole > offset => Extent { bytes: most.min(hole - offset), data: true },
-                _ => whole,
-            },
-            Err(rustix::io::Errno::NXIO) => Extent { bytes: most, data: false },
-            Err(_) => whole,
-        }
+    fn slow_extents(&self) -> Option<Arc<dyn Extents>> {
+        (!self.claim.is_block_device()).then(|| Arc::new(Sparse(self.file.clone())) as Arc<dyn Extents>)
     }
 
     fn describe(&self) -> String {
         let direct = if self.options.direct { "direct" } else { "buffered" };
         format!("{} ({}, {direct}, depth {})", self.options.path.display(), self.engine(), self.options.depth)
+    }
+}
+
+/// A file that may have holes. Where they are its file system may have to read from the disk.
+struct Sparse(Arc<File>);
+
+impl Extents for Sparse {
+    fn extent(&self, offset: u64, most: u64) -> Extent {
+        let whole = Extent { bytes: most, data: true };
+        match seek(&self.0, SeekFrom::Data(offset)) {
+            Ok(data) if data > offset => Extent { bytes: most.min(data - offset), data: false },
+            Ok(_) => match seek(&self.0, SeekFrom::Hole(offset)) {
+                Ok(hole) if hole > offset => Extent { bytes: most.min(hole - offset), data: true },
+                _ => whole,
+            },
+            Err(Errno::NXIO) => Extent { bytes: most, data: false },
+            Err(_) => whole,
+        }
     }
 }
 
@@ -153,11 +160,11 @@ mod tests {
         let file = File::create(&path).unwrap();
         file.set_len(8 * MIB).unwrap();
         file.write_all_at(&[1; MIB as usize], 2 * MIB).unwrap();
-        let mut backend =
-            FileBackend::open(FileOptions { direct: false, ..FileOptions::new(&path) }).unwrap();
+        let backend = FileBackend::open(FileOptions { direct: false, ..FileOptions::new(&path) }).unwrap();
         std::fs::remove_file(path).unwrap();
-        let mut told = |offset, most| {
-            let Extent { bytes, data } = backend.extent(offset, most);
+        let extents = backend.slow_extents().unwrap();
+        let told = |offset, most| {
+            let Extent { bytes, data } = extents.extent(offset, most);
             (bytes, data)
         };
         if told(0, 8 * MIB).1 {

@@ -17,6 +17,7 @@ mod transfer;
 mod uring;
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use disks::Tag;
 use elevator::queue::{Barriers, Cache};
@@ -108,6 +109,12 @@ pub struct Extent {
     pub data: bool,
 }
 
+/// Whatever knows where a device holds data, and may have to wait for a disk to tell.
+pub trait Extents: Send + Sync {
+    /// What lies at byte `offset`, looking no further than `most` bytes.
+    fn extent(&self, offset: u64, most: u64) -> Extent;
+}
+
 /// Whatever holds the data of a device. It is owned by the device's thread and must never make it wait.
 pub trait Backend {
     /// What it is like.
@@ -140,6 +147,11 @@ pub trait Backend {
     /// What lies at byte `offset`, looking no further than `most` bytes. Asks for nothing to be moved.
     fn extent(&mut self, _offset: u64, most: u64) -> Extent {
         Extent { bytes: most, data: true }
+    }
+
+    /// Who is to be asked that instead, by a thread that has the time, where the answer may take some.
+    fn slow_extents(&self) -> Option<Arc<dyn Extents>> {
+        None
     }
 
     /// Whether it answers at times of its own, so that an answer can be late.

@@ -11,13 +11,14 @@ use elevator::Process;
 use super::connection::{Connection, Cookie};
 use super::listener::{Address, Greeted, Listener};
 use super::negotiation::Export;
+use super::survey::Surveyor;
 use super::tls::TlsFiles;
 use crate::ServeError;
 use crate::device::Answer;
 use crate::front::{Client, FrontEnd, Host};
 use crate::poller::{Bell, Interest};
 
-/// Number of the bell that rings when a client has been greeted; connections follow.
+/// Number of the bell that rings when a client has been greeted or a survey is there; connections follow.
 const BELL: u32 = 0;
 
 /// How long a client may take to read its last replies when the server stops.
@@ -51,6 +52,8 @@ pub struct Nbd {
     listeners: Vec<Listener>,
     greeted: Option<Receiver<Greeted>>,
     bell: Arc<Bell>,
+    /// Who looks up what lies where, if that may take time.
+    surveyor: Option<Surveyor>,
     /// Threads that encrypt.
     encrypting: Arc<AtomicUsize>,
     connections: Vec<Option<Connection>>,
@@ -72,6 +75,7 @@ impl Nbd {
             listeners: Vec::new(),
             greeted: None,
             bell,
+            surveyor: None,
             encrypting: Arc::default(),
             connections: Vec::new(),
             processes: 0,
@@ -87,9 +91,19 @@ impl Nbd {
         self.processes = self.processes.wrapping_add(1).max(1);
         let process = Process::single(self.processes);
         let Greeted { socket, agreed, from, place } = greeted;
-        let mut connection = Connection::new(index as u16, process, socket, agreed, from, place, host);
+        let questions = self.surveyor.as_ref().map(|surveyor| surveyor.questions.clone());
+        let mut connection =
+            Connection::new(index as u16, process, socket, agreed, (from, place), questions, host);
         connection.flush(index as u32 + 1, host);
         self.connections[index] = Some(connection);
+    }
+
+    fn hear_surveys(&mut self, host: &mut Host<'_>) {
+        for survey in self.surveyor.iter().flat_map(|surveyor| surveyor.surveys.try_iter()) {
+            if let Some(Some(connection)) = self.connections.get_mut(usize::from(survey.cookie.connection)) {
+                connection.surveyed(&survey, host);
+            }
+        }
     }
 
     fn end_those_over(&mut self, host: &mut Host<'_>) {
@@ -105,6 +119,8 @@ impl Nbd {
 impl FrontEnd for Nbd {
     fn start(&mut self, host: &mut Host<'_>) -> io::Result<()> {
         host.watch(&*self.bell, BELL, Interest::READ)?;
+        let extents = host.device().backend().slow_extents();
+        self.surveyor = extents.map(|extents| Surveyor::new(extents, self.bell.clone())).transpose()?;
         let export = Export::new(&self.options.export, &host.geometry());
         let (sender, greeted) = channel();
         self.greeted = Some(greeted);
@@ -124,6 +140,7 @@ impl FrontEnd for Nbd {
                     self.adopt(greeted, host);
                 }
             }
+            self.hear_surveys(host);
         } else if let Some(Some(connection)) = self.connections.get_mut(number as usize - 1) {
             connection.readable(host);
         }

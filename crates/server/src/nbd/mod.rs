@@ -9,6 +9,7 @@
 //! | `connection` | one client in the transmission phase |
 //! | `reply` | what a connection is answered, on its way out |
 //! | `shown` | large answers, which the client copies from where the disk has them |
+//! | `survey` | what lies where, for block status, looked up by a thread where that may take time |
 //! | `front` | all of them, as the device's thread sees them |
 //!
 //! Negotiation is slow, rare and open to everybody, so it blocks, in threads, under a deadline. Transmission is fast,
@@ -23,6 +24,7 @@ mod negotiation;
 pub mod protocol;
 mod reply;
 mod shown;
+mod survey;
 mod tls;
 
 pub use front::{Nbd, NbdOptions};

@@ -7,7 +7,8 @@ use crate::backend::Payload;
 use crate::buffer::{Buffer, LARGEST};
 use crate::device::Answer;
 use crate::front::Host;
-use crate::nbd::protocol::{Command, Header, Request, error};
+use crate::nbd::protocol::{Command, DESCRIPTOR_BYTES, Header, Request, descriptor, error};
+use crate::nbd::survey::Survey;
 
 impl Connection {
     /// A reply without data.
@@ -63,6 +64,23 @@ impl Connection {
         let offset = request.offset + u64::from(cookie.part) * LARGEST as u64;
         let last = pending.left == 0 && pending.error == 0;
         let header = Header::data(request.cookie, last, offset, buffer.len() as u32);
+        self.outbox.push(header, Some(buffer));
+    }
+
+    /// It is known what lies where a block status asked.
+    pub(in crate::nbd) fn surveyed(&mut self, survey: &Survey, host: &mut Host<'_>) {
+        let pending = survey.cookie.pending;
+        let Some(request) = self.pending[usize::from(pending)].request.take() else { return };
+        self.free.push(pending);
+        if self.phase == Phase::Gone {
+            return;
+        }
+        let mut buffer = host.device().pool.take(survey.extents.len() * DESCRIPTOR_BYTES);
+        for (bytes, extent) in buffer.chunks_exact_mut(DESCRIPTOR_BYTES).zip(&survey.extents) {
+            bytes.copy_from_slice(&descriptor(extent.bytes as u32, extent.data));
+        }
+        self.held += buffer.footprint();
+        let header = Header::block_status(request.cookie, survey.extents.len() as u32);
         self.outbox.push(header, Some(buffer));
     }
 

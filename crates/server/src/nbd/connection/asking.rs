@@ -9,7 +9,8 @@ use crate::backend::Payload;
 use crate::buffer::LARGEST;
 use crate::device::Ask;
 use crate::front::Host;
-use crate::nbd::protocol::{Command, Header, Request, descriptor, error};
+use crate::nbd::protocol::{Command, Request, error};
+use crate::nbd::survey::Question;
 
 /// Write-zeroes is passed on in steps of this many bytes: on a disk that must write them, each takes a third of a second
 /// at most, and others have their turn in between.
@@ -48,7 +49,7 @@ impl Connection {
                 let pending = self.keep(request, host);
                 self.next_step(pending, &request, host);
             }
-            Command::BlockStatus => self.block_status(&request, host),
+            Command::BlockStatus => self.block_status(request, host),
             Command::Unknown => self.reply(&request, error::EINVAL),
         }
     }
@@ -152,21 +153,25 @@ impl Connection {
         true
     }
 
-    fn block_status(&mut self, request: &Request, host: &mut Host<'_>) {
+    /// Looks up what lies where, or has it looked up.
+    fn block_status(&mut self, request: Request, host: &mut Host<'_>) {
         if !self.agreed.base_allocation {
-            return self.reply(request, error::EINVAL);
+            return self.reply(&request, error::EINVAL);
         }
-        let most = if request.one { 1 } else { EXTENTS };
-        let mut buffer = host.device().pool.take(most * 8);
-        let (mut offset, mut left, mut count) = (request.offset, u64::from(request.length), 0);
-        while left > 0 && count < most {
-            let extent = host.device().backend().extent(offset, left);
-            let bytes = extent.bytes.next_multiple_of(u64::from(self.block_bytes)).clamp(1, left);
-            buffer[count * 8..count * 8 + 8].copy_from_slice(&descriptor(bytes as u32, extent.data));
-            (offset, left, count) = (offset + bytes, left - bytes, count + 1);
+        let question = Question {
+            cookie: Cookie { connection: self.index, pending: self.keep(request, host), part: 0 },
+            offset: request.offset,
+            bytes: u64::from(request.length),
+            most: if request.one { 1 } else { EXTENTS },
+            block_bytes: u64::from(self.block_bytes),
+        };
+        match &self.questions {
+            Some(questions) => questions.send(question).expect("its thread lives as long as it can be asked"),
+            None => {
+                let backend = host.device().backend();
+                let survey = question.answer(|offset, most| backend.extent(offset, most));
+                self.surveyed(&survey, host);
+            }
         }
-        buffer.set_len(count * 8);
-        self.held += buffer.footprint();
-        self.outbox.push(Header::block_status(request.cookie, count as u32), Some(buffer));
     }
 }

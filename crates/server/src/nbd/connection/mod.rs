@@ -16,6 +16,7 @@ mod trial;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use elevator::Process;
@@ -26,6 +27,7 @@ use super::negotiation::Agreed;
 use super::protocol::{LONGEST_PAYLOAD, REQUEST_BYTES, Request};
 use super::reply::Outbox;
 use super::shown::untaken;
+use super::survey::Question;
 use crate::buffer::Buffer;
 use crate::front::{Client, Host};
 use crate::poller::Interest;
@@ -81,6 +83,8 @@ pub(in crate::nbd) struct Connection {
     agreed: Agreed,
     process: Process,
     from: String,
+    /// Where to ask what lies where, if whoever asks may have to wait.
+    questions: Option<Sender<Question>>,
     /// Held as long as the connection, so that there are never more of them than allowed.
     _place: Arc<Place>,
     received: Box<[u8]>,
@@ -110,8 +114,8 @@ impl Connection {
         process: Process,
         socket: OwnedFd,
         agreed: Agreed,
-        from: String,
-        place: Arc<Place>,
+        (from, place): (String, Arc<Place>),
+        questions: Option<Sender<Question>>,
         host: &mut Host<'_>,
     ) -> Self {
         let geometry = host.geometry();
@@ -122,6 +126,7 @@ impl Connection {
             agreed,
             process,
             from,
+            questions,
             _place: place,
             received: vec![0; RECEIVE].into_boxed_slice(),
             begin: 0,

@@ -14,7 +14,7 @@ mod requests;
 pub use options::{
     Contexts, EXPORT_NAME, Negotiate, SET_META_CONTEXT, option, option_header, option_reply, reply,
 };
-pub use replies::{DONE, Header, LONGEST_HEADER, chunk, descriptor};
+pub use replies::{DESCRIPTOR_BYTES, DONE, Header, LONGEST_HEADER, chunk, descriptor};
 pub use requests::{Command, Request, request};
 
 /// `NBDMAGIC`.

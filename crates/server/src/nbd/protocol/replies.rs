@@ -90,18 +90,22 @@ impl Header {
     /// The last chunk, with `descriptors` extents of the one meta context, which follow.
     #[must_use]
     pub fn block_status(cookie: u64, descriptors: u32) -> Self {
-        let mut header = Self::chunk(cookie, DONE, chunk::BLOCK_STATUS, 4 + 8 * descriptors);
+        let mut header =
+            Self::chunk(cookie, DONE, chunk::BLOCK_STATUS, 4 + DESCRIPTOR_BYTES as u32 * descriptors);
         header.put(&BASE_ALLOCATION_ID.to_be_bytes());
         header
     }
 }
 
+/// Length of an extent's descriptor.
+pub const DESCRIPTOR_BYTES: usize = 8;
+
 /// One extent of `base:allocation`.
 #[must_use]
-pub fn descriptor(bytes: u32, data: bool) -> [u8; 8] {
+pub fn descriptor(bytes: u32, data: bool) -> [u8; DESCRIPTOR_BYTES] {
     // A hole that reads as zeroes, or neither.
     let flags: u32 = if data { 0 } else { 3 };
-    let mut descriptor = [0; 8];
+    let mut descriptor = [0; DESCRIPTOR_BYTES];
     descriptor[..4].copy_from_slice(&bytes.to_be_bytes());
     descriptor[4..].copy_from_slice(&flags.to_be_bytes());
     descriptor
