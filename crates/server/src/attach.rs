@@ -108,6 +108,9 @@ impl Attachment {
         // Before anything of it is changed, and once: with what was there.
         self.record.device = Some(device.clone());
         write(&self.record_path, &self.record).map_err(failed)?;
+        if geometry.read_only {
+            device.set_read_only(true).map_err(failed)?;
+        }
         let refused = device.set_up(QueueSettings {
             rotational: geometry.rotational,
             nr_requests: self.options.nr_requests.max(4),

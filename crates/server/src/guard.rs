@@ -26,6 +26,7 @@ pub(crate) struct Claim {
     block_bytes: u32,
     is_block_device: bool,
     rotational: bool,
+    read_only: bool,
     discards: bool,
 }
 
@@ -48,6 +49,10 @@ impl Claim {
 
     pub(crate) const fn is_rotational(&self) -> bool {
         self.rotational
+    }
+
+    pub(crate) const fn is_read_only(&self) -> bool {
+        self.read_only
     }
 
     pub(crate) const fn discards(&self) -> bool {
@@ -158,6 +163,7 @@ fn sized(options: &FileOptions, file: File) -> Result<Claim, ServeError> {
         block_bytes,
         is_block_device: false,
         rotational: false,
+        read_only: false,
         discards: true,
     })
 }
@@ -199,9 +205,7 @@ fn claim_device(options: &FileOptions, device: u64) -> Result<Claim, ServeError>
     let exclusive = if options.even_if_used { OFlags::empty() } else { OFlags::EXCL };
     let file = open_exclusively(options, exclusive)?;
     lock(path, &file)?;
-    if fs::read_to_string(sysfs.join("ro")).is_ok_and(|text| text.trim() == "1") {
-        eprintln!("{}: it is read-only: whoever writes to it gets errors", path.display());
-    }
+    let read_only = fs::read_to_string(sysfs.join("ro")).is_ok_and(|text| text.trim() == "1");
     let has = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
         .map_err(|error| ServeError::io(format!("sizing {}", path.display()), error.into()))?;
     let bytes = options.size.unwrap_or(has);
@@ -216,7 +220,8 @@ fn claim_device(options: &FileOptions, device: u64) -> Result<Claim, ServeError>
     fits(path, bytes, block_bytes)?;
     let rotational = number("rotational") == Some(1);
     let discards = number("discard_max_bytes").is_some_and(|most| most > 0);
-    Ok(Claim { file: Arc::new(file), bytes, block_bytes, is_block_device: true, rotational, discards })
+    let file = Arc::new(file);
+    Ok(Claim { file, bytes, block_bytes, is_block_device: true, rotational, read_only, discards })
 }
 
 /// A killed server's exclusive use ends with what it had under way, as its lock does.

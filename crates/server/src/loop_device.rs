@@ -16,8 +16,9 @@ use serde::{Deserialize, Serialize};
 const LOOP_CONFIGURE: libc::c_ulong = 0x4c0a;
 const LOOP_CLR_FD: libc::c_ulong = 0x4c01;
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4c82;
-/// `BLKROSET` of `include/uapi/linux/fs.h`.
+/// `BLKROSET` and `BLKROGET` of `include/uapi/linux/fs.h`.
 const BLKROSET: libc::c_ulong = 0x125d;
+const BLKROGET: libc::c_ulong = 0x125e;
 
 /// It ends when nobody has it open; partitions are looked for; the file is used past the page cache.
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
@@ -60,10 +61,14 @@ struct LoopConfig {
 const OUTLIVING: [&str; 6] =
     ["scheduler", "rotational", "nr_requests", "max_sectors_kb", "read_ahead_kb", "wbt_lat_usec"];
 
-/// What a queue attribute was before, to be restored: these settings outlive the attachment.
+/// What was set of it before, to be restored: this outlives the attachment.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 struct Before {
+    /// Of its queue.
     attributes: Vec<(String, String)>,
+    /// By `blockdev --setro`.
+    #[serde(default)]
+    read_only: bool,
 }
 
 /// An attached loop device.
@@ -99,7 +104,7 @@ pub struct QueueSettings {
 
 fn ioctl(fd: RawFd, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<i32> {
     // SAFETY: of the requests used here, LOOP_CONFIGURE takes a pointer to a structure that lives across the call and has the
-    // layout of the kernel's (checked below), BLKROSET one to a C `int` that does; the others take a number or nothing.
+    // layout of the kernel's (checked below), BLKROSET and BLKROGET one to a C `int` that does; the others take a number or nothing.
     let result = unsafe { libc::ioctl(fd, request as _, argument) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -130,11 +135,12 @@ impl LoopDevice {
             let open = device.open()?;
             match configure(&open, &backing, file, block_bytes, lifetime) {
                 Ok(()) => {
-                    if let Err(error) = make_writable(&open) {
+                    // Only now, as a free one may become somebody else's at any moment.
+                    device.note(&open);
+                    if let Err(error) = set_read_only(&open, false) {
                         let _ = device.ask_to_detach();
                         return Err(error);
                     }
-                    device.note();
                     return Ok((device, open));
                 }
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tried < TRIES => tried += 1,
@@ -154,11 +160,12 @@ impl LoopDevice {
         numbers.map(device).filter(|device| device.backing_file().is_some_and(|now| now == file)).collect()
     }
 
-    /// Remembers what its queue is set to.
-    fn note(&mut self) {
+    /// Remembers how it is set.
+    fn note(&mut self, open: &File) {
         let now = |name: &str| fs::read_to_string(self.sysfs().join("queue").join(name)).ok();
         let setting = |name: &str| Some((name.to_string(), chosen(now(name)?.trim()).to_string()));
         self.before.attributes = OUTLIVING.iter().filter_map(|name| setting(name)).collect();
+        self.before.read_only = is_read_only(open);
     }
 
     /// Its node.
@@ -265,8 +272,17 @@ impl LoopDevice {
         true
     }
 
-    /// Puts its queue back to what it was: the next user of this loop device expects no traces.
+    /// Whether whoever would write to it gets an error at once.
+    ///
+    /// # Errors
+    /// It is gone, or there is no leave.
+    pub(crate) fn set_read_only(&self, read_only: bool) -> io::Result<()> {
+        set_read_only(&self.open()?, read_only)
+    }
+
+    /// Puts back how it was set: the next user of this loop device expects no traces.
     pub fn restore(&self) {
+        let _ = self.set_read_only(self.before.read_only);
         for (name, value) in &self.before.attributes {
             let _ = set(&self.sysfs().join("queue").join(name), name, value);
         }
@@ -306,11 +322,15 @@ fn chosen(text: &str) -> &str {
     }
 }
 
-/// Takes back what `blockdev --setro` said of whatever was attached there before: it stays with the number. Only once the device is
-/// ours, as a free one may become somebody else's at any moment.
-fn make_writable(device: &File) -> io::Result<()> {
-    let read_only: libc::c_int = 0;
+/// What `blockdev --setro` said stays with the number, whatever is attached there.
+fn set_read_only(device: &File, read_only: bool) -> io::Result<()> {
+    let read_only = libc::c_int::from(read_only);
     ioctl(device.as_raw_fd(), BLKROSET, (&raw const read_only) as libc::c_ulong).map(drop)
+}
+
+fn is_read_only(device: &File) -> bool {
+    let mut read_only: libc::c_int = 0;
+    ioctl(device.as_raw_fd(), BLKROGET, (&raw mut read_only) as libc::c_ulong).is_ok() && read_only != 0
 }
 
 fn configure(

@@ -306,12 +306,15 @@ fn a_loop_device_that_somebody_left_read_only_is_written_to() {
     drop(open);
     assert!(left.wait_detached(std::time::Duration::from_secs(5)));
     let (device, _open) = attach();
-    let read_only = run("blockdev", &["--getro", &device.path().to_string_lossy()]);
+    let read_only = || run("blockdev", &["--getro", &device.path().to_string_lossy()]).trim() == "1";
+    let then = read_only();
+    device.restore();
+    let restored = read_only();
     run("blockdev", &["--setrw", &left.path().to_string_lossy()]);
     if device.path() != left.path() {
         return eprintln!("SKIPPED: somebody else took the loop device");
     }
-    assert_eq!(read_only.trim(), "0");
+    assert_eq!((then, restored), (false, true));
 }
 
 /// What was set of the loop device before it was changed is noted before it is.
@@ -538,11 +541,10 @@ fn a_block_device_is_served_unless_it_is_mounted() {
     server.stop();
 }
 
-/// No front end shows it as what it is.
 #[test]
-fn a_device_that_is_read_only_is_said_to_be() {
+fn a_device_that_is_read_only_is_shown_as_that() {
     const EPERM: u32 = 1;
-    if !can_attach() {
+    if !can_attach() || !have("nbdinfo") {
         return;
     }
     let _alone = alone();
@@ -553,14 +555,21 @@ fn a_device_that_is_read_only_is_said_to_be() {
     let disk = Loop(run("losetup", &["-r", "-f", "--show", &file.to_string_lossy()]).trim().to_string());
     let socket = directory.join("sock");
     let address = format!("unix:{}", socket.display());
-    let (server, mut words) = Served::start_heard(&["--file", &disk.0, "--nbd", &address]);
+    let (server, runtime) = serve(&directory, &["--file", &disk.0, "--nbd", &address]);
     let mut client = common::client::Nbd::connect(&socket);
     assert_eq!(client.read(0, 4096).unwrap(), [0; 4096]);
     assert_eq!(client.write(0, &[9; 4096]), EPERM);
+    assert_eq!(client.command(0, common::client::WRITE_ZEROES, 0, 4096), EPERM);
+    drop(client);
+    assert!(
+        try_run("nbdinfo", &["--is", "read-only", &format!("nbd+unix:///?socket={}", socket.display())]).0
+    );
+    let attached = server.what.clone();
+    let read_only = || run("blockdev", &["--getro", &attached]).trim() == "1";
+    let then = read_only();
     server.stop();
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut words, &mut said).unwrap();
-    assert!(said.contains("read-only"), "{said}");
+    nothing_left(&runtime);
+    assert_eq!((then, read_only()), (true, false), "its next user may write");
 }
 
 /// The device's thread would wait for it, and never give it more than one request at once.

@@ -97,6 +97,7 @@ impl Backend for FileBackend {
             block_bytes: self.claim.block_bytes(),
             depth: self.options.depth,
             rotational: self.claim.is_rotational(),
+            read_only: self.claim.is_read_only(),
             discards: self.claim.discards(),
             cache: Cache::WriteBack { fua: true },
             barriers: Barriers::Completed,

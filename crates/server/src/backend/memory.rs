@@ -112,6 +112,7 @@ const fn in_memory(capacity: Sector, depth: u32) -> Geometry {
         block_bytes: 512,
         depth,
         rotational: false,
+        read_only: false,
         discards: true,
         cache: Cache::WriteThrough,
         barriers: Barriers::Completed,

@@ -92,6 +92,8 @@ pub struct Geometry {
     pub depth: u32,
     /// Whether something turns.
     pub rotational: bool,
+    /// Whether everything that would change what it holds fails.
+    pub read_only: bool,
     /// Whether it makes anything of being told what is not needed any more.
     pub discards: bool,
     /// What a completed write is worth.

@@ -504,7 +504,8 @@ mod tests {
     fn a_signal_does_not_keep_a_listener_from_ending() {
         use std::os::unix::thread::JoinHandleExt;
         let path = std::env::temp_dir().join(format!("dwell-listener-{}", std::process::id()));
-        let export = Export { name: String::new(), bytes: 512, block_bytes: 512, rotational: false };
+        let export =
+            Export { name: String::new(), bytes: 512, block_bytes: 512, rotational: false, read_only: false };
         let (greeted, _clients) = std::sync::mpsc::channel();
         let bell = Arc::new(Bell::new().unwrap());
         let options = NbdOptions { addresses: vec![Address::Unix(path)], ..NbdOptions::default() };

@@ -20,6 +20,8 @@ pub struct Export {
     pub block_bytes: u32,
     /// Whether something turns.
     pub rotational: bool,
+    /// Whether whatever would change it fails.
+    pub read_only: bool,
 }
 
 impl Export {
@@ -31,16 +33,19 @@ impl Export {
             bytes: geometry.capacity.bytes(),
             block_bytes: geometry.block_bytes,
             rotational: geometry.rotational,
+            read_only: geometry.read_only,
         }
     }
 
     fn flags(&self) -> u16 {
         use transmission::{
-            CAN_MULTI_CONN, HAS_FLAGS, ROTATIONAL, SEND_FLUSH, SEND_FUA, SEND_TRIM, SEND_WRITE_ZEROES,
+            CAN_MULTI_CONN, HAS_FLAGS, READ_ONLY, ROTATIONAL, SEND_FLUSH, SEND_FUA, SEND_TRIM,
+            SEND_WRITE_ZEROES,
         };
         // Many connections share one queue, and its flush covers whatever completed before, on any of them.
         let always = HAS_FLAGS | SEND_FLUSH | SEND_FUA | SEND_TRIM | SEND_WRITE_ZEROES | CAN_MULTI_CONN;
-        if self.rotational { always | ROTATIONAL } else { always }
+        let if_so = |so, flag| if so { flag } else { 0 };
+        always | if_so(self.rotational, ROTATIONAL) | if_so(self.read_only, READ_ONLY)
     }
 
     fn is_called(&self, name: &str) -> bool {
@@ -333,7 +338,13 @@ mod tests {
 
     /// Says all that; how it ended, and the types of the replies.
     fn talk(encryption: Encryption, says: &[Vec<u8>]) -> (io::Result<Outcome>, Vec<u32>) {
-        let export = Export { name: "disk".into(), bytes: 1 << 20, block_bytes: 512, rotational: true };
+        let export = Export {
+            name: "disk".into(),
+            bytes: 1 << 20,
+            block_bytes: 512,
+            rotational: true,
+            read_only: false,
+        };
         let mut client = Scripted { says: io::Cursor::new(says.concat()), heard: Vec::new() };
         let outcome = options(&mut client, &export, encryption, true);
         let (mut types, mut heard) = (Vec::new(), &client.heard[..]);

@@ -53,6 +53,8 @@ pub mod handshake {
 pub mod transmission {
     /// Always set.
     pub const HAS_FLAGS: u16 = 1;
+    /// Whatever would change it fails.
+    pub const READ_ONLY: u16 = 1 << 1;
     /// Flushes are understood.
     pub const SEND_FLUSH: u16 = 1 << 2;
     /// Forced unit access is understood.
