@@ -14,7 +14,7 @@ use crate::arguments::{CtlArguments, CtlCommand};
 use crate::error::Error;
 use crate::format::{bytes, time};
 use crate::named;
-use crate::quantity::span;
+use crate::quantity::some_time;
 
 pub(crate) fn run(arguments: &CtlArguments, catalogue: Catalogue) -> Result<(), Error> {
     let socket: &Path = &arguments.socket;
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &CtlArguments, catalogue: Catalogue) -> Result<(), 
         }
         CtlCommand::Log { file, during } => {
             let file = std::path::absolute(file).map_err(|e| Error::file(file.display(), &e))?;
-            client.log(file, span("--for", during)?).map_err(failed)?;
+            client.log(file, some_time("--for", during)?).map_err(failed)?;
         }
         CtlCommand::Stop => client.stop().map_err(failed)?,
     }
@@ -99,9 +99,8 @@ fn nearest_tunable(client: &mut Client, name: &str) -> Option<String> {
 
 fn in_words(state: &State) -> String {
     let mut text = format!(
-        "{}: {}, depth {}\nscheduler: {}\n{} queued, {} in the device, {} unfinished; {} dispatched, {} deliberate waits, head at sector {}\n",
-        state.backend,
-        bytes(state.capacity_sectors * 512),
+        "{}, depth {}\nscheduler: {}\n{} queued, {} in the device, {} unfinished; {} dispatched, {} deliberate waits, head at sector {}\n",
+        device(state),
         state.depth,
         scheduler(state),
         state.queued,
@@ -139,6 +138,13 @@ fn in_words(state: &State) -> String {
         text += &format!("  {} = {}\n", tunable.name, tunable.value);
     }
     text
+}
+
+/// What is served, and how fast its time goes, by which everything else is told.
+pub(crate) fn device(state: &State) -> String {
+    let size = bytes(state.capacity_sectors * 512);
+    let speed = (state.speed > 1).then(|| format!(", {} times as fast as natural", state.speed));
+    format!("{}, {size}{}", state.backend, speed.unwrap_or_default())
 }
 
 /// The scheduler, and whether it still waits for the queue to drain.

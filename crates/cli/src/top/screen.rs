@@ -8,8 +8,8 @@ use ratatui::widgets::{Block, Paragraph, Row, Table};
 use server::control::protocol::ItemState;
 
 use super::rates::History;
-use crate::ctl::{fact_in_words, scheduler, without_unit};
-use crate::format::{bytes, number, time};
+use crate::ctl::{device, fact_in_words, scheduler, without_unit};
+use crate::format::{number, time};
 
 /// Rows of the strip, each a fraction of a second.
 const STRIP: u16 = 6;
@@ -50,7 +50,7 @@ fn about_it(history: &History) -> Paragraph<'static> {
         || format!("answers late by {} (median), {} (p99)", time(lateness.p50_ns), time(lateness.p99_ns));
     Paragraph::new(vec![
         Line::styled(scheduler(state), HEAD),
-        Line::from(format!("{}, {}", state.backend, bytes(state.capacity_sectors * 512))),
+        Line::from(device(state)),
         Line::from(format!(
             "{} queued, {} of {} in the device, {} unfinished; {} dispatched/s, {} deliberate waits/s",
             state.queued,

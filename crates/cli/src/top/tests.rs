@@ -54,6 +54,13 @@ fn a_scheduler_that_waits_for_the_queue_to_drain_is_said_to() {
     assert!(picture.contains("since 7.00 ms"), "{picture}");
 }
 
+/// A second of the rates and latencies beside it is a tenth of one in the room.
+#[test]
+fn that_a_devices_time_goes_faster_is_said() {
+    let fast = text(&History::new(State { speed: 10, ..state(0, 0, 0) })).unwrap();
+    assert!(fast.contains("10 times as fast as natural") && !drawn(&[0]).contains("natural"), "{fast}");
+}
+
 #[test]
 fn only_what_keeps_a_time_is_late() {
     let punctual = text(&History::new(State { lateness: Default::default(), ..state(0, 0, 0) })).unwrap();
