@@ -90,10 +90,8 @@ impl Nbd {
         });
         self.processes = self.processes.wrapping_add(1).max(1);
         let process = Process::single(self.processes);
-        let Greeted { socket, agreed, from, place } = greeted;
         let questions = self.surveyor.as_ref().map(|surveyor| surveyor.questions.clone());
-        let mut connection =
-            Connection::new(index as u16, process, socket, agreed, (from, place), questions, host);
+        let mut connection = Connection::new(index as u16, process, greeted, questions, host);
         connection.flush(index as u32 + 1, host);
         self.connections[index] = Some(connection);
     }

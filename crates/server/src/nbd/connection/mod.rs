@@ -22,7 +22,7 @@ use std::time::Instant;
 use elevator::Process;
 
 use self::rest::Rest;
-use super::listener::Place;
+use super::listener::{Greeted, Place};
 use super::negotiation::Agreed;
 use super::protocol::{LONGEST_PAYLOAD, REQUEST_BYTES, Request};
 use super::reply::Outbox;
@@ -112,12 +112,11 @@ impl Connection {
     pub(in crate::nbd) fn new(
         index: u16,
         process: Process,
-        socket: OwnedFd,
-        agreed: Agreed,
-        (from, place): (String, Arc<Place>),
+        greeted: Greeted,
         questions: Option<Sender<Question>>,
         host: &mut Host<'_>,
     ) -> Self {
+        let Greeted { socket, agreed, from, place } = greeted;
         let geometry = host.geometry();
         let rest = Rest::new(&socket, host.device().backend().keeps_time());
         let outbox = Outbox::new(&socket);
