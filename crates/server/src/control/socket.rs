@@ -1,7 +1,7 @@
 //! The server's end of the control socket: a thread that reads requests and writes replies.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, FileType};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -110,13 +110,8 @@ pub(crate) fn bind_private(path: &Path) -> io::Result<(UnixListener, SocketFile)
     {
         fs::DirBuilder::new().mode(0o700).create(directory)?;
     }
-    if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
-        match UnixStream::connect(path) {
-            // Only this says that nobody listens: who may not connect, or not so, cannot tell.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path)?,
-            Ok(_) => return Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there")),
-            Err(error) => return Err(error),
-        }
+    if let Ok(found) = fs::symlink_metadata(path) {
+        make_room(path, found.file_type())?;
     }
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // What is bound gets the socket's own mode (Linux's `unix_bind_bsd`), so it is right from the first moment on; an umask would
@@ -126,6 +121,20 @@ pub(crate) fn bind_private(path: &Path) -> io::Result<(UnixListener, SocketFile)
     let file = SocketFile::of(path)?;
     listen(&socket, BACKLOG)?;
     Ok((UnixListener::from(socket), file))
+}
+
+/// Removes the socket of a dead server.
+fn make_room(path: &Path, found: FileType) -> io::Result<()> {
+    let in_use = |by| Err(io::Error::new(io::ErrorKind::AddrInUse, by));
+    if !found.is_socket() {
+        return in_use("something that is no socket is there");
+    }
+    match UnixStream::connect(path) {
+        // Only this says that nobody listens: who may not connect, or not so, cannot tell.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Ok(_) => in_use("another server listens there"),
+        Err(error) => Err(error),
+    }
 }
 
 fn accept(listener: &UnixListener, line: &Line) {
@@ -306,6 +315,10 @@ mod tests {
         assert!(refused.contains("another server listens there"), "{refused}");
         drop((first, file));
         assert!(!path.exists(), "its owner takes it away");
+        fs::write(&path, "kept").unwrap();
+        let refused = bind_private(&path).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(refused.contains("no socket is there"), "{refused}");
+        fs::remove_file(&path).unwrap();
         // A logger's socket, say: it is alive, and no stream may be had of it.
         let other = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
         assert!(bind_private(&path).is_err() && path.exists());
