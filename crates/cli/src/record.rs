@@ -11,7 +11,7 @@ use crate::arguments::RecordArguments;
 use crate::error::Error;
 use crate::interrupt;
 use crate::live;
-use crate::quantity::span;
+use crate::quantity::some_time;
 use crate::trace::can_be_compressed;
 
 /// How often what was reported is fetched, if it is not much. Also how fast Ctrl-C is heard.
@@ -20,7 +20,7 @@ const ROUND: Duration = Duration::from_millis(200);
 const LAST: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
-    let during = arguments.during.as_deref().map(|text| span("--for", text)).transpose()?;
+    let during = arguments.during.as_deref().map(|text| some_time("--for", text)).transpose()?;
     can_be_compressed(&arguments.output)?;
     let layer = live::queue_of(&arguments.device, arguments.here)?;
     let rate_max = (arguments.rate_max > 0).then_some(arguments.rate_max);
