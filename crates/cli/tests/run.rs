@@ -27,6 +27,18 @@ fn refusal(name: &str, text: &str) -> String {
 }
 
 #[test]
+fn the_script_of_the_documentation_runs() {
+    let lines = include_str!("../../../docs/run.md").lines();
+    let page = lines
+        .skip_while(|line| !line.starts_with("    about"))
+        .take_while(|line| line.is_empty() || line.starts_with("    "));
+    let path = script("documentation", &page.map(|line| format!("{line}\n")).collect::<String>());
+    let output = dwell(&["run", &path.to_string_lossy(), "-s", "noop"]);
+    let _ = std::fs::remove_file(&path);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn a_file_that_nobody_makes_is_told_with_its_line() {
     let said = refusal(
         "nobody",
