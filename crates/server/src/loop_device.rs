@@ -235,7 +235,12 @@ impl LoopDevice {
                 io::Error::new(error.kind(), format!("{}: {what}: {error}", self.path().display()))
             }
         };
-        fs::write(queue.join("scheduler"), name).map_err(told(format!("elevator {name}")))?;
+        let scheduler = queue.join("scheduler");
+        fs::write(&scheduler, name).map_err(|error| {
+            let offered = fs::read_to_string(&scheduler).unwrap_or_default().replace(['[', ']'], "");
+            let offered: Vec<&str> = offered.split_whitespace().collect();
+            told(format!("elevator '{name}'; it has {}", offered.join(", ")))(error)
+        })?;
         for (tunable, value) in tunables {
             let path = queue.join("iosched").join(tunable);
             // A file that is not there cannot be made there either, which would be told as a lack of leave.

@@ -289,6 +289,23 @@ fn zeroes_for_a_disk_that_turns_are_written_and_leave_its_read_ahead_alone() {
     assert_ne!(setting("discard_max_bytes"), "0", "its next user may discard");
 }
 
+#[test]
+fn who_asks_for_an_elevator_that_is_not_there_is_told_which_are() {
+    use server::{Lifetime, LoopDevice};
+    if !can_attach() {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::on_disk();
+    let file = directory.join("disk");
+    fs::File::create(&file).unwrap().set_len(1 << 20).unwrap();
+    let (device, _open) = LoopDevice::attach(&file, 512, Lifetime::UntilClosed).unwrap();
+    let refused = device.set_elevator("nonsense", &[]).unwrap_err().to_string();
+    assert!(refused.contains("'nonsense'; it has none"), "{refused}");
+    let refused = device.set_elevator("none", &[("nonsense".into(), "1".into())]).unwrap_err().to_string();
+    assert!(refused.contains("none's nonsense = 1"), "{refused}");
+}
+
 /// Of `blockdev --setro` nobody is told, and it outlives what it was meant for.
 #[test]
 fn a_loop_device_that_somebody_left_read_only_is_written_to() {
