@@ -31,6 +31,9 @@ pub(crate) fn open(text: &str, reading: &Reading, open: bool, capacity: Sector) 
         _ if text == STANDARD_INPUT => (recording(text, reading, open, capacity)?, true),
         Ok(about) if about.is_dir() && Builtin::named(text).is_some() => (builtin(text)?, false),
         Ok(about) if about.is_file() && is_job_file(text) => (job_file(text)?, false),
+        Ok(_) if text.ends_with(".toml") => {
+            return Err(Error::Usage(format!("{text}: 'dwell run' runs scripts")));
+        }
         Ok(_) => (recording(text, reading, open, capacity)?, true),
         Err(_) => (builtin(text)?, false),
     };
@@ -120,7 +123,11 @@ pub(crate) fn options(reading: &Reading, capacity: Option<Sector>) -> Result<Opt
         None => None,
         Some(name) => Some(Format::from_name(name).ok_or_else(|| {
             let known: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
-            Error::Usage(format!("'{name}' is no format that is read; formats are {}", known.join(", ")))
+            let hint = did_you_mean(name, known.iter().copied());
+            Error::Usage(format!(
+                "'{name}' is no format that is read; formats are {}{hint}",
+                known.join(", ")
+            ))
         })?),
     };
     let device = match reading.device.as_deref() {

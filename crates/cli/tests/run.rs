@@ -48,6 +48,16 @@ fn a_file_that_nobody_makes_is_told_with_its_line() {
 }
 
 #[test]
+fn a_step_or_a_field_that_is_misspelt_is_answered_with_the_nearest() {
+    let said = |step: &str| {
+        refusal("misspelt", &format!("about = \"x\"\n[[process]]\nname = \"p\"\nsteps = [{step}]\n"))
+    };
+    let field = said("{ read = { file = \"/f\", chunck = \"4 KiB\" } }");
+    assert!(field.contains(":4: script: unknown field `chunck`") && field.contains("did you mean 'chunk'?"));
+    assert!(said("{ reed = { file = \"/f\" } }").contains("did you mean 'read'?"));
+}
+
+#[test]
 fn a_barrier_that_nobody_leaves_is_told_with_its_line() {
     let said = refusal(
         "barrier",

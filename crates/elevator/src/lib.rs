@@ -30,7 +30,7 @@ mod time;
 mod tunable;
 
 pub use inspection::{Fact, Item};
-pub use nearest::did_you_mean;
+pub use nearest::{did_you_mean, did_you_mean_of};
 pub use rarely::rarely;
 pub use reason::{HoldReason, Reason};
 pub use request::{

@@ -11,6 +11,15 @@ pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
     nearest(name, known).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default()
 }
 
+/// The same for a message that names what was not known and then what is, each in back quotes, as serde's do.
+#[must_use]
+pub fn did_you_mean_of(message: &str) -> String {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let hint =
+        quoted.next().filter(|_| message.starts_with("unknown")).map(|name| did_you_mean(name, quoted));
+    hint.unwrap_or_default()
+}
+
 /// The known name nearest to `name`, whatever the case of the letters; of several the first. Near is what at most a third of the
 /// letters, or one, must be changed for, and what `name` is the beginning of.
 fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -67,6 +76,9 @@ mod tests {
         }
         assert_eq!(did_you_mean("dedline", known), "; did you mean 'deadline'?");
         assert_eq!(did_you_mean("x", known), "");
+        let message = "unknown field `chunck`, expected one of `file`, `chunk`";
+        assert_eq!(did_you_mean_of(message), "; did you mean 'chunk'?");
+        assert_eq!(did_you_mean_of("expected `chunck` or `chunk`"), "");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use elevator::did_you_mean;
 use server::control::Client;
 
 use crate::error::Error;
@@ -110,10 +111,11 @@ impl KernelArms {
         let arms = names.iter().map(|name| Arm::parse(name)).collect::<Result<Vec<_>, _>>()?;
         if let Some(arm) = arms.iter().find(|arm| !offered.contains(&arm.scheduler)) {
             return Err(Error::Usage(format!(
-                "{}: the kernel offers no scheduler '{}' here; it has {}",
+                "{}: the kernel offers no scheduler '{}' here; it has {}{}",
                 queue.name(),
                 arm.scheduler,
-                offered.join(", ")
+                offered.join(", "),
+                did_you_mean(&arm.scheduler, offered.iter().map(String::as_str))
             )));
         }
         if arms.len() < 2 {
@@ -350,6 +352,7 @@ mod tests {
             problem(&["bfq", "cfq"])
                 .contains("offers no scheduler 'cfq' here; it has none, mq-deadline, bfq")
         );
+        assert!(problem(&["bfq", "nono"]).ends_with("; did you mean 'none'?"));
         assert!(problem(&["bfq"]).contains("nothing to choose from"));
         for bad in ["bfq{", "bfq{x}", "bfq{../x=1}", "bfq{scheduler=none}"] {
             assert!(problem(&[bad, "none"]).contains("is no arm"), "{bad}");

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use elevator::did_you_mean;
+use elevator::did_you_mean_of;
 
 /// What is wrong with a description.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -64,12 +64,10 @@ fn field_at(text: &str, start: usize) -> Option<&str> {
     Some(&name[begins..]).filter(|name| !name.is_empty())
 }
 
-/// serde names an unknown field and then the known ones, each in back quotes; of these the nearest is added.
 impl From<toml::de::Error> for Problem {
     fn from(error: toml::de::Error) -> Self {
         let message = error.message();
-        let what = if message.starts_with("unknown") { unknown(message) } else { message.to_owned() };
-        Self { place: error.span(), what }
+        Self { place: error.span(), what: message.to_owned() + &did_you_mean_of(message) }
     }
 }
 
@@ -78,10 +76,4 @@ impl From<toml::de::Error> for Problem {
 pub fn explain_toml(text: &str, error: toml::de::Error) -> String {
     let DescriptionError { line, what, .. } = Problem::from(error).in_file("", text);
     line.map_or_else(|| what.clone(), |line| format!("line {line}: {what}"))
-}
-
-fn unknown(message: &str) -> String {
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    let hint = quoted.next().map(|name| did_you_mean(name, quoted));
-    message.to_owned() + &hint.unwrap_or_default()
 }

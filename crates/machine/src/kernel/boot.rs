@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use elevator::{CauseSet, Sector, Sectors, Span, Time};
+use elevator::{CauseSet, Sector, Sectors, Span, Time, did_you_mean};
 use hashbrown::HashMap;
 
 use super::cache::{CachedFiles, Lru, Pages};
@@ -38,12 +38,12 @@ pub enum BootError {
     #[error("machine description: {0}")]
     Syntax(String),
     /// No built-in machine has this name.
-    #[error("no machine is called `{name}`; there are {known}")]
+    #[error("no machine is called `{name}`; there are {}{}", .known.join(", "), did_you_mean(name, .known.iter().copied()))]
     Unknown {
         /// The name.
         name: String,
         /// Those that there are.
-        known: String,
+        known: Vec<&'static str>,
     },
     /// The file system cannot be made on this device.
     #[error("machine `{machine}`: file-system: {problem}")]

@@ -238,8 +238,7 @@ impl Description {
     /// [`BootError::Unknown`], which lists those that there are.
     pub fn named(name: &str) -> Result<Self, BootError> {
         let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) else {
-            let known = Self::names().collect::<Vec<_>>().join(", ");
-            return Err(BootError::Unknown { name: name.to_owned(), known });
+            return Err(BootError::Unknown { name: name.to_owned(), known: Self::names().collect() });
         };
         Self::from_toml(text)
     }

@@ -12,7 +12,7 @@ mod step;
 use std::rc::Rc;
 
 use elevator::split::Terms;
-use elevator::{Priority, Process as Identified};
+use elevator::{Priority, Process as Identified, did_you_mean_of};
 use machine::kernel::{self, Description};
 use machine::{Machine, Who};
 
@@ -67,7 +67,9 @@ impl Scenario {
         };
         let page: Page = toml::from_str(text).map_err(|e| {
             let at = e.span().map_or(0, |span| span.start);
-            error(at, "script", e.message().trim_end().replace('\n', "; "))
+            let message = e.message().trim_end().replace('\n', "; ");
+            let hint = did_you_mean_of(&message);
+            error(at, "script", message + &hint)
         })?;
         let mut contents = Contents::default();
         for item in &page.on_disk {
