@@ -112,7 +112,7 @@ impl Profile {
     /// # Errors
     /// What is wrong with it and where, in words.
     pub fn from_toml(text: &str) -> Result<Self, String> {
-        let profile: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        let profile: Self = toml::from_str(text).map_err(|error| disks::explain_toml(text, error))?;
         if profile.version != VERSION {
             return Err(format!("is of version {}; version {VERSION} is read", profile.version));
         }
@@ -247,7 +247,7 @@ mod tests {
         let text = profile().to_toml().unwrap();
         let error = |from: &str, to: &str| Profile::from_toml(&text.replacen(from, to, 1)).unwrap_err();
         assert!(error("version = 1", "version = 2").contains("version 2"));
-        assert!(error("rotational = true", "rotational = 7").contains("rotational"));
+        assert!(error("rotational = true", "rotational = 7").starts_with("line 4: rotational: "));
         assert!(error("capacity", "capacitance").contains("capacitance"));
         assert!(error("65536.0", "5.0").contains("rising size"));
     }
