@@ -36,6 +36,13 @@ fn a_database_that_is_not_there_or_none_is_said() {
 }
 
 #[test]
+fn what_is_to_be_shown_or_forgotten_is_asked_for_with_all_its_ways() {
+    fails(&["patterns", "show"], 2, "<CLUSTER|--kind <N>>");
+    fails(&["patterns", "forget"], 2, "<CLUSTER|--kind <N>|--all>");
+    fails(&["patterns", "forget", "3", "--all"], 2, "cannot be used with");
+}
+
+#[test]
 fn an_experiment_that_does_not_exist_is_said_with_those_that_do() {
     fails(&["reproduce", "ioanalyzer", "--only", "nosuch"], 2, "2 LKR + 2 HD");
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
 /// What is common to watching and tuning.
 #[derive(Args, Debug)]
@@ -155,13 +155,14 @@ pub(crate) enum PatternsCommand {
         #[arg(long)]
         json: bool,
     },
+    #[command(group = ArgGroup::new("of").required(true))]
     /// One kind of load: what is asked for, what each scheduler is expected to give. Or one cluster: its picture, how it went, what follows
     Show {
         /// A cluster's number
-        #[arg(required_unless_present = "kind", conflicts_with = "kind")]
+        #[arg(group = "of")]
         cluster: Option<u64>,
         /// A kind's number
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", group = "of")]
         kind: Option<usize>,
         /// Also draw the cluster into an HTML file that opens offline
         #[arg(long, value_name = "FILE", conflicts_with = "kind")]
@@ -177,16 +178,17 @@ pub(crate) enum PatternsCommand {
         /// The one that goes
         other: u64,
     },
+    #[command(group = ArgGroup::new("what").required(true))]
     /// Forget a cluster, what was learned of a kind of load, or the whole drive
     Forget {
         /// A cluster's number
-        #[arg(required_unless_present_any = ["all", "kind"])]
+        #[arg(group = "what")]
         cluster: Option<u64>,
         /// A kind's number
-        #[arg(long, value_name = "N", conflicts_with = "cluster")]
+        #[arg(long, value_name = "N", group = "what")]
         kind: Option<usize>,
         /// All that was learned of the drive
-        #[arg(long, conflicts_with_all = ["cluster", "kind"])]
+        #[arg(long, group = "what")]
         all: bool,
     },
 }
