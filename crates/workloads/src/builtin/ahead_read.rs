@@ -12,7 +12,7 @@
 use elevator::{Sector, Sectors, Span, tunables};
 use machine::{Await, Io, Next, Program, Who};
 
-use super::{GIB, KIB};
+use super::{GIB, KIB, whole};
 use crate::script::script;
 use crate::workload::{Settings, SettingsError, Workload, apply};
 
@@ -74,11 +74,11 @@ impl Workload for AheadRead {
         let AheadReadSettings { processes, request_bytes, window_bytes, file_bytes, apart_bytes, think } =
             self.0;
         format!(
-            "ahead-read: {processes} processes, {} MiB each, read ahead by {} KiB in requests of {} KiB, {} GiB apart, {think} of thinking a request",
-            file_bytes >> 20,
-            window_bytes >> 10,
-            request_bytes >> 10,
-            apart_bytes >> 30,
+            "ahead-read: {processes} processes, {} each, read ahead by {} in requests of {}, {} apart, {think} of thinking a request",
+            whole(file_bytes),
+            whole(window_bytes),
+            whole(request_bytes),
+            whole(apart_bytes),
         )
     }
 

@@ -14,7 +14,7 @@ use elevator::model::Random;
 use elevator::{Flags, Sector, Sectors, Span, tunables};
 use machine::{Await, Io, Next, Program, Who};
 
-use super::{GIB, KIB};
+use super::{GIB, KIB, whole};
 use crate::script::script;
 use crate::workload::{Processes, Settings, SettingsError, Workload, apply};
 
@@ -148,8 +148,8 @@ impl Workload for KernelRead {
     fn describe(&self) -> String {
         let KernelReadSettings { readers, traversals, files, dumps, dumped, dump_bytes, .. } = self.0;
         format!(
-            "kernel-read: {readers} readers of {traversals} trees of {files} files, {dumps} dumps of {dumped} files of {} MiB",
-            dump_bytes >> 20
+            "kernel-read: {readers} readers of {traversals} trees of {files} files, {dumps} dumps of {dumped} files of {}",
+            whole(dump_bytes)
         )
     }
 

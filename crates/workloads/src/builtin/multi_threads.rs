@@ -8,7 +8,7 @@
 use elevator::{Priority, Process, Sector, Sectors, tunables};
 use machine::{Await, Io, Meeting, Next, Program, Who};
 
-use super::{GIB, KIB};
+use super::{GIB, KIB, whole};
 use crate::script::script;
 use crate::workload::{Settings, SettingsError, Workload, apply};
 
@@ -72,8 +72,8 @@ impl Workload for MultiThreads {
         let MultiThreadsSettings { processes, file_bytes, request_bytes, segment_bytes, meet_every, .. } =
             self.0;
         format!(
-            "multi-threads: {processes} processes of two threads, {request_bytes} of every {segment_bytes} bytes of {} MiB each, meeting every {meet_every} requests",
-            file_bytes >> 20,
+            "multi-threads: {processes} processes of two threads, {request_bytes} of every {segment_bytes} bytes of {} each, meeting every {meet_every} requests",
+            whole(file_bytes),
         )
     }
 

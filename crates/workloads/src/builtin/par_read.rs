@@ -7,7 +7,7 @@
 use elevator::{Sector, Sectors, Span, tunables};
 use machine::{Await, Io, Next, Program, Who};
 
-use super::{GIB, KIB};
+use super::{GIB, KIB, whole};
 use crate::script::script;
 use crate::workload::{Settings, SettingsError, Workload, apply};
 
@@ -50,9 +50,9 @@ impl Workload for ParRead {
     fn describe(&self) -> String {
         let ParReadSettings { processes, request_bytes, file_bytes, apart_bytes, think } = self.0;
         format!(
-            "par-read: {processes} processes, {} MiB each in requests of {request_bytes} bytes, {} GiB apart, think time {think}",
-            file_bytes >> 20,
-            apart_bytes >> 30,
+            "par-read: {processes} processes, {} each in requests of {request_bytes} bytes, {} apart, think time {think}",
+            whole(file_bytes),
+            whole(apart_bytes),
         )
     }
 

@@ -8,7 +8,7 @@
 use elevator::{Sector, Sectors, tunables};
 use machine::{Await, Io, Next, Program, Who};
 
-use super::{GIB, KIB};
+use super::{GIB, KIB, whole};
 use crate::script::script;
 use crate::workload::{Processes, Settings, SettingsError, Workload, apply};
 
@@ -60,8 +60,8 @@ impl Workload for Strided {
     fn describe(&self) -> String {
         let StridedSettings { processes, file_bytes, stride_bytes, request_bytes, .. } = self.0;
         format!(
-            "strided: {processes} processes, {request_bytes} of every {stride_bytes} bytes of {} MiB each",
-            file_bytes >> 20
+            "strided: {processes} processes, {request_bytes} of every {stride_bytes} bytes of {} each",
+            whole(file_bytes)
         )
     }
 

@@ -18,7 +18,7 @@ use elevator::model::Random;
 use elevator::{Flags, Op, Process, Sector, Sectors, Span, Time, tunables};
 use machine::{Await, Io, Next, Program, Who};
 
-use super::{GIB, KIB};
+use super::{GIB, KIB, whole};
 use crate::workload::{Processes as Started, Settings, SettingsError, Workload, apply};
 
 tunables! {
@@ -180,7 +180,7 @@ impl Workload for Tariffs {
     fn describe(&self) -> String {
         let TariffsSettings { guests, reports, image_bytes, copy_on_write, .. } = self.0;
         let format = if copy_on_write { "QCOW2" } else { "RAW" };
-        format!("tariffs: {reports} reports of {guests} guests, {format} images of {} GiB", image_bytes >> 30)
+        format!("tariffs: {reports} reports of {guests} guests, {format} images of {}", whole(image_bytes))
     }
 
     fn end(&self) -> Sector {

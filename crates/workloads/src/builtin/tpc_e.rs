@@ -18,7 +18,7 @@ use elevator::model::Random;
 use elevator::{Flags, Op, Sector, Sectors, Span, Time, tunables};
 use machine::{Await, Io, Next, Program, Who};
 
-use super::{GIB, KIB};
+use super::{GIB, KIB, whole};
 use crate::workload::{Processes, Settings, SettingsError, Workload, apply};
 
 tunables! {
@@ -188,7 +188,7 @@ impl Program for Checkpointer {
 impl Workload for TpcE {
     fn describe(&self) -> String {
         let TpcESettings { clients, transactions, database_bytes, .. } = self.0;
-        format!("tpc-e: {transactions} transactions of {clients} clients over {} GiB", database_bytes >> 30)
+        format!("tpc-e: {transactions} transactions of {clients} clients over {}", whole(database_bytes))
     }
 
     fn end(&self) -> Sector {

@@ -17,7 +17,7 @@ use elevator::model::Random;
 use elevator::{Sector, Sectors, Span, Time, tunables};
 use machine::{Await, Io, Next, Program, Who};
 
-use super::{GIB, KIB};
+use super::{GIB, KIB, whole};
 use crate::workload::{Processes, Settings, SettingsError, Workload, apply};
 
 tunables! {
@@ -233,7 +233,7 @@ impl TpcH {
 impl Workload for TpcH {
     fn describe(&self) -> String {
         let TpcHSettings { database_bytes, cache, .. } = self.0;
-        format!("tpc-h: eight queries over {} MiB, {cache}% of them cached", database_bytes >> 20)
+        format!("tpc-h: eight queries over {}, {cache}% of them cached", whole(database_bytes))
     }
 
     fn end(&self) -> Sector {
