@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use comfy_table::{Table, presets};
-use elevator::did_you_mean;
+use elevator::{counted, did_you_mean};
 use schedulers::registry::Catalogue;
 use serde_json::Value;
 use server::control::Client;
@@ -40,8 +40,9 @@ pub(crate) fn run(arguments: &CtlArguments, catalogue: Catalogue) -> Result<(), 
             } else {
                 writeln!(
                     out,
-                    "{scheduler}: {} requests moved, {} in the device meanwhile",
-                    cost.moved, cost.in_flight
+                    "{scheduler}: {} moved, {} in the device meanwhile",
+                    counted(u64::from(cost.moved), "request"),
+                    cost.in_flight
                 )?;
             }
         }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use comfy_table::{Table, presets};
 use disks::{Drive, DriveDescription, catalogue, validate};
+use elevator::counted;
 use serde_json::json;
 
 use crate::arguments::{DrivesArguments, DrivesCommand};
@@ -67,8 +68,8 @@ fn run_trace(name: &str, path: &Path, as_json: bool) -> Result<(), Error> {
     }
     writeln!(
         out,
-        "{name}: {} requests\nmean service time: {:.3} ms measured, {:.3} ms modelled\ndemerit: {:.3} ms, {:.2}% of the measured mean (as DiskSim reckons it; {:.3} ms between the exact curves)",
-        found.requests,
+        "{name}: {}\nmean service time: {:.3} ms measured, {:.3} ms modelled\ndemerit: {:.3} ms, {:.2}% of the measured mean (as DiskSim reckons it; {:.3} ms between the exact curves)",
+        counted(found.requests as u64, "request"),
         found.measured_mean_ms,
         found.modelled_mean_ms,
         found.demerit_ms,

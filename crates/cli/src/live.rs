@@ -4,6 +4,7 @@ use std::path::Path;
 
 use capture::topology::{Layer, Stack};
 use capture::{Capture, Options, Source, Way};
+use elevator::counted;
 
 use crate::arguments::WayName;
 use crate::error::Error;
@@ -63,5 +64,5 @@ pub(crate) fn missing(source: &impl Source) -> Result<Option<String>, Error> {
     let lost =
         (counts.lost > 0).then(|| format!("{} reports lost as they were not fetched in time", counts.lost));
     let all: Vec<String> = skipped.into_iter().chain(lost).collect();
-    Ok((!all.is_empty()).then(|| format!("of {} requests, {}", counts.arrived, all.join(", "))))
+    Ok((!all.is_empty()).then(|| format!("of {}, {}", counted(counts.arrived, "request"), all.join(", "))))
 }

@@ -5,6 +5,7 @@ use std::io::BufWriter;
 use std::time::{Duration, Instant};
 
 use capture::{Batch, Options, Recorder, Source, Way};
+use elevator::counted;
 use traces::write::{Compressed, Written};
 
 use crate::arguments::RecordArguments;
@@ -58,7 +59,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let missing = live::missing(&capture)?;
     let Written { written, .. } = recorder.finish(missing.as_deref()).map_err(failed)?;
     sink.finish().map_err(failed)?;
-    eprintln!("{output}: {written} requests in {:.1} s", begun.elapsed().as_secs_f64());
+    eprintln!("{output}: {} in {:.1} s", counted(written, "request"), begun.elapsed().as_secs_f64());
     missing.iter().for_each(|text| eprintln!("{output}: {text}"));
     outcome.map_err(Error::from)
 }

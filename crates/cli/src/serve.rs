@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use disks::{Drive, Part};
 use elevator::queue::{Barriers, Limits};
-use elevator::{SECTOR_BYTES, Scheduler, Sector};
+use elevator::{SECTOR_BYTES, Scheduler, Sector, counted};
 use schedulers::Environment;
 use schedulers::registry::Catalogue;
 use server::backend::{Backend, Emulated, FileBackend, FileOptions, Memory, Nature, Nothing};
@@ -205,7 +205,11 @@ fn print(arguments: &ServeArguments, report: &Report) -> Result<(), Error> {
         return Ok(writeln!(std::io::stdout(), "{text}")?);
     }
     let state = &report.state;
-    eprintln!("{} requests went to the device, {} deliberate waits", state.dispatched, state.holds);
+    eprintln!(
+        "{} went to the device, {}",
+        counted(state.dispatched, "request"),
+        counted(state.holds, "deliberate wait")
+    );
     if arguments.drive.is_some() {
         let TimesSummary { count, p50_ns, p99_ns, max_ns, .. } = state.lateness;
         eprintln!(

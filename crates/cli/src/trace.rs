@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use comfy_table::{Table, presets};
+use elevator::counted;
 use serde_json::json;
 use traces::write::{
     BlkparseWriter, Compressed, DiskSimWriter, DwellWriter, FioWriter, Written, not_written,
@@ -70,7 +71,7 @@ fn in_words(info: &Info) -> String {
         text += &format!("  {doubt}\n");
     }
     for (what, amount) in [("reads", info.reads), ("writes", info.writes), ("discards", info.discards)] {
-        text += &format!("  {what}: {} requests, {}\n", amount.requests, bytes(amount.bytes));
+        text += &format!("  {what}: {}, {}\n", counted(amount.requests, "request"), bytes(amount.bytes));
     }
     text += &format!(
         "  flushes: {}\n  sequential: {} of requests{}\n  read-ahead: {} of reads; synchronous: {} of writes\n  reaches to {}\n",
@@ -83,13 +84,17 @@ fn in_words(info: &Info) -> String {
         bytes(info.end_bytes),
     );
     if let Some(latency) = &info.latency {
-        text +=
-            &format!("  latency: mean {} over {} requests\n", time(latency.mean_ns as u64), latency.requests);
+        text += &format!(
+            "  latency: mean {} over {}\n",
+            time(latency.mean_ns as u64),
+            counted(latency.requests, "request")
+        );
     }
     text += &sizes(info);
     for process in info.processes.iter().take(12) {
         let name = process.name.as_deref().unwrap_or("unnamed");
-        text += &format!("  process {} ({name}): {} requests\n", process.pid, process.total.requests);
+        text +=
+            &format!("  process {} ({name}): {}\n", process.pid, counted(process.total.requests, "request"));
     }
     for line in info.skips.to_string().lines() {
         text += &format!("  {line}\n");
@@ -222,7 +227,8 @@ fn convert(from: &Path, to: &Path, format: &str, reading: &Reading) -> Result<()
     sink.finish()?;
     eprintln!("{}: {}", from.display(), recording.interpretation());
     eprintln!(
-        "{written} requests written, {left_out} left out as {format} has no word for them, {rounded} rounded"
+        "{} written, {left_out} left out as {format} has no word for them, {rounded} rounded",
+        counted(written, "request")
     );
     for line in recording.skips().to_string().lines() {
         eprintln!("{}: {line}", from.display());

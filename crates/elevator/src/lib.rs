@@ -14,6 +14,7 @@ extern crate alloc;
 
 pub mod array;
 pub mod check;
+mod counted;
 mod inspection;
 pub mod model;
 mod nearest;
@@ -29,6 +30,7 @@ pub mod split;
 mod time;
 mod tunable;
 
+pub use counted::counted;
 pub use inspection::{Fact, Item};
 pub use nearest::{did_you_mean, did_you_mean_of};
 pub use rarely::rarely;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use elevator::Span;
+use elevator::{Span, counted};
 use tuner::{Analyser, Decision, Metric, Observed, SchedulerId};
 
 use crate::arms::Arms;
@@ -172,7 +172,7 @@ impl Keeper {
             self.switch(to, &mut outcome);
         }
         if seen.missed > 0 {
-            outcome.line += &format!("; {} requests were not reported", seen.missed);
+            outcome.line += &format!("; {} not reported", counted(seen.missed, "request"));
         }
         if let Some(problem) = problem {
             outcome.line += &format!("; {problem}");

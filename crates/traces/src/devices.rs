@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use elevator::counted;
 use serde::Serialize;
 
 use crate::options::DeviceChoice;
@@ -125,7 +126,7 @@ impl Devices {
         let mut parts: Vec<_> = used
             .iter()
             .take(LISTED)
-            .map(|entry| format!("'{}' ({} requests)", entry.name, entry.requests))
+            .map(|entry| format!("'{}' ({})", entry.name, counted(entry.requests, "request")))
             .collect();
         if used.len() > LISTED {
             parts.push(format!("and {} more", used.len() - LISTED));

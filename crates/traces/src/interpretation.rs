@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use elevator::Span;
+use elevator::{Span, counted};
 use serde::{Serialize, Serializer};
 
 use crate::compression::Wrapping;
@@ -96,10 +96,8 @@ impl fmt::Display for Interpretation {
         }
         if self.requests > 0 {
             write!(f, ": {}, {:.1} IOPS", in_words(self.span), self.iops())?;
-            match self.processes {
-                0 => {}
-                1 => f.write_str(", 1 process")?,
-                n => write!(f, ", {n} processes")?,
+            if self.processes > 0 {
+                write!(f, ", {}", counted(self.processes as u64, "process"))?;
             }
         }
         for note in &self.notes {

@@ -124,7 +124,7 @@ fn of_several_devices_one_must_be_chosen() {
     let failure = error("a.ascii", text, &Options::default());
     assert_eq!(
         failure,
-        "a.ascii, line 2: the recording has several devices: '3' (2 requests), '0' (1 requests); choose one with \
+        "a.ascii, line 2: the recording has several devices: '3' (2 requests), '0' (1 request); choose one with \
          --device, or all of them with --device all"
     );
     let chosen = |device| Options { device, ..Options::default() };

@@ -1,5 +1,7 @@
 //! What the analyser answers: a scheduler, and why in words.
 
+use elevator::counted;
+
 use crate::beyond::Served;
 use crate::chain::Expected;
 use crate::cluster::{ClusterId, SchedulerId};
@@ -150,7 +152,7 @@ impl Decision {
 impl Why {
     fn in_words(&self) -> String {
         match self {
-            Self::TooLittle { requests } => format!("only {requests} requests"),
+            Self::TooLittle { requests } => format!("only {}", counted(*requests, "request")),
             Self::Best { found, expected } => {
                 format!("{}, best for what comes next ({})", hit(found), list(expected))
             }

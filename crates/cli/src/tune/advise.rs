@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use elevator::counted;
 use keeper::arms::Arms;
 use keeper::database::Database;
 use keeper::{Seen, in_words, system};
@@ -131,7 +132,7 @@ fn look(advice: &mut Advice, known: &mut Known, analyser: &mut Analyser, seen: S
     advice.why = match &decision.why {
         // What it would do next, a trial perhaps, is no reason.
         Why::Kind(Served { kind, windows, .. }) => {
-            format!("loads of kind {kind}, of which {windows} windows are known")
+            format!("loads of kind {kind}, known by {}", counted(*windows, "window"))
         }
         _ => decision.line(analyser.schedulers()),
     };
@@ -208,13 +209,14 @@ fn print(advice: &Advice, json: bool) -> Result<(), Error> {
     writeln!(out, "{}: {stack}", advice.device)?;
     writeln!(
         out,
-        "{windows} windows: {:.0} requests a second, {:.0}% of the bytes read, {:.0}% not in sequence; {recognised} of {analysed} recognised",
+        "{}: {:.0} requests a second, {:.0}% of the bytes read, {:.0}% not in sequence; {recognised} of {analysed} recognised",
+        counted(u64::from(*windows), "window"),
         advice.requests_per_second,
         advice.read_share * 100.0,
         advice.random_share * 100.0
     )?;
     if advice.not_reported > 0 {
-        writeln!(out, "{} requests were not reported, but counted", advice.not_reported)?;
+        writeln!(out, "{} not reported, but counted", counted(advice.not_reported, "request"))?;
     }
     match (&advice.better, advice.expected_gain) {
         (Some(better), Some(gain)) => {

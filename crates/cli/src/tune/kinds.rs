@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use comfy_table::Table;
+use elevator::counted;
 use serde_json::{Value, json};
 use tuner::State;
 use tuner::beyond::Shape;
@@ -52,7 +53,7 @@ pub(super) fn show(state: &State, kind: usize) -> Result<(), Error> {
         || Error::Usage(format!("there is no kind {kind}; 'dwell patterns list' shows which there are"));
     let (shape, windows) = state.kinds.load(kind).ok_or_else(missing)?;
     let mut out = std::io::stdout().lock();
-    writeln!(out, "kind {kind}: {windows} windows")?;
+    writeln!(out, "kind {kind}: {}", counted(windows, "window"))?;
     asked(shape, usize::MAX).iter().try_for_each(|line| writeln!(out, "  {line}"))?;
     let expected = state.kinds.expected(kind, state.metric.better());
     let expected = expected.unwrap_or_else(|| vec![None; state.schedulers.len()]);

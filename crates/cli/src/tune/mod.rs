@@ -10,6 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use elevator::counted;
 use keeper::database::Database;
 use keeper::journal::{self, Journal};
 use keeper::status::{self, Shown, Status};
@@ -215,7 +216,9 @@ impl Run {
         }
         let Status { windows, switches, switching_seconds, processor_seconds, .. } = self.keeper.status();
         eprintln!(
-            "{windows} windows, {switches} switches that took {switching_seconds:.2} s together, {processor_seconds:.2} s of processor time"
+            "{}, {} that took {switching_seconds:.2} s together, {processor_seconds:.2} s of processor time",
+            counted(*windows, "window"),
+            counted(*switches, "switch")
         );
     }
 }
@@ -254,7 +257,8 @@ fn does_not_fit(file: &Path, problem: &str) -> Error {
 }
 
 fn in_words(state: &State) -> String {
-    format!("{} kinds of load and {} clusters", state.kinds.count(), state.clusters.len())
+    let [kinds, clusters] = [state.kinds.count(), state.clusters.len()].map(|number| number as u64);
+    format!("{} of load and {}", counted(kinds, "kind"), counted(clusters, "cluster"))
 }
 
 fn restraints(wanted: &[RestraintName], arms: usize, metric: Metric) -> Restraints {
@@ -284,13 +288,18 @@ fn show(arguments: &TuneArguments) -> Result<(), Error> {
     writeln!(out, "scheduler: {current}, before: {before}; of {}", status.arms.join(", "))?;
     writeln!(
         out,
-        "{windows} windows, {analysed} analysed, {hits} recognised; {kinds} kinds of load, {clusters} clusters; {switches} switches, {:.2} s",
+        "{}, {analysed} analysed, {hits} recognised; {} of load, {}; {}, {:.2} s",
+        counted(*windows, "window"),
+        counted(*kinds, "kind"),
+        counted(*clusters, "cluster"),
+        counted(*switches, "switch"),
         status.switching_seconds
     )?;
     writeln!(
         out,
-        "{:.2} s of processor time, {} requests not reported",
-        status.processor_seconds, status.missed
+        "{:.2} s of processor time, {} not reported",
+        status.processor_seconds,
+        counted(status.missed, "request")
     )?;
     writeln!(out, "latest: {}", status.latest)?;
     Ok(())

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use comfy_table::{Table, presets};
+use elevator::counted;
 use keeper::database::Database;
 use keeper::{QueueSettings, identity, in_words, learned, picture};
 use serde_json::json;
@@ -188,8 +189,9 @@ fn show(state: &State, id: u64, html: Option<&Path>) -> Result<(), Error> {
     let [up, down] = picture::sparkline(&cluster.points, WIDE);
     writeln!(
         out,
-        "cluster {id}: {} windows, {} requests in the first\n{up}\n{down}",
-        cluster.hits, cluster.requests
+        "cluster {id}: {}, {} in the first\n{up}\n{down}",
+        counted(cluster.hits, "window"),
+        counted(cluster.requests, "request")
     )?;
     let mut table = table(&["scheduler", "measured", "mean", "least", "greatest"]);
     for (name, (values, _)) in state.schedulers.iter().zip(&cluster.performance) {
@@ -216,7 +218,7 @@ fn show(state: &State, id: u64, html: Option<&Path>) -> Result<(), Error> {
         writeln!(out, "followed by cluster {next}: {count} of {total}")?;
     }
     if let Some(path) = html {
-        let title = format!("cluster {id}: {} windows", cluster.hits);
+        let title = format!("cluster {id}: {}", counted(cluster.hits, "window"));
         let page = format!(
             "<!doctype html><meta charset=\"utf-8\"><title>{title}</title><style>body{{font:16px sans-serif;margin:2em;color-scheme:light dark}}svg{{width:100%;max-width:60em}}</style><h1>{title}</h1><p>Sector jumps over the window: forwards above, backwards below, on a scale of powers of two.</p>{}",
             picture::svg(&cluster.points, &title)

@@ -91,6 +91,12 @@ fn a_job_file_runs() {
 }
 
 #[test]
+fn one_request_is_one_request() {
+    let words = dwell_reads("0.5 0 1000 8 1\n1.5 0 2000 8 1\n2.5 0 1000 8 0\n", &["trace", "info", "-"]);
+    assert!(words.contains("reads: 2 requests, ") && words.contains("writes: 1 request, "), "{words}");
+}
+
+#[test]
 fn recordings_are_summed_up() {
     for (name, requests) in [("pgbench", 26_020), ("two-greps-and-a-copy", 11_134)] {
         let file = recording(name);

@@ -17,7 +17,7 @@ mod steps;
 
 use std::sync::Arc;
 
-use elevator::Sector;
+use elevator::{Sector, counted};
 use machine::{Program, Who};
 
 use crate::workload::Workload;
@@ -77,7 +77,7 @@ impl Replay {
 impl Workload for Replay {
     fn describe(&self) -> String {
         let how = if self.open { "at their recorded times" } else { "in closed loops" };
-        format!("{}: {} requests {how}", self.name, self.requests())
+        format!("{}: {} {how}", self.name, counted(self.requests() as u64, "request"))
     }
 
     fn end(&self) -> Sector {
