@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use elevator::did_you_mean;
 use server::control::Client;
+use server::control::protocol::State;
 
 use crate::error::Error;
 use crate::queue::{QueueSettings, SETTINGS};
@@ -231,14 +232,21 @@ pub struct ServedArms {
 }
 
 impl ServedArms {
-    /// By its control socket.
+    /// By its control socket; `queue` is the kernel's in front of it.
     ///
     /// # Errors
-    /// Nobody listens there.
-    pub fn new(socket: &Path, names: Vec<String>) -> Result<Self, Error> {
+    /// Nobody listens there, or a device of another size is served.
+    pub fn new(socket: &Path, queue: &QueueSettings, names: Vec<String>) -> Result<Self, Error> {
         let failed = |error| Error::file(socket, error);
         let mut client = Client::connect(socket).map_err(failed)?;
-        let before = client.show().map_err(failed)?.scheduler;
+        let State { scheduler: before, capacity_sectors, .. } = client.show().map_err(failed)?;
+        if let Some(sectors) = queue.sectors().filter(|&sectors| sectors != capacity_sectors) {
+            return Err(Error::Usage(format!(
+                "{}: serves {capacity_sectors} sectors, and {} has {sectors}; name the device that it serves",
+                socket.display(),
+                queue.name()
+            )));
+        }
         Ok(Self { socket: socket.to_owned(), client, names, before, set: None })
     }
 }
@@ -427,12 +435,30 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_is_not_the_served_one_is_refused() {
+        let tree = Tree::new("not-served");
+        let socket = tree.directory().join("control");
+        let _state = served(&socket);
+        let queue = tree.queue("loop1");
+        let arms = || ServedArms::new(&socket, &queue, vec!["noop".to_owned()]);
+        let size = |sectors: &str| fs::write(tree.block().join("loop1/size"), sectors).unwrap();
+        size("8\n");
+        assert!(arms().is_ok());
+        size("16\n");
+        let said = arms().err().unwrap().to_string();
+        assert!(
+            said.ends_with("control: serves 8 sectors, and loop1 has 16; name the device that it serves"),
+            "{said}"
+        );
+    }
+
+    #[test]
     fn of_a_served_device_only_what_was_set_here_is_put_back() {
         let tree = Tree::new("served");
         let socket = tree.directory().join("control");
         let state = served(&socket);
         let names = ["deadline", "noop", "cfq"].map(str::to_owned);
-        let arms = || ServedArms::new(&socket, names.to_vec()).unwrap();
+        let arms = || ServedArms::new(&socket, &tree.queue("loop0"), names.to_vec()).unwrap();
         let now = || state.lock().unwrap().clone();
         // Whoever only looks changes nothing, though somebody else does.
         let looking = arms();

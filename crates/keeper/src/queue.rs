@@ -51,6 +51,12 @@ impl QueueSettings {
         self.directory.exists()
     }
 
+    /// The device's size in sectors, if it says one.
+    #[must_use]
+    pub fn sectors(&self) -> Option<u64> {
+        fs::read_to_string(self.directory.parent()?.join("size")).ok()?.trim().parse().ok()
+    }
+
     /// Claims the device for whoever is to switch its schedulers alone, a tuner or a profile, for as long as the file that is returned is open.
     /// The lock is of the scheduler's own file (flock(2)), so nothing is written, and the kernel takes it back from a process that is killed.
     ///

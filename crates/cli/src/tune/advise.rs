@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         stack: target.stack.describe(),
         scheduler: current.clone(),
         metric: in_words(setup::metric(&arguments.watching)),
-        doubts: target.stack.doubts(),
+        doubts: target.doubts(&arguments.watching),
         ..Advice::default()
     };
     let better = setup::metric(&arguments.watching).better();

@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let _claim = target.queue.claim()?;
     system::idle().iter().for_each(|refused| eprintln!("not granted: {refused}"));
     eprintln!("{}: {}", arguments.device.display(), target.stack.describe());
-    target.stack.doubts().iter().for_each(|doubt| eprintln!("{doubt}"));
+    target.doubts(&arguments.watching).iter().for_each(|doubt| eprintln!("{doubt}"));
     // Before anything of the device changes, and so dropped after everything else: what was set is put back last.
     let served = arguments.watching.control.is_some();
     let mut journal =

@@ -54,6 +54,11 @@ impl Target {
         Ok(Self { stack, layer, queue, drive })
     }
 
+    /// Why a choice may not matter here; what the kernel's queue is like says nothing of a policy behind `--control`.
+    pub(super) fn doubts(&self, watching: &Watching) -> Vec<String> {
+        if watching.control.is_some() { Vec::new() } else { self.stack.doubts() }
+    }
+
     /// Looks at the queue that schedules, for what `metric` asks.
     pub(super) fn watch(&self, window: Duration, metric: Metric) -> Result<Windower<Capture>, Error> {
         let options = Options { completions: true, ..Options::default() };
@@ -90,7 +95,7 @@ pub(super) fn arms(
     for name in &names {
         named::of_one_device(catalogue, name)?;
     }
-    let arms = ServedArms::new(socket, names).map_err(|error| match error {
+    let arms = ServedArms::new(socket, &target.queue, names).map_err(|error| match error {
         keeper::Error::File { path, source } => no_server(&path, &source),
         other => other.into(),
     });
