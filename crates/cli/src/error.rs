@@ -71,6 +71,7 @@ impl Error {
     pub(crate) fn written(path: impl std::fmt::Display, error: &std::io::Error) -> Self {
         match error.kind() {
             std::io::ErrorKind::PermissionDenied => Self::Permission(format!("{path}: {error}")),
+            std::io::ErrorKind::BrokenPipe => Self::Pipe,
             _ => Self::Failed(format!("{path}: cannot be written: {error}")),
         }
     }

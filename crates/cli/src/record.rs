@@ -1,19 +1,18 @@
 //! `dwell record`.
 
-use std::fs::File;
 use std::io::BufWriter;
 use std::time::{Duration, Instant};
 
 use capture::{Batch, Options, Recorder, Source, Way};
 use elevator::counted;
-use traces::write::{Compressed, Written};
+use traces::write::Written;
 
 use crate::arguments::RecordArguments;
 use crate::error::Error;
 use crate::interrupt;
 use crate::live;
 use crate::quantity::some_time;
-use crate::trace::can_be_compressed;
+use crate::trace::{can_be_compressed, sink};
 
 /// How often what was reported is fetched, if it is not much. Also how fast Ctrl-C is heard.
 const ROUND: Duration = Duration::from_millis(200);
@@ -30,10 +29,9 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let options = Options { completions: true, rate_max, ring_bytes, way, ..Options::default() };
     let output = arguments.output.display();
     let mut capture = live::look(&layer, &options)?;
-    let file = File::create(&arguments.output).map_err(|error| Error::written(&output, &error))?;
+    let mut sink = sink(&arguments.output)?;
     capture::step_back();
     let (origin, begun) = (capture::now(), Instant::now());
-    let mut sink = Compressed::new(&arguments.output.to_string_lossy(), file);
     let scheduler = layer.scheduler.as_deref().unwrap_or("none");
     let way = if capture.way() == Way::Bpf { "BPF" } else { "tracefs" };
     let comment = format!("{} under {scheduler}, by {way}", layer.name);

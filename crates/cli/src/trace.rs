@@ -190,6 +190,16 @@ fn check(from: &Path, to: &Path, format: &str) -> Result<(), Error> {
     }
 }
 
+/// A recording's file, or standard output.
+pub(crate) fn sink(to: &Path) -> Result<Compressed<Box<dyn Write>>, Error> {
+    let sink: Box<dyn Write> = if to == Path::new("-") {
+        Box::new(std::io::stdout().lock())
+    } else {
+        Box::new(File::create(to).map_err(|e| Error::written(to.display(), &e))?)
+    };
+    Ok(Compressed::new(&to.to_string_lossy(), sink))
+}
+
 /// A name that promises a compression that nobody writes would be a lie.
 pub(crate) fn can_be_compressed(to: &Path) -> Result<(), Error> {
     let to = to.to_string_lossy();
@@ -205,12 +215,7 @@ fn convert(from: &Path, to: &Path, format: &str, reading: &Reading) -> Result<()
     let mut recording = open(from, reading)?;
     // The first record is read before the file is made, so that there is none if nothing can be read.
     let first = next_record(&mut recording)?;
-    let sink: Box<dyn Write> = if to == Path::new("-") {
-        Box::new(std::io::stdout().lock())
-    } else {
-        Box::new(File::create(to).map_err(|e| Error::written(to.display(), &e))?)
-    };
-    let mut sink = Compressed::new(&to.to_string_lossy(), sink);
+    let mut sink = sink(to)?;
     let mut writer = Writer::new(format, BufWriter::new(&mut sink), &recording)?;
     if let Some(first) = &first {
         writer.write(first, &recording)?;

@@ -170,6 +170,18 @@ fn what_is_recorded_is_what_compare_reads() {
 }
 
 #[test]
+fn a_recording_may_go_into_a_pipe() {
+    let Some(served) = Served::new("piped", &[]) else { return };
+    let node = served.node.to_str().unwrap();
+    let output = dwell(&["record", node, "--here", "-o", "-", "--for", "300ms"]).output().unwrap();
+    if output.status.code() == Some(5) || output.status.code() == Some(4) {
+        eprintln!("SKIPPED: {}", words(&output));
+        return;
+    }
+    assert!(output.status.success() && output.stdout.starts_with(b"# dwell recording"), "{}", words(&output));
+}
+
+#[test]
 fn a_profile_is_written_and_told_to_schedulers() {
     let Some(served) = Served::new("profiled", &[]) else { return };
     let scheduler = Path::new("/sys/block").join(served.node.file_name().unwrap()).join("queue/scheduler");

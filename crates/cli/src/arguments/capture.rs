@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 pub(crate) struct RecordArguments {
     /// The device; partitions, loop devices, dm and md are followed down to the queue that schedules
     pub(crate) device: PathBuf,
-    /// The file to write; .gz and .zst are compressed
+    /// The file to write ('-' for standard output); .gz and .zst are compressed
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: PathBuf,
     /// For how long; until Ctrl-C if not given
