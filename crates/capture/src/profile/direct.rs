@@ -58,8 +58,8 @@ pub(super) fn claim(node: &Path) -> Result<File, Error> {
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error()) => {
             Err(Error::device(
                 node,
-                "is mounted or held, and switching its scheduler would disturb its users; measure the present scheduler \
-             alone, or say that it shall be switched although used",
+                "is mounted or held, and switching its scheduler would disturb its users; --no-switch measures the \
+             present one alone, --even-if-used switches all the same",
             ))
         }
         Err(error) => Err(refused(node, error)),
