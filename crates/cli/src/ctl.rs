@@ -12,7 +12,7 @@ use server::control::protocol::{ItemState, State};
 
 use crate::arguments::{CtlArguments, CtlCommand};
 use crate::error::Error;
-use crate::format::{bytes, time};
+use crate::format::{bytes, object, time};
 use crate::named;
 use crate::quantity::some_time;
 
@@ -25,8 +25,7 @@ pub(crate) fn run(arguments: &CtlArguments, catalogue: Catalogue) -> Result<(), 
         CtlCommand::Show { json } => {
             let state = client.show().map_err(failed)?;
             if *json {
-                let text = serde_json::to_string(&state).map_err(|e| Error::Failed(e.to_string()))?;
-                writeln!(out, "{text}")?;
+                writeln!(out, "{}", object(&state)?)?;
             } else {
                 write!(out, "{}", in_words(&state))?;
             }

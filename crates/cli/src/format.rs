@@ -1,4 +1,8 @@
-//! Numbers for people: always with their unit.
+//! Numbers for people, always with their unit; and objects for programs.
+
+use serde::Serialize;
+
+use crate::error::Error;
 
 /// A time in nanoseconds, to three digits: `1.23 ms`.
 pub(crate) fn time(ns: u64) -> String {
@@ -40,6 +44,17 @@ pub(crate) fn number(value: f64) -> String {
 /// A share in percent.
 pub(crate) fn percent(share: f64) -> String {
     if share < 0.0995 { format!("{:.1}%", share * 100.0) } else { format!("{:.0}%", share * 100.0) }
+}
+
+/// One JSON object, on one line, with the version of its shape.
+pub(crate) fn object(of: &impl Serialize) -> Result<String, Error> {
+    #[derive(Serialize)]
+    struct Versioned<'a, T> {
+        schema_version: u32,
+        #[serde(flatten)]
+        of: &'a T,
+    }
+    serde_json::to_string(&Versioned { schema_version: 1, of }).map_err(|e| Error::Failed(e.to_string()))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use server::{AttachOptions, Configuration, NbdOptions, Report, ServeError, Times
 use crate::arguments::{IdentifyBy, ServeArguments};
 use crate::device::{Device, tell};
 use crate::error::Error;
-use crate::format::{bytes, time};
+use crate::format::{bytes, object, time};
 use crate::quantity::{size, span};
 use crate::{identity, named, profile, systemd};
 
@@ -201,8 +201,7 @@ fn nbd(arguments: &ServeArguments) -> Result<Option<NbdOptions>, Error> {
 
 fn print(arguments: &ServeArguments, report: &Report) -> Result<(), Error> {
     if arguments.json {
-        let text = serde_json::to_string(report).map_err(|e| Error::Failed(e.to_string()))?;
-        return Ok(writeln!(std::io::stdout(), "{text}")?);
+        return Ok(writeln!(std::io::stdout(), "{}", object(report)?)?);
     }
     let state = &report.state;
     eprintln!(

@@ -68,6 +68,7 @@ impl Served {
     fn accounts(&self) -> Value {
         let output = dwell(&["ctl", &self.file("control"), "show", "--json"]).output().unwrap();
         let state: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(state["schema_version"], 1);
         state["processes"].clone()
     }
 }
@@ -249,8 +250,15 @@ fn beside_a_tuner_nobody_tunes_nor_measures_nor_changes_what_was_learned() {
             "{said}"
         );
     }
+    let runtime = served.file("one");
+    let show = || dwell(&["tune", node, "--status", "--json", "--runtime", &runtime]).output().unwrap();
+    let shown: Value = serde_json::from_slice(&show().stdout).unwrap();
+    assert!(shown["schema_version"] == 1 && shown["pid"] == first.id(), "{shown}");
     first.kill().unwrap();
     first.wait().unwrap();
+    fs::write(&status, "no status").unwrap();
+    let said = words(&show());
+    assert!(said.contains(status.to_str().unwrap()), "the file that is wrong is named: {said}");
     let forgotten = forget();
     assert!(forgotten.status.success(), "{}", words(&forgotten));
 }

@@ -15,6 +15,7 @@ use super::does_not_fit;
 use super::setup::{self, Target};
 use crate::arguments::AdviseArguments;
 use crate::error::Error;
+use crate::format::object;
 use crate::interrupt;
 
 /// Of a difference smaller than this nothing is said.
@@ -23,7 +24,6 @@ const WORTH_IT: f64 = 0.03;
 /// What came out.
 #[derive(Serialize, Default)]
 struct Advice {
-    schema_version: u32,
     device: String,
     stack: String,
     scheduler: String,
@@ -81,7 +81,6 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     let mut windows = target.watch(length, setup::metric(&arguments.watching))?;
     let current = arms.current()?;
     let mut advice = Advice {
-        schema_version: 1,
         device: arguments.device.display().to_string(),
         stack: target.stack.describe(),
         scheduler: current.clone(),
@@ -202,8 +201,7 @@ fn conclude(advice: &mut Advice, known: &Known, arms: &dyn Arms) {
 fn print(advice: &Advice, json: bool) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     if json {
-        let text = serde_json::to_string(advice).map_err(|e| Error::Failed(e.to_string()))?;
-        return Ok(writeln!(out, "{text}")?);
+        return Ok(writeln!(out, "{}", object(advice)?)?);
     }
     let Advice { stack, scheduler, windows, analysed, recognised, .. } = advice;
     writeln!(out, "{}: {stack}", advice.device)?;

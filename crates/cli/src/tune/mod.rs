@@ -22,6 +22,7 @@ use tuner::{Analyser, Metric, State};
 use self::setup::Target;
 use crate::arguments::{RestraintName, TuneArguments};
 use crate::error::Error;
+use crate::format::object;
 use crate::quantity::span;
 use crate::{interrupt, systemd};
 
@@ -273,14 +274,13 @@ fn show(arguments: &TuneArguments) -> Result<(), Error> {
     let target = Target::find(&arguments.device)?;
     let name = &target.layer.name;
     let read = status::read(&arguments.runtime, name)
-        .map_err(|error| Error::file(arguments.runtime.display(), &error))?;
+        .map_err(|error| Error::file(status::file(&arguments.runtime, name).display(), &error))?;
     let Some(status) = read else {
         return Err(Error::Failed(format!("{name}: nobody tunes it")));
     };
     let mut out = std::io::stdout().lock();
     if arguments.json {
-        writeln!(out, "{}", serde_json::to_string(&status).map_err(|e| Error::Failed(e.to_string()))?)?;
-        return Ok(());
+        return Ok(writeln!(out, "{}", object(&status)?)?);
     }
     let Status { current, before, windows, analysed, hits, kinds, clusters, switches, .. } = &status;
     let dry = if status.dry_run { " (dry run)" } else { "" };
