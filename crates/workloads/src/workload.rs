@@ -1,6 +1,6 @@
 //! A set of processes, and the settings that shape it.
 
-use elevator::{SECTOR_BYTES, Sector, Tunable, TuneError, Value};
+use elevator::{SECTOR_BYTES, Sector, Tunable, TuneError, Value, did_you_mean};
 use machine::{Machine, Program, Who};
 
 /// Processes in order of start.
@@ -52,7 +52,8 @@ pub(crate) fn apply(
         }
         let Some(tunable) = table.iter().find(|tunable| tunable.name == name) else {
             let names: Vec<&str> = table.iter().map(|tunable| tunable.name).collect();
-            return Err(error(format!("has no setting '{name}'; it has {}", names.join(", "))));
+            let hint = did_you_mean(name, names.iter().copied());
+            return Err(error(format!("has no setting '{name}'; it has {}{hint}", names.join(", "))));
         };
         let value = tunable.parse(text).map_err(error)?;
         if let Value::Count(bytes) = value

@@ -12,6 +12,8 @@ fn a_name_that_nothing_has_is_answered_with_the_nearest_one() {
     fails(&["schedulers", "DEADLINE"], 2, &["did you mean 'deadline'?"]);
     fails(&["compare", SMALL, "-s", "stream(nop)"], 2, &["did you mean 'noop'?", "character 8"]);
     fails(&["compare", SMALL, "-s", "stream(cfq)"], 2, &["cannot be wrapped", "noop"]);
+    fails(&["schedulers", "cas"], 2, &["known are noop, "]);
+    fails(&["compare", "par-read{proceses=2}"], 2, &["did you mean 'processes'?"]);
     fails(&["schedulers", "deadlin"], 2, &["did you mean 'deadline"]);
     fails(&["compare", SMALL, "--drive", "wd5000aak"], 2, &["wd5000aaks"]);
     fails(&["drives", "show", "wd5000aak"], 2, &["wd5000aaks"]);
