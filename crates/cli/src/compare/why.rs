@@ -1,5 +1,7 @@
 //! Why a scheduler came out as it did, in words: where it sent the head, and what it let the device wait for.
 
+use elevator::counted;
+
 use super::run::Run;
 use crate::format::time;
 
@@ -8,14 +10,14 @@ pub(crate) fn why(run: &Run) -> String {
     let measured = &run.measured;
     let head = if run.has_head {
         format!(
-            "; its head went {} times to a place away from the last one, over {} of disk",
-            measured.seeks,
+            "; its head went {} to a place away from the last one, over {} of disk",
+            counted(measured.seeks, "time"),
             run.travel(measured.head_travel_sectors)
         )
     } else {
         String::new()
     };
-    format!("{} requests went to the device{head}. {}", measured.dispatched, waits(run))
+    format!("{} went to the device{head}. {}", counted(measured.dispatched, "request"), waits(run))
 }
 
 fn waits(run: &Run) -> String {
@@ -29,7 +31,8 @@ fn waits(run: &Run) -> String {
     });
     let reasons: Vec<String> = reasons.collect();
     let total = time(waits.total_ns);
-    format!("It let the device wait {} times, {total} in all: {}.", waits.count, reasons.join("; "))
+    let times = counted(waits.count, "time");
+    format!("It let the device wait {times}, {total} in all: {}.", reasons.join("; "))
 }
 
 /// The first and the last of these, the best one first, and why: a line each. One line if none is better than another.
