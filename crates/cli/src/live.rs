@@ -4,7 +4,7 @@ use std::path::Path;
 
 use capture::topology::{Layer, Stack};
 use capture::{Capture, Options, Source, Way};
-use elevator::counted;
+use wording::counted;
 
 use crate::arguments::WayName;
 use crate::error::Error;

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use disks::{Drive, Part};
 use elevator::queue::{Barriers, Limits};
-use elevator::{SECTOR_BYTES, Scheduler, Sector, counted};
+use elevator::{SECTOR_BYTES, Scheduler, Sector};
 use schedulers::Environment;
 use schedulers::registry::Catalogue;
 use server::backend::{Backend, Emulated, FileBackend, FileOptions, Memory, Nature, Nothing};
 use server::control::SchedulerFactory;
 use server::nbd::TlsFiles;
 use server::{AttachOptions, Configuration, NbdOptions, Report, ServeError, TimesSummary};
+use wording::counted;
 
 use crate::arguments::{IdentifyBy, ServeArguments};
 use crate::device::{Device, tell};

@@ -5,12 +5,12 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use comfy_table::{Table, presets};
-use elevator::counted;
 use serde_json::json;
 use traces::write::{
     BlkparseWriter, Compressed, DiskSimWriter, DwellWriter, FioWriter, Written, not_written,
 };
 use traces::{Info, Record, Recording};
+use wording::counted;
 
 use crate::arguments::{Reading, TraceArguments, TraceCommand};
 use crate::error::Error;

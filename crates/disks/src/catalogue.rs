@@ -6,7 +6,7 @@
 
 use std::io;
 
-use elevator::did_you_mean;
+use wording::did_you_mean;
 
 use crate::description::{self, DescriptionError, DriveDescription, DriveParameters, Origin};
 use crate::disksim::{self, Resolver};

@@ -1,7 +1,7 @@
 //! Changes to a drive: `{depth=1,buffer=off}`.
 
-use elevator::did_you_mean;
 use toml::{Table, Value};
+use wording::did_you_mean;
 
 use crate::description::{DriveDescription, DriveParameters};
 use crate::parameters::{Caching, FastWrite, ReadAhead};

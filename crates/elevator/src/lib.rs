@@ -14,10 +14,8 @@ extern crate alloc;
 
 pub mod array;
 pub mod check;
-mod counted;
 mod inspection;
 pub mod model;
-mod nearest;
 pub mod queue;
 mod rarely;
 mod reason;
@@ -30,9 +28,7 @@ pub mod split;
 mod time;
 mod tunable;
 
-pub use counted::counted;
 pub use inspection::{Fact, Item};
-pub use nearest::{did_you_mean, did_you_mean_of};
 pub use rarely::rarely;
 pub use reason::{HoldReason, Reason};
 pub use request::{

@@ -4,9 +4,9 @@ use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use elevator::did_you_mean;
 use server::control::Client;
 use server::control::protocol::State;
+use wording::did_you_mean;
 
 use crate::error::Error;
 use crate::queue::{QueueSettings, SETTINGS};

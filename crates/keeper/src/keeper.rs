@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use elevator::{Span, counted};
+use elevator::Span;
 use tuner::{Analyser, Decision, Metric, Observed, SchedulerId};
+use wording::counted;
 
 use crate::arms::Arms;
 use crate::error::Error;

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use elevator::counted;
 use serde::Serialize;
+use wording::counted;
 
 use crate::options::DeviceChoice;
 use crate::record::DeviceId;

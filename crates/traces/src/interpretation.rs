@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use elevator::{Span, counted};
+use elevator::Span;
 use serde::{Serialize, Serializer};
+use wording::counted;
 
 use crate::compression::Wrapping;
 use crate::format::Format;

@@ -1,6 +1,6 @@
 //! What the analyser answers: a scheduler, and why in words.
 
-use elevator::counted;
+use wording::counted;
 
 use crate::beyond::Served;
 use crate::chain::Expected;

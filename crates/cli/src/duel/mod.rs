@@ -15,7 +15,6 @@ use ::duel::{
     Benchmark, Duel, DuelError, HelperCommand, Kind, Priorities, Scheduler, Settings, Size, TestbedOptions,
     Way, scratch,
 };
-use elevator::did_you_mean;
 use elevator::queue::Limits;
 use indicatif::ProgressBar;
 use schedulers::registry::Catalogue;
@@ -23,6 +22,7 @@ use serde_json::json;
 
 use comparison::Comparison;
 use predict::Model;
+use wording::did_you_mean;
 
 use crate::arguments::{DuelArguments, Sight};
 use crate::device::{Device, tell};

@@ -8,12 +8,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use elevator::did_you_mean;
 use elevator::queue::Observer;
 use machine::Timeline;
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use serde_json::json;
+use wording::did_you_mean;
 use workloads::fio::JobFile;
 use workloads::scenario::{Scenario, papers};
 

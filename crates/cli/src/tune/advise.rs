@@ -2,7 +2,6 @@
 
 use std::io::Write;
 
-use elevator::counted;
 use keeper::arms::Arms;
 use keeper::database::Database;
 use keeper::{Seen, in_words, system};
@@ -10,6 +9,7 @@ use schedulers::registry::Catalogue;
 use serde::Serialize;
 use tuner::beyond::Served;
 use tuner::{Analyser, Better, Decision, Observed, SchedulerId, Why};
+use wording::counted;
 
 use super::does_not_fit;
 use super::setup::{self, Target};

@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use comfy_table::Table;
-use elevator::counted;
 use serde_json::{Value, json};
 use tuner::State;
 use tuner::beyond::Shape;
+use wording::counted;
 
 use super::patterns::{table, worth};
 use crate::error::Error;

@@ -10,7 +10,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use elevator::counted;
 use keeper::database::Database;
 use keeper::journal::{self, Journal};
 use keeper::status::{self, Shown, Status};
@@ -18,6 +17,7 @@ use keeper::{Counters, Keeper, Settings, Windower, system};
 use schedulers::registry::Catalogue;
 use tuner::beyond::{Hysteresis, RegretBound, Restraints, SwitchCost};
 use tuner::{Analyser, Metric, State};
+use wording::counted;
 
 use self::setup::Target;
 use crate::arguments::{RestraintName, TuneArguments};

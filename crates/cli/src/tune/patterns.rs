@@ -5,11 +5,11 @@ use std::io::Write;
 use std::path::Path;
 
 use comfy_table::{Table, presets};
-use elevator::counted;
 use keeper::database::Database;
 use keeper::{QueueSettings, identity, in_words, learned, picture};
 use serde_json::json;
 use tuner::{ClusterState, Metric, Parameters, State};
+use wording::counted;
 
 use super::kinds;
 use crate::arguments::{PatternsArguments, PatternsCommand};

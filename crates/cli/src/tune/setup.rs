@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use capture::topology::{Layer, Stack};
 use capture::{Capture, Options};
-use elevator::{Span, did_you_mean};
+use elevator::Span;
 use keeper::arms::{Arms, KernelArms, ServedArms};
 use keeper::{Cgroups, Parties, QueueSettings, Windower};
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use tuner::beyond::Space;
 use tuner::{Analyser, Better, Metric, Of, Parameters, Random, Which};
+use wording::did_you_mean;
 
 use super::space;
 use crate::arguments::{MetricName, Watching};

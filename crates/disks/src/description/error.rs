@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use elevator::did_you_mean_of;
+use wording::did_you_mean_of;
 
 /// What is wrong with a description.
 #[derive(Clone, PartialEq, Eq, Debug)]

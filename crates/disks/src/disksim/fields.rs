@@ -1,6 +1,6 @@
 //! A block's fields, taken one by one; what is left at the end is unknown.
 
-use elevator::did_you_mean;
+use wording::did_you_mean;
 
 use super::parser::{Block, Field, Value};
 use super::{Note, Place, ReadError, Resolver, text};

@@ -17,8 +17,9 @@ mod steps;
 
 use std::sync::Arc;
 
-use elevator::{Sector, counted};
+use elevator::Sector;
 use machine::{Program, Who};
+use wording::counted;
 
 use crate::workload::Workload;
 
