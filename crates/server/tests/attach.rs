@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
-use common::{Directory, Served, can_attach, have, run, try_run};
+use common::{Directory, Loop, Served, can_attach, have, run, try_run};
 
 /// Loop devices are the machine's: one test at a time looks for those left behind.
 static MACHINE: Mutex<()> = Mutex::new(());
@@ -509,22 +509,6 @@ fn fio_verifies_under_every_scheduler_and_during_switches() {
     eprintln!("verified during {switches} switches");
     server.stop();
     nothing_left(&runtime);
-}
-
-/// A loop device of our own, as a block device to be served.
-struct Loop(String);
-
-impl Loop {
-    fn over(file: &Path) -> Self {
-        fs::File::create(file).unwrap().set_len(64 << 20).unwrap();
-        Self(run("losetup", &["-P", "-f", "--show", &file.to_string_lossy()]).trim().to_string())
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = try_run("losetup", &["-d", &self.0]);
-    }
 }
 
 #[test]

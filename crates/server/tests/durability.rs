@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::client::{FLUSH, FUA, Nbd};
-use common::{Directory, Random, Served, can_attach, have, run};
+use common::{Directory, Loop, Random, Served, can_attach, have, run};
 
 const BLOCK: u64 = 4096;
 const BLOCKS: u64 = 512;
@@ -117,10 +117,13 @@ fn check(socket: &Path, known: &mut [Known]) {
 }
 
 fn kills(directory: &Directory, arguments: &[&str], count: u64, seed: u64) {
-    let (file, socket) = (directory.join("disk"), directory.join("sock"));
+    kills_over(&directory.join("disk").to_string_lossy(), directory, arguments, count, seed);
+}
+
+fn kills_over(disk: &str, directory: &Directory, arguments: &[&str], count: u64, seed: u64) {
+    let socket = directory.join("sock");
     let address = format!("unix:{}", socket.display());
-    let file = file.to_string_lossy().into_owned();
-    let mut all = vec!["--file", &file, "--size", "2M", "--nbd", &address];
+    let mut all = vec!["--file", disk, "--size", "2M", "--nbd", &address];
     all.extend_from_slice(arguments);
     let mut known = vec![Known::default(); BLOCKS as usize];
     let mut random = Random(seed);
@@ -150,6 +153,16 @@ fn count(default: u64) -> u64 {
 #[test]
 fn promises_survive_kills_with_direct_io_and_io_uring() {
     kills(&Directory::on_disk(), &["--scheduler", "deadline"], count(20), 11);
+}
+
+#[test]
+fn promises_survive_kills_over_a_block_device() {
+    if !can_attach() {
+        return;
+    }
+    let directory = Directory::on_disk();
+    let disk = Loop::over(&directory.join("disk"));
+    kills_over(&disk.0, &directory, &["--scheduler", "deadline"], count(10), 14);
 }
 
 #[test]

@@ -184,6 +184,22 @@ pub fn can_attach() -> bool {
     root && devices
 }
 
+/// A loop device of our own, as a block device to be served.
+pub struct Loop(pub String);
+
+impl Loop {
+    pub fn over(file: &Path) -> Self {
+        fs::File::create(file).unwrap().set_len(64 << 20).unwrap();
+        Self(run("losetup", &["-P", "-f", "--show", &file.to_string_lossy()]).trim().to_string())
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = try_run("losetup", &["-d", &self.0]);
+    }
+}
+
 /// Runs a program that must succeed; what it printed.
 pub fn run(program: &str, arguments: &[&str]) -> String {
     let (ok, text) = try_run(program, arguments);
