@@ -79,6 +79,9 @@ pub(crate) fn no_server(socket: &Path, error: &std::io::Error) -> Error {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => Error::Failed(format!(
             "{socket}: no server listens there ({error}); 'dwell serve --control {socket}' makes one"
         )),
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => Error::Failed(
+            format!("{socket}: it hung up ({error}): its server has ended, or it is no control socket"),
+        ),
         _ => Error::Failed(format!("{socket}: {error}")),
     }
 }
@@ -208,6 +211,15 @@ mod tests {
 
     fn item(number: u64, facts: &Value) -> ItemState {
         ItemState { kind: "stream".to_owned(), number, facts: facts.as_object().unwrap().clone() }
+    }
+
+    /// As the server ends while `top` looks, or as an NBD socket does when it is asked.
+    #[test]
+    fn who_hangs_up_is_not_told_as_a_broken_pipe_alone() {
+        for kind in [ErrorKind::BrokenPipe, ErrorKind::ConnectionReset, ErrorKind::UnexpectedEof] {
+            let told = no_server(Path::new("/run/dwell/sdb.sock"), &kind.into()).to_string();
+            assert!(told.contains("has ended, or it is no control socket"), "{told}");
+        }
     }
 
     #[test]
