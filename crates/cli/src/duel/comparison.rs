@@ -96,6 +96,10 @@ impl Comparison {
         ranked
     }
 
+    pub(crate) fn counts_operations(&self) -> bool {
+        self.benchmark.score() == Score::Operations
+    }
+
     pub(crate) fn unit(&self) -> &'static str {
         match self.benchmark.score() {
             Score::Megabytes => "MB/s",

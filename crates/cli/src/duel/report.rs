@@ -17,8 +17,7 @@ pub(crate) fn html(drive: &str, kernel: &str, comparisons: &[Comparison]) -> Str
     for comparison in comparisons {
         page.write(format_args!("<h2>{}</h2>", escape(&comparison.title())));
         let best = table::best(comparison);
-        let rows =
-            comparison.ranked().into_iter().map(|entry| ("", table::cells(comparison, entry, best).to_vec()));
+        let rows = comparison.ranked().into_iter().map(|entry| ("", table::cells(comparison, entry, best)));
         page.table(&table::heads(comparison), rows);
         page.plot(360, &picture(comparison));
     }

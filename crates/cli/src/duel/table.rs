@@ -1,27 +1,19 @@
 //! A comparison for people, as a table; the columns are also the report's.
 
+use ::duel::Outcome;
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::comparison::{Comparison, Entry};
 use crate::format::{number, percent, time};
 
-/// What stands above the columns. The second says what counts.
-pub(crate) fn heads(comparison: &Comparison) -> [String; 11] {
+/// What stands above the columns. The second says what counts; where that is not the data, how much was moved has a column, too.
+pub(crate) fn heads(comparison: &Comparison) -> Vec<String> {
     let unit = comparison.unit();
-    [
-        "scheduler",
-        unit,
-        "from",
-        "to",
-        "MB/s",
-        "time",
-        "p99",
-        "longest wait",
-        "of best",
-        &format!("model, {unit}"),
-        "model off by",
-    ]
-    .map(str::to_owned)
+    let model = format!("model, {unit}");
+    let moved = comparison.counts_operations().then_some("MB/s");
+    let scores = ["scheduler", unit, "from", "to"].into_iter().chain(moved);
+    let others = ["time", "p99", "longest wait", "of best", &model, "model off by"];
+    scores.chain(others).map(str::to_owned).collect()
 }
 
 /// One entry's cells; `best` is the highest score of all.
@@ -29,19 +21,18 @@ pub(crate) fn cells(comparison: &Comparison, entry: &Entry, best: f64) -> Vec<St
     let score = comparison.score(entry);
     let model = comparison.predicted_score(entry);
     let off = model.filter(|_| score.median > 0.0).map(|model| model / score.median - 1.0);
-    vec![
-        name(comparison, entry),
-        number(score.median),
-        number(score.least),
-        number(score.greatest),
-        number(entry.spread(duel::Outcome::megabytes_per_second).median),
-        time(entry.spread(|outcome| outcome.elapsed_ns() as f64).median as u64),
-        time(entry.spread(|outcome| outcome.p99_ns() as f64).median as u64),
+    let median = |figure: fn(&Outcome) -> f64| entry.spread(figure).median;
+    let moved = comparison.counts_operations().then(|| number(median(Outcome::megabytes_per_second)));
+    let scores = [name(comparison, entry), number(score.median), number(score.least), number(score.greatest)];
+    let others = [
+        time(median(|outcome| outcome.elapsed_ns() as f64) as u64),
+        time(median(|outcome| outcome.p99_ns() as f64) as u64),
         time(entry.longest_wait_ns()),
         percent(if best > 0.0 { score.median / best } else { 0.0 }),
         model.map(number).unwrap_or_default(),
         off.map(|off| format!("{:+.0}%", off * 100.0)).unwrap_or_default(),
-    ]
+    ];
+    scores.into_iter().chain(moved).chain(others).collect()
 }
 
 /// The highest score.
@@ -66,11 +57,34 @@ pub(crate) fn name(comparison: &Comparison, entry: &Entry) -> String {
         true => "one program alone".to_owned(),
         false => entry.scheduler.to_string(),
     };
-    if comparison.benchmark.ends_by_itself() && entry.outcomes.iter().any(duel::Outcome::is_cut) {
+    if comparison.benchmark.ends_by_itself() && entry.outcomes.iter().any(Outcome::is_cut) {
         name += " (cut)";
     }
     match entry.late() {
         0 => name,
         late => format!("{name} ({late} of {} runs late)", entry.outcomes.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ::duel::{Benchmark, Size};
+
+    use super::*;
+
+    #[test]
+    fn every_column_has_a_head_of_its_own() {
+        let second = Duration::from_secs(1);
+        let size = Size { time: second, patience: second, tree_files: 1, transactions: 2 };
+        let noop = ["kernel:none".parse().unwrap()];
+        for benchmark in Benchmark::ALL {
+            let comparison = Comparison::new(&benchmark, &size, 31, false, &noop);
+            let mut heads = heads(&comparison);
+            assert_eq!(heads.len(), cells(&comparison, &comparison.entries[0], 1.0).len());
+            heads.sort_unstable();
+            assert!(heads.windows(2).all(|pair| pair[0] != pair[1]), "{heads:?}");
+        }
     }
 }
