@@ -88,7 +88,7 @@ fn open(options: &FileOptions, create: bool, flags: OFlags) -> Result<File, Serv
         .open(&options.path)
         .map_err(|error| match Errno::from_io_error(&error) {
             Some(Errno::INVAL) if options.direct => {
-                ServeError::refused(&options.path, "its file system knows no direct I/O; ask for buffered")
+                ServeError::unfit(&options.path, "its file system knows no direct I/O")
             }
             Some(Errno::BUSY) => {
                 in_use(&options.path, "it is mounted, swapped to, or held by another device")
@@ -113,8 +113,7 @@ fn lock(path: &Path, file: &File) -> Result<(), ServeError> {
 }
 
 fn claim_file(options: &FileOptions, create: bool) -> Result<Claim, ServeError> {
-    let file = open(options, create, OFlags::empty())?;
-    let claimed = sized(options, file);
+    let claimed = open(options, create, OFlags::empty()).and_then(|file| sized(options, file));
     if claimed.is_err() && create && fs::metadata(&options.path).is_ok_and(|made| made.len() == 0) {
         let _ = fs::remove_file(&options.path);
     }

@@ -654,6 +654,27 @@ fn a_disk_is_not_served_while_a_loop_device_is_on_a_part_of_it() {
 }
 
 #[test]
+fn a_file_system_without_direct_io_keeps_nothing_of_what_it_cannot_hold() {
+    if !can_attach() {
+        return;
+    }
+    let _alone = alone();
+    let directory = Directory::on_disk();
+    let at = directory.join("mnt");
+    fs::create_dir(&at).unwrap();
+    run("mount", &["-t", "ramfs", "none", &at.to_string_lossy()]);
+    let mounted = Mounted(at.clone());
+    let disk = at.join("disk");
+    let file = disk.to_string_lossy();
+    let address = format!("unix:{}", directory.join("sock").display());
+    let all = ["--file", &file, "--size", "1M", "--nbd", &address];
+    assert!(Served::try_start(&all).is_none());
+    assert!(!disk.exists(), "it was made and not taken away");
+    Served::start(&[&all[..], &["--buffered"]].concat()).stop();
+    drop(mounted);
+}
+
+#[test]
 fn a_full_backing_store_fails_the_write_that_did_not_fit_and_no_other() {
     if !can_attach() {
         return;
