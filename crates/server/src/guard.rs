@@ -181,12 +181,14 @@ fn direct_alignment(file: &File) -> u32 {
 }
 
 fn fits(path: &Path, bytes: u64, block_bytes: u32) -> Result<(), ServeError> {
-    if bytes == 0 || !bytes.is_multiple_of(u64::from(block_bytes)) {
-        let block_bytes = u64::from(block_bytes);
+    if bytes == 0 {
+        return Err(ServeError::unfit(path, "it is empty"));
+    }
+    let block_bytes = u64::from(block_bytes);
+    if !bytes.is_multiple_of(block_bytes) {
         let next = (bytes / block_bytes).saturating_add(1).saturating_mul(block_bytes);
-        let problem = format!(
-            "{bytes} bytes are not a positive multiple of its {block_bytes}-byte blocks; {next} are one"
-        );
+        let problem =
+            format!("{bytes} bytes are no multiple of its {block_bytes}-byte blocks; {next} are one");
         return Err(ServeError::unfit(path, &problem));
     }
     Ok(())
@@ -380,6 +382,8 @@ mod tests {
         assert!(!path.exists(), "nothing is left of what was refused");
         fs::write(&path, "").unwrap();
         assert!(claim(&of(1000)).is_err() && path.exists(), "what was there before stays");
+        let empty = claim(&FileOptions { size: None, ..of(0) }).err().map(|error| error.to_string());
+        assert!(empty.is_some_and(|told| told.ends_with("it is empty")));
         assert_eq!(
             claim(&of(1024)).map(|claim| claim.bytes()).ok(),
             Some(1024),
