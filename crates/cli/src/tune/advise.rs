@@ -55,6 +55,8 @@ struct Known {
     /// What the one in use gives, summed over the windows.
     base: f64,
     arms: Vec<Beside>,
+    /// What the device's profile has as better, and why, while nothing was known.
+    profiled: Option<(usize, String)>,
 }
 
 /// An arm beside the one in use.
@@ -128,6 +130,7 @@ fn look(advice: &mut Advice, known: &mut Known, analyser: &mut Analyser, seen: S
         advice.recognised += 1;
         known.add(&of);
     }
+    known.ask_profile(&decision, analyser.schedulers());
     advice.why = match &decision.why {
         // What it would do next, a trial perhaps, is no reason.
         Why::Kind(Served { kind, windows, .. }) => {
@@ -162,7 +165,7 @@ fn known_before(
 impl Known {
     fn new(arms: &[String], current: &str, better: Better) -> Self {
         let now = arms.iter().position(|name| name == current);
-        Self { now, better, base: 0.0, arms: vec![Beside::default(); arms.len()] }
+        Self { now, better, base: 0.0, arms: vec![Beside::default(); arms.len()], profiled: None }
     }
 
     fn add(&mut self, of: &[Option<(f64, usize)>]) {
@@ -177,6 +180,13 @@ impl Known {
         }
     }
 
+    fn ask_profile(&mut self, decision: &Decision, names: &[String]) {
+        if let (Why::APriori { .. }, Some(best), true) = (&decision.why, decision.scheduler, decision.change)
+        {
+            self.profiled = Some((best.0, decision.line(names)));
+        }
+    }
+
     /// The best of those that were tried, if any was beside the one in use.
     fn best(&self) -> Option<(usize, Beside)> {
         let tried = || self.arms.iter().copied().enumerate().filter(|(_, arm)| arm.windows > 0);
@@ -186,16 +196,27 @@ impl Known {
 }
 
 fn conclude(advice: &mut Advice, known: &Known, arms: &dyn Arms) {
-    let Some((best, of)) = known.best() else { return };
+    let Some((best, of)) = known.best() else { return by_profile(advice, known, arms) };
     let gain = if known.base == 0.0 { 0.0 } else { of.gained / known.base.abs() };
     let recognised = f64::from(of.windows) / f64::from(advice.analysed.max(1));
     advice.confidence = recognised * of.measured as f64 / (of.measured + 1) as f64;
     advice.expected_gain = Some(gain);
     if Some(best) != known.now && gain >= WORTH_IT {
-        let name = arms.names()[best].clone();
-        let (line, rule) = arms.by_hand(&name);
-        (advice.better, advice.set, advice.keep) = (Some(name), Some(line), rule);
+        recommend(advice, &arms.names()[best], arms);
     }
+}
+
+/// What was measured of the device decides while nothing was learned; by how much is not known of this load.
+fn by_profile(advice: &mut Advice, known: &Known, arms: &dyn Arms) {
+    if let Some((best, why)) = &known.profiled {
+        advice.why.clone_from(why);
+        recommend(advice, &arms.names()[*best], arms);
+    }
+}
+
+fn recommend(advice: &mut Advice, name: &str, arms: &dyn Arms) {
+    let (line, rule) = arms.by_hand(name);
+    (advice.better, advice.set, advice.keep) = (Some(name.to_owned()), Some(line), rule);
 }
 
 fn print(advice: &Advice, json: bool) -> Result<(), Error> {
@@ -225,6 +246,10 @@ fn print(advice: &Advice, json: bool) -> Result<(), Error> {
                 advice.metric,
                 advice.confidence
             )?;
+            writeln!(out, "why: {}", advice.why)?;
+        }
+        (Some(better), None) => {
+            writeln!(out, "better: {better}, by the device's profile")?;
             writeln!(out, "why: {}", advice.why)?;
         }
         (None, Some(_)) => {
@@ -317,6 +342,31 @@ mod tests {
         assert!(unknown.expected_gain.is_none(), "nothing to compare with");
         let alone = advice(&[[Some((30.0, 3)), None]], Better::Higher);
         assert!(alone.expected_gain.is_none(), "as good as any is no word for the only one that was tried");
+    }
+
+    #[test]
+    fn while_nothing_is_known_the_profile_decides() {
+        use tuner::selector::{Curve, Kind, Table};
+        let names = ["none", "bfq"].map(str::to_owned).to_vec();
+        let curve = |rate| Curve { kind: Kind { reads: None, random: None }, points: vec![(4096.0, rate)] };
+        let by = |rates: [f64; 2]| {
+            let table = Table { curves: rates.map(|rate| vec![curve(rate)]).to_vec() };
+            let (parameters, random) = (Parameters::default(), Random::seeded(1));
+            let analyser = Analyser::new(names.clone(), Metric::Bandwidth, parameters, random).unwrap();
+            let mut analyser = analyser.with_a_priori(table);
+            let mut known = Known::new(&names, "none", Better::Higher);
+            let mut advice = Advice { scheduler: "none".to_owned(), ..Advice::default() };
+            for _ in 0..3 {
+                let decision = reads(&mut analyser, SchedulerId(0), 30e6);
+                known.ask_profile(&decision, &names);
+            }
+            conclude(&mut advice, &known, &Two(names.clone()));
+            advice
+        };
+        let better = by([1e6, 2e6]);
+        assert_eq!((better.better.as_deref(), better.expected_gain), (Some("bfq"), None));
+        assert!(better.why.contains("the device's table has 2.0 MB/s"), "{}", better.why);
+        assert!(by([2e6, 1e6]).better.is_none(), "it is in use");
     }
 
     /// Sums over different windows cannot be compared: of latencies, whoever is known in fewer would always be better.
