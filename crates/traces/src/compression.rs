@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
-use bzip2::read::MultiBzDecoder;
+use bzip2::bufread::BzDecoder;
 use flate2::bufread::GzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
@@ -15,7 +15,7 @@ use crate::tar::TarMembers;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Wrapping {
-    /// gzip, of one or more members; what stands behind them and is none is left out, as by gzip(1).
+    /// gzip, of one or more members.
     Gzip,
     /// bzip2, of one or more streams.
     Bzip2,
@@ -38,8 +38,6 @@ impl fmt::Display for Wrapping {
 
 /// Wrappings within one another that are taken off; more is not a recording but a bomb.
 const DEPTH_MAX: usize = 3;
-/// The first byte of gzip's magic number.
-const GZIP: u8 = 0x1f;
 /// As far as tar's magic number.
 const HEAD_BYTES: usize = 512;
 /// What the zstd decoder may hold beyond its window before it is collected.
@@ -60,8 +58,8 @@ pub fn unwrap(mut source: Box<dyn Read>) -> (Box<dyn Read>, Vec<Wrapping>) {
         };
         wrappings.push(wrapping);
         source = match wrapping {
-            Wrapping::Gzip => Box::new(GzipMembers::new(whole)),
-            Wrapping::Bzip2 => Box::new(MultiBzDecoder::new(whole)),
+            Wrapping::Gzip => Box::new(Members::<GzDecoder<_>>::new(whole)),
+            Wrapping::Bzip2 => Box::new(Members::<BzDecoder<_>>::new(whole)),
             Wrapping::Zstd => Box::new(ZstdFrames::new(Box::new(whole))),
             Wrapping::Tar => Box::new(TarMembers::new(Box::new(whole))),
         };
@@ -97,7 +95,7 @@ impl Read for Failing {
 
 fn told_by(head: &[u8]) -> Option<Wrapping> {
     match head {
-        [GZIP, 0x8b, 8, ..] => Some(Wrapping::Gzip),
+        [0x1f, 0x8b, 8, ..] => Some(Wrapping::Gzip),
         [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..] => Some(Wrapping::Bzip2),
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Wrapping::Zstd),
         _ if head.get(257..262) == Some(b"ustar") => Some(Wrapping::Tar),
@@ -121,53 +119,94 @@ pub(crate) fn not_read(head: &[u8]) -> Option<(&'static str, &'static str)> {
 
 /// What stands behind a compressed stream and is none of it. A reader ends with this error once all before it has been read.
 #[derive(Debug, thiserror::Error)]
-#[error("what stands behind the end of the gzip stream is none of it")]
+#[error("what stands behind the end of the compressed stream is none of it")]
 struct Trailing;
+
+fn trailing() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, Trailing)
+}
 
 /// Whether `error` says that all of a compressed stream has been read, and something stands behind it.
 pub(crate) fn is_trailing(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Trailing>())
 }
 
-/// The members of a gzip stream, one after the other.
-struct GzipMembers<R> {
-    member: Option<GzDecoder<BufReader<R>>>,
+/// A part of a compressed stream that can be decoded by itself: gzip's members, bzip2's streams.
+trait Member: Read + Sized {
+    /// The first byte of its magic number.
+    const FIRST: u8;
+
+    fn begin(source: BufReader<Peeked>) -> io::Result<Self>;
+
+    /// What stands behind it, once it has been read.
+    fn end(self) -> BufReader<Peeked>;
 }
 
-impl<R: Read> GzipMembers<R> {
-    fn new(source: R) -> Self {
-        Self { member: Some(GzDecoder::new(BufReader::new(source))) }
-    }
+impl Member for GzDecoder<BufReader<Peeked>> {
+    const FIRST: u8 = 0x1f;
 
-    /// The member that `source` begins with; `None` at its end.
-    fn next(mut source: BufReader<R>) -> io::Result<Option<GzDecoder<BufReader<R>>>> {
-        let trailing = || io::Error::new(io::ErrorKind::InvalidData, Trailing);
-        match source.fill_buf()? {
-            [] => return Ok(None),
-            // A header would be read to its end first.
-            [first, ..] if *first != GZIP => return Err(trailing()),
-            _ => {}
-        }
-        let mut member = GzDecoder::new(source);
+    fn begin(source: BufReader<Peeked>) -> io::Result<Self> {
+        let mut member = Self::new(source);
         if member.header().is_some() {
-            return Ok(Some(member));
+            return Ok(member);
         }
         let why = member.read(&mut [0]).err().filter(|error| error.kind() != io::ErrorKind::InvalidInput);
         Err(why.unwrap_or_else(trailing))
     }
+
+    fn end(self) -> BufReader<Peeked> {
+        self.into_inner()
+    }
 }
 
-impl<R: Read> Read for GzipMembers<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        while let Some(member) = &mut self.member {
-            let read = member.read(into)?;
-            if read > 0 || into.is_empty() {
-                return Ok(read);
-            }
-            let ended = self.member.take().map(GzDecoder::into_inner);
-            self.member = ended.map(Self::next).transpose()?.flatten();
+impl Member for BzDecoder<BufReader<Peeked>> {
+    const FIRST: u8 = b'B';
+
+    fn begin(source: BufReader<Peeked>) -> io::Result<Self> {
+        Ok(Self::new(source))
+    }
+
+    fn end(self) -> BufReader<Peeked> {
+        self.into_inner()
+    }
+}
+
+/// The members of a compressed stream, one after the other.
+struct Members<M> {
+    member: Option<M>,
+    /// What stands behind the latest.
+    rest: Option<BufReader<Peeked>>,
+}
+
+impl<M: Member> Members<M> {
+    fn new(source: Peeked) -> Self {
+        Self { member: None, rest: Some(BufReader::new(source)) }
+    }
+
+    /// The member that begins there; `None` at the end.
+    fn next(mut source: BufReader<Peeked>) -> io::Result<Option<M>> {
+        match source.fill_buf()? {
+            [] => Ok(None),
+            // A header would be read to its end first.
+            [first, ..] if *first != M::FIRST => Err(trailing()),
+            _ => M::begin(source).map(Some),
         }
-        Ok(0)
+    }
+}
+
+impl<M: Member> Read for Members<M> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Some(member) = &mut self.member {
+                let read = member.read(into)?;
+                if read > 0 || into.is_empty() {
+                    return Ok(read);
+                }
+                self.rest = self.member.take().map(M::end);
+            }
+            let Some(rest) = self.rest.take() else { return Ok(0) };
+            self.member = Self::next(rest)?;
+        }
     }
 }
 
@@ -186,8 +225,13 @@ impl Read for Watched {
 }
 
 impl Watched {
-    fn at_end(&mut self) -> io::Result<bool> {
-        self.source.fill_buf().map(<[u8]>::is_empty)
+    /// Whether there is another frame; an error if it is something else.
+    fn has_frame(&mut self) -> io::Result<bool> {
+        match self.source.fill_buf()? {
+            [] => Ok(false),
+            [0x28 | 0x50..=0x5f, ..] => Ok(true),
+            _ => Err(trailing()),
+        }
     }
 }
 
@@ -206,7 +250,7 @@ impl ZstdFrames {
 
     /// Begins the next frame; false at the end.
     fn begin(&mut self) -> io::Result<bool> {
-        while !self.source.at_end()? {
+        while self.source.has_frame()? {
             match self.decoder.reset(&mut self.source) {
                 Ok(()) => return Ok(true),
                 Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
@@ -302,13 +346,18 @@ mod tests {
     #[test]
     fn what_stands_behind_the_last_member_is_none_of_it() {
         let two = [gzip(b"one "), gzip(b"two")].concat();
-        for behind in [&b"garbage"[..], &[0; 512], &[0x1f, 0x8b, 7, 0, 0, 0, 0, 0, 0, 0]] {
-            let (mut source, _) = unwrap(Box::new(Cursor::new([&two, behind].concat())));
+        let behind = |whole: &[u8], behind: &[u8]| {
+            let (mut source, _) = unwrap(Box::new(Cursor::new([whole, behind].concat())));
             let mut content = Vec::new();
             let error = source.read_to_end(&mut content).unwrap_err();
             assert!(content == b"one two" && is_trailing(&error), "{error}");
-            assert_eq!(source.read(&mut [0]).unwrap(), 0, "it is said once");
+        };
+        for whole in [&two, &[bzip2(b"one "), bzip2(b"two")].concat(), &zstd(b"one two")] {
+            for something in [&b"garbage"[..], &[0; 512], b"\n"] {
+                behind(whole, something);
+            }
         }
+        behind(&two, &[0x1f, 0x8b, 7, 0, 0, 0, 0, 0, 0, 0]);
         // The beginning of another member, and so a cut.
         assert_eq!(unwrapped(&[&two, &[0x1f, 0x8b, 8][..]].concat()).2, Some(io::ErrorKind::UnexpectedEof));
     }

@@ -64,7 +64,7 @@ impl Oddity {
         match self {
             Self::Malformed => "not understood, left out",
             Self::CutShort => "cut in the middle, left out",
-            Self::Trailing => "piece behind the end of the gzip stream, left out",
+            Self::Trailing => "piece behind the end of the compressed stream, left out",
             Self::ZeroLength => "of zero length, left out",
             Self::BeyondCapacity => "beyond the end of the device, left out",
             Self::ClockJump => "far back in time, left out",

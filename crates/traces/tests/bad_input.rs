@@ -220,7 +220,7 @@ fn a_damaged_stream_is_an_error_that_says_so() {
 }
 
 #[test]
-fn what_stands_behind_the_end_of_a_gzip_stream_is_counted_and_left_out() {
+fn what_stands_behind_the_end_of_a_compressed_stream_is_counted_and_left_out() {
     let gzip = |bytes: &[u8]| {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         encoder.write_all(bytes).unwrap();
