@@ -13,12 +13,12 @@ use crate::error::{Error, can_be_written};
 use crate::format::{bytes, time};
 use crate::interrupt;
 use crate::live;
-use crate::quantity::span;
+use crate::quantity::some_time;
 
 pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
+    let each = some_time("--each", &arguments.each)?.max(Duration::from_millis(1));
     let layer = live::queue_of(&arguments.device, arguments.here)?;
     can_be_written(&arguments.output)?;
-    let each = span("--each", &arguments.each)?.max(Duration::from_millis(1));
     let load = Load { readers: arguments.readers, each, ..Load::default() };
     // A tuner would switch what is measured, and take the switches here for somebody's.
     let _claim = QueueSettings::of(&layer.name).claim()?;

@@ -23,7 +23,7 @@ use self::setup::Target;
 use crate::arguments::{RestraintName, TuneArguments};
 use crate::error::Error;
 use crate::format::object;
-use crate::quantity::span;
+use crate::quantity::some_time;
 use crate::{interrupt, systemd};
 
 pub(crate) use advise::run as advise;
@@ -103,7 +103,7 @@ fn with_search(
 
 /// When to end, from now on; never if nothing was said.
 fn end(arguments: &TuneArguments) -> Result<Option<Instant>, Error> {
-    let during = arguments.during.as_deref().map(|text| span("--for", text)).transpose()?;
+    let during = arguments.during.as_deref().map(|text| some_time("--for", text)).transpose()?;
     Ok(during.map(|during| Instant::now() + during))
 }
 

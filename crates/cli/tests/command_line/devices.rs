@@ -99,6 +99,13 @@ fn whoever_lacks_a_capability_is_told_which_as_not_permitted() {
     assert!(output.status.code() == Some(5) && said.contains("needs CAP_SYS_ADMIN"), "{said}");
 }
 
+#[test]
+fn what_takes_no_time_is_refused() {
+    let nothing = "must be longer than nothing";
+    fails(&["record", "/dev/nosuch", "-o", "x.trace", "--for", "0s"], 2, &["--for: ", nothing]);
+    fails(&["profile", "/dev/nosuch", "-o", "x.toml", "--each", "0s"], 2, &["--each: ", nothing]);
+}
+
 /// Its benchmarks would be measured over nothing.
 #[test]
 fn a_duel_of_no_time_is_refused() {
