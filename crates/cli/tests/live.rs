@@ -204,6 +204,32 @@ fn a_profile_is_written_and_told_to_schedulers() {
     assert_eq!(output.status.code(), Some(6), "{}", words(&output));
 }
 
+/// Whose file system is on the loop device would be disturbed as by a switch of the disk that it is on.
+#[test]
+fn what_a_loop_device_stands_on_is_held() {
+    let Some(served) = Served::new("held", &[]) else { return };
+    let node = served.node.to_str().unwrap();
+    let losetup = |arguments: &[&str]| Command::new("losetup").args(arguments).output().unwrap();
+    let attached = losetup(&["--find", "--show", node]);
+    let above = String::from_utf8_lossy(&attached.stdout).trim().to_owned();
+    if !attached.status.success() {
+        eprintln!("SKIPPED: {}", words(&attached));
+        return;
+    }
+    let profile = served.file("profile.toml");
+    let measure = || dwell(&["profile", node, "-o", &profile, "--each", "1ms", "--here"]).output().unwrap();
+    let refused = measure();
+    losetup(&["--detach", &above]);
+    assert_eq!(refused.status.code(), Some(2), "{}", words(&refused));
+    assert!(words(&refused).contains("is mounted or held"), "{}", words(&refused));
+    // Whoever looks at new devices may keep it for a moment.
+    let again = (0..40).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        measure().status.success()
+    });
+    assert!(again, "{}", words(&measure()));
+}
+
 /// Whatever database and status they keep: of two tuners each would take the other for somebody who changes schedulers, as they would a
 /// profile; and what is changed by hand would be written over.
 #[test]

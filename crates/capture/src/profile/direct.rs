@@ -8,6 +8,7 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 use crate::error::Error;
+use crate::topology::{Layer, Stack};
 
 /// What direct I/O wants memory to be aligned to: no logical block is larger.
 const ALIGNMENT: usize = 4096;
@@ -50,18 +51,31 @@ fn refused(node: &Path, error: io::Error) -> Error {
 
 /// Claims the device as long as the file lives: nobody mounts it meanwhile, nor measures it, too. An error if it, or a part of it, is
 /// mounted or held by another.
-pub(super) fn claim(node: &Path) -> Result<File, Error> {
+pub(super) fn claim(layer: &Layer) -> Result<File, Error> {
+    let node = layer.node();
     // Of a block device, O_EXCL is a claim.
-    let claimed = OpenOptions::new().read(true).custom_flags(OFlags::EXCL.bits() as i32).open(node);
+    let claimed = OpenOptions::new().read(true).custom_flags(OFlags::EXCL.bits() as i32).open(&node);
     match claimed {
-        Ok(claim) => Ok(claim),
-        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error()) => {
-            Err(Error::device(
-                node,
-                "is mounted or held, and switching its scheduler would disturb its users; --no-switch measures the \
-             present one alone, --even-if-used switches all the same",
-            ))
+        Ok(claim) if !has_loop_device(layer) => Ok(claim),
+        Err(error) if error.raw_os_error() != Some(rustix::io::Errno::BUSY.raw_os_error()) => {
+            Err(refused(&node, error))
         }
-        Err(error) => Err(refused(node, error)),
+        _ => Err(Error::device(
+            node,
+            "is mounted or held, and switching its scheduler would disturb its users; --no-switch measures the \
+             present one alone, --even-if-used switches all the same",
+        )),
     }
+}
+
+/// Whether a loop device stands on it, which, other than device mapper and RAID, claims nothing.
+fn has_loop_device(layer: &Layer) -> bool {
+    let block = Path::new("/sys/block");
+    let devices = std::fs::read_dir(block).into_iter().flatten().flatten();
+    let attached =
+        devices.map(|device| device.file_name()).filter(|name| block.join(name).join("loop").exists());
+    attached.filter(|name| *name != *layer.name).any(|name| {
+        let stack = Stack::of(&Path::new("/dev").join(name));
+        stack.is_ok_and(|stack| stack.layers().iter().any(|below| below.number == layer.number))
+    })
 }

@@ -89,7 +89,7 @@ impl Profile {
     ) -> Result<Self, Error> {
         let node = layer.node();
         let alone = plan.switch && !plan.even_if_used;
-        let _claim = alone.then(|| direct::claim(&node)).transpose()?;
+        let _claim = alone.then(|| direct::claim(layer)).transpose()?;
         let mut real = Real::open(&node, stop)?;
         let capacity = disks::Drive::capacity(&real).bytes();
         if capacity == 0 {
