@@ -31,10 +31,10 @@ pub(crate) fn open(text: &str, reading: &Reading, open: bool, capacity: Sector) 
     let (opened, is_recording) = match std::fs::metadata(text) {
         _ if text == STANDARD_INPUT => (recording(text, reading, open, capacity)?, true),
         Ok(about) if about.is_dir() && Builtin::named(text).is_some() => (builtin(text)?, false),
-        Ok(about) if about.is_file() && is_job_file(text) => (job_file(text)?, false),
         Ok(_) if text.ends_with(".toml") => {
             return Err(Error::Usage(format!("{text}: 'dwell run' runs scripts")));
         }
+        Ok(about) if about.is_file() && is_job_file(text) => (job_file(text)?, false),
         Ok(_) => (recording(text, reading, open, capacity)?, true),
         Err(_) => (builtin(text)?, false),
     };

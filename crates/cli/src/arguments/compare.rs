@@ -16,7 +16,7 @@ use super::shared::{Output, Reading};
   dwell compare job.fio --array 'raid5:8x256k{failed=2, slow=3, slowness=200, link=400}'
   dwell compare io.ftrace.gz --scheduler cfq --explain decisions.txt")]
 pub(crate) struct CompareArguments {
-    /// A recording ('-' for standard input), a fio job file (*.fio), or a built-in workload (par-read, ahead-read, multi-threads, chunk-reads, strided, kernel-read, tpc-e, tpc-h, tariffs) with settings in braces
+    /// A recording ('-' for standard input), a fio job file, or a built-in workload (par-read, ahead-read, multi-threads, chunk-reads, strided, kernel-read, tpc-e, tpc-h, tariffs) with settings in braces
     pub(crate) workload: String,
     /// The drive: built in, or a file (.toml, .diskspecs, .parv); see 'dwell drives'
     #[arg(long, default_value = "wd5000aaks", env = "DWELL_DRIVE")]

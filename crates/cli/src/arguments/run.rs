@@ -12,7 +12,7 @@ use super::shared::{Output, scale};
   dwell run buffered.fio --scheduler noop --scheduler bfq
   dwell run cooperative/chunk-read-2                 a paper's experiment; 'dwell run --show NAME' prints it")]
 pub(crate) struct RunArguments {
-    /// A script (*.toml), a fio job file (*.fio), or an experiment of a paper
+    /// A script (*.toml), a fio job file, or an experiment of a paper
     pub(crate) script: String,
     /// The machine: built in (pc-2003, pc-2004, pc-2010, pc-2012, pc-2012-xfs, linux-6) or a file. Default: the script's, or pc-2010
     #[arg(long)]
