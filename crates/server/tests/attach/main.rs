@@ -1,0 +1,99 @@
+//! The device as the kernel sees it: FUSE and a loop device, put up and taken down; and block devices as what is served.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod disks;
+mod ending;
+mod filesystems;
+mod settings;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use common::{Directory, Served, can_attach, have, run, try_run};
+
+/// Loop devices are the machine's: one test at a time looks for those left behind.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+/// The machine for oneself, and a directory, with one in it where servers keep what they have put up.
+struct Place {
+    directory: Directory,
+    runtime: PathBuf,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Place {
+    /// In memory. None, and it is said, if devices cannot be attached or one of the programs is not there.
+    fn in_memory(programs: &[&str]) -> Option<Self> {
+        Self::with(Directory::in_memory, programs)
+    }
+
+    /// The same on a disk.
+    fn on_disk(programs: &[&str]) -> Option<Self> {
+        Self::with(Directory::on_disk, programs)
+    }
+
+    fn with(make: fn() -> Directory, programs: &[&str]) -> Option<Self> {
+        if !can_attach() || !programs.iter().all(|program| have(program)) {
+            return None;
+        }
+        let alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+        let directory = make();
+        Some(Self { runtime: directory.join("run"), directory, _alone: alone })
+    }
+
+    fn join(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// The arguments of a server that attaches its device, and these.
+    fn attaching<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
+        [&["--attach", "--runtime", self.runtime.to_str().unwrap()], more].concat()
+    }
+
+    /// Such a server.
+    fn serve(&self, arguments: &[&str]) -> Served {
+        Served::start(&self.attaching(arguments))
+    }
+
+    /// Ends it, after which nothing is left.
+    fn stop(&self, server: Served) {
+        server.stop();
+        self.nothing_left();
+    }
+
+    /// Nothing of the servers of this place is left on the machine.
+    fn nothing_left(&self) {
+        let runtime = self.runtime.to_str().unwrap();
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        assert!(!mounts.contains(runtime), "mounts are left: {mounts}");
+        let loops = run("losetup", &["-l", "-n", "-O", "NAME,BACK-FILE"]);
+        assert!(!loops.contains(runtime), "loop devices are left: {loops}");
+        let files: Vec<_> = fs::read_dir(&self.runtime).unwrap().flatten().collect();
+        assert!(files.is_empty(), "files are left: {files:?}");
+    }
+
+    /// Takes its mount from a server by force.
+    fn unmount(&self, server: &Served) {
+        let at = self.runtime.join(format!("{}-0", server.pid()));
+        let _ = try_run("umount", &["-f", &at.to_string_lossy()]);
+    }
+
+    /// The file system on a device, in here.
+    fn mount(&self, device: &str) -> Mounted {
+        let at = self.join("mnt");
+        let _ = fs::create_dir(&at);
+        run("mount", &[device, &at.to_string_lossy()]);
+        Mounted(at)
+    }
+}
+
+/// A mount that is undone whatever happens.
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = try_run("umount", &[&self.0.to_string_lossy()]);
+    }
+}
