@@ -90,6 +90,9 @@ fn open(options: &FileOptions, create: bool, flags: OFlags) -> Result<File, Serv
             Some(Errno::INVAL) if options.direct => {
                 ServeError::unfit(&options.path, "its file system knows no direct I/O")
             }
+            Some(Errno::NOENT | Errno::NOTDIR) => {
+                ServeError::unfit(&options.path, "the directory that it is to be made in does not exist")
+            }
             Some(Errno::BUSY) => {
                 in_use(&options.path, "it is mounted, swapped to, or held by another device")
             }

@@ -63,6 +63,7 @@ fn what_cannot_be_served_is_refused_with_a_word_and_leaves_nothing() {
         assert!(output.status.code() == Some(2) && error.contains(said), "{error}");
     }
     serve(&[&directory.path("missing")], 6, &["it does not exist"]);
+    serve(&[&directory.path("missing/disk"), "--size", "1MiB"], 6, &["does not exist"]);
     serve(&[&directory.path("odd"), "--size", "10M"], 6, &["10000384 are one"]);
     serve(&["--memory", "--size", "1M", "--tls", &directory.path("none")], 6, &["server-key.pem"]);
     let recording = ["record", "/dev/null", "-o", &directory.path("recording"), "--for", "0s"];
