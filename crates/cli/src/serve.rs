@@ -93,7 +93,7 @@ fn configuration(arguments: &ServeArguments, catalogue: Catalogue) -> Result<Con
     let mut configuration = Configuration::new(backend, &scheduler, factory);
     configuration.options.depth = arguments.depth;
     configuration.speed = arguments.speed;
-    configuration.poll = span("--poll", &arguments.poll)?;
+    configuration.poll = arguments.poll.as_deref().map(|text| span("--poll", text)).transpose()?;
     configuration.control.clone_from(&arguments.control);
     configuration.attach = arguments.attach.then(AttachOptions::default);
     configuration.identify = arguments.identify.map(|IdentifyBy::Bpf| identity::by_bpf());

@@ -4,10 +4,12 @@
     cargo build --release -p server --example serve
     crates/server/benches/speed.py TARGET/release/examples/serve            # through NBD; about 6 minutes
     crates/server/benches/speed.py TARGET/release/examples/serve --loop     # FUSE + loop; as root; about 1 minute
+    crates/server/benches/speed.py TARGET/release/examples/serve --device /dev/X    # WRITES OVER the first GiB of /dev/X
 
 Through NBD on a unix socket, fio's nbd engine: Dwell's memory back end under `deadline`, beside nbdkit (memory) and
 qemu-storage-daemon (null-co with read-zeroes=off). The servers take turns within each round; peers that are not installed
-are skipped, loudly. Through FUSE and a loop device, fio's libaio: Dwell alone. Every disk is filled with data first: an
+are skipped, loudly. With --device all three serve that block device, Dwell and QEMU by io_uring past the page cache,
+nbdkit (file) through it. Through FUSE and a loop device, fio's libaio: Dwell alone. Every disk is filled with data first: an
 empty one answers reads with holes, which moves nothing.
 
 CPU is the server's own (user and system, all of its threads, also those that ended). Medians of the rounds with the least
@@ -34,15 +36,20 @@ JOBS = {
 }
 
 
-def commands(serve, socket):
+def commands(serve, socket, device):
     """How each server is started; with the program that must be there."""
-    dwell = [serve, "--memory", "1G", "--scheduler", "deadline"]
-    null = "null-co,node-name=n,size=1073741824,read-zeroes=off"
+    if device:
+        what, plugin = ["--file", device], ["file", device]
+        node = f"host_device,node-name=n,filename={device},cache.direct=on,aio=io_uring"
+    else:
+        what, plugin = ["--memory", "1G"], ["memory", "size=1G"]
+        node = "null-co,node-name=n,size=1073741824,read-zeroes=off"
+    dwell = [serve, *what, "--scheduler", "deadline"]
     return {
         "dwell": [*dwell, "--nbd", f"unix:{socket}"],
         "dwell-sleep": [*dwell, "--nbd", f"unix:{socket}", "--poll", "0"],
-        "nbdkit": ["nbdkit", "-f", "-U", socket, "memory", "size=1G"],
-        "qemu": ["qemu-storage-daemon", "--blockdev", null, "--nbd-server", f"addr.type=unix,addr.path={socket}",
+        "nbdkit": ["nbdkit", "-f", "-U", socket, *plugin],
+        "qemu": ["qemu-storage-daemon", "--blockdev", node, "--nbd-server", f"addr.type=unix,addr.path={socket}",
                  "--export", "nbd,id=e,node-name=n,name=,writable=on"],
         "dwell-loop": [*dwell, "--attach", "--runtime", f"{socket}.run"],
     }
@@ -108,6 +115,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("serve", help="the example 'serve' of this crate, built for release")
     parser.add_argument("--loop", action="store_true", help="FUSE + loop instead of NBD; needs root")
+    parser.add_argument("--device", help="a block device to serve instead of memory; its first GiB is written over")
     parser.add_argument("--seconds", type=int, default=4, help="of each job")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--servers", nargs="+", default=["dwell", "nbdkit", "qemu"])
@@ -117,7 +125,7 @@ def main():
     measured = {}
     with tempfile.TemporaryDirectory() as work:
         socket, log = f"{work}/sock", f"{work}/log"
-        known = commands(options.serve, socket)
+        known = commands(options.serve, socket, options.device)
         for missing in [name for name in servers if not shutil.which(known[name][0])]:
             print(f"SKIPPED: {known[missing][0]} is not installed", file=sys.stderr)
             servers.remove(missing)

@@ -169,7 +169,7 @@ fn serve() -> Result<(), Box<dyn Error>> {
     configuration.options.depth = depth;
     configuration.speed = arguments.speed.unwrap_or(1);
     if let Some(us) = arguments.poll_us {
-        configuration.poll = Duration::from_micros(us);
+        configuration.poll = Some(Duration::from_micros(us));
     }
     configuration.control = arguments.control;
     if !arguments.nbd.is_empty() {

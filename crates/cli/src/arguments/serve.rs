@@ -59,9 +59,10 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
     /// Look for more so long before sleeping, as long as that finds something: shorter ways for single requests, more
-    /// processor time; 0ns never looks. Never in front of an emulated drive
-    #[arg(long, value_name = "TIME", default_value = "50us", conflicts_with = "drive")]
-    pub(crate) poll: String,
+    /// processor time; 0ns never looks, which is what is done in front of a disk unless this says otherwise; 50us in front
+    /// of memory. Never in front of an emulated drive
+    #[arg(long, value_name = "TIME", conflicts_with = "drive")]
+    pub(crate) poll: Option<String>,
     /// Serve a device although it is mounted or held; must be given twice
     #[arg(long, action = clap::ArgAction::Count)]
     pub(crate) even_if_used: u8,
