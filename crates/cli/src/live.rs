@@ -1,5 +1,6 @@
 //! What commands that look at a live device share.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use capture::topology::{Layer, Stack};
@@ -13,7 +14,7 @@ impl From<capture::Error> for Error {
     fn from(error: capture::Error) -> Self {
         let text = error.to_string();
         match error {
-            capture::Error::Device { .. } => Self::Usage(text),
+            capture::Error::Device { path, .. } => Self::Usage(text + &node_meant(&path)),
             capture::Error::Permission { .. } => Self::Permission(text),
             capture::Error::Kernel { .. } => Self::Kernel(text),
             capture::Error::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
@@ -31,6 +32,15 @@ impl From<WayName> for Way {
             WayName::Tracefs => Self::Tracefs,
         }
     }
+}
+
+/// `; did you mean '/dev/sda'?`, for the end of what is said of a path that is not there but names a device as sysfs does; empty
+/// for any other.
+pub(crate) fn node_meant(path: &Path) -> String {
+    let node = Path::new("/dev").join(path);
+    let is_device = node.metadata().is_ok_and(|found| found.file_type().is_block_device());
+    let meant = is_device && !path.exists();
+    if meant { format!("; did you mean '{}'?", node.display()) } else { String::new() }
 }
 
 /// The device whose queue schedules what `device` is asked, or `device` itself if `here`; says where that leads.

@@ -19,6 +19,7 @@ use crate::arguments::{IdentifyBy, ServeArguments};
 use crate::device::{Device, tell};
 use crate::error::Error;
 use crate::format::{bytes, object, time};
+use crate::live::node_meant;
 use crate::quantity::{size, span};
 use crate::{identity, named, profile, systemd};
 
@@ -47,7 +48,7 @@ fn failed(error: &ServeError) -> Error {
     match error {
         ServeError::Configuration(_) => Error::Usage(error.to_string()),
         ServeError::Refused { .. } => Error::Permission(error.to_string()),
-        ServeError::Unfit { .. } => Error::Input(error.to_string()),
+        ServeError::Unfit { path, .. } => Error::Input(error.to_string() + &node_meant(path)),
         ServeError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
             Error::Permission(error.to_string())
         }

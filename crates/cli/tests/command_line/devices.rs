@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -98,6 +99,27 @@ fn whoever_lacks_a_capability_is_told_which_as_not_permitted() {
     let output = program.args(serve).output().expect("util-linux");
     let said = words(&output.stderr);
     assert!(output.status.code() == Some(5) && said.contains("needs CAP_SYS_ADMIN"), "{said}");
+}
+
+/// As sysfs, `lsblk` and everybody calls it, where its node is wanted.
+#[test]
+fn a_devices_bare_name_is_answered_with_its_node() {
+    let mut there = fs::read_dir("/dev").expect("/dev").flatten();
+    let Some(found) = there.find(|entry| entry.file_type().is_ok_and(|kind| kind.is_block_device())) else {
+        eprintln!("SKIPPED: /dev has no block device");
+        return;
+    };
+    let name = found.file_name().into_string().expect("UTF-8");
+    let hint = format!("did you mean '/dev/{name}'?");
+    let fails = |arguments: &[&str], code| fails(arguments, code, &[&format!("{name}: "), &hint]);
+    fails(&["tune", &name, "--dry-run"], 2);
+    fails(&["advise", &name], 2);
+    fails(&["record", &name, "-o", "x.trace"], 2);
+    fails(&["profile", &name, "-o", "x.toml"], 2);
+    let directory = Directory::new("bare-name");
+    fails(&["serve", &name, "--nbd", &format!("unix:{}", directory.path("socket"))], 6);
+    let output = dwell(&["advise", "null"]);
+    assert!(!words(&output.stderr).contains("did you mean"), "/dev/null is no block device either");
 }
 
 #[test]
