@@ -4,6 +4,7 @@
 //! (see [`Database::load`]). Saving writes only the clusters that changed.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -95,10 +96,50 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
 }
 
+/// The option that names the file in which is kept what is learned, and the one that names a file only to begin with.
+const DATABASE: &str = "--database";
+const TRANSFER: &str = "--transfer";
+
+/// A file, and the option that names it, which is what advice is about.
+#[derive(Clone, Debug)]
+struct Given {
+    path: PathBuf,
+    option: &'static str,
+}
+
+impl Given {
+    fn by(option: &'static str, path: &Path) -> Self {
+        Self { path: path.to_owned(), option }
+    }
+
+    fn problem(&self, problem: String) -> Error {
+        Error::Database { path: self.path.clone(), problem }
+    }
+
+    fn failed(&self, error: &rusqlite::Error) -> Error {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => self.damaged(error),
+            _ => self.problem(format!(
+                "{error}; if that cannot be mended, give another file with {}",
+                self.option
+            )),
+        }
+    }
+
+    fn damaged(&self, how: impl Display) -> Error {
+        let option = self.option;
+        // The one to begin with was asked for: moved away, it would be missed.
+        let away = if option == TRANSFER { "leave it out" } else { "move it away" };
+        self.problem(format!(
+            "is damaged ({how}); {away} and what is learned begins anew, or give another with {option}"
+        ))
+    }
+}
+
 /// The file, open.
 #[derive(Debug)]
 pub struct Database {
-    path: PathBuf,
+    file: Given,
     connection: Connection,
     /// What the file has of each cluster.
     written: HashMap<(String, u64), Mark>,
@@ -145,7 +186,8 @@ impl Database {
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory).map_err(|error| Error::file(directory, error))?;
         }
-        Self::with(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        Self::with(Given::by(DATABASE, path), flags)
     }
 
     /// Opens the file to look at it; `None` if there is none.
@@ -153,18 +195,30 @@ impl Database {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn look(path: &Path) -> Result<Option<Self>, Error> {
-        if !path.exists() {
-            return Ok(None);
-        }
-        Self::with(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map(Some)
+        Self::look_at(Given::by(DATABASE, path))
     }
 
-    fn with(path: &Path, flags: OpenFlags) -> Result<Self, Error> {
-        if path.is_dir() {
-            let problem = "is a directory; give a file with --database".to_owned();
-            return Err(Error::Database { path: path.to_owned(), problem });
+    /// The same of a file that `--transfer` names.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn look_to_transfer(path: &Path) -> Result<Option<Self>, Error> {
+        Self::look_at(Given::by(TRANSFER, path))
+    }
+
+    fn look_at(file: Given) -> Result<Option<Self>, Error> {
+        if !file.path.exists() {
+            return Ok(None);
         }
-        let failed = |error| Self::wrong(path, &error);
+        Self::with(file, OpenFlags::SQLITE_OPEN_READ_ONLY).map(Some)
+    }
+
+    fn with(file: Given, flags: OpenFlags) -> Result<Self, Error> {
+        let Given { path, option } = &file;
+        if path.is_dir() {
+            return Err(file.problem(format!("is a directory; give a file with {option}")));
+        }
+        let failed = |error| file.failed(&error);
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
         let all = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -185,21 +239,20 @@ impl Database {
             patiently(|| make(&mut connection)).map_err(failed)?;
             made = patiently(|| Made::at_once(&connection)).map_err(failed)?;
         }
-        let problem = |problem: String| Error::Database { path: path.to_owned(), problem };
         match (made.application, made.version) {
             (0, 0) if made == Made::NOTHING => {
-                return Err(problem("is empty; 'dwell tune' fills it".to_owned()));
+                return Err(file.problem("is empty; 'dwell tune' fills it".to_owned()));
             }
             (APPLICATION, VERSION) => {}
             (APPLICATION, newer) if newer > VERSION => {
-                return Err(problem(format!(
-                    "is of version {newer}, this program reads {VERSION}; use a newer dwell, or another file with --database"
+                return Err(file.problem(format!(
+                    "is of version {newer}, this program reads {VERSION}; use a newer dwell, or another file with {option}"
                 )));
             }
             _ => {
-                return Err(problem(
-                    "is no database of dwell's; give another file with --database".to_owned(),
-                ));
+                return Err(
+                    file.problem(format!("is no database of dwell's; give another file with {option}"))
+                );
             }
         }
         connection.execute_batch("PRAGMA foreign_keys = ON;").map_err(failed)?;
@@ -210,28 +263,13 @@ impl Database {
         let check = || connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0));
         let sound: String = patiently(check).map_err(failed)?;
         if sound != "ok" {
-            return Err(damaged(path, &sound));
+            return Err(file.damaged(&sound));
         }
-        Ok(Self { path: path.to_owned(), connection, written: HashMap::new(), states: HashMap::new() })
-    }
-
-    fn wrong(path: &Path, error: &rusqlite::Error) -> Error {
-        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
-        match error.sqlite_error_code() {
-            Some(DatabaseCorrupt | NotADatabase) => damaged(path, &error.to_string()),
-            _ => {
-                let problem = format!("{error}; if that cannot be mended, give another file with --database");
-                Error::Database { path: path.to_owned(), problem }
-            }
-        }
+        Ok(Self { file, connection, written: HashMap::new(), states: HashMap::new() })
     }
 
     fn failed(&self, error: rusqlite::Error) -> Error {
-        Self::wrong(&self.path, &error)
-    }
-
-    fn unreadable(&self, what: &str, error: impl std::fmt::Display) -> Error {
-        damaged(&self.path, &format!("{what}: {error}"))
+        self.file.failed(&error)
     }
 
     /// Every drive that something is known of.
@@ -305,7 +343,7 @@ impl Database {
     }
 
     fn parsed<T: DeserializeOwned>(&self, what: &str, text: &str) -> Result<T, Error> {
-        serde_json::from_str(text).map_err(|error| self.unreadable(what, error))
+        serde_json::from_str(text).map_err(|error| self.file.damaged(format!("{what}: {error}")))
     }
 
     /// Keeps what was learned of a drive: all of it or, if this fails, nothing new. Of two that save under one name, which are
@@ -315,11 +353,10 @@ impl Database {
     /// The file cannot be written.
     pub fn save(&mut self, drive: &str, state: &State, now: i64) -> Result<(), Error> {
         let rest = State { clusters: Vec::new(), ..state.clone() };
-        let path = self.path.clone();
-        let failed = |error: rusqlite::Error| Self::wrong(&path, &error);
-        let text = |value: Result<String, serde_json::Error>| {
-            value.map_err(|error| Error::Database { path: path.clone(), problem: error.to_string() })
-        };
+        let file = self.file.clone();
+        let failed = |error: rusqlite::Error| file.failed(&error);
+        let text =
+            |value: Result<String, serde_json::Error>| value.map_err(|error| file.problem(error.to_string()));
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         let there: Option<String> = transaction
@@ -387,15 +424,6 @@ impl Database {
         self.written.retain(|(of, _), _| of != drive);
         let rows = self.connection.execute("DELETE FROM drive WHERE name = ?1", [drive]);
         rows.map(|rows| rows > 0).map_err(|error| self.failed(error))
-    }
-}
-
-fn damaged(path: &Path, how: &str) -> Error {
-    Error::Database {
-        path: path.to_owned(),
-        problem: format!(
-            "is damaged ({how}); move it away and what is learned begins anew, or give another with --database"
-        ),
     }
 }
 
@@ -525,6 +553,25 @@ mod tests {
         let said = Database::open(&path("torn")).map(|mut d| d.load("disk").err().map(|e| e.to_string()));
         let said = said.map_or_else(|e| e.to_string(), |e| e.unwrap_or_default());
         assert!(said.contains("is damaged"), "{said}");
+    }
+
+    /// Who is told of an option that was not given looks for the fault in the wrong file.
+    #[test]
+    fn advice_names_the_option_that_gave_the_file() {
+        let tree = Tree::new("database-transfer");
+        let path = |name: &str| tree.directory().join(name);
+        std::fs::write(
+            path("text"),
+            "no database, and long enough to be read as the header of one: 0123456789 0123456789 0123456789",
+        )
+        .unwrap();
+        Connection::open(path("other")).unwrap().execute_batch("CREATE TABLE x (y);").unwrap();
+        std::fs::create_dir(path("directory")).unwrap();
+        for name in ["text", "other", "directory"] {
+            let said = Database::look_to_transfer(&path(name)).unwrap_err().to_string();
+            assert!(said.contains("--transfer") && !said.contains("--database"), "{said}");
+            assert!(!said.contains("move it away"), "it would only be missing: {said}");
+        }
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         && let Some(state) = database.load(&target.drive)?
     {
         let file = &arguments.watching.database;
-        analyser.restore(state).map_err(|problem| does_not_fit(file, &problem))?;
+        analyser.restore(state).map_err(|problem| does_not_fit("--database", file, &problem))?;
     }
     let mut windows = target.watch(length, setup::metric(&arguments.watching))?;
     let current = arms.current()?;

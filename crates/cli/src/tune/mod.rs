@@ -234,26 +234,26 @@ fn restore(
     let path = &arguments.watching.database;
     if let Some(state) = database.load(drive)? {
         let known = in_words(&state);
-        analyser.restore(state).map_err(|problem| does_not_fit(path, &problem))?;
+        analyser.restore(state).map_err(|problem| does_not_fit("--database", path, &problem))?;
         let aside = if arguments.transfer.is_some() { "; what --transfer names is left aside" } else { "" };
         eprintln!("{known} are known of {drive}{aside}");
     } else if let Some(other) = &arguments.transfer {
         let problem = |what: &str| Error::Input(format!("{}: {what}", other.display()));
-        let mut there = Database::look(other)?.ok_or_else(|| problem("there is no such file"))?;
+        let mut there = Database::look_to_transfer(other)?.ok_or_else(|| problem("there is no such file"))?;
         let unknown = || problem(&format!("nothing is known there of {drive}"));
         let state = there.load(drive)?.ok_or_else(unknown)?;
         let known = in_words(&state);
-        analyser.restore(state).map_err(|problem| does_not_fit(other, &problem))?;
+        analyser.restore(state).map_err(|problem| does_not_fit("--transfer", other, &problem))?;
         eprintln!("{known} of {drive} taken over from {}", other.display());
     }
     Ok(())
 }
 
-/// What is said of a state in `file` that the analyser refuses.
-fn does_not_fit(file: &Path, problem: &str) -> Error {
+/// What is said of a state in the file that `option` names and that the analyser refuses.
+fn does_not_fit(option: &str, file: &Path, problem: &str) -> Error {
     let file = file.display();
     Error::Usage(format!(
-        "{file}: {problem}; give --window and --set as they were, use the dwell that wrote it, or give another --database"
+        "{file}: {problem}; give --window and --set as they were, use the dwell that wrote it, or give another {option}"
     ))
 }
 
@@ -307,7 +307,36 @@ fn show(arguments: &TuneArguments) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+    use elevator::Span;
+    use tuner::{Parameters, Random};
+
     use super::*;
+    use crate::arguments::{Arguments, Command};
+
+    /// Advice on `--database` would be on a file that nothing is wrong with.
+    #[test]
+    fn what_is_wrong_with_a_transferred_file_is_said_of_it() {
+        let name = |what: &str| std::env::temp_dir().join(format!("dwell-{what}-{}", std::process::id()));
+        let (own, damaged, foreign) = (name("own"), name("damaged"), name("foreign"));
+        std::fs::write(&damaged, "no database: ".repeat(10)).unwrap();
+        let analyser = |seconds| {
+            let arms = ["none", "bfq"].map(str::to_owned).to_vec();
+            let parameters = Parameters { t: Span::from_secs(seconds), ..Parameters::default() };
+            Analyser::new(arms, Metric::Bandwidth, parameters, Random::seeded(1)).unwrap()
+        };
+        Database::open(&foreign).unwrap().save("disk", &analyser(7).state(), 0).unwrap();
+        let mut database = Database::open(&own).unwrap();
+        for (file, problem) in [(&damaged, "is damaged"), (&foreign, "the length of a window")] {
+            let line = ["dwell", "tune", "/dev/sda", "--transfer", file.to_str().unwrap()];
+            let Command::Tune(arguments) = Arguments::parse_from(line).command else { panic!("{line:?}") };
+            let said = restore(&mut analyser(5), &mut database, "disk", &arguments).unwrap_err().to_string();
+            assert!(said.contains(problem) && said.contains("--transfer"), "{said}");
+            assert!(!said.contains("--database"), "{said}");
+        }
+        drop(database);
+        [own, damaged, foreign].iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    }
 
     #[test]
     fn a_file_has_a_directory_also_if_only_its_name_is_given() {
