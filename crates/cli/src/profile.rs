@@ -14,11 +14,15 @@ use crate::format::{bytes, time};
 use crate::interrupt;
 use crate::live;
 use crate::quantity::some_time;
+use crate::trace::created;
 
 pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     let each = some_time("--each", &arguments.each)?.max(Duration::from_millis(1));
     let layer = live::queue_of(&arguments.device, arguments.here)?;
-    can_be_written(&arguments.output)?;
+    let to_file = arguments.output != Path::new("-");
+    if to_file {
+        can_be_written(&arguments.output)?;
+    }
     let load = Load { readers: arguments.readers, each, ..Load::default() };
     // A tuner would switch what is measured, and take the switches here for somebody's.
     let _claim = QueueSettings::of(&layer.name).claim()?;
@@ -26,8 +30,14 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     let mut say = |what: &str| eprintln!("{}: {what}", layer.name);
     let profile = Profile::measure(&layer, &plan, &mut say, &interrupt::requested)?;
     let text = profile.to_toml().map_err(Error::Failed)?;
-    std::fs::write(&arguments.output, text).map_err(|e| Error::written(arguments.output.display(), &e))?;
-    writeln!(std::io::stdout(), "{}", in_words(&profile))?;
+    let written = created(&arguments.output)?.write_all(text.as_bytes());
+    written.map_err(|e| Error::written(arguments.output.display(), &e))?;
+    // Whoever reads the profile from a pipe reads TOML.
+    if to_file {
+        writeln!(std::io::stdout(), "{}", in_words(&profile))?;
+    } else {
+        eprintln!("{}", in_words(&profile));
+    }
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
 }
 

@@ -192,12 +192,16 @@ fn check(from: &Path, to: &Path, format: &str) -> Result<(), Error> {
 
 /// A recording's file, or standard output.
 pub(crate) fn sink(to: &Path) -> Result<Compressed<Box<dyn Write>>, Error> {
-    let sink: Box<dyn Write> = if to == Path::new("-") {
+    Ok(Compressed::new(&to.to_string_lossy(), created(to)?))
+}
+
+/// A file begun anew, or standard output.
+pub(crate) fn created(to: &Path) -> Result<Box<dyn Write>, Error> {
+    Ok(if to == Path::new("-") {
         Box::new(std::io::stdout().lock())
     } else {
         Box::new(File::create(to).map_err(|e| Error::written(to.display(), &e))?)
-    };
-    Ok(Compressed::new(&to.to_string_lossy(), sink))
+    })
 }
 
 /// A name that promises a compression that nobody writes would be a lie.

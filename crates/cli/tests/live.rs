@@ -183,6 +183,20 @@ fn a_recording_may_go_into_a_pipe() {
 }
 
 #[test]
+fn a_profile_may_go_into_a_pipe() {
+    let Some(served) = Served::new("profile-piped", &[]) else { return };
+    let node = served.node.to_str().unwrap();
+    let profile = ["profile", node, "--here", "--no-switch", "--each", "1ms", "-o", "-"];
+    let output = dwell(&profile).current_dir(&served.directory).output().unwrap();
+    assert!(output.status.success(), "{}", words(&output));
+    assert!(!Path::new(&served.file("-")).exists());
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    let profile = capture::profile::Profile::from_toml(&text);
+    assert!(profile.is_ok(), "a profile and nothing else: {text}");
+    assert!(words(&output).contains("service time: "), "{}", words(&output));
+}
+
+#[test]
 fn a_profile_is_written_and_told_to_schedulers() {
     let Some(served) = Served::new("profiled", &[]) else { return };
     let scheduler = Path::new("/sys/block").join(served.node.file_name().unwrap()).join("queue/scheduler");

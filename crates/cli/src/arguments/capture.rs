@@ -37,7 +37,7 @@ pub(crate) struct RecordArguments {
 pub(crate) struct ProfileArguments {
     /// The device; partitions, loop devices, dm and md are followed down to the queue that schedules
     pub(crate) device: PathBuf,
-    /// The file to write (TOML)
+    /// The file to write (TOML; '-' for standard output)
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: PathBuf,
     /// Measure the scheduler at work only; switch nothing
