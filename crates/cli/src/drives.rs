@@ -12,25 +12,34 @@ use wording::counted;
 use crate::arguments::{DrivesArguments, DrivesCommand};
 use crate::device::{describe, tell};
 use crate::error::Error;
-use crate::format::bytes;
+use crate::format::{bytes, object};
 
 pub(crate) fn run(arguments: &DrivesArguments) -> Result<(), Error> {
     match &arguments.command {
-        None | Some(DrivesCommand::List) => list(),
-        Some(DrivesCommand::Show { drive }) => show(drive),
+        None => list(false),
+        Some(DrivesCommand::List { json }) => list(*json),
+        Some(DrivesCommand::Show { drive, json }) => show(drive, *json),
         Some(DrivesCommand::Validate { drive, trace, json }) => run_trace(drive, trace, *json),
     }
 }
 
-fn list() -> Result<(), Error> {
+fn list(as_json: bool) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        let of = |drive: DriveDescription| {
+            let bytes = drive.capacity().ok().map(|sectors| sectors.bytes());
+            json!({"name": drive.name(), "bytes": bytes, "depth": drive.depth(), "summary": drive.summary})
+        };
+        let drives: Vec<_> = catalogue::built_in().map(of).collect();
+        return Ok(writeln!(out, "{}", object(&json!({"drives": drives}))?)?);
+    }
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["drive", "size", "depth", "what it is"]);
     for drive in catalogue::built_in() {
         let size = drive.capacity().map_or_else(|e| e.to_string(), |sectors| bytes(sectors.bytes()));
         table.add_row([drive.name().to_owned(), size, drive.depth().to_string(), drive.summary.clone()]);
     }
-    writeln!(std::io::stdout().lock(), "{table}")?;
-    Ok(())
+    Ok(writeln!(out, "{table}")?)
 }
 
 /// A drive that is possible, with its description; what that says in vain is said.
@@ -41,10 +50,13 @@ fn built(name: &str) -> Result<(DriveDescription, Box<dyn Drive>), Error> {
     Ok((description, drive))
 }
 
-fn show(name: &str) -> Result<(), Error> {
+fn show(name: &str, as_json: bool) -> Result<(), Error> {
     let (description, _) = built(name)?;
-    write!(std::io::stdout().lock(), "{}", description.to_toml())?;
-    Ok(())
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        return Ok(writeln!(out, "{}", object(&description)?)?);
+    }
+    Ok(write!(out, "{}", description.to_toml())?)
 }
 
 fn run_trace(name: &str, path: &Path, as_json: bool) -> Result<(), Error> {

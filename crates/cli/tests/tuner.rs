@@ -1,6 +1,15 @@
 //! `advise`, `tune` and `patterns` from outside, as far as they go without a device.
 
+use std::path::Path;
 use std::process::Command;
+
+use elevator::{Op, Sector, Sectors, Span, Time};
+use keeper::database::Database;
+use serde_json::{Value, json};
+use tuner::{
+    Access, Analyser, ClusterState, Metric, Observed, Parameters, Performance, Random, SchedulerId, State,
+    Window,
+};
 
 #[track_caller]
 fn fails(arguments: &[&str], code: i32, said: &str) {
@@ -20,7 +29,7 @@ fn what_cannot_be_tuned_is_said() {
 
 #[test]
 fn a_database_that_is_not_there_or_none_is_said() {
-    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let absent = directory.join("absent.sqlite");
     let absent = absent.to_str().expect("UTF-8");
     fails(&["patterns", "--database", absent, "list"], 6, "there is none");
@@ -40,6 +49,68 @@ fn what_is_to_be_shown_or_forgotten_is_asked_for_with_all_its_ways() {
     fails(&["patterns", "show"], 2, "<CLUSTER|--kind <N>>");
     fails(&["patterns", "forget"], 2, "<CLUSTER|--kind <N>|--all>");
     fails(&["patterns", "forget", "3", "--all"], 2, "cannot be used with");
+}
+
+/// What is learned of one reader under `none`, and two clusters.
+fn learned() -> State {
+    let names = ["none", "bfq"].map(str::to_owned).to_vec();
+    let parameters = Parameters::default();
+    let mut analyser = Analyser::new(names, Metric::Bandwidth, parameters, Random::seeded(1)).unwrap();
+    let (op, size) = (Op::Read, Sectors(8));
+    let access = |n: u64| Access { time: Time::from_nanos(n * 1_000_000), position: Sector(n * 8), op, size };
+    let window =
+        Window { start: Time::ZERO, length: Span::from_secs(5), accesses: (0..500).map(access).collect() };
+    let performance = Performance { bandwidth: 30e6, ..Performance::default() };
+    let observed = Observed { scheduler: Some(SchedulerId(0)), performance, drained: None };
+    (0..3).for_each(|_| drop(analyser.window(&window, &observed)));
+    let cluster = |id, successors: &[_]| ClusterState {
+        id,
+        requests: 100,
+        points: vec![8.0, -8.0],
+        hits: 10,
+        used: id,
+        performance: vec![(vec![1e6, 4e6, 1e6], 1), (Vec::new(), 0)],
+        successors: successors.to_vec(),
+    };
+    let clusters = vec![cluster(0, &[(1, 2)]), cluster(1, &[])];
+    State { clusters, next_cluster: 2, ..analyser.state() }
+}
+
+#[test]
+fn what_was_learned_is_told_to_programs() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let file = directory.join(format!("shown-{}.sqlite", std::process::id()));
+    Database::open(&file).unwrap().save("disk", &learned(), 0).unwrap();
+    let show = |of: &[&str]| -> Value {
+        let line = ["patterns", "--database", file.to_str().expect("UTF-8"), "show", "--json"];
+        let output = Command::new(env!("CARGO_BIN_EXE_dwell")).args(line).args(of).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("one object")
+    };
+    let cluster = json!({
+        "schema_version": 1, "drive": "disk", "metric": "bandwidth", "cluster": 0, "windows": 10, "requests": 100,
+        "jumps": [8.0, -8.0],
+        "schedulers": [
+            {"scheduler": "none", "measured": 3, "mean": 2e6, "least": 1e6, "greatest": 4e6},
+            {"scheduler": "bfq", "measured": 0, "mean": null, "least": null, "greatest": null},
+        ],
+        "followed_by": [{"cluster": 1, "windows": 2}],
+    });
+    assert_eq!(show(&["0"]), cluster);
+    let kind = show(&["--kind", "0"]);
+    std::fs::remove_file(&file).expect("removed");
+    assert_eq!(
+        (&kind["schema_version"], &kind["drive"], &kind["kind"]),
+        (&json!(1), &json!("disk"), &json!(0))
+    );
+    assert!(kind["windows"] == 3 && kind["metric"] == "bandwidth", "{kind}");
+    assert!(kind["asked"][0].as_str().is_some_and(|asked| asked.starts_with("100% ")), "{kind}");
+    let [none, bfq] = [&kind["schedulers"][0], &kind["schedulers"][1]];
+    assert!(
+        none["scheduler"] == "none" && none["windows"].is_u64() && none["expected"].is_number(),
+        "{kind}"
+    );
+    assert_eq!(bfq, &json!({"scheduler": "bfq", "windows": 0, "expected": null}));
 }
 
 #[test]

@@ -14,11 +14,18 @@ pub(crate) struct DrivesArguments {
 #[derive(Subcommand, Debug)]
 pub(crate) enum DrivesCommand {
     /// List the built-in drives
-    List,
+    List {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Show a drive: what it is and where each number is from
     Show {
         /// Built in, or a file (.toml, .diskspecs, .parv)
         drive: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Run a physical drive's measured trace and print the demerit
     Validate {

@@ -167,6 +167,9 @@ pub(crate) enum PatternsCommand {
         /// Also draw the cluster into an HTML file that opens offline
         #[arg(long, value_name = "FILE", conflicts_with = "kind")]
         html: Option<PathBuf>,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Join a cluster into another, or a kind of load into another
     Merge {

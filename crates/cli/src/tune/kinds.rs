@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use comfy_table::Table;
+use keeper::in_words;
 use serde_json::{Value, json};
 use tuner::State;
 use tuner::beyond::Shape;
@@ -10,6 +11,7 @@ use wording::counted;
 
 use super::patterns::{table, worth};
 use crate::error::Error;
+use crate::format::object;
 
 /// Classes of accesses that a line of the list has room for.
 const NAMED: usize = 2;
@@ -48,17 +50,30 @@ pub(super) fn json(state: &State) -> Vec<Value> {
     state.kinds.loads().filter_map(of).collect()
 }
 
-pub(super) fn show(state: &State, kind: usize) -> Result<(), Error> {
+pub(super) fn show(drive: &str, state: &State, kind: usize, as_json: bool) -> Result<(), Error> {
     let missing =
         || Error::Usage(format!("there is no kind {kind}; 'dwell patterns list' shows which there are"));
     let (shape, windows) = state.kinds.load(kind).ok_or_else(missing)?;
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "kind {kind}: {}", counted(windows, "window"))?;
-    asked(shape, usize::MAX).iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+    let asked = asked(shape, usize::MAX);
     let expected = state.kinds.expected(kind, state.metric.better());
     let expected = expected.unwrap_or_else(|| vec![None; state.schedulers.len()]);
+    let expected = state.schedulers.iter().zip(expected);
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        let of = |(name, of): (&String, Option<(f64, u64)>)| {
+            let (value, windows) = of.unzip();
+            json!({"scheduler": name, "windows": windows.unwrap_or(0), "expected": value})
+        };
+        let object = object(&json!({
+            "drive": drive, "metric": in_words(state.metric), "kind": kind, "windows": windows, "asked": asked,
+            "schedulers": expected.map(of).collect::<Vec<_>>(),
+        }))?;
+        return Ok(writeln!(out, "{object}")?);
+    }
+    writeln!(out, "kind {kind}: {}", counted(windows, "window"))?;
+    asked.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
     let mut table = table(&["scheduler", "windows", "expected"]);
-    for (name, of) in state.schedulers.iter().zip(expected) {
+    for (name, of) in expected {
         let (windows, value) =
             of.map_or_else(Default::default, |(value, n)| (n.to_string(), worth(state.metric, value)));
         table.add_row([name.clone(), windows, value]);

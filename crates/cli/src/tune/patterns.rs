@@ -7,14 +7,15 @@ use std::path::Path;
 use comfy_table::{Table, presets};
 use keeper::database::Database;
 use keeper::{QueueSettings, identity, in_words, learned, picture};
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 use tuner::{ClusterState, Metric, Parameters, State};
 use wording::counted;
 
 use super::kinds;
 use crate::arguments::{PatternsArguments, PatternsCommand};
 use crate::error::Error;
-use crate::format::{bytes, number, time};
+use crate::format::{bytes, number, object, time};
 
 /// Characters of a picture in a list, and alone.
 const NARROW: usize = 40;
@@ -39,9 +40,11 @@ pub(crate) fn run(arguments: &PatternsArguments) -> Result<(), Error> {
     let mut state = database.load(&drive)?.ok_or_else(unknown)?;
     match &arguments.command {
         PatternsCommand::List { json } => list(&drive, &state, *json),
-        PatternsCommand::Show { kind: Some(kind), .. } => kinds::show(&state, *kind),
-        PatternsCommand::Show { cluster, html, .. } => {
-            show(&state, cluster.unwrap_or_default(), html.as_deref())
+        PatternsCommand::Show { kind: Some(kind), json, .. } => kinds::show(&drive, &state, *kind, *json),
+        PatternsCommand::Show { cluster, html, json, .. } => {
+            let cluster = cluster_of(&state, cluster.unwrap_or_default())?;
+            show(&drive, &state, cluster, *json)?;
+            html.as_deref().map_or(Ok(()), |path| draw(cluster, path))
         }
         PatternsCommand::Merge { kinds: true, into, other } => {
             state.kinds.merge(*into as usize, *other as usize).map_err(Error::Usage)?;
@@ -137,15 +140,37 @@ pub(super) fn worth(metric: Metric, value: f64) -> String {
     }
 }
 
+/// What a scheduler gave in the windows of a cluster.
+#[derive(Serialize)]
+struct Given<'a> {
+    scheduler: &'a str,
+    /// In so many of them.
+    measured: usize,
+    mean: Option<f64>,
+    least: Option<f64>,
+    greatest: Option<f64>,
+}
+
+impl<'a> Given<'a> {
+    fn by(scheduler: &'a str, values: &[f64]) -> Self {
+        let of = |fold: fn(f64, f64) -> f64| values.iter().copied().reduce(fold);
+        let sum = of(|a, b| a + b);
+        let mean = sum.map(|sum| sum / values.len() as f64);
+        Self { scheduler, measured: values.len(), mean, least: of(f64::min), greatest: of(f64::max) }
+    }
+}
+
+/// What each scheduler gave in the windows of a cluster.
+fn given<'a>(state: &'a State, cluster: &'a ClusterState) -> impl Iterator<Item = Given<'a>> {
+    let all = state.schedulers.iter().zip(&cluster.performance);
+    all.map(|(name, (values, _))| Given::by(name, values))
+}
+
 /// The scheduler with the best mean, and that.
-fn best(state: &State, cluster: &ClusterState) -> Option<(String, f64)> {
+fn best<'a>(state: &'a State, cluster: &'a ClusterState) -> Option<(&'a str, f64)> {
     let better = state.metric.better();
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let tried =
-        state.schedulers.iter().zip(&cluster.performance).filter(|(_, (values, _))| !values.is_empty());
-    tried
-        .map(|(name, (values, _))| (name.clone(), mean(values)))
-        .max_by(|a, b| better.oriented(a.1).total_cmp(&better.oriented(b.1)))
+    let tried = given(state, cluster).filter_map(|given| Some((given.scheduler, given.mean?)));
+    tried.max_by(|a, b| better.oriented(a.1).total_cmp(&better.oriented(b.1)))
 }
 
 fn list(drive: &str, state: &State, as_json: bool) -> Result<(), Error> {
@@ -181,51 +206,58 @@ fn list(drive: &str, state: &State, as_json: bool) -> Result<(), Error> {
     Ok(writeln!(out, "{table}")?)
 }
 
-fn show(state: &State, id: u64, html: Option<&Path>) -> Result<(), Error> {
+fn cluster_of(state: &State, id: u64) -> Result<&ClusterState, Error> {
     let missing =
         || Error::Usage(format!("there is no cluster {id}; 'dwell patterns list' shows which there are"));
-    let cluster = state.clusters.iter().find(|cluster| cluster.id == id).ok_or_else(missing)?;
+    state.clusters.iter().find(|cluster| cluster.id == id).ok_or_else(missing)
+}
+
+fn show(drive: &str, state: &State, cluster: &ClusterState, as_json: bool) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
+    if as_json {
+        return Ok(writeln!(out, "{}", object(&json(drive, state, cluster))?)?);
+    }
     let [up, down] = picture::sparkline(&cluster.points, WIDE);
     writeln!(
         out,
-        "cluster {id}: {}, {} in the first\n{up}\n{down}",
+        "cluster {}: {}, {} in the first\n{up}\n{down}",
+        cluster.id,
         counted(cluster.hits, "window"),
         counted(cluster.requests, "request")
     )?;
     let mut table = table(&["scheduler", "measured", "mean", "least", "greatest"]);
-    for (name, (values, _)) in state.schedulers.iter().zip(&cluster.performance) {
-        let of = |fold: fn(f64, f64) -> f64, from: f64| match values.is_empty() {
-            true => String::new(),
-            false => worth(state.metric, values.iter().copied().fold(from, fold)),
-        };
-        let mean = if values.is_empty() {
-            String::new()
-        } else {
-            worth(state.metric, values.iter().sum::<f64>() / values.len() as f64)
-        };
-        table.add_row([
-            name.clone(),
-            values.len().to_string(),
-            mean,
-            of(f64::min, f64::INFINITY),
-            of(f64::max, f64::NEG_INFINITY),
-        ]);
+    for Given { scheduler, measured, mean, least, greatest } in given(state, cluster) {
+        let values = [mean, least, greatest];
+        let values = values.map(|of| of.map_or_else(String::new, |value| worth(state.metric, value)));
+        table.add_row([scheduler.to_owned(), measured.to_string()].into_iter().chain(values));
     }
     writeln!(out, "{table}")?;
     let total: u64 = cluster.successors.iter().map(|(_, count)| count).sum();
     for (next, count) in &cluster.successors {
         writeln!(out, "followed by cluster {next}: {count} of {total}")?;
     }
-    if let Some(path) = html {
-        let title = format!("cluster {id}: {}", counted(cluster.hits, "window"));
-        let page = format!(
-            "<!doctype html><meta charset=\"utf-8\"><title>{title}</title><style>body{{font:16px sans-serif;margin:2em;color-scheme:light dark}}svg{{width:100%;max-width:60em}}</style><h1>{title}</h1><p>Sector jumps over the window: forwards above, backwards below, on a scale of powers of two.</p>{}",
-            picture::svg(&cluster.points, &title)
-        );
-        std::fs::write(path, page).map_err(|error| Error::written(path.display(), &error))?;
-    }
     Ok(())
+}
+
+/// All of a cluster. Times are in seconds, rates in bytes or requests a second; jumps in sectors, backwards below 0.
+fn json(drive: &str, state: &State, cluster: &ClusterState) -> Value {
+    let next = |&(cluster, windows): &(u64, u64)| json!({"cluster": cluster, "windows": windows});
+    json!({
+        "drive": drive, "metric": in_words(state.metric), "cluster": cluster.id, "windows": cluster.hits,
+        "requests": cluster.requests, "jumps": cluster.points,
+        "schedulers": given(state, cluster).collect::<Vec<_>>(),
+        "followed_by": cluster.successors.iter().map(next).collect::<Vec<_>>(),
+    })
+}
+
+/// Writes a cluster's picture as a page.
+fn draw(cluster: &ClusterState, path: &Path) -> Result<(), Error> {
+    let title = format!("cluster {}: {}", cluster.id, counted(cluster.hits, "window"));
+    let page = format!(
+        "<!doctype html><meta charset=\"utf-8\"><title>{title}</title><style>body{{font:16px sans-serif;margin:2em;color-scheme:light dark}}svg{{width:100%;max-width:60em}}</style><h1>{title}</h1><p>Sector jumps over the window: forwards above, backwards below, on a scale of powers of two.</p>{}",
+        picture::svg(&cluster.points, &title)
+    );
+    std::fs::write(path, page).map_err(|error| Error::written(path.display(), &error))
 }
 
 #[cfg(test)]

@@ -76,6 +76,23 @@ fn a_schedulers_name_in_full_and_its_page_of_toml_are_names_like_any_other() {
 }
 
 #[test]
+fn drives_are_told_to_programs_as_to_people() {
+    let list = prints_json(&["drives", "list", "--json"]);
+    assert_eq!(list["schema_version"], 1);
+    let drives = list["drives"].as_array().expect("a list");
+    let text = prints(&["drives", "list"]);
+    assert!(drives.iter().all(|drive| text.contains(drive["name"].as_str().expect("a name"))), "{text}");
+    let found = drives.iter().find(|drive| drive["name"] == "wd5000aaks").expect("it is built in");
+    assert!(found["bytes"] == 500_107_862_016u64 && found["depth"].is_u64(), "{found}");
+    for name in ["wd5000aaks", "ssd-nvme"] {
+        let as_toml: toml::Table = prints(&["drives", "show", name]).parse().expect("TOML");
+        let mut expected = serde_json::to_value(as_toml).expect("plain data");
+        expected["schema_version"] = 1.into();
+        assert_eq!(prints_json(&["drives", "show", name, "--json"]), expected);
+    }
+}
+
+#[test]
 fn drives_are_listed_and_what_is_shown_can_be_used() {
     assert!(prints(&["drives", "list"]).contains("wd5000aaks"));
     assert_eq!(prints(&["drives"]), prints(&["drives", "list"]));

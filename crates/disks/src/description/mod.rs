@@ -19,6 +19,7 @@ mod tree;
 
 use elevator::Sector;
 use elevator::service_time::ServiceCurve;
+use serde::{Serialize, Serializer};
 use toml::{Table, Value};
 
 use crate::curve;
@@ -57,6 +58,13 @@ pub enum DriveParameters {
     SolidState(SsdParameters),
 }
 
+/// As [`to_toml`](DriveDescription::to_toml) writes it: the same fields, in the same tables.
+impl Serialize for DriveDescription {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.table().serialize(serializer)
+    }
+}
+
 impl DriveDescription {
     /// Reads a description. `file` names it in errors and as the source.
     ///
@@ -72,6 +80,10 @@ impl DriveDescription {
     /// The same as TOML, complete: every field is written, origins too.
     #[must_use]
     pub fn to_toml(&self) -> String {
+        self.table().to_string()
+    }
+
+    fn table(&self) -> Table {
         let (kind, fields) = match &self.parameters {
             DriveParameters::Rotating(p) => ("rotating", Table::try_from(p)),
             DriveParameters::SolidState(p) => ("solid-state", Table::try_from(p)),
@@ -81,7 +93,7 @@ impl DriveDescription {
         table.insert("summary".to_owned(), Value::from(self.summary.as_str()));
         table.extend(fields.expect("plain data has a form in TOML"));
         self.origins.iter().for_each(|origin| origin.insert(&mut table));
-        table.to_string()
+        table
     }
 
     /// What it is called.
