@@ -35,16 +35,57 @@ fn waits(run: &Run) -> String {
     format!("It let the device wait {times}, {total} in all: {}.", reasons.join("; "))
 }
 
-/// The first and the last of these, the best one first, and why: a line each. One line if none is better than another.
+/// The first and the last of these, in the order given, and why: a line each. One line if they are as good as each
+/// other.
 pub(crate) fn contrast(ranked: &[&Run]) -> Vec<String> {
     let mut done = ranked.iter().filter(|run| run.failure.is_none());
     let Some(first) = done.next() else { return Vec::new() };
-    let speed = |run: &Run| run.measured.megabytes_per_second();
-    match done.next_back().filter(|last| speed(last) < speed(first)) {
+    let came_to = |run: &Run| (run.measured.elapsed_ns, run.measured.bytes);
+    match done.next_back().filter(|last| came_to(last) != came_to(first)) {
         Some(last) => vec![
             format!("{} is first: {}", first.scheduler, why(first)),
             format!("{} is last: {}", last.scheduler, why(last)),
         ],
         None => vec![format!("{}: {}", first.scheduler, why(first))],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use machine::{Measured, Timeline};
+
+    use super::*;
+    use crate::compare::Spool;
+
+    fn run(scheduler: &str, elapsed_ns: u64, bytes: u64) -> Run {
+        Run {
+            scheduler: scheduler.to_owned(),
+            measured: Measured { elapsed_ns, bytes, ..Measured::default() },
+            fairness: None,
+            cut: false,
+            failure: None,
+            outcome: None,
+            limit: None,
+            has_head: true,
+            distributions: [Vec::new(), Vec::new()],
+            timeline: Timeline::default(),
+            names: Default::default(),
+            explanation: Spool::default(),
+        }
+    }
+
+    /// On a machine the first is who was done first, also if the last had moved more in a second.
+    #[test]
+    fn the_first_and_the_last_are_those_of_the_order_that_is_given() {
+        let (quick, slow, same) = (run("quick", 10, 10), run("slow", 20, 30), run("same", 10, 10));
+        let lines = contrast(&[&quick, &same, &slow]);
+        assert!(
+            lines[0].starts_with("quick is first: ") && lines[1].starts_with("slow is last: "),
+            "{lines:?}"
+        );
+        let lines = contrast(&[&quick, &same]);
+        assert!(lines.len() == 1 && lines[0].starts_with("quick: 0 requests went"), "{lines:?}");
+        let failed = Run { failure: Some("full".to_owned()), ..run("failed", 1, 1) };
+        assert!(contrast(&[&failed]).is_empty());
     }
 }
