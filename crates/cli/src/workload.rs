@@ -34,7 +34,9 @@ pub(crate) fn open(text: &str, reading: &Reading, open: bool, capacity: Sector) 
         Ok(_) if text.ends_with(".toml") => {
             return Err(Error::Usage(format!("{text}: 'dwell run' runs scripts")));
         }
-        Ok(about) if about.is_file() && is_job_file(text) => (job_file(text)?, false),
+        Ok(about) if about.is_file() && is_job_file(text, &head(text).unwrap_or_default()) => {
+            (job_file(text)?, false)
+        }
         Ok(_) => (recording(text, reading, open, capacity)?, true),
         Err(_) => (builtin(text)?, false),
     };
@@ -52,11 +54,10 @@ pub(crate) fn open(text: &str, reading: &Reading, open: bool, capacity: Sector) 
     Ok(opened)
 }
 
-/// Whether `name` is a job file of fio's: by how it begins, or else by its name, which an iolog may have as well.
-pub(crate) fn is_job_file(name: &str) -> bool {
-    // What is read of a pipe would be gone.
-    let head = if Path::new(name).is_file() { head(name).unwrap_or_default() } else { Vec::new() };
-    JobFile::begins(&head) || name.ends_with(".fio") && !head.starts_with(b"fio version ")
+/// Whether `name`, which begins with `head`, is a job file of fio's: by how it begins, or else by its name, which an
+/// iolog may have as well.
+pub(crate) fn is_job_file(name: &str, head: &[u8]) -> bool {
+    JobFile::begins(head) || name.ends_with(".fio") && !head.starts_with(b"fio version ")
 }
 
 /// How a file begins; comments may come first.

@@ -72,7 +72,7 @@ fn text(name: &str) -> Result<String, Error> {
 
 fn open(name: &str, scale: f64) -> Result<(Scenario, Vec<String>), Error> {
     let text = text(name)?;
-    if name.ends_with(".toml") || !is_job_file(name) {
+    if name.ends_with(".toml") || !is_job_file(name, text.as_bytes()) {
         let scenario = Scenario::parse(name, &text, scale).map_err(|e| Error::Input(e.to_string()))?;
         return Ok((scenario, Vec::new()));
     }
