@@ -69,14 +69,13 @@ fn run_trace(name: &str, path: &Path, as_json: bool) -> Result<(), Error> {
     let found = validate::validate(&mut *drive, &trace).map_err(wrong)?;
     let mut out = std::io::stdout().lock();
     if as_json {
-        let object = json!({
-            "schema_version": 1, "drive": name, "requests": found.requests, "measured_mean_ms": found.measured_mean_ms,
+        let of = json!({
+            "drive": name, "requests": found.requests, "measured_mean_ms": found.measured_mean_ms,
             "modelled_mean_ms": found.modelled_mean_ms, "demerit_ms": found.demerit_ms,
             "demerit_share": found.relative_demerit(), "exact_demerit_ms": found.exact_demerit_ms,
             "host_bus": host.map(|origin| &origin.text),
         });
-        writeln!(out, "{object}")?;
-        return Ok(());
+        return Ok(writeln!(out, "{}", object(&of)?)?);
     }
     writeln!(
         out,

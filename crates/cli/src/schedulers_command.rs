@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::arguments::SchedulersArguments;
 use crate::error::Error;
+use crate::format::object;
 
 pub(crate) fn run(arguments: &SchedulersArguments, catalogue: Catalogue) -> Result<(), Error> {
     let specs: Vec<Spec> = match &arguments.name {
@@ -17,8 +18,8 @@ pub(crate) fn run(arguments: &SchedulersArguments, catalogue: Catalogue) -> Resu
     };
     let mut out = std::io::stdout().lock();
     if arguments.json {
-        let object = json!({"schema_version": 1, "schedulers": specs.iter().map(object).collect::<Vec<_>>()});
-        writeln!(out, "{object}")?;
+        let all: Vec<_> = specs.iter().map(described).collect();
+        writeln!(out, "{}", object(&json!({"schedulers": all}))?)?;
     } else if arguments.name.is_some() {
         let pages: Vec<String> = specs.iter().map(page).collect();
         writeln!(out, "{}", pages.join("\n\n"))?;
@@ -81,7 +82,7 @@ fn page(spec: &Spec) -> String {
     text.trim_end().to_owned()
 }
 
-fn object(spec: &Spec) -> serde_json::Value {
+fn described(spec: &Spec) -> serde_json::Value {
     let listing = spec.listing();
     let tunables: Vec<_> = listing
         .tunables

@@ -14,7 +14,7 @@ use wording::counted;
 
 use crate::arguments::{Reading, TraceArguments, TraceCommand};
 use crate::error::Error;
-use crate::format::{bytes, number, percent, time};
+use crate::format::{bytes, number, object, percent, time};
 use crate::interrupt;
 use crate::workload::{next_record, open_recording, options};
 
@@ -39,7 +39,7 @@ fn info(path: &Path, reading: &Reading, as_json: bool) -> Result<(), Error> {
     let info = gatherer.finish(&recording);
     let mut out = std::io::stdout().lock();
     if as_json {
-        writeln!(out, "{}", json!({"schema_version": 1, "file": path.display().to_string(), "info": info}))?;
+        writeln!(out, "{}", object(&json!({"file": path.display().to_string(), "info": info}))?)?;
     } else {
         writeln!(out, "{}: {}", path.display(), in_words(&info))?;
     }

@@ -29,6 +29,7 @@ pub(crate) use table::{members, results};
 use crate::arguments::{self, CompareArguments};
 use crate::device::Device;
 use crate::error::Error;
+use crate::format::object;
 use crate::quantity::span;
 use crate::{interrupt, named, workload};
 
@@ -185,12 +186,12 @@ fn print(arguments: &CompareArguments, comparison: &Comparison, runs: &[Run]) ->
     ranked.sort_by_key(|run| run.failure.is_some());
     let mut out = std::io::stdout().lock();
     if arguments.output.json {
-        let object = json!({
-            "schema_version": 1, "dwell": env!("CARGO_PKG_VERSION"), "workload": comparison.workload,
+        let of = json!({
+            "dwell": env!("CARGO_PKG_VERSION"), "workload": comparison.workload,
             "drive": comparison.drive, "queue": comparison.queue, "notes": comparison.said,
             "limit": ranked.first().and_then(|run| run.limit.as_ref()), "runs": runs,
         });
-        writeln!(out, "{object}")?;
+        writeln!(out, "{}", object(&of)?)?;
     } else {
         writeln!(out, "{}", results(&ranked))?;
         if arguments.processes {

@@ -27,6 +27,7 @@ use wording::did_you_mean;
 use crate::arguments::{DuelArguments, Sight};
 use crate::device::{Device, tell};
 use crate::error::{Error, can_be_written};
+use crate::format::object;
 use crate::quantity::some_time;
 use crate::serve::{nature, schedulers};
 use crate::{interrupt, named};
@@ -267,11 +268,11 @@ fn told(error: DuelError) -> Error {
 fn print(arguments: &DuelArguments, device: &Device, comparisons: &[Comparison]) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     if arguments.json {
-        let object = json!({
-            "schema_version": 1, "dwell": env!("CARGO_PKG_VERSION"), "drive": device.describe(),
+        let of = json!({
+            "dwell": env!("CARGO_PKG_VERSION"), "drive": device.describe(),
             "kernel": kernel(), "nice": arguments.nice, "level": arguments.level, "comparisons": comparisons,
         });
-        writeln!(out, "{object}")?;
+        writeln!(out, "{}", object(&of)?)?;
     } else {
         for comparison in comparisons {
             writeln!(out, "{}\n{}\n", comparison.title(), table::table(comparison))?;

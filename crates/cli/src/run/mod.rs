@@ -23,6 +23,7 @@ use crate::compare::{
     specs,
 };
 use crate::error::Error;
+use crate::format::object;
 use crate::interrupt;
 use crate::scene::{Chosen, Ran, Scene};
 use crate::workload::{is_job_file, no_script};
@@ -192,11 +193,11 @@ fn print(arguments: &RunArguments, comparison: &Comparison, runs: &[Run]) -> Res
     ranked.sort_by_key(|run| (run.failure.is_some(), run.cut, run.measured.elapsed_ns));
     let mut out = std::io::stdout().lock();
     if arguments.output.json {
-        let object = json!({
-            "schema_version": 1, "dwell": env!("CARGO_PKG_VERSION"), "workload": comparison.workload,
+        let of = json!({
+            "dwell": env!("CARGO_PKG_VERSION"), "workload": comparison.workload,
             "drive": comparison.drive, "queue": comparison.queue, "notes": comparison.said, "runs": runs,
         });
-        writeln!(out, "{object}")?;
+        writeln!(out, "{}", object(&of)?)?;
     } else {
         writeln!(out, "{}", results(&ranked))?;
         for run in &ranked {

@@ -115,7 +115,7 @@ fn drives(database: &Database, as_json: bool) -> Result<(), Error> {
     let drives = database.drives()?;
     let mut out = std::io::stdout().lock();
     if as_json {
-        return Ok(writeln!(out, "{}", json!({"schema_version": 1, "drives": drives}))?);
+        return Ok(writeln!(out, "{}", object(&json!({"drives": drives}))?)?);
     }
     let mut table = table(&["drive", "kinds of load", "windows", "clusters", "windows"]);
     for drive in drives {
@@ -180,8 +180,8 @@ fn list(drive: &str, state: &State, as_json: bool) -> Result<(), Error> {
     if as_json {
         let cluster = |cluster: &&ClusterState| json!({"cluster": cluster.id, "windows": cluster.hits, "requests": cluster.requests, "best": best(state, cluster).map(|(name, _)| name)});
         let clusters: Vec<_> = clusters.iter().map(cluster).collect();
-        let object = json!({"schema_version": 1, "drive": drive, "metric": in_words(state.metric), "kinds": kinds::json(state), "clusters": clusters});
-        return Ok(writeln!(out, "{object}")?);
+        let of = json!({"drive": drive, "metric": in_words(state.metric), "kinds": kinds::json(state), "clusters": clusters});
+        return Ok(writeln!(out, "{}", object(&of)?)?);
     }
     writeln!(out, "{drive}, by {}", in_words(state.metric))?;
     if state.kinds.count() > 0 {
