@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// What does not hold, and why, is in docs/reproduction.md.
+/// What does not hold, and why, is in docs/reproduction.
 const EXPLAINED: &str = "anticipatory over noop";
 
 /// Runs the experiments and asserts that at least so many figures are judged and all of them hold but the explained one.
