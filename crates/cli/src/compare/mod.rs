@@ -57,10 +57,12 @@ impl Comparison {
 pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<(), Error> {
     arguments.output.check()?;
     let device = device(arguments)?;
-    let workload =
-        workload::open(&arguments.workload, &arguments.reading, arguments.open, device.capacity())?;
     let host = if device.array().is_some() { Host::Array } else { Host::Disk };
     let specs = specs(catalogue, &arguments.schedulers, host)?;
+    let at_most = arguments.at_most.as_deref().map(at_most).transpose()?;
+    // Last, as a recording may take minutes to read.
+    let workload =
+        workload::open(&arguments.workload, &arguments.reading, arguments.open, device.capacity())?;
     let options = options(arguments, &device);
     let comparison = Comparison {
         workload: workload.workload.describe(),
@@ -74,7 +76,7 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
         device: &device,
         schedulers: &specs,
         options,
-        at_most: arguments.at_most.as_deref().map(at_most).transpose()?,
+        at_most,
         picture: arguments.output.picture(),
         explain: arguments.output.explaining(),
     };

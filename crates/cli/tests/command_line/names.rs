@@ -26,6 +26,15 @@ fn a_name_that_nothing_has_is_answered_with_the_nearest_one() {
 }
 
 #[test]
+fn a_wrong_name_is_told_before_a_recording_is_read() {
+    let directory = Directory::new("names-first");
+    let unreadable = directory.file("empty.trace", "");
+    fails(&["compare", &unreadable, "-s", "deadlin"], 2, &["did you mean 'deadline'?"]);
+    fails(&["compare", &unreadable, "--at-most", "soon"], 2, &["--at-most"]);
+    fails(&["compare", &unreadable], 6, &["nothing in it"]);
+}
+
+#[test]
 fn a_tunable_that_does_not_exist_or_fit_is_named() {
     fails(
         &["compare", SMALL, "-s", "deadline{fifo_bach=8}"],
