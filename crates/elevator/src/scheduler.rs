@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use crate::array::{Directive, Report};
 use crate::inspection::Item;
 use crate::reason::{HoldReason, Reason};
-use crate::request::{Outcome, Process, Request, RequestId};
+use crate::request::{Direction, Outcome, Process, Request, RequestId};
 use crate::requests::Requests;
 use crate::sector::Sector;
 use crate::split::Split;
@@ -40,8 +40,8 @@ pub trait Scheduler {
     /// A process ended.
     fn exited(&mut self, _now: Time, _process: Process) {}
 
-    /// Whether this submitter may add one more request, where the request limit would decide otherwise.
-    fn may_queue(&self, _now: Time, _process: Option<Process>, _sync: bool) -> Leave {
+    /// Whether this submitter may add one more request of that kind, where the request limit would decide otherwise.
+    fn may_queue(&self, _now: Time, _process: Option<Process>, _direction: Direction, _sync: bool) -> Leave {
         Leave::ByLimit
     }
 
@@ -122,6 +122,11 @@ pub trait WorkConserving {
 
     /// As [`Scheduler::completed`].
     fn completed(&mut self, _now: Time, _request: &Request, _outcome: Outcome) {}
+
+    /// As [`Scheduler::may_queue`], whoever submits it.
+    fn may_queue(&self, _now: Time, _direction: Direction, _sync: bool) -> Leave {
+        Leave::ByLimit
+    }
 
     /// As [`Scheduler::may_merge`].
     fn may_merge(&self, _request: &Request, _addition: &Request, _side: Side) -> bool {

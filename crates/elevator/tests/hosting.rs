@@ -11,8 +11,8 @@ use elevator::queue::{
     SwitchMode, Ticket, Token,
 };
 use elevator::{
-    CauseSet, Decision, Growth, Hold, HoldReason, Leave, Op, Outcome, Process, Request, Scheduler, Sector,
-    Sectors, Side, Span, Time, View, Wake,
+    CauseSet, Decision, Direction, Growth, Hold, HoldReason, Leave, Op, Outcome, Process, Request, Scheduler,
+    Sector, Sectors, Side, Span, Time, View, Wake,
 };
 
 /// First come, first served, with an ear that the test shares.
@@ -76,7 +76,7 @@ impl Scheduler for Listening {
         self.ear.exited.set(self.ear.exited.get() + 1);
     }
 
-    fn may_queue(&self, _now: Time, _process: Option<Process>, _sync: bool) -> Leave {
+    fn may_queue(&self, _now: Time, _process: Option<Process>, _direction: Direction, _sync: bool) -> Leave {
         self.ear.leave.get()
     }
 

@@ -32,7 +32,8 @@
 use alloc::boxed::Box;
 
 use elevator::{
-    Decision, Growth, Leave, Outcome, Process, Reason, Request, Scheduler, Side, Time, View, tunables,
+    Decision, Direction, Growth, Leave, Outcome, Process, Reason, Request, Scheduler, Side, Time, View,
+    tunables,
 };
 
 use crate::listing::{Environment, Listing, Make};
@@ -113,7 +114,7 @@ impl Scheduler for Cfq2_6_9 {
 
     fn completed(&mut self, _now: Time, _request: &Request, _outcome: Outcome) {}
 
-    fn may_queue(&self, _now: Time, process: Option<Process>, sync: bool) -> Leave {
+    fn may_queue(&self, _now: Time, process: Option<Process>, _direction: Direction, sync: bool) -> Leave {
         match self.rounds.queued(key(process), sync) {
             Some(queued) if u64::from(queued) > self.share() => Leave::No,
             _ => Leave::Must,
@@ -157,7 +158,9 @@ mod tests {
     #[test]
     fn a_process_may_not_fill_the_queue() {
         let mut t = table();
-        let leave = |t: &Table, process| t.scheduler.may_queue(t.now, Some(Process::single(process)), true);
+        let leave = |t: &Table, process| {
+            t.scheduler.may_queue(t.now, Some(Process::single(process)), Direction::Read, true)
+        };
         for n in 0..129 {
             assert_eq!(leave(&t, 1), Leave::Must);
             t.read_by(1, 100 * n);

@@ -42,8 +42,8 @@
 use alloc::boxed::Box;
 
 use elevator::{
-    Decision, Growth, Hold, HoldReason, Leave, Load, Op, Outcome, Process, Reason, Request, RequestId,
-    Scheduler, Side, Span, Time, Tunable, TuneError, Value, View, Wake, tunables,
+    Decision, Direction, Growth, Hold, HoldReason, Leave, Load, Op, Outcome, Process, Reason, Request,
+    RequestId, Scheduler, Side, Span, Time, Tunable, TuneError, Value, View, Wake, tunables,
 };
 
 use crate::fifo::{Fifo, Links};
@@ -380,7 +380,7 @@ impl Scheduler for Kyber {
     }
 
     /// Asynchronous requests may fill three quarters of the queue. While they are kept out, synchronous ones pass them.
-    fn may_queue(&self, _now: Time, _process: Option<Process>, sync: bool) -> Leave {
+    fn may_queue(&self, _now: Time, _process: Option<Process>, _direction: Direction, sync: bool) -> Leave {
         match (self.asynchronous >= self.asynchronous_max, sync) {
             (false, _) => Leave::ByLimit,
             (true, true) => Leave::Must,
@@ -605,7 +605,9 @@ mod tests {
             let flags = Flags { sync, ..Flags::default() };
             Request { op: Op::Write, flags, ..request(0, 8) }
         };
-        let leave = |kyber: &Kyber| [true, false].map(|sync| kyber.may_queue(Time::ZERO, None, sync));
+        let leave = |kyber: &Kyber| {
+            [true, false].map(|sync| kyber.may_queue(Time::ZERO, None, Direction::Write, sync))
+        };
         let synchronous = requests.add(write(true));
         kyber.insert(Time::ZERO, &requests[synchronous]);
         for _ in 0..191 {

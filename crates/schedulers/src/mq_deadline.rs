@@ -2,12 +2,13 @@
 //!
 //! # Idea
 //! Deadline's two orders once for each priority class. A class is served only while no higher one has anything queued or
-//! in flight; a request of a lower class that has waited for very long is served all the same.
+//! in flight; a request of a lower class that has waited for very long is served all the same. Writes and discards may
+//! be kept from filling the queue (`async_depth`), so that reads find room.
 //!
 //! # State
 //! Per class: a count of requests queued or in flight, and per direction an index by sector, a list by arrival and the
-//! first sector of the last dispatched request (`latest_pos`). Shared by all classes: the last direction, `batching` and
-//! `starved`. (They are shared in Linux too, so a batch may go on in another class.)
+//! first sector of the last dispatched request (`latest_pos`). Shared by all classes: how many requests are no reads, the
+//! last direction, `batching` and `starved`. (They are shared in Linux too, so a batch may go on in another class.)
 //!
 //! # Order of decisions
 //! 1. If two classes or more have requests: the choice of best-effort, then of idle, provided that it arrived
@@ -25,8 +26,8 @@
 //! so in Linux, and kept.
 //!
 //! # Where it differs from the source
-//! - `async_depth` is absent: it limits scheduler tags, which a policy here does not hand out; its default (all) does
-//!   nothing.
+//! - `async_depth` counts requests that the scheduler has. The source hands out the first so many scheduler tags of each
+//!   word of a bitmap, those that reads have included, so that its writes find less room than the number says.
 //! - The counters change when a request is taken. Linux also changes them when it is asked and returns nothing.
 //! - Zoned devices and insertion at the head of the queue are the host's concern. What the device gave back is sent again by
 //!   the host, so it no longer counts in its class; in Linux lower classes wait for that as well.
@@ -41,8 +42,8 @@
 use alloc::boxed::Box;
 
 use elevator::{
-    Candidate, Direction, Growth, Outcome, PriorityClass, Reason, Request, RequestId, Side, Span, Time, View,
-    WorkConserving, tunables,
+    Candidate, Direction, Growth, Leave, Outcome, PriorityClass, Reason, Request, RequestId, Side, Span,
+    Time, View, WorkConserving, tunables,
 };
 
 use crate::fifo::{Fifo, Links};
@@ -65,6 +66,9 @@ tunables! {
         front_merges: Flag = true, false, true;
         /// How long a request of a lower class may wait for the higher ones.
         prio_aging_expire: Span = Span::from_secs(10), Span::ZERO, Span::from_secs(3_600);
+        /// How many requests may be no reads. Fewer than the request limit: a flood of writes leaves reads their room.
+        /// Linux's default, nr_requests, is all of them, and so is this one.
+        async_depth: Count = 1_000_000, 1, 1_000_000;
     }
 }
 
@@ -100,6 +104,8 @@ pub struct MqDeadline {
     links: Links,
     expires: PerRequest<Time>,
     batch: Batch,
+    /// Requests queued or in flight that are no reads.
+    throttled: u32,
     /// The latest candidate, and what the counters will be once it has been taken.
     choice: Option<(RequestId, Batch)>,
 }
@@ -124,6 +130,7 @@ impl Default for MqDeadline {
             expires: PerRequest::new(),
             // Linux begins as if in a write batch: writes that are there first go first.
             batch: Batch { last_direction: Direction::Write, batching: 0, starved: 0 },
+            throttled: 0,
             choice: None,
         }
     }
@@ -210,11 +217,17 @@ impl MqDeadline {
         }
     }
 
+    /// A request ended: absorbed by another, or out of the device.
+    fn ended(&mut self, request: &Request) {
+        self.classes[class_of(request)].unfinished -= 1;
+        self.throttled -= u32::from(request.direction() == Direction::Write);
+    }
+
     /// The absorbed request ends. If it would have expired first, the other one takes its place. Both are of one class:
     /// requests of different priority are never merged.
     fn absorb(&mut self, request: &Request, absorbed: &Request) {
+        self.ended(absorbed);
         let class = &mut self.classes[class_of(absorbed)];
-        class.unfinished -= 1;
         let queue = &mut class.queues[absorbed.direction() as usize];
         queue.sorted.remove(absorbed);
         if self.expires[absorbed.id] < self.expires[request.id] {
@@ -231,6 +244,7 @@ impl WorkConserving for MqDeadline {
     fn insert(&mut self, _now: Time, request: &Request) {
         let direction = request.direction();
         self.expires.set(request.id, request.arrived + self.expiry(direction));
+        self.throttled += u32::from(direction == Direction::Write);
         let class = &mut self.classes[class_of(request)];
         class.unfinished += 1;
         let queue = &mut class.queues[direction as usize];
@@ -270,7 +284,12 @@ impl WorkConserving for MqDeadline {
     }
 
     fn completed(&mut self, _now: Time, request: &Request, _outcome: Outcome) {
-        self.classes[class_of(request)].unfinished -= 1;
+        self.ended(request);
+    }
+
+    fn may_queue(&self, _now: Time, direction: Direction, _sync: bool) -> Leave {
+        let full = u64::from(self.throttled) >= self.tunables.async_depth;
+        if full && direction == Direction::Write { Leave::No } else { Leave::ByLimit }
     }
 
     fn may_merge(&self, _request: &Request, _addition: &Request, side: Side) -> bool {
@@ -351,10 +370,31 @@ mod tests {
             fifo_batch,
             front_merges,
             prio_aging_expire,
+            async_depth,
         } = Tunables::default();
         let spans = (read_expire, write_expire, prio_aging_expire);
         assert_eq!(spans, (Span::from_millis(500), Span::from_secs(5), Span::from_secs(10)));
         assert_eq!((writes_starved, fifo_batch, front_merges), (2, 16, true));
+        assert!(async_depth >= 1_000_000, "all that there are");
+    }
+
+    #[test]
+    fn all_but_reads_may_be_kept_from_filling_the_queue() {
+        let mut t = table(&[("async_depth", Value::Count(2))]);
+        let leave = |t: &Table| {
+            [Direction::Read, Direction::Write].map(|way| t.scheduler.may_queue(t.now, None, way, true))
+        };
+        let [first, second] = [0, 8].map(|sector| t.write(sector));
+        assert_eq!(leave(&t), [Leave::ByLimit, Leave::No]);
+        t.absorb(first, second);
+        assert_eq!(leave(&t), [Leave::ByLimit; 2], "the two are one");
+        let third = t.write(100);
+        t.read(200);
+        t.sends(first, Goes);
+        assert_eq!(leave(&t), [Leave::ByLimit, Leave::No], "what is in flight counts");
+        t.complete(first);
+        assert_eq!(leave(&t), [Leave::ByLimit; 2]);
+        t.sends(third, Goes);
     }
 
     #[test]

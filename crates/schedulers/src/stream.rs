@@ -67,8 +67,9 @@ use elevator::array::{Directive, Report};
 use elevator::service_time::ServiceCurve;
 use elevator::split::Split;
 use elevator::{
-    Candidate, Decision, Growth, Hold, HoldReason, Item, LastDispatched, Op, Outcome, Reason, Request,
-    RequestId, Scheduler, Sector, Side, Span, Time, Tunable, TuneError, Value, View, Wake, tunables,
+    Candidate, Decision, Direction, Growth, Hold, HoldReason, Item, LastDispatched, Leave, Op, Outcome,
+    Process, Reason, Request, RequestId, Scheduler, Sector, Side, Span, Time, Tunable, TuneError, Value,
+    View, Wake, tunables,
 };
 
 use crate::fifo::{Fifo, Links};
@@ -898,6 +899,10 @@ impl Scheduler for StreamScheduling {
             let InDevice { stream, .. } = self.in_device.swap_remove(place);
             self.leave_device(now, stream);
         }
+    }
+
+    fn may_queue(&self, now: Time, _process: Option<Process>, direction: Direction, sync: bool) -> Leave {
+        self.policy.may_queue(now, direction, sync)
     }
 
     fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {

@@ -2,8 +2,8 @@
 
 use elevator::split::Split;
 use elevator::{
-    Decision, Growth, Hold, HoldReason, Load, Outcome, Request, RequestId, Scheduler, Side, Span, Time,
-    Tunable, TuneError, Value, View, Wake,
+    Decision, Direction, Growth, Hold, HoldReason, Leave, Load, Outcome, Process, Request, RequestId,
+    Scheduler, Side, Span, Time, Tunable, TuneError, Value, View, Wake,
 };
 
 use crate::listing::BoxedWorkConserving;
@@ -50,6 +50,10 @@ impl Scheduler for Bare {
 
     fn completed(&mut self, now: Time, request: &Request, outcome: Outcome) {
         self.policy.completed(now, request, outcome);
+    }
+
+    fn may_queue(&self, now: Time, _process: Option<Process>, direction: Direction, sync: bool) -> Leave {
+        self.policy.may_queue(now, direction, sync)
     }
 
     fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {

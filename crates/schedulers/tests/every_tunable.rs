@@ -9,8 +9,8 @@ mod endurance;
 use elevator::model::{Config, Random, run};
 use elevator::queue::{Identity, Limits, Options, Plugging};
 use elevator::{
-    Decision, Growth, Leave, Load, Outcome, Process, Request, Scheduler, Side, Span, Time, Tunable,
-    TuneError, Value, View,
+    Decision, Direction, Growth, Leave, Load, Outcome, Process, Request, Scheduler, Side, Span, Time,
+    Tunable, TuneError, Value, View,
 };
 use endurance::{about, each, from_environment};
 use schedulers::{Environment, Spec, registry};
@@ -102,8 +102,8 @@ impl Scheduler for Meddled {
         self.inner.exited(now, process);
     }
 
-    fn may_queue(&self, now: Time, process: Option<Process>, sync: bool) -> Leave {
-        self.inner.may_queue(now, process, sync)
+    fn may_queue(&self, now: Time, process: Option<Process>, direction: Direction, sync: bool) -> Leave {
+        self.inner.may_queue(now, process, direction, sync)
     }
 
     fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {

@@ -109,8 +109,10 @@ pub(super) fn spaces(target: &Target, watching: &Watching, arms: &[String]) -> V
     if watching.control.is_none() {
         return keeper::space::of_kernel(&target.queue, &plain);
     }
-    // The number of ticks is the modelled kernel's, not the policy's.
-    let space = |name: &String| space::of_policy(&Spec::parse(name).ok()?, |tunable| tunable != "hz");
+    // The number of ticks is the modelled kernel's, not the policy's; a limit to writes below what there is room for is the
+    // administrator's word on whose room it is.
+    let searched = |tunable: &str| !["hz", "async_depth"].contains(&tunable);
+    let space = |name: &String| space::of_policy(&Spec::parse(name).ok()?, searched);
     plain.iter().filter_map(space).collect()
 }
 

@@ -67,7 +67,7 @@ impl<O: Observer> Queue<O> {
         let submission = &self.parts.get(part).submission;
         let Submission { token, op, flags, process, .. } = *submission;
         let direction = op.direction();
-        let leave = || self.scheduler.may_queue(now, process, op.is_sync(flags));
+        let leave = || self.scheduler.may_queue(now, process, direction, op.is_sync(flags));
         if self.admission.admits(now, direction, process, leave) {
             self.admit(now, part);
             return Accepted::Queued;
@@ -254,7 +254,8 @@ impl<O: Observer> Queue<O> {
     fn wake_sleeper(&mut self, now: Time, direction: Direction, part: PartId) -> bool {
         let submission = &self.parts.get(part).submission;
         let (token, process) = (submission.token, submission.process);
-        let leave = self.scheduler.may_queue(now, process, submission.op.is_sync(submission.flags));
+        let leave =
+            self.scheduler.may_queue(now, process, direction, submission.op.is_sync(submission.flags));
         if !self.admission.may_wake(direction, leave) {
             return false;
         }

@@ -54,8 +54,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use elevator::{
-    Decision, Growth, Hold, HoldReason, Item, Leave, Outcome, Process, Reason, Request, RequestId, Scheduler,
-    Span, Time, TuneError, Value, View, Wake, tunables,
+    Decision, Direction, Growth, Hold, HoldReason, Item, Leave, Outcome, Process, Reason, Request, RequestId,
+    Scheduler, Span, Time, TuneError, Value, View, Wake, tunables,
 };
 
 use self::batches::Batches;
@@ -538,7 +538,7 @@ impl<S: Settings, J: Judges<S>> Scheduler for Anticipatory<S, J> {
     }
 
     /// The awaited process may exceed the limit: it must not sleep while the device waits for it.
-    fn may_queue(&self, _now: Time, process: Option<Process>, _sync: bool) -> Leave {
+    fn may_queue(&self, _now: Time, process: Option<Process>, _direction: Direction, _sync: bool) -> Leave {
         let awaited = self.wait.awaited().filter(|_| self.wait.is_waiting());
         match (awaited, process) {
             (Some(awaited), Some(process)) if self.judgement.is_awaited(awaited, process) => Leave::Must,

@@ -1,6 +1,8 @@
 //! Decision tables that read like the source: at what time what arrives or completes, and what is to happen then.
 
-use elevator::{Flags, HoldReason, Leave, Op, Process, Reason, Request, RequestId, Span, Time, Value};
+use elevator::{
+    Direction, Flags, HoldReason, Leave, Op, Process, Reason, Request, RequestId, Span, Time, Value,
+};
 
 use super::{Tunables, Tunables2_6_9, version_2_6_9, version_2_6_32};
 use crate::testing::{Table, at_ms, request};
@@ -385,11 +387,12 @@ fn the_awaited_process_may_exceed_the_limit() {
         let first = t.read_by(1, 1_000);
         t.serves(first, SectorOrder);
         t.read_by(2, FAR);
-        let leave = |t: &Table, n| t.scheduler.may_queue(t.now, Some(Process::single(n)), true);
+        let leave =
+            |t: &Table, n| t.scheduler.may_queue(t.now, Some(Process::single(n)), Direction::Read, true);
         assert_eq!(leave(&t, 1), Leave::ByLimit, "nothing is waited for yet");
         t.holds(AwaitProcess, until(6));
         assert_eq!((leave(&t, 1), leave(&t, 2)), (Leave::Must, Leave::ByLimit));
-        assert_eq!(t.scheduler.may_queue(t.now, None, true), Leave::ByLimit);
+        assert_eq!(t.scheduler.may_queue(t.now, None, Direction::Read, true), Leave::ByLimit);
     }
 }
 

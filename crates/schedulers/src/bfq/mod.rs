@@ -84,8 +84,8 @@ mod weights;
 use alloc::boxed::Box;
 
 use elevator::{
-    Decision, Growth, Leave, Outcome, Process, Request, RequestId, Scheduler, Sector, Side, Span, Time,
-    Tunable, TuneError, Value, View, tunables,
+    Decision, Direction, Growth, Leave, Outcome, Process, Request, RequestId, Scheduler, Sector, Side, Span,
+    Time, Tunable, TuneError, Value, View, tunables,
 };
 
 use self::backlog::Entry;
@@ -293,7 +293,7 @@ impl Scheduler for Bfq {
         self.free_released();
     }
 
-    fn may_queue(&self, _now: Time, process: Option<Process>, sync: bool) -> Leave {
+    fn may_queue(&self, _now: Time, process: Option<Process>, _direction: Direction, sync: bool) -> Leave {
         self.leave(process, sync)
     }
 

@@ -53,8 +53,8 @@ mod trees;
 use alloc::boxed::Box;
 
 use elevator::{
-    Decision, Growth, Leave, Op, Outcome, Priority, PriorityClass, Process, Reason, Request, RequestId,
-    Scheduler, Sector, Side, Span, Time, TuneError, Value, View, tunables,
+    Decision, Direction, Growth, Leave, Op, Outcome, Priority, PriorityClass, Process, Reason, Request,
+    RequestId, Scheduler, Sector, Side, Span, Time, TuneError, Value, View, tunables,
 };
 
 use self::hardware::Hardware;
@@ -517,7 +517,7 @@ impl Scheduler for Cfq2_6_32 {
     }
 
     /// The process for which the device idles must not sleep, once in a slice.
-    fn may_queue(&self, _now: Time, process: Option<Process>, sync: bool) -> Leave {
+    fn may_queue(&self, _now: Time, process: Option<Process>, _direction: Direction, sync: bool) -> Leave {
         let context = self.contexts.find(key(process)).filter(|_| sync);
         let queue = context.and_then(|slot| self.contexts[slot].queue);
         match queue.map(|id| &self.queues[id].slice) {

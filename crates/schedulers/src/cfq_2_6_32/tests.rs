@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use elevator::model::Random;
 use elevator::{
-    Decision, Flags, HoldReason, Leave, Op, Priority, PriorityClass, Process, Reason, Request, RequestId,
-    Side, Span, Time, Value,
+    Decision, Direction, Flags, HoldReason, Leave, Op, Priority, PriorityClass, Process, Reason, Request,
+    RequestId, Side, Span, Time, Value,
 };
 
 use super::{Cfq2_6_32, Environment};
@@ -332,7 +332,7 @@ fn the_process_that_is_idled_for_may_exceed_the_limit_once() {
     let mut t = cfq();
     let first = t.read_by(1, 1_000);
     t.serves(first, NewSlice);
-    let leave = |t: &Table, n| t.scheduler.may_queue(t.now, Some(Process::single(n)), true);
+    let leave = |t: &Table, n| t.scheduler.may_queue(t.now, Some(Process::single(n)), Direction::Read, true);
     assert_eq!((leave(&t, 1), leave(&t, 2)), (Leave::Must, Leave::ByLimit));
     t.read_by(1, 1_008);
     assert_eq!(leave(&t, 1), Leave::ByLimit);

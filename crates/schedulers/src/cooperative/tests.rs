@@ -1,6 +1,8 @@
 //! Decision tables: what groups change, and what they leave as it is in 2.6.9.
 
-use elevator::{Decision, Fact, HoldReason, Leave, Process, Reason, RequestId, Sector, Span, Value};
+use elevator::{
+    Decision, Direction, Fact, HoldReason, Leave, Process, Reason, RequestId, Sector, Span, Value,
+};
 
 use super::new;
 use crate::testing::Table;
@@ -218,7 +220,7 @@ fn any_member_may_exceed_the_limit_while_its_group_is_waited_for() {
     joins(&mut t, 1, 100_000);
     t.read_by(3, FAR);
     t.holds(AwaitGroup, Some(t.now + Span::from_millis(6)));
-    let leave = |n| t.scheduler.may_queue(t.now, Some(Process::single(n)), true);
+    let leave = |n| t.scheduler.may_queue(t.now, Some(Process::single(n)), Direction::Read, true);
     assert_eq!([leave(1), leave(2), leave(3)], [Leave::Must, Leave::Must, Leave::ByLimit]);
 }
 
