@@ -3,7 +3,7 @@
 use machine::Latency;
 
 use super::run::Run;
-use crate::format::{number, percent, time};
+use crate::format::{bytes, number, percent, time};
 
 /// What stands above them.
 pub(crate) const HEADS: [&str; 16] = [
@@ -24,6 +24,50 @@ pub(crate) const HEADS: [&str; 16] = [
     "of best",
     "of limit",
 ];
+
+/// What the less obvious ones mean.
+pub(crate) const MEANING: &str = "The physical limit is the same requests with perfect locality: transfer times and the \
+    fewest possible seeks, each process in its own sequence. Head travel is the way over the disk, waited the time for which \
+    the device sat idle on purpose with something queued. Fairness is Jain's index over how fast each process got on, beside how \
+    fast it would be alone at the limit: 1 if all were slowed down alike.";
+
+/// What stands above what processes saw.
+pub(crate) const PROCESS_HEADS: [&str; 13] = [
+    "process",
+    "bytes",
+    "time",
+    "of its limit",
+    "requests",
+    "read mean",
+    "p50",
+    "p99",
+    "longest",
+    "write mean",
+    "p50",
+    "p99",
+    "longest",
+];
+
+/// What each process saw under one scheduler, of the first `most`, and how many that leaves out.
+pub(crate) fn processes(run: &Run, most: usize) -> (Vec<Vec<String>>, usize) {
+    let alone = run.limit.iter().flat_map(|limit| &limit.processes_ns).copied().chain(std::iter::repeat(0));
+    let row = |(process, alone): (&machine::ProcessMeasured, u64)| {
+        let share = if process.elapsed_ns == 0 { 0.0 } else { alone as f64 / process.elapsed_ns as f64 };
+        let mut cells = vec![
+            process.name.clone(),
+            bytes(process.bytes),
+            time(process.elapsed_ns),
+            percent(share),
+            process.latency.count.to_string(),
+        ];
+        cells.extend(latency(&process.reads));
+        cells.extend(latency(&process.writes));
+        cells
+    };
+    let processes = &run.measured.processes;
+    let rows = processes.iter().zip(alone).take(most).map(row).collect();
+    (rows, processes.len().saturating_sub(most))
+}
 
 /// One run's cells; `best` is the highest rate, in MB/s.
 pub(crate) fn cells(run: &Run, best: f64) -> Vec<String> {
@@ -63,7 +107,7 @@ fn share(rate: f64, best: f64) -> String {
 }
 
 /// Cells of a latency (mean, median, 99th percentile, longest), empty where there was nothing of that kind.
-pub(super) fn latency(latency: &Latency) -> [String; 4] {
+fn latency(latency: &Latency) -> [String; 4] {
     let numbers = [latency.mean_ns, latency.p50_ns, latency.p99_ns, latency.max_ns];
     numbers.map(|ns| if latency.count == 0 { String::new() } else { time(ns) })
 }

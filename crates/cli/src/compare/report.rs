@@ -31,6 +31,7 @@ pub(crate) fn html(comparison: &Comparison, runs: &[&Run]) -> String {
     let mut page = Page::new(&format!("{} on {}", comparison.workload, comparison.drive));
     comparison.notes().iter().for_each(|note| page.note(note));
     results(&mut page, runs);
+    page.note(columns::MEANING);
     page.write(format_args!(
         "<h2>Latency</h2><p>The share of requests that were done within a time. Click a name to hide it.</p>"
     ));
@@ -43,12 +44,26 @@ pub(crate) fn html(comparison: &Comparison, runs: &[&Run]) -> String {
     for run in runs {
         page.write(format_args!("<section class=choice><h3>{}</h3>{}", escape(&run.scheduler), summary(run)));
         page.plot(560, &picture(&run.timeline, &run.names));
-        if let Some(outcome) = &run.outcome {
-            machine::sections(&mut page, outcome);
+        match &run.outcome {
+            Some(outcome) => machine::sections(&mut page, outcome),
+            None => processes(&mut page, run),
         }
         page.write(format_args!("</section>"));
     }
     page.end("; every figure is of the modelled machine.")
+}
+
+/// Processes that are told one by one.
+const TOLD: usize = 200;
+
+/// What each process saw.
+fn processes(page: &mut Page, run: &Run) {
+    let (rows, left_out) = columns::processes(run, TOLD);
+    page.write(format_args!("<h3>What processes saw</h3>"));
+    page.table(&columns::PROCESS_HEADS.map(str::to_owned), rows.into_iter().map(|row| ("", row)));
+    if left_out > 0 {
+        page.note(&format!("and {left_out} more"));
+    }
 }
 
 /// Processes that a picture tells apart. A legend of more is none, and no browser draws thousands of plots in one.

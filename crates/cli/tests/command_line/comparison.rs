@@ -22,6 +22,22 @@ fn a_comparison_is_one_json_object() {
 }
 
 #[test]
+fn a_report_tells_of_each_process_and_what_columns_mean() {
+    let directory = Directory::new("processes-in-report");
+    let page = directory.path("out.html");
+    prints(&["compare", SMALL, "-s", "noop", "-s", "cfq", "--report", &page, "--quiet"]);
+    let page = fs::read_to_string(page).expect("the report");
+    for reader in 1..=4 {
+        assert_eq!(
+            page.matches(&format!("<td>reader-{reader}</td>")).count(),
+            2,
+            "once under each scheduler"
+        );
+    }
+    assert!(page.contains("Fairness is Jain's index"));
+}
+
+#[test]
 fn without_names_every_scheduler_runs_that_can() {
     let listed = prints_json(&["schedulers", "--json"]);
     let listed = listed["schedulers"].as_array().expect("schedulers");
