@@ -30,6 +30,7 @@ mod scene;
 mod schedulers_command;
 mod serve;
 mod systemd;
+mod terminal;
 mod top;
 mod trace;
 mod tune;

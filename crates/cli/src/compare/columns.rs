@@ -25,6 +25,9 @@ pub(crate) const HEADS: [&str; 16] = [
     "of limit",
 ];
 
+/// The columns of the tables that they are in where one has no room.
+pub(crate) const PARTS: [&[usize]; 3] = [&[0, 1, 2, 11, 12, 13, 14, 15], &[0, 3, 4, 5, 6], &[0, 7, 8, 9, 10]];
+
 /// What the less obvious ones mean.
 pub(crate) const MEANING: &str = "The physical limit is the same requests with perfect locality: transfer times and the \
     fewest possible seeks, each process in its own sequence. Head travel is the way over the disk, waited the time for which \
@@ -47,6 +50,9 @@ pub(crate) const PROCESS_HEADS: [&str; 13] = [
     "p99",
     "longest",
 ];
+
+/// The same of what processes saw.
+pub(crate) const PROCESS_PARTS: [&[usize]; 3] = [&[0, 1, 2, 3, 4], &[0, 5, 6, 7, 8], &[0, 9, 10, 11, 12]];
 
 /// What each process saw under one scheduler, of the first `most`, and how many that leaves out.
 pub(crate) fn processes(run: &Run, most: usize) -> (Vec<Vec<String>>, usize) {

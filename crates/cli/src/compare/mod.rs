@@ -31,6 +31,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::format::object;
 use crate::quantity::span;
+use crate::terminal::width;
 use crate::{interrupt, named, workload};
 
 /// A comparison, beside its runs.
@@ -195,10 +196,10 @@ fn print(arguments: &CompareArguments, comparison: &Comparison, runs: &[Run]) ->
         });
         writeln!(out, "{}", object(&of)?)?;
     } else {
-        writeln!(out, "{}", results(&ranked))?;
+        writeln!(out, "{}", results(&ranked, width()))?;
         if arguments.processes {
             for run in &ranked {
-                writeln!(out, "\n{}", table::processes(run, 32))?;
+                writeln!(out, "\n{}", table::processes(run, 32, width()))?;
             }
         }
         if arguments.members {

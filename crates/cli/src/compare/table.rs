@@ -8,18 +8,40 @@ use super::why::contrast;
 use crate::format::{bytes, time};
 
 /// The table of all runs, best first, the physical limit at the top; below it, why the first and the last are where they are.
-pub(crate) fn results(runs: &[&Run]) -> String {
-    let table = std::iter::once(table(runs));
-    table.chain(contrast(runs)).collect::<Vec<_>>().join("\n")
-}
-
-fn table(runs: &[&Run]) -> String {
+/// `width` is the terminal's.
+pub(crate) fn results(runs: &[&Run], width: Option<usize>) -> String {
     let best = columns::best(runs);
     let limit = runs.first().and_then(|run| columns::limit(run, best));
-    aligned(
-        &columns::HEADS,
-        limit.into_iter().chain(runs.iter().map(|run| columns::cells(run, best))).collect(),
-    )
+    let rows: Vec<Vec<String>> =
+        limit.into_iter().chain(runs.iter().map(|run| columns::cells(run, best))).collect();
+    let tables = fitting(&columns::HEADS, &rows, &columns::PARTS, width);
+    tables.into_iter().chain(contrast(runs)).collect::<Vec<_>>().join("\n")
+}
+
+/// What each process saw under one scheduler.
+pub(crate) fn processes(run: &Run, most: usize, width: Option<usize>) -> String {
+    let (rows, left_out) = columns::processes(run, most);
+    let tables = fitting(&columns::PROCESS_HEADS, &rows, &columns::PROCESS_PARTS, width);
+    let note = if left_out > 0 { format!("\n(and {left_out} more)") } else { String::new() };
+    format!("{}\n{}{note}", run.scheduler, tables.join("\n"))
+}
+
+/// One table if `width` has room for it, and else one of each of the parts that tell anything: lines that a terminal
+/// breaks are no table.
+fn fitting(heads: &[&str], rows: &[Vec<String>], parts: &[&[usize]], width: Option<usize>) -> Vec<String> {
+    let whole = aligned(heads, rows.to_vec());
+    let wide = whole.lines().next().map_or(0, |line| line.chars().count());
+    if width.is_none_or(|width| wide <= width) {
+        return vec![whole];
+    }
+    let told = |part: &&&[usize]| rows.iter().any(|row| part[1..].iter().any(|&at| !row[at].is_empty()));
+    let of = |part: &&[usize]| {
+        let heads: Vec<&str> = part.iter().map(|&at| heads[at]).collect();
+        aligned(&heads, rows.iter().map(|row| part.iter().map(|&at| row[at].clone()).collect()).collect())
+    };
+    let mut tables: Vec<String> = parts.iter().filter(told).map(of).collect();
+    tables.iter_mut().for_each(|table| table.push('\n'));
+    tables
 }
 
 /// A table of which the first column are names and the others figures.
@@ -31,14 +53,6 @@ fn aligned(heads: &[&str], rows: Vec<Vec<String>>) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table.to_string()
-}
-
-/// What each process saw under one scheduler.
-pub(crate) fn processes(run: &Run, most: usize) -> String {
-    let (rows, left_out) = columns::processes(run, most);
-    let table = aligned(&columns::PROCESS_HEADS, rows);
-    let note = if left_out > 0 { format!("\n(and {left_out} more)") } else { String::new() };
-    format!("{}\n{table}{note}", run.scheduler)
 }
 
 /// What each member of an array did under one scheduler.
@@ -68,4 +82,27 @@ pub(crate) fn members(run: &Run) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     format!("{}\n{table}", run.scheduler)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_as_wide_as_the_terminal_at_most() {
+        let heads = ["scheduler", "MB/s", "read mean", "write mean"];
+        let rows = [["noop", "1.00", "2.00 ms", ""], ["deadline", "2.00", "1.00 ms", ""]];
+        let rows = rows.map(|row| row.map(str::to_owned).to_vec());
+        let tables = |width| fitting(&heads, &rows, &[&[0, 1], &[0, 2], &[0, 3]], width);
+        let whole = tables(None);
+        assert_eq!(whole.len(), 1);
+        let wide = whole[0].lines().next().map_or(0, |line| line.chars().count());
+        assert_eq!(tables(Some(wide)), whole);
+        let parts = tables(Some(wide - 1));
+        assert_eq!(parts.len(), 2, "nothing was written: {parts:?}");
+        for (part, figure) in parts.iter().zip(["1.00 ", "2.00 ms"]) {
+            assert!(part.contains("noop") && part.contains(figure), "{part}");
+            assert!(part.lines().all(|line| line.chars().count() < wide), "{part}");
+        }
+    }
 }

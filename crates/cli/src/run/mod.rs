@@ -26,6 +26,7 @@ use crate::error::Error;
 use crate::format::object;
 use crate::interrupt;
 use crate::scene::{Chosen, Ran, Scene};
+use crate::terminal::width;
 use crate::workload::{is_job_file, no_script};
 
 pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), Error> {
@@ -199,7 +200,7 @@ fn print(arguments: &RunArguments, comparison: &Comparison, runs: &[Run]) -> Res
         });
         writeln!(out, "{}", object(&of)?)?;
     } else {
-        writeln!(out, "{}", results(&ranked))?;
+        writeln!(out, "{}", results(&ranked, width()))?;
         for run in &ranked {
             writeln!(out, "\n{}", machine_processes(run))?;
             if arguments.members && !run.measured.members.is_empty() {
