@@ -128,6 +128,9 @@ impl LoopDevice {
             .write(true)
             .custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32)
             .open(file)?;
+        // The loop driver of Linux 6.1 takes the size that the kernel knows, which of a file that FUSE has just mounted is 0 until
+        // somebody asks; that of 6.18 asks.
+        backing.metadata()?;
         let mut tried = 0;
         loop {
             let number = ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE, 0)? as u32;
