@@ -3,7 +3,8 @@
 //!
 //! A program asks the device that it opened; the queue in which its requests are put in order may be several devices
 //! further down. The walk ends at the first device with a scheduler that is not `none`, and otherwise at the lowest that
-//! offers a choice.
+//! offers a choice. Ways that part and meet again are one: a thin volume stands on its pool's data and on what the pool
+//! notes about them, both on one disk.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -94,25 +95,37 @@ impl Stack {
         number: Number,
         home: &dyn Fn(&Path) -> Option<Number>,
     ) -> Result<Self, Error> {
-        let mut layers: Vec<Layer> = Vec::new();
+        let stack = Self::under(sysfs, number, home, &[]);
+        if stack.layers.is_empty() {
+            return Err(Error::device(place(sysfs, number), "the kernel has no such device"));
+        }
+        Ok(stack)
+    }
+
+    /// As [`below`](Self::below), under devices of these numbers: a circle ends at one of them.
+    fn under(sysfs: &Path, number: Number, home: &dyn Fn(&Path) -> Option<Number>, above: &[Number]) -> Self {
+        let (mut layers, mut passed) = (Vec::new(), above.to_vec());
         let mut next = vec![number];
-        while let [number] = &*next
-            && layers.iter().all(|layer| layer.number != *number)
+        while let [number] = *next
+            && !passed.contains(&number)
+            && let Ok(directory) = fs::canonicalize(place(sysfs, number))
         {
-            let place = sysfs.join(format!("dev/block/{}:{}", number.0, number.1));
-            let Ok(directory) = fs::canonicalize(&place) else {
-                if layers.is_empty() {
-                    return Err(Error::device(place, "the kernel has no such device"));
-                }
-                break;
-            };
-            let layer = layer(&directory, *number);
+            let layer = layer(&directory, number);
             next = lower(&directory, layer.kind, home);
             layers.push(layer);
+            passed.push(number);
         }
-        let names = next.iter().map(|number| name_of(sysfs, *number));
-        let fork = if next.len() > 1 { names.collect() } else { Vec::new() };
-        Ok(Self { layers, fork })
+        if next.len() < 2 {
+            return Self { layers, fork: Vec::new() };
+        }
+        let ways: Vec<Self> = next.iter().map(|number| Self::under(sysfs, *number, home, &passed)).collect();
+        match meeting(&ways) {
+            Some(Self { layers: common, fork }) => {
+                layers.extend(common);
+                Self { layers, fork }
+            }
+            None => Self { layers, fork: next.iter().map(|number| name_of(sysfs, *number)).collect() },
+        }
     }
 
     /// From the device that was named downwards.
@@ -171,6 +184,20 @@ impl Stack {
     }
 }
 
+/// What lies below the place at which all these ways down meet, if they do and no queue schedules before.
+fn meeting(ways: &[Stack]) -> Option<Stack> {
+    let (first, others) = ways.split_first()?;
+    let shared = |layer: &&Layer| others.iter().all(|way| way.layers.contains(*layer));
+    let layers: Vec<Layer> = first.layers.iter().filter(shared).cloned().collect();
+    let own = ways.iter().flat_map(|way| &way.layers).filter(|layer| !layers.contains(*layer));
+    let meet = !layers.is_empty() && own.into_iter().all(|layer| !layer.schedules());
+    meet.then(|| Stack { layers, fork: first.fork.clone() })
+}
+
+fn place(sysfs: &Path, (major, minor): Number) -> PathBuf {
+    sysfs.join(format!("dev/block/{major}:{minor}"))
+}
+
 /// The device that a file lies on, or that it is.
 fn home(file: &Path) -> Option<Number> {
     let metadata = fs::metadata(file).ok()?;
@@ -188,8 +215,8 @@ fn file_name(path: &Path) -> String {
 }
 
 fn name_of(sysfs: &Path, number: Number) -> String {
-    let place = sysfs.join(format!("dev/block/{}:{}", number.0, number.1));
-    fs::canonicalize(place).map_or_else(|_| format!("{}:{}", number.0, number.1), |path| file_name(&path))
+    fs::canonicalize(place(sysfs, number))
+        .map_or_else(|_| format!("{}:{}", number.0, number.1), |path| file_name(&path))
 }
 
 fn layer(directory: &Path, number: Number) -> Layer {
@@ -334,6 +361,54 @@ mod tests {
         tree.device("virtual/block/md0", (9, 0), &[("md/level", "raid0")], &disks);
         let error = tree.stack((9, 0)).scheduling().unwrap_err().to_string();
         assert_eq!(error, "/dev/md0: stands on several devices; name one of sda, sdb");
+    }
+
+    /// As `lsblk` shows LVM's: home > pool-tpool > pool_tdata and pool_tmeta > sda2, and a volume that was made larger.
+    #[test]
+    fn ways_that_meet_again_are_one() {
+        let tree = Tree::new("meeting");
+        tree.device("ata1/block/sda", (8, 0), &[BFQ], &[]);
+        let parts = [("ata1/block/sda/sda1", (8, 1)), ("ata1/block/sda/sda2", (8, 2))];
+        for (place, number) in parts {
+            tree.device(place, number, &[("partition", "1")], &[]);
+        }
+        let mapped = |name: &str, minor, below: &[&str]| {
+            let place = format!("virtual/block/{name}");
+            tree.device(&place, (253, minor), &[("queue/scheduler", "none"), ("dm/name", name)], below);
+        };
+        let lower = ["virtual/block/dm-0", "virtual/block/dm-1"];
+        mapped("dm-0", 0, &[parts[1].0]);
+        mapped("dm-1", 1, &[parts[1].0]);
+        mapped("dm-2", 2, &lower);
+        mapped("dm-3", 3, &["virtual/block/dm-2"]);
+        assert_eq!(tree.stack((253, 3)).describe(), "dm-3 (none) > dm-2 (none) > sda2 > sda (bfq)");
+        mapped("dm-4", 4, &parts.map(|(place, _)| place));
+        let larger = tree.stack((253, 4));
+        assert_eq!(larger.describe(), "dm-4 (none) > sda (bfq)");
+        assert_eq!(larger.scheduling().unwrap().name, "sda");
+    }
+
+    #[test]
+    fn ways_that_meet_above_several_disks_part_there() {
+        let tree = Tree::new("parting");
+        tree.device("ata1/block/sda", (8, 0), &[BFQ], &[]);
+        tree.device("ata2/block/sdb", (8, 16), &[BFQ], &[]);
+        let disks = ["ata1/block/sda", "ata2/block/sdb"];
+        tree.device("virtual/block/md0", (9, 0), &[("md/level", "raid1")], &disks);
+        let lower = ["virtual/block/dm-0", "virtual/block/dm-1"];
+        for (place, minor) in lower.into_iter().zip(0..) {
+            tree.device(place, (253, minor), &[("dm/name", "part")], &["virtual/block/md0"]);
+        }
+        tree.device("virtual/block/dm-2", (253, 2), &[("dm/name", "whole")], &lower);
+        let error = tree.stack((253, 2)).scheduling().unwrap_err().to_string();
+        assert_eq!(error, "/dev/dm-2: stands on several devices; name one of sda, sdb");
+        // One of the two is scheduled before they meet.
+        tree.device("virtual/block/loop0", (7, 0), &[BFQ, ("loop/backing_file", "/on/sda1/image")], &[]);
+        tree.device("ata1/block/sda/sda1", (8, 1), &[("partition", "1")], &[]);
+        let own = ["virtual/block/loop0", "ata1/block/sda"];
+        tree.device("virtual/block/dm-3", (253, 3), &[("dm/name", "own")], &own);
+        let error = tree.stack((253, 3)).scheduling().unwrap_err().to_string();
+        assert!(error.ends_with("name one of loop0, sda"), "{error}");
     }
 
     #[test]
