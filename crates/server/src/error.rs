@@ -30,6 +30,9 @@ pub enum ServeError {
         /// Why, and what would help.
         problem: String,
     },
+    /// The block device that was served was taken away.
+    #[error("{} is gone", .0.display())]
+    Gone(PathBuf),
     /// The configuration cannot be served.
     #[error("{0}")]
     Configuration(String),

@@ -24,7 +24,8 @@ pub(crate) struct Claim {
     file: Arc<File>,
     bytes: u64,
     block_bytes: u32,
-    is_block_device: bool,
+    /// What sysfs has of it, if it is a block device.
+    sysfs: Option<PathBuf>,
     rotational: bool,
     read_only: bool,
     discards: bool,
@@ -43,8 +44,8 @@ impl Claim {
         self.block_bytes
     }
 
-    pub(crate) const fn is_block_device(&self) -> bool {
-        self.is_block_device
+    pub(crate) fn sysfs(&self) -> Option<&Path> {
+        self.sysfs.as_deref()
     }
 
     pub(crate) const fn is_rotational(&self) -> bool {
@@ -163,7 +164,7 @@ fn sized(options: &FileOptions, file: File) -> Result<Claim, ServeError> {
         file: Arc::new(file),
         bytes,
         block_bytes,
-        is_block_device: false,
+        sysfs: None,
         rotational: false,
         read_only: false,
         discards: true,
@@ -225,7 +226,7 @@ fn claim_device(options: &FileOptions, device: u64) -> Result<Claim, ServeError>
     let rotational = number("rotational") == Some(1);
     let discards = number("discard_max_bytes").is_some_and(|most| most > 0);
     let file = Arc::new(file);
-    Ok(Claim { file, bytes, block_bytes, is_block_device: true, rotational, read_only, discards })
+    Ok(Claim { file, bytes, block_bytes, sysfs: Some(sysfs), rotational, read_only, discards })
 }
 
 /// A killed server's exclusive use ends with what it had under way, as its lock does.

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::ServeError;
 use crate::attach::{AttachOptions, Attachment};
-use crate::backend::{Backend, Geometry};
+use crate::backend::{Backend, Geometry, Medium};
 use crate::clock::Clock;
 use crate::control::protocol::State;
 use crate::control::{Line, Order, Orders, SchedulerFactory, Snapshot, Socket, state};
@@ -38,6 +38,10 @@ pub type ObserverFactory = Box<dyn FnOnce(&Options) -> Box<dyn Observer + Send> 
 /// How long a device's thread looks before it sleeps, unless told otherwise: an idle processor's wake-up on a virtual
 /// machine, which is what the client needs to hear the answer.
 const POLL: Duration = Duration::from_micros(50);
+
+/// How often it is looked for whether the block device that is served is still there, of which nobody is told who does not ask it
+/// for anything.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What is served, and how.
 pub struct Configuration {
@@ -113,6 +117,7 @@ pub struct Server {
     attachment: Option<Attachment>,
     attached: Option<PathBuf>,
     geometry: Geometry,
+    medium: Option<Medium>,
     addresses: Vec<String>,
     refused: Vec<String>,
     _control: Option<Socket>,
@@ -139,6 +144,7 @@ impl Drop for Ending {
 /// What the device's thread says once it serves.
 struct Serving {
     geometry: Geometry,
+    medium: Option<Medium>,
     addresses: Vec<String>,
     refused: Vec<String>,
 }
@@ -238,7 +244,7 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
             serve(configuration, fronts, bell, heard, &ready)
         })
         .map_err(failed)?;
-    let Serving { geometry, addresses, refused } = started.recv().unwrap_or_else(|_| {
+    let Serving { geometry, medium, addresses, refused } = started.recv().unwrap_or_else(|_| {
         Err(ServeError::Configuration("the device's thread broke while it started".into()))
     })?;
     let mut server = Server {
@@ -249,6 +255,7 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
         attachment,
         attached: None,
         geometry,
+        medium,
         addresses,
         refused,
         _control: control,
@@ -293,7 +300,7 @@ fn prepare(
     orders: Receiver<Order>,
 ) -> Result<(DeviceThread, Serving), ServeError> {
     let backend = (configuration.backend)()?;
-    let geometry = backend.geometry();
+    let (geometry, medium) = (backend.geometry(), backend.medium());
     let scheduler =
         (configuration.schedulers)(&configuration.scheduler).map_err(ServeError::Configuration)?;
     let depth = configuration.options.depth.min(geometry.depth).max(1);
@@ -329,7 +336,7 @@ fn prepare(
     )
     .map_err(|error| ServeError::io("starting", error))?;
     let addresses = thread.addresses();
-    Ok((thread, Serving { geometry, addresses, refused }))
+    Ok((thread, Serving { geometry, medium, addresses, refused }))
 }
 
 /// How long to look before sleeping, if it was said or not.
@@ -375,13 +382,33 @@ impl Server {
         Ok(state(&*self.line.ask(Order::Show)?, self.line.speed))
     }
 
-    /// Waits until somebody asks it to stop, then takes everything down and reports.
+    /// Waits until somebody asks it to stop, then takes everything down and reports. A block device that is served may be taken
+    /// away: then it says so and takes everything down by itself, as one that comes back is another one to the kernel.
     ///
     /// # Errors
-    /// The device's thread broke.
+    /// The device's thread broke, or [`ServeError::Gone`].
     pub fn wait(mut self) -> Result<Report, ServeError> {
-        let _ = self.stops.recv();
-        self.take_down()
+        let gone = self.wait_for_end();
+        if let Some(node) = &gone {
+            // Taking down may have to wait for users.
+            eprintln!("{}: is gone; its users get errors", node.display());
+        }
+        let report = self.take_down()?;
+        gone.map_or(Ok(report), |node| Err(ServeError::Gone(node)))
+    }
+
+    /// Until somebody asks it to stop, or what it serves is gone: then that.
+    fn wait_for_end(&self) -> Option<PathBuf> {
+        let Some(Medium { node, sysfs }) = &self.medium else {
+            let _ = self.stops.recv();
+            return None;
+        };
+        while self.stops.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            if !sysfs.exists() {
+                return Some(node.clone());
+            }
+        }
+        None
     }
 
     /// Takes everything down and reports.

@@ -3,6 +3,7 @@
 mod common;
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use common::Random;
@@ -12,7 +13,7 @@ use elevator::queue::{Barriers, Cache, Event, Observer, Options, Plugging, Queue
 use elevator::{Flags, Op, Scheduler, Sector, Sectors, Span, Time};
 use rustix::io::Errno;
 use schedulers::{Environment, Spec};
-use server::backend::{Backend, Done, Emulated, Geometry, Job, Memory, Nature, Nothing, Payload};
+use server::backend::{Backend, Done, Emulated, Geometry, Job, Medium, Memory, Nature, Nothing, Payload};
 use server::{Answer, Ask, Device, News, Statistics, Watch};
 
 fn scheduler(name: &str) -> Box<dyn Scheduler> {
@@ -339,4 +340,46 @@ fn a_device_thread_that_breaks_ends_the_server() {
     let (ended, waiting) = std::sync::mpsc::channel();
     std::thread::spawn(move || ended.send(server.wait().is_err()));
     assert_eq!(waiting.recv_timeout(std::time::Duration::from_secs(10)), Ok(true), "it waits for ever");
+}
+
+/// Memory that is said to stand on a block device, which this test can take away.
+struct Pulled(Memory, PathBuf);
+
+impl Backend for Pulled {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn start(&mut self, now: Time, job: Job) {
+        self.0.start(now, job);
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Done> {
+        self.0.poll(now)
+    }
+
+    fn medium(&self) -> Option<Medium> {
+        Some(Medium { node: "/dev/sdx".into(), sysfs: self.1.clone() })
+    }
+
+    fn describe(&self) -> String {
+        "pulled".to_string()
+    }
+}
+
+#[test]
+fn a_block_device_that_is_taken_away_ends_its_server() {
+    use server::{Configuration, ServeError};
+    let sysfs = std::env::temp_dir().join(format!("dwell-pulled-{}", std::process::id()));
+    std::fs::create_dir(&sysfs).unwrap();
+    let place = sysfs.clone();
+    let backend = || Ok(Box::new(Pulled(Memory::new(1 << 20, 4), place)) as Box<dyn Backend>);
+    let server =
+        server::start(Configuration::new(backend, "noop", Arc::new(|name| Ok(scheduler(name))))).unwrap();
+    let (ended, waiting) = std::sync::mpsc::channel();
+    std::thread::spawn(move || ended.send(server.wait().err()));
+    assert!(waiting.recv_timeout(std::time::Duration::from_millis(1500)).is_err(), "it is there");
+    std::fs::remove_dir(sysfs).unwrap();
+    let ended = waiting.recv_timeout(std::time::Duration::from_secs(10)).expect("it serves nothing for ever");
+    assert!(matches!(&ended, Some(ServeError::Gone(node)) if node.ends_with("sdx")), "{ended:?}");
 }

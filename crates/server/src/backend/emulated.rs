@@ -9,7 +9,7 @@ use elevator::queue::{Barriers, Cache};
 use elevator::{Outcome, Positioning, Time};
 use rustix::io::Errno;
 
-use super::{Backend, Done, Extent, Extents, Geometry, Job};
+use super::{Backend, Done, Extent, Extents, Geometry, Job, Medium};
 use crate::ServeError;
 
 /// How far a job is: it is done when its time has come and its data has been moved.
@@ -183,6 +183,10 @@ impl Backend for Emulated {
 
     fn slow_extents(&self) -> Option<Arc<dyn Extents>> {
         self.store.slow_extents()
+    }
+
+    fn medium(&self) -> Option<Medium> {
+        self.store.medium()
     }
 
     fn keeps_time(&self) -> bool {

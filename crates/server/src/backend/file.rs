@@ -14,7 +14,7 @@ use super::engine::{Engine, Running};
 use super::inline::Inline;
 use super::threads::Threads;
 use super::uring::Uring;
-use super::{Backend, Done, Extent, Extents, Geometry, Job};
+use super::{Backend, Done, Extent, Extents, Geometry, Job, Medium};
 use crate::ServeError;
 use crate::guard::{self, Claim};
 
@@ -121,7 +121,12 @@ impl Backend for FileBackend {
     }
 
     fn slow_extents(&self) -> Option<Arc<dyn Extents>> {
-        (!self.claim.is_block_device()).then(|| Arc::new(Sparse(self.file.clone())) as Arc<dyn Extents>)
+        self.claim.sysfs().is_none().then(|| Arc::new(Sparse(self.file.clone())) as Arc<dyn Extents>)
+    }
+
+    fn medium(&self) -> Option<Medium> {
+        let node = self.options.path.clone();
+        self.claim.sysfs().map(|sysfs| Medium { node, sysfs: sysfs.to_path_buf() })
     }
 
     fn describe(&self) -> String {

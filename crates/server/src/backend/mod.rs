@@ -17,6 +17,7 @@ mod transfer;
 mod uring;
 
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use disks::Tag;
@@ -111,6 +112,15 @@ pub struct Extent {
     pub data: bool,
 }
 
+/// A block device that a back end stands on. It may be taken away while it is open: by whoever pulls it out, or by its driver.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Medium {
+    /// Its node.
+    pub node: PathBuf,
+    /// What it has in sysfs for as long as it is there, by its number, which is nobody else's while it is open.
+    pub sysfs: PathBuf,
+}
+
 /// Whatever knows where a device holds data, and may have to wait for a disk to tell.
 pub trait Extents: Send + Sync {
     /// What lies at byte `offset`, looking no further than `most` bytes.
@@ -159,6 +169,11 @@ pub trait Backend {
     /// Whether it answers at times of its own, so that an answer can be late.
     fn keeps_time(&self) -> bool {
         false
+    }
+
+    /// The block device that it stands on, if it does.
+    fn medium(&self) -> Option<Medium> {
+        None
     }
 
     /// One line for people.
