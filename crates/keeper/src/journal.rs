@@ -1,7 +1,8 @@
 //! What was set before anything was changed, in a file, so that a run that was killed is put right by the next.
 //!
 //! The file is written whole before the first change and removed after the last was taken back: while something is refused it stays, and
-//! is tried again by whoever begins next. It names the process and when that started, as process numbers are used again.
+//! is tried again by whoever begins next. It names the process and when that started, as process numbers are used again, and the number
+//! of the queue's directory, as names of devices are.
 
 use std::fs;
 use std::io;
@@ -23,6 +24,9 @@ struct Record {
     #[serde(default)]
     boot: Option<String>,
     device: String,
+    /// Of the queue's directory. Older notes have none.
+    #[serde(default)]
+    inode: Option<u64>,
     before: Vec<(String, String)>,
 }
 
@@ -48,9 +52,9 @@ impl Journal {
         let path = note(directory, queue.name());
         let (pid, started) = this_process();
         let (boot, device) = (boot(), queue.name().to_owned());
-        let left = read(&path).filter(Record::is_of_this_start);
+        let left = read(&path).filter(|left| left.is_of_this_start() && left.is_of(queue));
         let before = left.map_or_else(|| queue.all(), |left| left.before);
-        let record = Record { pid, started, boot, device, before };
+        let record = Record { pid, started, boot, device, inode: queue.inode(), before };
         write(&path, &record).map_err(|source| Error::Note { path: path.clone(), source })?;
         Ok(Self { path, queue: queue.clone(), record, restore: true })
     }
@@ -69,7 +73,8 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        let problems = if self.restore { put_back(&self.queue, &self.record) } else { Vec::new() };
+        let restore = self.restore && self.record.is_of(&self.queue);
+        let problems = if restore { put_back(&self.queue, &self.record) } else { Vec::new() };
         problems.iter().for_each(|problem| system::say(problem));
         if problems.is_empty() {
             let _ = fs::remove_file(&self.path);
@@ -104,27 +109,20 @@ pub fn recover(directory: &Path, block: &Path) -> Vec<String> {
         let Some(record) = ours.then(|| read(&path)).flatten().filter(|record| !lives(record)) else {
             continue;
         };
-        if !record.is_of_this_start() {
+        let queue = QueueSettings::within(block, &record.device);
+        let Record { device, pid, .. } = &record;
+        if let Some(why) = record.is_over(&queue) {
             let _ = fs::remove_file(&path);
-            done.push(format!(
-                "{}: the machine was started anew since process {} was killed, nothing to put back",
-                record.device, record.pid
-            ));
+            done.push(format!("{device}: {why} process {pid} was killed, nothing to put back"));
             continue;
         }
-        let queue = QueueSettings::within(block, &record.device);
+        let was = record.in_words();
         let problems = put_back(&queue, &record);
-        let Record { device, pid, .. } = &record;
         if problems.is_empty() {
             let _ = fs::remove_file(&path);
-            done.push(match queue.exists() {
-                true => {
-                    format!("{device}: put back after process {pid}, which was killed: {}", record.in_words())
-                }
-                false => format!("{device}: is gone, nothing to put back after process {pid}"),
-            });
+            done.push(format!("{device}: put back after process {pid}, which was killed: {was}"));
         } else {
-            let (was, note) = (record.in_words(), path.display());
+            let note = path.display();
             done.push(format!("{device}: not all is put back after process {pid}, which was killed: {was}; the next start tries again, unless {note} is removed"));
             done.extend(problems);
         }
@@ -164,6 +162,20 @@ impl Record {
     /// one now.
     fn is_of_this_start(&self) -> bool {
         self.boot.is_none() || self.boot == boot()
+    }
+
+    /// Whether it is of that queue and not of another device that had the name.
+    fn is_of(&self, queue: &QueueSettings) -> bool {
+        queue.exists() && self.inode.is_none_or(|noted| queue.inode() == Some(noted))
+    }
+
+    /// Why nothing of it is to be put back, if so, in words: since ...
+    fn is_over(&self, queue: &QueueSettings) -> Option<&'static str> {
+        match () {
+            () if !self.is_of_this_start() => Some("the machine was started anew since"),
+            () if !self.is_of(queue) => Some("that device is gone since"),
+            () => None,
+        }
     }
 
     /// What was set of the queue.
@@ -330,6 +342,32 @@ mod tests {
         tree.unplug("sda");
         let said = recover(&tree.directory(), &tree.block());
         assert!(said.len() == 1 && said[0].contains("is gone"), "{said:?}");
+    }
+
+    #[test]
+    fn another_device_of_the_same_name_is_left_as_it_is() {
+        let tree = Tree::new("replaced");
+        let queue = tree.queue("sda");
+        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        queue.set("scheduler", "bfq").unwrap();
+        // As if it were of another disk, which had the name when this was noted.
+        journal.record.inode = journal.record.inode.map(|inode| inode + 1);
+        let (path, mut record) = (journal.path.clone(), journal.record.clone());
+        drop(journal);
+        assert_eq!(
+            queue.get("scheduler").unwrap(),
+            "bfq",
+            "pulled out and another put in while it was tuned"
+        );
+        record.started += 1;
+        write(&path, &record).unwrap();
+        let begun = Journal::begin(&tree.directory(), &queue).unwrap();
+        assert_eq!(begun.before("scheduler"), Some("bfq"), "what was noted is of the other one");
+        drop(begun);
+        write(&path, &record).unwrap();
+        let said = recover(&tree.directory(), &tree.block());
+        assert!(said.len() == 1 && said[0].contains("is gone since"), "{said:?}");
+        assert_eq!((queue.get("scheduler").unwrap(), path.exists()), ("bfq".to_owned(), false));
     }
 
     #[test]

@@ -51,6 +51,13 @@ impl QueueSettings {
         self.directory.exists()
     }
 
+    /// The number of its directory, which another device that comes to have the name does not have: sysfs gives each the next one. A loop
+    /// device keeps it whatever file it is attached to, as it does its settings.
+    #[must_use]
+    pub fn inode(&self) -> Option<u64> {
+        fs::metadata(&self.directory).ok().map(|found| found.ino())
+    }
+
     /// The device's size in sectors, if it says one.
     #[must_use]
     pub fn sectors(&self) -> Option<u64> {
