@@ -19,8 +19,8 @@ pub(super) struct Setting {
     guard: Child,
 }
 
-/// The scheduler, then each other file that does not hold its value any more.
-const PUT_BACK: &str = r#"cat >/dev/null; printf '%s\n' "$0" >"$1"; shift
+/// The scheduler, then each other file that does not hold its value any more. Of a device that is gone nothing.
+const PUT_BACK: &str = r#"cat >/dev/null; [ -e "$1" ] || exit 0; printf '%s\n' "$0" >"$1"; shift
 while [ $# -gt 1 ]; do
     { [ "$(cat "$1")" = "$2" ] || printf '%s\n' "$2" >"$1"; } 2>/dev/null; shift 2
 done"#;
