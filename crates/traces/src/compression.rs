@@ -235,9 +235,76 @@ impl Watched {
     }
 }
 
+/// A block of a zstd frame, with its header of three bytes.
+#[derive(Default)]
+struct Block {
+    bytes: Vec<u8>,
+    given: usize,
+    last: bool,
+}
+
+impl Block {
+    const HEADER_BYTES: u64 = 3;
+    /// A byte that is repeated so often as the header says.
+    const REPEATED: u32 = 1;
+    /// A last one that holds nothing.
+    const EMPTY: [u8; 3] = [1, 0, 0];
+
+    /// Takes the next one from `source`, or the empty one if it is cut.
+    fn next(&mut self, source: &mut Watched) -> io::Result<()> {
+        self.bytes.clear();
+        self.given = 0;
+        source.take(Self::HEADER_BYTES).read_to_end(&mut self.bytes)?;
+        if let [low, middle, high] = self.bytes[..] {
+            let header = u32::from_le_bytes([low, middle, high, 0]);
+            self.last = header & 1 == 1;
+            let bytes = if header >> 1 & 3 == Self::REPEATED { 1 } else { u64::from(header >> 3) };
+            if source.take(bytes).read_to_end(&mut self.bytes)? as u64 == bytes {
+                return Ok(());
+            }
+        }
+        (self.bytes, self.last) = (Self::EMPTY.to_vec(), true);
+        Ok(())
+    }
+}
+
+/// A frame's blocks, whole ones only: the decoder keeps what it decoded, up to a window of megabytes, until the frame is
+/// over, so the frame of a cut stream must end with what was whole.
+struct WholeBlocks<'a> {
+    source: &'a mut Watched,
+    block: &'a mut Block,
+}
+
+impl Read for WholeBlocks<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.block.given == self.block.bytes.len() {
+            if self.block.last {
+                return self.checksum(into);
+            }
+            self.block.next(self.source)?;
+        }
+        let read = (&self.block.bytes[self.block.given..]).read(into)?;
+        self.block.given += read;
+        Ok(read)
+    }
+}
+
+impl WholeBlocks<'_> {
+    /// What stands behind the last block, which is looked at by nobody; so it need not be there.
+    fn checksum(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.source.read(into)?;
+        if read > 0 {
+            return Ok(read);
+        }
+        into.fill(0);
+        Ok(into.len())
+    }
+}
+
 /// The frames of a zstd stream, one after the other, skippable ones skipped.
 struct ZstdFrames {
     source: Watched,
+    block: Block,
     decoder: FrameDecoder,
     within: bool,
 }
@@ -245,14 +312,18 @@ struct ZstdFrames {
 impl ZstdFrames {
     fn new(source: Box<dyn Read>) -> Self {
         let source = BufReader::with_capacity(64 * 1024, source);
-        Self { source: Watched { source, ended: false }, decoder: FrameDecoder::new(), within: false }
+        let source = Watched { source, ended: false };
+        Self { source, block: Block::default(), decoder: FrameDecoder::new(), within: false }
     }
 
     /// Begins the next frame; false at the end.
     fn begin(&mut self) -> io::Result<bool> {
         while self.source.has_frame()? {
             match self.decoder.reset(&mut self.source) {
-                Ok(()) => return Ok(true),
+                Ok(()) => {
+                    self.block = Block::default();
+                    return Ok(true);
+                }
                 Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
                     length,
                     ..
@@ -269,7 +340,8 @@ impl ZstdFrames {
     fn decode(&mut self) -> io::Result<()> {
         while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
             let strategy = BlockDecodingStrategy::UptoBytes(DECODED_AT_ONCE);
-            if let Err(error) = self.decoder.decode_blocks(&mut self.source, strategy) {
+            let blocks = WholeBlocks { source: &mut self.source, block: &mut self.block };
+            if let Err(error) = self.decoder.decode_blocks(blocks, strategy) {
                 return Err(self.failure(error));
             }
         }
@@ -298,6 +370,9 @@ impl Read for ZstdFrames {
                 return Ok(read);
             }
             self.within = !self.decoder.is_finished();
+            if self.source.ended {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the frame is cut"));
+            }
         }
     }
 }
@@ -384,6 +459,7 @@ mod tests {
             let (content, _, error) = unwrapped(&whole[..whole.len() / 2]);
             assert_eq!(error, Some(io::ErrorKind::UnexpectedEof));
             assert!(text.starts_with(&content));
+            assert!(content.len() > text.len() / 8, "{} bytes of what was whole", content.len());
         }
         let mut damaged = gzip(&text);
         let end = damaged.len() - 6;
