@@ -12,10 +12,11 @@ mod spool;
 mod table;
 mod why;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
-use elevator::Span;
 use elevator::queue::{Identity, Limits, Options};
+use elevator::{Span, Value};
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use serde_json::json;
@@ -69,7 +70,7 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
         workload: workload.workload.describe(),
         drive: device.describe(),
         queue: describe(&options),
-        said: [&workload.said, device.notes()].concat(),
+        said: ticks(&specs).into_iter().chain([&workload.said, device.notes()].concat()).collect(),
     };
     arguments.output.say(&comparison);
     let plan = Plan {
@@ -171,6 +172,19 @@ pub(crate) fn describe(options: &Options) -> String {
         options.limits.nr_requests,
         options.max_sectors.bytes() >> 10
     )
+}
+
+/// How many ticks a second the kernels had whose schedulers count time in them, in a line.
+pub(crate) fn ticks(specs: &[Spec]) -> Option<String> {
+    let mut by_rate: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    for spec in specs {
+        if let Some(Value::Count(hz)) = spec.listing().tunable("hz").map(|hz| spec.value(hz)) {
+            by_rate.entry(hz).or_default().push(spec.to_string());
+        }
+    }
+    let rates = by_rate.into_iter().map(|(hz, names)| format!("{hz} for {}", names.join(", ")));
+    let rates = rates.collect::<Vec<_>>().join("; ");
+    (!rates.is_empty()).then(|| format!("ticks a second (HZ): {rates}"))
 }
 
 fn with_progress(arguments: &CompareArguments, plan: &Plan<'_>) -> Result<Vec<Run>, Error> {

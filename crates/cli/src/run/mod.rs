@@ -20,7 +20,7 @@ use workloads::scenario::{Scenario, papers};
 use crate::arguments::RunArguments;
 use crate::compare::{
     Comparison, Explainer, Host, Run, Shared, Spool, describe, ended, machine_processes, members, results,
-    specs,
+    specs, ticks,
 };
 use crate::error::Error;
 use crate::format::object;
@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), 
     };
     let scene = Scene::open(scenario, chosen)?;
     let specs = schedulers(arguments, &scene, catalogue)?;
-    let comparison = comparison(&scene, said);
+    let comparison = comparison(&scene, &specs, said);
     arguments.output.say(&comparison);
     let runs = all(arguments, &scene, &specs, arguments.output.picture())?;
     print(arguments, &comparison, &runs)?;
@@ -100,7 +100,7 @@ fn schedulers(arguments: &RunArguments, scene: &Scene, catalogue: Catalogue) -> 
     }
 }
 
-fn comparison(scene: &Scene, mut said: Vec<String>) -> Comparison {
+fn comparison(scene: &Scene, specs: &[Spec], mut said: Vec<String>) -> Comparison {
     let contents = &scene.scenario.contents;
     said.insert(0, format!("machine: {}, {}", scene.machine.name, scene.machine.about));
     said.insert(
@@ -111,6 +111,7 @@ fn comparison(scene: &Scene, mut said: Vec<String>) -> Comparison {
         said.push(format!("scale {}: data, operations and memory", scene.scenario.scale));
     }
     said.extend_from_slice(scene.device.notes());
+    said.extend(ticks(specs));
     Comparison {
         workload: scene.scenario.page.about.clone(),
         drive: scene.device.describe(),

@@ -38,6 +38,22 @@ fn a_report_tells_of_each_process_and_what_columns_mean() {
 }
 
 #[test]
+fn results_name_the_hz_that_they_mimic() {
+    let notes = |names: &[&str]| {
+        let arguments = [&["compare", SMALL, "--json"], names].concat();
+        prints_json(&arguments)["notes"].to_string()
+    };
+    let said = notes(&["-s", "anticipatory-2.6.9", "-s", "cfq{hz=100}", "-s", "anticipatory", "-s", "noop"]);
+    assert!(
+        said.contains(
+            "100 for cfq-2.6.32{hz=100}; 250 for anticipatory-2.6.32; 1000 for anticipatory-2.6.9\""
+        ),
+        "{said}"
+    );
+    assert_eq!(notes(&["-s", "noop"]), "[]");
+}
+
+#[test]
 fn without_names_every_scheduler_runs_that_can() {
     let listed = prints_json(&["schedulers", "--json"]);
     let listed = listed["schedulers"].as_array().expect("schedulers");
