@@ -133,7 +133,7 @@ fn last(view: &View<'_>) -> Option<RequestId> {
 #[test]
 fn a_broken_scheduler_is_found_out() {
     let options = Options { depth: 1, plugging: Plugging::None, ..Options::default() };
-    let config = Config { options, faults: false, operations: 20_000, ..Config::default() };
+    let config = Config { seed: 4321, options, faults: false, operations: 20_000, ..Config::default() };
     for (fault, words) in [
         (Fault::Forgets, "says idle"),
         (Fault::Lazy, "says idle"),
@@ -144,7 +144,10 @@ fn a_broken_scheduler_is_found_out() {
         (Fault::WaitsForNothing, "with nothing in flight"),
         (Fault::Starves, "longer than the policy's bound"),
     ] {
-        let found = run(&config, &mut |_| Box::new(Faulty { fifo: Fifo::default(), fault, count: 0 }));
-        assert!(found.is_err_and(|found| found.contains(words)), "{fault:?} was not found out");
+        let find = || run(&config, &mut |_| Box::new(Faulty { fifo: Fifo::default(), fault, count: 0 }));
+        let found = find().expect_err("a fault");
+        assert!(found.contains(words), "{fault:?} was not found out: {found}");
+        assert!(found.starts_with("seed 4321: "), "{found}");
+        assert_eq!(find().expect_err("the same fault"), found, "the seed repeats it");
     }
 }
