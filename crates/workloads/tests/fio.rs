@@ -284,6 +284,19 @@ fn what_cannot_be_honoured_is_refused_where_it_stands() {
 }
 
 #[test]
+fn every_option_that_is_not_honoured_is_told_at_once() {
+    let text = "[global]\nverify=md5\nbs=1000\n[a]\nsize=1m\nrw=read\nlatency_target=10ms\n";
+    let error = JobFile::parse("x.fio", text).unwrap_err().to_string();
+    assert!(error.starts_with("x.fio:2: option 'verify=md5': is not honoured"), "{error}");
+    for word in
+        ["; line 3: option 'bs=1000': must be", "; line 7: option 'latency_target=10ms': is not honoured"]
+    {
+        assert!(error.contains(word), "{error}");
+    }
+    assert!(!error.contains("size") && !error.contains("rw="), "{error}");
+}
+
+#[test]
 fn arbitrary_text_is_refused_or_read_but_never_a_panic() {
     let mut random = elevator::model::Random::new(7);
     for _ in 0..20_000 {
@@ -350,4 +363,12 @@ fn a_job_behind_a_stonewall_begins_when_those_before_it_have_ended() {
 fn a_job_that_discards_is_not_said_to_write() {
     let file = JobFile::parse("f", "[a]\nrw=randtrim\nsize=1m\n").unwrap();
     assert_eq!(file.describe(), "fio f: a (random, discards, 4096 bytes, depth 1)");
+}
+
+#[test]
+fn fuzzing_begins_with_what_is_understood() {
+    let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/job_file");
+    for seed in std::fs::read_dir(seeds).unwrap() {
+        JobFile::parse("seed", &std::fs::read_to_string(seed.unwrap().path()).unwrap()).unwrap();
+    }
 }

@@ -319,28 +319,36 @@ impl Draft {
         notes: &mut Vec<String>,
     ) -> Result<Self, JobFileError> {
         let mut draft = Self::new(&section.name);
-        for setting in settings {
-            let error = |problem| JobFileError { file: file.to_owned(), line: setting.line, problem };
-            if NO_DIFFERENCE.contains(&setting.name.as_str()) {
-                note(notes, format!("{file}:{}: '{}' makes no difference here", setting.line, setting.name));
-                continue;
-            }
-            if let Some((name, word)) = PASSED_OVER.iter().find(|(name, _)| *name == setting.name) {
-                note(notes, format!("{file}:{}: '{name}' {word}", setting.line));
-                continue;
-            }
-            let value = setting.value.as_deref().unwrap_or("1");
-            if value.contains('$') && setting.name != "filename" {
-                let problem = "neither variables nor fio's keywords are replaced: write what they stand for";
-                return Err(error(format!("option '{}={value}': {problem}", setting.name)));
-            }
-            draft
-                .set(&setting.name, value)
-                .map_err(|problem| error(format!("option '{}={value}': {problem}", setting.name)))?;
+        let problems = settings.iter().filter_map(|setting| draft.hear(file, setting, notes).err());
+        if let Some(all) = JobFileError::together(problems) {
+            return Err(all);
         }
         let error = |problem| JobFileError { file: file.to_owned(), line: section.line, problem };
         draft.complete().map_err(|problem| error(format!("[{}] {problem}", section.name)))?;
         Ok(draft)
+    }
+
+    fn hear(&mut self, file: &str, setting: &Setting, notes: &mut Vec<String>) -> Result<(), JobFileError> {
+        let Setting { name, line, .. } = setting;
+        if NO_DIFFERENCE.contains(&name.as_str()) {
+            note(notes, format!("{file}:{line}: '{name}' makes no difference here"));
+            return Ok(());
+        }
+        if let Some((name, word)) = PASSED_OVER.iter().find(|(passed_over, _)| passed_over == name) {
+            note(notes, format!("{file}:{line}: '{name}' {word}"));
+            return Ok(());
+        }
+        let value = setting.value.as_deref().unwrap_or("1");
+        let set = if value.contains('$') && name != "filename" {
+            Err("neither variables nor fio's keywords are replaced: write what they stand for".to_owned())
+        } else {
+            self.set(name, value)
+        };
+        set.map_err(|problem| JobFileError {
+            file: file.to_owned(),
+            line: *line,
+            problem: format!("option '{name}={value}': {problem}"),
+        })
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {

@@ -12,6 +12,16 @@ pub struct JobFileError {
     pub problem: String,
 }
 
+impl JobFileError {
+    /// The first of them with all the others in its words, so that whoever mends the file need not try once for each.
+    pub(super) fn together(problems: impl IntoIterator<Item = Self>) -> Option<Self> {
+        problems.into_iter().reduce(|mut all, other| {
+            all.problem.push_str(&format!("; line {}: {}", other.line, other.problem));
+            all
+        })
+    }
+}
+
 /// An option as it stands: `name` or `name=value`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Setting {
