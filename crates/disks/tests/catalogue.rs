@@ -329,3 +329,19 @@ fn serve_a_few(description: &DriveDescription, changed: &str) {
         }
     }
 }
+
+/// Where fuzzing begins.
+const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds");
+
+#[test]
+fn fuzzing_begins_with_what_is_understood() {
+    let mut open = |file: &str| {
+        let file = std::fs::File::open(format!("{SEEDS}/diskspecs/{file}"))?;
+        Ok(Box::new(file) as Box<dyn Read>)
+    };
+    disks::disksim::read("plain.diskspecs", &mut open).unwrap();
+    for seed in std::fs::read_dir(format!("{SEEDS}/array")).unwrap() {
+        let name = std::fs::read_to_string(seed.unwrap().path()).unwrap();
+        disks::array::ArrayDescription::parse(&name).unwrap();
+    }
+}

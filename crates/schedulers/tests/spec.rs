@@ -99,3 +99,11 @@ fn no_text_makes_the_reader_panic() {
         }
     }
 }
+
+#[test]
+fn fuzzing_begins_with_what_is_understood() {
+    let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/scheduler_name");
+    for seed in std::fs::read_dir(seeds).unwrap() {
+        Spec::parse(&std::fs::read_to_string(seed.unwrap().path()).unwrap()).unwrap();
+    }
+}
