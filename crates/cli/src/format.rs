@@ -6,32 +6,30 @@ use crate::error::Error;
 
 /// A time in nanoseconds, to three digits: `1.23 ms`.
 pub(crate) fn time(ns: u64) -> String {
-    let ns = ns as f64;
-    match ns {
-        _ if ns < 1e3 => format!("{ns:.0} ns"),
-        _ if ns < 1e6 => digits(ns / 1e3, "us"),
-        _ if ns < 1e9 => digits(ns / 1e6, "ms"),
-        _ => digits(ns / 1e9, "s"),
-    }
+    scaled(ns as f64, &["ns", "us", "ms", "s"])
 }
 
 /// Bytes, in powers of ten: `1.23 GB`.
 pub(crate) fn bytes(bytes: u64) -> String {
-    let bytes = bytes as f64;
-    match bytes {
-        _ if bytes < 1e3 => format!("{bytes:.0} B"),
-        _ if bytes < 1e6 => digits(bytes / 1e3, "kB"),
-        _ if bytes < 1e9 => digits(bytes / 1e6, "MB"),
-        _ if bytes < 1e12 => digits(bytes / 1e9, "GB"),
-        _ => digits(bytes / 1e12, "TB"),
+    scaled(bytes as f64, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
+}
+
+/// Three digits in the first of these units, each a thousand of the one before, that has room for them, or in the last; no
+/// parts of the smallest.
+fn scaled(mut value: f64, units: &[&str]) -> String {
+    let mut at = 0;
+    while value >= 999.5 && at + 1 < units.len() {
+        value /= 1e3;
+        at += 1;
     }
+    if at == 0 { format!("{value:.0} {}", units[at]) } else { digits(value, units[at]) }
 }
 
 /// Three digits and a unit.
 fn digits(value: f64, unit: &str) -> String {
     match value {
-        _ if value < 10.0 => format!("{value:.2} {unit}"),
-        _ if value < 100.0 => format!("{value:.1} {unit}"),
+        _ if value < 9.995 => format!("{value:.2} {unit}"),
+        _ if value < 99.95 => format!("{value:.1} {unit}"),
         _ => format!("{value:.0} {unit}"),
     }
 }
@@ -66,7 +64,11 @@ mod tests {
         assert_eq!(time(999), "999 ns");
         assert_eq!(time(1_234_567), "1.23 ms");
         assert_eq!(time(123_400_000_000), "123 s");
+        assert_eq!(time(999_949_999_999), "1000 s");
+        assert_eq!(time(999_995_832), "1.00 s", "not 1000 ms");
+        assert_eq!(time(9_999_000), "10.0 ms", "not 10.00 ms");
         assert_eq!(bytes(4_294_967_296), "4.29 GB");
+        assert_eq!(bytes(27_415_000_000_000_000), "27.4 PB");
         assert_eq!(percent(0.031), "3.1%");
         assert_eq!(percent(0.955), "96%");
     }
