@@ -63,9 +63,17 @@ impl Drop for Instance {
 fn refused(path: &Path, error: io::Error) -> Error {
     let what = format!("writing {}", path.display());
     match error.kind() {
+        _ if is_locked_down() => {
+            Error::Permission { what, needs: "a kernel without lockdown=confidentiality" }
+        }
         io::ErrorKind::PermissionDenied => Error::Permission { what, needs: "root" },
         _ => Error::io(what, error),
     }
+}
+
+/// Whether the kernel keeps its tracer from everybody, for which it gives one reason or another.
+fn is_locked_down() -> bool {
+    fs::read_to_string("/sys/kernel/security/lockdown").is_ok_and(|text| text.contains("[confidentiality]"))
 }
 
 /// Where instances are.
