@@ -26,22 +26,22 @@ pub(crate) fn processes(run: &Run, most: usize, width: Option<usize>) -> String 
     format!("{}\n{}{note}", run.scheduler, tables.join("\n"))
 }
 
-/// One table if `width` has room for it, and else one of each of the parts that tell anything: lines that a terminal
-/// breaks are no table.
+/// One table if `width` has room for it, and else one of each part, with the rows of which that tells anything: lines that
+/// a terminal breaks are no table.
 fn fitting(heads: &[&str], rows: &[Vec<String>], parts: &[&[usize]], width: Option<usize>) -> Vec<String> {
     let whole = aligned(heads, rows.to_vec());
     let wide = whole.lines().next().map_or(0, |line| line.chars().count());
     if width.is_none_or(|width| wide <= width) {
         return vec![whole];
     }
-    let told = |part: &&&[usize]| rows.iter().any(|row| part[1..].iter().any(|&at| !row[at].is_empty()));
     let of = |part: &&[usize]| {
         let heads: Vec<&str> = part.iter().map(|&at| heads[at]).collect();
-        aligned(&heads, rows.iter().map(|row| part.iter().map(|&at| row[at].clone()).collect()).collect())
+        let told = rows.iter().filter(|row| part[1..].iter().any(|&at| !row[at].is_empty()));
+        let cells: Vec<Vec<String>> =
+            told.map(|row| part.iter().map(|&at| row[at].clone()).collect()).collect();
+        (!cells.is_empty()).then(|| aligned(&heads, cells) + "\n")
     };
-    let mut tables: Vec<String> = parts.iter().filter(told).map(of).collect();
-    tables.iter_mut().for_each(|table| table.push('\n'));
-    tables
+    parts.iter().filter_map(of).collect()
 }
 
 /// A table of which the first column are names and the others figures.
@@ -91,18 +91,19 @@ mod tests {
     #[test]
     fn a_table_is_as_wide_as_the_terminal_at_most() {
         let heads = ["scheduler", "MB/s", "read mean", "write mean"];
-        let rows = [["noop", "1.00", "2.00 ms", ""], ["deadline", "2.00", "1.00 ms", ""]];
+        let rows =
+            [["limit", "3.00", "", ""], ["noop", "1.00", "2.00 ms", ""], ["deadline", "2.00", "1.00 ms", ""]];
         let rows = rows.map(|row| row.map(str::to_owned).to_vec());
         let tables = |width| fitting(&heads, &rows, &[&[0, 1], &[0, 2], &[0, 3]], width);
         let whole = tables(None);
         assert_eq!(whole.len(), 1);
         let wide = whole[0].lines().next().map_or(0, |line| line.chars().count());
         assert_eq!(tables(Some(wide)), whole);
-        let parts = tables(Some(wide - 1));
-        assert_eq!(parts.len(), 2, "nothing was written: {parts:?}");
+        let parts: [String; 2] = tables(Some(wide - 1)).try_into().expect("nothing was written");
         for (part, figure) in parts.iter().zip(["1.00 ", "2.00 ms"]) {
             assert!(part.contains("noop") && part.contains(figure), "{part}");
             assert!(part.lines().all(|line| line.chars().count() < wide), "{part}");
         }
+        assert_eq!(parts.map(|part| part.contains("limit")), [true, false], "of reads it tells nothing");
     }
 }
