@@ -60,8 +60,8 @@ fn field_at(text: &str, start: usize) -> Option<&str> {
     let before = text.get(..start)?;
     let line = before.rsplit('\n').next()?;
     let name = line.trim_end().strip_suffix('=')?.trim_end();
-    let begins = name.rfind(|c: char| !c.is_ascii_alphanumeric() && !"_-.".contains(c)).map_or(0, |i| i + 1);
-    Some(&name[begins..]).filter(|name| !name.is_empty())
+    let name = name.rsplit(|c: char| !c.is_ascii_alphanumeric() && !"_-.".contains(c)).next()?;
+    Some(name).filter(|name| !name.is_empty())
 }
 
 impl From<toml::de::Error> for Problem {
@@ -76,4 +76,18 @@ impl From<toml::de::Error> for Problem {
 pub fn explain_toml(text: &str, error: toml::de::Error) -> String {
     let DescriptionError { line, what, .. } = Problem::from(error).in_file("", text);
     line.map_or_else(|| what.clone(), |line| format!("line {line}: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_of_any_length_may_stand_before_a_name() {
+        for text in ["é= 3 4", "\u{feff}depth =/ 1", "[host]\nà depth = [", "é =", "= 1"] {
+            let error = text.parse::<toml::Table>().expect_err("no TOML");
+            assert!(explain_toml(text, error).starts_with("line "), "{text}");
+        }
+        assert_eq!(field_at("[host]\n\u{e9}depth = [", 16), Some("depth"));
+    }
 }
