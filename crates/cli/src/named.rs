@@ -99,4 +99,22 @@ mod tests {
             assert!(error.starts_with(said), "{error}");
         }
     }
+
+    #[test]
+    fn no_page_makes_the_reader_panic() {
+        let beginning = "scheduler = \"stream(deadline)\"\n";
+        let words = r#"scheduler = fifo_batch 8 "50ms" [ ] { } . # ' " \u00e9 é true 1e9 -1 2026-01-01"#;
+        let tokens: Vec<&str> = words.split(' ').chain(["\n", beginning]).collect();
+        let mut random = elevator::model::Random::new(5);
+        let mut understood = 0;
+        for _ in 0..20_000 {
+            let rest = (0..random.below(8)).map(|_| tokens[random.below(tokens.len() as u64) as usize]);
+            let page: String = std::iter::once(beginning).chain(rest).collect();
+            match read(&page) {
+                Ok(_) => understood += 1,
+                Err(said) => assert!(said.starts_with("s.toml:"), "{said}"),
+            }
+        }
+        assert!(understood > 2_500, "{understood} of 20,000");
+    }
 }

@@ -26,6 +26,9 @@ pub use throughput::Load;
 /// The version that is read and written.
 const VERSION: u32 = 1;
 
+/// The longest that a request may be said to take: nothing that is a disk takes it.
+const LONGEST: Span = Span::from_secs(3_600);
+
 /// A device's profile, as its file holds it (TOML).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -115,6 +118,13 @@ impl Profile {
         let profile: Self = toml::from_str(text).map_err(|error| disks::explain_toml(text, error))?;
         if profile.version != VERSION {
             return Err(format!("is of version {}; version {VERSION} is read", profile.version));
+        }
+        let ServiceTime { transfer_per_sector, points } = &profile.service_time;
+        let slow = |nanos: u64| Span::from_nanos(nanos) > LONGEST;
+        if points.is_empty() || points.iter().any(|point| slow(point.1)) || slow(*transfer_per_sector) {
+            return Err(format!(
+                "service_time: points are [sectors, nanoseconds], one at least, and nothing takes longer than {LONGEST}"
+            ));
         }
         let rising = |points: &[(f64, f64)]| points.windows(2).all(|two| two[0].0 < two[1].0);
         let curves = || profile.throughput.iter().flat_map(|one| &one.curves);
@@ -250,6 +260,14 @@ mod tests {
         assert!(error("rotational = true", "rotational = 7").starts_with("line 4: rotational: "));
         assert!(error("capacity", "capacitance").contains("capacitance"));
         assert!(error("65536.0", "5.0").contains("rising size"));
+        assert!(error("9000000", "3600000000001").contains("[sectors, nanoseconds]"));
+        assert!(error("[[0, 100000], [1048576, 9000000]]", "[]").contains("one at least"));
+    }
+
+    #[test]
+    fn fuzzing_begins_with_what_is_understood() {
+        let seed = include_str!("../../../../fuzz/seeds/profile/two.toml");
+        assert_eq!(Profile::from_toml(seed).unwrap().throughput.len(), 2);
     }
 
     #[test]
