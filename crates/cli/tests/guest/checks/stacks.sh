@@ -1,0 +1,136 @@
+# Partitions, device mapper, RAID: who is tuned, and what is recorded.
+
+# followed DEVICE WAY DISK: what DEVICE is asked is put in order by DISK, which a tuner of DEVICE sets and puts back.
+followed() {
+    dwell advise "$1" --windows 1 --window 1s --json >advice
+    # Newer kernels show no scheduler of what has none to choose.
+    same "$(jq -r .stack advice | sed 's/ (none)//g')" "$2"
+    reads "$1"
+    tunes "$1" "$3"
+    kill $tuner
+    ends $tuner 0
+    is_set "$3" mq-deadline
+}
+
+# recorded DEVICE HOW: of sda, and nothing outside of sda2.
+recorded() {
+    local start size
+    start=$(</sys/block/sda/sda2/start) size=$(</sys/block/sda/sda2/size)
+    reads "$1"
+    dwell record "$1" --way "$2" --for 2s -o trace
+    awk -v first=$((start * 512)) -v end=$(((start + size) * 512)) '!/^#/ {
+        all++
+        if ($3 != "8,0" || $5 < first || $5 + $6 > end) print "elsewhere: " $0
+        else right++
+    } END { print all + 0 " requests"; exit all < 20 || all != right }' trace
+}
+
+maps() {
+    local size
+    size=$(</sys/block/sda/sda2/size)
+    dmsetup create linear --table "0 $size linear /dev/sda2 0"
+    echo secret | cryptsetup open --type plain --key-file - /dev/mapper/linear crypt
+    udevadm settle
+}
+
+# A volume of two parts of one disk, and a thin one, which stands on its pool's data and on what the pool notes.
+meets() {
+    pvcreate -q /dev/sda1 /dev/sda2
+    vgcreate -q group /dev/sda1 /dev/sda2
+    lvcreate -q -n meta -L 4M -Wy -y group
+    lvcreate -q -n pool -L 64M -Wn -Zn group
+    lvcreate -q -n large -l 100%FREE -Wn -Zn group
+    dmsetup create pool --table "0 131072 thin-pool /dev/group/meta /dev/group/pool 128 0"
+    dmsetup message pool 0 create_thin 0
+    dmsetup create thin --table "0 65536 thin /dev/mapper/pool 0"
+    udevadm settle
+    for volume in group-large thin; do
+        dwell advise /dev/mapper/$volume --windows 1 --window 1s --json >advice
+        jq -r .stack advice
+        jq -r .stack advice | grep -q 'sda (mq-deadline)$'
+    done
+    dd if=/dev/zero of=/dev/mapper/thin bs=1M count=8 oflag=direct status=none
+    reads /dev/mapper/thin
+    tunes /dev/mapper/thin sda
+    kill $tuner
+    ends $tuner 0
+}
+
+arrays() {
+    mdadm --create /dev/md0 --run --quiet --level=1 --raid-devices=2 --assume-clean /dev/sda1 /dev/sdb1
+    mdadm --create /dev/md1 --run --quiet --level=0 --raid-devices=2 /dev/sda2 /dev/sdb2
+    udevadm settle
+}
+
+several() {
+    for command in advise 'tune --for 1s' 'record --for 1s -o trace'; do
+        refused 2 "name one of $2" dwell $command "$1"
+    done
+}
+
+# Of an array, each member has a tuner of its own.
+members() {
+    local first
+    reads /dev/md1
+    tunes /dev/sda sda
+    first=$tuner
+    mkdir other && cd other
+    tunes /dev/sdb sdb
+    kill $first $tuner
+    ends $first 0
+    ends $tuner 0
+    is_set sda mq-deadline && is_set sdb mq-deadline
+}
+
+here() {
+    local number
+    number=$(lsblk -ndo MAJ:MIN "$1" | tr -d ' ' | tr : ,)
+    reads "$1"
+    dwell record --here "$1" --way "$2" --for 2s -o trace
+    awk -v number="$number" '!/^#/ { all++; if ($3 == number) right++ } END { print right " of " all; exit all < 20 || all != right }' trace
+}
+
+measured() {
+    dwell profile --here --each 100ms "$1" -o profile.toml
+    expect 'scheduler = "none"' profile.toml
+}
+
+doubted() {
+    dwell advise "$1" --windows 1 --window 1s >advice
+    expect "virtual machine's disk" advice
+}
+
+nobody() {
+    dmsetup create zero --table "0 1000 zero"
+    refused 2 "no queue below it offers a choice" dwell tune /dev/mapper/zero --for 1s
+    dmsetup remove --retry zero
+}
+
+for disk in /dev/sda /dev/sdb; do printf 'label: dos\n,100M\n,100M\n' | sfdisk -q $disk; done
+udevadm settle
+check "partition: its disk is tuned, and put back" followed /dev/sda2 "sda2 > sda (mq-deadline)" sda
+check "partition: recorded are its disk's sectors, by BPF" recorded /dev/sda2 bpf
+check "partition: recorded are its disk's sectors, by tracefs" recorded /dev/sda2 tracefs
+check "partition of a disk of the host's: said that a choice may not matter" doubted /dev/sda2
+check "dm-crypt over dm-linear: can be made here" maps
+check "dm-crypt over dm-linear: the disk is tuned, and put back" \
+    followed /dev/mapper/crypt "dm-1 > dm-0 > sda2 > sda (mq-deadline)" sda
+check "dm-crypt over dm-linear: recorded are the disk's sectors" recorded /dev/mapper/crypt bpf
+check "dm-linear itself recorded, by BPF" here /dev/mapper/linear bpf
+check "dm-linear itself recorded, by tracefs" here /dev/mapper/linear tracefs
+check "dm-linear itself measured" measured /dev/mapper/linear
+dmsetup remove --retry crypt && dmsetup remove --retry linear
+check "device mapper over nothing: said that nobody has a choice" nobody
+check "RAID: can be made here" arrays
+check "RAID 1: which disk is to be named" several /dev/md0 "sda1, sdb1"
+check "RAID 0: which disk is to be named" several /dev/md1 "sda2, sdb2"
+check "RAID 0: both disks are tuned at once, and put back" members
+check "RAID 0 itself recorded" here /dev/md1 bpf
+mdadm --quiet --stop /dev/md0 /dev/md1
+mdadm --zero-superblock /dev/sd[ab][12]
+check "LVM over two partitions and a thin volume: the one disk is tuned" meets
+{
+    dmsetup remove --retry thin && dmsetup remove --retry pool && vgremove -f -y group
+    wipefs -a /dev/sda1 /dev/sda2 /dev/sda /dev/sdb
+    udevadm settle
+} >/dev/null 2>&1
