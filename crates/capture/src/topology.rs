@@ -41,7 +41,8 @@ pub struct Layer {
     pub number: Number,
     /// What it is.
     pub kind: Kind,
-    /// The scheduler of its queue; `None` for partitions, which have no queue.
+    /// The scheduler of its queue; `None` for partitions, which have no queue, and, on newer kernels (seen on 6.12), for devices
+    /// that hand on what they are asked: device mapper, RAID.
     pub scheduler: Option<String>,
     /// The schedulers that its queue offers.
     pub available: Vec<String>,
@@ -62,7 +63,9 @@ impl Layer {
         self.scheduler.as_deref().is_some_and(|scheduler| scheduler != "none")
     }
 
-    fn offers_a_choice(&self) -> bool {
+    /// Whether its queue has schedulers to choose from.
+    #[must_use]
+    pub fn offers_a_choice(&self) -> bool {
         self.available.len() > 1
     }
 }
@@ -132,6 +135,13 @@ impl Stack {
     #[must_use]
     pub fn layers(&self) -> &[Layer] {
         &self.layers
+    }
+
+    /// The device that was named; of a partition the disk that it is a part of, of which is reported what its partitions are asked.
+    #[must_use]
+    pub fn itself(&self) -> &Layer {
+        let whole = self.layers.iter().find(|layer| layer.kind != Kind::Partition);
+        whole.unwrap_or(&self.layers[0])
     }
 
     /// The device whose queue puts requests in order, or could.
@@ -337,6 +347,19 @@ mod tests {
         let disk = stack.scheduling().unwrap();
         assert_eq!((disk.number, disk.rotational, disk.kind), ((8, 0), true, Kind::Disk));
         assert_eq!(stack.doubts(), [""; 0]);
+    }
+
+    /// As Linux 6.1 and 6.12 have it.
+    #[test]
+    fn a_device_that_only_hands_on_is_itself_with_a_scheduler_or_without() {
+        let tree = Tree::new("itself");
+        tree.device("ata1/block/sda", (8, 0), &[BFQ], &[]);
+        tree.device("ata1/block/sda/sda1", (8, 1), &[("partition", "1")], &[]);
+        let (name, below) = (("dm/name", "home"), ["ata1/block/sda/sda1"]);
+        tree.device("virtual/block/dm-0", (253, 0), &[("queue/scheduler", "none"), name], &below);
+        tree.device("virtual/block/dm-1", (253, 1), &[name], &below);
+        let itself = |number| tree.stack(number).itself().name.clone();
+        assert_eq!([(253, 0), (253, 1), (8, 1), (8, 0)].map(itself), ["dm-0", "dm-1", "sda", "sda"]);
     }
 
     #[test]

@@ -46,14 +46,7 @@ pub(crate) fn node_meant(path: &Path) -> String {
 /// The device whose queue schedules what `device` is asked, or `device` itself if `here`; says where that leads.
 pub(crate) fn queue_of(device: &Path, here: bool) -> Result<Layer, Error> {
     let stack = Stack::of(device)?;
-    let layer = if here {
-        stack.layers().iter().find(|layer| layer.scheduler.is_some())
-    } else {
-        Some(stack.scheduling()?)
-    };
-    let Some(layer) = layer else {
-        return Err(Error::Usage(format!("{}: has no queue", device.display())));
-    };
+    let layer = if here { stack.itself() } else { stack.scheduling()? };
     if stack.layers().len() > 1 {
         eprintln!("{}; looking at {}", stack.describe(), layer.name);
     }

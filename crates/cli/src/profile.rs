@@ -24,8 +24,8 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
         can_be_written(&arguments.output)?;
     }
     let load = Load { readers: arguments.readers, each, ..Load::default() };
-    // A tuner would switch what is measured, and take the switches here for somebody's.
-    let _claim = QueueSettings::of(&layer.name).claim()?;
+    // A tuner would switch what is measured, and take the switches here for somebody's, where there is anything to switch.
+    let _claim = layer.offers_a_choice().then(|| QueueSettings::of(&layer.name).claim()).transpose()?;
     let plan = Plan { switch: !arguments.no_switch, even_if_used: arguments.even_if_used, load };
     let mut say = |what: &str| eprintln!("{}: {what}", layer.name);
     let profile = Profile::measure(&layer, &plan, &mut say, &interrupt::requested)?;

@@ -91,7 +91,7 @@ impl Profile {
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Self, Error> {
         let node = layer.node();
-        let alone = plan.switch && !plan.even_if_used;
+        let alone = plan.switch && layer.offers_a_choice() && !plan.even_if_used;
         let _claim = alone.then(|| direct::claim(layer)).transpose()?;
         let mut real = Real::open(&node, stop)?;
         let capacity = disks::Drive::capacity(&real).bytes();
@@ -192,8 +192,9 @@ fn schedulers(
 ) -> Result<Vec<Throughput>, Error> {
     let present = layer.scheduler.clone().unwrap_or_else(|| "none".to_owned());
     let attribute = Path::new("/sys/block").join(&layer.name).join("queue/scheduler");
-    let setting = if plan.switch { Some(Setting::keep(&attribute, &present)?) } else { None };
-    let names = if plan.switch { layer.available.clone() } else { vec![present] };
+    let switch = plan.switch && layer.offers_a_choice();
+    let setting = switch.then(|| Setting::keep(&attribute, &present)).transpose()?;
+    let names = if switch { layer.available.clone() } else { vec![present] };
     let mut measured = Vec::new();
     for name in names.into_iter().take_while(|_| !stop()) {
         if let Some(setting) = &setting {
