@@ -68,7 +68,10 @@ refused() {
 
 # Reads a device again and again ($reader), as long as it is there; not all the time, as tuners run when nobody else does.
 reads() {
-    while dd if="$1" of=/dev/null bs=16k count=400 iflag=direct status=none; do sleep 0.1; done 2>/dev/null &
+    {
+        set +x
+        while dd if="$1" of=/dev/null bs=16k count=400 iflag=direct status=none; do sleep 0.1; done
+    } &
     reader=$!
 }
 reads_no_more() { kill -KILL -- "-$reader" && wait "$reader" || true; }
