@@ -43,6 +43,7 @@ use schedulers::Listing;
 use schedulers::registry::Catalogue;
 
 pub use error::Error;
+pub use named::scheduler_page;
 
 use arguments::{Arguments, Command};
 
