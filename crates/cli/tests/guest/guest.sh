@@ -82,13 +82,27 @@ is_set() { [ "$(scheduler "$1")" = "$2" ]; }
 # begins_with SCHEDULER DISK: whatever the kernel prefers, which changes from one to the next.
 begins_with() { echo "$1" >"/sys/block/$2/queue/scheduler"; }
 
-# tunes DEVICE DISK: begins a tuner ($tuner), and waits until it has set another scheduler than the disk had.
+# tunes DEVICE DISK [COMMAND...]: begins a tuner ($tuner), by that command if one is given, and waits until it has set another
+# scheduler than the disk had.
 tunes() {
     local before
     before=$(scheduler "$2")
-    dwell tune "$1" --window 1s --arm none --arm bfq --database tuner.sqlite >tuner.log 2>&1 &
+    "${@:3}" dwell tune "$1" --window 1s --arm none --arm bfq --database tuner.sqlite >tuner.log 2>&1 &
     tuner=$!
     until_true eval "! is_set $2 $before" || { cat tuner.log && return 1; }
+}
+
+# attends DEVICE DISK: begins a tuner ($tuner) of what nobody asks for anything. Then nothing is decided either.
+attends() {
+    dwell tune "$1" --window 1s --database tuner.sqlite >tuner.log 2>&1 &
+    tuner=$!
+    until_true test -e "/run/dwell/tune-$2.json"
+}
+
+# loses DISK: the tuner says that its disk is gone, and ends.
+loses() {
+    ends $tuner 1
+    expect "$1: is gone" tuner.log
 }
 
 # The second disk is taken away, and comes back.

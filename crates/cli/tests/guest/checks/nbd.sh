@@ -84,12 +84,9 @@ tuned() {
 tuned_away() {
     up socket
     connect
-    dwell tune /dev/nbd0 --window 1s --database tuner.sqlite >tuner.log 2>&1 &
-    tuner=$!
-    until_true test -e /run/dwell/tune-nbd0.json
+    attends /dev/nbd0 nbd0
     disconnect
-    ends $tuner 1
-    expect "is gone" tuner.log
+    loses nbd0
 }
 
 many() {

@@ -7,8 +7,7 @@ pulled_from_tuner() {
     reads /dev/sdb
     tunes /dev/sdb sdb
     pull
-    ends $tuner 1
-    expect "sdb: is gone" tuner.log
+    loses sdb
     nothing_left
     plug
     reads /dev/sdb
@@ -18,25 +17,19 @@ pulled_from_tuner() {
     is_set sdb mq-deadline
 }
 
-# At rest it looks at the kernel's counters only. Nothing is asked, so nothing is decided either.
+# At rest it looks at the kernel's counters only.
 idle() {
-    dwell tune /dev/sdb --window 1s --database tuner.sqlite >tuner.log 2>&1 &
-    tuner=$!
-    until_true test -e /run/dwell/tune-sdb.json
+    attends /dev/sdb sdb
     pull
-    ends $tuner 1
-    expect "sdb: is gone" tuner.log
+    loses sdb
     nothing_left
 }
 
 pulled_from_linear() {
     dmsetup create linear --table "0 100000 linear /dev/sdb 0"
-    dwell tune /dev/mapper/linear --window 1s --database tuner.sqlite >tuner.log 2>&1 &
-    tuner=$!
-    until_true test -e /run/dwell/tune-sdb.json
+    attends /dev/mapper/linear sdb
     pull
-    ends $tuner 1
-    expect "sdb: is gone" tuner.log
+    loses sdb
     nothing_left
     refused 2 "no queue below it" dwell tune /dev/mapper/linear --for 1s
     dmsetup remove --retry linear
@@ -125,8 +118,7 @@ virtio() {
     reads /dev/vdc
     tunes /dev/vdc vdc
     echo 1 >"$place/remove"
-    ends $tuner 1
-    expect "vdc: is gone" tuner.log
+    loses vdc
     nothing_left
     echo 1 >/sys/bus/pci/rescan
     until_true test -b /dev/vdc

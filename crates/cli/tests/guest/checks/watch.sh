@@ -3,34 +3,35 @@
 # 1000 reads of 4 KiB in two passes.
 asked() { for first in 0 8000; do dd if=/dev/sda of=/dev/null bs=4k count=500 skip=$first iflag=direct status=none; done; }
 
-# counted HOW: every read, where it was and by whom, with its end.
-counted() {
+# records_of HOW COMMAND...: what that asks of sda.
+records_of() {
     local recorder
     dwell record /dev/sda --way "$1" -o trace 2>said &
     recorder=$!
     until_true grep -q recording said
     sleep 1
-    asked
+    "${@:2}"
     sleep 1
     kill $recorder
     ends $recorder 0
     cat said
+}
+
+# counted HOW: every read, where it was and by whom, with its end.
+counted() {
+    records_of "$1" asked
     expect "1000 requests" said
     awk '!/^#/ && $NF == "dd" && $6 == 4096 && $2 > 0 { print $5 / 4096 }' trace | sort -n >places
     cmp places <(seq 0 499; seq 8000 8499)
 }
 
-written() {
-    local recorder
-    dwell record /dev/sda --way "$1" -o trace 2>said &
-    recorder=$!
-    until_true grep -q recording said
-    sleep 1
+changed() {
     dd if=/dev/zero of=/dev/sda bs=64k count=100 oflag=direct conv=fsync status=none
     blkdiscard -f -o 0 -l $((1 << 20)) /dev/sda
-    sleep 1
-    kill $recorder
-    ends $recorder 0
+}
+
+written() {
+    records_of "$1" changed
     dwell trace info trace >info
     expect "writes: 100 requests, 6.55 MB" info
     expect "discards: 1 request, 1.05 MB" info
@@ -48,9 +49,7 @@ falls_back() {
 
 tuned_without() {
     reads /dev/sda
-    "${without[@]}" dwell tune /dev/sda --window 1s --arm none --arm bfq --database tuner.sqlite >tuner.log 2>&1 &
-    local tuner=$!
-    until_true eval '! is_set sda mq-deadline' || { cat tuner.log && return 1; }
+    tunes /dev/sda sda "${without[@]}"
     kill $tuner
     ends $tuner 0
     expect "looking through tracefs" tuner.log
