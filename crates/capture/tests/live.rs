@@ -2,11 +2,13 @@
 
 mod common;
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use capture::profile::{Load, Plan, Profile};
-use capture::topology::Stack;
-use capture::{Arrival, Batch, Capture, Error, Options, Source, Way};
+use capture::topology::{Scheduling, Stack};
+use capture::{Arrival, Batch, Capture, Completed, Error, Options, Source, Way};
 use common::{Loop, read, set, write};
 use elevator::{Op, Sector, Sectors};
 
@@ -26,8 +28,12 @@ fn bpf() -> Options {
     Options { way: Some(Way::Bpf), ..Options::default() }
 }
 
+/// For tests that look at what is left in tracefs by this process.
+static TRACEFS: Mutex<()> = Mutex::new(());
+
 #[test]
 fn tracefs_sees_the_same_and_leaves_nothing() {
+    let _alone = TRACEFS.lock();
     let Some(device) = Loop::new(16 << 20) else { return };
     set(&device.path, "scheduler", "none");
     let options = Options { completions: true, way: Some(Way::Tracefs), ..Options::default() };
@@ -45,6 +51,50 @@ fn tracefs_sees_the_same_and_leaves_nothing() {
     let own = format!("dwell-{}-", std::process::id());
     let left = std::fs::read_dir("/sys/kernel/tracing/instances").unwrap().flatten();
     assert_eq!(left.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)).count(), 0);
+}
+
+/// One process reads one place again and again: each read has come back before the next is asked for, whatever was under way before
+/// anybody looked, and whatever was not fetched in time.
+#[test]
+fn tracefs_takes_no_read_for_the_one_before() {
+    let _alone = TRACEFS.lock();
+    let Some(device) = Loop::new(1 << 20) else { return };
+    let (file, ended) = (device.open(), AtomicBool::new(false));
+    let some_are_lost = (1 << 16, Duration::from_millis(300));
+    for (ring_bytes, between) in [(16 << 20, Duration::from_millis(50)), some_are_lost] {
+        let way = Some(Way::Tracefs);
+        let options = Options { completions: true, way, ring_bytes, ..Options::default() };
+        let mut batch = Batch::default();
+        let capture = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    read(&file, 3);
+                }
+            });
+            let mut capture = open(&device, &options);
+            if let Some(capture) = &mut capture {
+                for _ in 0..3 {
+                    std::thread::sleep(between);
+                    capture.take(&mut batch, Duration::ZERO).unwrap();
+                }
+            }
+            ended.store(true, Ordering::Relaxed);
+            capture
+        });
+        let Some(capture) = capture else { return };
+        ended.store(false, Ordering::Relaxed);
+        let lost = capture.counts().unwrap().lost;
+        assert_eq!(lost > 0, (ring_bytes, between) == some_are_lost, "{lost} lost");
+        assert!(batch.completed.len() > 100);
+        let too_late = |done: &&Completed| {
+            let next = batch.arrivals.partition_point(|arrival| arrival.at <= done.arrival.at);
+            batch.arrivals.get(next).is_some_and(|next| done.at > next.at)
+        };
+        let wrong: Vec<_> = batch.completed.iter().filter(too_late).collect();
+        // One whose submission was lost may be taken for that of the one before.
+        let most = if lost > 0 { batch.completed.len() / 50 } else { 0 };
+        assert!(wrong.len() <= most, "{} of {}: {:?}", wrong.len(), batch.completed.len(), wrong[0]);
+    }
 }
 
 #[test]
@@ -183,7 +233,7 @@ fn a_task_that_asked_and_ended_is_told_of() {
 fn a_loop_device_over_another_leaves_it_to_the_one_below() {
     let Some(below) = Loop::new(1 << 20) else { return };
     let Some(above) = Loop::over(&below.path) else { return };
-    let scheduling = || Stack::of(&above.path).unwrap().scheduling().unwrap().node();
+    let scheduling = || Stack::of(&above.path).unwrap().scheduling().unwrap().above.node();
     set(&above.path, "scheduler", "none");
     assert_eq!(scheduling(), below.path);
     set(&above.path, "scheduler", "mq-deadline");
@@ -214,10 +264,10 @@ fn while_a_device_is_measured_nobody_else_takes_it() {
     let plan = Plan { switch: true, even_if_used: false, load };
     let mut refused = Vec::new();
     let mut say = |_: &str| {
-        let other = Profile::measure(&stack.layers()[0], &plan, &mut |_| (), &|| true);
+        let other = Profile::measure(&Scheduling::by(stack.itself()), &plan, &mut |_| (), &|| true);
         refused.push(other.map_err(|error| error.to_string()));
     };
-    let profile = Profile::measure(&stack.layers()[0], &plan, &mut say, &|| false).unwrap();
+    let profile = Profile::measure(&Scheduling::by(stack.itself()), &plan, &mut say, &|| false).unwrap();
     assert!(refused.iter().all(|said| said.as_ref().is_err_and(|said| said.contains("mounted or held"))));
     let rates = profile.throughput.iter().flat_map(|one| &one.curves).flat_map(|curve| &curve.points);
     assert!(rates.clone().count() > 0 && rates.clone().all(|&(_, rate)| rate > 0.0), "{profile:?}");
@@ -227,7 +277,8 @@ fn while_a_device_is_measured_nobody_else_takes_it() {
 fn a_device_without_a_sector_is_not_measured() {
     let Some(device) = Loop::new(0) else { return };
     let stack = Stack::of(&device.path).unwrap();
-    let said = Profile::measure(&stack.layers()[0], &Plan::default(), &mut |_| (), &|| false).unwrap_err();
+    let said = Profile::measure(&Scheduling::by(stack.itself()), &Plan::default(), &mut |_| (), &|| false)
+        .unwrap_err();
     assert!(said.to_string().contains("no sectors"), "{said}");
 }
 

@@ -15,11 +15,20 @@ pub(super) enum Line {
         at: Time,
         failed: bool,
     },
-    /// So many events were overwritten before they were read.
+    /// So many events, at least, were overwritten before they were read.
     Lost(u64),
 }
 
 impl Line {
+    /// When it happened; what was lost, before everything.
+    pub(super) const fn at(&self) -> Time {
+        match self {
+            Self::Arrived(arrival) => arrival.at,
+            Self::Completed { at, .. } => *at,
+            Self::Lost(_) => Time::ZERO,
+        }
+    }
+
     /// `None` for lines that say nothing of I/O.
     pub(super) fn parse(line: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(line);
@@ -27,7 +36,8 @@ impl Line {
         if text.starts_with("CPU:")
             && let Some((_, rest)) = text.split_once("[LOST ")
         {
-            return Some(Self::Lost(rest.split(' ').next()?.parse().ok()?));
+            // The kernel does not always know how many.
+            return Some(Self::Lost(rest.split(' ').next()?.parse().unwrap_or(1)));
         }
         let (head, rest) = text.split_once(": block_")?;
         let (event, payload) = rest.split_once(": ")?;
@@ -115,6 +125,7 @@ mod tests {
         };
         assert_eq!((op, start, end, failed), (Op::Read, Sector(16), Sector(24), true));
         assert!(matches!(Line::parse(b"CPU:1 [LOST 12 EVENTS]"), Some(Line::Lost(12))));
+        assert!(matches!(Line::parse(b"CPU:1 [LOST EVENTS]"), Some(Line::Lost(1))));
         let named = "[LOST 99999999 -7 [001] ..... 1.5: block_bio_queue: 7,0 R 0 + 8 [[LOST 99999999 ]";
         assert!(matches!(Line::parse(named.as_bytes()), Some(Line::Arrived(_))));
     }

@@ -47,9 +47,10 @@ impl Tracefs {
         instance.set("trace_clock", "mono")?;
         // Of each processor; text of the trace is made when it is read, so this holds some bytes an event.
         instance.set("buffer_size_kb", &(options.ring_bytes >> 10).max(64).to_string())?;
+        // Submissions last: one whose completion is not seen would take the next of the same place for it, and so all that follow.
         let mut events = vec!["block_bio_queue"];
         if options.completions {
-            events.extend(["block_rq_complete", "block_bio_complete"]);
+            events.splice(0..0, ["block_rq_complete", "block_bio_complete"]);
         }
         for event in events {
             instance.set(&format!("events/block/{event}/filter"), &filter)?;
@@ -74,11 +75,11 @@ impl Tracefs {
         }
         let text = std::mem::take(&mut self.text);
         let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-        for line in text[..whole].split(|&byte| byte == b'\n') {
-            if let Some(line) = Line::parse(line) {
-                self.take_line(line, batch);
-            }
-        }
+        let lines = text[..whole].split(|&byte| byte == b'\n');
+        let mut lines: Vec<Line> = lines.filter_map(Line::parse).collect();
+        // The kernel keeps what each processor did by itself, and tells it out of order where some was lost, or is written meanwhile.
+        lines.sort_by_key(Line::at);
+        lines.into_iter().for_each(|line| self.take_line(line, batch));
         self.text = text[whole..].to_vec();
         Ok(())
     }
@@ -100,16 +101,18 @@ impl Tracefs {
                 take_completed(under_way, op, start, end, done);
             }
             (Line::Completed { .. }, None) => {}
-            (Line::Lost(count), _) => {
+            (Line::Lost(count), under_way) => {
                 self.counts.lost += count;
                 self.counts.arrived += count;
+                // Whose completions may be among them.
+                under_way.iter_mut().for_each(Vec::clear);
             }
         }
     }
 }
 
-/// A request that completed ends the submissions whose last sector it has, of those with the same last sector the oldest;
-/// one without sectors ends the oldest flush.
+/// A request that completed ends the submissions whose last sector it has; one without sectors ends a flush. Of several of the same
+/// end it is the newest: if the completion of one is missed, only that one is without, and not each after it taken for the one before.
 fn take_completed(
     under_way: &mut Vec<Arrival>,
     op: Op,
@@ -118,7 +121,10 @@ fn take_completed(
     mut done: impl FnMut(Arrival),
 ) {
     let mut ends = Vec::new();
-    under_way.retain(|arrival| {
+    let mut place = under_way.len();
+    while place > 0 {
+        place -= 1;
+        let arrival = under_way[place];
         let arrival_end = arrival.start + arrival.sectors;
         let ended = if start == end {
             arrival.op == Op::Flush && ends.is_empty()
@@ -127,10 +133,9 @@ fn take_completed(
         };
         if ended {
             ends.push(arrival_end);
-            done(*arrival);
+            done(under_way.remove(place));
         }
-        !ended
-    });
+    }
 }
 
 /// The disk and its partitions: submissions name the one that was asked, completions the disk.
@@ -177,17 +182,19 @@ mod tests {
 
     #[test]
     fn a_request_ends_the_submissions_that_it_was_merged_of() {
-        let bio =
-            |extent: &str| arrived(&format!("a-1 [000] ..... 1.000001: block_bio_queue: 7,0 R {extent} [a]"));
-        let mut under_way = vec![bio("0 + 8"), bio("8 + 8"), bio("0 + 8"), bio("16 + 16")];
+        let bio = |us: u64, extent: &str| {
+            arrived(&format!("a-1 [000] ..... 0.{us:06}: block_bio_queue: 7,0 R {extent} [a]"))
+        };
+        let mut under_way = vec![bio(1, "0 + 8"), bio(2, "8 + 8"), bio(3, "0 + 8"), bio(4, "16 + 16")];
         let mut ended = |start, end| {
             let mut done = Vec::new();
-            take_completed(&mut under_way, Op::Read, Sector(start), Sector(end), |a| done.push(a.start.0));
+            let which = |a: Arrival| done.push(a.at.as_nanos() / 1000);
+            take_completed(&mut under_way, Op::Read, Sector(start), Sector(end), which);
             done
         };
-        assert_eq!(ended(0, 16), [0, 8]);
-        assert_eq!(ended(0, 8), [0], "the other one of the same place");
+        assert_eq!(ended(0, 16), [3, 2], "the newest of the same place");
+        assert_eq!(ended(0, 8), [1], "the other one");
         assert_eq!(ended(16, 24), [0; 0], "its first half");
-        assert_eq!(ended(24, 32), [16], "its second half");
+        assert_eq!(ended(24, 32), [4], "its second half");
     }
 }
