@@ -4,7 +4,8 @@
 //! A program asks the device that it opened; the queue in which its requests are put in order may be several devices
 //! further down. The walk ends at the first device with a scheduler that is not `none`, and otherwise at the lowest that
 //! offers a choice. Ways that part and meet again are one: a thin volume stands on its pool's data and on what the pool
-//! notes about them, both on one disk.
+//! notes about them, both on one disk. Where they do not meet, as under RAID, each has a queue of its own; disks that are alike are
+//! taken together, as what is asked of one of them follows from what the array is asked.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -68,6 +69,68 @@ impl Layer {
     pub fn offers_a_choice(&self) -> bool {
         self.available.len() > 1
     }
+
+    /// Whether it is of the same kind with the same choice. Older kernels (seen on 6.1) list `none` first or last, by what is in use.
+    fn is_like(&self, other: &Self) -> bool {
+        let has = |name: &String| other.available.contains(name);
+        (self.kind, self.rotational, self.available.len())
+            == (other.kind, other.rotational, other.available.len())
+            && self.available.iter().all(has)
+    }
+}
+
+/// Where what a device is asked is put in order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Scheduling {
+    /// Where all of it is seen, before it is put in order: the device of the queue, or the lowest above all queues.
+    pub above: Layer,
+    /// The devices whose queues put it in order, or could; never empty, and alike if they are several.
+    pub queues: Vec<Layer>,
+}
+
+impl Scheduling {
+    /// By a device's own queue, whether there is a choice or not.
+    #[must_use]
+    pub fn by(layer: &Layer) -> Self {
+        Self { above: layer.clone(), queues: vec![layer.clone()] }
+    }
+
+    /// Whether there are schedulers to choose from.
+    #[must_use]
+    pub fn offers_a_choice(&self) -> bool {
+        self.queues.iter().all(Layer::offers_a_choice)
+    }
+
+    /// The scheduler in use, `none` where there is no queue; of several all that are.
+    #[must_use]
+    pub fn scheduler(&self) -> String {
+        let active = |layer: &Layer| layer.scheduler.clone().unwrap_or_else(|| "none".to_owned());
+        together(self.queues.iter().map(|layer| (layer.name.as_str(), active(layer))))
+    }
+
+    /// The names of the queues' devices.
+    #[must_use]
+    pub fn names(&self) -> String {
+        self.queues.iter().map(|layer| layer.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What several devices have each, in one phrase: `bfq` if all have it, else `bfq (sda, sdb), none (sdc)`.
+pub fn together<'a>(each: impl IntoIterator<Item = (&'a str, String)>) -> String {
+    let mut by_value: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, value) in each {
+        match by_value.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, names)) => names.push(name),
+            None => by_value.push((value, vec![name])),
+        }
+    }
+    match &mut *by_value {
+        [(value, _)] => std::mem::take(value),
+        several => {
+            let parts = several.iter().map(|(value, names)| format!("{value} ({})", names.join(", ")));
+            parts.collect::<Vec<_>>().join(", ")
+        }
+    }
 }
 
 /// A device and what lies below it.
@@ -75,8 +138,8 @@ impl Layer {
 pub struct Stack {
     /// From the device that was named downwards; never empty.
     layers: Vec<Layer>,
-    /// Where the lowest of them stands on several: these.
-    fork: Vec<String>,
+    /// Where the lowest of them stands on several that do not meet again: these, each with what lies below it.
+    branches: Vec<Self>,
 }
 
 impl Stack {
@@ -119,15 +182,16 @@ impl Stack {
             passed.push(number);
         }
         if next.len() < 2 {
-            return Self { layers, fork: Vec::new() };
+            return Self { layers, branches: Vec::new() };
         }
-        let ways: Vec<Self> = next.iter().map(|number| Self::under(sysfs, *number, home, &passed)).collect();
+        let ways = next.iter().map(|number| Self::under(sysfs, *number, home, &passed));
+        let ways: Vec<Self> = ways.filter(|way| !way.layers.is_empty()).collect();
         match meeting(&ways) {
-            Some(Self { layers: common, fork }) => {
+            Some(Self { layers: common, branches }) => {
                 layers.extend(common);
-                Self { layers, fork }
+                Self { layers, branches }
             }
-            None => Self { layers, fork: next.iter().map(|number| name_of(sysfs, *number)).collect() },
+            None => Self { layers, branches: ways },
         }
     }
 
@@ -144,53 +208,90 @@ impl Stack {
         whole.unwrap_or(&self.layers[0])
     }
 
-    /// The device whose queue puts requests in order, or could.
+    /// Whether it is, or stands on, the device of this number.
+    #[must_use]
+    pub fn contains(&self, number: Number) -> bool {
+        self.layers.iter().any(|layer| layer.number == number)
+            || self.branches.iter().any(|branch| branch.contains(number))
+    }
+
+    /// The queue that puts in order what the device is asked, or could; of an array one for each member.
     ///
     /// # Errors
-    /// None does in the stack, and it stands on several devices: one of them must be named.
-    pub fn scheduling(&self) -> Result<&Layer, Error> {
+    /// None does in the stack; or it stands on devices that are not alike, one of which must be named.
+    pub fn scheduling(&self) -> Result<Scheduling, Error> {
+        let queues: Vec<Layer> = self.queues().into_iter().cloned().collect();
+        let (Some(top), Some(lowest)) = (self.layers.first(), self.layers.last()) else {
+            unreachable!("a stack has a device")
+        };
+        let [first, others @ ..] = &*queues else {
+            return Err(Error::device(top.node(), "no queue below it offers a choice of schedulers"));
+        };
+        let above = if others.is_empty() { first } else { lowest };
+        let are_alike = others.iter().all(|other| other.is_like(first));
+        let scheduling = Scheduling { above: above.clone(), queues };
+        if are_alike {
+            return Ok(scheduling);
+        }
+        let names = scheduling.names();
+        Err(Error::device(
+            top.node(),
+            format!("stands on several devices that are not alike; name one of {names}"),
+        ))
+    }
+
+    /// The layers that put requests in order, or could: the first that does, or else the lowest that offers a choice; each once.
+    fn queues(&self) -> Vec<&Layer> {
         if let Some(layer) = self.layers.iter().find(|layer| layer.schedules()) {
-            return Ok(layer);
+            return vec![layer];
         }
-        let Some(top) = self.layers.first() else { unreachable!("a stack has a device") };
-        if !self.fork.is_empty() {
-            let problem = format!("stands on several devices; name one of {}", self.fork.join(", "));
-            return Err(Error::device(top.node(), problem));
+        let mut queues: Vec<&Layer> = Vec::new();
+        for layer in self.branches.iter().flat_map(Self::queues) {
+            if queues.iter().all(|known| known.number != layer.number) {
+                queues.push(layer);
+            }
         }
-        let lowest = self.layers.iter().rfind(|layer| layer.offers_a_choice());
-        lowest.ok_or_else(|| Error::device(top.node(), "no queue below it offers a choice of schedulers"))
+        if queues.is_empty() {
+            queues.extend(self.layers.iter().rfind(|layer| layer.offers_a_choice()));
+        }
+        queues
     }
 
     /// Why a choice of scheduler may not matter here, in words.
     #[must_use]
     pub fn doubts(&self) -> Vec<String> {
-        let Ok(layer) = self.scheduling() else { return Vec::new() };
-        let name = &layer.name;
-        let active = layer.scheduler.as_deref().unwrap_or("none");
+        let Ok(scheduling) = self.scheduling() else { return Vec::new() };
+        let names = scheduling.names();
         let mut doubts = Vec::new();
-        match layer.kind {
+        // They are of one kind.
+        match scheduling.queues[0].kind {
             Kind::Virtual => doubts.push(format!(
-                "{name} is a virtual machine's disk: its host schedules below, and sees one process where here are many"
+                "{names}: a virtual machine's disk, whose host schedules below, and sees one process where here are many"
             )),
             Kind::Nvme => doubts.push(format!(
-                "{name} is an NVMe drive: it has queues of its own, and schedulers mostly cost it time"
+                "{names}: an NVMe drive, which has queues of its own, and schedulers mostly cost it time"
             )),
             _ => {}
         }
-        if matches!(active, "none" | "kyber") {
-            doubts.push(format!("{name} has the scheduler {active}, which takes no notice of ionice"));
+        let deaf = |layer: &&Layer| matches!(layer.scheduler.as_deref(), None | Some("none" | "kyber"));
+        if let Some(layer) = scheduling.queues.iter().find(deaf) {
+            let active = layer.scheduler.as_deref().unwrap_or("none");
+            doubts
+                .push(format!("{} has the scheduler {active}, which takes no notice of ionice", layer.name));
         }
         doubts
     }
 
-    /// The way down, for people: `sda1 > sda (bfq)`.
+    /// The way down, for people: `sda1 > sda (bfq)`; `md0 > {sda (bfq), sdb (bfq)}`.
     #[must_use]
     pub fn describe(&self) -> String {
         let layers = self.layers.iter().map(|layer| match &layer.scheduler {
             Some(scheduler) => format!("{} ({scheduler})", layer.name),
             None => layer.name.clone(),
         });
-        layers.collect::<Vec<_>>().join(" > ")
+        let branches: Vec<String> = self.branches.iter().map(Self::describe).collect();
+        let below = (!branches.is_empty()).then(|| format!("{{{}}}", branches.join(", ")));
+        layers.chain(below).collect::<Vec<_>>().join(" > ")
     }
 }
 
@@ -201,7 +302,7 @@ fn meeting(ways: &[Stack]) -> Option<Stack> {
     let layers: Vec<Layer> = first.layers.iter().filter(shared).cloned().collect();
     let own = ways.iter().flat_map(|way| &way.layers).filter(|layer| !layers.contains(*layer));
     let meet = !layers.is_empty() && own.into_iter().all(|layer| !layer.schedules());
-    meet.then(|| Stack { layers, fork: first.fork.clone() })
+    meet.then(|| Stack { layers, branches: first.branches.clone() })
 }
 
 fn place(sysfs: &Path, (major, minor): Number) -> PathBuf {
@@ -222,11 +323,6 @@ fn read(path: PathBuf) -> Option<String> {
 
 fn file_name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-fn name_of(sysfs: &Path, number: Number) -> String {
-    fs::canonicalize(place(sysfs, number))
-        .map_or_else(|_| format!("{}:{}", number.0, number.1), |path| file_name(&path))
 }
 
 fn layer(directory: &Path, number: Number) -> Layer {
@@ -344,7 +440,7 @@ mod tests {
         );
         let stack = tree.stack((253, 0));
         assert_eq!(stack.describe(), "dm-0 (none) > sda1 > sda (bfq)");
-        let disk = stack.scheduling().unwrap();
+        let disk = stack.scheduling().unwrap().above;
         assert_eq!((disk.number, disk.rotational, disk.kind), ((8, 0), true, Kind::Disk));
         assert_eq!(stack.doubts(), [""; 0]);
     }
@@ -371,19 +467,36 @@ mod tests {
         tree.device("virtual/block/loop0", (7, 0), &[NONE, on_disk], &[]);
         tree.device("virtual/block/loop1", (7, 1), &[BFQ, on_disk], &[]);
         tree.device("virtual/block/loop2", (7, 2), &[NONE, ("loop/backing_file", "/in/memory")], &[]);
-        let scheduling = |number| tree.stack(number).scheduling().unwrap().name.clone();
+        let scheduling = |number| tree.stack(number).scheduling().unwrap().names();
         assert_eq!([scheduling((7, 0)), scheduling((7, 1)), scheduling((7, 2))], ["sda", "loop1", "loop2"]);
     }
 
     #[test]
-    fn of_several_disks_one_must_be_named() {
+    fn an_array_is_scheduled_by_its_members_and_seen_itself() {
         let tree = Tree::new("raid");
-        tree.device("ata1/block/sda", (8, 0), &[BFQ], &[]);
-        tree.device("ata2/block/sdb", (8, 16), &[BFQ], &[]);
         let disks = ["ata1/block/sda", "ata2/block/sdb"];
+        tree.device(disks[0], (8, 0), &[BFQ], &[]);
+        tree.device(disks[1], (8, 16), &[("queue/scheduler", "[none] bfq mq-deadline")], &[]);
         tree.device("virtual/block/md0", (9, 0), &[("md/level", "raid0")], &disks);
-        let error = tree.stack((9, 0)).scheduling().unwrap_err().to_string();
-        assert_eq!(error, "/dev/md0: stands on several devices; name one of sda, sdb");
+        tree.device("virtual/block/md0/md0p1", (259, 0), &[("partition", "1")], &[]);
+        let stack = tree.stack((259, 0));
+        assert_eq!(stack.describe(), "md0p1 > md0 > {sda (bfq), sdb (none)}");
+        let scheduling = stack.scheduling().unwrap();
+        assert_eq!((&*scheduling.above.name, &*scheduling.names()), ("md0", "sda, sdb"));
+        assert_eq!(scheduling.scheduler(), "bfq (sda), none (sdb)");
+        assert_eq!(stack.doubts(), ["sdb has the scheduler none, which takes no notice of ionice"]);
+        assert!(stack.contains((8, 16)) && !stack.contains((8, 32)));
+    }
+
+    #[test]
+    fn of_disks_that_are_not_alike_one_must_be_named() {
+        let tree = Tree::new("unlike");
+        let disks = ["ata1/block/sda", "ata2/block/sdb"];
+        tree.device(disks[0], (8, 0), &[BFQ, ("queue/rotational", "1")], &[]);
+        tree.device(disks[1], (8, 16), &[BFQ, ("queue/rotational", "0")], &[]);
+        tree.device("virtual/block/dm-0", (253, 0), &[("dm/name", "cached")], &disks);
+        let error = tree.stack((253, 0)).scheduling().unwrap_err().to_string();
+        assert_eq!(error, "/dev/dm-0: stands on several devices that are not alike; name one of sda, sdb");
     }
 
     /// As `lsblk` shows LVM's: home > pool-tpool > pool_tdata and pool_tmeta > sda2, and a volume that was made larger.
@@ -408,7 +521,7 @@ mod tests {
         mapped("dm-4", 4, &parts.map(|(place, _)| place));
         let larger = tree.stack((253, 4));
         assert_eq!(larger.describe(), "dm-4 (none) > sda (bfq)");
-        assert_eq!(larger.scheduling().unwrap().name, "sda");
+        assert_eq!(larger.scheduling().unwrap().names(), "sda");
     }
 
     #[test]
@@ -423,8 +536,8 @@ mod tests {
             tree.device(place, (253, minor), &[("dm/name", "part")], &["virtual/block/md0"]);
         }
         tree.device("virtual/block/dm-2", (253, 2), &[("dm/name", "whole")], &lower);
-        let error = tree.stack((253, 2)).scheduling().unwrap_err().to_string();
-        assert_eq!(error, "/dev/dm-2: stands on several devices; name one of sda, sdb");
+        let whole = tree.stack((253, 2)).scheduling().unwrap();
+        assert_eq!((&*whole.above.name, &*whole.names()), ("md0", "sda, sdb"));
         // One of the two is scheduled before they meet.
         tree.device("virtual/block/loop0", (7, 0), &[BFQ, ("loop/backing_file", "/on/sda1/image")], &[]);
         tree.device("ata1/block/sda/sda1", (8, 1), &[("partition", "1")], &[]);
@@ -450,6 +563,6 @@ mod tests {
         assert!(Stack::below(&tree.0, (8, 0), &|_| None).is_err());
         tree.device("virtual/block/loop0", (7, 0), &[NONE, ("loop/backing_file", "/a")], &[]);
         let circle = Stack::below(&tree.0, (7, 0), &|_| Some((7, 0))).unwrap();
-        assert_eq!(circle.scheduling().unwrap().name, "loop0");
+        assert_eq!(circle.scheduling().unwrap().names(), "loop0");
     }
 }

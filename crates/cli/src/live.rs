@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use capture::topology::{Layer, Stack};
+use capture::topology::{Layer, Scheduling, Stack};
 use capture::{Capture, Options, Source, Way};
 use wording::counted;
 
@@ -43,14 +43,14 @@ pub(crate) fn node_meant(path: &Path) -> String {
     if meant { format!("; did you mean '{}'?", node.display()) } else { String::new() }
 }
 
-/// The device whose queue schedules what `device` is asked, or `device` itself if `here`; says where that leads.
-pub(crate) fn queue_of(device: &Path, here: bool) -> Result<Layer, Error> {
+/// Where what `device` is asked is put in order, or `device` itself if `here`; says where that leads.
+pub(crate) fn scheduling_of(device: &Path, here: bool) -> Result<Scheduling, Error> {
     let stack = Stack::of(device)?;
-    let layer = if here { stack.itself() } else { stack.scheduling()? };
-    if stack.layers().len() > 1 {
-        eprintln!("{}; looking at {}", stack.describe(), layer.name);
+    let scheduling = if here { Scheduling::by(stack.itself()) } else { stack.scheduling()? };
+    if stack.layers().len() > 1 || scheduling.queues.len() > 1 {
+        eprintln!("{}; looking at {}", stack.describe(), scheduling.above.name);
     }
-    Ok(layer.clone())
+    Ok(scheduling)
 }
 
 /// Looks at a device, and says aloud how.

@@ -18,17 +18,19 @@ use crate::trace::created;
 
 pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     let each = some_time("--each", &arguments.each)?.max(Duration::from_millis(1));
-    let layer = live::queue_of(&arguments.device, arguments.here)?;
+    let scheduling = live::scheduling_of(&arguments.device, arguments.here)?;
     let to_file = arguments.output != Path::new("-");
     if to_file {
         can_be_written(&arguments.output)?;
     }
     let load = Load { readers: arguments.readers, each, ..Load::default() };
     // A tuner would switch what is measured, and take the switches here for somebody's, where there is anything to switch.
-    let _claim = layer.offers_a_choice().then(|| QueueSettings::of(&layer.name).claim()).transpose()?;
+    let switched = scheduling.queues.iter().filter(|_| scheduling.offers_a_choice());
+    let claims = switched.map(|layer| QueueSettings::of(&layer.name).claim());
+    let _claims = claims.collect::<Result<Vec<_>, _>>()?;
     let plan = Plan { switch: !arguments.no_switch, even_if_used: arguments.even_if_used, load };
-    let mut say = |what: &str| eprintln!("{}: {what}", layer.name);
-    let profile = Profile::measure(&layer, &plan, &mut say, &interrupt::requested)?;
+    let mut say = |what: &str| eprintln!("{}: {what}", scheduling.above.name);
+    let profile = Profile::measure(&scheduling, &plan, &mut say, &interrupt::requested)?;
     let text = profile.to_toml().map_err(Error::Failed)?;
     let written = created(&arguments.output)?.write_all(text.as_bytes());
     written.map_err(|e| Error::written(arguments.output.display(), &e))?;

@@ -1,9 +1,12 @@
 //! What there is to choose from: a queue's schedulers, with settings of theirs if asked for, or a Dwell device's policies.
 
 use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+use std::iter::once;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use capture::topology::together;
 use server::control::Client;
 use server::control::protocol::State;
 use wording::did_you_mean;
@@ -79,6 +82,12 @@ impl Arm {
     }
 }
 
+/// The scheduler of an arm of the kernel.
+#[must_use]
+pub fn scheduler_of(arm: &str) -> &str {
+    arm.split('{').next().unwrap_or(arm).trim()
+}
+
 /// Where a setting of an arm is: of the queue, or of its scheduler.
 fn place(setting: &str) -> String {
     if SETTINGS.contains(&setting) { setting.to_owned() } else { format!("iosched/{setting}") }
@@ -86,15 +95,17 @@ fn place(setting: &str) -> String {
 
 /// A setting that was changed here.
 struct Changed {
+    /// The queue's place among them.
+    queue: usize,
     file: String,
     before: String,
     /// As it reads since: the kernel rounds.
     set: String,
 }
 
-/// A queue of the kernel.
+/// Queues of the kernel: one, or those of an array's members, which are alike and get the same.
 pub struct KernelArms {
-    queue: QueueSettings,
+    queues: Vec<QueueSettings>,
     names: Vec<String>,
     arms: Vec<Arm>,
     /// The arm that was set here, and its settings.
@@ -102,11 +113,12 @@ pub struct KernelArms {
 }
 
 impl KernelArms {
-    /// All schedulers that the queue offers, or `wanted`.
+    /// All schedulers that the queues offer, or `wanted`.
     ///
     /// # Errors
-    /// The device is gone, offers nothing to choose from, or lacks one that is wanted.
-    pub fn new(queue: QueueSettings, wanted: &[String]) -> Result<Self, Error> {
+    /// A device is gone, offers nothing to choose from, or lacks one that is wanted.
+    pub fn new(queues: Vec<QueueSettings>, wanted: &[String]) -> Result<Self, Error> {
+        let [queue, ..] = &*queues else { return Err(Error::Usage("there is no queue".to_owned())) };
         let offered = queue.offered()?;
         let names = if wanted.is_empty() { offered.clone() } else { wanted.to_vec() };
         let arms = names.iter().map(|name| Arm::parse(name)).collect::<Result<Vec<_>, _>>()?;
@@ -124,29 +136,56 @@ impl KernelArms {
                 format!("{}: there is nothing to choose from but {}", queue.name(), names.join(", "));
             return Err(Error::Usage(problem));
         }
-        Ok(Self { queue, names, arms, set: None })
+        Ok(Self { queues, names, arms, set: None })
     }
 
     /// Takes back what the arm at hand has set beside the scheduler, as far as that is what it was set to: what somebody else has set
     /// meanwhile stays, and what the kernel has, when somebody else changed the scheduler.
     fn unset(&mut self) -> Result<(), Error> {
         let Some((arm, changed)) = self.set.take() else { return Ok(()) };
+        let active = self.active()?;
         // A scheduler that is no longer there has taken its own settings with it; another may have some of the same name.
-        let there = self.queue.get("scheduler")? == self.arms[arm].scheduler;
-        let ours = |changed: &&Changed| {
-            (there || !changed.file.starts_with("iosched/"))
-                && self.queue.get(&changed.file).is_ok_and(|now| now == changed.set)
+        let there = |changed: &Changed| {
+            active[changed.queue] == self.arms[arm].scheduler || !changed.file.starts_with("iosched/")
         };
-        changed.iter().filter(ours).try_for_each(|changed| self.queue.set(&changed.file, &changed.before))
+        let queue = |changed: &Changed| &self.queues[changed.queue];
+        let ours = |changed: &&Changed| {
+            there(changed) && queue(changed).get(&changed.file).is_ok_and(|now| now == changed.set)
+        };
+        let put_back = |changed: &Changed| queue(changed).set(&changed.file, &changed.before);
+        changed.iter().filter(ours).try_for_each(put_back)
+    }
+
+    /// The schedulers in use, by queue.
+    fn active(&self) -> Result<Vec<String>, Error> {
+        self.queues.iter().map(|queue| queue.get("scheduler")).collect()
+    }
+
+    /// Sets the scheduler of all queues at once: each waits until what it has sent is back.
+    fn set_scheduler(&self, name: &str) -> Result<(), Error> {
+        let set = |queue: &QueueSettings| match queue.get("scheduler")? {
+            active if active == name => Ok(()),
+            _ => queue.set("scheduler", name),
+        };
+        if let [queue] = &*self.queues {
+            return set(queue);
+        }
+        std::thread::scope(|scope| {
+            let switches: Vec<_> = self.queues.iter().map(|queue| scope.spawn(move || set(queue))).collect();
+            let ended =
+                switches.into_iter().map(|switch| switch.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            // Every one has ended before what one of them refused is told.
+            ended.collect::<Vec<_>>().into_iter().collect()
+        })
     }
 
     /// Sets one beside the scheduler.
-    fn change(&self, setting: &str, value: &str) -> Result<Changed, Error> {
-        let file = place(setting);
-        let before = self.queue.get(&file)?;
-        self.queue.set(&file, value)?;
-        let set = self.queue.get(&file)?;
-        Ok(Changed { file, before, set })
+    fn change(&self, queue: usize, setting: &str, value: &str) -> Result<Changed, Error> {
+        let (file, settings) = (place(setting), &self.queues[queue]);
+        let before = settings.get(&file)?;
+        settings.set(&file, value)?;
+        let set = settings.get(&file)?;
+        Ok(Changed { queue, file, before, set })
     }
 }
 
@@ -168,10 +207,12 @@ impl Arms for KernelArms {
     }
 
     fn current(&mut self) -> Result<String, Error> {
-        let scheduler = self.queue.get("scheduler")?;
+        let active = self.active()?;
         Ok(match &self.set {
-            Some((arm, _)) if self.arms[*arm].scheduler == scheduler => self.names[*arm].clone(),
-            _ => scheduler,
+            Some((arm, _)) if active.iter().all(|scheduler| self.arms[*arm].scheduler == *scheduler) => {
+                self.names[*arm].clone()
+            }
+            _ => together(self.queues.iter().map(QueueSettings::name).zip(active)),
         })
     }
 
@@ -179,12 +220,12 @@ impl Arms for KernelArms {
         let from = Instant::now();
         self.unset()?;
         let Arm { scheduler, settings } = self.arms[arm].clone();
-        if self.queue.get("scheduler")? != scheduler {
-            self.queue.set("scheduler", &scheduler)?;
-        }
+        self.set_scheduler(&scheduler)?;
         let mut changed = Vec::new();
-        let done = settings.iter().try_for_each(|(setting, value)| {
-            changed.push(self.change(setting, value)?);
+        let each =
+            (0..self.queues.len()).flat_map(|queue| settings.iter().map(move |setting| (queue, setting)));
+        let done = each.into_iter().try_for_each(|(queue, (setting, value))| {
+            changed.push(self.change(queue, setting, value)?);
             Ok(())
         });
         self.set = Some((arm, changed));
@@ -196,17 +237,17 @@ impl Arms for KernelArms {
 
     fn by_hand(&self, arm: &str) -> (String, Option<String>) {
         let Ok(Arm { scheduler, settings }) = Arm::parse(arm) else { return (String::new(), None) };
-        let mut line = format!("echo {scheduler} > {}", self.queue.file("scheduler").display());
-        let mut rule = format!(
-            "ACTION==\"add|change\", KERNEL==\"{}\", ATTR{{queue/scheduler}}=\"{scheduler}\"",
-            self.queue.name()
-        );
-        for (setting, value) in settings {
-            let file = place(&setting);
-            line += &format!("; echo {value} > {}", self.queue.file(&file).display());
-            rule += &format!(", ATTR{{queue/{file}}}=\"{value}\"");
-        }
-        (line, Some(rule))
+        let settings = settings.into_iter().map(|(setting, value)| (place(&setting), value));
+        let all: Vec<(String, String)> = once(("scheduler".to_owned(), scheduler)).chain(settings).collect();
+        let echo = |queue: &QueueSettings| {
+            let echo =
+                |(file, value): &(String, String)| format!("echo {value} > {}", queue.file(file).display());
+            all.iter().map(echo).collect::<Vec<_>>().join("; ")
+        };
+        let names = self.queues.iter().map(QueueSettings::name).collect::<Vec<_>>().join("|");
+        let attributes = all.iter().map(|(file, value)| format!(", ATTR{{queue/{file}}}=\"{value}\""));
+        let rule = format!("ACTION==\"add|change\", KERNEL==\"{names}\"{}", attributes.collect::<String>());
+        (self.queues.iter().map(echo).collect::<Vec<_>>().join("; "), Some(rule))
     }
 }
 
@@ -317,7 +358,7 @@ mod tests {
         let tree = Tree::new("arms");
         let queue = tree.queue("sda");
         let names = ["bfq{read_ahead_kb=64}", "none"].map(str::to_owned);
-        let mut arms = KernelArms::new(queue.clone(), &names).unwrap();
+        let mut arms = KernelArms::new(vec![queue.clone()], &names).unwrap();
         assert_eq!(arms.current().unwrap(), "mq-deadline", "none of the arms yet");
         arms.switch(0).unwrap();
         assert_eq!(
@@ -339,7 +380,7 @@ mod tests {
         let tree = Tree::new("arms-foreign");
         let queue = tree.queue("sda");
         let names = ["bfq{nr_requests=32,read_ahead_kb=64}", "none"].map(str::to_owned);
-        let mut arms = KernelArms::new(queue.clone(), &names).unwrap();
+        let mut arms = KernelArms::new(vec![queue.clone()], &names).unwrap();
         arms.switch(0).unwrap();
         // Of a queue whose scheduler is changed the kernel sets the number of requests anew.
         queue.set("scheduler", "kyber").unwrap();
@@ -350,11 +391,38 @@ mod tests {
     }
 
     #[test]
+    fn members_of_an_array_are_set_together_and_each_put_back() {
+        let tree = Tree::new("arms-members");
+        let queues = vec![tree.queue("sda"), tree.queue("sdb")];
+        let [a, b] = [queues[0].clone(), queues[1].clone()];
+        b.set("scheduler", "none").unwrap();
+        b.set("read_ahead_kb", "256").unwrap();
+        let names = ["bfq{read_ahead_kb=64}", "none"].map(str::to_owned);
+        let mut arms = KernelArms::new(queues, &names).unwrap();
+        let of_both = |setting: &str| [a.get(setting).unwrap(), b.get(setting).unwrap()];
+        assert_eq!(arms.current().unwrap(), "mq-deadline (sda), none (sdb)", "none of the arms");
+        arms.switch(0).unwrap();
+        assert_eq!(arms.current().unwrap(), names[0]);
+        assert_eq!(
+            (of_both("scheduler"), of_both("read_ahead_kb")),
+            (["bfq", "bfq"].map(str::to_owned), ["64", "64"].map(str::to_owned))
+        );
+        // One of them changed by somebody else.
+        b.set("scheduler", "none").unwrap();
+        assert_eq!(arms.current().unwrap(), "bfq (sda), none (sdb)");
+        let (line, rule) = arms.by_hand("bfq");
+        assert_eq!(line.matches("echo bfq > ").count(), 2, "{line}");
+        assert!(rule.unwrap().contains("KERNEL==\"sda|sdb\""));
+        drop(arms);
+        assert_eq!(of_both("read_ahead_kb"), ["128", "256"].map(str::to_owned));
+    }
+
+    #[test]
     fn what_the_kernel_does_not_offer_is_said_before_anything_is_done() {
         let tree = Tree::new("not-offered");
         let problem = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            KernelArms::new(tree.queue("sda"), &names).err().unwrap().to_string()
+            KernelArms::new(vec![tree.queue("sda")], &names).err().unwrap().to_string()
         };
         assert!(
             problem(&["bfq", "cfq"])
@@ -370,7 +438,7 @@ mod tests {
     #[test]
     fn a_device_that_vanished_is_gone() {
         let tree = Tree::new("arms-gone");
-        let mut arms = KernelArms::new(tree.queue("sda"), &[]).unwrap();
+        let mut arms = KernelArms::new(vec![tree.queue("sda")], &[]).unwrap();
         tree.unplug("sda");
         assert!(matches!(arms.current(), Err(Error::Gone(_))));
         assert!(matches!(arms.switch(2), Err(Error::Gone(_))));
@@ -379,7 +447,7 @@ mod tests {
     #[test]
     fn by_hand_says_what_to_write_where() {
         let tree = Tree::new("by-hand");
-        let arms = KernelArms::new(tree.queue("sda"), &[]).unwrap();
+        let arms = KernelArms::new(vec![tree.queue("sda")], &[]).unwrap();
         let (line, rule) = arms.by_hand("bfq{slice_idle=0}");
         assert!(
             line.starts_with("echo bfq > ")
@@ -396,7 +464,7 @@ mod tests {
         let tree = Tree::new("in-part");
         let queue = tree.queue("sda");
         let names = ["bfq{read_ahead_kb=64,nonsense=1}", "none"].map(str::to_owned);
-        let mut arms = KernelArms::new(queue.clone(), &names).unwrap();
+        let mut arms = KernelArms::new(vec![queue.clone()], &names).unwrap();
         let problem = arms.switch(0).unwrap_err().to_string();
         assert!(problem.contains("nonsense"), "{problem}");
         assert_eq!(queue.get("read_ahead_kb").unwrap(), "128");

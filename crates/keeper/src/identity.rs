@@ -3,6 +3,17 @@
 use std::fs;
 use std::path::Path;
 
+/// What the members are, and how they are put together: `raid1 of 2 x WDC WD5000AAKS-00YGA0, 976773168 sectors, rotating`.
+#[must_use]
+pub fn array(block: &Path, name: &str, members: &[&str]) -> String {
+    let level = fs::read_to_string(block.join(name).join("md/level"));
+    let level = level.map_or_else(|_| "mapped".to_owned(), |level| level.trim().to_owned());
+    let drives: Vec<String> = members.iter().map(|member| drive(block, member)).collect();
+    let alike = drives.chunk_by(|one, other| one == other);
+    let alike = alike.map(|drives| format!("{} x {}", drives.len(), drives[0])).collect::<Vec<_>>();
+    format!("{level} of {}", alike.join(" and "))
+}
+
 /// Model and size of a device of `/sys/block` (or a tree like it): `WDC WD5000AAKS-00YGA0, 976773168 sectors, rotating`. What has
 /// no model, as loop devices, is named by itself.
 #[must_use]
@@ -33,5 +44,28 @@ mod tests {
         fs::write(directory.join("device/model"), "WDC  WD5000AAKS \n").unwrap();
         fs::write(directory.join("queue/rotational"), "1\n").unwrap();
         assert_eq!(drive(&tree.block(), "sda"), "WDC WD5000AAKS, 976773168 sectors, rotating");
+    }
+
+    #[test]
+    fn an_array_is_what_its_members_are() {
+        let tree = Tree::new("identity-array");
+        for name in ["sda", "sdb", "sdc"] {
+            tree.queue(name);
+            let directory = tree.block().join(name);
+            fs::create_dir(directory.join("device")).unwrap();
+            fs::write(directory.join("device/model"), "WD\n").unwrap();
+            fs::write(directory.join("size"), if name == "sdc" { "9\n" } else { "8\n" }).unwrap();
+        }
+        let level = tree.block().join("md0/md");
+        fs::create_dir_all(&level).unwrap();
+        fs::write(level.join("level"), "raid5\n").unwrap();
+        assert_eq!(
+            array(&tree.block(), "md0", &["sda", "sdb", "sdc"]),
+            "raid5 of 2 x WD, 8 sectors, not rotating and 1 x WD, 9 sectors, not rotating"
+        );
+        assert_eq!(
+            array(&tree.block(), "dm-0", &["sda", "sdb"]),
+            "mapped of 2 x WD, 8 sectors, not rotating"
+        );
     }
 }

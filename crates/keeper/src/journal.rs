@@ -65,9 +65,10 @@ impl Journal {
         self.record.before.iter().find(|(name, _)| name == setting).map(|(_, value)| value.as_str())
     }
 
-    /// Leaves everything as it is now: somebody else has taken over.
-    pub fn leave(&mut self) {
-        self.restore = false;
+    /// Somebody else has set a scheduler here or of a device beside this one: leaves everything as it is now unless the one in use
+    /// is `ours`.
+    pub fn leave_unless(&mut self, ours: &str) {
+        self.restore = self.queue.get("scheduler").is_ok_and(|now| now == ours);
     }
 }
 

@@ -23,10 +23,12 @@ const OF_THE_QUEUE: [(&str, &[f64]); 3] = [
     ("wbt_lat_usec", &[0.0, 0.25, 1.0, 4.0]),
 ];
 
-/// What can be set of these schedulers on this queue; without those of which nothing can.
+/// What can be set of these schedulers on this queue; without those of which nothing can. How far is read ahead is up to the device that
+/// is read from: of one `below` that, nothing is read ahead.
 #[must_use]
-pub fn of_kernel(queue: &QueueSettings, schedulers: &[String]) -> Vec<Space> {
-    let shared: Vec<Ladder> = OF_THE_QUEUE.iter().filter_map(|(name, by)| around(queue, name, by)).collect();
+pub fn of_kernel(queue: &QueueSettings, below: bool, schedulers: &[String]) -> Vec<Space> {
+    let shared = OF_THE_QUEUE.iter().filter(|(name, _)| !below || *name != "read_ahead_kb");
+    let shared: Vec<Ladder> = shared.filter_map(|(name, by)| around(queue, name, by)).collect();
     let space = |scheduler: &String| {
         let own = LADDERS.iter().filter(|(of, ..)| of == scheduler).map(|&(_, setting, values)| Ladder {
             setting: setting.to_owned(),
@@ -54,7 +56,7 @@ mod tests {
     fn what_a_queue_lacks_is_not_searched() {
         let tree = Tree::new("space");
         let names = ["none", "mq-deadline", "bfq"].map(str::to_owned);
-        let spaces = of_kernel(&tree.queue("sda"), &names);
+        let spaces = of_kernel(&tree.queue("sda"), false, &names);
         let settings = |n: usize| spaces[n].ladders.iter().map(|l| l.setting.as_str()).collect::<Vec<_>>();
         assert_eq!(settings(0), ["nr_requests", "read_ahead_kb"], "no wbt_lat_usec there");
         assert_eq!(
@@ -63,5 +65,9 @@ mod tests {
         );
         let ahead = spaces[2].ladders.last().unwrap();
         assert_eq!(ahead.values, ["32", "128", "512", "2048"]);
+        let below = of_kernel(&tree.queue("sda"), true, &names);
+        assert!(
+            below.iter().flat_map(|space| &space.ladders).all(|ladder| ladder.setting != "read_ahead_kb")
+        );
     }
 }

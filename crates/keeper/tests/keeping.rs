@@ -142,7 +142,7 @@ fn where_nothing_beats_none_it_comes_to_rest_at_none() {
 #[test]
 fn a_dry_run_changes_nothing() {
     let tree = Tree::new("dry");
-    let arms = KernelArms::new(tree.queue(), &[]).unwrap();
+    let arms = KernelArms::new(vec![tree.queue()], &[]).unwrap();
     let mut keeper = keeper(Box::new(arms), Metric::Bandwidth, settings(true, None));
     let lines: Vec<String> = (0..20).map(|n| keeper.window(seen(n, 50e6)).unwrap().line).collect();
     assert!(lines.iter().any(|line| line.starts_with("would switch to ")), "{lines:?}");
@@ -153,7 +153,7 @@ fn a_dry_run_changes_nothing() {
 #[test]
 fn somebody_elses_change_is_theirs() {
     let tree = Tree::new("foreign");
-    let arms = KernelArms::new(tree.queue(), &[]).unwrap();
+    let arms = KernelArms::new(vec![tree.queue()], &[]).unwrap();
     let mut keeper = keeper(Box::new(arms), Metric::Bandwidth, settings(true, None));
     keeper.window(seen(0, 50e6)).unwrap();
     std::fs::write(tree.0.join("sda/queue/scheduler"), "none mq-deadline [bfq]\n").unwrap();
@@ -164,7 +164,7 @@ fn somebody_elses_change_is_theirs() {
 #[test]
 fn a_device_that_vanishes_ends_it() {
     let tree = Tree::new("gone");
-    let arms = KernelArms::new(tree.queue(), &[]).unwrap();
+    let arms = KernelArms::new(vec![tree.queue()], &[]).unwrap();
     let mut keeper = keeper(Box::new(arms), Metric::Bandwidth, settings(false, None));
     std::fs::remove_dir_all(tree.0.join("sda")).unwrap();
     assert!(matches!(keeper.window(seen(0, 50e6)), Err(Error::Gone(_))));
@@ -200,7 +200,7 @@ fn an_arm_that_is_refused_does_not_keep_the_others_from_being_chosen() {
 fn whoever_is_none_of_the_arms_is_not_kept_for_ever() {
     let tree = Tree::new("none-of-them");
     let names = ["bfq", "none"].map(|name| format!("{name}{{}}"));
-    let arms = KernelArms::new(tree.queue(), &names).unwrap();
+    let arms = KernelArms::new(vec![tree.queue()], &names).unwrap();
     let mut keeper = keeper(Box::new(arms), Metric::Bandwidth, settings(false, None));
     assert_eq!(keeper.window(seen(0, 50e6)).unwrap().switched.as_deref(), Some("bfq{}"));
     assert_eq!(tree.queue().get("scheduler").unwrap(), "bfq");

@@ -76,6 +76,6 @@ fn has_loop_device(layer: &Layer) -> bool {
         devices.map(|device| device.file_name()).filter(|name| block.join(name).join("loop").exists());
     attached.filter(|name| *name != *layer.name).any(|name| {
         let stack = Stack::of(&Path::new("/dev").join(name));
-        stack.is_ok_and(|stack| stack.layers().iter().any(|below| below.number == layer.number))
+        stack.is_ok_and(|stack| stack.contains(layer.number))
     })
 }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use tuner::selector::{Curve, Table};
 
 use crate::error::Error;
-use crate::topology::{self, Layer};
+use crate::topology::{self, Scheduling};
 use drive::Real;
 use setting::Setting;
 
@@ -79,19 +79,20 @@ pub struct Plan {
 }
 
 impl Profile {
-    /// Measures a device. `say` hears what is being done; `stop` is asked whether to leave off early, with what there is.
+    /// Measures a device under each of its queues' schedulers. `say` hears what is being done; `stop` is asked whether to leave off early, with what there is.
     /// The scheduler is put back when this returns, and when the process is killed meanwhile.
     ///
     /// # Errors
     /// The device cannot be read, is used while its scheduler was to be switched, or the kernel refuses a scheduler.
     pub fn measure(
-        layer: &Layer,
+        scheduling: &Scheduling,
         plan: &Plan,
         say: &mut dyn FnMut(&str),
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Self, Error> {
+        let layer = &scheduling.above;
         let node = layer.node();
-        let alone = plan.switch && layer.offers_a_choice() && !plan.even_if_used;
+        let alone = plan.switch && scheduling.offers_a_choice() && !plan.even_if_used;
         let _claim = alone.then(|| direct::claim(layer)).transpose()?;
         let mut real = Real::open(&node, stop)?;
         let capacity = disks::Drive::capacity(&real).bytes();
@@ -105,7 +106,7 @@ impl Profile {
             transfer_per_sector: measurement.transfer_per_sector.as_nanos(),
             points: medians(&measurement.points),
         };
-        let throughput = schedulers(layer, plan, capacity, say, stop)?;
+        let throughput = schedulers(scheduling, plan, capacity, say, stop)?;
         let (device, rotational) = (layer.name.clone(), layer.rotational);
         Ok(Self { version: VERSION, device, capacity, rotational, service_time, throughput })
     }
@@ -184,24 +185,22 @@ fn medians(points: &[MeasuredPoint]) -> Vec<(u64, u64)> {
 }
 
 fn schedulers(
-    layer: &Layer,
+    scheduling: &Scheduling,
     plan: &Plan,
     capacity: u64,
     say: &mut dyn FnMut(&str),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<Throughput>, Error> {
-    let present = layer.scheduler.clone().unwrap_or_else(|| "none".to_owned());
-    let attribute = Path::new("/sys/block").join(&layer.name).join("queue/scheduler");
-    let switch = plan.switch && layer.offers_a_choice();
-    let setting = switch.then(|| Setting::keep(&attribute, &present)).transpose()?;
-    let names = if switch { layer.available.clone() } else { vec![present] };
+    let Scheduling { above, queues } = scheduling;
+    let switch = plan.switch && scheduling.offers_a_choice();
+    let switched = queues.iter().filter(|_| switch);
+    let settings = switched.map(Setting::keep).collect::<Result<Vec<_>, _>>()?;
+    let names = if switch { queues[0].available.clone() } else { vec![scheduling.scheduler()] };
     let mut measured = Vec::new();
     for name in names.into_iter().take_while(|_| !stop()) {
-        if let Some(setting) = &setting {
-            setting.set(&name)?;
-        }
+        settings.iter().try_for_each(|setting| setting.set(&name))?;
         say(&format!("throughput under {name}"));
-        let curves = throughput::measure(&layer.node(), capacity, &plan.load, stop)?;
+        let curves = throughput::measure(&above.node(), capacity, &plan.load, stop)?;
         measured.push(Throughput { scheduler: name, curves });
     }
     Ok(measured)

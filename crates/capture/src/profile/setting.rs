@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::offered;
 use crate::error::Error;
+use crate::topology::Layer;
 
 /// Puts the scheduler back when it is dropped, with what the kernel sets anew at each switch, and also when this process is killed.
 ///
@@ -36,7 +37,13 @@ fn what_goes_with_it(attribute: &Path) -> Vec<OsString> {
 }
 
 impl Setting {
-    pub(super) fn keep(attribute: &Path, present: &str) -> Result<Self, Error> {
+    /// Of a device's queue.
+    pub(super) fn keep(layer: &Layer) -> Result<Self, Error> {
+        let attribute = Path::new("/sys/block").join(&layer.name).join("queue/scheduler");
+        Self::keep_file(&attribute, layer.scheduler.as_deref().unwrap_or("none"))
+    }
+
+    fn keep_file(attribute: &Path, present: &str) -> Result<Self, Error> {
         let guard = Command::new("sh")
             .args(["-c", PUT_BACK, present])
             .arg(attribute)
@@ -80,7 +87,7 @@ mod tests {
     fn the_old_one_is_back_when_it_is_dropped() {
         let attribute = std::env::temp_dir().join(format!("dwell-setting-{}", std::process::id()));
         fs::write(&attribute, "[bfq]").unwrap();
-        let setting = Setting::keep(&attribute, "bfq").unwrap();
+        let setting = Setting::keep_file(&attribute, "bfq").unwrap();
         setting.set("none").unwrap();
         assert_eq!(fs::read_to_string(&attribute).unwrap(), "none");
         drop(setting);
@@ -100,7 +107,7 @@ mod tests {
         };
         fs::write(&attribute, "[mq-deadline]").unwrap();
         put("33\n", "80\n");
-        let setting = Setting::keep(&attribute, "mq-deadline").unwrap();
+        let setting = Setting::keep_file(&attribute, "mq-deadline").unwrap();
         setting.set("none").unwrap();
         // As the kernel does.
         put("256\n", "500\n");

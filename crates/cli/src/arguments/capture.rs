@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
   dwell record /dev/sda -o io.trace.zst --for 60s
   dwell compare io.trace.zst")]
 pub(crate) struct RecordArguments {
-    /// The device; partitions, loop devices, dm and md are followed down to the queue that schedules
+    /// The device; partitions, loop devices, dm and md are followed down to the queue that schedules; of an array, whose members all do, itself
     pub(crate) device: PathBuf,
     /// The file to write ('-' for standard output); .gz and .zst are compressed
     #[arg(long, short, value_name = "FILE")]
@@ -35,7 +35,7 @@ pub(crate) struct RecordArguments {
   dwell profile /dev/sdb -o sdb.toml
   dwell serve /dev/sdb --profile sdb.toml --scheduler 'stream(deadline)' --attach")]
 pub(crate) struct ProfileArguments {
-    /// The device; partitions, loop devices, dm and md are followed down to the queue that schedules
+    /// The device; partitions, loop devices, dm and md are followed down to the queue that schedules, or to those of an array's members
     pub(crate) device: PathBuf,
     /// The file to write (TOML; '-' for standard output)
     #[arg(long, short, value_name = "FILE")]

@@ -66,7 +66,7 @@ pub(crate) enum MetricName {
   dwell advise /dev/sda
   dwell advise /dev/sda --windows 12 --metric p99-read-latency --json")]
 pub(crate) struct AdviseArguments {
-    /// The device
+    /// The device, or an array
     pub(crate) device: PathBuf,
     #[command(flatten)]
     pub(crate) watching: Watching,
@@ -94,11 +94,12 @@ pub(crate) enum RestraintName {
 #[command(after_help = "Examples:
   dwell tune /dev/sda --dry-run
   dwell tune /dev/sda --metric p99-sync-latency --restrain regret
+  dwell tune /dev/md0
   dwell tune /dev/sda --search 2
   dwell tune /dev/sda --status
   dwell tune /dev/loop0 --control /run/dwell/disk.ctl --arm cfq --arm 'stream(deadline)' --arm noop")]
 pub(crate) struct TuneArguments {
-    /// The device
+    /// The device, or an array
     pub(crate) device: PathBuf,
     #[command(flatten)]
     pub(crate) watching: Watching,

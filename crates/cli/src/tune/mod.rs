@@ -10,10 +10,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use keeper::arms::scheduler_of;
 use keeper::database::Database;
 use keeper::journal::{self, Journal};
 use keeper::status::{self, Shown, Status};
-use keeper::{Counters, Keeper, Settings, Windower, system};
+use keeper::{Counters, Keeper, QueueSettings, Settings, Windower, system};
 use schedulers::registry::Catalogue;
 use tuner::beyond::{Hysteresis, RegretBound, Restraints, SwitchCost};
 use tuner::{Analyser, Metric, State};
@@ -42,14 +43,15 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     }
     let target = Target::find(&arguments.device)?;
     // Even who only says what it would do keeps a status and what it learned.
-    let _claim = target.queue.claim()?;
+    let _claims = target.queues.iter().map(QueueSettings::claim).collect::<Result<Vec<_>, _>>()?;
     system::idle().iter().for_each(|refused| eprintln!("not granted: {refused}"));
     eprintln!("{}: {}", arguments.device.display(), target.stack.describe());
     target.doubts(&arguments.watching).iter().for_each(|doubt| eprintln!("{doubt}"));
     // Before anything of the device changes, and so dropped after everything else: what was set is put back last.
     let served = arguments.watching.control.is_some();
-    let mut journal =
-        if arguments.dry_run || served { None } else { Some(Journal::begin(&directory, &target.queue)?) };
+    let noted = target.queues.iter().filter(|_| !arguments.dry_run && !served);
+    let journals = noted.map(|queue| Journal::begin(&directory, queue));
+    let mut journals = journals.collect::<Result<Vec<_>, _>>()?;
     let arms = setup::arms(&target, &arguments.watching, catalogue)?;
     let seed = arguments.seed.unwrap_or_else(setup::drawn_seed);
     let (length, analyser) = setup::analyser(arms.names(), &arguments.watching, seed)?;
@@ -75,14 +77,12 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     };
     show_metrics(&run.shown, arguments)?;
     let ended = run.go_on();
-    if matches!(ended, Err(keeper::Error::Foreign { .. }))
-        && let Some(journal) = &mut journal
-    {
-        journal.leave();
+    if let Err(keeper::Error::Foreign { ours, .. }) = &ended {
+        journals.iter_mut().for_each(|journal| journal.leave_unless(scheduler_of(ours)));
     }
     run.end();
     drop(run);
-    drop(journal);
+    drop(journals);
     ended.map_err(Error::from)
 }
 

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use capture::topology::{Layer, Stack};
+use capture::topology::{Layer, Scheduling, Stack};
 use capture::{Capture, Options};
 use elevator::Span;
 use keeper::arms::{Arms, KernelArms, ServedArms};
-use keeper::{Cgroups, Parties, QueueSettings, Windower};
+use keeper::{Cgroups, Parties, QueueSettings, Windower, identity};
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use tuner::beyond::Space;
@@ -25,8 +25,10 @@ use crate::{named, profile};
 /// The device as it was found.
 pub(super) struct Target {
     pub(super) stack: Stack,
+    /// Where what it is asked is seen: itself, or the disk below it.
     pub(super) layer: Layer,
-    pub(super) queue: QueueSettings,
+    /// That of the disk, or those of an array's members.
+    pub(super) queues: Vec<QueueSettings>,
     /// Its name in the database.
     pub(super) drive: String,
 }
@@ -49,10 +51,15 @@ impl From<keeper::Error> for Error {
 impl Target {
     pub(super) fn find(device: &Path) -> Result<Self, Error> {
         let stack = Stack::of(device)?;
-        let layer = stack.scheduling()?.clone();
-        let queue = QueueSettings::of(&layer.name);
-        let drive = keeper::identity::drive(Path::new("/sys/block"), &layer.name);
-        Ok(Self { stack, layer, queue, drive })
+        let Scheduling { above: layer, queues } = stack.scheduling()?;
+        let block = Path::new("/sys/block");
+        let names: Vec<&str> = queues.iter().map(|queue| queue.name.as_str()).collect();
+        let drive = match *names {
+            [name] => identity::drive(block, name),
+            _ => identity::array(block, &layer.name, &names),
+        };
+        let queues = names.into_iter().map(QueueSettings::of).collect();
+        Ok(Self { stack, layer, queues, drive })
     }
 
     /// Why a choice may not matter here; what the kernel's queue is like says nothing of a policy behind `--control`.
@@ -87,7 +94,13 @@ pub(super) fn arms(
     catalogue: Catalogue,
 ) -> Result<Box<dyn Arms>, Error> {
     let Some(socket) = &watching.control else {
-        return Ok(Box::new(KernelArms::new(target.queue.clone(), &watching.arms)?));
+        return Ok(Box::new(KernelArms::new(target.queues.clone(), &watching.arms)?));
+    };
+    let [queue] = &*target.queues else {
+        let stack = target.stack.describe();
+        return Err(Error::Usage(format!(
+            "--control is of one served device, and this is {stack}; name a member"
+        )));
     };
     let names = match &*watching.arms {
         [] => specs(catalogue, &[], Host::Disk)?.iter().map(Spec::to_string).collect(),
@@ -96,7 +109,7 @@ pub(super) fn arms(
     for name in &names {
         named::of_one_device(catalogue, name)?;
     }
-    let arms = ServedArms::new(socket, &target.queue, names).map_err(|error| match error {
+    let arms = ServedArms::new(socket, queue, names).map_err(|error| match error {
         keeper::Error::File { path, source } => no_server(&path, &source),
         other => other.into(),
     });
@@ -107,7 +120,8 @@ pub(super) fn arms(
 pub(super) fn spaces(target: &Target, watching: &Watching, arms: &[String]) -> Vec<Space> {
     let plain: Vec<String> = arms.iter().filter(|arm| !arm.contains('{')).cloned().collect();
     if watching.control.is_none() {
-        return keeper::space::of_kernel(&target.queue, &plain);
+        let below = target.stack.itself().name != target.queues[0].name();
+        return keeper::space::of_kernel(&target.queues[0], below, &plain);
     }
     // The number of ticks is the modelled kernel's, not the policy's; a limit to writes below what there is room for is the
     // administrator's word on whose room it is.

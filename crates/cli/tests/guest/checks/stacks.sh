@@ -62,13 +62,74 @@ arrays() {
     udevadm settle
 }
 
-several() {
-    for command in advise 'tune --for 1s' 'record --for 1s -o trace'; do
-        refused 2 "name one of $2" dwell $command "$1"
-    done
+# tunes_both DEVICE: begins a tuner of an array of both disks, and waits until it has set them alike.
+tunes_both() {
+    tunes "$1" sda
+    until_true eval '[ "$(scheduler sda)" = "$(scheduler sdb)" ]'
 }
 
-# Of an array, each member has a tuner of its own.
+# together DEVICE STACK: a tuner sets both disks of an array, and puts each back as it was.
+together() {
+    begins_with none sdb
+    dwell advise "$1" --windows 1 --window 1s --json >advice
+    same "$(jq -r .stack advice | sed 's/^\([^ ]*\) (none)/\1/')" "$2"
+    same "$(jq -r .scheduler advice)" "mq-deadline (sda), none (sdb)"
+    reads "$1"
+    tunes_both "$1"
+    dwell tune "$1" --status >status
+    expect "tuned for bandwidth" status
+    refused 2 "sdb: process $tuner tunes or measures it" dwell tune /dev/sdb --for 1s
+    kill $tuner
+    ends $tuner 0
+    is_set sda mq-deadline && is_set sdb none
+    begins_with mq-deadline sdb
+}
+
+# Somebody else sets one of two disks: theirs stays, the other one is put back.
+overruled() {
+    reads "$1"
+    tunes_both "$1"
+    begins_with kyber sdb
+    ends $tuner 7
+    expect "somebody else changed the scheduler" tuner.log
+    is_set sda mq-deadline && is_set sdb kyber
+    begins_with mq-deadline sdb
+}
+
+# What a tuner that is killed has set of both is put back by the next.
+killed() {
+    reads "$1"
+    tunes_both "$1"
+    kill -KILL $tuner
+    ends $tuner 137
+    dwell tune "$1" --window 1s --for 1s --database tuner.sqlite >tuner.log 2>&1
+    expect "sda: put back after process" tuner.log
+    expect "sdb: put back after process" tuner.log
+    is_set sda mq-deadline && is_set sdb mq-deadline
+}
+
+profiled() {
+    dwell profile --each 100ms "$1" -o profile.toml
+    same "$(grep -c '^scheduler = ' profile.toml)" "$(wc -w </sys/block/sda/queue/scheduler)"
+    is_set sda mq-deadline && is_set sdb mq-deadline
+}
+
+# A member of a mirror is pulled out: said, and the other one is put back. Then there is one disk.
+degraded() {
+    reads "$1"
+    tunes "$1" sda
+    pull
+    loses sdb
+    is_set sda mq-deadline
+    until_true eval '! grep -q sdb /proc/mdstat || mdadm --quiet "$1" --fail detached --remove detached'
+    tunes "$1" sda
+    kill $tuner
+    ends $tuner 0
+    is_set sda mq-deadline
+    plug
+}
+
+# Each member may have a tuner of its own.
 members() {
     local first
     reads /dev/md1
@@ -82,12 +143,17 @@ members() {
     is_set sda mq-deadline && is_set sdb mq-deadline
 }
 
+# here DEVICE WAY [OPTION]: DEVICE itself is recorded.
 here() {
     local number
     number=$(lsblk -ndo MAJ:MIN "$1" | tr -d ' ' | tr : ,)
     reads "$1"
-    dwell record --here "$1" --way "$2" --for 2s -o trace
-    awk -v number="$number" '!/^#/ { all++; if ($3 == number) right++ } END { print right " of " all; exit all < 20 || all != right }' trace
+    dwell record "${@:3}" "$1" --way "$2" --for 2s -o trace
+    awk -v number="$number" '!/^#/ {
+        all++
+        if ($3 == number && $2 > 0) right++
+        else print NR ": " $0
+    } END { print right " of " all; exit all < 20 || all != right }' trace
 }
 
 measured() {
@@ -116,17 +182,26 @@ check "dm-crypt over dm-linear: can be made here" maps
 check "dm-crypt over dm-linear: the disk is tuned, and put back" \
     followed /dev/mapper/crypt "dm-1 > dm-0 > sda2 > sda (mq-deadline)" sda
 check "dm-crypt over dm-linear: recorded are the disk's sectors" recorded /dev/mapper/crypt bpf
-check "dm-linear itself recorded, by BPF" here /dev/mapper/linear bpf
-check "dm-linear itself recorded, by tracefs" here /dev/mapper/linear tracefs
+check "dm-linear itself recorded, by BPF" here /dev/mapper/linear bpf --here
+check "dm-linear itself recorded, by tracefs" here /dev/mapper/linear tracefs --here
 check "dm-linear itself measured" measured /dev/mapper/linear
 dmsetup remove --retry crypt && dmsetup remove --retry linear
 check "device mapper over nothing: said that nobody has a choice" nobody
 check "RAID: can be made here" arrays
-check "RAID 1: which disk is to be named" several /dev/md0 "sda1, sdb1"
-check "RAID 0: which disk is to be named" several /dev/md1 "sda2, sdb2"
-check "RAID 0: both disks are tuned at once, and put back" members
-check "RAID 0 itself recorded" here /dev/md1 bpf
+check "RAID 0: its disks are tuned as one, and each put back" together /dev/md1 "md1 > {sda2 > sda (mq-deadline), sdb2 > sdb (none)}"
+check "RAID 0: a disk that somebody else sets stays so" overruled /dev/md1
+check "RAID 0: a killed tuner's disks are put back by the next" killed /dev/md1
+check "RAID 0: both disks have tuners of their own, and are put back" members
+check "RAID 0 recorded, by BPF" here /dev/md1 bpf
+check "RAID 0 recorded, by tracefs" here /dev/md1 tracefs
+check "RAID 0 measured under each scheduler of its disks" profiled /dev/md1
+check "RAID 1: its disks are tuned as one, and each put back" together /dev/md0 "md0 > {sda1 > sda (mq-deadline), sdb1 > sdb (none)}"
+check "RAID 1: a disk is pulled out of it while it is tuned" degraded /dev/md0
 mdadm --quiet --stop /dev/md0 /dev/md1
+dmsetup create striped --table "0 100096 striped 2 128 /dev/sda1 0 /dev/sdb1 0"
+check "dm-stripe: its disks are tuned as one, and each put back" \
+    together /dev/mapper/striped "dm-0 > {sda1 > sda (mq-deadline), sdb1 > sdb (none)}"
+dmsetup remove --retry striped
 mdadm --zero-superblock /dev/sd[ab][12]
 check "LVM over two partitions and a thin volume: the one disk is tuned" meets
 {
