@@ -191,7 +191,7 @@ fn an_answer_read_late_is_what_was_there_when_it_was_given() {
         // A goodbye: the server closes its side, and what it sent is still to be read.
         client.send(0, DISCONNECT, 0, 0, 0).unwrap();
         std::thread::sleep(Duration::from_millis(200));
-        // In one piece and by pieces of half a chunk, so that memory is exchanged and written over.
+        // In one piece and by pieces of half a chunk.
         assert_eq!(writer.write(0, &pattern[..4 * LONG]), 0);
         for half in 8..16 {
             let at = half * LONG / 2;

@@ -9,8 +9,7 @@ use super::{Backend, Done, Extent, Geometry, Job, Payload};
 use crate::buffer::{Buffer, Chunk};
 
 /// Memory is taken in pieces of this size, when they are first written to: large enough that a request seldom crosses
-/// one, small enough that a sparse file system stays sparse, and as long as the writes of whoever writes much in a row,
-/// so that their memory is kept rather than copied.
+/// one, small enough that a sparse file system stays sparse.
 const CHUNK: usize = 128 << 10;
 
 /// A read from this length on is lent what the disk holds; one that is shorter is copied, which costs less than holding a
@@ -58,19 +57,12 @@ impl Memory {
         }
     }
 
-    fn write(&mut self, mut offset: usize, buffer: &mut Buffer) {
-        let new = || Chunk::new(CHUNK);
-        if offset.is_multiple_of(CHUNK)
-            && self.chunks[offset / CHUNK].get_or_insert_with(new).exchange(buffer)
-        {
-            return;
-        }
-        let mut from = &buffer[..];
+    fn write(&mut self, mut offset: usize, mut from: &[u8]) {
         while !from.is_empty() {
             let within = offset % CHUNK;
             let (now, rest) = from.split_at(from.len().min(CHUNK - within));
-            let chunk = self.chunks[offset / CHUNK].get_or_insert_with(new);
-            chunk.bytes_mut()[within..within + now.len()].copy_from_slice(now);
+            let chunk = self.chunks[offset / CHUNK].get_or_insert_with(|| Chunk::new(CHUNK));
+            chunk.write(within, now);
             offset += now.len();
             from = rest;
         }

@@ -15,8 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::mm::{Advice, madvise};
 
-use super::Buffer;
 use super::pages::{ALIGNMENT, Pages, allocate, bytes, bytes_mut};
+use super::{Buffer, streaming};
+
+/// Data from this length on is written past the processor's caches. What is shorter gains less by it, and is sooner read again.
+const STREAMED: usize = 16 << 10;
 
 /// A chunk's memory, and who may see it beside this process.
 struct Memory {
@@ -78,20 +81,14 @@ impl Chunk {
         bytes_mut(&mut own.pages)
     }
 
-    /// Takes all data of a buffer of its own size, which gets other memory with arbitrary contents; whether it could.
-    pub fn exchange(&mut self, with: &mut Buffer) -> bool {
-        if with.len != self.bytes().len() || with.pages.len() != self.0.pages.len() || with.lent.is_some() {
-            return false;
+    /// Writes `data` at `offset`, where there must be room for it.
+    pub fn write(&mut self, offset: usize, data: &[u8]) {
+        let to = &mut self.bytes_mut()[offset..offset + data.len()];
+        if data.len() >= STREAMED {
+            streaming::copy(to, data);
+        } else {
+            to.copy_from_slice(data);
         }
-        match Arc::get_mut(&mut self.0) {
-            Some(own) if own.shown.load(Ordering::Relaxed) => return false,
-            Some(own) => mem::swap(&mut own.pages, &mut with.pages),
-            None => {
-                let fresh = allocate(with.len);
-                self.0 = Arc::new(Memory::new(mem::replace(&mut with.pages, fresh)));
-            }
-        }
-        true
     }
 }
 
@@ -169,23 +166,21 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_takes_a_buffer_of_its_size() {
-        let mut pool = Pool::new(1 << 20);
-        let mut chunk = Chunk::new(8192);
-        let mut seen = pool.take(4096);
-        chunk.lend(0, &mut seen);
-        for round in 1..4 {
-            let mut buffer = pool.take(8192);
-            buffer.fill(round);
-            let address = buffer.as_ptr();
-            assert!(chunk.exchange(&mut buffer));
-            assert_eq!((chunk.bytes().as_ptr(), chunk.bytes()[8191]), (address, round), "taken, not copied");
-            assert_eq!((buffer.len(), buffer.footprint()), (8192, 8192));
-            pool.put(buffer);
-        }
-        assert!(seen.iter().all(|&byte| byte == 0), "what was lent before");
-        for len in [4096, 8000] {
-            assert!(!chunk.exchange(&mut pool.take(len)), "{len} bytes are not all of it");
+    fn a_write_covers_what_it_is_for_and_nothing_that_was_lent() {
+        const ALL: usize = 2 * STREAMED;
+        let mut chunk = Chunk::new(ALL);
+        for (round, (offset, len)) in (1..).zip([(512, 512), (1024, STREAMED), (0, ALL)]) {
+            let before = chunk.bytes().to_vec();
+            let mut seen = Pool::new(0).take(ALL);
+            chunk.lend(0, &mut seen);
+            chunk.write(offset, &vec![round; len]);
+            assert!(*seen == *before, "lent before");
+            let (now, end) = (chunk.bytes(), offset + len);
+            assert!(now[offset..end].iter().all(|&byte| byte == round), "{len} bytes at {offset}");
+            assert!(
+                now[..offset] == before[..offset] && now[end..] == before[end..],
+                "{len} bytes at {offset}"
+            );
         }
     }
 
@@ -209,15 +204,5 @@ mod tests {
         chunk.bytes_mut().fill(4);
         assert_eq!(chunk.bytes(), [4; 8192]);
         assert_eq!(bytes(&behind.pages), [3; 8192], "left behind as it was");
-    }
-
-    #[test]
-    fn what_was_shown_never_becomes_a_buffer() {
-        let mut chunk = Chunk::new(8192);
-        show(&chunk).read();
-        let mut buffer = Pool::new(0).take(8192);
-        assert!(!chunk.exchange(&mut buffer), "what is in it is to be copied");
-        chunk = Chunk::new(8192);
-        assert!(chunk.exchange(&mut buffer), "this one nobody was shown");
     }
 }

@@ -3,6 +3,7 @@
 
 mod chunk;
 mod pages;
+mod streaming;
 
 use std::ops::{Deref, DerefMut};
 
