@@ -41,6 +41,7 @@ impl Memory {
         if buffer.len() >= LENT
             && within + buffer.len() <= CHUNK
             && let Some(chunk) = &self.chunks[offset / CHUNK]
+            && chunk.lends(buffer.len())
         {
             return chunk.lend(within, buffer);
         }

@@ -11,7 +11,7 @@
 use std::mem;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::mm::{Advice, madvise};
 
@@ -28,11 +28,21 @@ struct Memory {
     shown: AtomicBool,
     /// Some of it is in a socket, and nobody will know when it has been read.
     lost: AtomicBool,
+    /// Bytes that reads shall copy before any is lent again.
+    contested: AtomicUsize,
 }
 
 impl Memory {
     fn new(pages: Pages) -> Self {
-        Self { pages, shown: AtomicBool::new(false), lost: AtomicBool::new(false) }
+        let (shown, lost) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { pages, shown, lost, contested: AtomicUsize::new(0) }
+    }
+
+    /// The same data, of which somebody had some when it was to be written over.
+    fn copy(&self) -> Self {
+        let copy = Self::new(self.pages.clone());
+        copy.contested.store(self.pages.len() * ALIGNMENT, Ordering::Relaxed);
+        copy
     }
 }
 
@@ -60,6 +70,18 @@ impl Chunk {
         Self(Arc::new(Memory::new(allocate(bytes))))
     }
 
+    /// Whether a read of so many bytes shall be lent them rather than copy them. A write that had to copy the chunk because some of it
+    /// was lent makes reads copy as much: where both go to the same places that is far less. All of a chunk is always lent.
+    #[must_use]
+    pub fn lends(&self, bytes: usize) -> bool {
+        let contested = self.0.contested.load(Ordering::Relaxed);
+        let lends = contested <= bytes;
+        if !lends {
+            self.0.contested.store(contested - bytes, Ordering::Relaxed);
+        }
+        lends
+    }
+
     /// Lends what lies at `offset` to a buffer, as much as that is long; it must be there.
     pub fn lend(&self, offset: usize, to: &mut Buffer) {
         debug_assert!(offset + to.len <= self.0.pages.len() * ALIGNMENT, "{offset} and what is behind it");
@@ -75,7 +97,7 @@ impl Chunk {
     /// The same, to be written. Copied first if somebody else sees some of it.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         if self.0.lost.load(Ordering::Relaxed) || Arc::get_mut(&mut self.0).is_none() {
-            self.0 = Arc::new(Memory::new(self.0.pages.clone()));
+            self.0 = Arc::new(self.0.copy());
         }
         let own = Arc::get_mut(&mut self.0).expect("nobody else has it, or it was made here");
         bytes_mut(&mut own.pages)
@@ -163,6 +185,20 @@ mod tests {
         assert!(chunk.bytes().iter().all(|&byte| byte == 2));
         first.set_len(4096);
         assert_eq!(first.len(), 512, "there is no more");
+    }
+
+    #[test]
+    fn reads_copy_as_much_as_a_write_had_to_because_of_one_and_then_are_lent_again() {
+        let mut chunk = Chunk::new(8192);
+        let mut seen = Pool::new(0).take(512);
+        chunk.write(0, &[1; 512]);
+        assert!(chunk.lends(512), "nobody had to copy it");
+        chunk.lend(0, &mut seen);
+        chunk.write(0, &[2; 512]);
+        assert!(chunk.lends(8192), "all of it");
+        let copied = (0..20).take_while(|_| !chunk.lends(512)).count();
+        assert_eq!(copied, 8192 / 512 - 1);
+        assert!(chunk.lends(512));
     }
 
     #[test]
