@@ -144,8 +144,9 @@ fn starts(outcome: Option<&Outcome>) -> Vec<Span> {
     began.into_iter().map(|began| Span::from_nanos(began - first)).collect()
 }
 
-/// Who a scheduler takes for the issuer. A loop device submits what it gets by one worker, which the kernel's elevators take for
-/// a process; Dwell's schedulers, behind FUSE, are told of nobody.
+/// Who a scheduler takes for the issuer. A loop device submits what it gets by a worker, which the kernel's elevators take for a
+/// process; here it is always the same one, there it may change from request to request (docs/duel.md). Dwell's schedulers,
+/// behind FUSE, are told of nobody.
 fn identity(scheduler: &Scheduler, hidden: bool) -> Identity {
     match (scheduler.is_kernel(), hidden) {
         (false, _) => Identity::Hidden,
