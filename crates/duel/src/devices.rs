@@ -18,7 +18,7 @@ use server::{Lifetime, LoopDevice, QueueSettings};
 use crate::DuelError;
 use crate::benchmark::FileSystem;
 use crate::direct::{Aligned, open};
-use crate::parking::{EXIT_BYTES, PARKED};
+use crate::parking::{EXIT_BYTES, PARKED, places};
 use crate::pipe::{ignore_signals, send, wait_for_end};
 use crate::priority::{Priority, set_priority};
 
@@ -129,15 +129,15 @@ impl Devices {
     /// Reads that are never answered, one a tag that shall be out of use, and before them one that is answered when they are there.
     fn park(&mut self) -> Result<(), DuelError> {
         let path = self.loops[0].0.path();
-        for n in 0..=PARKED {
+        for (n, place) in (0..).zip(places()) {
             let device = open(&path, false, true).map_err(DuelError::io("opening a device to park on"))?;
             let size = length_of(&device).map_err(DuelError::io("sizing a device to park on"))?;
-            let at = size - EXIT_BYTES * u64::from(n + 2);
+            let at = size - place;
             self.parked.push(thread::spawn(move || {
                 on_the_first_processor();
                 // Idle, or BFQ would wait for whoever waits here.
                 let _ = set_priority(Priority::IDLE);
-                let _ = device.read_at(&mut Aligned::new(4096), at);
+                let _ = device.read_at(&mut Aligned::new(EXIT_BYTES as usize), at);
             }));
             // One after the other, so that the first has the first tag: each processor has its own place where it begins to look.
             await_reads(&path, if n < PARKED { n + 1 } else { PARKED });

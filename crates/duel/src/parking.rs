@@ -23,6 +23,13 @@ const ROOM: Sectors = Sectors(2048);
 /// The block whose reading completes all of them, in bytes before the end.
 pub(crate) const EXIT_BYTES: u64 = 4096;
 
+/// Where the reads of [`EXIT_BYTES`] begin that come to be parked, one after the other, in bytes before the end. None has a neighbour
+/// there, nor is the exit one: the server's queue makes one request of neighbours that arrive together, and a request that holds two
+/// of the device's tags would be counted as one.
+pub(crate) fn places() -> impl Iterator<Item = u64> {
+    (1..=PARKED + 1).map(|n| EXIT_BYTES * u64::from(2 * n + 1))
+}
+
 /// A back end with a parking area behind it.
 pub(crate) struct Parking {
     inner: Box<dyn Backend>,
@@ -144,9 +151,35 @@ impl Backend for Parking {
 
 #[cfg(test)]
 mod tests {
-    use server::backend::Nothing;
+    use elevator::Flags;
+    use elevator::queue::{Options, Queue};
+    use schedulers::{Environment, Spec};
+    use server::backend::{Nothing, Payload};
+    use server::{Ask, Device, News, Statistics, Watch};
 
     use super::*;
+
+    #[test]
+    fn those_who_arrive_together_are_parked_one_by_one() {
+        let parking = Parking::new(Box::new(Nothing::new(1 << 20, 1)));
+        let end = parking.geometry().capacity;
+        let options = Options { depth: 1 + PARKED, ..Options::default() };
+        let noop = Spec::parse("noop").unwrap().build(&Environment::default()).unwrap();
+        let watch = Watch { statistics: Statistics::default(), log: None, observer: None };
+        let mut device = Device::new(Queue::observed(options, noop, watch), Box::new(parking));
+        // A server that was kept from running has them all at once.
+        device.plug();
+        for (cookie, place) in (0..).zip(places()) {
+            let (start, sectors) = (end - Sectors::from_bytes(place), Sectors::from_bytes(EXIT_BYTES));
+            let (op, flags, payload) = (Op::Read, Flags::default(), Payload::None);
+            let ask = Ask { cookie, op, start, sectors, flags, process: None, payload };
+            let _ = device.submit(Time::ZERO, 0, ask);
+        }
+        device.unplug();
+        device.advance(Time::ZERO);
+        assert!(matches!(device.news(Time::ZERO), Some(News::Answer(answer)) if answer.cookie == 0));
+        assert!(device.news(Time::ZERO).is_none(), "the others stay");
+    }
 
     #[test]
     fn who_comes_when_the_others_leave_is_not_parked_for_ever() {
