@@ -57,6 +57,9 @@ pub(crate) struct Ready {
 /// The longest request of a testbed's loop devices; the kernel splits what is longer.
 pub const LONGEST_BYTES: u64 = 512 << 10;
 
+/// How long it may take until all who shall be parked are.
+const PARKING: Duration = Duration::from_secs(10);
+
 /// How long a device that is asked to go may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -75,7 +78,7 @@ pub(crate) fn hold(setup: DeviceSetup) -> Result<(), DuelError> {
     let ready = devices.set_up(&setup);
     let said = send(&ready.map_err(|error| error.to_string()));
     wait_for_end();
-    devices.tear_down();
+    devices.tear_down(&setup.file);
     said.map_err(DuelError::io("reporting"))
 }
 
@@ -129,7 +132,7 @@ impl Devices {
     /// Reads that are never answered, one a tag that shall be out of use, and before them one that is answered when they are there.
     fn park(&mut self) -> Result<(), DuelError> {
         let path = self.loops[0].0.path();
-        for (n, place) in (0..).zip(places()) {
+        for (reads, place) in (1..).zip(places()) {
             let device = open(&path, false, true).map_err(DuelError::io("opening a device to park on"))?;
             let size = length_of(&device).map_err(DuelError::io("sizing a device to park on"))?;
             let at = size - place;
@@ -140,9 +143,15 @@ impl Devices {
                 let _ = device.read_at(&mut Aligned::new(EXIT_BYTES as usize), at);
             }));
             // One after the other, so that the first has the first tag: each processor has its own place where it begins to look.
-            await_reads(&path, if n < PARKED { n + 1 } else { PARKED });
+            if reads <= PARKED {
+                await_reads(&path, reads);
+            }
         }
-        Ok(())
+        // The others are there to stay only when it has been answered: before, no tag might be free, or another one than the first.
+        if comes_true(|| self.parked[0].is_finished(), PARKING) {
+            return Ok(());
+        }
+        Err(DuelError::Helper(format!("{}: its tags could not be parked within {PARKING:?}", path.display())))
     }
 
     /// A partition of the topmost device, as a device of its own on the same queue.
@@ -166,13 +175,12 @@ impl Devices {
     }
 
     /// Everything, last first. What cannot be torn down is told, and the rest goes on.
-    fn tear_down(&mut self) {
+    fn tear_down(&mut self, served: &Path) {
         // Before what may wait for a tag: programs that were killed, and whatever they have left to be written.
         if !self.parked.is_empty()
-            && let Some((device, _)) = self.loops.first()
-            && let Err(error) = unpark(device.path())
+            && let Err(error) = unpark(served)
         {
-            eprintln!("{}: the parked requests are still there: {error}", device.path().display());
+            eprintln!("{}: the parked requests are still there: {error}", served.display());
         }
         self.parked.drain(..).for_each(|parked| drop(parked.join()));
         for at in self.mounted.drain(..).rev() {
@@ -192,14 +200,11 @@ impl Devices {
     }
 }
 
-/// Reads the block that completes the parked requests, in a thread of which no elevator knows that it had more than its share.
-fn unpark(path: PathBuf) -> io::Result<()> {
-    let read = move || {
-        let device = open(&path, false, true)?;
-        let at = length_of(&device)? - EXIT_BYTES;
-        device.read_at(&mut Aligned::new(EXIT_BYTES as usize), at).map(drop)
-    };
-    thread::spawn(read).join().unwrap_or_else(|_| Err(io::Error::other("it panicked")))
+/// Reads the block that completes the parked requests, past the loop device, where no tag may be free for it.
+fn unpark(served: &Path) -> io::Result<()> {
+    let file = open(served, false, true)?;
+    let at = length_of(&file)? - EXIT_BYTES;
+    file.read_at(&mut Aligned::new(EXIT_BYTES as usize), at).map(drop)
 }
 
 /// Has the calling thread run on the first processor that it may run on.
@@ -218,16 +223,22 @@ fn await_reads(device: &Path, reads: u32) {
         let text = fs::read_to_string(format!("/sys/block/{name}/inflight")).ok()?;
         text.split_whitespace().next()?.parse::<u32>().ok()
     };
-    for _ in 0..1000 {
-        if under_way().is_none_or(|now| now == reads) {
-            return;
+    comes_true(|| under_way().is_none_or(|now| now == reads), Duration::from_secs(1));
+}
+
+/// Looks every millisecond whether something is so, at most so long; whether it was.
+fn comes_true(is_so: impl Fn() -> bool, at_most: Duration) -> bool {
+    for _ in 0..at_most.as_millis() {
+        if is_so() {
+            return true;
         }
         thread::sleep(Duration::from_millis(1));
     }
+    false
 }
 
-fn length_of(device: &File) -> io::Result<u64> {
-    Ok(rustix::fs::seek(device, rustix::fs::SeekFrom::End(0))?)
+fn length_of(file: &File) -> io::Result<u64> {
+    Ok(rustix::fs::seek(file, rustix::fs::SeekFrom::End(0))?)
 }
 
 /// How many requests the driver takes at once, where debugfs tells.
@@ -282,13 +293,7 @@ fn add_partition(device: &File, number: u32, start: u64, length: u64) -> io::Res
 
 /// A device's node may come a moment after the device.
 fn await_node(node: &Path) -> io::Result<()> {
-    for _ in 0..100 {
-        if node.exists() {
-            return Ok(());
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    make_node(node)
+    if comes_true(|| node.exists(), Duration::from_secs(1)) { Ok(()) } else { make_node(node) }
 }
 
 /// Without a device manager (in a container) nobody makes nodes.
