@@ -113,6 +113,7 @@ impl Tracefs {
 
 /// A request that completed ends the submissions whose last sector it has; one without sectors ends a flush. Of several of the same
 /// end it is the newest: if the completion of one is missed, only that one is without, and not each after it taken for the one before.
+/// Nor is it a part of a larger one that comes later: parts of a request do not overlap.
 fn take_completed(
     under_way: &mut Vec<Arrival>,
     op: Op,
@@ -120,19 +121,21 @@ fn take_completed(
     end: Sector,
     mut done: impl FnMut(Arrival),
 ) {
-    let mut ends = Vec::new();
+    let mut ended: Vec<Arrival> = Vec::new();
     let mut place = under_way.len();
     while place > 0 {
         place -= 1;
         let arrival = under_way[place];
         let arrival_end = arrival.start + arrival.sectors;
-        let ended = if start == end {
-            arrival.op == Op::Flush && ends.is_empty()
+        let overlaps =
+            |other: &Arrival| arrival.start < other.start + other.sectors && other.start < arrival_end;
+        let ends = if start == end {
+            arrival.op == Op::Flush && ended.is_empty()
         } else {
-            arrival.op == op && arrival_end > start && arrival_end <= end && !ends.contains(&arrival_end)
+            arrival.op == op && arrival_end > start && arrival_end <= end && !ended.iter().any(overlaps)
         };
-        if ended {
-            ends.push(arrival_end);
+        if ends {
+            ended.push(arrival);
             done(under_way.remove(place));
         }
     }
@@ -196,5 +199,15 @@ mod tests {
         assert_eq!(ended(0, 8), [1], "the other one");
         assert_eq!(ended(16, 24), [0; 0], "its first half");
         assert_eq!(ended(24, 32), [4], "its second half");
+    }
+
+    #[test]
+    fn one_whose_completion_was_missed_is_not_taken_for_a_part_of_a_larger_one() {
+        let bio =
+            |extent: &str| arrived(&format!("a-1 [000] ..... 0.000001: block_bio_queue: 7,0 R {extent} [a]"));
+        let mut under_way = vec![bio("8 + 8"), bio("0 + 32"), bio("32 + 8")];
+        let mut done = Vec::new();
+        take_completed(&mut under_way, Op::Read, Sector(0), Sector(40), |a| done.push(a.start.0));
+        assert_eq!(done, [32, 0]);
     }
 }
