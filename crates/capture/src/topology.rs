@@ -70,6 +70,12 @@ impl Layer {
         self.available.len() > 1
     }
 
+    /// Whether no queue below it puts anything in order: it schedules, or is device mapper by requests (multipath), of which alone a
+    /// choice is offered, and which hands them to drivers past the queues of its paths, whatever those have.
+    fn decides(&self) -> bool {
+        self.schedules() || (self.kind == Kind::Mapped && self.offers_a_choice())
+    }
+
     /// Whether it is of the same kind with the same choice. Older kernels (seen on 6.1) list `none` first or last, by what is in use.
     fn is_like(&self, other: &Self) -> bool {
         let has = |name: &String| other.available.contains(name);
@@ -242,7 +248,7 @@ impl Stack {
 
     /// The layers that put requests in order, or could: the first that does, or else the lowest that offers a choice; each once.
     fn queues(&self) -> Vec<&Layer> {
-        if let Some(layer) = self.layers.iter().find(|layer| layer.schedules()) {
+        if let Some(layer) = self.layers.iter().find(|layer| layer.decides()) {
             return vec![layer];
         }
         let mut queues: Vec<&Layer> = Vec::new();
@@ -301,7 +307,7 @@ fn meeting(ways: &[Stack]) -> Option<Stack> {
     let shared = |layer: &&Layer| others.iter().all(|way| way.layers.contains(*layer));
     let layers: Vec<Layer> = first.layers.iter().filter(shared).cloned().collect();
     let own = ways.iter().flat_map(|way| &way.layers).filter(|layer| !layers.contains(*layer));
-    let meet = !layers.is_empty() && own.into_iter().all(|layer| !layer.schedules());
+    let meet = !layers.is_empty() && own.into_iter().all(|layer| !layer.decides());
     meet.then(|| Stack { layers, branches: first.branches.clone() })
 }
 
@@ -497,6 +503,25 @@ mod tests {
         tree.device("virtual/block/dm-0", (253, 0), &[("dm/name", "cached")], &disks);
         let error = tree.stack((253, 0)).scheduling().unwrap_err().to_string();
         assert_eq!(error, "/dev/dm-0: stands on several devices that are not alike; name one of sda, sdb");
+    }
+
+    /// Request-based device mapper hands requests to paths past their queues (`blk_insert_cloned_request`).
+    #[test]
+    fn paths_to_one_disk_are_scheduled_above_them() {
+        let tree = Tree::new("multipath");
+        let paths = ["ata1/block/sda", "ata2/block/sdb"];
+        tree.device(paths[0], (8, 0), &[BFQ], &[]);
+        tree.device(paths[1], (8, 16), &[NONE], &[]);
+        tree.device("virtual/block/dm-0", (253, 0), &[NONE, ("dm/name", "mpatha")], &paths);
+        tree.device("virtual/block/dm-1", (253, 1), &[NONE, ("dm/name", "mpathb")], &paths[..1]);
+        tree.device(
+            "virtual/block/dm-2",
+            (253, 2),
+            &[("dm/name", "striped")],
+            &["virtual/block/dm-0", "virtual/block/dm-1"],
+        );
+        let names = |number| tree.stack(number).scheduling().unwrap().names();
+        assert_eq!([names((253, 0)), names((253, 1)), names((253, 2))], ["dm-0", "dm-1", "dm-0, dm-1"]);
     }
 
     /// As `lsblk` shows LVM's: home > pool-tpool > pool_tdata and pool_tmeta > sda2, and a volume that was made larger.
