@@ -230,16 +230,22 @@ impl Stack {
         let (Some(top), Some(lowest)) = (self.layers.first(), self.layers.last()) else {
             unreachable!("a stack has a device")
         };
-        let [first, others @ ..] = &*queues else {
+        let Some(first) = queues.first() else {
             return Err(Error::device(top.node(), "no queue below it offers a choice of schedulers"));
         };
-        let above = if others.is_empty() { first } else { lowest };
-        let are_alike = others.iter().all(|other| other.is_like(first));
-        let scheduling = Scheduling { above: above.clone(), queues };
-        if are_alike {
-            return Ok(scheduling);
+        if self.layers.contains(first) {
+            return Ok(Scheduling::by(first));
         }
-        let names = scheduling.names();
+        let below: Vec<Result<Scheduling, Error>> = self.branches.iter().map(Self::scheduling).collect();
+        // A branch without a queue is like none that has one.
+        if below.iter().all(Result::is_ok) && queues.iter().all(|queue| queue.is_like(first)) {
+            return Ok(Scheduling { above: lowest.clone(), queues });
+        }
+        let name = |(branch, below): (&Self, Result<Scheduling, Error>)| {
+            below.map_or_else(|_| branch.layers[0].name.clone(), |below| below.above.name)
+        };
+        let names: Vec<String> = self.branches.iter().zip(below).map(name).collect();
+        let names = names.join(", ");
         Err(Error::device(
             top.node(),
             format!("stands on several devices that are not alike; name one of {names}"),
@@ -503,6 +509,29 @@ mod tests {
         tree.device("virtual/block/dm-0", (253, 0), &[("dm/name", "cached")], &disks);
         let error = tree.stack((253, 0)).scheduling().unwrap_err().to_string();
         assert_eq!(error, "/dev/dm-0: stands on several devices that are not alike; name one of sda, sdb");
+    }
+
+    #[test]
+    fn a_cache_over_an_array_and_memory_without_a_queue_are_not_alike() {
+        let tree = Tree::new("cache");
+        let disks = ["ata1/block/sda", "ata2/block/sdb"];
+        tree.device(disks[0], (8, 0), &[BFQ], &[]);
+        tree.device(disks[1], (8, 16), &[BFQ], &[]);
+        tree.device("virtual/block/md0", (9, 0), &[("md/level", "raid1")], &disks);
+        tree.device("virtual/block/ram0", (1, 0), &[], &[]);
+        let parts = ["virtual/block/md0", "virtual/block/ram0"];
+        tree.device("virtual/block/dm-0", (253, 0), &[("dm/name", "cached")], &parts);
+        tree.device("virtual/block/md1", (9, 1), &[("md/level", "raid1")], &[disks[0], parts[1]]);
+        tree.device("virtual/block/md2", (9, 2), &[("md/level", "raid0")], &["virtual/block/md1", disks[1]]);
+        let said = |number| tree.stack(number).scheduling().unwrap_err().to_string();
+        let unlike =
+            |names: &str| format!("stands on several devices that are not alike; name one of {names}");
+        assert!(said((253, 0)).ends_with(&unlike("ram0, md0")), "{}", said((253, 0)));
+        assert!(said((9, 1)).ends_with(&unlike("ram0, sda")), "half of it is asked elsewhere");
+        assert!(said((9, 2)).ends_with(&unlike("sdb, md1")), "{}", said((9, 2)));
+        tree.device("virtual/block/ram1", (1, 1), &[], &[]);
+        tree.device("virtual/block/md3", (9, 3), &[("md/level", "raid0")], &[parts[1], "virtual/block/ram1"]);
+        assert!(said((9, 3)).ends_with("no queue below it offers a choice of schedulers"));
     }
 
     /// Request-based device mapper hands requests to paths past their queues (`blk_insert_cloned_request`).
