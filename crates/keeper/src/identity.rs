@@ -8,7 +8,9 @@ use std::path::Path;
 pub fn array(block: &Path, name: &str, members: &[&str]) -> String {
     let level = fs::read_to_string(block.join(name).join("md/level"));
     let level = level.map_or_else(|_| "mapped".to_owned(), |level| level.trim().to_owned());
-    let drives: Vec<String> = members.iter().map(|member| drive(block, member)).collect();
+    let mut drives: Vec<String> = members.iter().map(|member| drive(block, member)).collect();
+    // Names of disks change from start to start, and their order with them.
+    drives.sort_unstable();
     let alike = drives.chunk_by(|one, other| one == other);
     let alike = alike.map(|drives| format!("{} x {}", drives.len(), drives[0])).collect::<Vec<_>>();
     format!("{level} of {}", alike.join(" and "))
@@ -62,6 +64,11 @@ mod tests {
         assert_eq!(
             array(&tree.block(), "md0", &["sda", "sdb", "sdc"]),
             "raid5 of 2 x WD, 8 sectors, not rotating and 1 x WD, 9 sectors, not rotating"
+        );
+        assert_eq!(
+            array(&tree.block(), "md0", &["sda", "sdc", "sdb"]),
+            array(&tree.block(), "md0", &["sdc", "sda", "sdb"]),
+            "disks may be found in another order after the next start"
         );
         assert_eq!(
             array(&tree.block(), "dm-0", &["sda", "sdb"]),
