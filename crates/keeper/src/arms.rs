@@ -161,17 +161,29 @@ impl KernelArms {
         self.queues.iter().map(|queue| queue.get("scheduler")).collect()
     }
 
-    /// Sets the scheduler of all queues at once: each waits until what it has sent is back.
+    /// Sets the scheduler of all queues; if one refuses it, every one keeps what it had.
     fn set_scheduler(&self, name: &str) -> Result<(), Error> {
-        let set = |queue: &QueueSettings| match queue.get("scheduler")? {
-            active if active == name => Ok(()),
+        let before = self.active()?;
+        let set = self.set_schedulers(&vec![name.to_owned(); before.len()]);
+        if set.is_err() {
+            // What cannot be put back is seen by whoever looks at what is in use.
+            let _ = self.set_schedulers(&before);
+        }
+        set
+    }
+
+    /// Sets each queue's scheduler, all at once: each waits until what it has sent is back.
+    fn set_schedulers(&self, names: &[String]) -> Result<(), Error> {
+        let set = |queue: &QueueSettings, name: &String| match queue.get("scheduler")? {
+            active if active == *name => Ok(()),
             _ => queue.set("scheduler", name),
         };
-        if let [queue] = &*self.queues {
-            return set(queue);
+        if let ([queue], [name]) = (&*self.queues, names) {
+            return set(queue, name);
         }
         std::thread::scope(|scope| {
-            let switches: Vec<_> = self.queues.iter().map(|queue| scope.spawn(move || set(queue))).collect();
+            let each = self.queues.iter().zip(names);
+            let switches: Vec<_> = each.map(|(queue, name)| scope.spawn(move || set(queue, name))).collect();
             let ended =
                 switches.into_iter().map(|switch| switch.join().unwrap_or_else(|panic| resume_unwind(panic)));
             // Every one has ended before what one of them refused is told.
@@ -415,6 +427,21 @@ mod tests {
         assert!(rule.unwrap().contains("KERNEL==\"sda|sdb\""));
         drop(arms);
         assert_eq!(of_both("read_ahead_kb"), ["128", "256"].map(str::to_owned));
+    }
+
+    #[test]
+    fn where_one_member_refuses_the_others_keep_what_each_had() {
+        let tree = Tree::new("arms-refused");
+        let [a, b, c] = ["sda", "sdb", "sdc"].map(|name| tree.queue(name));
+        c.set("scheduler", "none").unwrap();
+        // Nobody may write to this one.
+        fs::remove_file(b.file("scheduler")).unwrap();
+        std::os::unix::fs::symlink("/proc/sys/kernel/ostype", b.file("scheduler")).unwrap();
+        let names = ["bfq", "none"].map(str::to_owned);
+        let mut arms = KernelArms::new(vec![a.clone(), b, c.clone()], &names).unwrap();
+        let before = arms.current().unwrap();
+        assert!(matches!(arms.switch(0), Err(Error::Refused { .. })));
+        assert_eq!(arms.current().unwrap(), before);
     }
 
     #[test]
