@@ -256,7 +256,9 @@ impl Arms for KernelArms {
                 |(file, value): &(String, String)| format!("echo {value} > {}", queue.file(file).display());
             all.iter().map(echo).collect::<Vec<_>>().join("; ")
         };
-        let names = self.queues.iter().map(QueueSettings::name).collect::<Vec<_>>().join("|");
+        // What is `!` in sysfs is a slash to udev.
+        let names =
+            self.queues.iter().map(|queue| queue.name().replace('!', "/")).collect::<Vec<_>>().join("|");
         let attributes = all.iter().map(|(file, value)| format!(", ATTR{{queue/{file}}}=\"{value}\""));
         let rule = format!("ACTION==\"add|change\", KERNEL==\"{names}\"{}", attributes.collect::<String>());
         (self.queues.iter().map(echo).collect::<Vec<_>>().join("; "), Some(rule))
@@ -469,6 +471,17 @@ mod tests {
         tree.unplug("sda");
         assert!(matches!(arms.current(), Err(Error::Gone(_))));
         assert!(matches!(arms.switch(2), Err(Error::Gone(_))));
+    }
+
+    /// A slash in a device's name is `!` in sysfs, and a slash to udev's rules.
+    #[test]
+    fn a_rule_names_a_device_as_udev_does() {
+        let tree = Tree::new("by-hand-slash");
+        let arms = KernelArms::new(vec![tree.queue("cciss!c0d0")], &[]).unwrap();
+        let (line, rule) = arms.by_hand("bfq");
+        assert!(line.ends_with("/cciss!c0d0/queue/scheduler"), "{line}");
+        let rule = rule.unwrap();
+        assert!(rule.contains("KERNEL==\"cciss/c0d0\""), "{rule}");
     }
 
     #[test]
