@@ -1,11 +1,43 @@
 //! A drive's name in the database: the same for the same kind of drive in any machine.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// What the members are, and how they are put together: `raid1 of 2 x WDC WD5000AAKS-00YGA0, 976773168 sectors, rotating`.
+use capture::topology::Scheduling;
+
+/// That of the disk whose queue schedules, or of the array whose members' queues do. `block` is `/sys/block`.
 #[must_use]
-pub fn array(block: &Path, name: &str, members: &[&str]) -> String {
+pub fn of(block: &Path, scheduling: &Scheduling) -> String {
+    let names: Vec<&str> = scheduling.queues.iter().map(|queue| queue.name.as_str()).collect();
+    match *names {
+        [name] => drive(block, name),
+        _ => array(block, &scheduling.above.name, &names),
+    }
+}
+
+/// The devices, by their names in `block`, whose queues whoever tunes such a drive or array claims. `scheduling` tells where what one
+/// of them is asked is put in order.
+#[must_use]
+pub fn queues_of(
+    block: &Path,
+    such: &str,
+    scheduling: impl Fn(&str) -> Option<Scheduling>,
+) -> BTreeSet<String> {
+    let names = fs::read_dir(block).into_iter().flatten().flatten();
+    let queues = names.flat_map(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let below = scheduling(&name).filter(|scheduling| of(block, scheduling) == such);
+        let below = below.into_iter().flat_map(|scheduling| scheduling.queues).map(|queue| queue.name);
+        // One that schedules itself at times only is its own drive then.
+        let own = (drive(block, &name) == such).then_some(name);
+        own.into_iter().chain(below).collect::<Vec<_>>()
+    });
+    queues.collect()
+}
+
+/// What the members are, and how they are put together: `raid1 of 2 x WDC WD5000AAKS-00YGA0, 976773168 sectors, rotating`.
+fn array(block: &Path, name: &str, members: &[&str]) -> String {
     let level = fs::read_to_string(block.join(name).join("md/level"));
     let level = level.map_or_else(|_| "mapped".to_owned(), |level| level.trim().to_owned());
     let mut drives: Vec<String> = members.iter().map(|member| drive(block, member)).collect();
@@ -18,8 +50,7 @@ pub fn array(block: &Path, name: &str, members: &[&str]) -> String {
 
 /// Model and size of a device of `/sys/block` (or a tree like it): `WDC WD5000AAKS-00YGA0, 976773168 sectors, rotating`. What has
 /// no model, as loop devices, is named by itself.
-#[must_use]
-pub fn drive(block: &Path, name: &str) -> String {
+fn drive(block: &Path, name: &str) -> String {
     let read = |file: &str| {
         let text = fs::read_to_string(block.join(name).join(file)).unwrap_or_default();
         text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -32,6 +63,8 @@ pub fn drive(block: &Path, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use capture::topology::{Kind, Layer};
+
     use super::*;
     use crate::testing::Tree;
 
@@ -74,5 +107,30 @@ mod tests {
             array(&tree.block(), "dm-0", &["sda", "sdb"]),
             "mapped of 2 x WD, 8 sectors, not rotating"
         );
+    }
+
+    #[test]
+    fn of_an_array_the_members_queues_are_claimed() {
+        let tree = Tree::new("identity-claimed");
+        for name in ["sda", "sdb", "sdc", "md0", "dm-0"] {
+            tree.queue(name);
+        }
+        let layer = |name: &str| Layer {
+            name: name.to_owned(),
+            number: (0, 0),
+            kind: Kind::Disk,
+            scheduler: None,
+            available: Vec::new(),
+            rotational: false,
+        };
+        let scheduling = |name: &str| match name {
+            "md0" => Some(Scheduling { above: layer("md0"), queues: ["sda", "sdb"].map(layer).to_vec() }),
+            "dm-0" => Some(Scheduling::by(&layer("sdc"))),
+            _ => Some(Scheduling::by(&layer(name))),
+        };
+        let queues = |such: &str| queues_of(&tree.block(), such, scheduling).into_iter().collect::<Vec<_>>();
+        assert_eq!(queues(&array(&tree.block(), "md0", &["sda", "sdb"])), ["sda", "sdb"]);
+        assert_eq!(queues(&drive(&tree.block(), "sdc")), ["sdc"], "once, though another stands on it");
+        assert_eq!(queues("another"), [""; 0]);
     }
 }

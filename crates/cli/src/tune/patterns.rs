@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
+use capture::topology::Stack;
 use comfy_table::{Table, presets};
 use keeper::database::Database;
 use keeper::{QueueSettings, identity, in_words, learned, picture};
@@ -70,13 +71,14 @@ pub(crate) fn run(arguments: &PatternsArguments) -> Result<(), Error> {
     }
 }
 
-/// Claims every device here that is such a drive, as whoever tunes one would write over what is changed.
+/// Claims every device here that is such a drive, or a member of such an array, as whoever tunes one would write over what is changed.
 fn claim_all(drive: &str) -> Result<Vec<File>, Error> {
-    let block = Path::new("/sys/block");
-    let names = std::fs::read_dir(block).into_iter().flatten().flatten();
-    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let such = names.filter(|name| identity::drive(block, name) == drive);
-    such.map(|name| Ok(QueueSettings::of(&name).claim()?)).collect()
+    let scheduling = |name: &str| {
+        let node = Path::new("/dev").join(name.replace('!', "/"));
+        Stack::of(&node).and_then(|stack| stack.scheduling()).ok()
+    };
+    let such = identity::queues_of(Path::new("/sys/block"), drive, scheduling);
+    such.iter().map(|name| Ok(QueueSettings::of(name).claim()?)).collect()
 }
 
 fn keep(database: &mut Database, drive: &str, state: &State) -> Result<(), Error> {

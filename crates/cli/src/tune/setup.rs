@@ -51,14 +51,10 @@ impl From<keeper::Error> for Error {
 impl Target {
     pub(super) fn find(device: &Path) -> Result<Self, Error> {
         let stack = Stack::of(device)?;
-        let Scheduling { above: layer, queues } = stack.scheduling()?;
-        let block = Path::new("/sys/block");
-        let names: Vec<&str> = queues.iter().map(|queue| queue.name.as_str()).collect();
-        let drive = match *names {
-            [name] => identity::drive(block, name),
-            _ => identity::array(block, &layer.name, &names),
-        };
-        let queues = names.into_iter().map(QueueSettings::of).collect();
+        let scheduling = stack.scheduling()?;
+        let drive = identity::of(Path::new("/sys/block"), &scheduling);
+        let Scheduling { above: layer, queues } = scheduling;
+        let queues = queues.iter().map(|queue| QueueSettings::of(&queue.name)).collect();
         Ok(Self { stack, layer, queues, drive })
     }
 
