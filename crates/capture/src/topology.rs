@@ -1,11 +1,11 @@
 //! Where a device's requests are scheduled: down through partitions, loop devices, device mapper and RAID, as sysfs has
 //! them.
 //!
-//! A program asks the device that it opened; the queue in which its requests are put in order may be several devices
-//! further down. The walk ends at the first device with a scheduler that is not `none`, or at multipath, which goes past the queues
-//! below it, and otherwise at the lowest that offers a choice. Ways that part and meet again are one: a thin volume stands on its pool's data and on what the pool
-//! notes about them, both on one disk. Where they do not meet, as under RAID, each has a queue of its own; disks that are alike are
-//! taken together, as what is asked of one of them follows from what the array is asked.
+//! A program asks the device that it opened; the queue in which its requests are put in order may be several devices further down.
+//! The walk ends at the first device with a scheduler that is not `none`, or at multipath, which goes past the queues below it, and
+//! otherwise at the lowest that offers a choice. Ways that part and meet again are one: a thin volume stands on its pool's data and
+//! on what the pool notes about them, both on one disk. Where they do not meet, as under RAID, each has a queue of its own; disks
+//! that are alike are taken together, as what is asked of one of them follows from what the array is asked.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
