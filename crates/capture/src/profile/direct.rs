@@ -8,7 +8,10 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 use crate::error::Error;
-use crate::topology::{Layer, Stack};
+use crate::topology::{Layer, Scheduling, Stack};
+
+/// What the kernel says of a device that is claimed.
+const BUSY: i32 = rustix::io::Errno::BUSY.raw_os_error();
 
 /// What direct I/O wants memory to be aligned to: no logical block is larger.
 const ALIGNMENT: usize = 4096;
@@ -49,23 +52,45 @@ fn refused(node: &Path, error: io::Error) -> Error {
     }
 }
 
-/// Claims the device as long as the file lives: nobody mounts it meanwhile, nor measures it, too. An error if it, or a part of it, is
-/// mounted or held by another.
-pub(super) fn claim(layer: &Layer) -> Result<File, Error> {
+/// Claims a device whose queues are to be switched, as long as the file lives: nobody mounts it meanwhile, nor measures it, too. An error
+/// if it, a part of it, or something else on the same disks is mounted or held by another.
+pub(super) fn claim(scheduling: &Scheduling) -> Result<File, Error> {
+    let layer = &scheduling.above;
     let node = layer.node();
-    // Of a block device, O_EXCL is a claim.
-    let claimed = OpenOptions::new().read(true).custom_flags(OFlags::EXCL.bits() as i32).open(&node);
-    match claimed {
-        Ok(claim) if !has_loop_device(layer) => Ok(claim),
-        Err(error) if error.raw_os_error() != Some(rustix::io::Errno::BUSY.raw_os_error()) => {
-            Err(refused(&node, error))
-        }
+    match open_alone(&node) {
+        Ok(claim) if !has_loop_device(layer) && !is_used_beside(scheduling) => Ok(claim),
+        Err(error) if error.raw_os_error() != Some(BUSY) => Err(refused(&node, error)),
         _ => Err(Error::device(
             node,
             "is mounted or held, and switching its scheduler would disturb its users; --no-switch measures the \
              present one alone, --even-if-used switches all the same",
         )),
     }
+}
+
+/// Of a block device, O_EXCL is a claim.
+fn open_alone(node: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(OFlags::EXCL.bits() as i32).open(node)
+}
+
+/// Whether something else on the disks of an array is in use: another partition, another array. Of a disk that is measured itself its claim
+/// tells.
+fn is_used_beside(scheduling: &Scheduling) -> bool {
+    let Scheduling { above, queues } = scheduling;
+    let Ok(array) = Stack::of(&above.node()) else { return false };
+    let entries = std::fs::read_dir("/sys/class/block").into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).any(|entry| {
+        let name = entry.file_name().unwrap_or_default().to_string_lossy().replace('!', "/");
+        let node = Path::new("/dev").join(name);
+        let Ok(stack) = Stack::of(&node) else { return false };
+        let is_beside = queues.iter().any(|queue| stack.contains(queue.number))
+            && !stack.contains(above.number)
+            && !array.contains(stack.layers()[0].number);
+        // What something stands on is held by that, which is asked itself.
+        let holders = std::fs::read_dir(entry.join("holders"));
+        let is_last = holders.map_or(true, |mut holders| holders.next().is_none());
+        is_beside && is_last && open_alone(&node).is_err_and(|error| error.raw_os_error() == Some(BUSY))
+    })
 }
 
 /// Whether a loop device stands on it, which, other than device mapper and RAID, claims nothing.

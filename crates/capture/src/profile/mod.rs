@@ -93,7 +93,7 @@ impl Profile {
         let layer = &scheduling.above;
         let node = layer.node();
         let alone = plan.switch && scheduling.offers_a_choice() && !plan.even_if_used;
-        let _claim = alone.then(|| direct::claim(layer)).transpose()?;
+        let _claim = alone.then(|| direct::claim(scheduling)).transpose()?;
         let mut real = Real::open(&node, stop)?;
         let capacity = disks::Drive::capacity(&real).bytes();
         if capacity == 0 {

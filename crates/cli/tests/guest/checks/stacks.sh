@@ -109,6 +109,12 @@ killed() {
 }
 
 profiled() {
+    # Another part of one of its disks is in use.
+    mkfs.ext4 -q /dev/md0
+    mkdir used
+    mount /dev/md0 used
+    refused 2 "is mounted or held" dwell profile --each 100ms "$1" -o profile.toml
+    umount used
     dwell profile --each 100ms "$1" -o profile.toml
     same "$(grep -c '^scheduler = ' profile.toml)" "$(wc -w </sys/block/sda/queue/scheduler)"
     is_set sda mq-deadline && is_set sdb mq-deadline
@@ -117,7 +123,7 @@ profiled() {
 # A member of a mirror is pulled out: said, and the other one is put back. Then there is one disk.
 degraded() {
     reads "$1"
-    tunes "$1" sda
+    tunes_both "$1"
     pull
     loses sdb
     is_set sda mq-deadline
