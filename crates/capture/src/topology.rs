@@ -55,7 +55,7 @@ impl Layer {
     /// Its node.
     #[must_use]
     pub fn node(&self) -> PathBuf {
-        PathBuf::from(format!("/dev/{}", self.name.replace('!', "/")))
+        node_of(&self.name)
     }
 
     /// Whether its queue has a scheduler at work.
@@ -156,6 +156,14 @@ impl Stack {
     pub fn of(node: &Path) -> Result<Self, Error> {
         let number = number_of(node)?;
         Self::below(Path::new("/sys"), number, &home)
+    }
+
+    /// Of a device by its name in `/sys/block`, on this system.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of) its node.
+    pub fn named(name: &str) -> Result<Self, Error> {
+        Self::of(&node_of(name))
     }
 
     /// The same of a tree like `/sys`. `home` tells the device that a file lies on, or is.
@@ -315,6 +323,11 @@ fn meeting(ways: &[Stack]) -> Option<Stack> {
     let own = ways.iter().flat_map(|way| &way.layers).filter(|layer| !layers.contains(*layer));
     let meet = !layers.is_empty() && own.into_iter().all(|layer| !layer.decides());
     meet.then(|| Stack { layers, branches: first.branches.clone() })
+}
+
+/// The node of a device by its name in sysfs, where a slash is `!`.
+fn node_of(name: &str) -> PathBuf {
+    PathBuf::from(format!("/dev/{}", name.replace('!', "/")))
 }
 
 fn place(sysfs: &Path, (major, minor): Number) -> PathBuf {

@@ -234,9 +234,9 @@ impl Arms for KernelArms {
         let Arm { scheduler, settings } = self.arms[arm].clone();
         self.set_scheduler(&scheduler)?;
         let mut changed = Vec::new();
-        let each =
+        let mut each =
             (0..self.queues.len()).flat_map(|queue| settings.iter().map(move |setting| (queue, setting)));
-        let done = each.into_iter().try_for_each(|(queue, (setting, value))| {
+        let done = each.try_for_each(|(queue, (setting, value))| {
             changed.push(self.change(queue, setting, value)?);
             Ok(())
         });

@@ -80,27 +80,27 @@ fn is_used_beside(scheduling: &Scheduling) -> bool {
     let Ok(array) = Stack::of(&above.node()) else { return false };
     let entries = std::fs::read_dir("/sys/class/block").into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).any(|entry| {
-        let name = entry.file_name().unwrap_or_default().to_string_lossy().replace('!', "/");
-        let node = Path::new("/dev").join(name);
-        let Ok(stack) = Stack::of(&node) else { return false };
+        let name = entry.file_name().unwrap_or_default().to_string_lossy();
+        let Ok(stack) = Stack::named(&name) else { return false };
+        let layer = &stack.layers()[0];
         let is_beside = queues.iter().any(|queue| stack.contains(queue.number))
             && !stack.contains(above.number)
-            && !array.contains(stack.layers()[0].number);
+            && !array.contains(layer.number);
         // What something stands on is held by that, which is asked itself.
-        let holders = std::fs::read_dir(entry.join("holders"));
-        let is_last = holders.map_or(true, |mut holders| holders.next().is_none());
-        is_beside && is_last && open_alone(&node).is_err_and(|error| error.raw_os_error() == Some(BUSY))
+        let is_last =
+            || std::fs::read_dir(entry.join("holders")).map_or(true, |mut holders| holders.next().is_none());
+        is_beside
+            && is_last()
+            && open_alone(&layer.node()).is_err_and(|error| error.raw_os_error() == Some(BUSY))
     })
 }
 
 /// Whether a loop device stands on it, which, other than device mapper and RAID, claims nothing.
 fn has_loop_device(layer: &Layer) -> bool {
-    let block = Path::new("/sys/block");
-    let devices = std::fs::read_dir(block).into_iter().flatten().flatten();
-    let attached =
-        devices.map(|device| device.file_name()).filter(|name| block.join(name).join("loop").exists());
-    attached.filter(|name| *name != *layer.name).any(|name| {
-        let stack = Stack::of(&Path::new("/dev").join(name));
-        stack.is_ok_and(|stack| stack.contains(layer.number))
-    })
+    let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let attached = devices.filter(|device| device.path().join("loop").exists());
+    let names = attached.map(|device| device.file_name().to_string_lossy().into_owned());
+    names
+        .filter(|name| *name != layer.name)
+        .any(|name| Stack::named(&name).is_ok_and(|stack| stack.contains(layer.number)))
 }

@@ -79,8 +79,8 @@ pub struct Plan {
 }
 
 impl Profile {
-    /// Measures a device under each of its queues' schedulers. `say` hears what is being done; `stop` is asked whether to leave off early, with what there is.
-    /// The scheduler is put back when this returns, and when the process is killed meanwhile.
+    /// Measures a device under each of its queues' schedulers. `say` hears what is being done; `stop` is asked whether to leave off
+    /// early, with what there is. The scheduler is put back when this returns, and when the process is killed meanwhile.
     ///
     /// # Errors
     /// The device cannot be read, is used while its scheduler was to be switched, or the kernel refuses a scheduler.

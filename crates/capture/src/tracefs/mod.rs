@@ -47,12 +47,10 @@ impl Tracefs {
         instance.set("trace_clock", "mono")?;
         // Of each processor; text of the trace is made when it is read, so this holds some bytes an event.
         instance.set("buffer_size_kb", &(options.ring_bytes >> 10).max(64).to_string())?;
-        // Submissions last: one whose completion is not seen would take the next of the same place for it, and so all that follow.
-        let mut events = vec!["block_bio_queue"];
-        if options.completions {
-            events.splice(0..0, ["block_rq_complete", "block_bio_complete"]);
-        }
-        for event in events {
+        // Submissions last, or the first of them would be without their completions.
+        let completions =
+            ["block_rq_complete", "block_bio_complete"].into_iter().filter(|_| options.completions);
+        for event in completions.chain(["block_bio_queue"]) {
             instance.set(&format!("events/block/{event}/filter"), &filter)?;
             instance.set(&format!("events/block/{event}/enable"), "1")?;
         }

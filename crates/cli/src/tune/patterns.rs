@@ -73,10 +73,7 @@ pub(crate) fn run(arguments: &PatternsArguments) -> Result<(), Error> {
 
 /// Claims every device here that is such a drive, or a member of such an array, as whoever tunes one would write over what is changed.
 fn claim_all(drive: &str) -> Result<Vec<File>, Error> {
-    let scheduling = |name: &str| {
-        let node = Path::new("/dev").join(name.replace('!', "/"));
-        Stack::of(&node).and_then(|stack| stack.scheduling()).ok()
-    };
+    let scheduling = |name: &str| Stack::named(name).and_then(|stack| stack.scheduling()).ok();
     let such = identity::queues_of(Path::new("/sys/block"), drive, scheduling);
     such.iter().map(|name| Ok(QueueSettings::of(name).claim()?)).collect()
 }
