@@ -153,7 +153,9 @@ impl KernelArms {
             there(changed) && queue(changed).get(&changed.file).is_ok_and(|now| now == changed.set)
         };
         let put_back = |changed: &Changed| queue(changed).set(&changed.file, &changed.before);
-        changed.iter().filter(ours).try_for_each(put_back)
+        // What one of them refuses keeps none of the others from it.
+        let refused: Vec<Error> = changed.iter().filter(ours).filter_map(|it| put_back(it).err()).collect();
+        refused.into_iter().next().map_or(Ok(()), Err)
     }
 
     /// The schedulers in use, by queue.
@@ -161,13 +163,12 @@ impl KernelArms {
         self.queues.iter().map(|queue| queue.get("scheduler")).collect()
     }
 
-    /// Sets the scheduler of all queues; if one refuses it, every one keeps what it had.
-    fn set_scheduler(&self, name: &str) -> Result<(), Error> {
-        let before = self.active()?;
+    /// Sets the scheduler of all queues; if one refuses it, every one keeps what it had before.
+    fn set_scheduler(&self, name: &str, before: &[String]) -> Result<(), Error> {
         let set = self.set_schedulers(&vec![name.to_owned(); before.len()]);
         if set.is_err() {
             // What cannot be put back is seen by whoever looks at what is in use.
-            let _ = self.set_schedulers(&before);
+            let _ = self.set_schedulers(before);
         }
         set
     }
@@ -231,8 +232,9 @@ impl Arms for KernelArms {
     fn switch(&mut self, arm: usize) -> Result<Duration, Error> {
         let from = Instant::now();
         self.unset()?;
+        let before = self.active()?;
         let Arm { scheduler, settings } = self.arms[arm].clone();
-        self.set_scheduler(&scheduler)?;
+        self.set_scheduler(&scheduler, &before)?;
         let mut changed = Vec::new();
         let mut each =
             (0..self.queues.len()).flat_map(|queue| settings.iter().map(move |setting| (queue, setting)));
@@ -242,7 +244,8 @@ impl Arms for KernelArms {
         });
         self.set = Some((arm, changed));
         if done.is_err() {
-            self.unset()?;
+            let unset = self.unset();
+            self.set_schedulers(&before).and(unset)?;
         }
         done.map(|()| from.elapsed())
     }
@@ -508,7 +511,29 @@ mod tests {
         let problem = arms.switch(0).unwrap_err().to_string();
         assert!(problem.contains("nonsense"), "{problem}");
         assert_eq!(queue.get("read_ahead_kb").unwrap(), "128");
-        assert_eq!(arms.current().unwrap(), "bfq", "not the arm that it failed to be");
+        assert_eq!(
+            arms.current().unwrap(),
+            "mq-deadline",
+            "not the arm that it failed to be, nor its scheduler"
+        );
+    }
+
+    #[test]
+    fn one_that_refuses_what_was_before_keeps_none_of_the_others_from_it() {
+        let tree = Tree::new("arms-unset");
+        let queues = ["sda", "sdb"].map(|name| tree.queue(name));
+        let [a, b] = queues.clone();
+        let names = ["bfq{read_ahead_kb=64}", "none"].map(str::to_owned);
+        let mut arms = KernelArms::new(queues.to_vec(), &names).unwrap();
+        arms.switch(0).unwrap();
+        // Reads as what was set, and nobody may write to it.
+        let file = a.file("read_ahead_kb");
+        fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink("/proc/sys/kernel/ostype", &file).unwrap();
+        let Some((_, changed)) = &mut arms.set else { panic!("nothing was set") };
+        changed[0].set = a.get("read_ahead_kb").unwrap();
+        assert!(matches!(arms.switch(1), Err(Error::Refused { .. })));
+        assert_eq!(b.get("read_ahead_kb").unwrap(), "128");
     }
 
     /// A server's control socket that says which scheduler it has and hears of switches.

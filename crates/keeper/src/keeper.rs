@@ -260,7 +260,7 @@ impl Keeper {
             Err(error) => {
                 outcome.line += &format!("; {error}");
                 self.refusals += 1;
-                // An arm whose settings are refused leaves its scheduler behind.
+                // The scheduler of before is back, but not what that arm had set beside it.
                 if let Some(before) = self.place(&self.expected)
                     && self.arms.current().is_ok_and(|now| now != self.expected)
                     && let Err(error) = self.arms.switch(before)
