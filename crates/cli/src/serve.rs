@@ -36,7 +36,10 @@ pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<()
             let _ = writeln!(out, "{address}");
         }
         server.refused().iter().for_each(|what| eprintln!("not granted: {what}"));
-        let serving = format!("serving {} under {}", what(arguments), scheduler);
+        // A drive that queues fewer than were asked for is given as many as it queues.
+        let depth = arguments.depth.min(server.geometry().depth).max(1);
+        let at_once = counted(u64::from(depth), "request");
+        let serving = format!("serving {} under {scheduler}, at most {at_once} at once", what(arguments));
         eprintln!("{serving}; Ctrl-C ends it");
         systemd::tell(&[systemd::State::Ready, systemd::State::Status(&serving)]);
     })

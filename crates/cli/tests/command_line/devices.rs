@@ -33,7 +33,11 @@ fn a_service_manager_hears_when_a_device_is_served() {
     let reachable = Path::new(&directory.path("nbd")).exists();
     server.kill().and_then(|()| server.wait()).expect("it ends");
     let heard = heard.expect("a word within a minute");
-    assert!(heard.contains("READY=1\n") && heard.contains("STATUS=serving memory under noop"), "{heard}");
+    assert!(
+        heard.contains("READY=1\n")
+            && heard.contains("STATUS=serving memory under noop, at most 31 requests at once"),
+        "{heard}"
+    );
     assert!(reachable, "ready before anybody can reach it");
 }
 
