@@ -191,10 +191,14 @@ fn a_job_that_is_not_there_is_told_before_anything_is_run() {
 }
 
 #[test]
-fn a_contestant_that_does_not_exist_is_refused_and_nothing_is_left() {
+fn a_contestant_that_does_not_exist_is_refused_before_anything_is_run() {
     let Some(_machine) = machine() else { return };
-    let (pid, output) = finish(duel(&["-b", "par-read", "-s", "kernel:cfq"]).spawn().unwrap());
-    assert!(!output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("cfq"));
-    nothing_left(pid);
+    for (contestant, wrong) in [("kernel:cfq", "cfq"), ("kernel:mq-deadline{nonsense=1}", "nonsense")] {
+        let (pid, output) =
+            finish(duel(&["-b", "par-read", "-s", "noop", "-s", contestant]).spawn().unwrap());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(output.stdout.is_empty() && said.contains(wrong), "{said}");
+        nothing_left(pid);
+    }
 }

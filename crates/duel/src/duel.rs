@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use elevator::Span;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::benchmark::Size;
@@ -26,6 +27,9 @@ const QUANTILES: u32 = 2000;
 
 /// How long a way is measured.
 const MEASURED: Duration = Duration::from_secs(1);
+
+/// The depth at which an elevator is tried: one that every loop device can have.
+const TRIED: u32 = 4;
 
 /// So many programs keep a drive busy that takes one request at a time.
 const CROWD: u64 = 4;
@@ -124,7 +128,7 @@ impl Duel {
     /// Prepares one. From now on, mounts of this thread and of what it starts are seen by nobody else.
     ///
     /// # Errors
-    /// No leave (CAP_SYS_ADMIN), no FUSE, no loop devices, or no memory to keep files in.
+    /// No leave (CAP_SYS_ADMIN; CAP_SYS_NICE for programs before others), no FUSE, no loop devices, or no memory to keep files in.
     pub fn prepare(settings: Settings) -> Result<Self, DuelError> {
         let Settings { mut options, priorities, size, asked } = settings;
         for node in ["/dev/fuse", "/dev/loop-control"] {
@@ -134,6 +138,7 @@ impl Duel {
                 )));
             }
         }
+        may_be_as_nice(priorities.nice)?;
         private_mounts()?;
         options.scratch = options.scratch.join(format!("dwell-duel-{}", process::id()));
         fs::create_dir(&options.scratch)
@@ -147,6 +152,22 @@ impl Duel {
     pub fn set(&mut self, depth: u32, hidden: bool) {
         self.options.depth = depth;
         self.options.hidden = hidden;
+    }
+
+    /// Tries the kernel's elevators among them, with their tunables, before the first of many runs.
+    ///
+    /// # Errors
+    /// This kernel has no such elevator, or refuses a tunable.
+    pub fn try_out(&self, schedulers: &[Scheduler]) -> Result<(), DuelError> {
+        let options = TestbedOptions { depth: TRIED, hidden: false, ..self.options.clone() };
+        for scheduler in schedulers.iter().filter(|scheduler| scheduler.is_kernel()) {
+            match Testbed::set_up(&options, scheduler, Store::Nowhere, &[]) {
+                Ok(testbed) => drop(testbed.tear_down()?),
+                Err(DuelError::Helper(said)) => return Err(DuelError::Usage(format!("{scheduler}: {said}"))),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Runs a benchmark once on a scheduler: all of its programs, or the first one alone.
@@ -293,6 +314,18 @@ impl Drop for Processes {
             process.ends_within(DYING.saturating_sub(since.elapsed()));
         }
     }
+}
+
+/// Whether programs may be as nice as that, found out before there are any.
+fn may_be_as_nice(nice: i32) -> Result<(), DuelError> {
+    let told = |error: rustix::io::Errno| DuelError::io(format!("nice {nice} (CAP_SYS_NICE)"))(error.into());
+    let before = getpriority_process(None).map_err(told)?;
+    if nice < before {
+        setpriority_process(None, nice).map_err(told)?;
+        // To be nicer is always allowed.
+        setpriority_process(None, before).map_err(told)?;
+    }
+    Ok(())
 }
 
 /// A namespace of our own, in which nothing that is mounted outlives us.

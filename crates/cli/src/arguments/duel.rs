@@ -32,25 +32,25 @@ pub(crate) struct DuelArguments {
     /// How often each scheduler runs each benchmark
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) repeat: u32,
-    /// How long those programs run that do not end by themselves
-    #[arg(long, value_name = "TIME", default_value = "9s")]
-    pub(crate) time: String,
-    /// After so long, programs are stopped that should end by themselves
-    #[arg(long, value_name = "TIME", default_value = "180s")]
-    pub(crate) patience: String,
-    /// Files in each of the two source trees
-    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=200_000))]
-    pub(crate) tree_files: u64,
-    /// Transactions of each PostMark
-    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u64).range(2..=1_000_000))]
-    pub(crate) transactions: u64,
+    /// How long those programs run that do not end by themselves [default: 9s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) time: Option<String>,
+    /// After so long, programs are stopped that should end by themselves [default: 180s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) patience: Option<String>,
+    /// Files in each of the two source trees [default: 2000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=200_000))]
+    pub(crate) tree_files: Option<u64>,
+    /// Transactions of each PostMark [default: 500]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=1_000_000))]
+    pub(crate) transactions: Option<u64>,
     /// Processor priority of the programs, -20 to 19
     #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-20..=19))]
     pub(crate) nice: i32,
     /// I/O priority of the programs: level of the best-effort class
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(0..=7))]
     pub(crate) level: u8,
-    /// Only the main results, small: direct and buffered par-read, and the greps, for the main schedulers
+    /// Only the main results, small, where nothing else is said: direct and buffered par-read, and the greps, for the main schedulers
     #[arg(long)]
     pub(crate) quick: bool,
     /// Write a report: one HTML file that opens offline

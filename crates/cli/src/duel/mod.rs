@@ -9,7 +9,6 @@ use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
-use std::time::Duration;
 
 use ::duel::{
     Benchmark, Duel, DuelError, HelperCommand, Kind, Priorities, Scheduler, Settings, Size, TestbedOptions,
@@ -42,6 +41,7 @@ pub(crate) fn run(arguments: &DuelArguments, catalogue: Catalogue) -> Result<(),
     let plan = Plan::new(arguments, catalogue, &device)?;
     arguments.report.as_deref().map_or(Ok(()), can_be_written)?;
     let mut duel = prepare(arguments, catalogue, &device, plan.size)?;
+    duel.try_out(&plan.schedulers).map_err(told)?;
     let model = Model { device: &device, catalogue, size: plan.size, level: arguments.level };
     let comparisons = plan.run(&mut duel, &model, arguments.quiet);
     drop(duel);
@@ -183,15 +183,13 @@ impl Plan {
 }
 
 fn size(arguments: &DuelArguments) -> Result<Size, Error> {
-    if arguments.quick {
-        let (time, patience) = (Duration::from_secs(3), Duration::from_secs(20));
-        return Ok(Size { time, patience, tree_files: 250, transactions: 200 });
-    }
+    let (time, patience, tree_files, transactions) =
+        if arguments.quick { ("3s", "20s", 250, 200) } else { ("9s", "180s", 2000, 500) };
     Ok(Size {
-        time: some_time("--time", &arguments.time)?,
-        patience: some_time("--patience", &arguments.patience)?,
-        tree_files: arguments.tree_files,
-        transactions: arguments.transactions,
+        time: some_time("--time", arguments.time.as_deref().unwrap_or(time))?,
+        patience: some_time("--patience", arguments.patience.as_deref().unwrap_or(patience))?,
+        tree_files: arguments.tree_files.unwrap_or(tree_files),
+        transactions: arguments.transactions.unwrap_or(transactions),
     })
 }
 
@@ -295,4 +293,28 @@ fn print(arguments: &DuelArguments, device: &Device, comparisons: &[Comparison])
 fn kernel() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!("Linux {}", text.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        duel: DuelArguments,
+    }
+
+    #[test]
+    fn what_is_said_beside_quick_is_done() {
+        let of = |line: &[&str]| size(&Line::parse_from([&["duel"], line].concat()).duel);
+        let quick = of(&["--quick", "--time", "1s", "--tree-files", "9"]).unwrap();
+        assert_eq!((quick.time, quick.tree_files), (Duration::from_secs(1), 9));
+        assert_eq!(quick.transactions, of(&["--quick"]).unwrap().transactions);
+        assert!(of(&["--quick", "--patience", "soon"]).is_err());
+    }
 }
