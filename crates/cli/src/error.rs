@@ -1,6 +1,7 @@
 //! What can go wrong, and the exit code that says which kind it was.
 
 use std::fs::OpenOptions;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -77,8 +78,20 @@ impl Error {
     }
 }
 
+/// A device that is named in place of a file would be written over.
+pub(crate) fn is_no_device(path: &Path) -> Result<(), Error> {
+    match path.metadata() {
+        Ok(found) if found.file_type().is_block_device() => Err(Error::Usage(format!(
+            "{}: it is a block device, which would be written over; name a file",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Says before something long begins that what comes of it could not be written there. The file is left as it is.
 pub(crate) fn can_be_written(path: &Path) -> Result<(), Error> {
+    is_no_device(path)?;
     let found = path.metadata().ok();
     // A pipe's reader would take our end's closing for the end of what comes.
     if found.as_ref().is_some_and(|found| !found.is_file() && !found.is_dir()) {
@@ -105,6 +118,20 @@ impl From<std::io::Error> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_block_device_is_not_written_over() {
+        let nodes = std::fs::read_dir("/dev").unwrap().flatten().map(|entry| entry.path());
+        let is_device = |path: &std::path::PathBuf| {
+            path.metadata().is_ok_and(|found| found.file_type().is_block_device())
+        };
+        let Some(device) = nodes.into_iter().find(is_device) else {
+            return eprintln!("SKIPPED: there is no block device in /dev");
+        };
+        let refused = |result| matches!(result, Err(Error::Usage(_)));
+        assert!(refused(is_no_device(&device)) && refused(can_be_written(&device)));
+        assert!(is_no_device(Path::new("/dev/null")).is_ok());
+    }
 
     #[test]
     fn whether_a_file_can_be_written_is_found_out_without_a_trace() {

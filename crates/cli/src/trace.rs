@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use comfy_table::{Table, presets};
+use elevator::Span;
 use serde_json::json;
 use traces::write::{
     BlkparseWriter, Compressed, DiskSimWriter, DwellWriter, FioWriter, Written, not_written,
@@ -13,14 +14,17 @@ use traces::{Info, Record, Recording};
 use wording::counted;
 
 use crate::arguments::{Reading, TraceArguments, TraceCommand};
-use crate::error::Error;
+use crate::error::{Error, is_no_device};
 use crate::format::{bytes, number, object, percent, time};
 use crate::interrupt;
+use crate::quantity::some_time;
+use crate::tune::recognised::Recognised;
 use crate::workload::{next_record, open_recording, options};
 
 pub(crate) fn run(arguments: &TraceArguments) -> Result<(), Error> {
     match &arguments.command {
         TraceCommand::Info { file, reading, json } => info(file, reading, *json),
+        TraceCommand::Patterns { file, window, reading, json } => patterns(file, window, reading, *json),
         TraceCommand::Convert { from, to, to_format, reading } => convert(from, to, to_format, reading),
     }
 }
@@ -43,6 +47,17 @@ fn info(path: &Path, reading: &Reading, as_json: bool) -> Result<(), Error> {
     } else {
         writeln!(out, "{}: {}", path.display(), in_words(&info))?;
     }
+    whole()
+}
+
+fn patterns(path: &Path, window: &str, reading: &Reading, as_json: bool) -> Result<(), Error> {
+    let mut recognised = Recognised::new(Span::from_nanos(some_time("--window", window)?.as_nanos() as u64))?;
+    let mut recording = open(path, reading)?;
+    until_stopped(&mut recording, |record, _| {
+        recognised.push(record);
+        Ok(())
+    })?;
+    recognised.print(&path.display().to_string(), as_json)?;
     whole()
 }
 
@@ -197,6 +212,7 @@ pub(crate) fn sink(to: &Path) -> Result<Compressed<Box<dyn Write>>, Error> {
 
 /// A file begun anew, or standard output.
 pub(crate) fn created(to: &Path) -> Result<Box<dyn Write>, Error> {
+    is_no_device(to)?;
     Ok(if to == Path::new("-") {
         Box::new(std::io::stdout().lock())
     } else {

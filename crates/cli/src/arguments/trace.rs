@@ -25,6 +25,19 @@ pub(crate) enum TraceCommand {
         #[arg(long)]
         json: bool,
     },
+    /// What the tuner recognises in a recording: kinds of load, and clusters of windows
+    Patterns {
+        /// The recording ('-' for standard input)
+        file: PathBuf,
+        /// How long a window is
+        #[arg(long, value_name = "TIME", default_value = "5s")]
+        window: String,
+        #[command(flatten)]
+        reading: Reading,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Write a recording in another format
     Convert {
         /// The recording ('-' for standard input)

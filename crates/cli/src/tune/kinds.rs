@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::format::object;
 
 /// Classes of accesses that a line of the list has room for.
-const NAMED: usize = 2;
+pub(super) const NAMED: usize = 2;
 
 /// The scheduler that is expected to give the best, and that.
 fn best(state: &State, kind: usize) -> Option<(&str, f64)> {
@@ -24,7 +24,8 @@ fn best(state: &State, kind: usize) -> Option<(&str, f64)> {
     known.max_by(|a, b| better.oriented(a.1).total_cmp(&better.oriented(b.1)))
 }
 
-fn asked(shape: &Shape, most: usize) -> Vec<String> {
+/// What is asked for, most of it first, in at most so many classes.
+pub(super) fn asked(shape: &Shape, most: usize) -> Vec<String> {
     let of = |(part, class): (f64, String)| format!("{:.0}% {class}", part * 100.0);
     shape.in_words().into_iter().take(most).map(of).collect()
 }

@@ -3,6 +3,7 @@
 mod advise;
 mod kinds;
 mod patterns;
+pub(crate) mod recognised;
 mod setup;
 pub(crate) mod space;
 

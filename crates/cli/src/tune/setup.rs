@@ -50,7 +50,12 @@ impl From<keeper::Error> for Error {
 
 impl Target {
     pub(super) fn find(device: &Path) -> Result<Self, Error> {
-        let stack = Stack::of(device)?;
+        let stack = Stack::of(device).map_err(|error| match device.is_file() {
+            true => Error::Usage(format!(
+                "{error}; 'dwell trace patterns' tells what the tuner recognises in a recording"
+            )),
+            false => error.into(),
+        })?;
         let scheduling = stack.scheduling()?;
         let drive = identity::of(Path::new("/sys/block"), &scheduling);
         let Scheduling { above: layer, queues } = scheduling;

@@ -110,6 +110,25 @@ fn recordings_are_summed_up() {
 }
 
 #[test]
+fn what_the_tuner_recognises_in_a_recording_is_told() {
+    let file = recording("two-greps-and-a-copy");
+    let found = prints_json(&["trace", "patterns", "--window", "500ms", "--json", &file]);
+    let number = |value: &Value| value.as_u64().expect("a number");
+    let kinds = found["kinds"].as_array().expect("kinds");
+    let of_kinds: u64 = kinds.iter().map(|kind| number(&kind["windows"])).sum();
+    assert!(number(&found["windows"]) > 2 && of_kinds == number(&found["windows"]), "{found}");
+    assert!(kinds.iter().all(|kind| !kind["asked"].as_array().expect("words").is_empty()), "{found}");
+    let hits = found["clusters"]["hit_ratio"].as_f64().expect("a ratio");
+    let missed = number(&found["windows"]) as f64 * (1.0 - hits);
+    assert!(
+        (missed - number(&found["clusters"]["count"]) as f64).abs() < 1e-6,
+        "each miss makes one: {found}"
+    );
+    assert!(prints(&["trace", "patterns", &file]).contains("reads of up to"));
+    fails(&["trace", "patterns", "--window", "0s", &file], 2, &["--window"]);
+}
+
+#[test]
 fn what_is_converted_reads_as_what_it_was() {
     let directory = Directory::new("converted");
     let original = recording("two-greps-and-a-copy");

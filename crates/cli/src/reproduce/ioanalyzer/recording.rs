@@ -7,10 +7,11 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use tuner::{Access, CInfo, Parameters, Random, Store, Window, Windows};
+use tuner::{Parameters, Window};
 
 use crate::error::Error;
 use crate::reproduce::Row;
+use crate::tune::recognised::{Clusters, Cutter};
 
 const NAME: &str = "clusters of a recording";
 const FILE: &str = "traces/cloudphysics-vm.vscsi.csv.gz";
@@ -22,14 +23,15 @@ pub(super) fn hit_ratio(_scale: f64) -> Result<Vec<Row>, Error> {
         eprintln!("SKIPPED: {NAME}: there is no {} (set DWELL_SHARED)", path.display());
         return Ok(Vec::new());
     };
-    let windows = windows(&path.to_string_lossy(), file)?;
     let paper = Parameters::by_clusters();
-    let (full, whole) = run(&windows, Parameters { x: 0, ..paper });
-    let (reduced, clusters) = run(&windows, paper);
+    let [full, reduced] = of(&path.to_string_lossy(), file, [Parameters { x: 0, ..paper }, paper])?;
     let note = format!(
-        "{NAME}: {} windows above one request a second in two hours, {whole} clusters of full windows and {clusters} of reduced ones; a week of cello99 gives windows more time to recur",
-        windows.len()
+        "{NAME}: {} windows above one request a second in two hours, {} clusters of full windows and {} of reduced ones; a week of cello99 gives windows more time to recur",
+        full.windows(),
+        full.count(),
+        reduced.count()
     );
+    let [full, reduced] = [full, reduced].map(|clusters| clusters.hit_ratio());
     let row = |figure: &str, published, ours| {
         Row::reported(NAME, figure.to_owned(), published, ours * 100.0, "%").noting(note.clone())
     };
@@ -47,36 +49,17 @@ pub(super) fn hit_ratio(_scale: f64) -> Result<Vec<Row>, Error> {
     ])
 }
 
-fn windows(name: &str, file: File) -> Result<Vec<Window>, Error> {
+/// The clusters of a recording by each of these parameters.
+fn of(name: &str, file: File, parameters: [Parameters; 2]) -> Result<[Clusters; 2], Error> {
     let wrong = |error: traces::Error| Error::Input(error.to_string());
-    let mut recording = traces::open(name, Box::new(file), &traces::Options::default()).map_err(wrong)?;
-    let mut windows = Windows::of(Parameters::default().t);
-    let mut cut = Vec::new();
-    for record in recording.by_ref() {
-        let record = record.map_err(wrong)?;
-        let access =
-            Access { time: record.at, position: record.start(), op: record.op, size: record.sectors() };
-        cut.extend(windows.push(access));
+    let recording = traces::open(name, Box::new(file), &traces::Options::default()).map_err(wrong)?;
+    let (mut cutter, mut clusters) = (Cutter::of(Parameters::default().t), parameters.map(Clusters::new));
+    let mut window = |window: Option<Window>| {
+        window.iter().for_each(|window| clusters.iter_mut().for_each(|of| of.window(window)));
+    };
+    for record in recording {
+        window(cutter.push(&record.map_err(wrong)?));
     }
-    cut.extend(windows.finish());
-    cut.retain(Window::counts);
-    Ok(cut)
-}
-
-/// The part of the windows that hit a cluster, and how many clusters there are in the end.
-fn run(windows: &[Window], parameters: Parameters) -> (f64, usize) {
-    let (mut random, mut store, mut hits) = (Random::seeded(1), Store::new(parameters, 1), 0u32);
-    for window in windows {
-        let cinfo = CInfo::of(window, &parameters, &mut random);
-        match store.nearest(&cinfo).filter(|nearest| store.is_hit(nearest)) {
-            Some(found) => {
-                store.hit(found.cluster);
-                hits += 1;
-            }
-            None => {
-                store.add(cinfo);
-            }
-        }
-    }
-    (f64::from(hits) / windows.len().max(1) as f64, store.clusters().len())
+    window(cutter.finish());
+    Ok(clusters)
 }

@@ -1,0 +1,172 @@
+//! What the tuner recognises in a recording. Nothing is chosen: how the device did is not in it.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use comfy_table::Table;
+use elevator::{Span, Time};
+use serde_json::{Value, json};
+use traces::Record;
+use tuner::{
+    Access, Analyser, CInfo, Metric, Observed, Parameters, Random, SchedulerId, State, Store, Why, Window,
+    Windows,
+};
+use wording::counted;
+
+use super::kinds::{NAMED, asked};
+use super::patterns::table;
+use crate::error::Error;
+use crate::format::{object, percent, time};
+
+/// Cuts a recording into windows; those with more than a request a second are what the tuner looks at.
+pub(crate) struct Cutter(Windows);
+
+impl Cutter {
+    pub(crate) fn of(length: Span) -> Self {
+        Self(Windows::of(length))
+    }
+
+    /// The window that ended before this record.
+    pub(crate) fn push(&mut self, record: &Record) -> Option<Window> {
+        let (position, size) = (record.start(), record.sectors());
+        let access = Access { time: record.at, position, op: record.op, size };
+        self.0.push(access).filter(Window::counts)
+    }
+
+    /// The last one.
+    pub(crate) fn finish(self) -> Option<Window> {
+        self.0.finish().filter(Window::counts)
+    }
+}
+
+/// Clusters, and how many windows hit one: the paper's way.
+pub(crate) struct Clusters {
+    parameters: Parameters,
+    random: Random,
+    store: Store,
+    windows: u64,
+    hits: u64,
+}
+
+impl Clusters {
+    pub(crate) fn new(parameters: Parameters) -> Self {
+        let (random, store) = (Random::seeded(1), Store::new(parameters, 1));
+        Self { parameters, random, store, windows: 0, hits: 0 }
+    }
+
+    pub(crate) fn window(&mut self, window: &Window) {
+        let cinfo = CInfo::of(window, &self.parameters, &mut self.random);
+        self.windows += 1;
+        match self.store.nearest(&cinfo).filter(|nearest| self.store.is_hit(nearest)) {
+            Some(found) => {
+                self.store.hit(found.cluster);
+                self.hits += 1;
+            }
+            None => drop(self.store.add(cinfo)),
+        }
+    }
+
+    /// So many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.store.clusters().len()
+    }
+
+    /// So many windows were looked at.
+    pub(crate) const fn windows(&self) -> u64 {
+        self.windows
+    }
+
+    /// The part of the windows that hit one, from 0 to 1.
+    pub(crate) fn hit_ratio(&self) -> f64 {
+        self.hits as f64 / self.windows.max(1) as f64
+    }
+}
+
+/// The kinds of load in a recording, when each was there first, and the clusters.
+pub(crate) struct Recognised {
+    length: Span,
+    cutter: Cutter,
+    analyser: Analyser,
+    firsts: BTreeMap<usize, Time>,
+    clusters: Clusters,
+}
+
+impl Recognised {
+    /// Nothing yet, in windows of that length.
+    pub(crate) fn new(length: Span) -> Result<Self, Error> {
+        let parameters = Parameters { t: length, ..Parameters::default() };
+        let one = vec!["as recorded".to_owned()];
+        let analyser = Analyser::new(one, Metric::Iops, parameters, Random::seeded(1));
+        Ok(Self {
+            length,
+            cutter: Cutter::of(length),
+            analyser: analyser.map_err(|why| Error::Usage(format!("--window: {why}")))?,
+            firsts: BTreeMap::new(),
+            clusters: Clusters::new(Parameters { t: length, ..Parameters::by_clusters() }),
+        })
+    }
+
+    pub(crate) fn push(&mut self, record: &Record) {
+        if let Some(window) = self.cutter.push(record) {
+            self.window(&window);
+        }
+    }
+
+    fn window(&mut self, window: &Window) {
+        self.clusters.window(window);
+        let observed = Observed { scheduler: Some(SchedulerId(0)), ..Observed::default() };
+        if let Why::Kind(served) = self.analyser.window(window, &observed).why {
+            self.firsts.entry(served.kind).or_insert(window.start);
+        }
+    }
+
+    /// Says it of a recording of that name.
+    pub(crate) fn print(mut self, name: &str, as_json: bool) -> Result<(), Error> {
+        let last = std::mem::replace(&mut self.cutter, Cutter::of(self.length)).finish();
+        last.iter().for_each(|window| self.window(window));
+        let state = self.analyser.state();
+        let mut out = std::io::stdout().lock();
+        if as_json {
+            return Ok(writeln!(out, "{}", object(&self.json(name, &state))?)?);
+        }
+        let windows = counted(self.clusters.windows(), "window");
+        writeln!(
+            out,
+            "{name}: {windows} of {} with more than one request a second",
+            time(self.length.as_nanos())
+        )?;
+        if self.clusters.windows() == 0 {
+            return Ok(());
+        }
+        writeln!(out, "{}", self.kinds(&state))?;
+        let clusters = counted(self.clusters.count() as u64, "cluster");
+        let hits = percent(self.clusters.hit_ratio());
+        Ok(writeln!(out, "by clusters, the paper's way: {clusters}; {hits} of the windows hit one")?)
+    }
+
+    fn kinds(&self, state: &State) -> Table {
+        let mut table = table(&["kind", "windows", "first after", "what is asked for"]);
+        for (kind, first, windows, asked) in self.loads(state) {
+            let most = asked[..asked.len().min(NAMED)].join("\n");
+            table.add_row([kind.to_string(), windows.to_string(), time(first.as_nanos()), most]);
+        }
+        table
+    }
+
+    /// Kinds by number: when one was there first, in how many windows, what is asked for.
+    fn loads<'a>(&'a self, state: &'a State) -> impl Iterator<Item = (usize, Time, u64, Vec<String>)> + 'a {
+        state.kinds.loads().filter_map(|kind| {
+            let (shape, windows) = state.kinds.load(kind)?;
+            Some((kind, *self.firsts.get(&kind)?, windows, asked(shape, usize::MAX)))
+        })
+    }
+
+    fn json(&self, name: &str, state: &State) -> Value {
+        let kind = |(kind, first, windows, asked): (usize, Time, u64, Vec<String>)| json!({"kind": kind, "windows": windows, "first_ns": first.as_nanos(), "asked": asked});
+        json!({
+            "file": name, "window_ns": self.length.as_nanos(), "windows": self.clusters.windows(),
+            "kinds": self.loads(state).map(kind).collect::<Vec<_>>(),
+            "clusters": {"count": self.clusters.count(), "hit_ratio": self.clusters.hit_ratio()},
+        })
+    }
+}
