@@ -60,7 +60,8 @@ pub(crate) enum MetricName {
     UserMinusSystem,
 }
 
-/// Watch a device and say which scheduler would serve it better. Changes nothing, ever.
+/// Watch a device and say which scheduler would serve it better. Changes nothing, ever; where BPF is not allowed, and that is said, the
+/// kernel's tracer reports to it in an instance of its own while it runs.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   dwell advise /dev/sda
