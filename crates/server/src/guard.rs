@@ -15,6 +15,8 @@ use rustix::io::Errno;
 
 use crate::ServeError;
 use crate::backend::FileOptions;
+use crate::loop_device::LoopDevice;
+use crate::names::{Names, unescaped};
 
 /// File systems that live in memory: `TMPFS_MAGIC` and `RAMFS_MAGIC` of `statfs(2)`.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
@@ -257,7 +259,8 @@ fn user_of(device: u64, path: &Path, sysfs: &Path) -> Option<String> {
             names.push((number.trim().to_string(), entry.path()));
         }
     }
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = String::from_utf8_lossy(&mounts);
     let used = names.iter().find_map(|(number, sysfs)| mounted_at(&mounts, number).or_else(|| holder(sysfs)));
     // As the kernel names them: the device, its parts, and the disk that it is a part of.
     let node = |sysfs: &Path| Some(Path::new("/dev").join(fs::canonicalize(sysfs).ok()?.file_name()?));
@@ -266,33 +269,26 @@ fn user_of(device: u64, path: &Path, sysfs: &Path) -> Option<String> {
     used.or_else(|| looped(path)).or_else(|| nodes.find_map(|node| looped(&node)))
 }
 
-/// The loop device that is attached to this file or device, in words. Told by its path, as the kernel shows it: to look at
-/// the files of others could wait for a server that does not answer.
+/// The loop device that is attached to this file or device, in words.
 fn looped(path: &Path) -> Option<String> {
-    let path = fs::canonicalize(path).ok()?;
-    let devices = fs::read_dir("/sys/block").ok()?.flatten();
-    devices.map(|device| device.file_name()).find_map(|name| {
-        let name = name.to_string_lossy();
-        let backing = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()?;
-        (Path::new(backing.trim_end_matches('\n')) == path)
-            .then(|| format!("/dev/{name} is attached to {}", path.display()))
-    })
+    let names = Names::of(path)?;
+    let is_on_it =
+        |device: &LoopDevice| names.has(device.file()) || names.had(device.file(), || device.backing_node());
+    let device = LoopDevice::all().find(is_on_it)?;
+    Some(format!("{} is attached to it", device.path().display()))
 }
 
 /// Whether the kernel swaps to this file, in words. A device that it swaps to is not had exclusively.
 fn swapped(path: &Path) -> Option<String> {
-    let path = fs::canonicalize(path).ok()?;
-    let swaps = fs::read_to_string("/proc/swaps").ok()?;
-    is_swapped_to(&swaps, &path).then(|| "the kernel swaps to it".to_string())
+    let swaps = fs::read("/proc/swaps").ok()?;
+    let names = Names::of(path)?;
+    swap_files(&swaps).any(|file| names.has(&file)).then(|| "the kernel swaps to it".to_string())
 }
 
-/// As `/proc/swaps` has it: the file is the first field, what would end a field in octal.
-fn is_swapped_to(swaps: &str, path: &Path) -> bool {
-    let mut name = path.to_string_lossy().replace('\\', "\\134");
-    for (what, octal) in [(" ", "\\040"), ("\t", "\\011"), ("\n", "\\012")] {
-        name = name.replace(what, octal);
-    }
-    swaps.lines().skip(1).any(|line| line.split_whitespace().next() == Some(&name))
+/// As `/proc/swaps` has them: the first field of each line but the first.
+fn swap_files(swaps: &[u8]) -> impl Iterator<Item = PathBuf> {
+    let lines = swaps.split(|&byte| byte == b'\n').skip(1);
+    lines.filter_map(|line| line.split(u8::is_ascii_whitespace).next()).map(unescaped)
 }
 
 /// A refusal of what somebody uses, and the way past it.
@@ -358,12 +354,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_swapped_to_is_found_by_its_name() {
-        const SWAPS: &str = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n\
-                             /dev/sda2                               partition\t4194300\t\t0\t\t-2\n\
-                             /swap\\040file                           file\t\t4194300\t\t0\t\t-3\n";
-        let found = ["/swap file", "/swap", "Filename"].map(|name| is_swapped_to(SWAPS, Path::new(name)));
-        assert_eq!(found, [true, false, false]);
+    fn files_that_are_swapped_to_are_found() {
+        const SWAPS: &[u8] = b"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n\
+                               /dev/sda2                               partition\t4194300\t\t0\t\t-2\n\
+                               /swap\\040file                           file\t\t4194300\t\t0\t\t-3\n";
+        let files: Vec<_> = swap_files(SWAPS).filter(|file| !file.as_os_str().is_empty()).collect();
+        assert_eq!(files, [Path::new("/dev/sda2"), Path::new("/swap file")]);
     }
 
     #[test]

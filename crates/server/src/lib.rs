@@ -20,7 +20,7 @@
 //! | `control` | live control |
 //! | `statistics`, `log` | what is measured and told |
 //! | `clock`, `realtime`, `poller`, `lookout`, `vigil`, `buffer` | time, sleep and memory |
-//! | `guard` | what keeps a device from harm |
+//! | `guard`, `names` | what keeps a device from harm |
 
 /// Says something to people, on standard error. std's own ends the thread where nobody reads that any more: a device that nobody
 /// looks after, and what was put up for it left on the machine.
@@ -46,6 +46,7 @@ mod identity;
 mod log;
 mod lookout;
 mod loop_device;
+mod names;
 pub mod nbd;
 mod poller;
 mod realtime;

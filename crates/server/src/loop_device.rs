@@ -2,9 +2,11 @@
 //!
 //! Source: `include/uapi/linux/loop.h` and loop(4).
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -15,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 const LOOP_CONFIGURE: libc::c_ulong = 0x4c0a;
 const LOOP_CLR_FD: libc::c_ulong = 0x4c01;
+const LOOP_GET_STATUS64: libc::c_ulong = 0x4c05;
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4c82;
 /// `BLKROSET` and `BLKROGET` of `include/uapi/linux/fs.h`.
 const BLKROSET: libc::c_ulong = 0x125d;
@@ -103,8 +106,9 @@ pub struct QueueSettings {
 }
 
 fn ioctl(fd: RawFd, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<i32> {
-    // SAFETY: of the requests used here, LOOP_CONFIGURE takes a pointer to a structure that lives across the call and has the
-    // layout of the kernel's (checked below), BLKROSET and BLKROGET one to a C `int` that does; the others take a number or nothing.
+    // SAFETY: of the requests used here, LOOP_CONFIGURE and LOOP_GET_STATUS64 take a pointer to a structure that lives across the
+    // call and has the layout of the kernel's (checked below), BLKROSET and BLKROGET one to a C `int` that does; the others take a
+    // number or nothing.
     let result = unsafe { libc::ioctl(fd, request as _, argument) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -152,15 +156,35 @@ impl LoopDevice {
         }
     }
 
+    /// All that are attached to something.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+        let numbers =
+            entries.filter_map(|entry| entry.file_name().to_str()?.strip_prefix("loop")?.parse().ok());
+        let device = |number| Self { number, file: PathBuf::new(), before: Before::default() };
+        numbers.map(device).filter_map(|device| Some(Self { file: device.backing_file()?, ..device }))
+    }
+
     /// Those that are attached to `file`.
     pub(crate) fn attached_to(file: &Path) -> Vec<Self> {
-        let numbers = fs::read_dir("/sys/block")
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("loop")?.parse().ok());
-        let device = |number| Self { number, file: file.to_path_buf(), before: Before::default() };
-        numbers.map(device).filter(|device| device.backing_file().is_some_and(|now| now == file)).collect()
+        Self::all().filter(|device| device.file == file).collect()
+    }
+
+    /// What it was attached to when it was found.
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The file system and the number there of what it is attached to, which that file system is asked for.
+    ///
+    /// # Errors
+    /// It is gone, or there is no leave to look at it.
+    pub(crate) fn backing_node(&self) -> io::Result<(u64, u64)> {
+        // SAFETY: numbers and bytes, of which all zeroes are valid ones.
+        let mut info: LoopInfo = unsafe { std::mem::zeroed() };
+        let device = File::open(self.path())?;
+        ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, (&raw mut info) as libc::c_ulong)?;
+        Ok((info.device, info.inode))
     }
 
     /// Remembers how it is set.
@@ -188,8 +212,8 @@ impl LoopDevice {
     /// What the loop device of its number is attached to, if it is; once this one was detached, that may be somebody else's.
     #[must_use]
     pub fn backing_file(&self) -> Option<PathBuf> {
-        let text = fs::read_to_string(self.sysfs().join("loop/backing_file")).ok()?;
-        Some(PathBuf::from(text.trim_end_matches('\n')))
+        let text = fs::read(self.sysfs().join("loop/backing_file")).ok()?;
+        Some(OsStr::from_bytes(text.strip_suffix(b"\n").unwrap_or(&text)).into())
     }
 
     /// Whether it still is what it was. A file whose mount is gone, with the namespace that it was in or out of sight, is shown

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, FileType};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, 
 use super::metrics::{self, OPERATIONS};
 use super::orders::{Order, Snapshot};
 use super::protocol::{ItemState, LONGEST_LINE, OperationState, Reply, Request, State, SwitchState};
+use crate::names::node;
 use crate::poller::Bell;
 use crate::server::Stop;
 
@@ -92,11 +93,6 @@ impl Drop for SocketFile {
             let _ = fs::remove_file(&self.path);
         }
     }
-}
-
-/// What is at `path`: its file system and its number there.
-fn node(path: &Path) -> io::Result<(u64, u64)> {
-    fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
 /// Binds a unix socket of mode 0600. One that a dead server has left is replaced; a living one's is not. Its directory, which

@@ -106,6 +106,31 @@ fn what_shall_be_durable_reaches_the_disk_with_a_flush() {
     }
 }
 
+/// Whoever serves it would write beneath the file system that is mounted from it.
+#[test]
+fn a_file_is_not_served_by_another_name_while_a_loop_device_is_attached_to_it() {
+    let Some(place) = Place::on_disk(&[]) else { return };
+    let (disk, other) = (place.join("disk"), place.join("other"));
+    let attached = Loop::over(&disk);
+    fs::hard_link(&disk, &other).unwrap();
+    let at = place.join("bound");
+    fs::create_dir(&at).unwrap();
+    run("mount", &["--bind", &place.directory.0.to_string_lossy(), &at.to_string_lossy()]);
+    let bound = Mounted(at.clone());
+    let address = format!("unix:{}", place.join("sock").display());
+    let serve =
+        |name: &std::path::Path| Served::try_start(&["--file", &name.to_string_lossy(), "--nbd", &address]);
+    for name in [&other, &at.join("disk"), &at.join("other")] {
+        assert!(serve(name).is_none(), "{} is {}", name.display(), attached.0);
+    }
+    drop(bound);
+    // A name is gone, and what the loop device has is not.
+    fs::remove_file(&disk).unwrap();
+    assert!(serve(&other).is_none(), "{} has it all the same", attached.0);
+    drop(attached);
+    serve(&other).expect("nobody else has it").stop();
+}
+
 /// Of which nothing is mounted or held, and nobody else has claimed anything.
 #[test]
 fn a_disk_is_not_served_while_a_loop_device_is_on_a_part_of_it() {

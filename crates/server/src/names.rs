@@ -1,0 +1,121 @@
+//! Whether a name that the kernel shows is one of a file's: hard links and other mounts give it more than one.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A file, and what tells its names from others'.
+pub(crate) struct Names {
+    /// One of them, without symbolic links.
+    path: PathBuf,
+    node: (u64, u64),
+    /// `/proc/self/mountinfo`.
+    mounts: Vec<u8>,
+}
+
+impl Names {
+    /// Of the file at `path`, if there is one.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let path = fs::canonicalize(path).ok()?;
+        let node = node(&path).ok()?;
+        Some(Self { path, node, mounts: fs::read("/proc/self/mountinfo").unwrap_or_default() })
+    }
+
+    /// Whether `name` is one of them. Only the file's own file system is asked, which has just answered: another may be a
+    /// server's that never does.
+    pub(crate) fn has(&self, name: &Path) -> bool {
+        name == self.path || (self.is_near(name) && node(name).is_ok_and(|found| found == self.node))
+    }
+
+    /// Whether `name` was one of them, if it is that of something deleted: then no path leads there, and `node` is asked.
+    pub(crate) fn had(&self, name: &Path, node: impl FnOnce() -> io::Result<(u64, u64)>) -> bool {
+        name.as_os_str().as_bytes().ends_with(b" (deleted)")
+            && self.is_near(name)
+            && node().is_ok_and(|found| found == self.node)
+    }
+
+    fn is_near(&self, name: &Path) -> bool {
+        file_system(&self.mounts, name) == file_system(&self.mounts, &self.path)
+    }
+}
+
+/// What is at `path`, a symbolic link itself included: its file system and its number there.
+pub(crate) fn node(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
+}
+
+/// The file system that a path leads to, as `mountinfo` numbers it: that of the deepest mount above it, and of several at one
+/// place of the last, which covers the others.
+fn file_system<'a>(mountinfo: &'a [u8], path: &Path) -> Option<&'a [u8]> {
+    let mounts = mountinfo.split(|&byte| byte == b'\n').filter_map(|line| {
+        let mut fields = line.split(|&byte| byte == b' ').skip(2);
+        let (number, at) = (fields.next()?, unescaped(fields.nth(1)?));
+        path.starts_with(&at).then(|| (at.components().count(), number))
+    });
+    mounts.max_by_key(|&(depth, _)| depth).map(|(_, number)| number)
+}
+
+/// A name as `/proc` has it, where a backslash begins the three octal digits of what would end a field.
+pub(crate) fn unescaped(field: &[u8]) -> PathBuf {
+    let mut name = Vec::with_capacity(field.len());
+    let mut rest = field.iter();
+    while let Some(&byte) = rest.next() {
+        name.push(match (byte, rest.as_slice()) {
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {
+                rest = after.iter();
+                (a - b'0') << 6 | (b - b'0') << 3 | (c - b'0')
+            }
+            _ => byte,
+        });
+    }
+    OsString::from_vec(name).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_leads_to_the_deepest_mount_and_of_several_there_to_the_last() {
+        const MOUNTS: &[u8] = b"27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n\
+            25 24 0:23 / /srv/a\\040b rw - tmpfs tmpfs rw\n\
+            30 25 0:27 / /srv/a\\040b rw - tmpfs tmpfs rw\n\
+            31 25 0:31 / /srv/a\\040b/dwell rw shared:1 - fuse.dwell dwell rw\n";
+        let leads = |path: &str| {
+            file_system(MOUNTS, Path::new(path)).map(|number| String::from_utf8_lossy(number).into_owned())
+        };
+        let table = [("/srv/a b/c", "0:27"), ("/srv/a bc", "254:0"), ("/srv/a b/dwell/x (deleted)", "0:31")];
+        for (path, number) in table {
+            assert_eq!(leads(path).as_deref(), Some(number), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_escaped_is_a_byte_and_nothing_else_is() {
+        for (field, name) in [("/a\\040b", "/a b"), ("/\\134040", "/\\040"), ("/\\9\\4", "/\\9\\4")] {
+            assert_eq!(unescaped(field.as_bytes()), Path::new(name));
+        }
+    }
+
+    #[test]
+    fn a_hard_link_is_a_name_of_its_file_and_another_file_is_not() {
+        let directory = std::env::temp_dir().join(format!("dwell-names-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let [file, link, symbolic, other] =
+            ["file", "link", "symbolic", "other"].map(|it| directory.join(it));
+        fs::write(&file, "").unwrap();
+        fs::write(&other, "").unwrap();
+        fs::hard_link(&file, &link).unwrap();
+        std::os::unix::fs::symlink(&file, &symbolic).unwrap();
+        let names = Names::of(&symbolic).unwrap();
+        let node = node(&file);
+        assert_eq!([&file, &link, &other].map(|name| names.has(name)), [true, true, false]);
+        let deleted = directory.join("file (deleted)");
+        assert!(names.had(&deleted, || node) && !names.had(&file, || Ok(names.node)));
+        assert!(!names.had(Path::new("/proc/file (deleted)"), || panic!("another file system is asked")));
+        fs::remove_dir_all(directory).unwrap();
+    }
+}
