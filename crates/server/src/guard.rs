@@ -10,11 +10,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use elevator::SECTOR_BYTES;
-use rustix::fs::{FlockOperation, OFlags, flock, major, minor};
+use rustix::fs::{OFlags, major, minor};
 use rustix::io::Errno;
 
 use crate::ServeError;
 use crate::backend::FileOptions;
+use crate::locks::{AFTERLIFE, lock};
 use crate::loop_device::LoopDevice;
 use crate::names::{Names, unescaped};
 
@@ -101,21 +102,6 @@ fn open(options: &FileOptions, create: bool, flags: OFlags) -> Result<File, Serv
             }
             _ => ServeError::io(format!("opening {}", options.path.display()), error),
         })
-}
-
-/// How long a lock may outlive its owner. What io_uring had under way when a server was killed holds the file, and with it
-/// the lock, until it is done: this is what keeps the writes of a dead server from landing among those of the next one.
-const AFTERLIFE: Duration = Duration::from_secs(3);
-
-fn lock(path: &Path, file: &File) -> Result<(), ServeError> {
-    let began = Instant::now();
-    while flock(file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        if began.elapsed() > AFTERLIFE {
-            return Err(ServeError::refused(path, "another server, or somebody else, has locked it"));
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
 }
 
 fn claim_file(options: &FileOptions, create: bool) -> Result<Claim, ServeError> {

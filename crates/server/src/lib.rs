@@ -20,7 +20,7 @@
 //! | `control` | live control |
 //! | `statistics`, `log` | what is measured and told |
 //! | `clock`, `realtime`, `poller`, `lookout`, `vigil`, `buffer` | time, sleep and memory |
-//! | `guard`, `names` | what keeps a device from harm |
+//! | `guard`, `names`, `locks` | what keeps a device from harm |
 
 /// Says something to people, on standard error. std's own ends the thread where nobody reads that any more: a device that nobody
 /// looks after, and what was put up for it left on the machine.
@@ -43,6 +43,7 @@ pub mod front;
 mod fuse;
 mod guard;
 mod identity;
+mod locks;
 mod log;
 mod lookout;
 mod loop_device;

@@ -4,6 +4,8 @@ mod common;
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::Duration;
 
 use common::{Directory, Random, Served, have, run, try_run};
 
@@ -120,6 +122,58 @@ fn qemu_reads_writes_converts_and_compares() {
     run("qemu-img", &["convert", "-n", "-f", "raw", "-O", "raw", &file, &uri]);
     run("qemu-img", &["compare", "-f", "raw", "-F", "raw", &file, &uri]);
     server.stop();
+}
+
+/// QEMU's daemon with a file open, for as long as this lives.
+struct Daemon(Child);
+
+impl Daemon {
+    fn over(directory: &Directory, file: &str, writable: bool) -> Self {
+        let socket = directory.join("qemu");
+        let _ = fs::remove_file(&socket);
+        let mut command = Command::new("qemu-storage-daemon");
+        command.args(["--blockdev", &format!("driver=file,node-name=disk,filename={file}")]);
+        command.args(["--nbd-server", &format!("addr.type=unix,addr.path={}", socket.display())]);
+        let writable = if writable { "on" } else { "off" };
+        command.args(["--export", &format!("type=nbd,id=export,node-name=disk,writable={writable}")]);
+        let daemon = Self(command.spawn().unwrap());
+        let uri = format!("nbd+unix:///disk?socket={}", socket.display());
+        let serves = |_| {
+            std::thread::sleep(Duration::from_millis(50));
+            try_run("qemu-img", &["info", &uri]).0
+        };
+        assert!((0..200).any(serves), "the daemon serves");
+        daemon
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_file_is_open_for_writing_here_or_in_a_qemu_and_never_in_both() {
+    if !["qemu-io", "qemu-img", "qemu-storage-daemon"].into_iter().all(have) {
+        return;
+    }
+    let directory = Directory::on_disk();
+    let file = directory.join("disk").to_string_lossy().into_owned();
+    let write = ["-f", "raw", "-c", "write 0 4k", &file];
+    let (server, _) = serve(&directory, &["--file", &file, "--size", "64M"]);
+    assert!(!try_run("qemu-io", &write).0, "it is served");
+    server.stop();
+    run("qemu-io", &write);
+    let served = || {
+        Served::try_start(&["--file", &file, "--nbd", &format!("unix:{}", directory.join("sock").display())])
+    };
+    let writing = Daemon::over(&directory, &file, true);
+    assert!(served().is_none(), "a QEMU writes to it");
+    drop(writing);
+    let _reading = Daemon::over(&directory, &file, false);
+    served().expect("a QEMU that reads lets others write").stop();
 }
 
 #[test]
