@@ -18,7 +18,7 @@
 //! | `identity` | who asks, where the way in does not show it |
 //! | `backend` | where the data is |
 //! | `control` | live control |
-//! | `statistics`, `log` | what is measured and told |
+//! | `statistics`, `log`, `complaint` | what is measured and told |
 //! | `clock`, `realtime`, `poller`, `lookout`, `vigil`, `buffer` | time, sleep and memory |
 //! | `guard`, `names`, `locks` | what keeps a device from harm |
 
@@ -36,6 +36,7 @@ mod attach;
 pub mod backend;
 mod buffer;
 mod clock;
+mod complaint;
 pub mod control;
 mod device;
 mod error;

@@ -217,3 +217,28 @@ fn what_a_read_from_memory_took_is_its_way_and_to_be_dispatched_at_once_took_not
     assert!(read["latency"]["p50_ns"].as_u64().unwrap() > 100, "{read}");
     assert_eq!(read["wait"]["max_ns"], 0, "{read}");
 }
+
+#[test]
+fn silent_clients_keep_nobody_from_the_control_socket() {
+    let directory = Directory::in_memory();
+    let control = directory.join("control");
+    let path = control.to_string_lossy().into_owned();
+    let address = format!("unix:{}", directory.join("sock").display());
+    let (server, words) = Served::start_heard(&["--memory", "1M", "--nbd", &address, "--control", &path]);
+    let mut first = Client::connect(&control).unwrap();
+    first.show().unwrap();
+    let silent: Vec<_> = (1..16).map(|_| UnixStream::connect(&control).unwrap()).collect();
+    let full = Client::connect(&control).and_then(|mut client| client.show());
+    let told = full.err().map(|error| error.to_string());
+    assert_eq!(told.as_deref(), Some("all 16 places are taken"), "they have only just come");
+    std::thread::sleep(Duration::from_millis(1100));
+    // As many as were silent, and one more in the place of the first of them.
+    let mut clients: Vec<_> = silent.iter().map(|_| Client::connect(&control).unwrap()).collect();
+    clients.iter_mut().for_each(|client| _ = client.show().unwrap());
+    assert!(Client::connect(&control).unwrap().show().is_ok(), "one has been idle for long");
+    std::thread::sleep(Duration::from_millis(1100));
+    first.show().expect("it was let go while it asked for nothing, and comes again");
+    server.stop();
+    let words = std::io::read_to_string(words).unwrap();
+    assert_eq!(words.matches("was turned away: all 16 places are taken").count(), 1, "{words}");
+}

@@ -5,13 +5,15 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::net::{RecvFlags, recv};
+
 use super::protocol::{Reply, Request, State, SwitchState};
 
 /// How long a server may take: it answers between two rounds of its work.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A connection to a server. One that broke is made anew for the next request: an answer that came too late to be waited for
-/// would be taken for the next one's.
+/// would be taken for the next one's. So is one that the server gave up for others while nothing was asked.
 pub struct Client {
     path: PathBuf,
     patience: Duration,
@@ -38,7 +40,7 @@ impl Client {
     /// The connection broke, or cannot be made anew; the server did not answer for half a minute, and may still do what it was
     /// asked; or it answered something else than a reply.
     pub fn request(&mut self, request: &Request) -> io::Result<Reply> {
-        let mut stream = match self.stream.take() {
+        let mut stream = match self.stream.take().filter(|stream| !has_ended(stream)) {
             Some(stream) => stream,
             None => connect(&self.path, self.patience)?,
         };
@@ -125,10 +127,23 @@ fn connect(path: &Path, patience: Duration) -> io::Result<BufReader<UnixStream>>
     Ok(BufReader::new(stream))
 }
 
+/// Whether the server has hung up and left nothing to be read.
+fn has_ended(stream: &BufReader<UnixStream>) -> bool {
+    let looked = recv(stream.get_ref(), &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    stream.buffer().is_empty() && looked.is_ok_and(|(_, length)| length == 0)
+}
+
 fn exchange(stream: &mut BufReader<UnixStream>, request: &Request) -> io::Result<Reply> {
     let mut text = serde_json::to_vec(request)?;
     text.push(b'\n');
-    stream.get_mut().write_all(&text)?;
+    match stream.get_mut().write_all(&text) {
+        // A server that is full says so and hangs up without hearing what is wanted.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => hear(stream).map_err(|_| error),
+        sent => sent.and_then(|()| hear(stream)),
+    }
+}
+
+fn hear(stream: &mut BufReader<UnixStream>) -> io::Result<Reply> {
     let mut line = String::new();
     if stream.read_line(&mut line)? == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, FileType};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use elevator::queue::{SwitchMode, SwitchReport};
 use elevator::{Fact, Item, Span};
@@ -20,6 +20,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, 
 use super::metrics::{self, OPERATIONS};
 use super::orders::{Order, Snapshot};
 use super::protocol::{ItemState, LONGEST_LINE, OperationState, Reply, Request, State, SwitchState};
+use crate::complaint::Complaint;
 use crate::names::node;
 use crate::poller::Bell;
 use crate::server::Stop;
@@ -29,6 +30,9 @@ const CLIENTS: usize = 16;
 
 /// A client that says nothing for so long is let go.
 const SILENCE: Duration = Duration::from_secs(600);
+
+/// How long it may say nothing even if others wait for its place.
+const TURN: Duration = Duration::from_secs(1);
 
 /// Clients that may wait to be let in.
 const BACKLOG: i32 = 128;
@@ -134,61 +138,101 @@ fn make_room(path: &Path, found: FileType) -> io::Result<()> {
 }
 
 fn accept(listener: &UnixListener, line: &Line) {
-    let clients = Arc::new(AtomicUsize::new(0));
+    let (mut clients, turned_away) = (Clients::default(), Complaint::default());
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
             // Mostly for lack of descriptors, which passes.
             thread::sleep(REFUSED);
             continue;
         };
-        if clients.load(Ordering::Relaxed) >= CLIENTS {
+        if !clients.has_room() && !clients.make_room() {
+            let full = format!("all {CLIENTS} places are taken");
+            turned_away.tell(format_args!("control: a client was turned away: {full}"));
+            // It has not been asked for anything yet: there is room for a line.
+            let _ = send(&stream, &Reply::Error(full));
             continue;
         }
-        let (line, counted) = (line.clone(), Counted::new(&clients));
-        let _ = thread::Builder::new().name("control-client".into()).spawn(move || {
-            let _counted = counted;
-            let _ = serve(&stream, &line);
+        let (line, client) = (line.clone(), clients.add(stream));
+        let _ = thread::Builder::new().name("control-client".into()).spawn(move || client.serve(&line));
+    }
+}
+
+/// Those who are served, to be found if others want their places.
+#[derive(Default)]
+struct Clients(Vec<Weak<Client>>);
+
+/// A client, which can be let go from outside while it asks for nothing.
+struct Client {
+    stream: UnixStream,
+    /// Since when it has asked for nothing. Whoever takes this decides: its thread obeys it, or it is let go.
+    idle: Mutex<Option<Instant>>,
+}
+
+impl Clients {
+    fn has_room(&mut self) -> bool {
+        self.0.retain(|client| client.strong_count() > 0);
+        self.0.len() < CLIENTS
+    }
+
+    /// Lets go the one that has been idle the longest, if it has had its [`TURN`]; whether there is room now.
+    fn make_room(&mut self) -> bool {
+        let clients = self.0.iter().filter_map(Weak::upgrade);
+        let idle = clients.filter_map(|client| {
+            let since = *client.idle();
+            Some((since?, client))
         });
+        let idlest = idle.min_by_key(|&(since, _)| since).filter(|(since, _)| since.elapsed() >= TURN);
+        idlest.is_some_and(|(_, client)| client.let_go())
+            && (0..50).any(|_| {
+                thread::sleep(Duration::from_millis(1));
+                self.has_room()
+            })
+    }
+
+    fn add(&mut self, stream: UnixStream) -> Arc<Client> {
+        let client = Arc::new(Client { stream, idle: Mutex::new(Some(Instant::now())) });
+        self.0.push(Arc::downgrade(&client));
+        client
     }
 }
 
-/// Counts one as long as it lives.
-struct Counted(Arc<AtomicUsize>);
-
-impl Counted {
-    fn new(count: &Arc<AtomicUsize>) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count.clone())
+impl Client {
+    fn idle(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+    /// Hangs up on it unless it has asked for something meanwhile; whether it did.
+    fn let_go(&self) -> bool {
+        self.idle().take().is_some() && self.stream.shutdown(Shutdown::Both).is_ok()
     }
-}
 
-fn serve(stream: &UnixStream, line: &Line) -> io::Result<()> {
-    stream.set_read_timeout(Some(SILENCE))?;
-    stream.set_write_timeout(Some(SILENCE))?;
-    let mut reader = BufReader::new(stream);
-    let mut out = stream;
-    loop {
-        let mut text = Vec::new();
-        if reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut text)? == 0 {
-            return Ok(());
+    fn serve(&self, line: &Line) -> io::Result<()> {
+        self.stream.set_read_timeout(Some(SILENCE))?;
+        self.stream.set_write_timeout(Some(SILENCE))?;
+        let mut reader = BufReader::new(&self.stream);
+        loop {
+            let mut text = Vec::new();
+            let length = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut text)?;
+            if length == 0 || self.idle().take().is_none() {
+                return Ok(());
+            }
+            let reply = match serde_json::from_slice(&text) {
+                Ok(request) => obey(request, line).unwrap_or_else(Reply::Error),
+                Err(error) => Reply::Error(format!("not a request: {error}")),
+            };
+            send(&self.stream, &reply)?;
+            if !text.ends_with(b"\n") {
+                return Ok(());
+            }
+            *self.idle() = Some(Instant::now());
         }
-        let reply = match serde_json::from_slice(&text) {
-            Ok(request) => obey(request, line).unwrap_or_else(Reply::Error),
-            Err(error) => Reply::Error(format!("not a request: {error}")),
-        };
-        let mut answer = serde_json::to_vec(&reply)?;
-        answer.push(b'\n');
-        out.write_all(&answer)?;
-        if !text.ends_with(b"\n") {
-            return Ok(());
-        }
     }
+}
+
+fn send(mut to: &UnixStream, reply: &Reply) -> io::Result<()> {
+    let mut answer = serde_json::to_vec(reply)?;
+    answer.push(b'\n');
+    to.write_all(&answer)
 }
 
 fn obey(request: Request, line: &Line) -> Result<Reply, String> {
@@ -287,6 +331,7 @@ pub(crate) fn state(snapshot: &Snapshot, speed: u32) -> State {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn a_socket_and_the_directory_that_is_made_for_it_are_their_owners_alone() {

@@ -20,6 +20,7 @@ use super::front::NbdOptions;
 use super::negotiation::{self, Agreed, Encryption, Export, Outcome};
 use super::tls::{self, Acceptor};
 use crate::ServeError;
+use crate::complaint::Complaint;
 use crate::control::{self, REFUSED, bind_private};
 use crate::poller::Bell;
 
@@ -144,6 +145,7 @@ struct Greeter {
     bell: Arc<Bell>,
     encrypting: Arc<AtomicUsize>,
     waiting: Waiting,
+    turned_away: Arc<Complaint>,
 }
 
 enum Socket {
@@ -182,8 +184,8 @@ impl Listener {
         };
         let taken = Arc::new(AtomicUsize::new(0));
         let (export, greeted, bell) = (export.clone(), greeted.clone(), bell.clone());
-        let (encrypting, waiting) = (encrypting.clone(), Waiting::default());
-        let greeter = Greeter { export, acceptor, greeted, bell, encrypting, waiting };
+        let (encrypting, waiting, turned_away) = (encrypting.clone(), Waiting::default(), Arc::default());
+        let greeter = Greeter { export, acceptor, greeted, bell, encrypting, waiting, turned_away };
         options
             .addresses
             .iter()
@@ -246,11 +248,15 @@ impl Socket {
                 }
             };
             // Beyond the places, a client is turned away rather than kept waiting.
-            if let Some(place) = Place::take(taken, places).or_else(|| greeter.make_room(taken, places)) {
-                let greeter = greeter.clone();
-                let greet = move || greeter.greet(client, place);
-                let _ = thread::Builder::new().name("nbd-greeter".into()).spawn(greet);
-            }
+            let Some(place) = Place::take(taken, places).or_else(|| greeter.make_room(taken, places)) else {
+                let from = client.describe();
+                let full = format!("all {places} places are taken (--connections)");
+                greeter.turned_away.tell(format_args!("nbd: {from} was turned away: {full}"));
+                continue;
+            };
+            let greeter = greeter.clone();
+            let greet = move || greeter.greet(client, place);
+            let _ = thread::Builder::new().name("nbd-greeter".into()).spawn(greet);
         }
     }
 
