@@ -45,7 +45,8 @@ pub(crate) struct ServeArguments {
     /// Serve the NBD protocol at unix:PATH or tcp:ADDRESS:PORT; may be given several times
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) nbd: Vec<String>,
-    /// Directory with server-cert.pem and server-key.pem: TLS, required for addresses other than loopback
+    /// Directory with server-cert.pem and server-key.pem: TLS on TCP, required for addresses other than loopback; unix sockets go
+    /// without
     #[arg(long, value_name = "DIRECTORY", requires = "nbd")]
     pub(crate) tls: Option<PathBuf>,
     /// Let in only clients with a certificate of an authority in the directory's ca-cert.pem; otherwise whoever can reach the

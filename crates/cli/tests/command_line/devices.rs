@@ -70,7 +70,9 @@ fn what_cannot_be_served_is_refused_with_a_word_and_leaves_nothing() {
     serve(&[&directory.path("missing")], 6, &["it does not exist"]);
     serve(&[&directory.path("missing/disk"), "--size", "1MiB"], 6, &["does not exist"]);
     serve(&[&directory.path("odd"), "--size", "10M"], 6, &["10000384 are one"]);
-    serve(&["--memory", "--size", "1M", "--tls", &directory.path("none")], 6, &["server-key.pem"]);
+    let tls = ["--memory", "--size", "1M", "--tls", &directory.path("none")];
+    serve(&tls, 2, &["TLS is for TCP"]);
+    serve(&[&tls[..], &["--nbd", "tcp:127.0.0.1:0"]].concat(), 6, &["server-key.pem"]);
     let recording = ["record", "/dev/null", "-o", &directory.path("recording"), "--for", "0s"];
     fails(&recording, 2, &["longer than nothing"]);
     assert_eq!(fs::read_dir(&directory.0).expect("it is there").count(), 0);

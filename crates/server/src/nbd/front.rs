@@ -66,7 +66,7 @@ impl Nbd {
     /// A front end that listens once it is started.
     ///
     /// # Errors
-    /// An address is not allowed without certificates, or the certificates cannot be read.
+    /// An address is not allowed without certificates, no address would use them, or they cannot be read.
     pub fn new(options: NbdOptions) -> Result<Self, ServeError> {
         Listener::check(&options)?;
         let bell = Arc::new(Bell::new().map_err(|error| ServeError::io("creating an eventfd", error))?);

@@ -156,6 +156,11 @@ enum Socket {
 impl Listener {
     /// Whether these addresses may be served.
     pub(super) fn check(options: &NbdOptions) -> Result<(), ServeError> {
+        let tcp = |address: &Address| matches!(address, Address::Tcp(_));
+        if options.tls.is_some() && !options.addresses.iter().any(tcp) {
+            let problem = "TLS is for TCP, and no address is one: unix sockets are their owner's alone";
+            return Err(ServeError::Configuration(problem.to_string()));
+        }
         for address in &options.addresses {
             if let Address::Tcp(tcp) = address
                 && !tcp.ip().is_loopback()
@@ -457,6 +462,7 @@ impl Write for Deadline {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tls::TlsFiles;
     use super::*;
 
     #[test]
@@ -503,6 +509,22 @@ mod tests {
         for open in ["tcp:0.0.0.0:10809", "tcp:192.0.2.1:10809", "tcp:[::]:10809"] {
             assert!(on(open).unwrap_err().to_string().contains("TLS"), "{open}");
         }
+    }
+
+    /// Whoever asks for clients' certificates would believe that nobody comes without.
+    #[test]
+    fn tls_that_nobody_would_use_is_refused() {
+        let check = |addresses: &[&str]| {
+            let files = || PathBuf::from("/nonexistent/key");
+            let tls = Some(TlsFiles { certificates: files(), key: files(), client_authorities: None });
+            let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
+            Listener::check(&NbdOptions { addresses, tls, ..NbdOptions::default() }).unwrap_err()
+        };
+        assert!(
+            matches!(check(&["unix:/run/a"]), ServeError::Configuration(problem) if problem.contains("TCP"))
+        );
+        let used = check(&["unix:/run/a", "tcp:127.0.0.1:10809"]).to_string();
+        assert!(used.contains("/nonexistent/key"), "it is looked at: {used}");
     }
 
     /// A signal that this thread gets ends its wait without anybody having come.
