@@ -7,8 +7,8 @@ use elevator::{Op, Sector, Sectors, Span, Time};
 use keeper::database::Database;
 use serde_json::{Value, json};
 use tuner::{
-    Access, Analyser, ClusterState, Metric, Observed, Parameters, Performance, Random, SchedulerId, State,
-    Window,
+    Access, Analyser, Better, ClusterState, Metric, Observed, Parameters, Performance, Random, SchedulerId,
+    State, Window,
 };
 
 #[track_caller]
@@ -111,6 +111,49 @@ fn what_was_learned_is_told_to_programs() {
         "{kind}"
     );
     assert_eq!(bfq, &json!({"scheduler": "bfq", "windows": 0, "expected": null}));
+}
+
+#[test]
+fn what_was_learned_by_several_metrics_is_chosen_from_by_name() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let file = directory.join(format!("metrics-{}.sqlite", std::process::id()));
+    let path = file.to_str().expect("UTF-8");
+    let mut database = Database::open(&file).unwrap();
+    for metric in [Metric::Bandwidth, Metric::UserBandwidth, Metric::External(Better::Lower)] {
+        database.save("disk", &State { metric, ..learned() }, 0).unwrap();
+    }
+    drop(database);
+    let patterns = |of: &[&str]| {
+        let line = ["patterns", "--database", path];
+        Command::new(env!("CARGO_BIN_EXE_dwell")).args(line).args(of).output().expect("the program runs")
+    };
+    let json = |of: &[&str]| -> Value { serde_json::from_slice(&patterns(of).stdout).expect("one object") };
+    let known = || -> Vec<Value> {
+        let drives = json(&["list", "--json"])["drives"].take();
+        drives.as_array().expect("several").iter().map(|drive| drive["metric"].clone()).collect()
+    };
+    assert_eq!(known(), ["bandwidth", "user-bandwidth", "command, less is better"]);
+    for of in [&["show", "0"][..], &["merge", "0", "1"], &["forget", "0"]] {
+        let several = "choose one with --metric: bandwidth; command, less is better; user-bandwidth";
+        fails(&[&["patterns", "--database", path][..], of].concat(), 2, several);
+    }
+    fails(
+        &["patterns", "--database", path, "list", "--metric", "iops"],
+        2,
+        "nothing was learned by 'iops', but by: bandwidth; ",
+    );
+    for (name, metric) in [("bandwidth", "bandwidth"), ("command", "command, less is better")] {
+        assert_eq!(json(&["show", "--kind", "0", "--json", "--metric", name])["metric"], metric);
+    }
+    assert!(patterns(&["forget", "0", "--metric", "bandwidth"]).status.success());
+    let clusters =
+        |metric| json(&["list", "--json", "--metric", metric])["clusters"].as_array().map(Vec::len);
+    assert_eq!((clusters("bandwidth"), clusters("user-bandwidth")), (Some(1), Some(2)));
+    assert!(patterns(&["forget", "--all", "--metric", "command"]).status.success());
+    assert_eq!(known(), ["bandwidth", "user-bandwidth"]);
+    assert!(patterns(&["forget", "--all"]).status.success());
+    fails(&["patterns", "--database", path, "list"], 2, "nothing was learned yet");
+    std::fs::remove_file(&file).expect("removed");
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! What was learned, in an embedded SQLite file, so that it survives restarts.
 //!
-//! One row a drive, one a cluster. A drive is named by its model and size, so that the same drive in another machine is the same
-//! (see [`Database::load`]). Saving writes only the clusters that changed.
+//! One row a drive and metric, as values of one metric say nothing by another, and one a cluster. A drive is named by its model and
+//! size, so that the same drive in another machine is the same (see [`Database::load`]). Saving writes only the clusters that changed.
+//!
+//! Files of version 1 had one row a drive, whose state says of which metric it is: whoever writes to one makes it one of version 2,
+//! whoever only looks sees it as one.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -11,14 +14,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tuner::{ClusterState, State};
+use serde::{Serialize, Serializer};
+use serde_json::json;
+use tuner::{ClusterState, Metric, State};
 
 use crate::error::Error;
+use crate::keeper::in_words;
 
 /// The version of the tables that this code writes, and the newest that it reads.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 /// "Dwel" in the file's header, so that another program's file is not taken for ours.
 const APPLICATION: i64 = 0x4477_656c;
 
@@ -29,12 +34,15 @@ const AGAIN: Duration = Duration::from_millis(5);
 
 const TABLES: &str = "
     CREATE TABLE drive (
-        name TEXT PRIMARY KEY,
+        name TEXT NOT NULL,
+        metric TEXT NOT NULL,
         state TEXT NOT NULL,
-        saved INTEGER NOT NULL
+        saved INTEGER NOT NULL,
+        PRIMARY KEY (name, metric)
     ) STRICT;
     CREATE TABLE cluster (
-        drive TEXT NOT NULL REFERENCES drive (name) ON DELETE CASCADE,
+        drive TEXT NOT NULL,
+        metric TEXT NOT NULL,
         id INTEGER NOT NULL,
         requests INTEGER NOT NULL,
         hits INTEGER NOT NULL,
@@ -42,8 +50,27 @@ const TABLES: &str = "
         points BLOB NOT NULL,
         performance TEXT NOT NULL,
         successors TEXT NOT NULL,
-        PRIMARY KEY (drive, id)
+        PRIMARY KEY (drive, metric, id),
+        FOREIGN KEY (drive, metric) REFERENCES drive (name, metric) ON DELETE CASCADE
     ) STRICT;
+";
+
+/// From version 1 to 2, once the new tables are there beside the old ones.
+const FROM_1: &str = "
+    INSERT INTO drive SELECT name, state -> '$.metric', state, saved FROM drive_1;
+    INSERT INTO cluster
+        SELECT drive, metric, id, requests, hits, used, points, performance, successors
+        FROM cluster_1 JOIN drive ON drive.name = cluster_1.drive;
+    DROP TABLE cluster_1;
+    DROP TABLE drive_1;
+";
+
+/// Tables of version 1 as those of version 2, for whoever may not change them. Names are looked up among temporary views first.
+const SEEN_FROM_1: &str = "
+    CREATE TEMP VIEW drive AS SELECT name, state -> '$.metric' AS metric, state, saved FROM main.drive;
+    CREATE TEMP VIEW cluster AS
+        SELECT drive, metric, id, requests, hits, used, points, performance, successors
+        FROM main.cluster JOIN temp.drive AS known ON known.name = main.cluster.drive;
 ";
 
 /// Who made a file, of which version, and how much is in it.
@@ -57,6 +84,10 @@ struct Made {
 impl Made {
     const NOTHING: Self = Self { application: 0, version: 0, tables: 0 };
 
+    const fn is_of_version_1(self) -> bool {
+        matches!((self.application, self.version), (APPLICATION, 1))
+    }
+
     /// All of it as it is at one time, whoever makes the file meanwhile.
     fn at_once(connection: &Connection) -> rusqlite::Result<Self> {
         Self::of(&*connection.unchecked_transaction()?)
@@ -69,13 +100,17 @@ impl Made {
     }
 }
 
-/// Makes the tables, unless somebody else just does.
+/// Makes the tables, or makes them of this version, unless somebody else just does.
 fn make(connection: &mut Connection) -> rusqlite::Result<()> {
     let alone = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if Made::of(&alone)? == Made::NOTHING {
-        let text =
-            format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; {TABLES}");
-        alone.execute_batch(&text)?;
+    let as_now = format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; {TABLES}");
+    match Made::of(&alone)? {
+        Made::NOTHING => alone.execute_batch(&as_now)?,
+        made if made.is_of_version_1() => {
+            let aside = "ALTER TABLE drive RENAME TO drive_1; ALTER TABLE cluster RENAME TO cluster_1;";
+            alone.execute_batch(&format!("{aside} {as_now} {FROM_1}"))?;
+        }
+        _ => {}
     }
     alone.commit()
 }
@@ -142,9 +177,27 @@ pub struct Database {
     file: Given,
     connection: Connection,
     /// What the file has of each cluster.
-    written: HashMap<(String, u64), Mark>,
-    /// What it has of each drive beside its clusters: if it has something else, somebody else has saved.
-    states: HashMap<String, String>,
+    written: HashMap<(Learned, u64), Mark>,
+    /// What it has of each drive by each metric beside the clusters: if it has something else, somebody else has saved.
+    states: HashMap<Learned, String>,
+}
+
+/// What a row is of: a drive, and the metric by which was learned.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Learned {
+    drive: String,
+    /// As in the state, in JSON.
+    metric: String,
+}
+
+impl Learned {
+    fn of(drive: &str, metric: Metric) -> Self {
+        Self { drive: drive.to_owned(), metric: json!(metric).to_string() }
+    }
+
+    fn key(&self) -> [&str; 2] {
+        [&self.drive, &self.metric]
+    }
 }
 
 /// A cluster's fingerprint. Its window's points never change.
@@ -160,11 +213,14 @@ fn mark(cluster: &ClusterState) -> Mark {
     hasher.finish()
 }
 
-/// What `patterns list` shows of a drive.
+/// What `patterns list` shows of a drive, as far as it was learned by one metric.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Drive {
     /// Its name.
     pub name: String,
+    /// What it was learned by.
+    #[serde(serialize_with = "said")]
+    pub metric: Metric,
     /// Kinds of load known.
     pub kinds: u64,
     /// Windows of them.
@@ -177,8 +233,12 @@ pub struct Drive {
     pub saved: i64,
 }
 
+fn said<S: Serializer>(metric: &Metric, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&in_words(*metric))
+}
+
 impl Database {
-    /// Opens the file, or makes it.
+    /// Opens the file, or makes it. One of an older version is made one of this.
     ///
     /// # Errors
     /// It is damaged, of a newer version or another program's, or cannot be written.
@@ -219,13 +279,14 @@ impl Database {
             return Err(file.problem(format!("is a directory; give a file with {option}")));
         }
         let failed = |error| file.failed(&error);
+        let writes = flags.contains(OpenFlags::SQLITE_OPEN_CREATE);
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
         let all = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = match path.to_str() {
             // SQLite would make two files beside it to see that nothing is in them, and whoever only looks may not remove them.
             // Where somebody writes they are there, and looked at.
-            Some(path) if !flags.contains(OpenFlags::SQLITE_OPEN_CREATE) && !Path::new(&log).exists() => {
+            Some(path) if !writes && !Path::new(&log).exists() => {
                 let path = path.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
                 let as_it_is = format!("file:{path}?immutable=1");
                 Connection::open_with_flags(as_it_is, all | OpenFlags::SQLITE_OPEN_URI)
@@ -235,7 +296,7 @@ impl Database {
         let mut connection = connection.map_err(failed)?;
         connection.busy_timeout(PATIENCE).map_err(failed)?;
         let mut made = patiently(|| Made::at_once(&connection)).map_err(failed)?;
-        if made == Made::NOTHING && flags.contains(OpenFlags::SQLITE_OPEN_CREATE) {
+        if writes && (made == Made::NOTHING || made.is_of_version_1()) {
             patiently(|| make(&mut connection)).map_err(failed)?;
             made = patiently(|| Made::at_once(&connection)).map_err(failed)?;
         }
@@ -244,6 +305,7 @@ impl Database {
                 return Err(file.problem("is empty; 'dwell tune' fills it".to_owned()));
             }
             (APPLICATION, VERSION) => {}
+            (APPLICATION, 1) => connection.execute_batch(SEEN_FROM_1).map_err(failed)?,
             (APPLICATION, newer) if newer > VERSION => {
                 return Err(file.problem(format!(
                     "is of version {newer}, this program reads {VERSION}; use a newer dwell, or another file with {option}"
@@ -256,7 +318,7 @@ impl Database {
             }
         }
         connection.execute_batch("PRAGMA foreign_keys = ON;").map_err(failed)?;
-        if flags.contains(OpenFlags::SQLITE_OPEN_CREATE) {
+        if writes {
             let log = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;";
             patiently(|| connection.execute_batch(log)).map_err(failed)?;
         }
@@ -272,51 +334,51 @@ impl Database {
         self.file.failed(&error)
     }
 
-    /// Every drive that something is known of.
+    /// Every drive that something is known of, by each metric.
     ///
     /// # Errors
     /// The file is damaged.
     pub fn drives(&self) -> Result<Vec<Drive>, Error> {
-        let text = "SELECT name, saved, count(id), coalesce(sum(hits), 0), state FROM drive LEFT JOIN cluster ON drive = name GROUP BY name ORDER BY name";
+        let text = "SELECT name, saved, count(id), coalesce(sum(hits), 0), state
+            FROM drive LEFT JOIN cluster ON cluster.drive = drive.name AND cluster.metric = drive.metric
+            GROUP BY drive.name, drive.metric ORDER BY drive.name, drive.metric";
         let mut query = self.connection.prepare(text).map_err(|e| self.failed(e))?;
         let rows = query.query_map([], |row| {
-            let (name, saved, clusters, hits) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
-            Ok((Drive { name, kinds: 0, windows: 0, clusters, hits, saved }, row.get::<_, String>(4)?))
+            let counted = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+            Ok((counted, row.get::<_, String>(4)?))
         });
         let rows: Result<Vec<_>, _> = rows.and_then(Iterator::collect);
-        let with_kinds = |(drive, state): (Drive, String)| {
+        let drive = |((name, saved, clusters, hits), state): (_, String)| {
             let state: State = self.parsed("what is kept of the drive", &state)?;
             let windows =
                 state.kinds.loads().filter_map(|kind| state.kinds.load(kind)).map(|load| load.1).sum();
-            Ok(Drive { kinds: state.kinds.count() as u64, windows, ..drive })
+            let kinds = state.kinds.count() as u64;
+            Ok(Drive { name, metric: state.metric, kinds, windows, clusters, hits, saved })
         };
-        rows.map_err(|e| self.failed(e))?.into_iter().map(with_kinds).collect()
+        rows.map_err(|e| self.failed(e))?.into_iter().map(drive).collect()
     }
 
-    /// What was learned of a drive, if anything was.
+    /// What was learned of a drive by a metric, if anything was.
     ///
     /// # Errors
     /// The file is damaged.
-    pub fn load(&mut self, drive: &str) -> Result<Option<State>, Error> {
-        let state: Option<String> = self
-            .connection
-            .query_row("SELECT state FROM drive WHERE name = ?1", [drive], |row| row.get(0))
-            .optional()
-            .map_err(|e| self.failed(e))?;
-        let Some(text) = state else { return Ok(None) };
+    pub fn load(&mut self, drive: &str, metric: Metric) -> Result<Option<State>, Error> {
+        let of = Learned::of(drive, metric);
+        let Some(text) = saved(&self.connection, &of).map_err(|e| self.failed(e))? else { return Ok(None) };
         let mut state: State = self.parsed("what is kept of the drive", &text)?;
-        self.states.insert(drive.to_owned(), text);
-        state.clusters = self.clusters(drive)?;
+        state.clusters = self.clusters(&of)?;
         for cluster in &state.clusters {
-            self.written.insert((drive.to_owned(), cluster.id), mark(cluster));
+            self.written.insert((of.clone(), cluster.id), mark(cluster));
         }
+        self.states.insert(of, text);
         Ok(Some(state))
     }
 
-    fn clusters(&self, drive: &str) -> Result<Vec<ClusterState>, Error> {
-        let text = "SELECT id, requests, hits, used, points, performance, successors FROM cluster WHERE drive = ?1 ORDER BY id";
+    fn clusters(&self, of: &Learned) -> Result<Vec<ClusterState>, Error> {
+        let text = "SELECT id, requests, hits, used, points, performance, successors
+            FROM cluster WHERE drive = ?1 AND metric = ?2 ORDER BY id";
         let mut query = self.connection.prepare(text).map_err(|e| self.failed(e))?;
-        let mut rows = query.query([drive]).map_err(|e| self.failed(e))?;
+        let mut rows = query.query(of.key()).map_err(|e| self.failed(e))?;
         let mut clusters = Vec::new();
         while let Some(row) = rows.next().map_err(|e| self.failed(e))? {
             let read = || -> rusqlite::Result<_> {
@@ -346,7 +408,7 @@ impl Database {
         serde_json::from_str(text).map_err(|error| self.file.damaged(format!("{what}: {error}")))
     }
 
-    /// Keeps what was learned of a drive: all of it or, if this fails, nothing new. Of two that save under one name, which are
+    /// Keeps what was learned of a drive by the state's metric: all of it or, if this fails, nothing new. Of two that save under one name, which are
     /// drives alike in one machine, the later one is kept whole.
     ///
     /// # Errors
@@ -359,24 +421,23 @@ impl Database {
             |value: Result<String, serde_json::Error>| value.map_err(|error| file.problem(error.to_string()));
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-        let there: Option<String> = transaction
-            .query_row("SELECT state FROM drive WHERE name = ?1", [drive], |row| row.get(0))
-            .optional()
-            .map_err(failed)?;
-        if there.as_ref() != self.states.get(drive) {
-            transaction.execute("DELETE FROM cluster WHERE drive = ?1", [drive]).map_err(failed)?;
-            self.written.retain(|(of, _), _| of != drive);
+        let of = Learned::of(drive, state.metric);
+        if saved(&transaction, &of).map_err(failed)?.as_ref() != self.states.get(&of) {
+            let text = "DELETE FROM cluster WHERE drive = ?1 AND metric = ?2";
+            transaction.execute(text, of.key()).map_err(failed)?;
+            self.written.retain(|(written, _), _| *written != of);
         }
         let state_text = text(serde_json::to_string(&rest))?;
         transaction
             .execute(
-                "INSERT INTO drive VALUES (?1, ?2, ?3) ON CONFLICT (name) DO UPDATE SET state = excluded.state, saved = excluded.saved",
-                params![drive, state_text, now],
+                "INSERT INTO drive VALUES (?1, ?2, ?3, ?4)
+                    ON CONFLICT (name, metric) DO UPDATE SET state = excluded.state, saved = excluded.saved",
+                params![of.drive, of.metric, state_text, now],
             )
             .map_err(failed)?;
         let mut written = Vec::new();
         for cluster in &state.clusters {
-            let key = (drive.to_owned(), cluster.id);
+            let key = (of.clone(), cluster.id);
             let mark = mark(cluster);
             if self.written.get(&key) == Some(&mark) {
                 continue;
@@ -386,9 +447,10 @@ impl Database {
             let successors = text(serde_json::to_string(&cluster.successors))?;
             transaction
                 .execute(
-                    "INSERT OR REPLACE INTO cluster VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                    "INSERT OR REPLACE INTO cluster VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                     params![
-                        drive,
+                        of.drive,
+                        of.metric,
                         cluster.id,
                         cluster.requests,
                         cluster.hits,
@@ -402,29 +464,34 @@ impl Database {
             written.push((key, mark));
         }
         let kept: std::collections::HashSet<u64> = state.clusters.iter().map(|cluster| cluster.id).collect();
-        let gone: Vec<(String, u64)> =
-            self.written.keys().filter(|(of, id)| of == drive && !kept.contains(id)).cloned().collect();
-        for (_, id) in &gone {
-            transaction
-                .execute("DELETE FROM cluster WHERE drive = ?1 AND id = ?2", params![drive, id])
-                .map_err(failed)?;
+        let is_gone = |(written, id): &(Learned, u64)| *written == of && !kept.contains(id);
+        for (_, id) in self.written.keys().filter(|key| is_gone(key)) {
+            let text = "DELETE FROM cluster WHERE drive = ?1 AND metric = ?2 AND id = ?3";
+            transaction.execute(text, params![of.drive, of.metric, id]).map_err(failed)?;
         }
         transaction.commit().map_err(failed)?;
-        self.states.insert(drive.to_owned(), state_text);
+        self.written.retain(|key, _| !is_gone(key));
         self.written.extend(written);
-        self.written.retain(|key, _| !gone.contains(key));
+        self.states.insert(of, state_text);
         Ok(())
     }
 
-    /// Forgets a drive.
+    /// Forgets what was learned of a drive by a metric; whether anything was.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn forget(&mut self, drive: &str) -> Result<bool, Error> {
-        self.written.retain(|(of, _), _| of != drive);
-        let rows = self.connection.execute("DELETE FROM drive WHERE name = ?1", [drive]);
+    pub fn forget(&mut self, drive: &str, metric: Metric) -> Result<bool, Error> {
+        let of = Learned::of(drive, metric);
+        self.written.retain(|(written, _), _| *written != of);
+        let rows = self.connection.execute("DELETE FROM drive WHERE name = ?1 AND metric = ?2", of.key());
         rows.map(|rows| rows > 0).map_err(|error| self.failed(error))
     }
+}
+
+/// What the file has beside the clusters.
+fn saved(connection: &Connection, of: &Learned) -> rusqlite::Result<Option<String>> {
+    let text = "SELECT state FROM drive WHERE name = ?1 AND metric = ?2";
+    connection.query_row(text, of.key(), |row| row.get(0)).optional()
 }
 
 #[cfg(test)]
@@ -436,8 +503,21 @@ mod tests {
     use crate::testing::Tree;
 
     fn analyser() -> Analyser {
+        analyser_by(Metric::Bandwidth)
+    }
+
+    fn analyser_by(metric: Metric) -> Analyser {
         let names = ["none", "bfq"].map(str::to_owned).to_vec();
-        Analyser::new(names, Metric::Bandwidth, Parameters::by_clusters(), Random::seeded(7)).unwrap()
+        Analyser::new(names, metric, Parameters::by_clusters(), Random::seeded(7)).unwrap()
+    }
+
+    /// What is known after so many windows.
+    fn learned(metric: Metric, windows: u64) -> State {
+        let mut analyser = analyser_by(metric);
+        (0..windows).for_each(|n| step(&mut analyser, n));
+        let mut state = analyser.state();
+        state.clusters.sort_by_key(|cluster| cluster.id);
+        state
     }
 
     /// One window of one of three patterns.
@@ -468,14 +548,121 @@ mod tests {
         }
         drop(database);
         let mut database = Database::look(&path).unwrap().unwrap();
-        let mut loaded = database.load("disk").unwrap().unwrap();
+        let mut loaded = database.load("disk", Metric::Bandwidth).unwrap().unwrap();
         let mut state = analyser.state();
         loaded.clusters.sort_by_key(|cluster| cluster.id);
         state.clusters.sort_by_key(|cluster| cluster.id);
         assert_eq!(loaded, state);
         let drives = database.drives().unwrap();
         assert_eq!((drives[0].name.as_str(), drives[0].saved, drives[0].hits), ("disk", 42, 20));
-        assert!(database.load("another").unwrap().is_none());
+        assert!(database.load("another", Metric::Bandwidth).unwrap().is_none());
+    }
+
+    /// Metrics whose names in JSON are of each form that there is.
+    const METRICS: [Metric; 3] = [
+        Metric::Bandwidth,
+        Metric::Latency(tuner::Which::P99, tuner::Of::Reads),
+        Metric::External(tuner::Better::Lower),
+    ];
+
+    #[test]
+    fn what_was_learned_by_one_metric_stays_beside_what_is_learned_by_others() {
+        let tree = Tree::new("database-metrics");
+        let mut database = Database::open(&tree.directory().join("tuner.sqlite")).unwrap();
+        let states = METRICS.map(|metric| learned(metric, 9));
+        for state in &states {
+            assert!(database.load("disk", state.metric).unwrap().is_none());
+            database.save("disk", state, 0).unwrap();
+        }
+        assert_eq!(METRICS.map(|metric| database.load("disk", metric).unwrap()), states.map(Some));
+        let known: Vec<_> =
+            database.drives().unwrap().into_iter().map(|drive| (drive.metric, drive.hits)).collect();
+        assert!(known.len() == 3 && METRICS.iter().all(|&metric| known.contains(&(metric, 9))), "{known:?}");
+        assert!(database.forget("disk", Metric::Bandwidth).unwrap());
+        assert!(database.load("disk", Metric::Bandwidth).unwrap().is_none());
+        assert!(METRICS[1..].iter().all(|&metric| database.load("disk", metric).unwrap().is_some()));
+    }
+
+    /// A file as the first version wrote it, with a drive for each state.
+    fn write_version_1(path: &Path, states: &[(&str, State)]) {
+        let file = Connection::open(path).unwrap();
+        file.execute_batch(&format!(
+            "PRAGMA journal_mode = WAL; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = 1;
+            CREATE TABLE drive (name TEXT PRIMARY KEY, state TEXT NOT NULL, saved INTEGER NOT NULL) STRICT;
+            CREATE TABLE cluster (
+                drive TEXT NOT NULL REFERENCES drive (name) ON DELETE CASCADE,
+                id INTEGER NOT NULL, requests INTEGER NOT NULL, hits INTEGER NOT NULL, used INTEGER NOT NULL,
+                points BLOB NOT NULL, performance TEXT NOT NULL, successors TEXT NOT NULL,
+                PRIMARY KEY (drive, id)
+            ) STRICT;"
+        ))
+        .unwrap();
+        for (drive, state) in states {
+            let rest = State { clusters: Vec::new(), ..state.clone() };
+            let text = serde_json::to_string(&rest).unwrap();
+            file.execute("INSERT INTO drive VALUES (?1, ?2, 42)", [*drive, &text]).unwrap();
+            for cluster in &state.clusters {
+                let points: Vec<u8> = cluster.points.iter().flat_map(|point| point.to_le_bytes()).collect();
+                let texts = (json!(cluster.performance).to_string(), json!(cluster.successors).to_string());
+                let numbers = (cluster.id, cluster.requests, cluster.hits, cluster.used);
+                file.execute(
+                    "INSERT INTO cluster VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                    params![drive, numbers.0, numbers.1, numbers.2, numbers.3, points, texts.0, texts.1],
+                )
+                .unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_of_the_first_version_is_read_as_it_is_and_made_new_by_whoever_writes() {
+        let tree = Tree::new("database-first");
+        let path = tree.directory().join("tuner.sqlite");
+        let states: Vec<_> =
+            ["one", "two", "three"].into_iter().zip(METRICS.map(|metric| learned(metric, 9))).collect();
+        write_version_1(&path, &states);
+        let all_of = |mut database: Database| {
+            for (drive, state) in &states {
+                assert_eq!(database.load(drive, state.metric).unwrap().as_ref(), Some(state));
+            }
+            let drives = database.drives().unwrap();
+            assert!(drives.iter().all(|drive| (drive.saved, drive.hits) == (42, 9)), "{drives:?}");
+            assert!(database.load("one", Metric::Iops).unwrap().is_none());
+            drives.len()
+        };
+        let before = std::fs::read(&path).unwrap();
+        assert_eq!(all_of(Database::look(&path).unwrap().unwrap()), 3);
+        assert_eq!(std::fs::read(&path).unwrap(), before, "whoever looks changes nothing");
+        let mut database = Database::open(&path).unwrap();
+        database.save("one", &learned(Metric::Iops, 5), 43).unwrap();
+        assert!(database.forget("one", Metric::Iops).unwrap());
+        assert_eq!(all_of(database), 3);
+        assert_eq!(all_of(Database::look(&path).unwrap().unwrap()), 3);
+        assert_eq!(Made::of(&Connection::open(&path).unwrap()).map(|made| made.version), Ok(VERSION));
+    }
+
+    #[test]
+    fn several_that_find_an_old_file_make_it_new_once() {
+        let tree = Tree::new("database-first-at-once");
+        for round in 0..20 {
+            let path = tree.directory().join(round.to_string());
+            write_version_1(&path, &[("disk", learned(Metric::Bandwidth, 3))]);
+            let opened: Vec<_> = at_once(|| Database::open(&path)?.load("disk", Metric::Bandwidth));
+            assert!(opened.iter().all(|state| matches!(state, Ok(Some(_)))), "{opened:?}");
+        }
+    }
+
+    /// What each of four threads that begin together makes of it.
+    fn at_once<T: Send>(what: impl Fn() -> T + Sync) -> Vec<T> {
+        let start = std::sync::Barrier::new(4);
+        let begin = || {
+            start.wait();
+            what()
+        };
+        thread::scope(|scope| {
+            let all = [(); 4].map(|()| scope.spawn(begin));
+            all.into_iter().map(|one| one.join().unwrap()).collect()
+        })
     }
 
     /// Links are moved from one cluster to another by hand, and values are noted for clusters other than the window's own
@@ -490,7 +677,7 @@ mod tests {
         state.clusters.sort_by_key(|cluster| cluster.id);
         let mut saved_is_loaded = |state: &State| {
             database.save("disk", state, 0).unwrap();
-            assert_eq!(database.load("disk").unwrap().unwrap().clusters, state.clusters);
+            assert_eq!(database.load("disk", Metric::Bandwidth).unwrap().unwrap().clusters, state.clusters);
         };
         saved_is_loaded(&state);
         state.clusters[1].successors = vec![(0, 1), (2, 2)];
@@ -515,9 +702,20 @@ mod tests {
         database.save("disk", &state, 0).unwrap();
         let gone = state.clusters.remove(0).id;
         database.save("disk", &state, 0).unwrap();
-        assert!(database.load("disk").unwrap().unwrap().clusters.iter().all(|cluster| cluster.id != gone));
-        assert!(database.forget("disk").unwrap() && !database.forget("disk").unwrap());
-        assert!(database.load("disk").unwrap().is_none());
+        assert!(
+            database
+                .load("disk", Metric::Bandwidth)
+                .unwrap()
+                .unwrap()
+                .clusters
+                .iter()
+                .all(|cluster| cluster.id != gone)
+        );
+        assert!(
+            database.forget("disk", Metric::Bandwidth).unwrap()
+                && !database.forget("disk", Metric::Bandwidth).unwrap()
+        );
+        assert!(database.load("disk", Metric::Bandwidth).unwrap().is_none());
     }
 
     #[test]
@@ -533,7 +731,7 @@ mod tests {
                 "PRAGMA application_id = {APPLICATION}; PRAGMA user_version = 9; CREATE TABLE x (y);"
             ))
             .unwrap();
-        assert!(problem("newer").contains("is of version 9, this program reads 1"), "{}", problem("newer"));
+        assert!(problem("newer").contains("is of version 9, this program reads 2"), "{}", problem("newer"));
         Connection::open(path("other")).unwrap().execute_batch("CREATE TABLE x (y);").unwrap();
         assert!(problem("other").contains("no database of dwell's"));
         std::fs::create_dir(path("directory")).unwrap();
@@ -550,7 +748,8 @@ mod tests {
         let end = bytes.len().min(40_000);
         bytes[4096..end].fill(0);
         std::fs::write(path("torn"), bytes).unwrap();
-        let said = Database::open(&path("torn")).map(|mut d| d.load("disk").err().map(|e| e.to_string()));
+        let said = Database::open(&path("torn"))
+            .map(|mut d| d.load("disk", Metric::Bandwidth).err().map(|e| e.to_string()));
         let said = said.map_or_else(|e| e.to_string(), |e| e.unwrap_or_default());
         assert!(said.contains("is damaged"), "{said}");
     }
@@ -579,15 +778,7 @@ mod tests {
         let tree = Tree::new("database-at-once");
         for round in 0..40 {
             let path = tree.directory().join(round.to_string());
-            let start = std::sync::Barrier::new(4);
-            let open = || {
-                start.wait();
-                Database::open(&path).map(drop)
-            };
-            let opened: Vec<_> = thread::scope(|scope| {
-                let all = [(); 4].map(|()| scope.spawn(open));
-                all.into_iter().map(|one| one.join().unwrap()).collect()
-            });
+            let opened = at_once(|| Database::open(&path).map(drop));
             assert!(opened.iter().all(Result::is_ok), "{opened:?}");
         }
     }
@@ -610,7 +801,8 @@ mod tests {
             }
             let mut state = analyser.state();
             database.save("disk", &state, 0).unwrap();
-            let mut loaded = Database::look(&path).unwrap().unwrap().load("disk").unwrap().unwrap();
+            let mut loaded =
+                Database::look(&path).unwrap().unwrap().load("disk", Metric::Bandwidth).unwrap().unwrap();
             loaded.clusters.sort_by_key(|cluster| cluster.id);
             state.clusters.sort_by_key(|cluster| cluster.id);
             assert!(loaded == state, "a mixture of both");
@@ -627,11 +819,13 @@ mod tests {
         let files = || std::fs::read_dir(tree.directory()).unwrap().count();
         Database::open(&path).unwrap().save("disk", &analyser().state(), 0).unwrap();
         assert_eq!(files(), 1);
-        assert!(Database::look(&path).unwrap().unwrap().load("disk").unwrap().is_some());
+        assert!(Database::look(&path).unwrap().unwrap().load("disk", Metric::Bandwidth).unwrap().is_some());
         assert_eq!(files(), 1, "no file of SQLite's beside it");
         // What is being written, and not yet in the file itself, is seen all the same.
         let mut open = Database::open(&path).unwrap();
         open.save("another", &analyser().state(), 0).unwrap();
-        assert!(Database::look(&path).unwrap().unwrap().load("another").unwrap().is_some());
+        assert!(
+            Database::look(&path).unwrap().unwrap().load("another", Metric::Bandwidth).unwrap().is_some()
+        );
     }
 }

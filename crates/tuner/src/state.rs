@@ -180,23 +180,21 @@ impl Analyser {
     }
 
     /// Takes over what another learned, in place of what was learned so far. Schedulers are matched by name: what is said of others
-    /// is dropped, and those of which nothing is said count as untested. If the metric is another one, patterns and their order are
-    /// taken over, values are not. Clusters beyond the parameter `clusters` are dropped, the least recently used first.
+    /// is dropped, and those of which nothing is said count as untested. Clusters beyond the parameter `clusters` are dropped, the
+    /// least recently used first.
     ///
     /// # Errors
-    /// If it is of another version, its clusters cannot be compared with this analyser's windows, or it is damaged. Nothing is
-    /// changed then.
+    /// If it is of another version or another metric, its clusters cannot be compared with this analyser's windows, or it is damaged.
+    /// Nothing is changed then.
     pub fn restore(&mut self, mut state: State) -> Result<(), String> {
         self.check(&state)?;
-        let same_metric = state.metric == self.metric;
         if let Some(search) = &mut self.search {
             search.adopt(&state.schedulers);
             let names: Vec<String> = search.names().collect();
             let plain = self.schedulers.len() - names.len();
             self.schedulers.splice(plain.., names);
         }
-        let place =
-            |name: &String| state.schedulers.iter().position(|saved| saved == name).filter(|_| same_metric);
+        let place = |name: &String| state.schedulers.iter().position(|saved| saved == name);
         let from: Vec<Option<usize>> = self.schedulers.iter().map(place).collect();
         state.clusters.sort_by_key(|cluster| core::cmp::Reverse(cluster.used));
         state.clusters.truncate(self.parameters.clusters as usize);
@@ -222,6 +220,9 @@ impl Analyser {
                 "the saved state has version {}, this program reads {VERSION}",
                 state.version
             ));
+        }
+        if state.metric != self.metric {
+            return Err(format!("what was learned is of {:?} and not of {:?}", state.metric, self.metric));
         }
         let made = Made::by(&self.parameters);
         if state.made != made {

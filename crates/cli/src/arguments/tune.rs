@@ -145,13 +145,16 @@ pub(crate) struct PatternsArguments {
     /// The drive, or a part of its name; needed where there are several
     #[arg(long, value_name = "NAME", global = true)]
     pub(crate) drive: Option<String>,
+    /// The metric that it was learned by, as --metric of 'dwell tune', or 'command'; needed where there are several
+    #[arg(long, value_name = "NAME", global = true)]
+    pub(crate) metric: Option<String>,
     #[command(subcommand)]
     pub(crate) command: PatternsCommand,
 }
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum PatternsCommand {
-    /// The drives, and the kinds of load of one; the clusters with their pictures, where there are any
+    /// The drives, by each metric, and the kinds of load of one; the clusters with their pictures, where there are any
     List {
         /// Print one JSON object
         #[arg(long)]
@@ -192,7 +195,7 @@ pub(crate) enum PatternsCommand {
         /// A kind's number
         #[arg(long, value_name = "N", group = "what")]
         kind: Option<usize>,
-        /// All that was learned of the drive
+        /// All that was learned of the drive, by every metric unless one is named
         #[arg(long, group = "what")]
         all: bool,
     },

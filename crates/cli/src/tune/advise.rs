@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     let mut arms = setup::arms(&target, &arguments.watching, catalogue)?;
     let (length, mut analyser) = setup::analyser(arms.names(), &arguments.watching, 1)?;
     if let Some(mut database) = Database::look(&arguments.watching.database)?
-        && let Some(state) = database.load(&target.drive)?
+        && let Some(state) = database.load(&target.drive, setup::metric(&arguments.watching))?
     {
         let file = &arguments.watching.database;
         analyser.restore(state).map_err(|problem| does_not_fit("--database", file, &problem))?;

@@ -71,7 +71,7 @@ pub(super) fn show(drive: &str, state: &State, kind: usize, as_json: bool) -> Re
         }))?;
         return Ok(writeln!(out, "{object}")?);
     }
-    writeln!(out, "kind {kind}: {}", counted(windows, "window"))?;
+    writeln!(out, "kind {kind}, by {}: {}", in_words(state.metric), counted(windows, "window"))?;
     asked.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
     let mut table = table(&["scheduler", "windows", "expected"]);
     for (name, of) in expected {

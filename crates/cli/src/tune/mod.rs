@@ -233,19 +233,21 @@ fn restore(
     arguments: &TuneArguments,
 ) -> Result<(), Error> {
     let path = &arguments.watching.database;
-    if let Some(state) = database.load(drive)? {
+    let metric = setup::metric(&arguments.watching);
+    if let Some(state) = database.load(drive, metric)? {
         let known = in_words(&state);
         analyser.restore(state).map_err(|problem| does_not_fit("--database", path, &problem))?;
         let aside = if arguments.transfer.is_some() { "; what --transfer names is left aside" } else { "" };
-        eprintln!("{known} are known of {drive}{aside}");
+        eprintln!("{known} are known of {drive}, by {}{aside}", keeper::in_words(metric));
     } else if let Some(other) = &arguments.transfer {
         let problem = |what: &str| Error::Input(format!("{}: {what}", other.display()));
         let mut there = Database::look_to_transfer(other)?.ok_or_else(|| problem("there is no such file"))?;
-        let unknown = || problem(&format!("nothing is known there of {drive}"));
-        let state = there.load(drive)?.ok_or_else(unknown)?;
+        let by = keeper::in_words(metric);
+        let unknown = || problem(&format!("nothing is known there of {drive} by {by}"));
+        let state = there.load(drive, metric)?.ok_or_else(unknown)?;
         let known = in_words(&state);
         analyser.restore(state).map_err(|problem| does_not_fit("--transfer", other, &problem))?;
-        eprintln!("{known} of {drive} taken over from {}", other.display());
+        eprintln!("{known} of {drive}, by {by}, taken over from {}", other.display());
     }
     Ok(())
 }

@@ -1,12 +1,13 @@
 //! `dwell patterns`: what the tuner learned, for people to look at and to mend.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
 use capture::topology::Stack;
 use comfy_table::{Table, presets};
-use keeper::database::Database;
+use keeper::database::{Database, Drive};
 use keeper::{QueueSettings, identity, in_words, learned, picture};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -30,43 +31,42 @@ pub(crate) fn run(arguments: &PatternsArguments) -> Result<(), Error> {
         true => Database::open(path)?,
         false => Database::look(path)?.ok_or_else(nothing)?,
     };
-    let drive = match (&arguments.command, drive(&database, arguments)) {
-        (PatternsCommand::List { json }, Err(_)) if arguments.drive.is_none() => {
-            return drives(&database, *json);
-        }
-        (_, drive) => drive?,
-    };
-    let _alone = if changes { claim_all(&drive)? } else { Vec::new() };
+    let meant = meant(&database, arguments)?;
+    if let (PatternsCommand::List { json }, [_, _, ..]) = (&arguments.command, &*meant) {
+        return drives(&meant, *json);
+    }
+    let drive = only_drive(&meant)?;
+    let _alone = if changes { claim_all(drive)? } else { Vec::new() };
+    if let PatternsCommand::Forget { all: true, .. } = arguments.command {
+        return Ok(meant.iter().try_for_each(|of| database.forget(drive, of.metric).map(drop))?);
+    }
+    let Drive { metric, saved, .. } = *only_metric(&meant)?;
     let unknown = || Error::Usage(format!("nothing is known of {drive}"));
-    let mut state = database.load(&drive)?.ok_or_else(unknown)?;
+    let mut state = database.load(drive, metric)?.ok_or_else(unknown)?;
     match &arguments.command {
-        PatternsCommand::List { json } => list(&drive, &state, *json),
-        PatternsCommand::Show { kind: Some(kind), json, .. } => kinds::show(&drive, &state, *kind, *json),
+        PatternsCommand::List { json } => list(drive, &state, *json),
+        PatternsCommand::Show { kind: Some(kind), json, .. } => kinds::show(drive, &state, *kind, *json),
         PatternsCommand::Show { cluster, html, json, .. } => {
             let cluster = cluster_of(&state, cluster.unwrap_or_default())?;
-            show(&drive, &state, cluster, *json)?;
+            show(drive, &state, cluster, *json)?;
             html.as_deref().map_or(Ok(()), |path| draw(cluster, path))
         }
         PatternsCommand::Merge { kinds: true, into, other } => {
             state.kinds.merge(*into as usize, *other as usize).map_err(Error::Usage)?;
-            keep(&mut database, &drive, &state)
+            Ok(database.save(drive, &state, saved)?)
         }
         PatternsCommand::Merge { into, other, .. } => {
             let values = Parameters::default().values as usize;
             learned::merge(&mut state, *into, *other, values).map_err(Error::Usage)?;
-            keep(&mut database, &drive, &state)
+            Ok(database.save(drive, &state, saved)?)
         }
         PatternsCommand::Forget { kind: Some(kind), .. } => {
             state.kinds.forget_load(*kind).map_err(Error::Usage)?;
-            keep(&mut database, &drive, &state)
+            Ok(database.save(drive, &state, saved)?)
         }
-        PatternsCommand::Forget { cluster: Some(cluster), .. } => {
-            learned::forget(&mut state, *cluster).map_err(Error::Usage)?;
-            keep(&mut database, &drive, &state)
-        }
-        PatternsCommand::Forget { .. } => {
-            database.forget(&drive)?;
-            Ok(())
+        PatternsCommand::Forget { cluster, .. } => {
+            learned::forget(&mut state, cluster.unwrap_or_default()).map_err(Error::Usage)?;
+            Ok(database.save(drive, &state, saved)?)
         }
     }
 }
@@ -78,28 +78,63 @@ fn claim_all(drive: &str) -> Result<Vec<File>, Error> {
     such.iter().map(|name| Ok(QueueSettings::of(name).claim()?)).collect()
 }
 
-fn keep(database: &mut Database, drive: &str, state: &State) -> Result<(), Error> {
-    let saved =
-        database.drives()?.into_iter().find(|known| known.name == drive).map_or(0, |known| known.saved);
-    Ok(database.save(drive, state, saved)?)
-}
-
-/// The drive that is meant.
-fn drive(database: &Database, arguments: &PatternsArguments) -> Result<String, Error> {
-    let part = arguments.drive.as_deref().unwrap_or_default();
-    let known: Vec<String> = database.drives()?.into_iter().map(|drive| drive.name).collect();
+/// What can be meant of all that is known, in order of the drives' names: at least one.
+fn meant(database: &Database, arguments: &PatternsArguments) -> Result<Vec<Drive>, Error> {
+    let known = database.drives()?;
     if known.is_empty() {
         return Err(Error::Usage(format!("{}: nothing was learned yet", arguments.database.display())));
     }
-    let mut fit = known.iter().filter(|name| name.contains(part));
-    match (fit.next(), fit.next()) {
-        (Some(one), None) => Ok(one.clone()),
-        (None, _) => {
-            Err(Error::Usage(format!("no drive's name contains '{part}'; known are: {}", known.join("; "))))
-        }
-        _ => Err(Error::Usage(format!(
+    let part = arguments.drive.as_deref().unwrap_or_default();
+    let mut such = known.clone();
+    such.retain(|drive| drive.name.contains(part));
+    if such.is_empty() {
+        let all = names(&known).join("; ");
+        return Err(Error::Usage(format!("no drive's name contains '{part}'; known are: {all}")));
+    }
+    let Some(metric) = &arguments.metric else { return Ok(such) };
+    let by = metrics(&such);
+    such.retain(|drive| is_called(drive.metric, metric));
+    if such.is_empty() {
+        return Err(Error::Usage(format!("nothing was learned by '{metric}', but by: {by}")));
+    }
+    Ok(such)
+}
+
+/// Whether a metric has that name; the direction of a command's number may be left out.
+fn is_called(metric: Metric, name: &str) -> bool {
+    let words = in_words(metric);
+    words == name || words.split_once(',').is_some_and(|(first, _)| first == name)
+}
+
+fn names(known: &[Drive]) -> Vec<&str> {
+    let mut names: Vec<&str> = known.iter().map(|drive| &*drive.name).collect();
+    names.dedup();
+    names
+}
+
+fn metrics(known: &[Drive]) -> String {
+    let words: BTreeSet<String> = known.iter().map(|drive| in_words(drive.metric)).collect();
+    Vec::from_iter(words).join("; ")
+}
+
+/// The drive that is meant.
+fn only_drive(meant: &[Drive]) -> Result<&str, Error> {
+    match &*names(meant) {
+        [one] => Ok(one),
+        several => Err(Error::Usage(format!(
             "several drives are known; choose one with --drive: {}",
-            known.join("; ")
+            several.join("; ")
+        ))),
+    }
+}
+
+/// What is meant of that drive.
+fn only_metric(meant: &[Drive]) -> Result<&Drive, Error> {
+    match meant {
+        [one] => Ok(one),
+        several => Err(Error::Usage(format!(
+            "it was learned by several metrics; choose one with --metric: {}",
+            metrics(several)
         ))),
     }
 }
@@ -110,16 +145,15 @@ pub(super) fn table(columns: &[&str]) -> Table {
     table
 }
 
-fn drives(database: &Database, as_json: bool) -> Result<(), Error> {
-    let drives = database.drives()?;
+fn drives(drives: &[Drive], as_json: bool) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     if as_json {
         return Ok(writeln!(out, "{}", object(&json!({"drives": drives}))?)?);
     }
-    let mut table = table(&["drive", "kinds of load", "windows", "clusters", "windows"]);
+    let mut table = table(&["drive", "learned by", "kinds of load", "windows", "clusters", "windows"]);
     for drive in drives {
         let counts = [drive.kinds, drive.windows, drive.clusters, drive.hits].map(|count| count.to_string());
-        table.add_row(std::iter::once(drive.name).chain(counts));
+        table.add_row([drive.name.clone(), in_words(drive.metric)].into_iter().chain(counts));
     }
     Ok(writeln!(out, "{table}")?)
 }
@@ -219,8 +253,9 @@ fn show(drive: &str, state: &State, cluster: &ClusterState, as_json: bool) -> Re
     let [up, down] = picture::sparkline(&cluster.points, WIDE);
     writeln!(
         out,
-        "cluster {}: {}, {} in the first\n{up}\n{down}",
+        "cluster {}, by {}: {}, {} in the first\n{up}\n{down}",
         cluster.id,
+        in_words(state.metric),
         counted(cluster.hits, "window"),
         counted(cluster.requests, "request")
     )?;

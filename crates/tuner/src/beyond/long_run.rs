@@ -82,10 +82,7 @@ impl LongRuns {
     /// For other schedulers: `from[s]` is where scheduler `s` stands so far, if it does.
     pub(super) fn restored(&self, from: &[Option<usize>]) -> Self {
         let turn = self.turn.and_then(|(who, until)| Some((place_now(who, from)?, until)));
-        // Where nobody stays, as under another metric, what windows were off by says nothing either.
-        let stays = from.iter().any(Option::is_some);
-        let inertia = if stays { self.inertia.clone() } else { Inertia::default() };
-        Self { runs: carried_over(&self.runs, from), turn, inertia }
+        Self { runs: carried_over(&self.runs, from), turn, inertia: self.inertia.clone() }
     }
 
     pub(super) fn is_sound(&self) -> bool {
@@ -215,15 +212,6 @@ mod tests {
         // Readers are together for 70 windows, then apart to the end of the run.
         let [first, second] = means(|_, window| if window % 200 < 70 { 12.0 } else { 1.0 });
         assert!(second > first / 2.0, "{second} and {first}; by their own windows it is 1.0 and 6.1");
-    }
-
-    #[test]
-    fn nothing_is_left_of_another_metric() {
-        let mut runs = LongRuns::new(2);
-        (0..500).for_each(|window| runs.served(0, if window % 200 < 100 { 1e8 } else { 2e8 }));
-        assert!(runs.inertia.windows() > 1.0);
-        assert_eq!(runs.restored(&[None, None]), LongRuns::new(2));
-        assert_eq!(runs.restored(&[Some(0), Some(1)]), runs);
     }
 
     #[test]
