@@ -38,6 +38,7 @@ use crate::metric::{Metric, Performance};
 use crate::parameters::Parameters;
 use crate::random::Random;
 use crate::selector::{Table, Workload};
+use crate::state::Absent;
 use crate::store::Store;
 use crate::window::Window;
 
@@ -72,6 +73,8 @@ pub struct Analyser {
     a_priori: Option<Table>,
     restraints: Restraints,
     pub(crate) search: Option<Search>,
+    /// What is kept of schedulers that are not chosen from.
+    pub(crate) absent: Absent,
     /// Those that the device refuses, which clusters do not count as untested. Not kept.
     refused: Vec<SchedulerId>,
 }
@@ -134,6 +137,7 @@ impl Analyser {
             a_priori: None,
             restraints: Restraints::default(),
             search: None,
+            absent: Absent::default(),
             refused: Vec::new(),
         })
     }

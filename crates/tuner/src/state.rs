@@ -1,5 +1,7 @@
 //! What was learned, as plain data that a host can keep: in a file, a database, or carry to another machine.
 
+use std::collections::HashMap;
+
 use elevator::Span;
 use serde::{Deserialize, Serialize};
 
@@ -159,10 +161,61 @@ impl ClusterState {
     }
 }
 
+/// What was learned of schedulers that are not among those to choose from now: kept as it was, to be saved with the rest.
+#[derive(Default)]
+pub(crate) struct Absent {
+    schedulers: Vec<String>,
+    bandit: Vec<(f64, Vec<f64>)>,
+    kinds: Kinds,
+    /// By the clusters' numbers.
+    performance: HashMap<u64, Vec<(Vec<f64>, u64)>>,
+}
+
+impl Absent {
+    /// What was saved of those that are not `present`.
+    fn of(state: &State, present: &[String]) -> Self {
+        let from = places_beside(present, &state.schedulers);
+        if from.is_empty() {
+            return Self::default();
+        }
+        let of = |cluster: &ClusterState| (cluster.id, carried_over(&cluster.performance, &from));
+        Self {
+            schedulers: carried_over(&state.schedulers, &from),
+            bandit: carried_over(&state.bandit, &from),
+            kinds: state.kinds.clone().restored(&from),
+            performance: state.clusters.iter().map(of).collect(),
+        }
+    }
+
+    /// Puts it beside what is saved of the others; not of one whose name an arm that is searched has been given since.
+    fn put_beside(&self, state: &mut State) {
+        let from = places_beside(&state.schedulers, &self.schedulers);
+        state.schedulers.extend(carried_over(&self.schedulers, &from));
+        state.bandit.extend(carried_over(&self.bandit, &from));
+        state.kinds.put_beside(self.kinds.clone().restored(&from));
+        for cluster in &mut state.clusters {
+            let saved = self.performance.get(&cluster.id).map_or(&[][..], Vec::as_slice);
+            cluster.performance.extend(carried_over(saved, &from));
+        }
+    }
+}
+
+/// Where those of `all` stand that are not `present`.
+fn places_beside(present: &[String], all: &[String]) -> Vec<Option<usize>> {
+    (0..all.len()).filter(|&place| !present.contains(&all[place])).map(Some).collect()
+}
+
 impl Analyser {
-    /// All that was learned. Restraints and the device's table are the host's to give again.
+    /// All that was learned, of schedulers that it was restored with and does not choose from, too. Restraints and the device's table
+    /// are the host's to give again.
     #[must_use]
     pub fn state(&self) -> State {
+        let mut state = self.of_present();
+        self.absent.put_beside(&mut state);
+        state
+    }
+
+    fn of_present(&self) -> State {
         let values = self.bandit.performance().iter().map(|values| values.iter().collect());
         State {
             version: VERSION,
@@ -180,8 +233,8 @@ impl Analyser {
     }
 
     /// Takes over what another learned, in place of what was learned so far. Schedulers are matched by name: what is said of others
-    /// is dropped, and those of which nothing is said count as untested. Clusters beyond the parameter `clusters` are dropped, the
-    /// least recently used first.
+    /// is only kept, for [`state`](Self::state), and those of which nothing is said count as untested. Clusters beyond the parameter
+    /// `clusters` are dropped, the least recently used first.
     ///
     /// # Errors
     /// If it is of another version or another metric, its clusters cannot be compared with this analyser's windows, or it is damaged.
@@ -198,6 +251,7 @@ impl Analyser {
         let from: Vec<Option<usize>> = self.schedulers.iter().map(place).collect();
         state.clusters.sort_by_key(|cluster| core::cmp::Reverse(cluster.used));
         state.clusters.truncate(self.parameters.clusters as usize);
+        self.absent = Absent::of(&state, &self.schedulers);
         let mut store = crate::store::Store::new(self.parameters, self.schedulers.len());
         let kept: std::collections::HashSet<u64> = state.clusters.iter().map(|cluster| cluster.id).collect();
         for mut cluster in state.clusters {

@@ -6,8 +6,8 @@ use elevator::{Op, Sector, Sectors, Span, Time};
 use tuner::beyond::{Hysteresis, Restraints, SwitchCost};
 use tuner::selector::{Curve, Kind, Table};
 use tuner::{
-    Access, Analyser, Better, Metric, Observed, Parameters, Performance, Random, SchedulerId, VALUE_MAX, Why,
-    Window,
+    Access, Analyser, Better, Metric, Observed, Parameters, Performance, Random, SchedulerId, State,
+    VALUE_MAX, Why, Window,
 };
 use world::{T, analyser};
 
@@ -259,6 +259,62 @@ fn what_is_restored_decides_as_what_was_saved() {
         state.kinds = serde_json::from_value(kinds).unwrap();
         let refused = other.restore(state.clone()).expect_err(place);
         assert!(refused.contains(says), "{refused}");
+    }
+}
+
+/// Whoever asks for fewer schedulers for once, or for others, has not said that what is known of the rest is wrong.
+#[test]
+fn what_is_known_of_schedulers_that_are_not_asked_for_is_kept() {
+    let of = |names: &[&str], parameters| {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Analyser::new(names, Metric::Bandwidth, parameters, Random::seeded(1)).unwrap()
+    };
+    let learn = |analyser: &mut Analyser, load: usize, numbers: std::ops::Range<u64>| {
+        let arms = analyser.schedulers().len() as u64;
+        for number in numbers {
+            let performance =
+                Performance { bandwidth: 1e6 * (number % 7 + 1) as f64, ..Performance::default() };
+            let scheduler = Some(SchedulerId((number / 5 % arms) as usize));
+            analyser.window(&asked(load, 0, number), &Observed { scheduler, performance, drained: None });
+        }
+    };
+    let all = ["none", "mq-deadline", "kyber", "bfq"];
+    for parameters in [kinds(true), kinds(false)] {
+        let mut analyser = of(&all, parameters);
+        learn(&mut analyser, 0, 0..80);
+        let before = analyser.state();
+        let taken_over = |state: &State| {
+            let mut again = of(&all, parameters);
+            again.restore(state.clone()).unwrap();
+            again.state()
+        };
+        let known = |state: &State, name: &str| {
+            let place = state.schedulers.iter().position(|known| known == name).unwrap();
+            let kind = &serde_json::to_value(&state.kinds).unwrap()["kinds"][0];
+            let lists = (kind["arms"][place].clone(), kind["long_runs"]["runs"][place].clone());
+            let values =
+                state.clusters.iter().map(|cluster| (cluster.id, cluster.performance[place].clone()));
+            let mut values: Vec<_> = values.filter(|of| !of.1.0.is_empty()).collect();
+            values.sort_by_key(|of| of.0);
+            (lists, values, state.bandit[place].1.clone())
+        };
+
+        // Others that nothing is known of, and nothing learned: all is as it was.
+        for names in [&["bfq", "none"][..], &["none", "fiops"], &["fiops"]] {
+            let mut other = of(names, parameters);
+            other.restore(before.clone()).unwrap();
+            let kept = taken_over(&other.state());
+            assert!(all.iter().all(|name| known(&kept, name) == known(&before, name)), "{names:?}");
+        }
+
+        // Learned on, with another load: those that were not there are as they were.
+        let mut fewer = of(&["bfq", "none"], parameters);
+        fewer.restore(before.clone()).unwrap();
+        learn(&mut fewer, 1, 80..160);
+        let after = taken_over(&fewer.state());
+        assert!(["mq-deadline", "kyber"].iter().all(|name| known(&after, name) == known(&before, name)));
+        assert!(after.clusters.len() > before.clusters.len() || after.kinds.count() > before.kinds.count());
+        assert!(after.kinds.expected(0, Better::Higher).is_none_or(|of| of.iter().all(Option::is_some)));
     }
 }
 

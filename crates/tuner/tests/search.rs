@@ -71,6 +71,16 @@ fn what_was_found_goes_with_the_state() {
     second.restore(state).unwrap();
     assert_eq!(second.schedulers(), names);
     assert_eq!(second.plain(), ["noop", "deadline", "cfq", "as"]);
+    let mut fewer = analyser(Parameters::default(), 7).with_search(spaces(), 1).unwrap();
+    fewer.restore(second.state()).unwrap();
+    for number in 0..500 {
+        let observed = Observed { scheduler: Some(SchedulerId(0)), ..Observed::default() };
+        fewer.window(&window(0, number), &observed);
+        let saved = fewer.state().schedulers;
+        let once: std::collections::BTreeSet<_> = saved.iter().collect();
+        assert_eq!(once.len(), saved.len(), "what is searched was given a name that is kept: {saved:?}");
+        assert!(saved.contains(&names[5]), "{saved:?}");
+    }
     let plain = analyser(Parameters::default(), 1).state();
     first.restore(plain).unwrap();
     assert_eq!(first.schedulers(), names, "a state without a search leaves what is open as it is");

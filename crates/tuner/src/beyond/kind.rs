@@ -76,6 +76,14 @@ impl Kind {
         Self { arms, long_runs: self.long_runs.restored(from), ..self.clone() }
     }
 
+    /// Appends what is known of other schedulers, if anything is, so that there are so many.
+    pub(super) fn put_beside(&mut self, others: Option<Self>, schedulers: usize) {
+        let (arms, runs) = others.map(|of| (of.arms, of.long_runs)).unwrap_or_default();
+        self.arms.extend(arms);
+        self.arms.resize(schedulers, Arm::default());
+        self.long_runs.put_beside(runs, schedulers);
+    }
+
     pub(super) fn is_sound(&self) -> bool {
         let is_sound = |arm: &Arm| arm.rating.is_finite() && arm.pairs.max(arm.windows) <= COUNT_MAX;
         let arms = self.windows <= COUNT_MAX && self.arms.iter().all(is_sound);

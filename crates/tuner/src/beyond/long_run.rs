@@ -85,6 +85,12 @@ impl LongRuns {
         Self { runs: carried_over(&self.runs, from), turn, inertia: self.inertia.clone() }
     }
 
+    /// Appends what came of other schedulers, so that there are so many.
+    pub(super) fn put_beside(&mut self, others: Self, schedulers: usize) {
+        self.runs.extend(others.runs);
+        self.runs.resize(schedulers, LongRun::default());
+    }
+
     pub(super) fn is_sound(&self) -> bool {
         let numbers = |run: &LongRun| {
             [run.mean, run.variance, run.windows, run.answers_for, run.part, run.served, run.served_mean]

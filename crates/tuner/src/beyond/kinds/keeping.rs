@@ -21,6 +21,13 @@ impl Kinds {
         }
     }
 
+    /// Appends to each kind what is known of other schedulers; of a kind that is not among `others`, nothing.
+    pub(crate) fn put_beside(&mut self, others: Self) {
+        self.schedulers += others.schedulers;
+        let mut of = others.kinds.into_iter();
+        self.kinds.iter_mut().for_each(|kind| kind.put_beside(of.next(), self.schedulers));
+    }
+
     /// Whether this code can have written it.
     pub(crate) fn check(&self) -> Result<(), String> {
         let trials = self.trial.into_iter().chain(self.ended).chain(self.doubted.map(|doubted| doubted.0));
