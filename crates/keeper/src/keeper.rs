@@ -285,11 +285,15 @@ impl Keeper {
         let seconds = seen.window.length.as_secs_f64();
         match self.metric {
             Metric::UserBandwidth | Metric::UserMinusSystem => {
-                let now = outside::user_bytes(Path::new("/proc"))?;
-                let before = self.user_bytes.replace(now)?;
+                let (now, problem) = match outside::user_bytes(Path::new("/proc")) {
+                    Ok(now) => (Some(now), None),
+                    Err(problem) => (None, Some(problem.to_string())),
+                };
                 // Programs that ended took what they had read with them.
-                seen.performance.user_bandwidth = Some(now.saturating_sub(before) as f64 / seconds);
-                None
+                let between = |(now, before): (u64, u64)| now.saturating_sub(before) as f64 / seconds;
+                let before = std::mem::replace(&mut self.user_bytes, now);
+                seen.performance.user_bandwidth = now.zip(before).map(between);
+                problem
             }
             Metric::External(_) => {
                 let command = self.settings.command.as_deref()?;

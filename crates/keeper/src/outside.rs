@@ -1,7 +1,7 @@
 //! Numbers from outside the block layer: what users read and wrote, and what a command of theirs prints.
 
 use std::fs;
-use std::io::Read;
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,25 +9,38 @@ use std::time::{Duration, Instant};
 
 use tuner::VALUE_MAX;
 
+use crate::error::Error;
 use crate::system;
 
 /// Bytes that all programs read and wrote so far through system calls, from `/proc/PID/io` of each (a tree like `/proc`). Pipes and
-/// sockets are in it, and what ended programs did since the last look is not. `None` if no program's could be read.
-#[must_use]
-pub fn user_bytes(proc: &Path) -> Option<u64> {
+/// sockets are in it, and what ended programs did since the last look is not.
+///
+/// # Errors
+/// Some program's is refused, without which the sum says nothing, or the kernel does not count.
+pub fn user_bytes(proc: &Path) -> Result<u64, Error> {
     let mut sum = None;
-    for entry in fs::read_dir(proc).ok()?.flatten() {
+    for entry in fs::read_dir(proc).map_err(|error| Error::file(proc, error))?.flatten() {
         if !entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit) {
             continue;
         }
-        let Ok(text) = fs::read_to_string(entry.path().join("io")) else { continue };
+        let file = entry.path().join("io");
+        let text = match fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                let why = "is refused; to count what all programs read and wrote takes CAP_SYS_PTRACE";
+                return Err(Error::file(&file, io::Error::new(error.kind(), why)));
+            }
+            // It has ended.
+            Err(_) => continue,
+        };
         let field = |line: &str| {
             let (name, value) = line.split_once(": ")?;
             matches!(name, "rchar" | "wchar").then(|| value.trim().parse::<u64>().ok()).flatten()
         };
         *sum.get_or_insert(0) += text.lines().filter_map(field).sum::<u64>();
     }
-    sum
+    let why = "tells of no program what it read and wrote (CONFIG_TASK_IO_ACCOUNTING)";
+    sum.ok_or_else(|| Error::file(proc, io::Error::new(ErrorKind::Unsupported, why)))
 }
 
 /// What of a command's output is looked at, in bytes.
@@ -108,9 +121,31 @@ mod tests {
             fs::create_dir_all(root.join(pid)).unwrap();
             fs::write(root.join(pid).join("io"), text).unwrap();
         }
-        assert_eq!(user_bytes(&root), Some(16));
+        assert_eq!(user_bytes(&root).unwrap(), 16);
+        fs::remove_file(root.join("22/io")).unwrap();
+        assert_eq!(user_bytes(&root).unwrap(), 15, "it has ended");
+        fs::remove_file(root.join("1/io")).unwrap();
+        assert!(user_bytes(&root).unwrap_err().to_string().contains("CONFIG_TASK_IO_ACCOUNTING"));
         fs::remove_dir_all(&root).unwrap();
-        assert_eq!(user_bytes(&root), None);
+        assert!(user_bytes(&root).is_err());
+    }
+
+    /// Less of users' bytes than there were would be told as a bad scheduler.
+    #[test]
+    fn user_bytes_of_some_programs_are_not_told_as_those_of_all() {
+        // SAFETY: takes and returns numbers only.
+        let nobody = |id| unsafe { libc::syscall(libc::SYS_setresuid, id, id, -1) };
+        // SAFETY: as above.
+        if unsafe { libc::geteuid() } != 0 {
+            return eprintln!("skipped: only root can see what is refused to others");
+        }
+        let looked = std::thread::spawn(move || {
+            // The system call itself is of this thread alone.
+            assert_eq!(nobody(65534), 0);
+            user_bytes(Path::new("/proc"))
+        });
+        let refused = looked.join().unwrap().unwrap_err();
+        assert!(refused.is_permission() && refused.to_string().contains("CAP_SYS_PTRACE"), "{refused}");
     }
 
     #[test]

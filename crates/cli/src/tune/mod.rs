@@ -43,6 +43,8 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         journal::recover(&directory, Path::new("/sys/block")).iter().for_each(|line| eprintln!("{line}"));
     }
     let target = Target::find(&arguments.device)?;
+    let metric = setup::metric(&arguments.watching);
+    setup::measurable(metric)?;
     // Even who only says what it would do keeps a status and what it learned.
     let _claims = target.queues.iter().map(QueueSettings::claim).collect::<Result<Vec<_>, _>>()?;
     system::idle().iter().for_each(|refused| eprintln!("not granted: {refused}"));
@@ -57,7 +59,6 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let seed = arguments.seed.unwrap_or_else(setup::drawn_seed);
     let (length, analyser) = setup::analyser(arms.names(), &arguments.watching, seed)?;
     let mut analyser = with_search(analyser, arguments, &target, arms.names())?;
-    let metric = setup::metric(&arguments.watching);
     let mut database = Database::open(&arguments.watching.database)?;
     restore(&mut analyser, &mut database, &target.drive, arguments)?;
     let all = analyser.schedulers().len();

@@ -7,7 +7,7 @@ use capture::topology::{Layer, Scheduling, Stack};
 use capture::{Capture, Options};
 use elevator::Span;
 use keeper::arms::{Arms, KernelArms, ServedArms};
-use keeper::{Cgroups, Parties, QueueSettings, Windower, identity};
+use keeper::{Cgroups, Parties, QueueSettings, Windower, identity, outside};
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use tuner::beyond::Space;
@@ -148,6 +148,16 @@ pub(super) fn metric(watching: &Watching) -> Metric {
         MetricName::CgroupFairness => Metric::CgroupFairness,
         MetricName::UserBandwidth => Metric::UserBandwidth,
         MetricName::UserMinusSystem => Metric::UserMinusSystem,
+    }
+}
+
+/// Whether what the metric needs beside the device can be measured.
+pub(super) fn measurable(metric: Metric) -> Result<(), Error> {
+    match metric {
+        Metric::UserBandwidth | Metric::UserMinusSystem => {
+            Ok(outside::user_bytes(Path::new("/proc")).map(drop)?)
+        }
+        _ => Ok(()),
     }
 }
 
