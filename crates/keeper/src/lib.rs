@@ -42,6 +42,6 @@ mod testing;
 pub use error::Error;
 pub use keeper::{Keeper, Outcome, Settings, in_words};
 pub use observe::{Seen, Windower};
-pub use parties::{Cgroups, Parties};
+pub use parties::{Cgroups, Parties, ThreadGroups};
 pub use queue::{QueueSettings, SETTINGS};
 pub use rest::{Counters, Load};

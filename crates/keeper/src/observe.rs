@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use capture::{Arrival, Batch, Completed, Source};
+use capture::{Arrival, Batch, Completed, Source, Way};
 use elevator::{Op, Span, Time};
 use tuner::{Access, Completion, Performance, Tally, Window};
 
@@ -63,10 +63,16 @@ impl<S: Source> Windower<S> {
         })
     }
 
-    /// Whose shares are compared, if not each process's.
+    /// Whose shares are compared, if not each process's as the source tells it.
     #[must_use]
     pub fn among(self, parties: Parties) -> Self {
         Self { parties, ..self }
+    }
+
+    /// By which way it looks; `None` while it does not.
+    #[must_use]
+    pub fn way(&self) -> Option<Way> {
+        self.source.as_ref().map(Source::way)
     }
 
     /// How long a window is.

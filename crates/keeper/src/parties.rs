@@ -11,6 +11,8 @@ use elevator::Process;
 pub enum Parties {
     /// Each process's (thread group's).
     Processes,
+    /// Each process's, where the source knows threads only.
+    Threads(ThreadGroups),
     /// Each control group's.
     Cgroups(Cgroups),
 }
@@ -20,15 +22,42 @@ impl Parties {
     pub(crate) fn of(&mut self, process: Process) -> Option<u64> {
         match self {
             Self::Processes => Some(u64::from(process.group)),
+            Self::Threads(groups) => Some(u64::from(groups.of(process.task))),
             Self::Cgroups(groups) => groups.of(process.group),
         }
     }
 
     /// A window is over: processes may move, and their numbers may go to others.
     pub(crate) fn window_over(&mut self) {
-        if let Self::Cgroups(groups) = self {
-            groups.members.clear();
+        match self {
+            Self::Processes => {}
+            Self::Threads(groups) => groups.members.clear(),
+            Self::Cgroups(groups) => groups.members.clear(),
         }
+    }
+}
+
+/// The processes that threads are of, looked up in `/proc/TID/status` once a window. A thread that has ended before it was looked up
+/// counts as a process of its own, as a program of one thread is.
+#[derive(Debug)]
+pub struct ThreadGroups {
+    proc: PathBuf,
+    members: HashMap<u32, u32>,
+}
+
+impl ThreadGroups {
+    /// As told by the threads below `proc`, which is `/proc`.
+    #[must_use]
+    pub fn new(proc: impl Into<PathBuf>) -> Self {
+        Self { proc: proc.into(), members: HashMap::new() }
+    }
+
+    fn of(&mut self, thread: u32) -> u32 {
+        let look = || {
+            let text = fs::read_to_string(self.proc.join(thread.to_string()).join("status")).ok()?;
+            text.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+        };
+        *self.members.entry(thread).or_insert_with(|| look().unwrap_or(thread))
     }
 }
 
@@ -88,6 +117,26 @@ mod tests {
         assert_eq!(path("9:name=systemd:/s\n7:cpu,blkio:/b:c\n0::/a\n"), Some("/b:c"));
         assert_eq!(path("9:name=systemd:/s\n"), None);
         assert_eq!(path("nonsense"), None);
+    }
+
+    /// Threads of this process, and one that is not there.
+    #[test]
+    fn threads_of_a_process_are_one_party() {
+        // SAFETY: takes nothing and returns a number.
+        let task = || unsafe { libc::gettid() } as u32;
+        let mut parties = Parties::Threads(ThreadGroups::new("/proc"));
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let other = std::thread::spawn(move || {
+            tell.send(task()).unwrap();
+            let _ = wait.recv();
+        });
+        let mut of = |task| parties.of(Process::single(task));
+        let this = Some(u64::from(std::process::id()));
+        assert_eq!([task(), told.recv().unwrap()].map(&mut of), [this, this]);
+        assert_eq!(of(u32::MAX), Some(u64::from(u32::MAX)));
+        drop(done);
+        other.join().unwrap();
     }
 
     #[test]

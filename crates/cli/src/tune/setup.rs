@@ -4,10 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use capture::topology::{Layer, Scheduling, Stack};
-use capture::{Capture, Options};
+use capture::{Capture, Options, Way};
 use elevator::Span;
 use keeper::arms::{Arms, KernelArms, ServedArms};
-use keeper::{Cgroups, Parties, QueueSettings, Windower, identity, outside};
+use keeper::{Cgroups, Parties, QueueSettings, ThreadGroups, Windower, identity, outside};
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use tuner::beyond::Space;
@@ -80,11 +80,16 @@ impl Target {
             }
             Ok(capture)
         };
+        let windows = Windower::new(open, window)?;
         let parties = match metric {
             Metric::CgroupFairness => Parties::Cgroups(Cgroups::new("/proc")),
+            // To the tracer each thread is by itself.
+            Metric::Fairness if windows.way() != Some(Way::Bpf) => {
+                Parties::Threads(ThreadGroups::new("/proc"))
+            }
             _ => Parties::Processes,
         };
-        Ok(Windower::new(open, window)?.among(parties))
+        Ok(windows.among(parties))
     }
 }
 
