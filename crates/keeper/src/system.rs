@@ -8,6 +8,11 @@ use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
+/// `IOPRIO_WHO_PROCESS`, and classes 3 (idle) and 0 (none: what the processor's priority says) in the upper bits, of `linux/ioprio.h`.
+const WHO_PROCESS: libc::c_int = 1;
+const IDLE: libc::c_int = 3 << 13;
+const NONE: libc::c_int = 0;
+
 /// This thread and those that it starts run at idle priority from now on, for the processor and for I/O. What was refused, in
 /// words; that is no failure.
 #[must_use]
@@ -24,12 +29,19 @@ pub fn idle() -> Vec<String> {
         "idle processor priority",
         unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) }.into(),
     );
-    /// `IOPRIO_WHO_PROCESS`, and class 3 (idle) in the upper bits, of `linux/ioprio.h`.
-    const WHO_PROCESS: libc::c_int = 1;
-    const IDLE: libc::c_int = 3 << 13;
     // SAFETY: takes numbers only; 0 is this thread.
     check("idle I/O priority", unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, IDLE) });
     refused
+}
+
+/// This thread runs as most do, at normal priority for the processor and for I/O, as far as that is allowed: who is idle may not
+/// always be more (`RLIMIT_NICE`). Makes system calls only, so that a child can call it before it becomes another program.
+pub(crate) fn normal() {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: a valid structure that outlives the call; 0 is this thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) };
+    // SAFETY: takes numbers only; 0 is this thread.
+    unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, NONE) };
 }
 
 /// Says what went wrong while things are put back, which goes on whether anybody reads it or not: `eprintln!` would end it there.
