@@ -34,6 +34,10 @@ fn a_database_that_is_not_there_or_none_is_said() {
     let absent = absent.to_str().expect("UTF-8");
     fails(&["patterns", "--database", absent, "list"], 6, "there is none");
     fails(&["patterns", "--database", absent, "forget", "3"], 6, "there is none");
+    let nothing = directory.join(format!("nothing-{}.sqlite", std::process::id()));
+    std::fs::write(&nothing, "").expect("written");
+    fails(&["patterns", "--database", nothing.to_str().expect("UTF-8"), "list"], 6, "nothing in it");
+    std::fs::remove_file(nothing).expect("removed");
     let text = directory.join(format!("text-{}.sqlite", std::process::id()));
     std::fs::write(
         &text,

@@ -250,7 +250,7 @@ impl Database {
         Self::with(Given::by(DATABASE, path), flags)
     }
 
-    /// Opens the file to look at it; `None` if there is none.
+    /// Opens the file to look at it; `None` if there is none, or nothing in it.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -267,7 +267,8 @@ impl Database {
     }
 
     fn look_at(file: Given) -> Result<Option<Self>, Error> {
-        if !file.path.exists() {
+        // Nothing is what a start on a full disk leaves.
+        if !std::fs::metadata(&file.path).is_ok_and(|there| there.is_dir() || there.len() > 0) {
             return Ok(None);
         }
         Self::with(file, OpenFlags::SQLITE_OPEN_READ_ONLY).map(Some)
@@ -737,6 +738,8 @@ mod tests {
         std::fs::create_dir(path("directory")).unwrap();
         assert!(problem("directory").contains("is a directory; give a file with --database"));
         assert!(Database::look(&path("absent")).unwrap().is_none());
+        std::fs::write(path("nothing"), "").unwrap();
+        assert!(Database::look(&path("nothing")).unwrap().is_none());
         // Torn in the middle: pages of zeroes where the clusters were.
         let mut database = Database::open(&path("torn")).unwrap();
         let mut analyser = analyser();

@@ -242,7 +242,8 @@ fn restore(
         eprintln!("{known} are known of {drive}, by {}{aside}", keeper::in_words(metric));
     } else if let Some(other) = &arguments.transfer {
         let problem = |what: &str| Error::Input(format!("{}: {what}", other.display()));
-        let mut there = Database::look_to_transfer(other)?.ok_or_else(|| problem("there is no such file"))?;
+        let mut there =
+            Database::look_to_transfer(other)?.ok_or_else(|| problem("there is none, or nothing in it"))?;
         let by = keeper::in_words(metric);
         let unknown = || problem(&format!("nothing is known there of {drive} by {by}"));
         let state = there.load(drive, metric)?.ok_or_else(unknown)?;

@@ -25,7 +25,9 @@ const WIDE: usize = 80;
 
 pub(crate) fn run(arguments: &PatternsArguments) -> Result<(), Error> {
     let path = &arguments.database;
-    let nothing = || Error::Input(format!("{}: there is none; 'dwell tune' makes it", path.display()));
+    let nothing = || {
+        Error::Input(format!("{}: there is none, or nothing in it; 'dwell tune' makes it", path.display()))
+    };
     let changes = matches!(arguments.command, PatternsCommand::Merge { .. } | PatternsCommand::Forget { .. });
     let mut database = match changes && path.exists() {
         true => Database::open(path)?,
