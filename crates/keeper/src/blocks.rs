@@ -4,6 +4,14 @@
 //! `none` may well be the best, and differences between them hide those between arms. So blocks are compared with blocks of the same
 //! kind of load only, and a block in which that changed says nothing. Kinds are told by what schedulers do not change: the size of
 //! requests and the share of reads.
+//!
+//! # Idle time
+//! A device that is not busy all the time does what it is asked for, and how much that is in a window is nobody's merit: a load that begins
+//! in the middle of one, comes in bursts or is throttled would make schedulers look twice as good as one another. So what arms give is
+//! compared for the time in which the device was [busy](crate::busy), and counts for as much as that time was under `none`: whoever
+//! is done in half of it is twice as good where the device is always busy, and a ninth better where it is for a fifth of the time. So much it
+//! is for programs that wait for an answer, think, and ask again; those that ask at their own pace win nothing. A program that only
+//! waits keeps the device busy all the time.
 
 use tuner::Better;
 
@@ -18,6 +26,8 @@ const WORTH: f64 = 0.02;
 const PLAIN: f64 = 1.0;
 /// So much worse that two blocks say enough.
 const HOPELESS: f64 = -0.2;
+/// A device is busy for no less than this part of a window in which it does anything.
+const LEAST_BUSY: f64 = 1e-9;
 /// Standard errors that a difference must exceed: several arms are looked at, after each block again, so two would be exceeded by
 /// chance every third time.
 const SURE: f64 = 3.0;
@@ -25,6 +35,35 @@ const SURE: f64 = 3.0;
 const KNOWN: f64 = 0.05;
 /// Blocks, of all kinds and cut short ones included, after which what is still hidden in chance is not worth looking for.
 pub(crate) const MOST: usize = 24;
+
+/// How a window went.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Measured {
+    /// The metric's value.
+    pub(crate) value: f64,
+    /// The part of the time that it comes of, above 0 and up to 1: that in which the device was busy, if it is a rate.
+    pub(crate) busy: f64,
+}
+
+impl Measured {
+    /// All the time says something of it.
+    pub(crate) const fn throughout(value: f64) -> Self {
+        Self { value, busy: 1.0 }
+    }
+
+    /// A rate of something that a device gives while it is busy.
+    pub(crate) fn rate(value: f64, busy: f64) -> Self {
+        Self { value, busy: busy.clamp(LEAST_BUSY, 1.0) }
+    }
+
+    /// How much better it is than `base`, as a part of that.
+    fn gain_over(&self, base: &Self, better: Better) -> f64 {
+        let (each, of_base) = (self.value / self.busy, base.value / base.busy);
+        let gain = better.oriented(each - of_base) / of_base.abs().max(f64::MIN_POSITIVE);
+        // What takes 1 / (1 + gain) of the busy time then, and the idle time as before.
+        base.busy * gain / (1.0 + (1.0 - base.busy) * gain)
+    }
+}
 
 /// What blocks say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,7 +84,7 @@ pub(crate) struct Blocks {
     arms: Vec<usize>,
     /// The arms of this block, in turn, and what those gave that were measured.
     order: Vec<usize>,
-    values: Vec<f64>,
+    values: Vec<Measured>,
     kinds: Vec<Kind>,
     /// The kind of this block.
     kind: usize,
@@ -81,7 +120,7 @@ impl Blocks {
     }
 
     /// A window of such a load went like this under the arm whose turn it is.
-    pub(crate) fn measured(&mut self, value: f64, load: &Load, better: Better) -> Option<Found> {
+    pub(crate) fn measured(&mut self, value: Measured, load: &Load, better: Better) -> Option<Found> {
         let kind = self.kind_of(load);
         if kind != std::mem::replace(&mut self.kind, kind) && !self.values.is_empty() {
             return self.begin();
@@ -107,9 +146,10 @@ impl Blocks {
     /// A block is full: its gains.
     fn note(&mut self, better: Better) {
         let measured = || self.order.iter().zip(&self.values);
-        let base = measured().find(|&(&arm, _)| arm == self.none).map_or(0.0, |(_, &value)| value);
-        let gain = |value: f64| better.oriented(value - base) / base.abs().max(f64::MIN_POSITIVE);
-        let gains: Vec<(usize, f64)> = measured().map(|(&arm, &value)| (arm, gain(value))).collect();
+        let base = measured().find(|&(&arm, _)| arm == self.none);
+        let base = base.map_or(Measured::throughout(0.0), |(_, &value)| value);
+        let gains: Vec<(usize, f64)> =
+            measured().map(|(&arm, value)| (arm, value.gain_over(&base, better))).collect();
         let kind = &mut self.kinds[self.kind];
         kind.blocks += 1;
         for (arm, gain) in gains.into_iter().filter(|&(arm, _)| arm != self.none) {

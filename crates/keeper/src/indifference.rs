@@ -20,7 +20,7 @@
 
 use tuner::Better;
 
-use crate::blocks::{Blocks, Found};
+use crate::blocks::{Blocks, Found, Measured};
 use crate::rest::{Known, Load};
 
 /// Windows after which all is asked again: the first time, and at most, an hour at the default length. Each time that nothing is
@@ -92,7 +92,7 @@ impl Indifference {
     }
 
     /// A window of such a load went like this under that arm.
-    pub(crate) fn learn(&mut self, arm: usize, value: f64, load: &Load) {
+    pub(crate) fn learn(&mut self, arm: usize, value: Measured, load: &Load) {
         match &mut self.state {
             State::Measuring(blocks) if blocks.next() == arm => {
                 match blocks.measured(value, load, self.better) {
@@ -174,13 +174,23 @@ mod tests {
         Indifference::new(&names(), Better::Higher).unwrap()
     }
 
+    /// A window in which the device was busy throughout.
+    fn learn(indifference: &mut Indifference, arm: usize, value: f64, load: &Load) {
+        indifference.learn(arm, Measured::throughout(value), load);
+    }
+
     /// Windows of a device that gives these means, `noise` of them either way by chance, and that drifts by `drift` a window;
     /// how many it took until there was a verdict.
     fn found_out(means: [f64; 4], noise: f64, drift: f64, seed: u64) -> (Verdict, usize) {
         let (mut random, mut indifference, mut now) = (Random::seeded(seed), fresh(), 1.0);
         for n in 0..1000 {
             let Verdict::Measure(arm) = indifference.verdict() else { return (indifference.verdict(), n) };
-            indifference.learn(arm, now * means[arm] * (1.0 - noise + 2.0 * noise * random.unit()), &SMALL);
+            learn(
+                &mut indifference,
+                arm,
+                now * means[arm] * (1.0 - noise + 2.0 * noise * random.unit()),
+                &SMALL,
+            );
             now *= 1.0 + drift;
         }
         panic!("no verdict");
@@ -230,7 +240,7 @@ mod tests {
         let mut measured = [0; 4];
         while let Verdict::Measure(arm) = indifference.verdict() {
             measured[arm] += 1;
-            indifference.learn(arm, 100.0, &SMALL);
+            learn(&mut indifference, arm, 100.0, &SMALL);
         }
         assert_eq!((indifference.verdict(), measured), (Verdict::Rest(1), [4, 4, 0, 4]));
         let mut indifference = fresh();
@@ -241,7 +251,7 @@ mod tests {
     #[test]
     fn windows_of_another_arm_are_not_counted() {
         let mut indifference = fresh();
-        (0..50).for_each(|_| indifference.learn(2, 100.0, &SMALL));
+        (0..50).for_each(|_| learn(&mut indifference, 2, 100.0, &SMALL));
         assert_eq!(indifference.verdict(), Verdict::Measure(1));
     }
 
@@ -250,7 +260,12 @@ mod tests {
         let (mut random, mut indifference, mut windows) = (Random::seeded(4), fresh(), 0);
         while let Verdict::Measure(arm) = indifference.verdict() {
             // Nearly idle or busy, whatever the scheduler.
-            indifference.learn(arm, if random.coin() { 100.0 } else { 80.0 + 40.0 * random.unit() }, &SMALL);
+            learn(
+                &mut indifference,
+                arm,
+                if random.coin() { 100.0 } else { 80.0 + 40.0 * random.unit() },
+                &SMALL,
+            );
             windows += 1;
         }
         assert!(windows <= MOST * 4, "{windows}");
@@ -262,7 +277,7 @@ mod tests {
         while let Verdict::Measure(arm) = indifference.verdict() {
             let (load, value) =
                 if windows % 3 == 0 { (&LARGE, 90.0) } else { (&SMALL, [9.0, 1.0, 9.0, 1.0][arm]) };
-            indifference.learn(arm, value, load);
+            learn(&mut indifference, arm, value, load);
             windows += 1;
         }
         assert_eq!(indifference.verdict(), Verdict::Matters, "after {windows} windows");
@@ -274,12 +289,12 @@ mod tests {
         let mut rested = Vec::new();
         for _ in 0..5 {
             while let Verdict::Measure(arm) = indifference.verdict() {
-                indifference.learn(arm, 100.0, &SMALL);
+                learn(&mut indifference, arm, 100.0, &SMALL);
             }
             let mut windows = 0;
             while indifference.verdict() == Verdict::Rest(1) {
                 // Asked for little, it stays at rest all the same.
-                indifference.learn(1, 5.0, &SMALL);
+                learn(&mut indifference, 1, 5.0, &SMALL);
                 windows += 1;
             }
             rested.push(windows);
@@ -293,7 +308,7 @@ mod tests {
         let mut rested = Vec::new();
         for n in 0..6 {
             while let Verdict::Measure(arm) = indifference.verdict() {
-                indifference.learn(arm, 100.0, &SMALL);
+                learn(&mut indifference, arm, 100.0, &SMALL);
             }
             let mut windows = 0;
             let why = loop {
@@ -321,7 +336,7 @@ mod tests {
                     0 => (LARGE, [91.0, 99.0, 38.0, 99.0]),
                     _ => (SMALL, [3.0, 2.1, 3.5, 2.1]),
                 };
-                indifference.learn(arm, means[arm], &load);
+                learn(&mut indifference, arm, means[arm], &load);
                 windows += 1;
             }
             assert!(indifference.verdict() == Verdict::Rest(1) || windows <= 3 * phase, "{windows}");
@@ -329,7 +344,7 @@ mod tests {
             let mut small = 0;
             indifference.ask();
             while let Verdict::Measure(arm) = indifference.verdict() {
-                indifference.learn(arm, [3.0, 2.1, 3.5, 2.1][arm], &SMALL);
+                learn(&mut indifference, arm, [3.0, 2.1, 3.5, 2.1][arm], &SMALL);
                 small += 1;
             }
             assert_eq!((indifference.verdict(), small), (Verdict::Matters, 12));

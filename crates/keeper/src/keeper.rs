@@ -8,6 +8,7 @@ use tuner::{Analyser, Decision, Metric, Observed, SchedulerId};
 use wording::counted;
 
 use crate::arms::Arms;
+use crate::blocks::Measured;
 use crate::error::Error;
 use crate::indifference::{Indifference, Verdict};
 use crate::observe::Seen;
@@ -142,11 +143,15 @@ impl Keeper {
             performance: seen.performance,
             drained: self.drained.take().map(|took| Span::from_nanos(took.as_nanos() as u64)),
         };
-        let (value, ran) = (self.status.value, observed.scheduler);
+        let ran = observed.scheduler;
+        let measured = self.status.value.map(|value| match self.metric.is_rate() {
+            true => Measured::rate(value, seen.busy),
+            false => Measured::throughout(value),
+        });
         let decision = self.analyser.window(&seen.window, &observed);
         self.rename_arms()?;
         self.count(&decision);
-        let (to, mut outcome) = match self.matters(value, ran, &Load::of(&seen.window)) {
+        let (to, mut outcome) = match self.matters(measured, ran, &Load::of(&seen.window)) {
             Verdict::Rest(none) => {
                 (Some(none), self.said("no scheduler is better than none here, so none it is".to_owned()))
             }
@@ -226,16 +231,16 @@ impl Keeper {
 
     /// Whether a choice matters here, after this window. In a dry run nothing but the arm at hand is ever measured, so it cannot be
     /// found out.
-    fn matters(&mut self, value: Option<f64>, ran: Option<SchedulerId>, load: &Load) -> Verdict {
+    fn matters(&mut self, measured: Option<Measured>, ran: Option<SchedulerId>, load: &Load) -> Verdict {
         let Some(indifference) = self.indifference.as_mut().filter(|_| !self.settings.dry_run) else {
             return Verdict::Matters;
         };
-        if let (Some(value), Some(ran)) = (value, ran) {
-            indifference.learn(ran.0, value, load);
+        if let (Some(measured), Some(ran)) = (measured, ran) {
+            indifference.learn(ran.0, measured, load);
         }
         match indifference.verdict() {
             // Nothing was asked of the device: it can wait.
-            Verdict::Measure(_) if value.is_none() => Verdict::Matters,
+            Verdict::Measure(_) if measured.is_none() => Verdict::Matters,
             verdict => verdict,
         }
     }

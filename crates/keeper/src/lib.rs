@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `keeper` | one window after the other: watch, decide, act, say |
 //! | `observe` | from what a source reports to windows |
+//! | `busy` | for how much of a window the device had something to do |
 //! | `parties` | whose shares are compared: processes, control groups |
 //! | `indifference`, `blocks` | where a choice does not matter |
 //! | `rest` | what is asked of a device while nobody looks |
@@ -20,6 +21,7 @@
 
 pub mod arms;
 mod blocks;
+mod busy;
 pub mod database;
 mod error;
 pub mod identity;

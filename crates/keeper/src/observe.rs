@@ -6,6 +6,7 @@ use capture::{Arrival, Batch, Completed, Source, Way};
 use elevator::{Op, Span, Time};
 use tuner::{Access, Completion, Performance, Tally, Window};
 
+use crate::busy::Busy;
 use crate::error::Error;
 use crate::parties::Parties;
 
@@ -20,6 +21,8 @@ pub struct Seen {
     pub window: Window,
     /// How it went.
     pub performance: Performance,
+    /// The part of it in which the device was busy, 0 to 1: something was asked for and not back yet.
+    pub busy: f64,
     /// Requests that were not reported, so that patterns may be torn: above the rate at which every one is, or lost.
     pub missed: u64,
     /// It lasted much longer than it should have, so it says nothing.
@@ -38,6 +41,7 @@ pub struct Windower<S> {
     /// What was reported after the end of the window before.
     later: Batch,
     parties: Parties,
+    busy: Busy,
 }
 
 impl<S: Source> Windower<S> {
@@ -60,6 +64,7 @@ impl<S: Source> Windower<S> {
             start: None,
             later: Batch::default(),
             parties: Parties::Processes,
+            busy: Busy::default(),
         })
     }
 
@@ -85,6 +90,7 @@ impl<S: Source> Windower<S> {
     pub fn let_go(&mut self) {
         (self.source, self.start, self.missed) = (None, None, 0);
         self.later.clear();
+        self.busy.let_go();
     }
 
     /// Watches for one window. `now` tells the time that the source stamps with; `going_on` is asked about four times a second,
@@ -122,11 +128,15 @@ impl<S: Source> Windower<S> {
         source.take(&mut self.batch, Duration::ZERO)?;
         gathered.take(&mut self.batch, &mut self.parties);
         self.parties.window_over();
-        let Gathered { mut accesses, mut tally, later, .. } = gathered;
+        let Gathered { mut accesses, mut ended, mut tally, later, .. } = gathered;
         let time = now();
         let torn = time.since(start).as_nanos() > length.as_nanos() * u64::from(LATE);
+        let busy = self.busy.window((start, end), accesses.iter().map(|access| access.time), &mut ended);
         // What came while nobody watched belongs to no window.
         (self.start, self.later) = if torn { (Some(time), Batch::default()) } else { (Some(end), later) };
+        if torn {
+            self.busy.let_go();
+        }
         let counts = source.counts()?;
         let missed = counts.skipped + counts.lost;
         let missed = missed - std::mem::replace(&mut self.missed, missed);
@@ -137,8 +147,9 @@ impl<S: Source> Windower<S> {
         let mut performance = tally.finish(length);
         performance.bandwidth *= all;
         performance.iops *= all;
+        let busy = (all * busy.as_secs_f64() / length.as_secs_f64()).min(1.0);
         let window = Window { start, length, accesses };
-        Ok(Some(Seen { window, performance, missed, torn }))
+        Ok(Some(Seen { window, performance, busy, missed, torn }))
     }
 }
 
@@ -146,13 +157,21 @@ impl<S: Source> Windower<S> {
 struct Gathered {
     end: Time,
     accesses: Vec<Access>,
+    /// When what ended had arrived, and when it did.
+    ended: Vec<(Time, Time)>,
     tally: Tally,
     later: Batch,
 }
 
 impl Gathered {
     fn until(end: Time) -> Self {
-        Self { end, accesses: Vec::new(), tally: Tally::default(), later: Batch::default() }
+        Self {
+            end,
+            accesses: Vec::new(),
+            ended: Vec::new(),
+            tally: Tally::default(),
+            later: Batch::default(),
+        }
     }
 
     fn take(&mut self, batch: &mut Batch, parties: &mut Parties) {
@@ -174,6 +193,7 @@ impl Gathered {
 
     fn count(&mut self, completed: &Completed, parties: &mut Parties) {
         let arrival = &completed.arrival;
+        self.ended.push((arrival.at, completed.at));
         if completed.failed || arrival.op == Op::Flush {
             return;
         }
@@ -242,6 +262,25 @@ mod tests {
         let mut clock = clock(100);
         let mut iops = || windows.next(&mut clock, &mut || true).unwrap().unwrap().performance.iops;
         assert_eq!([iops(), iops(), iops()], [1.0, 2.0, 0.0]);
+    }
+
+    #[test]
+    fn how_long_the_device_was_busy_is_said_also_of_what_was_only_counted() {
+        let asked = |from, to| Completed {
+            arrival: arrival(from, 0),
+            at: Time::ZERO + Span::from_millis(to),
+            failed: true,
+        };
+        let completed = vec![asked(10, 110), asked(400, 500), asked(900, 1200)];
+        let arrivals = completed.iter().map(|done| done.arrival).collect();
+        let batch = Batch { arrivals, completed, ..Batch::default() };
+        let busy = |skipped| {
+            let mut windows = windows_of(Fake::new([batch.clone()]).missing(skipped, 0));
+            let mut clock = clock(100);
+            let mut next = || windows.next(&mut clock, &mut || true).unwrap().unwrap().busy;
+            [next(), next()].map(|busy| (busy * 1000.0).round())
+        };
+        assert_eq!([busy(0), busy(1)], [[300.0, 200.0], [400.0, 200.0]]);
     }
 
     #[test]

@@ -94,7 +94,8 @@ fn seen(n: u64, bandwidth: f64) -> Seen {
         size: Sectors(8),
     };
     let window = Window { start, length: Span::from_secs(5), accesses: (0..900).map(access).collect() };
-    Seen { window, performance: Performance { bandwidth, ..Performance::default() }, missed: 0, torn: false }
+    let performance = Performance { bandwidth, ..Performance::default() };
+    Seen { window, performance, busy: 1.0, missed: 0, torn: false }
 }
 
 /// Windows on a device where each arm gives its bandwidth.
@@ -243,6 +244,58 @@ fn on_a_device_where_nothing_matters_it_rests_soon_and_costs_nothing() {
         assert_eq!(keeper.status().current, "none");
         assert!(rest <= 96 && lost < 0.01, "after {rest} windows, {lost} lost");
     }
+}
+
+/// A window on a device that would give so much if it always had something to do, of which it is asked for so much.
+fn asked_for(n: u64, demand: f64, speed: f64) -> Seen {
+    Seen { busy: (demand / speed).min(1.0), ..seen(n, demand.min(speed)) }
+}
+
+/// Windows of a load that asks for so much in each, whoever serves, on a device where nothing is better than `none`, which is in use; after
+/// how many it came to rest, and after how many switches.
+fn found_out(demand: impl FnMut(u64) -> f64) -> (u64, u64) {
+    let arms = made(&["none", "mq-deadline", "kyber", "bfq"]);
+    let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
+    for (n, demand) in (0..100).map(demand).enumerate() {
+        let speed = [300e6, 298e6, 299e6, 200e6][arms.0.borrow().last().copied().unwrap_or(0)];
+        keeper.window(asked_for(n as u64, demand, speed)).unwrap();
+        if keeper.is_at_rest() {
+            return (n as u64 + 1, keeper.status().switches);
+        }
+    }
+    panic!("it never came to rest: {:?}", keeper.status());
+}
+
+#[test]
+fn a_load_that_begins_in_the_middle_of_a_window_is_no_schedulers_merit() {
+    for demand in [8e6_f64, 100e6, 900e6] {
+        let (windows, switches) = found_out(|n| if n == 0 { 0.3 * demand.min(300e6) } else { demand });
+        assert!(windows <= 16 && switches <= 16, "{demand}: {windows} windows, {switches} switches");
+    }
+}
+
+#[test]
+fn bursts_are_no_schedulers_merit() {
+    for seed in 0..20 {
+        let mut random = Random::seeded(seed);
+        let (windows, _) = found_out(|_| 300e6 * random.unit() * random.unit());
+        assert!(windows <= 24, "seed {seed}: {windows}");
+    }
+}
+
+/// Programs think for two fifths of the time, and are twice as fast if they are answered in no time.
+#[test]
+fn programs_that_think_between_answers_are_helped_by_a_scheduler() {
+    let arms = made(&["none", "mq-deadline", "bfq"]);
+    let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
+    for n in 0..60 {
+        let speed: f64 = [1e6, 1e6, 9e6][arms.0.borrow().last().copied().unwrap_or(0)];
+        let (think, served) = (0.4, 0.6 * 1e6 / speed);
+        let given = 0.6e6 / (think + served);
+        keeper.window(asked_for(n, given, speed)).unwrap();
+    }
+    assert_eq!(keeper.status().current, "bfq");
+    assert!(!keeper.is_at_rest());
 }
 
 /// Until it is at rest, on a device where nothing matters.

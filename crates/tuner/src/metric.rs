@@ -81,6 +81,12 @@ impl Metric {
         }
     }
 
+    /// Whether it is an amount moved in a second, and so no more than what is asked for.
+    #[must_use]
+    pub const fn is_rate(self) -> bool {
+        matches!(self, Self::Bandwidth | Self::Iops | Self::UserBandwidth)
+    }
+
     /// Its value in a window; `None` if what it needs was not measured or did not occur, or is beyond [`VALUE_MAX`] either way.
     #[must_use]
     pub fn of(self, performance: &Performance) -> Option<f64> {
