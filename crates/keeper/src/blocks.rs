@@ -17,12 +17,14 @@ use tuner::Better;
 
 use crate::rest::Load;
 
-/// Blocks before an arm counts as better, and before it is said that none is.
+/// Blocks before an arm counts as plainly better, as better, and before it is said that none is.
+const LEAST_PLAIN: usize = 2;
 const LEAST_BETTER: usize = 3;
 const LEAST_EQUAL: usize = 4;
 /// So much better than `none` a scheduler must be, as a part of what `none` gives, to be worth a thought.
 const WORTH: f64 = 0.02;
-/// So much better that one block says enough.
+/// So much better in each of two blocks that they say enough. One does not: a program that joins in the middle of it, or whatever else has
+/// the machine for a window, makes `none` look half as good.
 const PLAIN: f64 = 1.0;
 /// So much worse that two blocks say enough.
 const HOPELESS: f64 = -0.2;
@@ -187,7 +189,8 @@ impl Kind {
         // Arms differ in what they give, less in how much that varies: together they tell it sooner.
         let spread = in_it().map(|gains| variance(gains)).sum::<f64>() / in_it().count().max(1) as f64;
         let error = (spread / blocks as f64).sqrt();
-        if best > PLAIN || (blocks >= LEAST_BETTER && best > WORTH && best > SURE * error) {
+        let plain = blocks >= LEAST_PLAIN && in_it().any(|gains| gains.iter().all(|&gain| gain > PLAIN));
+        if plain || (blocks >= LEAST_BETTER && best > WORTH && best > SURE * error) {
             return Some(Found::Better);
         }
         (blocks >= LEAST_EQUAL && error <= KNOWN).then_some(Found::Equal)

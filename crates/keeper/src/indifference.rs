@@ -11,7 +11,7 @@
 //! # Order of decisions
 //! After each block, of the gains over `none` so far with such a load:
 //! 1. an arm that is much worse is left out of the blocks to come;
-//! 2. twice as good in the first block, or clearly better after three: it matters, and the analyser has the word;
+//! 2. twice as good in each of the first two blocks, or clearly better after three: it matters, and the analyser has the word;
 //! 3. known well enough, or looked at long enough, and none is better: to rest;
 //! 4. looked at long enough, and the load never stayed for the blocks that say so: the analyser has the word.
 //!
@@ -221,10 +221,21 @@ mod tests {
         }
     }
 
+    /// Three more programs join after the first window, or something else has the machine in it.
+    #[test]
+    fn one_poor_window_of_none_is_no_gain_of_the_others() {
+        let (mut indifference, mut windows) = (fresh(), 0);
+        while let Verdict::Measure(arm) = indifference.verdict() {
+            learn(&mut indifference, arm, if windows == 0 { 25.0 } else { 100.0 }, &SMALL);
+            windows += 1;
+        }
+        assert_eq!(indifference.verdict(), Verdict::Rest(1), "after {windows} windows");
+    }
+
     #[test]
     fn where_one_is_better_the_analyser_has_the_word() {
         assert_eq!(found_out([100.0, 100.0, 110.0, 100.0], 0.02, 0.0, 5), (Verdict::Matters, 12));
-        assert_eq!(found_out([300.0, 100.0, 900.0, 50.0], 0.3, 0.0, 5), (Verdict::Matters, 4), "one block");
+        assert_eq!(found_out([300.0, 100.0, 900.0, 50.0], 0.3, 0.0, 5), (Verdict::Matters, 8), "two blocks");
     }
 
     #[test]
