@@ -22,7 +22,7 @@ const LEAST_PLAIN: usize = 2;
 const LEAST_BETTER: usize = 3;
 const LEAST_EQUAL: usize = 4;
 /// So much better than `none` a scheduler must be, as a part of what `none` gives, to be worth a thought.
-const WORTH: f64 = 0.02;
+pub(crate) const WORTH: f64 = 0.02;
 /// So much better in each of two blocks that they say enough. One does not: a program that joins in the middle of it, or whatever else has
 /// the machine for a window, makes `none` look half as good.
 const PLAIN: f64 = 1.0;

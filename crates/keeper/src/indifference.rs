@@ -15,12 +15,15 @@
 //! 3. known well enough, or looked at long enough, and none is better: to rest;
 //! 4. looked at long enough, and the load never stayed for the blocks that say so: the analyser has the word.
 //!
+//! Where it matters it is asked again after a long while, and sooner if the analyser, with all that it has seen since, knows of no gain over
+//! `none` either.
+//!
 //! Not in the paper, which always goes on trying; a guard rail of the live part, as a tuner that costs something where it
 //! cannot win is a tuner that is turned off.
 
 use tuner::Better;
 
-use crate::blocks::{Blocks, Found, Measured};
+use crate::blocks::{Blocks, Found, Measured, WORTH};
 use crate::rest::{Known, Load};
 
 /// Windows after which all is asked again: the first time, and at most, an hour at the default length. Each time that nothing is
@@ -47,6 +50,8 @@ pub(crate) struct Indifference {
     arms: usize,
     /// How often it came to rest in a row.
     rests: u32,
+    /// How often it was asked again in a row as the analyser knew of no gain.
+    doubts: u32,
     /// What nothing mattered for.
     known: Known,
     state: State,
@@ -55,9 +60,17 @@ pub(crate) struct Indifference {
 #[derive(Debug)]
 enum State {
     Measuring(Blocks),
-    Matters { windows: u32 },
-    Resting { windows: u32 },
+    /// For so many windows; in the latest of them, `vain`, the analyser knew of no gain.
+    Matters {
+        windows: u32,
+        vain: u32,
+    },
+    Resting {
+        windows: u32,
+    },
 }
+
+const MATTERS: State = State::Matters { windows: 0, vain: 0 };
 
 impl Indifference {
     /// Over these arms; `None` if `none` is not one of them, as there is no cheapest then.
@@ -68,6 +81,7 @@ impl Indifference {
             none,
             arms: arms.len(),
             rests: 0,
+            doubts: 0,
             known: Known::default(),
             state: State::Measuring(Blocks::of(arms.len(), none)),
         })
@@ -87,7 +101,7 @@ impl Indifference {
         if let State::Measuring(blocks) = &mut self.state
             && !blocks.refused(arm)
         {
-            self.state = State::Matters { windows: 0 };
+            self.state = MATTERS;
         }
     }
 
@@ -98,21 +112,23 @@ impl Indifference {
                 match blocks.measured(value, load, self.better) {
                     None => {}
                     Some(Found::Better | Found::Unknown) => {
-                        self.state = State::Matters { windows: 0 };
+                        self.state = MATTERS;
                         self.rests = 0;
                         self.known.refuted();
                     }
                     Some(Found::Equal) => {
                         self.state = State::Resting { windows: 0 };
-                        self.rests += 1;
+                        (self.rests, self.doubts) = (self.rests + 1, 0);
                         self.known.answered();
                     }
                 }
             }
             State::Measuring(_) => {}
-            State::Matters { windows } => {
+            State::Matters { windows, vain } => {
                 *windows += 1;
-                if *windows >= AGAIN_MOST {
+                let in_vain = *vain >= rest(self.doubts + 1);
+                if in_vain || *windows >= AGAIN_MOST {
+                    self.doubts += u32::from(in_vain);
                     self.ask();
                 }
             }
@@ -122,6 +138,17 @@ impl Indifference {
                     self.ask();
                 }
             }
+        }
+    }
+
+    /// So much better than `none` the analyser believes another arm to be for what was asked in the latest window, as a part of what that
+    /// gives; `None` if it does not know.
+    pub(crate) fn believed(&mut self, gain: Option<f64>) {
+        let (State::Matters { vain, .. }, Some(gain)) = (&mut self.state, gain) else { return };
+        if gain > WORTH {
+            (*vain, self.doubts) = (0, 0);
+        } else {
+            *vain += 1;
         }
     }
 
@@ -311,6 +338,33 @@ mod tests {
             rested.push(windows);
         }
         assert_eq!(rested, [120, 240, 480, 720, 720]);
+    }
+
+    /// Windows until it is asked again whether it matters, if the analyser believes in this gain in each.
+    fn doubted(indifference: &mut Indifference, mut gain: impl FnMut(u32) -> Option<f64>) -> u32 {
+        while let Verdict::Measure(arm) = indifference.verdict() {
+            learn(indifference, arm, [100.0, 100.0, 900.0, 100.0][arm], &SMALL);
+        }
+        let mut windows = 0;
+        while indifference.verdict() == Verdict::Matters {
+            indifference.believed(gain(windows));
+            learn(indifference, 2, 100.0, &SMALL);
+            windows += 1;
+        }
+        windows
+    }
+
+    #[test]
+    fn where_the_analyser_knows_of_no_gain_it_is_asked_again_sooner_and_then_less_often() {
+        let mut indifference = fresh();
+        let vain: Vec<u32> = (0..5).map(|_| doubted(&mut indifference, |_| Some(0.01))).collect();
+        assert_eq!(vain, [120, 240, 480, 720, 720]);
+        assert_eq!(doubted(&mut indifference, |n| Some(if n < 20 { 0.5 } else { -0.2 })), 140);
+        for gain in [None, Some(0.5)] {
+            assert_eq!(doubted(&mut fresh(), |_| gain), 720);
+        }
+        // Of two programs that take turns one has something to gain.
+        assert_eq!(doubted(&mut fresh(), |n| Some(if n / 100 % 2 == 0 { 0.0 } else { 0.5 })), 720);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use elevator::Span;
-use tuner::{Analyser, Decision, Metric, Observed, SchedulerId};
+use tuner::{Analyser, Decision, Metric, Observed, SchedulerId, Why};
 use wording::counted;
 
 use crate::arms::Arms;
@@ -151,6 +151,10 @@ impl Keeper {
         let decision = self.analyser.window(&seen.window, &observed);
         self.rename_arms()?;
         self.count(&decision);
+        let believed = self.believed(&decision);
+        if let Some(indifference) = &mut self.indifference {
+            indifference.believed(believed);
+        }
         let (to, mut outcome) = match self.matters(measured, ran, &Load::of(&seen.window)) {
             Verdict::Rest(none) => {
                 (Some(none), self.said("no scheduler is better than none here, so none it is".to_owned()))
@@ -243,6 +247,19 @@ impl Keeper {
             Verdict::Measure(_) if measured.is_none() => Verdict::Matters,
             verdict => verdict,
         }
+    }
+
+    /// How much better than `none` the best other arm is by what the analyser knows of the window's kind of load, as a part of what that
+    /// gives.
+    fn believed(&self, decision: &Decision) -> Option<f64> {
+        let Why::Kind(served) = decision.why else { return None };
+        let better = self.metric.better();
+        let expected = self.analyser.kinds().expected(served.kind, better)?;
+        let none = self.place("none")?;
+        let (base, _) = (*expected.get(none)?)?;
+        let others = expected.iter().enumerate().filter(|&(arm, _)| arm != none);
+        let gains = others.filter_map(|(_, of)| Some(better.oriented((*of)?.0 - base) / base.abs()));
+        gains.reduce(f64::max).filter(|gain| gain.is_finite())
     }
 
     fn switch(&mut self, to: usize, outcome: &mut Outcome) {

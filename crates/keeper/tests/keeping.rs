@@ -283,6 +283,19 @@ fn bursts_are_no_schedulers_merit() {
     }
 }
 
+/// Something else has the machine in all windows of `none` that are measured, and then nothing matters any more.
+#[test]
+fn where_nothing_is_gained_after_all_it_comes_to_rest() {
+    let arms = made(&["none", "mq-deadline", "bfq"]);
+    let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
+    windows(&mut keeper, &arms, &[100e6, 300e6, 290e6], 8);
+    let rest = (0..700).find(|_| {
+        windows(&mut keeper, &arms, &[300e6, 300e6, 290e6], 1);
+        keeper.is_at_rest()
+    });
+    assert!(rest.is_some_and(|windows| windows <= 500), "{rest:?}");
+}
+
 /// Programs think for two fifths of the time, and are twice as fast if they are answered in no time.
 #[test]
 fn programs_that_think_between_answers_are_helped_by_a_scheduler() {
