@@ -7,11 +7,12 @@
 //!
 //! # Idle time
 //! A device that is not busy all the time does what it is asked for, and how much that is in a window is nobody's merit: a load that begins
-//! in the middle of one, comes in bursts or is throttled would make schedulers look twice as good as one another. So what arms give is
-//! compared for the time in which the device was [busy](crate::busy), and counts for as much as that time was under `none`: whoever
-//! is done in half of it is twice as good where the device is always busy, and a ninth better where it is for a fifth of the time. So much it
-//! is for programs that wait for an answer, think, and ask again; those that ask at their own pace win nothing. A program that only
-//! waits keeps the device busy all the time.
+//! in the middle of one, or comes in bursts, would make schedulers look twice as good as one another. So what arms give is compared
+//! for the time in which the device was [busy](crate::busy), and counts for as much as that time was under `none`: whoever is done
+//! in half of it is twice as good where the device is always busy, and a ninth better where it is for a fifth of the time. So much it is for
+//! programs that wait for an answer, think, and ask again. Those that ask at their own pace gain nothing, as what was given in the window
+//! says: who serves faster what is asked no more often does not count either. So a gain or a loss is what both show, the less of the two,
+//! and nothing if they disagree. Where the device is always busy, as programs keep it that only wait, they are the same.
 
 use tuner::Better;
 
@@ -28,6 +29,8 @@ pub(crate) const WORTH: f64 = 0.02;
 const PLAIN: f64 = 1.0;
 /// So much worse that two blocks say enough.
 const HOPELESS: f64 = -0.2;
+/// Over a `none` that gave nothing at all a gain is reckoned as this.
+const GAIN_MOST: f64 = 1e6;
 /// A device is busy for no less than this part of a window in which it does anything.
 const LEAST_BUSY: f64 = 1e-9;
 /// Standard errors that a difference must exceed: several arms are looked at, after each block again, so two would be exceeded by
@@ -60,10 +63,18 @@ impl Measured {
 
     /// How much better it is than `base`, as a part of that.
     fn gain_over(&self, base: &Self, better: Better) -> f64 {
-        let (each, of_base) = (self.value / self.busy, base.value / base.busy);
-        let gain = better.oriented(each - of_base) / of_base.abs().max(f64::MIN_POSITIVE);
-        // What takes 1 / (1 + gain) of the busy time then, and the idle time as before.
-        base.busy * gain / (1.0 + (1.0 - base.busy) * gain)
+        let gain = |value: f64, base: f64| {
+            let gain = better.oriented(value - base) / base.abs().max(f64::MIN_POSITIVE);
+            gain.clamp(-GAIN_MOST, GAIN_MOST)
+        };
+        let busy = gain(self.value / self.busy, base.value / base.busy);
+        // What takes 1 / (1 + busy) of the busy time then, and the idle time as before.
+        let served = base.busy * busy / (1.0 + (1.0 - base.busy) * busy);
+        let given = gain(self.value, base.value);
+        if served.signum() != given.signum() {
+            return 0.0;
+        }
+        if served.abs() < given.abs() { served } else { given }
     }
 }
 
@@ -204,4 +215,34 @@ fn mean(values: &[f64]) -> f64 {
 fn variance(values: &[f64]) -> f64 {
     let mean = mean(values);
     values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0).max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gain_is_for_as_much_as_the_device_is_busy_and_no_more_than_was_given() {
+        let base = Measured::rate(20.0, 0.2);
+        let gain = |value, busy| Measured::rate(value, busy).gain_over(&base, Better::Higher);
+        let near = |gain: f64, expected: f64| assert!((gain - expected).abs() < 1e-9, "{gain}");
+        // Programs that think for four fifths of the time, and are answered twice as fast.
+        near(gain(20.0 / 0.9, 0.1 / 0.9), 1.0 / 9.0);
+        // They ask no more often, twice as often, and are answered no faster.
+        near(gain(20.0, 0.1), 0.0);
+        near(gain(40.0, 0.4), 0.0);
+        // More in all and slower, and the other way round.
+        near(gain(40.0, 0.8), 0.0);
+        near(gain(10.0, 0.05), 0.0);
+        assert!(gain(15.0, 0.3) < -0.1);
+    }
+
+    #[test]
+    fn where_it_is_always_busy_or_that_says_nothing_values_are_compared() {
+        let gain =
+            |value, base, better| Measured::throughout(value).gain_over(&Measured::throughout(base), better);
+        assert_eq!([gain(30.0, 10.0, Better::Higher), gain(30.0, 10.0, Better::Lower)], [2.0, -2.0]);
+        assert_eq!([gain(-5.0, -10.0, Better::Higher), gain(0.0, 0.0, Better::Higher)], [0.5, 0.0]);
+        assert!(gain(1e8, 0.0, Better::Higher) >= GAIN_MOST, "none gave nothing");
+    }
 }

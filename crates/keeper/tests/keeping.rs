@@ -252,13 +252,13 @@ fn asked_for(n: u64, demand: f64, speed: f64) -> Seen {
 }
 
 /// Windows of a load that asks for so much in each, whoever serves, on a device where nothing is better than `none`, which is in use; after
-/// how many it came to rest, and after how many switches.
-fn found_out(demand: impl FnMut(u64) -> f64) -> (u64, u64) {
+/// how many it came to rest, and after how many switches. `left` says how much of its speed the rest of the machine leaves it.
+fn found_out(demand: impl FnMut(u64) -> f64, mut left: impl FnMut() -> f64) -> (u64, u64) {
     let arms = made(&["none", "mq-deadline", "kyber", "bfq"]);
     let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
     for (n, demand) in (0..100).map(demand).enumerate() {
         let speed = [300e6, 298e6, 299e6, 200e6][arms.0.borrow().last().copied().unwrap_or(0)];
-        keeper.window(asked_for(n as u64, demand, speed)).unwrap();
+        keeper.window(asked_for(n as u64, demand, left() * speed)).unwrap();
         if keeper.is_at_rest() {
             return (n as u64 + 1, keeper.status().switches);
         }
@@ -269,7 +269,8 @@ fn found_out(demand: impl FnMut(u64) -> f64) -> (u64, u64) {
 #[test]
 fn a_load_that_begins_in_the_middle_of_a_window_is_no_schedulers_merit() {
     for demand in [8e6_f64, 100e6, 900e6] {
-        let (windows, switches) = found_out(|n| if n == 0 { 0.3 * demand.min(300e6) } else { demand });
+        let (windows, switches) =
+            found_out(|n| if n == 0 { 0.3 * demand.min(300e6) } else { demand }, || 1.0);
         assert!(windows <= 16 && switches <= 16, "{demand}: {windows} windows, {switches} switches");
     }
 }
@@ -278,7 +279,7 @@ fn a_load_that_begins_in_the_middle_of_a_window_is_no_schedulers_merit() {
 fn bursts_are_no_schedulers_merit() {
     for seed in 0..20 {
         let mut random = Random::seeded(seed);
-        let (windows, _) = found_out(|_| 300e6 * random.unit() * random.unit());
+        let (windows, _) = found_out(|_| 300e6 * random.unit() * random.unit(), || 1.0);
         assert!(windows <= 24, "seed {seed}: {windows}");
     }
 }
@@ -294,6 +295,18 @@ fn where_nothing_is_gained_after_all_it_comes_to_rest() {
         keeper.is_at_rest()
     });
     assert!(rest.is_some_and(|windows| windows <= 500), "{rest:?}");
+}
+
+#[test]
+fn a_throttled_load_is_served_as_well_by_all_however_fast_a_busy_machine_does_it() {
+    for seed in 0..20 {
+        let mut random = Random::seeded(seed);
+        let (windows, _) = found_out(|_| 40e6, || 0.15 + 0.85 * random.unit());
+        assert!(windows <= 16, "seed {seed}: {windows}");
+        let begins_late = |n| if n == 0 { 12e6 } else { 40e6 };
+        let (windows, _) = found_out(begins_late, || 0.15 + 0.85 * random.unit());
+        assert!(windows <= 24, "seed {seed}: {windows}");
+    }
 }
 
 /// Programs think for two fifths of the time, and are twice as fast if they are answered in no time.
