@@ -42,6 +42,7 @@ pub struct Keeper {
     expected: String,
     drained: Option<Duration>,
     user_bytes: Option<u64>,
+    /// `None` where nothing is to be measured but by the analyser's own trials.
     indifference: Option<Indifference>,
     /// Switches that failed.
     refusals: usize,
@@ -88,7 +89,8 @@ impl Keeper {
             clusters: analyser.store().clusters().len() as u64,
             ..Status::default()
         };
-        let indifference = Indifference::new(analyser.plain(), metric.better());
+        let measures = analyser.tries_freely();
+        let indifference = measures.then(|| Indifference::new(analyser.plain(), metric.better())).flatten();
         let (drained, user_bytes, refusals) = (None, None, 0);
         Ok(Self {
             analyser,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use elevator::{Op, Sector, Sectors, Span, Time};
 use keeper::arms::{Arms, KernelArms};
 use keeper::{Error, Keeper, Load, Outcome, QueueSettings, Seen, Settings};
+use tuner::beyond::{Hysteresis, RegretBound, Restraints, SwitchCost};
 use tuner::{Access, Analyser, Better, Metric, Parameters, Performance, Random, Window};
 
 /// `/sys/block` with one device, removed when this is dropped.
@@ -118,6 +119,35 @@ fn it_tries_what_there_is_and_stays_with_the_best() {
         (40, "mq-deadline", "none")
     );
     assert!(status.hits > 30 && status.switches >= 2, "{status:?}");
+}
+
+/// Whoever restrains trials, or asks for the paper's way, gets no others.
+#[test]
+fn what_restrains_the_analyser_is_not_gone_round_by_measuring() {
+    let arms = made(&["none", "mq-deadline", "bfq"]);
+    let asked = |parameters: Parameters, restraints: Restraints| {
+        let names = arms.names().to_vec();
+        let analyser = Analyser::new(names, Metric::Bandwidth, parameters, Random::seeded(3)).unwrap();
+        let all: Box<dyn Arms> = Box::new(made(&["none", "mq-deadline", "bfq"]));
+        let analyser = analyser.with_restraints(restraints);
+        let mut keeper = Keeper::new("sda", analyser, all, Metric::Bandwidth, settings(false, None)).unwrap();
+        let outcomes: Vec<_> = (0..20).map(|n| keeper.window(seen(n, 300e6)).unwrap()).collect();
+        outcomes.iter().filter(|outcome| outcome.line.contains("is to be measured")).count()
+    };
+    let preset = Parameters::default();
+    assert!(asked(preset, Restraints::default()) > 0);
+    let hysteresis = Some(Hysteresis::default());
+    let regret = Some(RegretBound::new(3, Better::Higher));
+    let switch_cost = Some(SwitchCost::new());
+    for restraints in [
+        Restraints { hysteresis, ..Restraints::default() },
+        Restraints { regret, ..Restraints::default() },
+        Restraints { switch_cost, ..Restraints::default() },
+    ] {
+        assert_eq!(asked(preset, restraints.clone()), 0, "{restraints:?}");
+    }
+    assert_eq!(asked(Parameters { kinds: false, ..preset }, Restraints::default()), 0, "the paper's way");
+    assert_eq!(asked(Parameters { bandit_alone: true, ..preset }, Restraints::default()), 0, "a bandit's");
 }
 
 #[test]

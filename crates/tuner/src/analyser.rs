@@ -187,6 +187,14 @@ impl Analyser {
         &self.schedulers
     }
 
+    /// Whether it is left to itself what is tried, and when: neither the paper's way nor a restraint says so. Whoever measures schedulers
+    /// beside it asks this first.
+    #[must_use]
+    pub const fn tries_freely(&self) -> bool {
+        let Parameters { kinds, bandit_alone, .. } = self.parameters;
+        kinds && !bandit_alone && !self.restraints.are_in_force()
+    }
+
     /// The names of the schedulers without the arms that are searched.
     #[must_use]
     pub fn plain(&self) -> &[String] {

@@ -69,6 +69,12 @@ pub(crate) struct Switch {
 }
 
 impl Restraints {
+    /// Whether there is any.
+    pub(crate) const fn are_in_force(&self) -> bool {
+        let Self { regret, switch_cost, hysteresis } = self;
+        regret.is_some() || switch_cost.is_some() || hysteresis.is_some()
+    }
+
     /// Whether any of them asks what clusters know.
     pub(crate) const fn ask_clusters(&self) -> bool {
         let Self { regret, switch_cost, hysteresis: _ } = self;
