@@ -40,7 +40,7 @@ impl Busy {
         for (from, to) in ended[..before].iter().copied().chain(waiting) {
             let from = from.max(until);
             if to > from {
-                busy = busy + to.since(from);
+                busy += to.since(from);
                 until = to;
             }
         }

@@ -52,7 +52,7 @@ const LOOKED_AT: usize = 64 << 10;
 /// # Errors
 /// It cannot be run, fails, takes longer than `patience` (and is ended, with all that it started), or prints no number.
 pub fn number(command: &str, patience: Duration) -> Result<f64, String> {
-    let failed = |error: std::io::Error| format!("{command}: {error}");
+    let failed = |error: io::Error| format!("{command}: {error}");
     let mut shell = Command::new("sh");
     let as_others = || {
         system::normal();
@@ -154,10 +154,10 @@ mod tests {
     #[test]
     fn user_bytes_of_some_programs_are_not_told_as_those_of_all() {
         // SAFETY: takes and returns numbers only.
-        let nobody = |id| unsafe { libc::syscall(libc::SYS_setresuid, id, id, -1) };
+        let nobody = |id: libc::c_long| unsafe { libc::syscall(libc::SYS_setresuid, id, id, -1) };
         // SAFETY: as above.
         if unsafe { libc::geteuid() } != 0 {
-            return eprintln!("skipped: only root can see what is refused to others");
+            return eprintln!("SKIPPED: only root can see what is refused to others");
         }
         let looked = std::thread::spawn(move || {
             // The system call itself is of this thread alone.
