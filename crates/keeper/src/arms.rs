@@ -12,8 +12,8 @@ use server::control::protocol::State;
 use wording::did_you_mean;
 
 use crate::error::Error;
+use crate::journal::{Journal, Switch};
 use crate::queue::{QueueSettings, SETTINGS};
-use crate::system;
 
 /// Schedulers by name, one of which is in use.
 pub trait Arms {
@@ -82,12 +82,6 @@ impl Arm {
     }
 }
 
-/// The scheduler of an arm of the kernel.
-#[must_use]
-pub fn scheduler_of(arm: &str) -> &str {
-    arm.split('{').next().unwrap_or(arm).trim()
-}
-
 /// Where a setting of an arm is: of the queue, or of its scheduler.
 fn place(setting: &str) -> String {
     if SETTINGS.contains(&setting) { setting.to_owned() } else { format!("iosched/{setting}") }
@@ -106,6 +100,8 @@ struct Changed {
 /// Queues of the kernel: one, or those of an array's members, which are alike and get the same.
 pub struct KernelArms {
     queues: Vec<QueueSettings>,
+    /// Where it is noted what each of them was set to, and is now; put back what they note when they are dropped.
+    journals: Vec<Journal>,
     names: Vec<String>,
     arms: Vec<Arm>,
     /// The arm that was set here, and its settings.
@@ -136,7 +132,13 @@ impl KernelArms {
                 format!("{}: there is nothing to choose from but {}", queue.name(), names.join(", "));
             return Err(Error::Usage(problem));
         }
-        Ok(Self { queues, names, arms, set: None })
+        Ok(Self { queues, journals: Vec::new(), names, arms, set: None })
+    }
+
+    /// Notes what is set in the queues' journals, which put it back when this is dropped.
+    #[must_use]
+    pub fn noting(self, journals: Vec<Journal>) -> Self {
+        Self { journals, ..self }
     }
 
     /// Takes back what the arm at hand has set beside the scheduler, as far as that is what it was set to: what somebody else has set
@@ -156,6 +158,27 @@ impl KernelArms {
         // What one of them refuses keeps none of the others from it.
         let refused: Vec<Error> = changed.iter().filter(ours).filter_map(|it| put_back(it).err()).collect();
         refused.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Sets an arm in place of the one at hand; if it is refused, everything is as it was before.
+    fn set_arm(&mut self, arm: usize) -> Result<(), Error> {
+        self.unset()?;
+        let before = self.active()?;
+        let Arm { scheduler, settings } = self.arms[arm].clone();
+        self.set_scheduler(&scheduler, &before)?;
+        let mut changed = Vec::new();
+        let mut each =
+            (0..self.queues.len()).flat_map(|queue| settings.iter().map(move |setting| (queue, setting)));
+        let done = each.try_for_each(|(queue, (setting, value))| {
+            changed.push(self.change(queue, setting, value)?);
+            Ok(())
+        });
+        self.set = Some((arm, changed));
+        if done.is_err() {
+            let unset = self.unset();
+            self.set_schedulers(&before).and(unset)?;
+        }
+        done
     }
 
     /// The schedulers in use, by queue.
@@ -231,22 +254,11 @@ impl Arms for KernelArms {
 
     fn switch(&mut self, arm: usize) -> Result<Duration, Error> {
         let from = Instant::now();
-        self.unset()?;
-        let before = self.active()?;
-        let Arm { scheduler, settings } = self.arms[arm].clone();
-        self.set_scheduler(&scheduler, &before)?;
-        let mut changed = Vec::new();
-        let mut each =
-            (0..self.queues.len()).flat_map(|queue| settings.iter().map(move |setting| (queue, setting)));
-        let done = each.try_for_each(|(queue, (setting, value))| {
-            changed.push(self.change(queue, setting, value)?);
-            Ok(())
-        });
-        self.set = Some((arm, changed));
-        if done.is_err() {
-            let unset = self.unset();
-            self.set_schedulers(&before).and(unset)?;
-        }
+        let scheduler = &self.arms[arm].scheduler;
+        let noted: Vec<Switch> =
+            self.journals.iter_mut().map(|journal| journal.begin_switch(scheduler)).collect();
+        let done = self.set_arm(arm);
+        self.journals.iter_mut().zip(noted).for_each(|(journal, switch)| journal.end_switch(switch));
         done.map(|()| from.elapsed())
     }
 
@@ -265,17 +277,6 @@ impl Arms for KernelArms {
         let attributes = all.iter().map(|(file, value)| format!(", ATTR{{queue/{file}}}=\"{value}\""));
         let rule = format!("ACTION==\"add|change\", KERNEL==\"{names}\"{}", attributes.collect::<String>());
         (self.queues.iter().map(echo).collect::<Vec<_>>().join("; "), Some(rule))
-    }
-}
-
-/// Leaves no settings of an arm behind; the scheduler itself is the journal's to put back.
-impl Drop for KernelArms {
-    fn drop(&mut self) {
-        if let Err(error) = self.unset()
-            && !matches!(error, Error::Gone(_))
-        {
-            system::say(&error);
-        }
     }
 }
 
@@ -370,12 +371,18 @@ mod tests {
     use super::*;
     use crate::testing::Tree;
 
+    /// As a tuner has them, over the first of them.
+    fn noted(tree: &Tree, queues: &[QueueSettings], names: &[String]) -> KernelArms {
+        let journals = queues.iter().map(|queue| Journal::begin(&tree.directory(), queue).unwrap()).collect();
+        KernelArms::new(queues.to_vec(), names).unwrap().noting(journals)
+    }
+
     #[test]
     fn an_arms_settings_go_with_it() {
         let tree = Tree::new("arms");
         let queue = tree.queue("sda");
         let names = ["bfq{read_ahead_kb=64}", "none"].map(str::to_owned);
-        let mut arms = KernelArms::new(vec![queue.clone()], &names).unwrap();
+        let mut arms = noted(&tree, std::slice::from_ref(&queue), &names);
         assert_eq!(arms.current().unwrap(), "mq-deadline", "none of the arms yet");
         arms.switch(0).unwrap();
         assert_eq!(
@@ -397,7 +404,7 @@ mod tests {
         let tree = Tree::new("arms-foreign");
         let queue = tree.queue("sda");
         let names = ["bfq{nr_requests=32,read_ahead_kb=64}", "none"].map(str::to_owned);
-        let mut arms = KernelArms::new(vec![queue.clone()], &names).unwrap();
+        let mut arms = noted(&tree, std::slice::from_ref(&queue), &names);
         arms.switch(0).unwrap();
         // Of a queue whose scheduler is changed the kernel sets the number of requests anew.
         queue.set("scheduler", "kyber").unwrap();
@@ -405,6 +412,7 @@ mod tests {
         drop(arms);
         let now = ["scheduler", "nr_requests", "read_ahead_kb"].map(|setting| queue.get(setting).unwrap());
         assert_eq!(now, ["kyber", "256", "128"]);
+        assert_eq!(fs::read_dir(tree.directory()).unwrap().count(), 0, "nothing is left to be put back");
     }
 
     #[test]
@@ -415,7 +423,7 @@ mod tests {
         b.set("scheduler", "none").unwrap();
         b.set("read_ahead_kb", "256").unwrap();
         let names = ["bfq{read_ahead_kb=64}", "none"].map(str::to_owned);
-        let mut arms = KernelArms::new(queues, &names).unwrap();
+        let mut arms = noted(&tree, &queues, &names);
         let of_both = |setting: &str| [a.get(setting).unwrap(), b.get(setting).unwrap()];
         assert_eq!(arms.current().unwrap(), "mq-deadline (sda), none (sdb)", "none of the arms");
         arms.switch(0).unwrap();
@@ -432,6 +440,22 @@ mod tests {
         assert!(rule.unwrap().contains("KERNEL==\"sda|sdb\""));
         drop(arms);
         assert_eq!(of_both("read_ahead_kb"), ["128", "256"].map(str::to_owned));
+        assert_eq!(of_both("scheduler"), ["mq-deadline", "none"].map(str::to_owned));
+    }
+
+    #[test]
+    fn what_somebody_else_sets_between_two_switches_is_what_is_put_back() {
+        let tree = Tree::new("arms-between");
+        let queue = tree.queue("sda");
+        let names = ["bfq{read_ahead_kb=64}", "none{read_ahead_kb=32}"].map(str::to_owned);
+        let mut arms = noted(&tree, std::slice::from_ref(&queue), &names);
+        arms.switch(0).unwrap();
+        queue.set("read_ahead_kb", "512").unwrap();
+        arms.switch(1).unwrap();
+        assert_eq!(queue.get("read_ahead_kb").unwrap(), "32");
+        drop(arms);
+        let now = ["scheduler", "read_ahead_kb"].map(|setting| queue.get(setting).unwrap());
+        assert_eq!(now, ["mq-deadline", "512"]);
     }
 
     #[test]

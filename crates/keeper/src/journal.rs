@@ -3,7 +3,13 @@
 //! The file is written whole before the first change and removed after the last was taken back: while something is refused it stays, and
 //! is tried again by whoever begins next. It names the process and when that started, as process numbers are used again, and the number
 //! of the queue's directory, as names of devices are.
+//!
+//! Whoever puts back must know what is the tuner's own: what somebody else has set since stays. So the file also says what a switch has set,
+//! and that is whatever reads differently after it than before, as the kernel moves more than it is told to. While a switch is under way
+//! nobody can say how far it came, and all counts as its own but a third scheduler. The file is not forced to the disk: settings do not
+//! outlive the start of the machine that a lost file is of, and a disk at rest would be woken.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,6 +20,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::queue::QueueSettings;
 use crate::system;
+
+/// Of each setting the values that the tuner gave it; an empty list is of one that is its own whatever it reads as.
+type Own = BTreeMap<String, Vec<String>>;
 
 /// What the file holds.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -28,6 +37,9 @@ struct Record {
     #[serde(default)]
     inode: Option<u64>,
     before: Vec<(String, String)>,
+    /// What was set since. Older notes do not tell, and all that differs is put back.
+    #[serde(default)]
+    set: Option<Own>,
 }
 
 /// A device's settings from before; puts them back when it is dropped.
@@ -36,7 +48,15 @@ pub struct Journal {
     path: PathBuf,
     queue: QueueSettings,
     record: Record,
-    restore: bool,
+    /// It was said that the file cannot be written any more.
+    hidden: bool,
+}
+
+/// How a queue was when a switch of its scheduler began.
+#[derive(Debug)]
+pub(crate) struct Switch {
+    from: Vec<Option<String>>,
+    set: Own,
 }
 
 impl Journal {
@@ -53,33 +73,69 @@ impl Journal {
         let (pid, started) = this_process();
         let (boot, device) = (boot(), queue.name().to_owned());
         let left = read(&path).filter(|left| left.is_of_this_start() && left.is_of(queue));
-        let before = left.map_or_else(|| queue.all(), |left| left.before);
-        let record = Record { pid, started, boot, device, inode: queue.inode(), before };
+        let (before, set) = match left {
+            Some(Record { before, set, .. }) => (before, set),
+            None => (queue.all(), Some(Own::new())),
+        };
+        let record = Record { pid, started, boot, device, inode: queue.inode(), before, set };
         write(&path, &record).map_err(|source| Error::Note { path: path.clone(), source })?;
-        Ok(Self { path, queue: queue.clone(), record, restore: true })
+        Ok(Self { path, queue: queue.clone(), record, hidden: false })
     }
 
     /// What a setting was.
     #[must_use]
     pub fn before(&self, setting: &str) -> Option<&str> {
-        self.record.before.iter().find(|(name, _)| name == setting).map(|(_, value)| value.as_str())
+        self.record.before(setting)
     }
 
-    /// Somebody else has set a scheduler here or of a device beside this one: leaves everything as it is now unless the one in use
-    /// is `ours`.
-    pub fn leave_unless(&mut self, ours: &str) {
-        self.restore = self.queue.get("scheduler").is_ok_and(|now| now == ours);
+    /// Notes that `scheduler` is about to be set, and settings beside it. What somebody else has set beside it until now is what is put
+    /// back from now on.
+    pub(crate) fn begin_switch(&mut self, scheduler: &str) -> Switch {
+        self.record.adopt(&self.queue);
+        let from = self.record.readings(&self.queue);
+        let set = self.record.set.replace(self.record.under_way(&self.queue, scheduler));
+        self.note();
+        Switch { from, set: set.unwrap_or_else(|| self.record.everything()) }
+    }
+
+    /// Notes what a switch has set, whether all of it came about or not.
+    pub(crate) fn end_switch(&mut self, Switch { from, mut set }: Switch) {
+        for (((setting, _), from), now) in
+            self.record.before.iter().zip(from).zip(self.record.readings(&self.queue))
+        {
+            match now {
+                Some(now) if from.as_ref() != Some(&now) => _ = set.insert(setting.clone(), vec![now]),
+                Some(_) => {}
+                None => _ = set.remove(setting),
+            }
+        }
+        self.record.set = Some(set);
+        self.note();
+    }
+
+    /// Where this fails the device is looked after all the same: only a kill would find an older note.
+    fn note(&mut self) {
+        let written = write(&self.path, &self.record);
+        if let Err(source) = &written
+            && !self.hidden
+        {
+            let path = self.path.display();
+            system::say(&format!(
+                "{path}: {source}; what is set is not noted for now, in case this process is killed"
+            ));
+        }
+        self.hidden = written.is_err();
     }
 }
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        let restore = self.restore && self.record.is_of(&self.queue);
-        let problems = if restore { put_back(&self.queue, &self.record) } else { Vec::new() };
-        problems.iter().for_each(|problem| system::say(problem));
-        if problems.is_empty() {
+        if !self.record.is_of(&self.queue) {
             let _ = fs::remove_file(&self.path);
+            return;
         }
+        let PutBack { theirs, problems, .. } = put_back(&self.path, &self.queue, &self.record);
+        theirs.iter().chain(&problems).for_each(|line| system::say(line));
     }
 }
 
@@ -117,16 +173,15 @@ pub fn recover(directory: &Path, block: &Path) -> Vec<String> {
             done.push(format!("{device}: {why} process {pid} was killed, nothing to put back"));
             continue;
         }
-        let was = record.in_words();
-        let problems = put_back(&queue, &record);
-        if problems.is_empty() {
-            let _ = fs::remove_file(&path);
-            done.push(format!("{device}: put back after process {pid}, which was killed: {was}"));
-        } else {
+        let PutBack { back, theirs, problems } = put_back(&path, &queue, &record);
+        let was = back.join(" ");
+        if !problems.is_empty() {
             let note = path.display();
             done.push(format!("{device}: not all is put back after process {pid}, which was killed: {was}; the next start tries again, unless {note} is removed"));
-            done.extend(problems);
+        } else if !back.is_empty() {
+            done.push(format!("{device}: put back after process {pid}, which was killed: {was}"));
         }
+        done.extend(theirs.into_iter().chain(problems));
     }
     done
 }
@@ -138,11 +193,47 @@ fn alone_in(directory: &Path) -> io::Result<fs::File> {
     Ok(directory)
 }
 
-/// Sets everything that differs; what was refused, in words.
-fn put_back(queue: &QueueSettings, record: &Record) -> Vec<String> {
+/// What came of putting back, in words.
+struct PutBack {
+    /// What is as it was before; of the scheduler's own settings nothing is said.
+    back: Vec<String>,
+    theirs: Vec<String>,
+    problems: Vec<String>,
+}
+
+/// Puts back what the tuner has set, and removes the note at `path` if nothing of it was refused.
+fn put_back(path: &Path, queue: &QueueSettings, record: &Record) -> PutBack {
+    let theirs = record.theirs(queue);
+    let stays = |setting: &str| theirs.iter().any(|(name, _)| name == setting);
+    // All else is the kernel's anew with another scheduler.
+    let concerned = |setting: &str| !stays("scheduler") || setting == "read_ahead_kb";
+    let mut then = Record { set: Some(record.everything()), ..record.clone() };
+    then.before.retain(|(setting, _)| concerned(setting));
+    // A switch of the scheduler resets theirs, too.
+    then.before.iter_mut().for_each(|(setting, value)| {
+        theirs.iter().filter(|(name, _)| name == setting).for_each(|(_, now)| value.clone_from(now));
+    });
     let differs = |(setting, value): &&(String, String)| queue.get(setting).is_ok_and(|now| now != *value);
+    if then.before.iter().any(|it| differs(&it)) {
+        // A kill in between: the scheduler is back, and what goes with it reads as the kernel likes. If it cannot be noted, it is done.
+        let _ = write(path, &then);
+    }
     let set = |(setting, value): &(String, String)| queue.set(setting, value).err().map(|e| e.to_string());
-    record.before.iter().filter(differs).filter_map(set).collect()
+    let problems: Vec<String> = then.before.iter().filter(differs).filter_map(set).collect();
+    // What is refused is to be put back later only if it still reads as it does.
+    let _ = match problems.is_empty() {
+        true => fs::remove_file(path),
+        false => write(path, &Record { set: record.set.clone(), ..then.clone() }),
+    };
+    let back = then.before.iter().filter(|(name, _)| !name.starts_with("iosched/") && !stays(name));
+    let line = |(name, value): &(String, String)| {
+        format!("{}: somebody else has set {name}={value} since; it stays", record.device)
+    };
+    PutBack {
+        back: back.map(|(name, value)| format!("{name}={value}")).collect(),
+        theirs: theirs.iter().filter(|(name, _)| name == "scheduler" || concerned(name)).map(line).collect(),
+        problems,
+    }
 }
 
 fn read(path: &Path) -> Option<Record> {
@@ -151,10 +242,8 @@ fn read(path: &Path) -> Option<Record> {
 
 fn write(path: &Path, record: &Record) -> io::Result<()> {
     system::replace(path, |new| {
-        let file = fs::File::create(new)?;
-        serde_json::to_writer(&file, record)?;
-        // On the disk before the first change.
-        file.sync_all()
+        serde_json::to_writer(fs::File::create(new)?, record)?;
+        Ok(())
     })
 }
 
@@ -179,10 +268,53 @@ impl Record {
         }
     }
 
-    /// What was set of the queue.
-    fn in_words(&self) -> String {
-        let queues = self.before.iter().filter(|(name, _)| !name.starts_with("iosched/"));
-        queues.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+    fn before(&self, setting: &str) -> Option<&str> {
+        self.before.iter().find(|(name, _)| name == setting).map(|(_, value)| value.as_str())
+    }
+
+    /// Of all that was noted how it reads now; a scheduler's settings only while it is that scheduler's turn, as others have some of the
+    /// same name.
+    fn readings(&self, queue: &QueueSettings) -> Vec<Option<String>> {
+        let same = queue.get("scheduler").is_ok_and(|now| self.before("scheduler") == Some(now.as_str()));
+        let reads = |name: &String| queue.get(name).ok().filter(|_| same || !name.starts_with("iosched/"));
+        self.before.iter().map(|(name, _)| reads(name)).collect()
+    }
+
+    /// What reads as neither the tuner nor whoever was there before has set it, and how.
+    fn theirs(&self, queue: &QueueSettings) -> Vec<(String, String)> {
+        let each = self.before.iter().zip(self.readings(queue));
+        let reads = each.filter_map(|((name, before), now)| Some((name, before, now?)));
+        let theirs = reads.filter(|(name, before, now)| now != *before && !self.is_own(name, now));
+        theirs.map(|(name, _, now)| (name.clone(), now)).collect()
+    }
+
+    /// Whether the tuner has given a setting that value.
+    fn is_own(&self, setting: &str, value: &String) -> bool {
+        let Some(set) = &self.set else { return true };
+        set.get(setting).is_some_and(|own| own.is_empty() || own.contains(value))
+    }
+
+    /// Takes what somebody else has set beside the scheduler for what is to be put back.
+    fn adopt(&mut self, queue: &QueueSettings) {
+        for (setting, now) in self.theirs(queue) {
+            let place = self.before.iter_mut().find(|(name, _)| *name == setting && name != "scheduler");
+            let Some((_, before)) = place else { continue };
+            *before = now;
+            self.set.iter_mut().for_each(|set| _ = set.remove(&setting));
+        }
+    }
+
+    /// All that was noted, as the tuner's own whatever it reads as.
+    fn everything(&self) -> Own {
+        self.before.iter().map(|(name, _)| (name.clone(), Vec::new())).collect()
+    }
+
+    /// What is the tuner's own while the queue is switched to a scheduler.
+    fn under_way(&self, queue: &QueueSettings, scheduler: &str) -> Own {
+        let schedulers = queue.get("scheduler").into_iter().chain([scheduler.to_owned()]).collect();
+        let mut set = self.everything();
+        set.insert("scheduler".to_owned(), schedulers);
+        set
     }
 }
 
@@ -201,13 +333,29 @@ mod tests {
     use super::*;
     use crate::testing::Tree;
 
+    /// Of the tuner, which leaves things as the kernel does.
+    fn switch(journal: &mut Journal, settings: &[(&str, &str)]) {
+        let switch = journal.begin_switch(settings[0].1);
+        settings.iter().for_each(|(setting, value)| journal.queue.set(setting, value).unwrap());
+        journal.end_switch(switch);
+    }
+
+    /// As SIGKILL leaves it: the file stays, its process has another start time. Where that is.
+    fn kill(journal: Journal) -> PathBuf {
+        let mut record = journal.record.clone();
+        record.started += 1;
+        let path = journal.path.clone();
+        std::mem::forget(journal);
+        write(&path, &record).unwrap();
+        path
+    }
+
     #[test]
     fn what_was_set_is_put_back_in_order() {
         let tree = Tree::new("put-back");
         let queue = tree.queue("sda");
-        let journal = Journal::begin(&tree.directory(), &queue).unwrap();
-        queue.set("scheduler", "bfq").unwrap();
-        queue.set("read_ahead_kb", "4096").unwrap();
+        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        switch(&mut journal, &[("scheduler", "bfq"), ("read_ahead_kb", "4096")]);
         assert_eq!(journal.before("scheduler"), Some("mq-deadline"));
         drop(journal);
         assert_eq!(queue.get("scheduler").unwrap(), "mq-deadline");
@@ -219,17 +367,12 @@ mod tests {
     fn a_killed_run_is_put_right_by_the_next_and_a_living_one_left_alone() {
         let tree = Tree::new("killed");
         let queue = tree.queue("sda");
-        let journal = Journal::begin(&tree.directory(), &queue).unwrap();
-        queue.set("scheduler", "bfq").unwrap();
+        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        switch(&mut journal, &[("scheduler", "bfq")]);
         assert_eq!(recover(&tree.directory(), &tree.block()), [""; 0], "it lives");
         let again = Journal::begin(&tree.directory(), &queue).unwrap_err().to_string();
         assert!(again.contains("tunes it already"), "{again}");
-        // As SIGKILL leaves it: the file stays, its process has another start time.
-        let mut record = journal.record.clone();
-        record.started += 1;
-        let path = journal.path.clone();
-        std::mem::forget(journal);
-        write(&path, &record).unwrap();
+        kill(journal);
         let said = recover(&tree.directory(), &tree.block());
         assert!(
             said.len() == 1 && said[0].contains("put back") && said[0].contains("mq-deadline"),
@@ -264,17 +407,107 @@ mod tests {
         let own = queue.file("iosched");
         fs::create_dir(&own).unwrap();
         fs::write(own.join("fifo_batch"), "16\n").unwrap();
-        let journal = Journal::begin(&tree.directory(), &queue).unwrap();
-        queue.set("iosched/fifo_batch", "1").unwrap();
-        // As SIGKILL leaves it, with an arm of the very scheduler that was there before.
-        let mut record = journal.record.clone();
-        record.started += 1;
-        let path = journal.path.clone();
-        std::mem::forget(journal);
-        write(&path, &record).unwrap();
+        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        // An arm of the very scheduler that was there before.
+        switch(&mut journal, &[("scheduler", "mq-deadline"), ("iosched/fifo_batch", "1")]);
+        kill(journal);
         let said = recover(&tree.directory(), &tree.block());
         assert!(said.len() == 1 && !said[0].contains("fifo_batch"), "{said:?}");
         assert_eq!(queue.get("iosched/fifo_batch").unwrap(), "16");
+    }
+
+    /// Whether it ends or is killed: at the end, and just as well at the next start.
+    fn ends(journal: Journal, tree: &Tree) -> Vec<String> {
+        kill(journal);
+        recover(&tree.directory(), &tree.block())
+    }
+
+    #[test]
+    fn a_scheduler_that_somebody_else_sets_just_before_the_end_stays() {
+        let tree = Tree::new("theirs");
+        let queue = tree.queue("sda");
+        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        switch(&mut journal, &[("scheduler", "bfq"), ("read_ahead_kb", "64")]);
+        queue.set("scheduler", "kyber").unwrap();
+        // The kernel's own, of a queue under kyber.
+        queue.set("nr_requests", "256").unwrap();
+        drop(journal);
+        assert_eq!(now(&queue), ["kyber", "256", "128"]);
+        assert!(fs::read_dir(tree.directory()).unwrap().next().is_none(), "no file stays");
+    }
+
+    #[test]
+    fn a_scheduler_that_somebody_else_sets_after_a_kill_stays_and_is_said() {
+        let tree = Tree::new("theirs-killed");
+        let queue = tree.queue("sda");
+        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        switch(&mut journal, &[("scheduler", "bfq"), ("read_ahead_kb", "64")]);
+        queue.set("scheduler", "kyber").unwrap();
+        let said = ends(journal, &tree);
+        assert!(said[1].ends_with("somebody else has set scheduler=kyber since; it stays"), "{said:?}");
+        assert_eq!(now(&queue), ["kyber", "64", "128"]);
+        assert_eq!(recover(&tree.directory(), &tree.block()), [""; 0], "once");
+    }
+
+    #[test]
+    fn settings_that_the_tuner_never_touched_stay_as_somebody_else_sets_them() {
+        let tree = Tree::new("untouched");
+        let queue = tree.queue("sda");
+        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        // The number of requests is the kernel's own with another scheduler.
+        switch(&mut journal, &[("scheduler", "bfq"), ("nr_requests", "256")]);
+        queue.set("read_ahead_kb", "512").unwrap();
+        let said = ends(journal, &tree);
+        assert!(said[1].ends_with("somebody else has set read_ahead_kb=512 since; it stays"), "{said:?}");
+        assert_eq!(now(&queue), ["mq-deadline", "64", "512"]);
+        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        switch(&mut journal, &[("scheduler", "bfq"), ("nr_requests", "256")]);
+        queue.set("nr_requests", "32").unwrap();
+        drop(journal);
+        assert_eq!(now(&queue), ["mq-deadline", "32", "512"], "though the scheduler is put back");
+    }
+
+    #[test]
+    fn whenever_it_is_killed_in_a_switch_all_of_it_is_put_back_but_a_third_scheduler() {
+        let steps = [("scheduler", "bfq"), ("nr_requests", "256"), ("read_ahead_kb", "64")];
+        for came in 0..=steps.len() {
+            let tree = Tree::new("half-way");
+            let queue = tree.queue("sda");
+            let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+            switch(&mut journal, &[("scheduler", "none"), ("nr_requests", "32")]);
+            let _ = journal.begin_switch("bfq");
+            steps[..came].iter().for_each(|(setting, value)| queue.set(setting, value).unwrap());
+            ends(journal, &tree);
+            assert_eq!(now(&queue), ["mq-deadline", "64", "128"], "{came} steps");
+        }
+        let tree = Tree::new("half-way-theirs");
+        let queue = tree.queue("sda");
+        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        let _ = journal.begin_switch("bfq");
+        queue.set("scheduler", "kyber").unwrap();
+        ends(journal, &tree);
+        assert_eq!(queue.get("scheduler").unwrap(), "kyber");
+    }
+
+    #[test]
+    fn of_an_older_note_everything_is_put_back() {
+        let tree = Tree::new("older");
+        let queue = tree.queue("sda");
+        let note = tree.directory().join("sda.before.json");
+        let older = r#"{"pid":1,"started":0,"device":"sda","before":[["scheduler","mq-deadline"],["nr_requests","64"]]}"#;
+        fs::write(&note, older).unwrap();
+        queue.set("scheduler", "bfq").unwrap();
+        queue.set("nr_requests", "256").unwrap();
+        let said = recover(&tree.directory(), &tree.block());
+        assert_eq!(
+            said,
+            ["sda: put back after process 1, which was killed: scheduler=mq-deadline nr_requests=64"]
+        );
+        assert_eq!(now(&queue), ["mq-deadline", "64", "128"]);
+    }
+
+    fn now(queue: &QueueSettings) -> [String; 3] {
+        ["scheduler", "nr_requests", "read_ahead_kb"].map(|setting| queue.get(setting).unwrap())
     }
 
     #[test]
@@ -303,17 +536,17 @@ mod tests {
     fn what_is_refused_stays_noted_until_it_is_put_back() {
         let tree = Tree::new("refused");
         let queue = tree.queue("sda");
-        let journal = Journal::begin(&tree.directory(), &queue).unwrap();
-        let mut record = journal.record.clone();
-        record.started += 1;
-        let path = journal.path.clone();
-        std::mem::forget(journal);
-        write(&path, &record).unwrap();
-        queue.set("scheduler", "bfq").unwrap();
+        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        switch(&mut journal, &[("scheduler", "bfq"), ("read_ahead_kb", "4096")]);
+        let path = kill(journal);
+        let mut record = read(&path).unwrap();
         // Nobody may write to this one.
         let ahead = queue.file("read_ahead_kb");
         fs::remove_file(&ahead).unwrap();
         std::os::unix::fs::symlink("/proc/sys/kernel/ostype", &ahead).unwrap();
+        let reads = queue.get("read_ahead_kb").unwrap();
+        record.set.as_mut().unwrap().insert("read_ahead_kb".to_owned(), vec![reads, "4096".to_owned()]);
+        write(&path, &record).unwrap();
         let said = recover(&tree.directory(), &tree.block());
         assert!(
             said.len() == 2 && said[0].contains("not all") && said[1].contains("read_ahead_kb"),
@@ -335,11 +568,7 @@ mod tests {
     fn a_device_that_vanished_needs_nothing() {
         let tree = Tree::new("vanished");
         let queue = tree.queue("sda");
-        let journal = Journal::begin(&tree.directory(), &queue).unwrap();
-        let (path, mut record) = (journal.path.clone(), journal.record.clone());
-        std::mem::forget(journal);
-        record.started += 1;
-        write(&path, &record).unwrap();
+        kill(Journal::begin(&tree.directory(), &queue).unwrap());
         tree.unplug("sda");
         let said = recover(&tree.directory(), &tree.block());
         assert!(said.len() == 1 && said[0].contains("is gone"), "{said:?}");
@@ -350,7 +579,7 @@ mod tests {
         let tree = Tree::new("replaced");
         let queue = tree.queue("sda");
         let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
-        queue.set("scheduler", "bfq").unwrap();
+        switch(&mut journal, &[("scheduler", "bfq")]);
         // As if it were of another disk, which had the name when this was noted.
         journal.record.inode = journal.record.inode.map(|inode| inode + 1);
         let (path, mut record) = (journal.path.clone(), journal.record.clone());

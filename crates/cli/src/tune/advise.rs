@@ -72,7 +72,7 @@ struct Beside {
 pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(), Error> {
     let target = Target::find(&arguments.device)?;
     system::idle().iter().for_each(|refused| eprintln!("not granted: {refused}"));
-    let mut arms = setup::arms(&target, &arguments.watching, catalogue)?;
+    let mut arms = setup::arms(&target, &arguments.watching, catalogue, Vec::new())?;
     let (length, mut analyser) = setup::analyser(arms.names(), &arguments.watching, 1)?;
     if let Some(mut database) = Database::look(&arguments.watching.database)?
         && let Some(state) = database.load(&target.drive, setup::metric(&arguments.watching))?

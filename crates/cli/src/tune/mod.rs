@@ -11,7 +11,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use keeper::arms::scheduler_of;
 use keeper::database::Database;
 use keeper::journal::{self, Journal};
 use keeper::status::{self, Shown, Status};
@@ -50,12 +49,11 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     system::idle().iter().for_each(|refused| eprintln!("not granted: {refused}"));
     eprintln!("{}: {}", arguments.device.display(), target.stack.describe());
     target.doubts(&arguments.watching).iter().for_each(|doubt| eprintln!("{doubt}"));
-    // Before anything of the device changes, and so dropped after everything else: what was set is put back last.
     let served = arguments.watching.control.is_some();
     let noted = target.queues.iter().filter(|_| !arguments.dry_run && !served);
     let journals = noted.map(|queue| Journal::begin(&directory, queue));
-    let mut journals = journals.collect::<Result<Vec<_>, _>>()?;
-    let arms = setup::arms(&target, &arguments.watching, catalogue)?;
+    let journals = journals.collect::<Result<Vec<_>, _>>()?;
+    let arms = setup::arms(&target, &arguments.watching, catalogue, journals)?;
     let seed = arguments.seed.unwrap_or_else(setup::drawn_seed);
     let (length, analyser) = setup::analyser(arms.names(), &arguments.watching, seed)?;
     let mut analyser = with_search(analyser, arguments, &target, arms.names())?;
@@ -79,12 +77,9 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     };
     show_metrics(&run.shown, arguments)?;
     let ended = run.go_on();
-    if let Err(keeper::Error::Foreign { ours, .. }) = &ended {
-        journals.iter_mut().for_each(|journal| journal.leave_unless(scheduler_of(ours)));
-    }
     run.end();
+    // Puts back what was set.
     drop(run);
-    drop(journals);
     ended.map_err(Error::from)
 }
 

@@ -7,6 +7,7 @@ use capture::topology::{Layer, Scheduling, Stack};
 use capture::{Capture, Options, Way};
 use elevator::Span;
 use keeper::arms::{Arms, KernelArms, ServedArms};
+use keeper::journal::Journal;
 use keeper::{Cgroups, Parties, QueueSettings, ThreadGroups, Windower, identity, outside};
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
@@ -93,14 +94,15 @@ impl Target {
     }
 }
 
-/// What there is to choose from.
+/// What there is to choose from; what is set of the kernel's queues is noted in `journals`.
 pub(super) fn arms(
     target: &Target,
     watching: &Watching,
     catalogue: Catalogue,
+    journals: Vec<Journal>,
 ) -> Result<Box<dyn Arms>, Error> {
     let Some(socket) = &watching.control else {
-        return Ok(Box::new(KernelArms::new(target.queues.clone(), &watching.arms)?));
+        return Ok(Box::new(KernelArms::new(target.queues.clone(), &watching.arms)?.noting(journals)));
     };
     let [queue] = &*target.queues else {
         let stack = target.stack.describe();
