@@ -181,6 +181,20 @@ fn a_dry_run_changes_nothing() {
     assert_eq!(keeper.status().switches, 0);
 }
 
+/// Nothing is tried in a dry run, so nothing is ever tried again.
+#[test]
+fn a_dry_run_says_tried_of_what_was_not() {
+    for dry_run in [true, false] {
+        let arms = made(&["mq-deadline", "kyber", "bfq"]);
+        let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(dry_run, None));
+        let said = windows(&mut keeper, &arms, &[50e6; 3], 40);
+        let again = |outcome: &&Outcome| outcome.line.contains("tried again for loads of kind 0");
+        let tried = |outcome: &&Outcome| outcome.line.contains(": tried for loads of kind 0");
+        assert!(said.iter().any(|outcome| tried(&outcome)));
+        assert_eq!(said.iter().any(|outcome| again(&outcome)), !dry_run);
+    }
+}
+
 #[test]
 fn somebody_elses_change_is_theirs() {
     let tree = Tree::new("foreign");

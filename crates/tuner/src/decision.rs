@@ -167,7 +167,11 @@ impl Why {
             Self::Unmeasured => "the metric was not measured".to_owned(),
             Self::NotMeasured { found } => format!("{}, but the metric was not measured", hit(found)),
             Self::Kind(served) => {
-                let why = if served.trial > 0 { "tried again" } else { "the best" };
+                let why = match served.trial {
+                    0 => "the best",
+                    _ if served.again => "tried again",
+                    _ => "tried",
+                };
                 format!("{why} for loads of kind {} (window {})", served.kind, served.windows)
             }
             Self::Bandit { nearest, probability } => {

@@ -56,6 +56,8 @@ pub struct Served {
     pub scheduler: SchedulerId,
     /// For how many windows it is tried from here on; 0 if it is the best so far.
     pub trial: u64,
+    /// Whether a trial is not the scheduler's first for the kind.
+    pub again: bool,
     /// n/(n+1) for the n windows of the kind that the scheduler served; 0 for a trial.
     pub confidence: f64,
     /// How much better it is expected to be than the scheduler in use, as a part of what that one gives; `None` if too little is known, or
@@ -231,7 +233,15 @@ impl Kinds {
         let Trial { kind, scheduler } = trial;
         self.trial = Some(trial);
         let windows = self.kinds[kind].windows;
-        Served { kind, windows, scheduler: SchedulerId(scheduler), trial: left, confidence: 0.0, gain: None }
+        Served {
+            kind,
+            windows,
+            scheduler: SchedulerId(scheduler),
+            trial: left,
+            again: self.kinds[kind].arm(scheduler).pairs > 0,
+            confidence: 0.0,
+            gain: None,
+        }
     }
 
     /// Which scheduler serves the next window, after one of a kind in which `ran` was in use for so many in a row, and ended a trial or not.
@@ -254,12 +264,14 @@ impl Kinds {
         let trial = due.filter(|&scheduler| scheduler != ran);
         self.trial = trial.map(|scheduler| Trial { kind, scheduler });
         let scheduler = trial.unwrap_or(used);
-        let served = of.arm(scheduler).windows as f64;
+        let arm = of.arm(scheduler);
+        let served = arm.windows as f64;
         Served {
             kind,
             windows,
             scheduler: SchedulerId(scheduler),
             trial: trial.map_or(0, |_| TRIAL),
+            again: trial.is_some() && arm.pairs > 0,
             confidence: if trial.is_some() { 0.0 } else { served / (served + 1.0) },
             gain: of.gain(scheduler, ran, better),
         }
