@@ -31,6 +31,14 @@ pub enum Error {
         /// The answer.
         source: io::Error,
     },
+    /// Every arm was refused, and what is in use is none of them.
+    #[error("{device}: none of the arms can be set; the last: {last}")]
+    NoArm {
+        /// The device.
+        device: String,
+        /// Why the last one was refused.
+        last: Box<Error>,
+    },
     /// A file could not be read or written.
     #[error("{}: {source}", path.display())]
     File {
@@ -78,6 +86,7 @@ impl Error {
             Self::Refused { source, .. } | Self::File { source, .. } | Self::Note { source, .. } => {
                 source.kind() == io::ErrorKind::PermissionDenied
             }
+            Self::NoArm { last, .. } => last.is_permission(),
             Self::Capture(error) => matches!(error, capture::Error::Permission { .. }),
             _ => false,
         }

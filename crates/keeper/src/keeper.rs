@@ -1,5 +1,6 @@
 //! One window after the other: watch, decide, act, say.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -44,8 +45,8 @@ pub struct Keeper {
     user_bytes: Option<u64>,
     /// `None` where nothing is to be measured but by the analyser's own trials.
     indifference: Option<Indifference>,
-    /// Switches that failed.
-    refusals: usize,
+    /// Arms that could not be set.
+    refused: BTreeSet<usize>,
 }
 
 /// What one window led to, for the journal of the system.
@@ -91,7 +92,7 @@ impl Keeper {
         };
         let measures = analyser.tries_freely();
         let indifference = measures.then(|| Indifference::new(analyser.plain(), metric.better())).flatten();
-        let (drained, user_bytes, refusals) = (None, None, 0);
+        let (drained, user_bytes, refused) = (None, None, BTreeSet::new());
         Ok(Self {
             analyser,
             arms,
@@ -102,7 +103,7 @@ impl Keeper {
             drained,
             user_bytes,
             indifference,
-            refusals,
+            refused,
         })
     }
 
@@ -127,8 +128,8 @@ impl Keeper {
     /// A window ended: learns from it, and acts.
     ///
     /// # Errors
-    /// The device is gone, or somebody else has changed its scheduler. A switch that is refused is no error: it is said, and
-    /// the device stays as it is.
+    /// The device is gone, or somebody else has changed its scheduler. A switch that is refused is no error, unless that leaves no arm:
+    /// it is said, and the device stays as it is.
     pub fn window(&mut self, mut seen: Seen) -> Result<Outcome, Error> {
         let current = self.begin()?;
         self.status.missed += seen.missed;
@@ -170,7 +171,7 @@ impl Keeper {
             }
             // What is none of the arms is not compared with them.
             Verdict::Matters if ran.is_none() && decision.scheduler.is_none() && seen.window.counts() => {
-                let first = self.refusals % self.arms.names().len();
+                let first = (0..self.arms.names().len()).find(|arm| !self.refused.contains(arm)).unwrap_or(0);
                 let name = &self.arms.names()[first];
                 (Some(first), self.said(format!("{name} to begin with, as {current} is not one of the arms")))
             }
@@ -181,7 +182,7 @@ impl Keeper {
         };
         let to = to.filter(|&to| ran != Some(SchedulerId(to)));
         if let Some(to) = to {
-            self.switch(to, &mut outcome);
+            self.switch(to, &mut outcome)?;
         }
         if seen.missed > 0 {
             outcome.line += &format!("; {} not reported", counted(seen.missed, "request"));
@@ -264,12 +265,12 @@ impl Keeper {
         gains.reduce(f64::max).filter(|gain| gain.is_finite())
     }
 
-    fn switch(&mut self, to: usize, outcome: &mut Outcome) {
+    fn switch(&mut self, to: usize, outcome: &mut Outcome) -> Result<(), Error> {
         let name = self.arms.names()[to].clone();
         if self.settings.dry_run {
             outcome.line = format!("would {}", outcome.line);
             outcome.switched = Some(name);
-            return;
+            return Ok(());
         }
         match self.arms.switch(to) {
             Ok(took) => {
@@ -283,7 +284,7 @@ impl Keeper {
             }
             Err(error) => {
                 outcome.line += &format!("; {error}");
-                self.refusals += 1;
+                self.refused.insert(to);
                 // The scheduler of before is back, but not what that arm had set beside it.
                 if let Some(before) = self.place(&self.expected)
                     && self.arms.current().is_ok_and(|now| now != self.expected)
@@ -300,8 +301,14 @@ impl Keeper {
                 if let Some(indifference) = &mut self.indifference {
                     indifference.refused(to);
                 }
+                // Each further try would stop the device for nothing.
+                if self.refused.len() == self.arms.names().len() && self.place(&self.expected).is_none() {
+                    let device = self.status.device.clone();
+                    return Err(Error::NoArm { device, last: Box::new(error) });
+                }
             }
         }
+        Ok(())
     }
 
     /// What the metric needs from outside; what went wrong, in words.
@@ -339,6 +346,7 @@ impl Keeper {
         for (arm, name) in self.analyser.schedulers().iter().enumerate() {
             if self.arms.names()[arm] != *name {
                 self.arms.rename(arm, name)?;
+                self.refused.remove(&arm);
                 self.status.arms[arm].clone_from(name);
             }
         }

@@ -251,6 +251,20 @@ fn whoever_is_none_of_the_arms_is_not_kept_for_ever() {
     assert_eq!(tree.queue().get("scheduler").unwrap(), "bfq");
 }
 
+/// Each try stops the queue; and who is asked to choose among what cannot be set has nothing to do.
+#[test]
+fn where_no_arm_can_be_set_it_ends() {
+    let tree = Tree::new("no-arm");
+    let names = ["bfq{nosuch=1}", "none{nosuch=1}"].map(str::to_owned);
+    let arms = KernelArms::new(vec![tree.queue()], &names).unwrap();
+    let mut keeper = keeper(Box::new(arms), Metric::Bandwidth, settings(false, None));
+    let first = keeper.window(seen(0, 50e6)).unwrap();
+    assert!(first.line.contains("nosuch"), "{}", first.line);
+    let error = (1..4).find_map(|n| keeper.window(seen(n, 50e6)).err()).expect("there is none left");
+    assert!(error.to_string().starts_with("sda: none of the arms can be set; the last: "), "{error}");
+    assert_eq!(tree.queue().get("scheduler").unwrap(), "mq-deadline");
+}
+
 #[test]
 fn a_command_that_fails_and_a_torn_window_are_said() {
     let arms = made(&["mq-deadline", "bfq"]);

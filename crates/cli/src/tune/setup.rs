@@ -39,10 +39,10 @@ impl From<keeper::Error> for Error {
         let text = error.to_string();
         match error {
             keeper::Error::Capture(error) => Self::from(error),
-            keeper::Error::Usage(_) => Self::Usage(text),
+            _ if error.is_permission() => Self::Permission(format!("{text}; run it as root")),
+            keeper::Error::Usage(_) | keeper::Error::NoArm { .. } => Self::Usage(text),
             keeper::Error::Database { .. } => Self::Input(text),
             keeper::Error::Foreign { .. } => Self::Overruled(text),
-            _ if error.is_permission() => Self::Permission(format!("{text}; run it as root")),
             keeper::Error::Refused { .. } => Self::Kernel(text),
             _ => Self::Failed(text),
         }
