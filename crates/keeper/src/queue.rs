@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use capture::topology::schedulers;
@@ -12,6 +12,10 @@ use crate::error::Error;
 
 /// Settings that a tuner may change, in the order in which they are put back: the scheduler resets `nr_requests`.
 pub const SETTINGS: [&str; 4] = ["scheduler", "nr_requests", "read_ahead_kb", "wbt_lat_usec"];
+
+/// Where devices are claimed, whatever database and status a tuner keeps. What is there stays until the machine is started anew: a file that
+/// was removed could be locked by one and made again by another.
+const CLAIMS: &str = "/run/dwell";
 
 /// `/sys/block/NAME/queue`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,20 +69,44 @@ impl QueueSettings {
     }
 
     /// Claims the device for whoever is to switch its schedulers alone, a tuner or a profile, for as long as the file that is returned is open.
-    /// The lock is of the scheduler's own file (flock(2)), so nothing is written, and the kernel takes it back from a process that is killed.
+    /// The kernel takes the lock (flock(2)) back from a process that is killed. It is of a file in `/run/dwell` that only its owner may
+    /// open, for whoever may open a file may lock it, and those of sysfs anybody may. Where there can be no such file it is of the
+    /// scheduler's own.
     ///
     /// # Errors
     /// Another process has claimed it; else as [`get`](Self::get).
     pub fn claim(&self) -> Result<fs::File, Error> {
-        let file = fs::File::open(self.file("scheduler")).map_err(|error| self.failed("scheduler", error))?;
+        self.claim_in(Path::new(CLAIMS))
+    }
+
+    fn claim_in(&self, directory: &Path) -> Result<fs::File, Error> {
+        let scheduler =
+            || fs::File::open(self.file("scheduler")).map_err(|error| self.failed("scheduler", error));
+        // Of a device that is gone nothing is claimed.
+        let own = scheduler()?;
+        let path = directory.join(format!("claim-{}", self.name));
+        let file = match private(&path) {
+            Ok(file) => file,
+            // Whoever may not open it sees whether somebody holds it, and can switch no scheduler.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let seen = fs::OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(&path);
+                return seen
+                    .ok()
+                    .and_then(|file| locker(&file))
+                    .map_or(Ok(own), |pid| Err(self.claimed(Some(pid))));
+            }
+            Err(_) => own,
+        };
         match file.try_lock() {
             Ok(()) => Ok(file),
-            Err(fs::TryLockError::WouldBlock) => {
-                let who = locker(&file).map_or_else(|| "somebody".to_owned(), |pid| format!("process {pid}"));
-                Err(Error::Usage(format!("{}: {who} tunes or measures it; end that first", self.name)))
-            }
+            Err(fs::TryLockError::WouldBlock) => Err(self.claimed(locker(&file))),
             Err(fs::TryLockError::Error(error)) => Err(self.failed("scheduler", error)),
         }
+    }
+
+    fn claimed(&self, by: Option<u32>) -> Error {
+        let who = by.map_or_else(|| "somebody".to_owned(), |pid| format!("process {pid}"));
+        Error::Usage(format!("{}: {who} tunes or measures it; end that first", self.name))
     }
 
     /// A setting's value; of the scheduler the one in use.
@@ -154,6 +182,12 @@ impl QueueSettings {
     }
 }
 
+/// A file that only its owner may open, made if it is not there.
+fn private(path: &Path) -> io::Result<fs::File> {
+    fs::create_dir_all(path.parent().unwrap_or(path))?;
+    fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
 /// The process that has locked a file.
 fn locker(file: &fs::File) -> Option<u32> {
     let place = format!("{}:{}", device(file)?, file.metadata().ok()?.ino());
@@ -205,13 +239,37 @@ mod tests {
     #[test]
     fn a_device_is_claimed_by_one_until_that_one_lets_go() {
         let tree = Tree::new("claim");
-        let claimed = tree.queue("sda").claim().unwrap();
-        let said = tree.queue("sda").claim().unwrap_err().to_string();
+        let claim = |name: &str| QueueSettings::within(&tree.block(), name).claim_in(&tree.directory());
+        [tree.queue("sda"), tree.queue("sdb")].iter().for_each(|queue| assert!(queue.exists()));
+        let claimed = claim("sda").unwrap();
+        let said = claim("sda").unwrap_err().to_string();
         assert_eq!(said, format!("sda: process {} tunes or measures it; end that first", std::process::id()));
-        assert!(tree.queue("sdb").claim().is_ok());
+        assert!(claim("sdb").is_ok());
         drop(claimed);
-        assert!(QueueSettings::within(&tree.block(), "sda").claim().is_ok());
-        assert!(matches!(QueueSettings::within(&tree.block(), "sdc").claim(), Err(Error::Gone(_))));
+        assert!(claim("sda").is_ok());
+        assert!(matches!(claim("sdc"), Err(Error::Gone(_))));
+    }
+
+    /// Anybody may open the files of sysfs, and so lock them.
+    #[test]
+    fn nobody_else_can_keep_a_device_claimed() {
+        let tree = Tree::new("claim-by-anybody");
+        let queue = tree.queue("sda");
+        let anybodys = fs::File::open(queue.file("scheduler")).unwrap();
+        anybodys.try_lock().unwrap();
+        let claimed = queue.claim_in(&tree.directory()).unwrap();
+        assert_eq!(claimed.metadata().unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn where_no_file_can_be_made_the_schedulers_own_is_locked() {
+        let tree = Tree::new("claim-nowhere");
+        let queue = tree.queue("sda");
+        let nowhere = queue.file("nr_requests");
+        let claimed = queue.claim_in(&nowhere).unwrap();
+        assert!(queue.claim_in(&nowhere).is_err());
+        drop(claimed);
+        assert!(queue.claim_in(&nowhere).is_ok());
     }
 
     #[test]
