@@ -83,11 +83,26 @@ impl Socket {
 pub(crate) struct SocketFile {
     path: PathBuf,
     node: (u64, u64),
+    /// Goes after the socket.
+    _directory: Option<MadeDirectory>,
 }
 
-impl SocketFile {
-    fn of(path: &Path) -> io::Result<Self> {
-        Ok(Self { path: path.to_path_buf(), node: node(path)? })
+/// A directory that was made for a socket, which is removed with this if nothing is left in it.
+struct MadeDirectory(PathBuf);
+
+impl MadeDirectory {
+    /// For the owner alone; none if there is one, or none is named.
+    fn make_for(path: &Path) -> io::Result<Option<Self>> {
+        let named = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let Some(missing) = named.filter(|parent| !parent.exists()) else { return Ok(None) };
+        fs::DirBuilder::new().mode(0o700).create(missing)?;
+        Ok(Some(Self(missing.to_path_buf())))
+    }
+}
+
+impl Drop for MadeDirectory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
     }
 }
 
@@ -100,16 +115,14 @@ impl Drop for SocketFile {
 }
 
 /// Binds a unix socket of mode 0600. One that a dead server has left is replaced; a living one's is not. Its directory, which
-/// may be in a file system that is empty after each start of the machine, is made for its owner alone if it is not there.
+/// may be in a file system that is empty after each start of the machine, is made for its owner alone if it is not there, and
+/// removed at the end.
 pub(crate) fn bind_private(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     if path.as_os_str().is_empty() {
         // The system would give it a name that is nobody's, so that everybody may connect.
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a socket needs a path"));
     }
-    if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.exists())
-    {
-        fs::DirBuilder::new().mode(0o700).create(directory)?;
-    }
+    let directory = MadeDirectory::make_for(path)?;
     if let Ok(found) = fs::symlink_metadata(path) {
         make_room(path, found.file_type())?;
     }
@@ -118,7 +131,7 @@ pub(crate) fn bind_private(path: &Path) -> io::Result<(UnixListener, SocketFile)
     // be every thread's.
     rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o600))?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
-    let file = SocketFile::of(path)?;
+    let file = SocketFile { path: path.to_path_buf(), node: node(path)?, _directory: directory };
     listen(&socket, BACKLOG)?;
     Ok((UnixListener::from(socket), file))
 }
@@ -343,6 +356,21 @@ mod tests {
         assert!(bind_private(&directory.join("neither/nor/sdb.sock")).is_err());
         assert!(bind_private(Path::new("")).is_err(), "it would be everybody's");
         fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_was_made_for_a_socket_goes_with_it_if_nothing_else_is_there() {
+        let directory = std::env::temp_dir().join(format!("dwell-socket-made-{}", std::process::id()));
+        drop(bind_private(&directory.join("sock")).unwrap());
+        assert!(!directory.exists());
+        assert!(bind_private(&directory.join("x".repeat(200))).is_err(), "too long for a socket");
+        assert!(!directory.exists(), "it was made for nothing");
+        let bound = bind_private(&directory.join("sock")).unwrap();
+        fs::write(directory.join("other"), "kept").unwrap();
+        drop(bound);
+        fs::remove_file(directory.join("other")).unwrap();
+        drop(bind_private(&directory.join("sock")).unwrap());
+        fs::remove_dir(directory).expect("it was there before");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use elevator::Process;
 
 use super::connection::{Connection, Cookie};
-use super::listener::{Address, Greeted, Listener};
+use super::listener::{Address, Greeted, Listener, Listeners};
 use super::negotiation::Export;
 use super::survey::Surveyor;
 use super::tls::TlsFiles;
@@ -49,7 +49,7 @@ impl Default for NbdOptions {
 /// The NBD front end.
 pub struct Nbd {
     options: NbdOptions,
-    listeners: Vec<Listener>,
+    listeners: Listeners,
     greeted: Option<Receiver<Greeted>>,
     bell: Arc<Bell>,
     /// Who looks up what lies where, if that may take time.
@@ -72,7 +72,7 @@ impl Nbd {
         let bell = Arc::new(Bell::new().map_err(|error| ServeError::io("creating an eventfd", error))?);
         Ok(Self {
             options,
-            listeners: Vec::new(),
+            listeners: Listeners::default(),
             greeted: None,
             bell,
             surveyor: None,
@@ -127,7 +127,7 @@ impl FrontEnd for Nbd {
     }
 
     fn addresses(&self) -> Vec<String> {
-        self.listeners.iter().map(|listener| listener.address.to_string()).collect()
+        self.listeners.addresses().map(Address::to_string).collect()
     }
 
     fn ready(&mut self, number: u32, host: &mut Host<'_>) {
@@ -182,7 +182,7 @@ impl FrontEnd for Nbd {
     }
 
     fn stop(&mut self, _host: &mut Host<'_>) {
-        self.listeners.clear();
+        self.listeners = Listeners::default();
         self.stopped = Some(Instant::now());
         self.connections.iter_mut().flatten().for_each(Connection::take_leave);
     }

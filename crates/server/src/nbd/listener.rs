@@ -130,10 +130,27 @@ impl Waiting {
 /// A socket that is listened on until this is dropped.
 pub(super) struct Listener {
     /// With the port that it was given, where any would do.
-    pub(super) address: Address,
+    address: Address,
     stop: Arc<Bell>,
     thread: Option<JoinHandle<()>>,
     _file: Option<control::SocketFile>,
+}
+
+/// All that are listened on. They end last first: the first may have made the directory of the others' sockets.
+#[derive(Default)]
+pub(super) struct Listeners(Vec<Listener>);
+
+impl Listeners {
+    /// With the ports that they were given.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = &Address> {
+        self.0.iter().map(|listener| &listener.address)
+    }
+}
+
+impl Drop for Listeners {
+    fn drop(&mut self) {
+        while self.0.pop().is_some() {}
+    }
 }
 
 /// What every client is greeted with.
@@ -182,7 +199,7 @@ impl Listener {
         greeted: &Sender<Greeted>,
         bell: &Arc<Bell>,
         encrypting: &Arc<AtomicUsize>,
-    ) -> io::Result<Vec<Self>> {
+    ) -> io::Result<Listeners> {
         let acceptor = match &options.tls {
             Some(files) => Some(Acceptor::load(files).map_err(io::Error::other)?),
             None => None,
@@ -191,14 +208,17 @@ impl Listener {
         let (export, greeted, bell) = (export.clone(), greeted.clone(), bell.clone());
         let (encrypting, waiting, turned_away) = (encrypting.clone(), Waiting::default(), Arc::default());
         let greeter = Greeter { export, acceptor, greeted, bell, encrypting, waiting, turned_away };
-        options
-            .addresses
-            .iter()
-            .map(|address| {
-                Self::on(address, greeter.clone(), taken.clone(), usize::from(options.connections))
-                    .map_err(|error| io::Error::new(error.kind(), format!("listening on {address}: {error}")))
-            })
-            .collect()
+        let mut listeners = Listeners::default();
+        for address in &options.addresses {
+            let listener =
+                Self::on(address, greeter.clone(), taken.clone(), usize::from(options.connections));
+            listeners.0.push(
+                listener.map_err(|error| {
+                    io::Error::new(error.kind(), format!("listening on {address}: {error}"))
+                })?,
+            );
+        }
+        Ok(listeners)
     }
 
     fn on(address: &Address, greeter: Greeter, taken: Arc<AtomicUsize>, places: usize) -> io::Result<Self> {
@@ -527,28 +547,43 @@ mod tests {
         assert!(used.contains("/nonexistent/key"), "it is looked at: {used}");
     }
 
+    fn listen(addresses: Vec<Address>) -> io::Result<Listeners> {
+        let export =
+            Export { name: String::new(), bytes: 512, block_bytes: 512, rotational: false, read_only: false };
+        let (greeted, _clients) = std::sync::mpsc::channel();
+        let bell = Arc::new(Bell::new().unwrap());
+        let options = NbdOptions { addresses, ..NbdOptions::default() };
+        Listener::all(&options, &export, &greeted, &bell, &Arc::default())
+    }
+
+    #[test]
+    fn a_directory_that_was_made_for_several_sockets_goes_with_the_last() {
+        let directory = std::env::temp_dir().join(format!("dwell-listeners-{}", std::process::id()));
+        let socket = |name: &str| Address::Unix(directory.join(name));
+        let listeners = listen(vec![socket("a"), socket("b")]).unwrap();
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 2);
+        drop(listeners);
+        assert!(!directory.exists());
+        assert!(listen(vec![socket("a"), socket("b"), socket("b")]).is_err());
+        assert!(!directory.exists(), "nothing is left of those that were there already");
+    }
+
     /// A signal that this thread gets ends its wait without anybody having come.
     #[test]
     fn a_signal_does_not_keep_a_listener_from_ending() {
         use std::os::unix::thread::JoinHandleExt;
         let path = std::env::temp_dir().join(format!("dwell-listener-{}", std::process::id()));
-        let export =
-            Export { name: String::new(), bytes: 512, block_bytes: 512, rotational: false, read_only: false };
-        let (greeted, _clients) = std::sync::mpsc::channel();
-        let bell = Arc::new(Bell::new().unwrap());
-        let options = NbdOptions { addresses: vec![Address::Unix(path)], ..NbdOptions::default() };
-        let mut listeners = Listener::all(&options, &export, &greeted, &bell, &Arc::default()).unwrap();
+        let listeners = listen(vec![Address::Unix(path)]).unwrap();
         // SAFETY: the handler does nothing.
         unsafe { signal_hook::low_level::register(libc::SIGUSR1, || ()) }.unwrap();
-        let thread = listeners[0].thread.as_ref().unwrap().as_pthread_t();
+        let thread = listeners.0[0].thread.as_ref().unwrap().as_pthread_t();
         thread::sleep(Duration::from_millis(50));
         // SAFETY: the thread lives as long as its handle.
         assert_eq!(unsafe { libc::pthread_kill(thread, libc::SIGUSR1) }, 0);
         thread::sleep(Duration::from_millis(50));
         let (ended, waiting) = std::sync::mpsc::channel();
-        let listener = listeners.pop();
         thread::spawn(move || {
-            drop(listener);
+            drop(listeners);
             let _ = ended.send(());
         });
         waiting.recv_timeout(Duration::from_secs(5)).expect("it waits for a client that never comes");
