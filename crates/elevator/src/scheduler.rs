@@ -79,8 +79,8 @@ pub trait Scheduler {
         None
     }
 
-    /// What can be tuned, with defaults, ranges and sources.
-    fn tunables(&self) -> &'static [Tunable] {
+    /// What can be tuned, with defaults, ranges and sources: of a wrapper its own, and behind them those of what it wraps.
+    fn tunables(&self) -> &[Tunable] {
         &[]
     }
 
@@ -144,7 +144,7 @@ pub trait WorkConserving {
     }
 
     /// As [`Scheduler::tunables`].
-    fn tunables(&self) -> &'static [Tunable] {
+    fn tunables(&self) -> &[Tunable] {
         &[]
     }
 

@@ -226,6 +226,8 @@ struct InDevice {
 pub struct StreamScheduling {
     policy: BoxedWorkConserving,
     tunables: Tunables,
+    /// The framework's tunables, and behind them the policy's but for those whose names are taken.
+    table: Vec<Tunable>,
     service_times: ServiceCurve,
     streams: Vec<Stream>,
     free: Vec<StreamId>,
@@ -260,9 +262,13 @@ impl StreamScheduling {
     /// The framework around `policy`, with nothing queued.
     #[must_use]
     pub fn new(policy: BoxedWorkConserving, service_times: ServiceCurve) -> Self {
+        let tunables = Tunables::default();
+        let of_policy = policy.tunables().iter().filter(|tunable| tunables.get(tunable.name).is_none());
+        let table = Tunables::TABLE.iter().chain(of_policy).copied().collect();
         Self {
             policy,
-            tunables: Tunables::default(),
+            tunables,
+            table,
             service_times,
             streams: Vec::new(),
             free: Vec::new(),
@@ -929,9 +935,8 @@ impl Scheduler for StreamScheduling {
         self.tell()
     }
 
-    /// The framework's own; what it wraps can be tuned through it all the same.
-    fn tunables(&self) -> &'static [Tunable] {
-        Tunables::TABLE
+    fn tunables(&self) -> &[Tunable] {
+        &self.table
     }
 
     fn tunable(&self, name: &str) -> Option<Value> {

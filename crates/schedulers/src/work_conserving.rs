@@ -72,7 +72,7 @@ impl Scheduler for Bare {
         self.policy.split()
     }
 
-    fn tunables(&self) -> &'static [Tunable] {
+    fn tunables(&self) -> &[Tunable] {
         self.policy.tunables()
     }
 

@@ -35,8 +35,8 @@ impl Meddled {
         if tunables.is_empty() {
             return;
         }
-        let tunable = &tunables[self.random.below(tunables.len() as u64) as usize];
-        let value = somewhere(&mut self.random, tunable);
+        let tunable = tunables[self.random.below(tunables.len() as u64) as usize];
+        let value = somewhere(&mut self.random, &tunable);
         self.inner.tune(tunable.name, value).unwrap();
         assert!(self.inner.tunable(tunable.name).is_some());
     }
@@ -114,7 +114,7 @@ impl Scheduler for Meddled {
         if self.often == 0 { self.inner.longest_wait(load) } else { None }
     }
 
-    fn tunables(&self) -> &'static [Tunable] {
+    fn tunables(&self) -> &[Tunable] {
         self.inner.tunables()
     }
 
@@ -146,7 +146,7 @@ enum Setting {
 fn build(spec: &Spec, environment: &Environment, setting: Setting, seed: u64) -> Box<dyn Scheduler> {
     let mut inner: Box<dyn Scheduler> = spec.build(environment).unwrap();
     let mut random = Random::new(seed);
-    let tunables = inner.tunables();
+    let tunables = inner.tunables().to_vec();
     let mut often = 0;
     match setting {
         Setting::One(n, greatest) => {
@@ -154,7 +154,7 @@ fn build(spec: &Spec, environment: &Environment, setting: Setting, seed: u64) ->
             inner.tune(tunable.name, if greatest { tunable.max } else { tunable.min }).unwrap();
         }
         Setting::All | Setting::Changing(_) => {
-            for tunable in tunables {
+            for tunable in &tunables {
                 inner.tune(tunable.name, somewhere(&mut random, tunable)).unwrap();
             }
             if let Setting::Changing(every) = setting {
@@ -262,8 +262,8 @@ fn every_tunable_makes_a_difference() {
     let heard: Vec<Spec> =
         policies().into_iter().filter(|spec| !spec.is_split() && spec.name() != "sptf").collect();
     each(&heard, |spec| {
-        let tunables = spec.build(&Environment::default()).unwrap().tunables();
-        for (n, tunable) in tunables.iter().enumerate() {
+        let made = spec.build(&Environment::default()).unwrap();
+        for (n, tunable) in made.tunables().iter().enumerate() {
             let differs = (1..=8).any(|seed| {
                 queues().into_iter().any(|(options, most)| {
                     let [least, greatest] =

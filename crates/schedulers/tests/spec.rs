@@ -1,7 +1,7 @@
 //! Names of policies: what is understood, what is printed, and what is said about mistakes.
 
 use elevator::{Span, Value};
-use schedulers::{Environment, Spec};
+use schedulers::{Environment, Spec, registry};
 
 #[test]
 fn names_mean_what_they_print() {
@@ -41,6 +41,23 @@ fn settings_reach_the_policy_that_they_are_meant_for() {
     assert_eq!(made.tunable("fifo_batch"), Some(Value::Count(8)));
     assert_eq!(made.tunable("stream_threshold"), Some(Value::Count(6)));
     assert_eq!(made.tunable("read_expire"), Some(Value::Span(Span::from_secs(1))));
+}
+
+/// As a live server shows and sets them.
+#[test]
+fn what_is_wrapped_is_seen_and_tuned_through_every_wrapper() {
+    for wrapper in registry::all().filter(|listing| listing.is_wrapper()) {
+        for inside in registry::all().filter(|listing| listing.is_work_conserving()) {
+            let name = format!("{}({})", wrapper.full_name(), inside.full_name());
+            let mut made = Spec::parse(&name).unwrap().build(&Environment::default()).unwrap();
+            for tunable in inside.tunables {
+                let listed = made.tunables().iter().filter(|listed| listed.name == tunable.name).count();
+                assert_eq!(listed, 1, "{name}: '{}'", tunable.name);
+                made.tune(tunable.name, tunable.max).unwrap();
+                assert_eq!(made.tunable(tunable.name), Some(tunable.max), "{name}: '{}'", tunable.name);
+            }
+        }
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::noop::Noop;
 use crate::testing::{Table, at_ms, request};
 use Reason::{Child, CloseEnough, FirstCome, StreamBroken, StreamSliceOver};
 use elevator::service_time::MeasuredPoint;
-use elevator::{Fact, Priority, PriorityClass};
+use elevator::{Fact, Priority, PriorityClass, WorkConserving};
 
 /// 1 ms up to 1,000 sectors away, 10 ms from 100,000 on, straight between.
 fn curve() -> ServiceCurve {
@@ -379,6 +379,33 @@ fn what_it_wraps_is_tuned_through_it() {
     assert_eq!(t.scheduler.tunable("fifo_batch"), Some(Value::Count(3)));
     assert_eq!(t.scheduler.tunable("stream_threshold"), Some(Value::Count(4)));
     assert!(t.scheduler.tune("no_such", Value::Count(3)).is_err());
+}
+
+/// A policy with a tunable of its own, and one that is called as one of the framework's.
+struct Named;
+
+impl WorkConserving for Named {
+    fn insert(&mut self, _: Time, _: &Request) {}
+
+    fn merged(&mut self, _: Time, _: &Request, _: Growth<'_>) {}
+
+    fn candidate(&mut self, _: Time, _: &View<'_>) -> Option<Candidate> {
+        None
+    }
+
+    fn take(&mut self, _: Time, _: &Request) {}
+
+    fn tunables(&self) -> &[Tunable] {
+        const { &[crate::deadline::Tunables::TABLE[0], Tunables::TABLE[0]] }
+    }
+}
+
+#[test]
+fn what_can_be_tuned_of_what_it_wraps_is_listed_behind_its_own_once() {
+    let t = around(Box::new(Named), &[]);
+    let (own, of_policy) = t.scheduler.tunables().split_at(Tunables::TABLE.len());
+    assert!(own.iter().map(|tunable| tunable.name).eq(Tunables::TABLE.iter().map(|tunable| tunable.name)));
+    assert!(of_policy.iter().map(|tunable| tunable.name).eq([crate::deadline::Tunables::TABLE[0].name]));
 }
 
 /// What `inspect` says of the stream in that role.

@@ -52,7 +52,7 @@ impl Scheduler for Alone {
         self.0.split()
     }
 
-    fn tunables(&self) -> &'static [Tunable] {
+    fn tunables(&self) -> &[Tunable] {
         self.0.tunables()
     }
 
