@@ -116,7 +116,8 @@ fn in_words(state: &State) -> String {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
         "operation",
-        "answered",
+        "done",
+        "failed",
         "mean",
         "p50",
         "p99",
@@ -126,7 +127,8 @@ fn in_words(state: &State) -> String {
         let latency = &operation.latency;
         table.add_row([
             name.clone(),
-            latency.count.to_string(),
+            operation.done.to_string(),
+            operation.failed.to_string(),
             time(latency.mean_ns),
             time(latency.p50_ns),
             time(latency.p99_ns),
@@ -208,6 +210,7 @@ pub(crate) fn fact_in_words(name: &str, fact: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+    use server::control::protocol::OperationState;
 
     fn item(number: u64, facts: &Value) -> ItemState {
         ItemState { kind: "stream".to_owned(), number, facts: facts.as_object().unwrap().clone() }
@@ -220,6 +223,19 @@ mod tests {
             let told = no_server(Path::new("/run/dwell/sdb.sock"), &kind.into()).to_string();
             assert!(told.contains("has ended, or it is no control socket"), "{told}");
         }
+    }
+
+    #[test]
+    fn what_failed_is_told_beside_what_was_done() {
+        let latency = server::TimesSummary { count: 24, ..Default::default() };
+        let write = OperationState { done: 3, failed: 21, latency, ..Default::default() };
+        let operations = [("write".to_owned(), write)].into();
+        let text = in_words(&State { operations, ..State::default() });
+        let heads = text.lines().find(|line| line.contains("operation")).expect("a head");
+        assert!(heads.contains("done") && heads.contains("failed"), "{text}");
+        let line = text.lines().find(|line| line.contains("write")).expect("a line for it");
+        let cells: Vec<&str> = line.split(['│', '┆']).map(str::trim).collect();
+        assert_eq!(&cells[1..4], ["write", "3", "21"], "{text}");
     }
 
     #[test]

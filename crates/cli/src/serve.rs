@@ -11,6 +11,7 @@ use schedulers::Environment;
 use schedulers::registry::Catalogue;
 use server::backend::{Backend, Emulated, FileBackend, FileOptions, Memory, Nature, Nothing};
 use server::control::SchedulerFactory;
+use server::control::protocol::State;
 use server::nbd::TlsFiles;
 use server::{AttachOptions, Configuration, NbdOptions, Report, ServeError, TimesSummary};
 use wording::counted;
@@ -209,11 +210,7 @@ fn print(arguments: &ServeArguments, report: &Report) -> Result<(), Error> {
         return Ok(writeln!(std::io::stdout(), "{}", object(report)?)?);
     }
     let state = &report.state;
-    eprintln!(
-        "{} went to the device, {}",
-        counted(state.dispatched, "request"),
-        counted(state.holds, "deliberate wait")
-    );
+    eprintln!("{}", in_words(state));
     if arguments.drive.is_some() {
         let TimesSummary { count, p50_ns, p99_ns, max_ns, .. } = state.lateness;
         eprintln!(
@@ -224,4 +221,33 @@ fn print(arguments: &ServeArguments, report: &Report) -> Result<(), Error> {
         );
     }
     Ok(())
+}
+
+/// What there was to do, and what could not be done.
+fn in_words(state: &State) -> String {
+    let failed: u64 = state.operations.values().map(|operation| operation.failed).sum();
+    let failures = (failed > 0).then(|| format!(", {} failed", counted(failed, "operation")));
+    format!(
+        "{} went to the device, {}{}",
+        counted(state.dispatched, "request"),
+        counted(state.holds, "deliberate wait"),
+        failures.unwrap_or_default()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use server::control::protocol::OperationState;
+
+    #[test]
+    fn what_failed_is_told_at_the_end_if_anything_did() {
+        let told = |failed| {
+            let operation = OperationState { done: 3, failed, ..Default::default() };
+            let operations = ["flush", "write"].map(|name| (name.to_owned(), operation)).into();
+            in_words(&State { dispatched: 27, operations, ..State::default() })
+        };
+        assert_eq!(told(0), "27 requests went to the device, 0 deliberate waits");
+        assert_eq!(told(12), "27 requests went to the device, 0 deliberate waits, 24 operations failed");
+    }
 }

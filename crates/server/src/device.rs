@@ -4,7 +4,7 @@
 //! [`submit`](Device::submit) operations and take the [`news`](Device::news); [`advance`](Device::advance) does
 //! everything that is due in between.
 
-use std::mem;
+use std::{fmt, mem};
 
 use disks::Tag;
 use elevator::queue::{
@@ -69,6 +69,29 @@ pub enum News {
     Woken(Woken),
 }
 
+/// Something that the back end could not do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// What.
+    pub op: Op,
+    /// First sector.
+    pub start: Sector,
+    /// Length; zero for a flush.
+    pub sectors: Sectors,
+    /// Why.
+    pub error: Errno,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { op, start, sectors, error } = self;
+        match op {
+            Op::Flush => write!(f, "{op} failed: {error}"),
+            _ => write!(f, "{op} of {} bytes at sector {start} failed: {error}", sectors.bytes()),
+        }
+    }
+}
+
 /// An operation on its way.
 struct Operation {
     front: FrontIndex,
@@ -114,6 +137,8 @@ pub struct Device {
     has_new: bool,
     /// Model times of what has been answered in this round, to tell how late it was.
     promised: Vec<Time>,
+    /// The first failure that nobody has heard of.
+    failure: Option<Failure>,
 }
 
 impl Device {
@@ -136,6 +161,7 @@ impl Device {
             held_until: None,
             has_new: false,
             promised: Vec::new(),
+            failure: None,
         }
     }
 
@@ -338,6 +364,9 @@ impl Device {
 
     /// A job has ended for good.
     fn end(&mut self, mut job: Job, at: Time, result: Result<(), Errno>) {
+        if let Err(error) = result {
+            self.failed(&job, error);
+        }
         for piece in job.pieces.drain(..) {
             if let Some(operation) = &mut self.operations[piece.owner as usize] {
                 operation.payload = piece.payload;
@@ -351,6 +380,26 @@ impl Device {
         if let Some(ticket) = self.slots[job.tag.0 as usize].ticket.take() {
             self.queue.complete(self.now, ticket, outcome);
         }
+    }
+
+    /// A job has failed, or the first of its pieces that has a result of its own.
+    fn failed(&mut self, job: &Job, error: Errno) {
+        let Some(ticket) = &self.slots[job.tag.0 as usize].ticket else { return };
+        let mut start = self.queue.request(ticket).start;
+        let mut sectors = job.sectors;
+        for piece in &job.pieces {
+            sectors = piece.sectors;
+            if piece.result.is_err() {
+                break;
+            }
+            start = start + sectors;
+        }
+        self.failure.get_or_insert(Failure { op: job.op, start, sectors, error });
+    }
+
+    /// The first thing that the back end could not do since this was asked.
+    pub const fn failure(&mut self) -> Option<Failure> {
+        self.failure.take()
     }
 
     /// The next thing that a front end must hear of, which it does at `now`: what an operation took ends there. The device's own time

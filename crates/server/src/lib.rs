@@ -18,7 +18,7 @@
 //! | `identity` | who asks, where the way in does not show it |
 //! | `backend` | where the data is |
 //! | `control` | live control |
-//! | `statistics`, `log`, `complaint` | what is measured and told |
+//! | `statistics`, `log`, `alarm`, `complaint` | what is measured and told |
 //! | `clock`, `realtime`, `poller`, `lookout`, `vigil`, `buffer` | time, sleep and memory |
 //! | `guard`, `names`, `locks` | what keeps a device from harm |
 
@@ -32,6 +32,7 @@ macro_rules! eprintln {
     }};
 }
 
+mod alarm;
 mod attach;
 pub mod backend;
 mod buffer;
@@ -60,7 +61,7 @@ mod vigil;
 pub use attach::AttachOptions;
 pub use buffer::{Buffer, Pool};
 pub use clock::Clock;
-pub use device::{Answer, Ask, Device, News, Woken};
+pub use device::{Answer, Ask, Device, Failure, News, Woken};
 pub use error::ServeError;
 pub use identity::{Identify, IdentifyFactory};
 pub use loop_device::{Lifetime, LoopDevice, QueueSettings};

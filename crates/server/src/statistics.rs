@@ -86,7 +86,7 @@ pub struct Account {
     pub failed: u64,
     /// Bytes moved.
     pub bytes: u64,
-    /// From submission to the answer.
+    /// From submission to the answer, also that it failed.
     pub latency: Times,
     /// From submission to dispatch: what the scheduler and the queue took.
     pub wait: Times,
@@ -135,16 +135,20 @@ impl Statistics {
         &self.processes
     }
 
+    /// Operations failed, of any kind.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.operations.iter().map(|account| account.failed).sum()
+    }
+
     /// An operation ended.
     pub fn finished(&mut self, now: Time, op: Op, bytes: u64, process: Option<Process>, finished: &Finished) {
         let account = &mut self.operations[op as usize];
-        match finished.outcome {
-            Outcome::Done => {
-                account.done += 1;
-                account.bytes += bytes;
-            }
-            Outcome::Failed | Outcome::GivenBack => account.failed += 1,
-        }
+        let is_done = finished.outcome == Outcome::Done;
+        let bytes = if is_done { bytes } else { 0 };
+        account.done += u64::from(is_done);
+        account.failed += u64::from(!is_done);
+        account.bytes += bytes;
         account.latency.record(now.since(finished.submitted));
         account.wait.record(finished.dispatched.since(finished.submitted));
         if let Some(process) = process {
@@ -209,5 +213,25 @@ impl Observer for Watch {
         if let Some(observer) = &mut self.observer {
             observer.event(now, event);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use elevator::queue::Token;
+
+    #[test]
+    fn what_failed_was_neither_read_nor_written_by_anybody() {
+        let mut statistics = Statistics::default();
+        let (at, process) = (Time::ZERO, Process::single(7));
+        for outcome in [Outcome::Done, Outcome::Failed] {
+            let finished = Finished { token: Token(0), outcome, submitted: at, dispatched: at };
+            for op in [Op::Read, Op::Write] {
+                statistics.finished(at, op, 4096, Some(process), &finished);
+            }
+        }
+        let account = ProcessAccount { operations: 4, read_bytes: 4096, written_bytes: 4096 };
+        assert_eq!(statistics.processes()[&7], account);
     }
 }

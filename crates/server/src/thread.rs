@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use elevator::Time;
 
+use crate::alarm::Alarm;
 use crate::clock::Clock;
 use crate::control::{Order, Orders, Snapshot};
 use crate::device::{Device, FrontIndex, News};
@@ -52,6 +53,7 @@ pub(crate) struct DeviceThread {
     keeps_time: bool,
     stopping: bool,
     last_busy: Time,
+    alarm: Alarm,
 }
 
 impl DeviceThread {
@@ -64,7 +66,7 @@ impl DeviceThread {
         keeps_time: bool,
     ) -> io::Result<Self> {
         let poller = Poller::new()?;
-        let (stopping, last_busy) = (false, Time::ZERO);
+        let (stopping, last_busy, alarm) = (false, Time::ZERO, Alarm::default());
         let mut thread = Self {
             clock,
             device,
@@ -77,6 +79,7 @@ impl DeviceThread {
             keeps_time,
             stopping,
             last_busy,
+            alarm,
         };
         thread.begin()?;
         Ok(thread)
@@ -169,6 +172,9 @@ impl DeviceThread {
         }
         if self.device.answered(self.clock.now(), self.keeps_time) {
             self.waiting.lookout.answered();
+        }
+        if let Some(failure) = self.device.failure() {
+            self.alarm.raise(failure, self.device.statistics().failed());
         }
         Ok(())
     }

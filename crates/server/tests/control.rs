@@ -48,6 +48,12 @@ fn everything_that_can_be_asked_is_answered() {
     let switched = client.show().unwrap();
     assert_eq!((switched.scheduler.as_str(), switched.switches), ("stream(deadline)", 2));
     assert!(switched.items.iter().any(|item| item.facts.contains_key("selected_pending_service_ns")));
+    client.tune("stream_threshold", "6").unwrap();
+    client.tune("fifo_batch", "3").unwrap();
+    assert!(client.tune("fifo_batch", "0").is_err(), "it is out of range");
+    let tuned = client.show().unwrap().tunables;
+    let value = |name: &str| tuned.iter().find(|tunable| tunable.name == name).unwrap().value.clone();
+    assert_eq!((value("stream_threshold"), value("fifo_batch")), ("6".to_string(), "3".to_string()));
     let metrics = client.metrics().unwrap();
     assert!(metrics.contains("dwell_operations_total{operation=\"write\"} 100"), "{metrics}");
     assert!(metrics.contains("dwell_latency_seconds_count{operation=\"write\"} 100"), "{metrics}");
@@ -141,6 +147,30 @@ fn a_client_with_much_under_way_goes_on_after_a_switch_that_drains() {
     }
     assert_eq!(disk.read(0, 512).unwrap(), [0; 512], "and is still listened to");
     server.stop();
+}
+
+/// By whoever looks after the machine, who is not the client that hears the error.
+#[test]
+fn the_first_operation_that_fails_is_told_and_not_each_that_follows() {
+    let directory = Directory::on_disk();
+    let (file, socket) = (directory.join("disk"), directory.join("sock"));
+    let address = format!("unix:{}", socket.display());
+    let arguments = ["--file", &file.to_string_lossy(), "--size", "1M", "--nbd", &address];
+    let (server, mut words) = Served::start_heard(&arguments);
+    fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(4096).unwrap();
+    let mut disk = Nbd::connect(&socket);
+    assert!(disk.read(0, 4096).is_ok() && disk.read(8192, 4096).is_err());
+    let mut line = String::new();
+    BufReader::new(&mut words).read_line(&mut line).unwrap();
+    assert!(line.starts_with("read of 4096 bytes at sector 16 failed: Input/output error"), "{line}");
+    for n in 3..20 {
+        assert!(disk.read(n * 4096, 4096).is_err());
+    }
+    drop(disk);
+    assert_eq!(server.stop()["state"]["operations"]["read"]["failed"], 18);
+    line.clear();
+    std::io::Read::read_to_string(&mut words, &mut line).unwrap();
+    assert!(!line.contains("failed"), "{line}");
 }
 
 /// It would be lost with the scheduler that leaves.

@@ -14,7 +14,7 @@ use elevator::{Flags, Op, Scheduler, Sector, Sectors, Span, Time};
 use rustix::io::Errno;
 use schedulers::{Environment, Spec};
 use server::backend::{Backend, Done, Emulated, Geometry, Job, Medium, Memory, Nature, Nothing, Payload};
-use server::{Answer, Ask, Device, News, Statistics, Watch};
+use server::{Answer, Ask, Device, Failure, News, Statistics, Watch};
 
 fn scheduler(name: &str) -> Box<dyn Scheduler> {
     Spec::parse(name).unwrap().build(&Environment::default()).unwrap()
@@ -119,6 +119,8 @@ fn a_bad_sector_fails_the_operation_that_asked_for_it_and_not_those_merged_with_
         answers(&mut device).iter().filter_map(|a| a.result.err().map(|error| (a.cookie, error))).collect();
     assert_eq!(failed, [(2, Errno::IO)]);
     assert_eq!(device.statistics().salvaged, 1, "they had been one request");
+    let failure = Failure { op: Op::Write, start: Sector(16), sectors: Sectors(8), error: Errno::IO };
+    assert_eq!((device.failure(), device.failure()), (Some(failure), None));
     for cookie in (0..8).filter(|&cookie| cookie != 2) {
         ask(&mut device, Time::ZERO, cookie, Op::Read, cookie * 8, 8);
         device.advance(Time::ZERO);

@@ -71,9 +71,9 @@ impl History {
         self.per_second(self.before.holds, self.shown.holds)
     }
 
-    /// Operations and 10^6 bytes a second of one kind.
+    /// Operations done and 10^6 bytes a second of one kind.
     pub(super) fn operation(&self, name: &str) -> (f64, f64) {
-        let of = |state: &State| state.operations.get(name).map_or((0, 0), |o| (o.done + o.failed, o.bytes));
+        let of = |state: &State| state.operations.get(name).map_or((0, 0), |o| (o.done, o.bytes));
         let (before, now) = (of(&self.before), of(&self.shown));
         (self.per_second(before.0, now.0), self.per_second(before.1, now.1) / 1e6)
     }

@@ -95,6 +95,7 @@ fn operations_of(history: &History) -> Table<'static> {
             name.clone(),
             number(rate),
             number(megabytes),
+            operation.failed.to_string(),
             time(latency.p50_ns),
             time(latency.p99_ns),
             time(latency.max_ns),
@@ -102,8 +103,12 @@ fn operations_of(history: &History) -> Table<'static> {
             time(wait.p99_ns),
         ]
     };
-    let heads = ["", "per s", "MB/s", "latency p50", "p99", "longest", "wait p50", "p99"];
-    table("operations; latencies since the start", &heads, history.state().operations.keys().map(row))
+    let heads = ["", "per s", "MB/s", "failed", "latency p50", "p99", "longest", "wait p50", "p99"];
+    table(
+        "operations; failures and latencies since the start",
+        &heads,
+        history.state().operations.keys().map(row),
+    )
 }
 
 /// The scheduler's streams or groups: of the kind that there are most of.

@@ -20,6 +20,20 @@ fn state(time_ns: u64, reads: u64, head: u64) -> State {
     serde_json::from_value(state).expect("a state as the server sends it")
 }
 
+/// An operation that failed moved nothing, however soon it was answered.
+#[test]
+fn what_failed_is_told_beside_what_was_done_and_no_part_of_it() {
+    let mut failing = state(500_000_000, 100, 0);
+    failing.operations.get_mut("read").unwrap().failed = 300;
+    let mut history = History::new(state(0, 0, 0));
+    history.hear(failing);
+    history.picture();
+    let picture = text(&history).unwrap();
+    let line = picture.lines().find(|line| line.contains("│read")).unwrap();
+    let cells: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(&cells[..4], ["│read", "200", "0.82", "300"], "{picture}");
+}
+
 fn drawn(heads: &[u64]) -> String {
     let mut history = History::new(state(0, 0, heads[0]));
     for &head in heads {

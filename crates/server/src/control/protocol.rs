@@ -120,14 +120,14 @@ pub struct OperationState {
     pub failed: u64,
     /// Bytes moved.
     pub bytes: u64,
-    /// From submission to the answer.
+    /// From submission to the answer, also that it failed.
     pub latency: TimesSummary,
     /// From submission to dispatch.
     pub wait: TimesSummary,
 }
 
 /// A device at one moment. Rates are the difference of two.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct State {
     /// The device's time, in nanoseconds since it started.
     pub time_ns: u64,
