@@ -25,7 +25,8 @@ use crate::quantity::{size, span};
 use crate::{identity, named, profile, systemd};
 
 pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<(), Error> {
-    let configuration = configuration(arguments, catalogue)?;
+    let asked = arguments.size.as_deref().map(size).transpose()?;
+    let configuration = configuration(arguments, asked, catalogue)?;
     let scheduler = named::spec(catalogue, &configuration.scheduler)?;
     let report = server::run_with(configuration, |server| {
         // Whoever wanted to know may have gone: others are served all the same.
@@ -37,6 +38,11 @@ pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<()
             let _ = writeln!(out, "{address}");
         }
         server.refused().iter().for_each(|what| eprintln!("not granted: {what}"));
+        // Files and devices of such a size are refused.
+        if asked.is_some_and(|size| size % SECTOR_BYTES > 0) {
+            let served = server.geometry().capacity.bytes();
+            eprintln!("--size is no whole number of sectors: {served} bytes are served");
+        }
         // A drive that queues fewer than were asked for is given as many as it queues.
         let depth = arguments.depth.min(server.geometry().depth).max(1);
         let at_once = counted(u64::from(depth), "request");
@@ -69,21 +75,18 @@ fn what(arguments: &ServeArguments) -> String {
     }
 }
 
-fn configuration(arguments: &ServeArguments, catalogue: Catalogue) -> Result<Configuration, Error> {
+fn configuration(
+    arguments: &ServeArguments,
+    size: Option<u64>,
+    catalogue: Catalogue,
+) -> Result<Configuration, Error> {
     if !arguments.attach && arguments.nbd.is_empty() {
         return Err(Error::Usage("nobody could reach it: give --attach, --nbd, or both".to_owned()));
     }
-    let size = arguments.size.as_deref().map(size).transpose()?;
     if size.is_some_and(|size| size < SECTOR_BYTES) {
         return Err(Error::Usage(format!(
             "--size: a device has at least one sector of {SECTOR_BYTES} bytes"
         )));
-    }
-    if (arguments.memory || arguments.drive.is_some())
-        && let Some(rest) = size.map(|size| size % SECTOR_BYTES).filter(|&rest| rest > 0)
-    {
-        let served = size.unwrap_or_default() - rest;
-        eprintln!("--size is no whole number of sectors: {served} bytes are served");
     }
     let device = arguments.drive.as_deref().map(Device::open).transpose()?;
     device.iter().for_each(|device| tell(device.notes()));

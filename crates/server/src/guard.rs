@@ -146,7 +146,12 @@ fn sized(options: &FileOptions, file: File) -> Result<Claim, ServeError> {
     let block_bytes = if options.direct { direct_alignment(&file) } else { SECTOR_BYTES as u32 };
     fits(path, bytes, block_bytes)?;
     if has != bytes {
-        file.set_len(bytes).map_err(io)?;
+        file.set_len(bytes).map_err(|error| match error.kind() {
+            io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidInput => {
+                ServeError::unfit(path, &format!("{bytes} bytes are more than a file there can have"))
+            }
+            _ => io(error),
+        })?;
     }
     Ok(Claim {
         file: Arc::new(file),
