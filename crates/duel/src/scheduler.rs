@@ -44,6 +44,12 @@ impl Scheduler {
         matches!(self, Self::Kernel { elevator, .. } if elevator == "none")
     }
 
+    /// Whether it is one of the kernel's that treats processes apart, and waits for each.
+    #[must_use]
+    pub fn tells_processes_apart(&self) -> bool {
+        matches!(self, Self::Kernel { elevator, .. } if elevator == "bfq")
+    }
+
     /// The policy that stands for it in the model, by Dwell's name.
     #[must_use]
     pub fn in_the_model(&self) -> String {

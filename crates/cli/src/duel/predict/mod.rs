@@ -48,6 +48,8 @@ struct Asked<'a> {
     parks: bool,
     /// Programs that find no free tag sleep for one, and race each other.
     races: bool,
+    /// Several of the kernel's workers hand requests on in turn to an elevator that has a queue for each and idles for it.
+    workers: bool,
     identity: Identity,
     /// Whoever schedules is given requests by a loop device.
     behind_a_loop_device: bool,
@@ -95,6 +97,7 @@ impl Model<'_> {
             depth,
             parks: entry.scheduler.is_kernel() && depth == 1,
             races: entry.scheduler.keeps_nothing() && !hidden,
+            workers: hidden && depth == 1 && entry.scheduler.tells_processes_apart(),
             identity: identity(&entry.scheduler, hidden),
             behind_a_loop_device: hidden || !entry.scheduler.is_kernel(),
             priority: Priority { class: PriorityClass::BestEffort, level: self.level },
@@ -145,7 +148,8 @@ fn starts(outcome: Option<&Outcome>) -> Vec<Span> {
 }
 
 /// Who a scheduler takes for the issuer. A loop device submits what it gets by a worker, which the kernel's elevators take for a
-/// process; here it is always the same one, there it may change from request to request (docs/duel.md). Dwell's schedulers,
+/// process; here it is always the same one, there it may change from request to request (docs/duel.md), of which nothing is said where
+/// that decides. Dwell's schedulers,
 /// behind FUSE, are told of nobody.
 fn identity(scheduler: &Scheduler, hidden: bool) -> Identity {
     match (scheduler.is_kernel(), hidden) {
@@ -168,15 +172,26 @@ mod tests {
         assert_eq!(identity(&ours, false), Identity::Hidden);
     }
 
-    /// What the model says of a benchmark under `kernel:bfq`, nothing having been measured of the way there.
+    /// What the model says of a benchmark under `kernel:bfq`.
     fn under_bfq(benchmark: &Benchmark, seconds: u64, depth: u32) -> Predicted {
+        predicted(benchmark, "kernel:bfq", seconds, depth, false).unwrap()
+    }
+
+    /// What the model says, nothing having been measured of the way there.
+    fn predicted(
+        benchmark: &Benchmark,
+        scheduler: &str,
+        seconds: u64,
+        depth: u32,
+        hidden: bool,
+    ) -> Result<Predicted, String> {
         let device = Device::open("wd5000aaks").unwrap();
         let second = Duration::from_secs(1);
         let size = Size { time: second * seconds as u32, patience: second, tree_files: 0, transactions: 0 };
         let model = Model { device: &device, catalogue: Catalogue::default(), size, level: 4 };
-        let scheduler = ["kernel:bfq".parse::<Scheduler>().unwrap()];
-        let mut comparison = Comparison::new(benchmark, &model.size, depth, false, &scheduler);
-        model.predict(benchmark, &comparison.entries.remove(0), depth, false).unwrap()
+        let scheduler = [scheduler.parse::<Scheduler>().unwrap()];
+        let mut comparison = Comparison::new(benchmark, &model.size, depth, hidden, &scheduler);
+        model.predict(benchmark, &comparison.entries.remove(0), depth, hidden)
     }
 
     /// A program that reads a device call by call makes no plug, so its first thought is none, and nobody's writes are injected after
@@ -185,6 +200,16 @@ mod tests {
     fn a_reader_without_a_plug_thinks_briefly_from_the_first() {
         let reads = under_bfq(&Benchmark::WriteBesideReads, 4, 31).operations_per_second;
         assert!(reads > 60.0, "{reads} a second");
+    }
+
+    /// One worker stands for two there, each of which has a queue of its own with `bfq`.
+    #[test]
+    fn of_workers_that_take_turns_nothing_is_said() {
+        let told =
+            |name: &str, hidden| predicted(&Benchmark::ParRead { direct: true }, name, 1, 1, hidden).err();
+        assert!(told("kernel:bfq{low_latency=0}", true).is_some_and(|why| why.contains("workers")));
+        assert_eq!(told("kernel:bfq{low_latency=0}", false), None);
+        assert_eq!(told("kernel:mq-deadline", true), None);
     }
 
     /// With one tag of four and four readers `bfq` sees eight queues begin, which is a crowd with one task: nobody is raised, and it

@@ -98,6 +98,12 @@ pub(super) fn predict(
             "{programs} programs race for {tags} tags under `none`, by microseconds that the model does not know"
         ));
     }
+    if asked.workers && running > 1 {
+        return Err(format!(
+            "two of the kernel's workers, of which the model knows one, hand requests on by turns, and {} idles for each",
+            asked.spec.name()
+        ));
+    }
     let workload = Modelled {
         what: asked.benchmark.describe(&model.size),
         programs,
