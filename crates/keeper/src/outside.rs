@@ -13,10 +13,10 @@ use crate::error::Error;
 use crate::system;
 
 /// Bytes that all programs read and wrote so far through system calls, from `/proc/PID/io` of each (a tree like `/proc`). Pipes and
-/// sockets are in it, and what ended programs did since the last look is not.
+/// sockets are in it, and what ended programs did since the last look is not, nor what those did that tell not even whoever may ask all.
 ///
 /// # Errors
-/// Some program's is refused, without which the sum says nothing, or the kernel does not count.
+/// There is no leave to ask every program, without which the sum says nothing, or the kernel does not count.
 pub fn user_bytes(proc: &Path) -> Result<u64, Error> {
     let mut sum = None;
     for entry in fs::read_dir(proc).map_err(|error| Error::file(proc, error))?.flatten() {
@@ -26,11 +26,11 @@ pub fn user_bytes(proc: &Path) -> Result<u64, Error> {
         let file = entry.path().join("io");
         let text = match fs::read_to_string(&file) {
             Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied && !may_ask_all() => {
                 let why = "is refused; to count what all programs read and wrote takes CAP_SYS_PTRACE";
                 return Err(Error::file(&file, io::Error::new(error.kind(), why)));
             }
-            // It has ended.
+            // It has ended, or is one that tells nobody.
             Err(_) => continue,
         };
         let field = |line: &str| {
@@ -41,6 +41,15 @@ pub fn user_bytes(proc: &Path) -> Result<u64, Error> {
     }
     let why = "tells of no program what it read and wrote (CONFIG_TASK_IO_ACCOUNTING)";
     sum.ok_or_else(|| Error::file(proc, io::Error::new(ErrorKind::Unsupported, why)))
+}
+
+/// Whether this thread has CAP_SYS_PTRACE, with which all but a few that hide from root, too, tell what they read and wrote.
+fn may_ask_all() -> bool {
+    const SYS_PTRACE: u32 = 19;
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let capabilities = capabilities.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    capabilities.is_some_and(|mask| mask >> SYS_PTRACE & 1 == 1)
 }
 
 /// What of a command's output is looked at, in bytes.
