@@ -3,8 +3,9 @@
 //! One row a drive and metric, as values of one metric say nothing by another, and one a cluster. A drive is named by its model and
 //! size, so that the same drive in another machine is the same (see [`Database::load`]). Saving writes only the clusters that changed.
 //!
-//! Files of version 1 had one row a drive, whose state says of which metric it is: whoever writes to one makes it one of version 2,
-//! whoever only looks sees it as one.
+//! The tables and their versions are in [`tables`], the rows here.
+
+mod tables;
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -19,101 +20,14 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 use tuner::{ClusterState, Metric, State};
 
+use self::tables::{APPLICATION, Made, SEEN_FROM_1, VERSION, make};
 use crate::error::Error;
 use crate::keeper::in_words;
-
-/// The version of the tables that this code writes, and the newest that it reads.
-const VERSION: i64 = 2;
-/// "Dwel" in the file's header, so that another program's file is not taken for ours.
-const APPLICATION: i64 = 0x4477_656c;
 
 /// How long a file is waited for that somebody else writes.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How soon it is tried again where SQLite does not wait.
 const AGAIN: Duration = Duration::from_millis(5);
-
-const TABLES: &str = "
-    CREATE TABLE drive (
-        name TEXT NOT NULL,
-        metric TEXT NOT NULL,
-        state TEXT NOT NULL,
-        saved INTEGER NOT NULL,
-        PRIMARY KEY (name, metric)
-    ) STRICT;
-    CREATE TABLE cluster (
-        drive TEXT NOT NULL,
-        metric TEXT NOT NULL,
-        id INTEGER NOT NULL,
-        requests INTEGER NOT NULL,
-        hits INTEGER NOT NULL,
-        used INTEGER NOT NULL,
-        points BLOB NOT NULL,
-        performance TEXT NOT NULL,
-        successors TEXT NOT NULL,
-        PRIMARY KEY (drive, metric, id),
-        FOREIGN KEY (drive, metric) REFERENCES drive (name, metric) ON DELETE CASCADE
-    ) STRICT;
-";
-
-/// From version 1 to 2, once the new tables are there beside the old ones.
-const FROM_1: &str = "
-    INSERT INTO drive SELECT name, state -> '$.metric', state, saved FROM drive_1;
-    INSERT INTO cluster
-        SELECT drive, metric, id, requests, hits, used, points, performance, successors
-        FROM cluster_1 JOIN drive ON drive.name = cluster_1.drive;
-    DROP TABLE cluster_1;
-    DROP TABLE drive_1;
-";
-
-/// Tables of version 1 as those of version 2, for whoever may not change them. Names are looked up among temporary views first.
-const SEEN_FROM_1: &str = "
-    CREATE TEMP VIEW drive AS SELECT name, state -> '$.metric' AS metric, state, saved FROM main.drive;
-    CREATE TEMP VIEW cluster AS
-        SELECT drive, metric, id, requests, hits, used, points, performance, successors
-        FROM main.cluster JOIN temp.drive AS known ON known.name = main.cluster.drive;
-";
-
-/// Who made a file, of which version, and how much is in it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Made {
-    application: i64,
-    version: i64,
-    tables: i64,
-}
-
-impl Made {
-    const NOTHING: Self = Self { application: 0, version: 0, tables: 0 };
-
-    const fn is_of_version_1(self) -> bool {
-        matches!((self.application, self.version), (APPLICATION, 1))
-    }
-
-    /// All of it as it is at one time, whoever makes the file meanwhile.
-    fn at_once(connection: &Connection) -> rusqlite::Result<Self> {
-        Self::of(&*connection.unchecked_transaction()?)
-    }
-
-    fn of(connection: &Connection) -> rusqlite::Result<Self> {
-        let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get(0));
-        let tables = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-        Ok(Self { application: number("application_id")?, version: number("user_version")?, tables })
-    }
-}
-
-/// Makes the tables, or makes them of this version, unless somebody else just does.
-fn make(connection: &mut Connection) -> rusqlite::Result<()> {
-    let alone = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let as_now = format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; {TABLES}");
-    match Made::of(&alone)? {
-        Made::NOTHING => alone.execute_batch(&as_now)?,
-        made if made.is_of_version_1() => {
-            let aside = "ALTER TABLE drive RENAME TO drive_1; ALTER TABLE cluster RENAME TO cluster_1;";
-            alone.execute_batch(&format!("{aside} {as_now} {FROM_1}"))?;
-        }
-        _ => {}
-    }
-    alone.commit()
-}
 
 /// Tries again while somebody else has the file. SQLite waits by itself, but not where two could wait for each other: while
 /// several begin at once, of whom each has a log kept beside the file, which takes the file alone.
@@ -409,8 +323,8 @@ impl Database {
         serde_json::from_str(text).map_err(|error| self.file.damaged(format!("{what}: {error}")))
     }
 
-    /// Keeps what was learned of a drive by the state's metric: all of it or, if this fails, nothing new. Of two that save under one name, which are
-    /// drives alike in one machine, the later one is kept whole.
+    /// Keeps what was learned of a drive by the state's metric: all of it or, if this fails, nothing new. Of two that save under one
+    /// name, which are drives alike in one machine, the later one is kept whole.
     ///
     /// # Errors
     /// The file cannot be written.
