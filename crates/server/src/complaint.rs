@@ -28,7 +28,7 @@ impl Complaint {
     }
 
     /// How many were kept back, if it is time to tell another.
-    fn due(&self, now: Instant) -> Option<u64> {
+    pub(crate) fn due(&self, now: Instant) -> Option<u64> {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if told.last.is_some_and(|last| now.duration_since(last) < QUIET) {
             told.kept += 1;
