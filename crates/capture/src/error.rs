@@ -17,6 +17,18 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// Somebody else set the scheduler while it was measured.
+    #[error(
+        "{device}: somebody else changed the scheduler from {ours} to {theirs} while it was measured; theirs stays"
+    )]
+    Foreign {
+        /// The device.
+        device: String,
+        /// What had been set here.
+        ours: String,
+        /// What is set now.
+        theirs: String,
+    },
     /// There is no leave to do this.
     #[error("{what}: not permitted; needs {needs}")]
     Permission {

@@ -80,10 +80,12 @@ pub struct Plan {
 
 impl Profile {
     /// Measures a device under each of its queues' schedulers. `say` hears what is being done; `stop` is asked whether to leave off
-    /// early, with what there is. The scheduler is put back when this returns, and when the process is killed meanwhile.
+    /// early, with what there is. The scheduler is put back when this returns, and when the process is killed meanwhile; one that somebody
+    /// else sets stays, and ends this.
     ///
     /// # Errors
-    /// The device cannot be read, is used while its scheduler was to be switched, or the kernel refuses a scheduler.
+    /// The device cannot be read, is used while its scheduler was to be switched, the kernel refuses a scheduler, or somebody else
+    /// sets one.
     pub fn measure(
         scheduling: &Scheduling,
         plan: &Plan,
@@ -201,6 +203,7 @@ fn schedulers(
         settings.iter().try_for_each(|setting| setting.set(&name))?;
         say(&format!("throughput under {name}"));
         let curves = throughput::measure(&above.node(), capacity, &plan.load, stop)?;
+        settings.iter().try_for_each(Setting::is_as_set)?;
         measured.push(Throughput { scheduler: name, curves });
     }
     Ok(measured)

@@ -1,8 +1,9 @@
 //! A queue's scheduler, changed for a while.
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,13 +16,23 @@ use crate::topology::Layer;
 ///
 /// A shell waits for the end of a pipe that this process holds, and then writes the old name: whatever ends the process
 /// closes the pipe. A record of what to restore at the next start, the other way, leaves the wrong scheduler until then.
+///
+/// The pipe carries the names that are set. A scheduler that is neither of the last two, of which the later may not have come
+/// about, is somebody else's and stays.
 pub(super) struct Setting {
+    device: String,
     attribute: PathBuf,
     guard: Child,
+    /// What was set last, if anything was.
+    last: RefCell<Option<String>>,
 }
 
 /// The scheduler, then each other file that does not hold its value any more. Of a device that is gone nothing.
-const PUT_BACK: &str = r#"cat >/dev/null; [ -e "$1" ] || exit 0; printf '%s\n' "$0" >"$1"; shift
+const PUT_BACK: &str = r#"while read -r name; do earlier=$last last=$name; done
+[ -e "$1" ] && [ -n "$last" ] || exit 0
+now=$(sed 's/.*\[\(.*\)\].*/\1/' "$1")
+[ "$now" = "$last" ] || [ "$now" = "$earlier" ] || [ "$now" = "$0" ] || exit 0
+printf '%s\n' "$0" >"$1"; shift
 while [ $# -gt 1 ]; do
     { [ "$(cat "$1")" = "$2" ] || printf '%s\n' "$2" >"$1"; } 2>/dev/null; shift 2
 done"#;
@@ -40,12 +51,13 @@ impl Setting {
     /// Of a device's queue.
     pub(super) fn keep(layer: &Layer) -> Result<Self, Error> {
         let attribute = Path::new("/sys/block").join(&layer.name).join("queue/scheduler");
-        Self::keep_file(&attribute, layer.scheduler.as_deref().unwrap_or("none"))
+        Self::keep_file(&layer.name, &attribute)
     }
 
-    fn keep_file(attribute: &Path, present: &str) -> Result<Self, Error> {
+    fn keep_file(device: &str, attribute: &Path) -> Result<Self, Error> {
+        let present = offered(attribute)?.0.unwrap_or_else(|| "none".to_owned());
         let guard = Command::new("sh")
-            .args(["-c", PUT_BACK, present])
+            .args(["-c", PUT_BACK, &present])
             .arg(attribute)
             .args(what_goes_with_it(attribute))
             .stdin(Stdio::piped())
@@ -54,20 +66,39 @@ impl Setting {
             .process_group(0)
             .spawn()
             .map_err(|error| Error::io("starting a shell to put the scheduler back in any case", error))?;
-        Ok(Self { attribute: attribute.to_path_buf(), guard })
+        let (device, attribute) = (device.to_owned(), attribute.to_path_buf());
+        Ok(Self { device, attribute, guard, last: RefCell::default() })
     }
 
     pub(super) fn set(&self, name: &str) -> Result<(), Error> {
         let what = || format!("setting {} to {name}", self.attribute.display());
+        self.is_as_set()?;
+        let told = self.guard.stdin.as_ref().map(|mut pipe| writeln!(pipe, "{name}"));
+        told.transpose()
+            .map_err(|error| Error::io("telling the shell that puts the scheduler back", error))?;
         fs::write(&self.attribute, name).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => Error::Permission { what: what(), needs: "root" },
             _ => Error::io(what(), error),
         })?;
         match offered(&self.attribute)? {
-            (Some(active), _) if active == name => Ok(()),
+            (Some(active), _) if active == name => {
+                *self.last.borrow_mut() = Some(active);
+                Ok(())
+            }
             (active, _) => {
                 Err(Error::kernel(what(), format!("the kernel has {}", active.unwrap_or_default())))
             }
+        }
+    }
+
+    /// An error if somebody else has set another scheduler meanwhile.
+    pub(super) fn is_as_set(&self) -> Result<(), Error> {
+        let last = self.last.borrow();
+        match (last.clone(), offered(&self.attribute)?.0) {
+            (Some(ours), Some(theirs)) if theirs != ours => {
+                Err(Error::Foreign { device: self.device.clone(), ours, theirs })
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -87,11 +118,26 @@ mod tests {
     fn the_old_one_is_back_when_it_is_dropped() {
         let attribute = std::env::temp_dir().join(format!("dwell-setting-{}", std::process::id()));
         fs::write(&attribute, "[bfq]").unwrap();
-        let setting = Setting::keep_file(&attribute, "bfq").unwrap();
+        let setting = Setting::keep_file("sda", &attribute).unwrap();
         setting.set("none").unwrap();
         assert_eq!(fs::read_to_string(&attribute).unwrap(), "none");
         drop(setting);
         assert_eq!(fs::read_to_string(&attribute).unwrap(), "bfq\n");
+        fs::remove_file(attribute).unwrap();
+    }
+
+    #[test]
+    fn one_that_somebody_else_has_set_stays() {
+        let attribute = std::env::temp_dir().join(format!("dwell-setting-theirs-{}", std::process::id()));
+        fs::write(&attribute, "[bfq]").unwrap();
+        let setting = Setting::keep_file("sda", &attribute).unwrap();
+        setting.set("none").unwrap();
+        setting.set("mq-deadline").unwrap();
+        fs::write(&attribute, "none mq-deadline [kyber] bfq").unwrap();
+        let error = setting.set("none").unwrap_err().to_string();
+        assert!(error.contains("from mq-deadline to kyber"), "{error}");
+        drop(setting);
+        assert_eq!(fs::read_to_string(&attribute).unwrap(), "none mq-deadline [kyber] bfq");
         fs::remove_file(attribute).unwrap();
     }
 
@@ -107,7 +153,7 @@ mod tests {
         };
         fs::write(&attribute, "[mq-deadline]").unwrap();
         put("33\n", "80\n");
-        let setting = Setting::keep_file(&attribute, "mq-deadline").unwrap();
+        let setting = Setting::keep_file("sda", &attribute).unwrap();
         setting.set("none").unwrap();
         // As the kernel does.
         put("256\n", "500\n");
