@@ -1,7 +1,6 @@
 //! One window after the other: watch, decide, act, say.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::time::Duration;
 
 use elevator::Span;
@@ -13,15 +12,10 @@ use crate::blocks::Measured;
 use crate::error::Error;
 use crate::indifference::{Indifference, Verdict};
 use crate::observe::Seen;
-use crate::outside;
+use crate::outside::Outside;
 use crate::rest::Load;
 use crate::status::Status;
 use crate::system;
-
-/// How long a user's command may take to print its number, of a window, and at most: nobody is heard meanwhile, neither systemd's
-/// watchdog (60 s in `packaging/`) nor a signal to end (30 s).
-const COMMAND_SHARE: u32 = 4;
-const COMMAND_MOST: Duration = Duration::from_secs(20);
 
 /// What is to be kept how.
 #[derive(Clone, Debug)]
@@ -37,12 +31,12 @@ pub struct Keeper {
     analyser: Analyser,
     arms: Box<dyn Arms>,
     metric: Metric,
-    settings: Settings,
+    dry_run: bool,
     status: Status,
     /// What was set here last; until then what was found.
     expected: String,
     drained: Option<Duration>,
-    user_bytes: Option<u64>,
+    outside: Outside,
     /// `None` where nothing is to be measured but by the analyser's own trials.
     indifference: Option<Indifference>,
     /// Arms that could not be set.
@@ -72,6 +66,7 @@ impl Keeper {
         metric: Metric,
         settings: Settings,
     ) -> Result<Self, Error> {
+        let Settings { dry_run, command } = settings;
         let expected = arms.current()?;
         for name in &analyser.schedulers()[arms.names().len()..] {
             arms.add(name)?;
@@ -82,7 +77,7 @@ impl Keeper {
             pid,
             started,
             metric: in_words(metric),
-            dry_run: settings.dry_run,
+            dry_run,
             arms: arms.names().to_vec(),
             current: expected.clone(),
             before: expected.clone(),
@@ -92,16 +87,16 @@ impl Keeper {
         };
         let measures = analyser.tries_freely();
         let indifference = measures.then(|| Indifference::new(analyser.plain(), metric.better())).flatten();
-        let (drained, user_bytes, refused) = (None, None, BTreeSet::new());
+        let (drained, outside, refused) = (None, Outside::new(command), BTreeSet::new());
         Ok(Self {
             analyser,
             arms,
             metric,
-            settings,
+            dry_run,
             status,
             expected,
             drained,
-            user_bytes,
+            outside,
             indifference,
             refused,
         })
@@ -133,7 +128,7 @@ impl Keeper {
     pub fn window(&mut self, mut seen: Seen) -> Result<Outcome, Error> {
         let current = self.begin()?;
         self.status.missed += seen.missed;
-        let problem = self.measure_outside(&mut seen);
+        let problem = self.outside.measure(self.metric, &mut seen);
         if seen.torn {
             self.drained = None;
             return Ok(self.said(
@@ -158,28 +153,9 @@ impl Keeper {
         if let Some(indifference) = &mut self.indifference {
             indifference.believed(believed);
         }
-        let (to, mut outcome) = match self.matters(measured, ran, &Load::of(&seen.window)) {
-            Verdict::Rest(none) => {
-                (Some(none), self.said("no scheduler is better than none here, so none it is".to_owned()))
-            }
-            Verdict::Measure(arm) => {
-                let name = &self.arms.names()[arm];
-                (
-                    Some(arm),
-                    self.said(format!("{name} is to be measured, to find out whether a choice matters here")),
-                )
-            }
-            // What is none of the arms is not compared with them.
-            Verdict::Matters if ran.is_none() && decision.scheduler.is_none() && seen.window.counts() => {
-                let first = (0..self.arms.names().len()).find(|arm| !self.refused.contains(arm)).unwrap_or(0);
-                let name = &self.arms.names()[first];
-                (Some(first), self.said(format!("{name} to begin with, as {current} is not one of the arms")))
-            }
-            Verdict::Matters => {
-                let wanted = decision.scheduler.filter(|_| decision.change);
-                (wanted.map(|id| id.0), self.said(decision.line(self.arms.names())))
-            }
-        };
+        let verdict = self.matters(measured, ran, &Load::of(&seen.window));
+        let (to, line) = self.choose(verdict, &decision, &current, seen.window.counts());
+        let mut outcome = self.said(line);
         let to = to.filter(|&to| ran != Some(SchedulerId(to)));
         if let Some(to) = to {
             self.switch(to, &mut outcome)?;
@@ -194,12 +170,41 @@ impl Keeper {
         Ok(Outcome { decision: Some(decision), ..outcome })
     }
 
+    /// Which arm is to serve the next window, if one is, and why.
+    fn choose(
+        &self,
+        verdict: Verdict,
+        decision: &Decision,
+        current: &str,
+        counts: bool,
+    ) -> (Option<usize>, String) {
+        let names = self.arms.names();
+        match verdict {
+            Verdict::Rest(none) => {
+                (Some(none), "no scheduler is better than none here, so none it is".to_owned())
+            }
+            Verdict::Measure(arm) => {
+                let why = "is to be measured, to find out whether a choice matters here";
+                (Some(arm), format!("{} {why}", names[arm]))
+            }
+            // What is none of the arms is not compared with them.
+            Verdict::Matters if self.place(current).is_none() && decision.scheduler.is_none() && counts => {
+                let first = (0..names.len()).find(|arm| !self.refused.contains(arm)).unwrap_or(0);
+                (Some(first), format!("{} to begin with, as {current} is not one of the arms", names[first]))
+            }
+            Verdict::Matters => {
+                let wanted = decision.scheduler.filter(|_| decision.change);
+                (wanted.map(|id| id.0), decision.line(names))
+            }
+        }
+    }
+
     /// Whether no choice matters, so that it costs nothing to look away until [`rested`](Self::rested) says otherwise.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         let resting = self.indifference.as_ref().map(Indifference::verdict);
         let at = |arm: usize| self.arms.names()[arm] == self.expected;
-        !self.settings.dry_run && matches!(resting, Some(Verdict::Rest(none)) if at(none))
+        !self.dry_run && matches!(resting, Some(Verdict::Rest(none)) if at(none))
     }
 
     /// A window at rest ended, at which nobody looked but for the kernel's counters. Why to look again, if there is a reason.
@@ -209,7 +214,8 @@ impl Keeper {
     pub fn rested(&mut self, load: &Load) -> Result<Option<String>, Error> {
         self.begin()?;
         // What was measured then is not of the window that is looked at next.
-        (self.drained, self.user_bytes) = (None, None);
+        self.drained = None;
+        self.outside.forget();
         self.status.value = match self.metric {
             Metric::Bandwidth => Some(load.bandwidth),
             Metric::Iops => Some(load.iops),
@@ -239,7 +245,7 @@ impl Keeper {
     /// Whether a choice matters here, after this window. In a dry run nothing but the arm at hand is ever measured, so it cannot be
     /// found out.
     fn matters(&mut self, measured: Option<Measured>, ran: Option<SchedulerId>, load: &Load) -> Verdict {
-        let Some(indifference) = self.indifference.as_mut().filter(|_| !self.settings.dry_run) else {
+        let Some(indifference) = self.indifference.as_mut().filter(|_| !self.dry_run) else {
             return Verdict::Matters;
         };
         if let (Some(measured), Some(ran)) = (measured, ran) {
@@ -267,7 +273,7 @@ impl Keeper {
 
     fn switch(&mut self, to: usize, outcome: &mut Outcome) -> Result<(), Error> {
         let name = self.arms.names()[to].clone();
-        if self.settings.dry_run {
+        if self.dry_run {
             outcome.line = format!("would {}", outcome.line);
             outcome.switched = Some(name);
             return Ok(());
@@ -282,6 +288,8 @@ impl Keeper {
                 outcome.line += &format!("; the switch took {:.0} ms", took.as_secs_f64() * 1e3);
                 outcome.switched = Some(name);
             }
+            // That is nothing to be learned of the scheduler.
+            Err(gone @ Error::Gone(_)) => return Err(gone),
             Err(error) => {
                 outcome.line += &format!("; {error}");
                 self.refused.insert(to);
@@ -309,36 +317,6 @@ impl Keeper {
             }
         }
         Ok(())
-    }
-
-    /// What the metric needs from outside; what went wrong, in words.
-    fn measure_outside(&mut self, seen: &mut Seen) -> Option<String> {
-        let seconds = seen.window.length.as_secs_f64();
-        match self.metric {
-            Metric::UserBandwidth | Metric::UserMinusSystem => {
-                let (now, problem) = match outside::user_bytes(Path::new("/proc")) {
-                    Ok(now) => (Some(now), None),
-                    Err(problem) => (None, Some(problem.to_string())),
-                };
-                // Programs that ended took what they had read with them.
-                let between = |(now, before): (u64, u64)| now.saturating_sub(before) as f64 / seconds;
-                let before = std::mem::replace(&mut self.user_bytes, now);
-                seen.performance.user_bandwidth = now.zip(before).map(between);
-                problem
-            }
-            Metric::External(_) => {
-                let command = self.settings.command.as_deref()?;
-                let patience = (Duration::from_secs_f64(seconds) / COMMAND_SHARE).min(COMMAND_MOST);
-                match outside::number(command, patience) {
-                    Ok(number) => {
-                        seen.performance.external = Some(number);
-                        None
-                    }
-                    Err(problem) => Some(problem),
-                }
-            }
-            _ => None,
-        }
     }
 
     /// Arms that are searched may stand for other settings after each window.

@@ -7,10 +7,64 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tuner::VALUE_MAX;
+use tuner::{Metric, VALUE_MAX};
 
 use crate::error::Error;
+use crate::observe::Seen;
 use crate::system;
+
+/// How long a user's command may take to print its number, of a window, and at most: nobody is heard meanwhile, neither systemd's
+/// watchdog (60 s in `packaging/`) nor a signal to end (30 s).
+const COMMAND_SHARE: u32 = 4;
+const COMMAND_MOST: Duration = Duration::from_secs(20);
+
+/// What a metric needs from outside, window after window.
+#[derive(Debug, Default)]
+pub struct Outside {
+    command: Option<String>,
+    /// What users had read and written at the end of the latest window.
+    user_bytes: Option<u64>,
+}
+
+impl Outside {
+    /// With the command whose number is the metric, if it is one's.
+    #[must_use]
+    pub const fn new(command: Option<String>) -> Self {
+        Self { command, user_bytes: None }
+    }
+
+    /// Puts into a window that just ended what the metric needs. What went wrong, in words: then it is not there.
+    #[must_use]
+    pub fn measure(&mut self, metric: Metric, seen: &mut Seen) -> Option<String> {
+        let seconds = seen.window.length.as_secs_f64();
+        match metric {
+            Metric::UserBandwidth | Metric::UserMinusSystem => {
+                let (now, problem) = match user_bytes(Path::new("/proc")) {
+                    Ok(now) => (Some(now), None),
+                    Err(problem) => (None, Some(problem.to_string())),
+                };
+                // Programs that ended took what they had read with them.
+                let between = |(now, before): (u64, u64)| now.saturating_sub(before) as f64 / seconds;
+                let before = std::mem::replace(&mut self.user_bytes, now);
+                seen.performance.user_bandwidth = now.zip(before).map(between);
+                problem
+            }
+            Metric::External(_) => {
+                let command = self.command.as_deref()?;
+                let patience = (Duration::from_secs_f64(seconds) / COMMAND_SHARE).min(COMMAND_MOST);
+                let number = number(command, patience);
+                seen.performance.external = number.as_ref().ok().copied();
+                number.err()
+            }
+            _ => None,
+        }
+    }
+
+    /// The next window does not begin where the latest ended.
+    pub const fn forget(&mut self) {
+        self.user_bytes = None;
+    }
+}
 
 /// Bytes that all programs read and wrote so far through system calls, from `/proc/PID/io` of each (a tree like `/proc`). Pipes and
 /// sockets are in it, and what ended programs did since the last look is not, nor what those did that tell not even whoever may ask all.
@@ -132,13 +186,17 @@ mod tests {
     fn a_command_is_not_idle_as_who_asks_it_is() {
         // SAFETY: takes nothing and returns a number.
         if unsafe { libc::geteuid() } != 0 {
-            return eprintln!("skipped: without leave, who is idle stays it");
+            return eprintln!("SKIPPED: without leave, who is idle stays it");
         }
         assert_eq!(system::idle(), Vec::<String>::new());
         let of = |command| number(command, Duration::from_secs(10));
         // The 41st field is the policy (proc(5)), 0 the usual one.
         assert_eq!(of("cut -d' ' -f41 /proc/self/stat"), Ok(0.0));
-        assert_eq!(of("ionice | grep -c idle; true"), Ok(0.0));
+        // SAFETY: takes numbers only.
+        let own = || unsafe { libc::syscall(libc::SYS_ioprio_get, 1, 0) };
+        assert_eq!(of("test $(ionice | cut -d: -f1) != idle; echo $?"), Ok(0.0));
+        let priority = || (unsafe { libc::sched_getscheduler(0) }, own() >> 13);
+        assert_eq!((priority(), system::at_normal_priority(priority)), ((libc::SCHED_IDLE, 3), (0, 0)));
     }
 
     #[test]

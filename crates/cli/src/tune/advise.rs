@@ -4,6 +4,7 @@ use std::io::Write;
 
 use keeper::arms::Arms;
 use keeper::database::Database;
+use keeper::outside::Outside;
 use keeper::{Seen, in_words, system};
 use schedulers::registry::Catalogue;
 use serde::Serialize;
@@ -71,29 +72,31 @@ struct Beside {
 
 pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(), Error> {
     let target = Target::find(&arguments.device)?;
+    let metric = setup::metric(&arguments.watching);
+    setup::measurable(metric)?;
+    let mut outside = Outside::new(arguments.watching.command.clone());
     system::idle().iter().for_each(|refused| eprintln!("not granted: {refused}"));
     let mut arms = setup::arms(&target, &arguments.watching, catalogue, Vec::new())?;
     let (length, mut analyser) = setup::analyser(arms.names(), &arguments.watching, 1)?;
     if let Some(mut database) = Database::look(&arguments.watching.database)?
-        && let Some(state) = database.load(&target.drive, setup::metric(&arguments.watching))?
+        && let Some(state) = database.load(&target.drive, metric)?
     {
         let file = &arguments.watching.database;
         analyser.restore(state).map_err(|problem| does_not_fit("--database", file, &problem))?;
     }
-    let mut windows = target.watch(length, setup::metric(&arguments.watching))?;
+    let mut windows = target.watch(length, metric)?;
     let current = arms.current()?;
     let mut advice = Advice {
         device: arguments.device.display().to_string(),
         stack: target.stack.describe(),
         scheduler: current.clone(),
-        metric: in_words(setup::metric(&arguments.watching)),
+        metric: in_words(metric),
         doubts: target.doubts(&arguments.watching),
         ..Advice::default()
     };
-    let better = setup::metric(&arguments.watching).better();
-    let mut known = Known::new(arms.names(), &current, better);
+    let mut known = Known::new(arms.names(), &current, metric.better());
     while advice.windows < arguments.windows {
-        let Some(seen) = windows.next(&mut capture::now, &mut || !interrupt::requested())? else { break };
+        let Some(mut seen) = windows.next(&mut capture::now, &mut || !interrupt::requested())? else { break };
         let now = arms.current()?;
         if now != current {
             let device = arguments.device.display();
@@ -102,6 +105,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
             );
             return Err(Error::Failed(problem));
         }
+        outside.measure(metric, &mut seen).iter().for_each(|problem| eprintln!("{problem}"));
         if seen.torn {
             eprintln!("a window that lasted too long says nothing (the machine slept, or was too busy)");
             continue;
