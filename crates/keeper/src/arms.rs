@@ -1,5 +1,6 @@
 //! What there is to choose from: a queue's schedulers, with settings of theirs if asked for, or a Dwell device's policies.
 
+use std::io;
 use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
 use std::iter::once;
 use std::panic::resume_unwind;
@@ -170,8 +171,13 @@ impl KernelArms {
         let mut each =
             (0..self.queues.len()).flat_map(|queue| settings.iter().map(move |setting| (queue, setting)));
         let done = each.try_for_each(|(queue, (setting, value))| {
-            changed.push(self.change(queue, setting, value)?);
-            Ok(())
+            let (file, settings) = (place(setting), &self.queues[queue]);
+            let before = settings.get(&file)?;
+            let done = settings.set(&file, value);
+            // Also what is refused may be half done, and what nobody can read any more is nobody's.
+            let set = settings.get(&file).unwrap_or_else(|_| value.clone());
+            changed.push(Changed { queue, file, before, set });
+            done
         });
         self.set = Some((arm, changed));
         if done.is_err() {
@@ -213,15 +219,6 @@ impl KernelArms {
             // Every one has ended before what one of them refused is told.
             ended.collect::<Vec<_>>().into_iter().collect()
         })
-    }
-
-    /// Sets one beside the scheduler.
-    fn change(&self, queue: usize, setting: &str, value: &str) -> Result<Changed, Error> {
-        let (file, settings) = (place(setting), &self.queues[queue]);
-        let before = settings.get(&file)?;
-        settings.set(&file, value)?;
-        let set = settings.get(&file)?;
-        Ok(Changed { queue, file, before, set })
     }
 }
 
@@ -308,6 +305,16 @@ impl ServedArms {
         }
         Ok(Self { socket: socket.to_owned(), client, names, before, set: None })
     }
+
+    /// The server is gone, or what `otherwise` makes of its answer.
+    fn failed(&self, error: io::Error, otherwise: impl FnOnce(io::Error) -> Error) -> Error {
+        match error.kind() {
+            BrokenPipe | ConnectionReset | UnexpectedEof => {
+                Error::Gone(format!("the server at {}", self.socket.display()))
+            }
+            _ => otherwise(error),
+        }
+    }
 }
 
 impl Arms for ServedArms {
@@ -326,23 +333,17 @@ impl Arms for ServedArms {
     }
 
     fn current(&mut self) -> Result<String, Error> {
-        let gone = |kind| matches!(kind, BrokenPipe | ConnectionReset | UnexpectedEof);
-        let state = self.client.show().map_err(|error| match error.kind() {
-            kind if gone(kind) => Error::Gone(format!("the server at {}", self.socket.display())),
-            _ => Error::file(&self.socket, error),
-        });
-        Ok(state?.scheduler)
+        let state = self.client.show();
+        Ok(state.map_err(|error| self.failed(error, |error| Error::file(&self.socket, error)))?.scheduler)
     }
 
     fn switch(&mut self, arm: usize) -> Result<Duration, Error> {
         let from = Instant::now();
-        let value = &self.names[arm];
-        self.client.switch(value, false).map_err(|source| Error::Refused {
-            what: self.socket.display().to_string(),
-            value: value.clone(),
-            source,
-        })?;
-        self.set = Some(value.clone());
+        let value = self.names[arm].clone();
+        let refused =
+            |source| Error::Refused { what: self.socket.display().to_string(), value: value.clone(), source };
+        self.client.switch(&value, false).map_err(|error| self.failed(error, refused))?;
+        self.set = Some(value);
         Ok(from.elapsed())
     }
 

@@ -18,7 +18,7 @@ use capture::{is_process, this_process};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::queue::QueueSettings;
+use crate::queue::{CLAIMS, QueueSettings, private};
 use crate::system;
 
 /// Of each setting the values that the tuner gave it; an empty list is of one that is its own whatever it reads as.
@@ -80,12 +80,6 @@ impl Journal {
         let record = Record { pid, started, boot, device, inode: queue.inode(), before, set };
         write(&path, &record).map_err(|source| Error::Note { path: path.clone(), source })?;
         Ok(Self { path, queue: queue.clone(), record, hidden: false })
-    }
-
-    /// What a setting was.
-    #[must_use]
-    pub fn before(&self, setting: &str) -> Option<&str> {
-        self.record.before(setting)
     }
 
     /// Notes that `scheduler` is about to be set, and settings beside it. What somebody else has set beside it until now is what is put
@@ -173,6 +167,15 @@ pub fn recover(directory: &Path, block: &Path) -> Vec<String> {
             done.push(format!("{device}: {why} process {pid} was killed, nothing to put back"));
             continue;
         }
+        let _claim = match queue.claim() {
+            Ok(claim) => claim,
+            Err(why) => {
+                done.push(format!(
+                    "{why}; what process {pid}, which was killed, has set of it stays until then"
+                ));
+                continue;
+            }
+        };
         let PutBack { back, theirs, problems } = put_back(&path, &queue, &record);
         let was = back.join(" ");
         if !problems.is_empty() {
@@ -186,16 +189,17 @@ pub fn recover(directory: &Path, block: &Path) -> Vec<String> {
     done
 }
 
-/// Keeps others from looking at notes and writing or removing them in between, for as long as it is held.
+/// Keeps others from looking at notes and writing or removing them in between, for as long as it is held. The lock is of a file that
+/// nobody else may open, as one of a directory that anybody may read anybody may hold for ever; without such a file it is that.
 fn alone_in(directory: &Path) -> io::Result<fs::File> {
-    let directory = fs::File::open(directory)?;
-    directory.lock()?;
-    Ok(directory)
+    let file = private(&Path::new(CLAIMS).join("notes")).or_else(|_| fs::File::open(directory))?;
+    file.lock()?;
+    Ok(file)
 }
 
 /// What came of putting back, in words.
 struct PutBack {
-    /// What is as it was before; of the scheduler's own settings nothing is said.
+    /// What read otherwise and is as it was before.
     back: Vec<String>,
     theirs: Vec<String>,
     problems: Vec<String>,
@@ -213,24 +217,31 @@ fn put_back(path: &Path, queue: &QueueSettings, record: &Record) -> PutBack {
     then.before.iter_mut().for_each(|(setting, value)| {
         theirs.iter().filter(|(name, _)| name == setting).for_each(|(_, now)| value.clone_from(now));
     });
-    let differs = |(setting, value): &&(String, String)| queue.get(setting).is_ok_and(|now| now != *value);
-    if then.before.iter().any(|it| differs(&it)) {
+    let differs = |(setting, value): &(String, String)| queue.get(setting).is_ok_and(|now| now != *value);
+    let differed: Vec<bool> = then.before.iter().map(differs).collect();
+    if differed.contains(&true) {
         // A kill in between: the scheduler is back, and what goes with it reads as the kernel likes. If it cannot be noted, it is done.
         let _ = write(path, &then);
     }
-    let set = |(setting, value): &(String, String)| queue.set(setting, value).err().map(|e| e.to_string());
-    let problems: Vec<String> = then.before.iter().filter(differs).filter_map(set).collect();
+    let (mut back, mut problems) = (Vec::new(), Vec::new());
+    for (each @ (setting, value), differed) in then.before.iter().zip(differed) {
+        match differs(each).then(|| queue.set(setting, value)) {
+            Some(Err(problem)) => problems.push(problem.to_string()),
+            // What the kernel sets anew with the scheduler is as it was again without a word.
+            Some(Ok(())) | None if differed => back.push(format!("{setting}={value}")),
+            _ => {}
+        }
+    }
     // What is refused is to be put back later only if it still reads as it does.
     let _ = match problems.is_empty() {
         true => fs::remove_file(path),
         false => write(path, &Record { set: record.set.clone(), ..then.clone() }),
     };
-    let back = then.before.iter().filter(|(name, _)| !name.starts_with("iosched/") && !stays(name));
     let line = |(name, value): &(String, String)| {
         format!("{}: somebody else has set {name}={value} since; it stays", record.device)
     };
     PutBack {
-        back: back.map(|(name, value)| format!("{name}={value}")).collect(),
+        back,
         theirs: theirs.iter().filter(|(name, _)| name == "scheduler" || concerned(name)).map(line).collect(),
         problems,
     }
@@ -356,7 +367,7 @@ mod tests {
         let queue = tree.queue("sda");
         let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
         switch(&mut journal, &[("scheduler", "bfq"), ("read_ahead_kb", "4096")]);
-        assert_eq!(journal.before("scheduler"), Some("mq-deadline"));
+        assert_eq!(journal.record.before("scheduler"), Some("mq-deadline"));
         drop(journal);
         assert_eq!(queue.get("scheduler").unwrap(), "mq-deadline");
         assert_eq!(queue.get("read_ahead_kb").unwrap(), "128");
@@ -400,6 +411,23 @@ mod tests {
         }
     }
 
+    /// Its tuner with another database, or a profile, would find another scheduler than it has set.
+    #[test]
+    fn what_somebody_has_claimed_meanwhile_is_put_back_when_that_ends() {
+        let tree = Tree::new("claimed");
+        let queue = tree.queue("sda");
+        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        switch(&mut journal, &[("scheduler", "bfq")]);
+        kill(journal);
+        let claim = queue.claim().unwrap();
+        let said = recover(&tree.directory(), &tree.block());
+        assert!(said.len() == 1 && said[0].contains("stays until then"), "{said:?}");
+        assert_eq!(queue.get("scheduler").unwrap(), "bfq");
+        drop(claim);
+        recover(&tree.directory(), &tree.block());
+        assert_eq!(queue.get("scheduler").unwrap(), "mq-deadline");
+    }
+
     #[test]
     fn settings_of_the_scheduler_that_was_in_use_are_put_back_too() {
         let tree = Tree::new("iosched");
@@ -412,7 +440,7 @@ mod tests {
         switch(&mut journal, &[("scheduler", "mq-deadline"), ("iosched/fifo_batch", "1")]);
         kill(journal);
         let said = recover(&tree.directory(), &tree.block());
-        assert!(said.len() == 1 && !said[0].contains("fifo_batch"), "{said:?}");
+        assert!(said.len() == 1 && said[0].ends_with(": iosched/fifo_batch=16"), "{said:?}");
         assert_eq!(queue.get("iosched/fifo_batch").unwrap(), "16");
     }
 
@@ -494,7 +522,7 @@ mod tests {
         let tree = Tree::new("older");
         let queue = tree.queue("sda");
         let note = tree.directory().join("sda.before.json");
-        let older = r#"{"pid":1,"started":0,"device":"sda","before":[["scheduler","mq-deadline"],["nr_requests","64"]]}"#;
+        let older = r#"{"pid":1,"started":0,"device":"sda","before":[["scheduler","mq-deadline"],["nr_requests","64"],["read_ahead_kb","128"]]}"#;
         fs::write(&note, older).unwrap();
         queue.set("scheduler", "bfq").unwrap();
         queue.set("nr_requests", "256").unwrap();
@@ -518,7 +546,7 @@ mod tests {
         fs::write(&note, "{\"pid\": 1, \"sta").unwrap();
         assert_eq!(recover(&tree.directory(), &tree.block()), [""; 0]);
         let journal = Journal::begin(&tree.directory(), &queue).unwrap();
-        assert_eq!(journal.before("scheduler"), Some("mq-deadline"));
+        assert_eq!(journal.record.before("scheduler"), Some("mq-deadline"));
     }
 
     #[test]
@@ -553,7 +581,7 @@ mod tests {
             "{said:?}"
         );
         let journal = Journal::begin(&tree.directory(), &queue).unwrap();
-        assert_eq!(journal.before("read_ahead_kb"), Some("128"), "not what is there now");
+        assert_eq!(journal.record.before("read_ahead_kb"), Some("128"), "not what is there now");
         drop(journal);
         assert!(path.exists(), "it was refused again");
         fs::remove_file(&ahead).unwrap();
@@ -592,7 +620,7 @@ mod tests {
         record.started += 1;
         write(&path, &record).unwrap();
         let begun = Journal::begin(&tree.directory(), &queue).unwrap();
-        assert_eq!(begun.before("scheduler"), Some("bfq"), "what was noted is of the other one");
+        assert_eq!(begun.record.before("scheduler"), Some("bfq"), "what was noted is of the other one");
         drop(begun);
         write(&path, &record).unwrap();
         let said = recover(&tree.directory(), &tree.block());

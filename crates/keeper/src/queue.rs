@@ -9,13 +9,17 @@ use std::path::{Path, PathBuf};
 use capture::topology::schedulers;
 
 use crate::error::Error;
+use crate::system;
 
 /// Settings that a tuner may change, in the order in which they are put back: the scheduler resets `nr_requests`.
 pub const SETTINGS: [&str; 4] = ["scheduler", "nr_requests", "read_ahead_kb", "wbt_lat_usec"];
 
+/// Where the system has its block devices.
+const BLOCK: &str = "/sys/block";
+
 /// Where devices are claimed, whatever database and status a tuner keeps. What is there stays until the machine is started anew: a file that
 /// was removed could be locked by one and made again by another.
-const CLAIMS: &str = "/run/dwell";
+pub(crate) const CLAIMS: &str = "/run/dwell";
 
 /// `/sys/block/NAME/queue`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,7 +32,7 @@ impl QueueSettings {
     /// Of a device by its name in `/sys/block`.
     #[must_use]
     pub fn of(name: &str) -> Self {
-        Self::within(Path::new("/sys/block"), name)
+        Self::within(Path::new(BLOCK), name)
     }
 
     /// Of one in a tree like `/sys/block`.
@@ -76,7 +80,9 @@ impl QueueSettings {
     /// # Errors
     /// Another process has claimed it; else as [`get`](Self::get).
     pub fn claim(&self) -> Result<fs::File, Error> {
-        self.claim_in(Path::new(CLAIMS))
+        // What is not the system's has nothing in common with another of its name.
+        let is_the_systems = self.directory.starts_with(BLOCK);
+        self.claim_in(if is_the_systems { Path::new(CLAIMS) } else { &self.directory })
     }
 
     fn claim_in(&self, directory: &Path) -> Result<fs::File, Error> {
@@ -133,7 +139,7 @@ impl QueueSettings {
         Ok(schedulers(&text).1)
     }
 
-    /// Sets one.
+    /// Sets one, at normal priority.
     ///
     /// # Errors
     /// [`Error::Gone`] if the device is, else [`Error::Refused`].
@@ -146,13 +152,16 @@ impl QueueSettings {
             let mut file = fs::OpenOptions::new().write(true).truncate(true).open(&path)?;
             io::Write::write_all(&mut file, value.as_bytes())
         };
-        if setting == "nr_requests"
-            && let Ok(number) = value.parse::<u32>()
-        {
-            // The kernel ignores a number that it believes to have already, though the driver's tags may differ.
-            let _ = write(&another(number).to_string());
-        }
-        match write(value) {
+        let written = system::at_normal_priority(|| {
+            if setting == "nr_requests"
+                && let Ok(number) = value.parse::<u32>()
+            {
+                // The kernel ignores a number that it believes to have already, though the driver's tags may differ.
+                let _ = write(&another(number).to_string());
+            }
+            write(value)
+        });
+        match written {
             Ok(()) => Ok(()),
             Err(_) if !self.exists() => Err(Error::Gone(self.name.clone())),
             Err(source) => Err(refused(source)),
@@ -183,7 +192,7 @@ impl QueueSettings {
 }
 
 /// A file that only its owner may open, made if it is not there.
-fn private(path: &Path) -> io::Result<fs::File> {
+pub(crate) fn private(path: &Path) -> io::Result<fs::File> {
     fs::create_dir_all(path.parent().unwrap_or(path))?;
     fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
 }

@@ -44,6 +44,20 @@ pub(crate) fn normal() {
     unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, NONE) };
 }
 
+/// Does at normal priority what others wait for, from a thread that may be idle: while a queue's scheduler is set all that is asked of it
+/// stands still, and on a busy machine who is idle may not be on for long.
+pub(crate) fn at_normal_priority<T>(what: impl FnOnce() -> T) -> T {
+    // SAFETY: takes a number only; 0 is this thread.
+    if unsafe { libc::sched_getscheduler(0) } != libc::SCHED_IDLE {
+        return what();
+    }
+    normal();
+    let done = what();
+    // It was granted before.
+    let _ = idle();
+    done
+}
+
 /// Says what went wrong while things are put back, which goes on whether anybody reads it or not: `eprintln!` would end it there.
 pub(crate) fn say(what: &dyn Display) {
     let _ = writeln!(io::stderr(), "{what}");
