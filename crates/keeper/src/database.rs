@@ -3,7 +3,7 @@
 //! One row a drive and metric, as values of one metric say nothing by another, and one a cluster. A drive is named by its model and
 //! size, so that the same drive in another machine is the same (see [`Database::load`]). Saving writes only the clusters that changed.
 //!
-//! The tables and their versions are in [`tables`], the rows here.
+//! The tables and their versions are in `tables`, the rows here.
 
 mod tables;
 
