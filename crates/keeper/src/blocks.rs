@@ -16,7 +16,7 @@
 
 use tuner::Better;
 
-use crate::rest::Load;
+use crate::load::Load;
 
 /// Blocks before an arm counts as plainly better, as better, and before it is said that none is.
 const LEAST_PLAIN: usize = 2;

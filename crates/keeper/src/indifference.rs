@@ -24,7 +24,8 @@
 use tuner::Better;
 
 use crate::blocks::{Blocks, Found, Measured, WORTH};
-use crate::rest::{Known, Load};
+use crate::load::Load;
+use crate::rest::Known;
 
 /// Windows after which all is asked again: the first time, and at most, an hour at the default length. Each time that nothing is
 /// found it takes twice as long. A value that falls is no reason to ask: a device is asked for less most of the time.

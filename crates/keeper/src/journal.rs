@@ -17,8 +17,9 @@ use std::path::{Path, PathBuf};
 use capture::{is_process, this_process};
 use serde::{Deserialize, Serialize};
 
+use crate::claim::{CLAIMS, private};
 use crate::error::Error;
-use crate::queue::{CLAIMS, QueueSettings, private};
+use crate::queue::QueueSettings;
 use crate::system;
 
 /// Of each setting the values that the tuner gave it; an empty list is of one that is its own whatever it reads as.

@@ -11,9 +11,9 @@ use crate::arms::Arms;
 use crate::blocks::Measured;
 use crate::error::Error;
 use crate::indifference::{Indifference, Verdict};
+use crate::load::Load;
 use crate::observe::Seen;
 use crate::outside::Outside;
-use crate::rest::Load;
 use crate::status::Status;
 use crate::system;
 

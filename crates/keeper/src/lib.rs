@@ -10,9 +10,11 @@
 //! | `busy` | for how much of a window the device had something to do |
 //! | `parties` | whose shares are compared: processes, control groups |
 //! | `indifference`, `blocks` | where a choice does not matter |
-//! | `rest` | what is asked of a device while nobody looks |
+//! | `load` | what is asked of a device, and which loads are alike |
+//! | `rest` | whether that is another load while nobody looks |
 //! | `arms` | what there is to choose from, in the kernel or on a served device |
-//! | `queue` | a queue's settings in sysfs |
+//! | `queue`, `claim` | a queue's settings in sysfs, and who alone may switch them |
+//! | `space` | settings to be searched |
 //! | `journal` | what was set before, put back at the end or by the next run |
 //! | `database`, `identity` | what was learned, by drive |
 //! | `learned`, `picture` | what users do with it, and how it looks |
@@ -22,6 +24,7 @@
 pub mod arms;
 mod blocks;
 mod busy;
+mod claim;
 pub mod database;
 mod error;
 pub mod identity;
@@ -29,6 +32,7 @@ mod indifference;
 pub mod journal;
 mod keeper;
 pub mod learned;
+mod load;
 mod observe;
 pub mod outside;
 mod parties;
@@ -43,7 +47,8 @@ mod testing;
 
 pub use error::Error;
 pub use keeper::{Keeper, Outcome, Settings, in_words};
+pub use load::Load;
 pub use observe::{Seen, Windower};
 pub use parties::{Cgroups, Parties, ThreadGroups};
 pub use queue::{QueueSettings, SETTINGS};
-pub use rest::{Counters, Load};
+pub use rest::Counters;
