@@ -182,7 +182,7 @@ impl Database {
 
     fn look_at(file: Given) -> Result<Option<Self>, Error> {
         // Nothing is what a start on a full disk leaves.
-        if !std::fs::metadata(&file.path).is_ok_and(|there| there.is_dir() || there.len() > 0) {
+        if !std::fs::metadata(&file.path).is_ok_and(|there| !there.is_file() || there.len() > 0) {
             return Ok(None);
         }
         Self::with(file, OpenFlags::SQLITE_OPEN_READ_ONLY).map(Some)
@@ -190,8 +190,10 @@ impl Database {
 
     fn with(file: Given, flags: OpenFlags) -> Result<Self, Error> {
         let Given { path, option } = &file;
-        if path.is_dir() {
-            return Err(file.problem(format!("is a directory; give a file with {option}")));
+        // SQLite takes a block device, which has no length, for a file to be filled, and writes over what is on it.
+        if path.metadata().is_ok_and(|there| !there.is_file()) {
+            let what = if path.is_dir() { "a directory" } else { "no regular file" };
+            return Err(file.problem(format!("is {what}; give a file with {option}")));
         }
         let failed = |error| file.failed(&error);
         let writes = flags.contains(OpenFlags::SQLITE_OPEN_CREATE);
@@ -450,6 +452,16 @@ mod tests {
         let observed =
             Observed { scheduler: Some(SchedulerId((n % 2) as usize)), performance, drained: None };
         analyser.window(&window, &observed);
+    }
+
+    /// SQLite would write over a block device.
+    #[test]
+    fn what_is_no_file_is_not_opened() {
+        for (path, what) in [("/dev/null", "no regular file"), ("/", "a directory")] {
+            for opened in [Database::open(Path::new(path)).err(), Database::look(Path::new(path)).err()] {
+                assert!(opened.unwrap().to_string().contains(what), "{path}");
+            }
+        }
     }
 
     #[test]
