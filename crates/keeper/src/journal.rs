@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use capture::{is_process, this_process};
@@ -111,6 +111,10 @@ impl Journal {
     /// Where this fails the device is looked after all the same: only a kill would find an older note.
     fn note(&mut self) {
         let written = write(&self.path, &self.record);
+        if written.is_err() {
+            // What the older note says was set would make what is set now somebody else's. All is the tuner's own by this one.
+            let _ = write_over(&self.path, &Record { set: None, ..self.record.clone() });
+        }
         if let Err(source) = &written
             && !self.hidden
         {
@@ -257,6 +261,15 @@ fn write(path: &Path, record: &Record) -> io::Result<()> {
         serde_json::to_writer(fs::File::create(new)?, record)?;
         Ok(())
     })
+}
+
+/// Writes a note in the place of another of the same device where there is no room for two. One that is shorter is followed by blanks.
+fn write_over(path: &Path, record: &Record) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new().write(true).open(path)?;
+    let mut text = serde_json::to_vec(record)?;
+    let length = usize::try_from(file.metadata()?.len()).unwrap_or_default();
+    text.resize(text.len().max(length), b' ');
+    file.write_all(&text)
 }
 
 impl Record {
@@ -558,6 +571,26 @@ mod tests {
         let said = Journal::begin(&tree.directory(), &queue).unwrap_err().to_string();
         assert!(said.contains("sda.before.json: ") && said.contains("--database"), "{said}");
         assert_eq!(fs::read_dir(tree.directory()).unwrap().count(), 1, "nothing half written stays");
+    }
+
+    /// As on a full disk: by the older note what the tuner has set since would be somebody else's.
+    #[test]
+    fn where_there_is_no_room_for_another_note_all_is_the_tuners_own() {
+        let tree = Tree::new("no-room");
+        let queue = tree.queue("sda");
+        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        switch(&mut journal, &[("scheduler", "bfq")]);
+        let in_the_way = tree.directory().join("sda.before.new");
+        fs::create_dir(&in_the_way).unwrap();
+        switch(&mut journal, &[("scheduler", "none")]);
+        let path = journal.path.clone();
+        std::mem::forget(journal);
+        let mut noted = read(&path).unwrap();
+        noted.started += 1;
+        fs::remove_dir(in_the_way).unwrap();
+        write(&path, &noted).unwrap();
+        let said = recover(&tree.directory(), &tree.block());
+        assert_eq!(queue.get("scheduler").unwrap(), "mq-deadline", "{said:?}");
     }
 
     /// Whoever has no leave to put back must not lose what is to be put back, nor take what was left for what was there before.
