@@ -51,7 +51,8 @@ impl Source for Capture {
     /// number now is somebody else.
     fn take(&mut self, batch: &mut Batch, patience: Duration) -> Result<(), Error> {
         self.source.take(batch, patience)?;
-        let gone = || (batch.is_empty() && is_gone(self.number)) || sequence(self.number) != self.sequence;
+        let another = || sequence(self.number).is_some_and(|now| self.sequence.as_ref() != Some(&now));
+        let gone = || (batch.is_empty() && is_gone(self.number)) || another();
         if !patience.is_zero() && gone() {
             return Err(Error::Gone(self.node.clone()));
         }

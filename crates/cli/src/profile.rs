@@ -1,6 +1,7 @@
 //! `dwell profile`, and its files read.
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     written.map_err(|e| Error::written(arguments.output.display(), &e))?;
     // Whoever reads the profile from a pipe reads TOML.
     if to_file {
-        writeln!(std::io::stdout(), "{}", in_words(&profile))?;
+        writeln!(io::stdout(), "{}", in_words(&profile))?;
     } else {
         eprintln!("{}", in_words(&profile));
     }
@@ -45,7 +46,16 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
 
 /// Reads a profile's file.
 pub(crate) fn read(path: &Path) -> Result<Profile, Error> {
-    let text = std::fs::read_to_string(path).map_err(|error| Error::file(path.display(), &error))?;
+    let failed = |error: &io::Error| Error::file(path.display(), error);
+    // A pipe with a name may never be written, and a device never end.
+    let kind = path.symlink_metadata().map_err(|error| failed(&error))?.file_type();
+    if kind.is_fifo() || kind.is_char_device() || kind.is_block_device() {
+        return Err(Error::Usage(format!(
+            "{}: is no file; name one that 'dwell profile' has made",
+            path.display()
+        )));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
     Profile::from_toml(&text).map_err(|problem| Error::Input(format!("{}: {problem}", path.display())))
 }
 

@@ -2,10 +2,15 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::time::Duration;
 
 use comfy_table::{Table, presets};
 use elevator::Span;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use serde_json::json;
 use traces::write::{
     BlkparseWriter, Compressed, DiskSimWriter, DwellWriter, FioWriter, Written, not_written,
@@ -216,8 +221,25 @@ pub(crate) fn created(to: &Path) -> Result<Box<dyn Write>, Error> {
     Ok(if to == Path::new("-") {
         Box::new(std::io::stdout().lock())
     } else {
+        let _reader = await_reader(to)?;
         Box::new(File::create(to).map_err(|e| Error::written(to.display(), &e))?)
     })
+}
+
+/// A pipe with a name cannot be opened to be written before somebody reads it, who may never come: until somebody asks to stop. Of anything
+/// else nothing.
+fn await_reader(to: &Path) -> Result<Option<OwnedFd>, Error> {
+    if !to.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
+        return Ok(None);
+    }
+    loop {
+        match rustix::fs::open(to, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()) {
+            Ok(pipe) => return Ok(Some(pipe)),
+            Err(Errno::NXIO) if interrupt::requested() => return Err(Error::Interrupted),
+            Err(Errno::NXIO) => std::thread::sleep(Duration::from_millis(50)),
+            Err(error) => return Err(Error::written(to.display(), &error.into())),
+        }
+    }
 }
 
 /// A name that promises a compression that nobody writes would be a lie.

@@ -69,7 +69,7 @@ impl Arm {
             // A name becomes a file name.
             let plain =
                 |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-            if name.is_empty() || !plain(name) || name == "scheduler" {
+            if name.is_empty() || value.is_empty() || !plain(name) || name == "scheduler" {
                 Err(wrong())
             } else {
                 Ok((name.to_owned(), value.to_owned()))

@@ -172,6 +172,9 @@ pub(super) fn measurable(metric: Metric) -> Result<(), Error> {
 fn set(parameters: &mut Parameters, setting: &str) -> Result<(), Error> {
     let problem = |what: String| Error::Usage(format!("--set {setting}: {what}"));
     let (name, value) = setting.split_once('=').ok_or_else(|| problem("write NAME=VALUE".to_owned()))?;
+    if name == "t" {
+        return Err(problem("the length of a window is --window".to_owned()));
+    }
     let known = || Parameters::TABLE.iter().filter(|tunable| tunable.name != "t");
     let Some(tunable) = known().find(|tunable| tunable.name == name) else {
         let all: Vec<&str> = known().map(|tunable| tunable.name).collect();
