@@ -185,6 +185,23 @@ fn the_devices_table_speaks_while_nothing_is_known() {
     assert_eq!(order, [3, 2, 2], "0 and 1 ran already; the last is not a trial, as 2 is the best");
 }
 
+/// One access of seven is a write, and `dwell profile` measures reads alone.
+#[test]
+fn the_devices_table_speaks_of_a_load_with_some_writes() {
+    let of_reads = |random, t| Curve {
+        kind: Kind { reads: Some(true), random: Some(random) },
+        points: vec![(4096.0, t), (65536.0, 2.0 * t)],
+    };
+    let curves = |t| vec![of_reads(true, t / 10.0), of_reads(false, t)];
+    for parameters in [Parameters::default(), Parameters::by_clusters()] {
+        let table = Table { curves: [5e6, 9e6, 7e6, 8e6].map(curves).to_vec() };
+        let mut world = World::new(analyser(parameters, 12).with_a_priori(table));
+        let (_, first) = world.step(0);
+        assert!(matches!(first.why, Why::APriori { .. }), "{:?}", first.why);
+        assert_eq!(first.scheduler, Some(SchedulerId(1)));
+    }
+}
+
 #[test]
 fn a_saved_state_goes_on_as_if_never_stopped() {
     let mut world = World::new(analyser(Parameters::by_clusters(), 13));
