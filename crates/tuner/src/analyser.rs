@@ -195,6 +195,13 @@ impl Analyser {
         kinds && !bandit_alone && !self.restraints.are_in_force()
     }
 
+    /// Whether windows are compared with patterns. By the bandit alone they are not, and a search, the bound on regret and the cost of a switch
+    /// have nothing to go by: whoever asks for one of them asks this first.
+    #[must_use]
+    pub const fn knows_patterns(&self) -> bool {
+        !self.parameters.bandit_alone
+    }
+
     /// The names of the schedulers without the arms that are searched.
     #[must_use]
     pub fn plain(&self) -> &[String] {
