@@ -94,6 +94,11 @@ impl Choice {
     const fn leave(why: Why) -> Self {
         Self { scheduler: None, why, confidence: 0.0, gain: None, trial: 0 }
     }
+
+    /// Whether it goes on with a trial under the scheduler in use. Trials by clusters are of one window, and each is another.
+    fn is_under_way(&self, current: Option<SchedulerId>) -> bool {
+        matches!(self.why, Why::Kind(_)) && self.trial > 0 && self.scheduler == current
+    }
 }
 
 /// The scheduler that a window ran under and the metric's value, if that was measured.
@@ -265,10 +270,8 @@ impl Analyser {
             Some(measured) => self.by_kind(window, measured, first),
             None => Choice::leave(Why::Unmeasured),
         };
-        // A trial is of several windows and ends by itself; cut short it would teach nothing, and be made again and again.
-        let on_trial = choice.trial > 0 && choice.scheduler == observed.scheduler;
-        let rollback = noted.as_ref().and_then(|noted| noted.rollback).filter(|_| !on_trial);
-        self.decision(choice, noted.map(|noted| noted.cluster), rollback, observed)
+        let (cluster, rollback) = noted.map(|noted| (noted.cluster, noted.rollback)).unzip();
+        self.decision(choice, cluster, rollback.flatten(), observed)
     }
 
     /// What its kind says of a measured window. If the device's table says so of the first window of all, kinds begin with the scheduler that it names.
@@ -298,13 +301,19 @@ impl Analyser {
         rollback: Rollback,
         observed: &Observed,
     ) -> Decision {
+        let under_way = choice.is_under_way(observed.scheduler);
         let Choice { scheduler, why, confidence, gain, trial } = choice;
         let proposal = scheduler.zip(observed.scheduler).map(|(scheduler, current)| Proposal {
             scheduler,
             current,
             gain,
             trial,
+            under_way,
         });
+        let rollback = rollback.filter(|_| !under_way);
+        if let Some((_, Restraint::Rollback { wanted, .. })) = rollback {
+            self.restraints.leave(wanted);
+        }
         let restrained = rollback.or_else(|| self.restraints.review(&proposal?, self.parameters.d));
         let (scheduler, restraint) = match restrained {
             Some((instead, restraint)) => (Some(instead), Some(restraint)),
