@@ -47,7 +47,7 @@ use elevator::Span;
 /// What was seen of a window beside its accesses.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Observed {
-    /// The scheduler that it ran under; `None` if that is not one of the analyser's.
+    /// The scheduler that it ran under; `None`, or a number that none has, if that is not one of the analyser's.
     pub scheduler: Option<SchedulerId>,
     /// How it went.
     pub performance: Performance,
@@ -246,8 +246,10 @@ impl Analyser {
                 expected_gain: None,
             };
         }
-        let measured = observed.scheduler.zip(self.metric.of(&observed.performance));
-        self.search_on(measured, observed.scheduler);
+        let scheduler = observed.scheduler.filter(|scheduler| scheduler.0 < self.schedulers.len());
+        let observed = &Observed { scheduler, ..observed.clone() };
+        let measured = scheduler.zip(self.metric.of(&observed.performance));
+        self.search_on(measured, scheduler);
         if self.parameters.bandit_alone {
             self.teach_bandit(measured);
             let choice = self.drawn(None);

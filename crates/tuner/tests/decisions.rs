@@ -150,14 +150,27 @@ fn too_little_is_left_alone() {
 
 #[test]
 fn an_unknown_scheduler_or_an_unmeasured_metric_teaches_nothing() {
-    let mut analyser = analyser(Parameters::by_clusters(), 10);
-    for number in 0..20 {
-        let observed =
-            Observed { scheduler: Some(SchedulerId(7)).filter(|_| number % 2 == 0), ..Observed::default() };
-        analyser.window(&window(0, number), &observed);
+    for parameters in [Parameters::by_clusters(), Parameters::default()] {
+        let mut analyser = analyser(parameters, 10);
+        for number in 0..20 {
+            let observed = match number % 3 {
+                0 => Observed { scheduler: Some(SchedulerId(7)), ..measured(1e6) },
+                1 => Observed { scheduler: None, ..measured(1e6) },
+                _ => Observed { scheduler: Some(SchedulerId(0)), ..measured(f64::NAN) },
+            };
+            let decision = analyser.window(&window(0, number), &observed);
+            assert_ne!(decision.scheduler, Some(SchedulerId(7)), "{:?}", decision.why);
+        }
+        let mut values = analyser.store().clusters().iter().flat_map(|cluster| &cluster.performance);
+        assert!(values.all(|values| values.count() == 0));
+        assert!(analyser.bandit().knows_nothing());
+        assert_eq!(analyser.kinds().count(), 0);
     }
-    let performance = &analyser.store().clusters()[0].performance;
-    assert!(performance.iter().all(|values| values.count() == 0));
+}
+
+fn measured(bandwidth: f64) -> Observed {
+    let performance = Performance { bandwidth, ..Performance::default() };
+    Observed { scheduler: None, performance, drained: None }
 }
 
 #[test]
