@@ -186,6 +186,12 @@ impl Analyser {
         }
     }
 
+    /// What was last is of another past than what was learned.
+    pub(crate) fn forget_latest(&mut self) {
+        (self.ran, self.chosen) = (None, None);
+        self.refused.clear();
+    }
+
     /// The schedulers' names, by [`SchedulerId`]; behind them what the arms that are searched stand for at the moment.
     #[must_use]
     pub fn schedulers(&self) -> &[String] {

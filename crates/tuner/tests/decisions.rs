@@ -231,6 +231,26 @@ fn a_saved_state_goes_on_as_if_never_stopped() {
     }
 }
 
+/// What was decided and refused before belongs to what was known before.
+#[test]
+fn whoever_is_restored_goes_on_as_if_it_was_new() {
+    let parameters = Parameters { credit_choices: true, ..Parameters::by_clusters() };
+    let mut learned = World::new(analyser(parameters, 13));
+    (0..4).for_each(|number| drop(learned.step(number % 2)));
+    let state = learned.analyser.state();
+    // At its best for the one pattern, when the other comes.
+    let mut used = World::new(analyser(parameters, 2));
+    (0..20).for_each(|_| drop(used.step(0)));
+    let go_on = |mut analyser: tuner::Analyser| {
+        analyser.restore(state.clone()).unwrap();
+        let mut world = World { scheduler: best(0), number: 20, ..World::new(analyser) };
+        (0..40).map(|number| world.step(1 - number % 2)).collect::<Vec<_>>()
+    };
+    let new = go_on(analyser(parameters, 1));
+    used.analyser.refused(SchedulerId(3));
+    assert_eq!(go_on(used.analyser), new);
+}
+
 #[test]
 fn a_state_that_does_not_fit_is_refused_or_taken_in_part() {
     let mut world = World::new(analyser(Parameters::by_clusters(), 14));
