@@ -207,7 +207,8 @@ fn places_beside(present: &[String], all: &[String]) -> Vec<Option<usize>> {
 
 impl Analyser {
     /// All that was learned, of schedulers that it was restored with and does not choose from, too. Restraints and the device's table
-    /// are the host's to give again.
+    /// are the host's to give again. What restraints and a search's optimisers know is not part of it, nor what was decided last, which
+    /// `credit_choices` asks at the next window.
     #[must_use]
     pub fn state(&self) -> State {
         let mut state = self.of_present();
