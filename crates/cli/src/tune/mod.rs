@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let seed = arguments.seed.unwrap_or_else(setup::drawn_seed);
     let (length, analyser) = setup::analyser(arms.names(), &arguments.watching, seed)?;
     must_know_patterns(&analyser, arguments)?;
-    let mut analyser = with_search(analyser, arguments, &target, arms.names())?;
+    let mut analyser = with_search(analyser, arguments, &target, catalogue, arms.names())?;
     let mut database = Database::open(&arguments.watching.database)?;
     restore(&mut analyser, &mut database, &target.drive, arguments)?;
     let all = analyser.schedulers().len();
@@ -105,12 +105,13 @@ fn with_search(
     analyser: Analyser,
     arguments: &TuneArguments,
     target: &Target,
+    catalogue: Catalogue,
     names: &[String],
 ) -> Result<Analyser, Error> {
     if arguments.search == 0 {
         return Ok(analyser);
     }
-    let spaces = setup::spaces(target, &arguments.watching, names);
+    let spaces = setup::spaces(target, &arguments.watching, catalogue, names);
     let searching = analyser.with_search(spaces, usize::from(arguments.search));
     searching.map_err(|problem| Error::Usage(format!("--search: {problem}")))
 }
