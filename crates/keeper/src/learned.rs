@@ -6,7 +6,7 @@ use tuner::State;
 ///
 /// # Errors
 /// If one of them is not there, or both are the same.
-pub fn merge(state: &mut State, into: u64, other: u64, values: usize) -> Result<(), String> {
+pub fn merge(state: &mut State, into: u64, other: u64) -> Result<(), String> {
     if into == other {
         return Err(format!("cluster {into} cannot be merged with itself"));
     }
@@ -14,15 +14,17 @@ pub fn merge(state: &mut State, into: u64, other: u64, values: usize) -> Result<
     let gone = state.clusters.remove(place(state, other)?);
     let at = place(state, into)?;
     let kept = &mut state.clusters[at];
-    kept.hits += gone.hits;
-    kept.used = kept.used.max(gone.used);
-    for ((mine, at_hit), (theirs, _)) in kept.performance.iter_mut().zip(gone.performance) {
-        // Theirs count as the older ones.
-        let mut both = theirs;
-        both.append(mine);
-        *mine = both.split_off(both.len().saturating_sub(values));
-        *at_hit = (*at_hit).min(kept.hits);
+    let hits = kept.hits + gone.hits;
+    for ((mine, at_hit), (theirs, their_hit)) in kept.performance.iter_mut().zip(gone.performance) {
+        // Since whichever came later there were as many hits as before.
+        let ages = [(&*mine, kept.hits, *at_hit), (&theirs, gone.hits, their_hit)];
+        let ages = ages.into_iter().filter(|(values, ..)| !values.is_empty());
+        let age = ages.map(|(_, hits, at)| hits.saturating_sub(at)).min();
+        *at_hit = hits - age.unwrap_or(hits);
+        // Theirs count as the older ones. How many are kept says the tuner's parameter `values`, when it adds the next.
+        mine.splice(..0, theirs);
     }
+    (kept.hits, kept.used) = (hits, kept.used.max(gone.used));
     for (next, count) in gone.successors {
         link(&mut kept.successors, next, count);
     }
@@ -92,12 +94,43 @@ mod tests {
     #[test]
     fn merging_joins_hits_values_and_links() {
         let mut state = state();
-        merge(&mut state, 2, 1, 20).unwrap();
+        merge(&mut state, 2, 1).unwrap();
         let of = |id: u64| state.clusters.iter().find(|cluster| cluster.id == id).unwrap();
         assert_eq!((of(2).hits, of(2).performance[0].0.clone()), (23, vec![1.0, 2.0]));
         assert_eq!(of(2).successors, [(2, 6), (0, 3)]);
         assert_eq!(of(0).successors, [(2, 3)]);
         assert_eq!((state.preceding, state.clusters.len()), (Some(2), 2));
+    }
+
+    /// Two clusters of which the one was just tried under both schedulers, the other never again since its first windows.
+    #[test]
+    fn what_was_tried_lately_is_not_tried_again_for_a_merge() {
+        for (into, other) in [(0, 1), (1, 0)] {
+            let mut state = state();
+            for (id, performance) in
+                [(0, vec![(vec![3.0], 299), (vec![4.0], 300)]), (1, vec![(vec![1.0], 1), (Vec::new(), 0)])]
+            {
+                let cluster = state.clusters.iter_mut().find(|cluster| cluster.id == id).unwrap();
+                (cluster.hits, cluster.performance) = (300, performance);
+            }
+            merge(&mut state, into, other).unwrap();
+            let merged = state.clusters.iter().find(|cluster| cluster.id == into).unwrap();
+            let since = |of: &(Vec<f64>, u64)| merged.hits - of.1;
+            assert_eq!(
+                merged.performance.iter().map(since).collect::<Vec<_>>(),
+                [1, 0],
+                "{into} and {other}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_value_is_lost_to_whoever_keeps_more_than_is_preset() {
+        let mut state = state();
+        state.clusters[1].performance[0].0 = vec![1.0; 50];
+        merge(&mut state, 2, 1).unwrap();
+        let merged = state.clusters.iter().find(|cluster| cluster.id == 2).unwrap();
+        assert_eq!(merged.performance[0].0, [vec![1.0; 50], vec![2.0]].concat());
     }
 
     #[test]
@@ -107,6 +140,6 @@ mod tests {
         assert!(state.clusters.iter().all(|cluster| cluster.successors.iter().all(|(next, _)| *next != 1)));
         assert_eq!(state.preceding, None);
         assert!(forget(&mut state, 1).unwrap_err().contains("no cluster 1"));
-        assert!(merge(&mut state, 0, 0, 20).is_err() && merge(&mut state, 0, 9, 20).is_err());
+        assert!(merge(&mut state, 0, 0).is_err() && merge(&mut state, 0, 9).is_err());
     }
 }

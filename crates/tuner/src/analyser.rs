@@ -47,7 +47,7 @@ use elevator::Span;
 /// What was seen of a window beside its accesses.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Observed {
-    /// The scheduler that it ran under; `None` if that is not one of the analyser's.
+    /// The scheduler that it ran under; `None`, or a number that none has, if that is not one of the analyser's.
     pub scheduler: Option<SchedulerId>,
     /// How it went.
     pub performance: Performance,
@@ -93,6 +93,11 @@ impl Choice {
     /// Leaves what there is.
     const fn leave(why: Why) -> Self {
         Self { scheduler: None, why, confidence: 0.0, gain: None, trial: 0 }
+    }
+
+    /// Whether it goes on with a trial under the scheduler in use. Trials by clusters are of one window, and each is another.
+    fn is_under_way(&self, current: Option<SchedulerId>) -> bool {
+        matches!(self.why, Why::Kind(_)) && self.trial > 0 && self.scheduler == current
     }
 }
 
@@ -181,6 +186,12 @@ impl Analyser {
         }
     }
 
+    /// What was last is of another past than what was learned.
+    pub(crate) fn forget_latest(&mut self) {
+        (self.ran, self.chosen) = (None, None);
+        self.refused.clear();
+    }
+
     /// The schedulers' names, by [`SchedulerId`]; behind them what the arms that are searched stand for at the moment.
     #[must_use]
     pub fn schedulers(&self) -> &[String] {
@@ -193,6 +204,13 @@ impl Analyser {
     pub const fn tries_freely(&self) -> bool {
         let Parameters { kinds, bandit_alone, .. } = self.parameters;
         kinds && !bandit_alone && !self.restraints.are_in_force()
+    }
+
+    /// Whether windows are compared with patterns. By the bandit alone they are not, and a search, the bound on regret and the cost of a switch
+    /// have nothing to go by: whoever asks for one of them asks this first.
+    #[must_use]
+    pub const fn knows_patterns(&self) -> bool {
+        !self.parameters.bandit_alone
     }
 
     /// The names of the schedulers without the arms that are searched.
@@ -234,8 +252,10 @@ impl Analyser {
                 expected_gain: None,
             };
         }
-        let measured = observed.scheduler.zip(self.metric.of(&observed.performance));
-        self.search_on(measured, observed.scheduler);
+        let scheduler = observed.scheduler.filter(|scheduler| scheduler.0 < self.schedulers.len());
+        let observed = &Observed { scheduler, ..observed.clone() };
+        let measured = scheduler.zip(self.metric.of(&observed.performance));
+        self.search_on(measured, scheduler);
         if self.parameters.bandit_alone {
             self.teach_bandit(measured);
             let choice = self.drawn(None);
@@ -258,10 +278,8 @@ impl Analyser {
             Some(measured) => self.by_kind(window, measured, first),
             None => Choice::leave(Why::Unmeasured),
         };
-        // A trial is of several windows and ends by itself; cut short it would teach nothing, and be made again and again.
-        let on_trial = choice.trial > 0 && choice.scheduler == observed.scheduler;
-        let rollback = noted.as_ref().and_then(|noted| noted.rollback).filter(|_| !on_trial);
-        self.decision(choice, noted.map(|noted| noted.cluster), rollback, observed)
+        let (cluster, rollback) = noted.map(|noted| (noted.cluster, noted.rollback)).unzip();
+        self.decision(choice, cluster, rollback.flatten(), observed)
     }
 
     /// What its kind says of a measured window. If the device's table says so of the first window of all, kinds begin with the scheduler that it names.
@@ -291,13 +309,19 @@ impl Analyser {
         rollback: Rollback,
         observed: &Observed,
     ) -> Decision {
+        let under_way = choice.is_under_way(observed.scheduler);
         let Choice { scheduler, why, confidence, gain, trial } = choice;
         let proposal = scheduler.zip(observed.scheduler).map(|(scheduler, current)| Proposal {
             scheduler,
             current,
             gain,
             trial,
+            under_way,
         });
+        let rollback = rollback.filter(|_| !under_way);
+        if let Some((_, Restraint::Rollback { wanted, .. })) = rollback {
+            self.restraints.leave(wanted);
+        }
         let restrained = rollback.or_else(|| self.restraints.review(&proposal?, self.parameters.d));
         let (scheduler, restraint) = match restrained {
             Some((instead, restraint)) => (Some(instead), Some(restraint)),

@@ -20,8 +20,9 @@ pub struct Decision {
     pub why: Why,
     /// What kept the analyser from what `why` asks for.
     pub restraint: Option<Restraint>,
-    /// How sure it is, 0 to 1. A hit: similarity, times the weight of the expected clusters in which the scheduler is the
-    /// best, times n/(n+1) for the n values behind that. A draw: its probability. Otherwise 0.
+    /// How sure it is, 0 to 1. The best of a kind: n/(n+1) for the n windows of it that the scheduler served. A hit: similarity, times the
+    /// weight of the expected clusters in which the scheduler is the best, times n/(n+1) for the n values behind that. A draw: its
+    /// probability. Otherwise, as for a trial, 0.
     pub confidence: f64,
     /// How much better the metric is expected to be than under the scheduler that the window ran under, as a part of it
     /// (0.1: a tenth better, -0.1: a tenth worse); `None` if nothing is known of one of them.

@@ -10,6 +10,8 @@
 //! - The paper asks itself "Why random reads/writes?" and "How does ratio of reads/writes factor into scheduler selection?". A
 //!   table may therefore be measured for reads and writes, sequential and random. What a mixture achieves follows from the time
 //!   each part takes: the harmonic mean of throughputs, weighted by bytes.
+//! - `dwell profile` writes nothing, so of writes its table knows nothing. A part of the load that was measured under no scheduler is left out
+//!   for all of them alike, and the table speaks as long as at least half of the bytes are left.
 //!
 //! # Used
 //! By the analyser for a window that missed while nothing is known, and to decide which untested scheduler goes first.
@@ -19,6 +21,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::SchedulerId;
 use crate::window::Window;
+
+/// Of a load of whose bytes less than this part was measured the table says nothing: what decides it is not known.
+const MEASURED: f64 = 0.5;
 
 /// What a curve was measured with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -109,17 +114,20 @@ pub struct Table {
 }
 
 impl Table {
-    /// `f_s(r)`: what a scheduler is expected to give, in bytes a second.
+    /// `f_s(r)`: what a scheduler is expected to give, in bytes a second, of those parts of the load that were measured under any. `None` if
+    /// that is less than half of its bytes, or this scheduler was not measured with one of them.
     #[must_use]
     pub fn throughput(&self, scheduler: SchedulerId, workload: &Workload) -> Option<f64> {
-        let curves = self.curves.get(scheduler.0)?;
-        let mut seconds_per_byte = 0.0;
+        let own = self.curves.get(scheduler.0)?;
+        let (mut bytes, mut seconds) = (0.0, 0.0);
         for (direction, random, weight) in workload.parts().into_iter().filter(|&(.., weight)| weight > 0.0) {
-            let fitting = curves.iter().filter(|curve| curve.kind.covers(direction, random));
-            let t = fitting.max_by_key(|curve| curve.kind.detail())?.at(workload.size)?;
-            seconds_per_byte += weight / t.max(1.0);
+            let of = |curves: &Vec<Curve>| measured(curves, direction, random, workload.size);
+            if self.curves.iter().any(|curves| of(curves).is_some()) {
+                bytes += weight;
+                seconds += weight / of(own)?.max(1.0);
+            }
         }
-        (seconds_per_byte > 0.0).then(|| 1.0 / seconds_per_byte)
+        (bytes >= MEASURED).then(|| bytes / seconds)
     }
 
     /// `ss_r`: the scheduler with the greatest throughput, and how much that is. Of equals the first.
@@ -129,6 +137,12 @@ impl Table {
             .filter_map(|index| Some((SchedulerId(index), self.throughput(SchedulerId(index), workload)?)))
             .reduce(|best, other| if other.1 > best.1 { other } else { best })
     }
+}
+
+/// Bytes a second of such accesses, by the curve that was measured with nothing but them, or else with the fewest others.
+fn measured(curves: &[Curve], direction: Direction, random: bool, size: f64) -> Option<f64> {
+    let fitting = curves.iter().filter(|curve| curve.kind.covers(direction, random));
+    fitting.max_by_key(|curve| curve.kind.detail())?.at(size)
 }
 
 #[cfg(test)]
@@ -158,5 +172,36 @@ mod tests {
         let workload = Workload { size: 4096.0, read_share: 0.5, random_share: 1.0 };
         let t = table.throughput(SchedulerId(0), &workload).unwrap();
         assert!((t - 16.0).abs() < 1e-9, "{t}");
+    }
+
+    /// As `dwell profile` measures: reads alone, at random and in sequence.
+    fn of_reads(random: f64, sequential: f64) -> Vec<Curve> {
+        let reads = |random, t| curve(Kind { reads: Some(true), random: Some(random) }, &[(4096.0, t)]);
+        vec![reads(true, random), reads(false, sequential)]
+    }
+
+    #[test]
+    fn what_was_measured_under_no_scheduler_is_left_out_for_all() {
+        let table = Table { curves: vec![of_reads(10.0, 40.0), vec![], of_reads(12.0, 30.0)] };
+        let at = |read_share, random_share| {
+            let workload = Workload { size: 4096.0, read_share, random_share };
+            [0, 1, 2].map(|id| table.throughput(SchedulerId(id), &workload).map(f64::round))
+        };
+        assert_eq!(at(1.0, 0.5), [Some(16.0), None, Some(17.0)]);
+        assert_eq!(at(0.9, 0.5), at(1.0, 0.5), "by its reads");
+        assert_eq!(at(0.9, 0.0), [Some(40.0), None, Some(30.0)]);
+        assert_eq!(at(0.4, 0.5), [None; 3], "the lesser part of a load says little of it");
+        assert_eq!(at(0.0, 0.5), [None; 3]);
+    }
+
+    #[test]
+    fn who_was_not_measured_where_another_was_is_not_compared_with_it() {
+        let mut cut_short = of_reads(12.0, 0.0);
+        cut_short[1].points.clear();
+        let table = Table { curves: vec![of_reads(10.0, 40.0), cut_short] };
+        let best = |random_share| table.best(&Workload { size: 4096.0, read_share: 1.0, random_share });
+        assert_eq!(best(1.0), Some((SchedulerId(1), 12.0)));
+        assert_eq!(best(0.0), Some((SchedulerId(0), 40.0)));
+        assert_eq!(best(0.5).unwrap().0, SchedulerId(0), "by the random reads alone it would be the other");
     }
 }

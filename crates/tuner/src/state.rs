@@ -207,7 +207,8 @@ fn places_beside(present: &[String], all: &[String]) -> Vec<Option<usize>> {
 
 impl Analyser {
     /// All that was learned, of schedulers that it was restored with and does not choose from, too. Restraints and the device's table
-    /// are the host's to give again.
+    /// are the host's to give again. What restraints and a search's optimisers know is not part of it, nor what was decided last, which
+    /// `credit_choices` asks at the next window.
     #[must_use]
     pub fn state(&self) -> State {
         let mut state = self.of_present();
@@ -234,7 +235,8 @@ impl Analyser {
 
     /// Takes over what another learned, in place of what was learned so far. Schedulers are matched by name: what is said of others
     /// is only kept, for [`state`](Self::state), and those of which nothing is said count as untested. Clusters beyond the parameter
-    /// `clusters` are dropped, the least recently used first.
+    /// `clusters` are dropped, the least recently used first. The next window is the first: what was decided last, and which arms the device
+    /// refused, is not known of it.
     ///
     /// # Errors
     /// If it is of another version or another metric, its clusters cannot be compared with this analyser's windows, or it is damaged.
@@ -265,6 +267,7 @@ impl Analyser {
         self.kinds = state.kinds.restored(&from);
         self.preceding = state.preceding.map(ClusterId);
         self.random = state.random;
+        self.forget_latest();
         Ok(())
     }
 

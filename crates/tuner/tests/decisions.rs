@@ -150,14 +150,27 @@ fn too_little_is_left_alone() {
 
 #[test]
 fn an_unknown_scheduler_or_an_unmeasured_metric_teaches_nothing() {
-    let mut analyser = analyser(Parameters::by_clusters(), 10);
-    for number in 0..20 {
-        let observed =
-            Observed { scheduler: Some(SchedulerId(7)).filter(|_| number % 2 == 0), ..Observed::default() };
-        analyser.window(&window(0, number), &observed);
+    for parameters in [Parameters::by_clusters(), Parameters::default()] {
+        let mut analyser = analyser(parameters, 10);
+        for number in 0..20 {
+            let observed = match number % 3 {
+                0 => Observed { scheduler: Some(SchedulerId(7)), ..measured(1e6) },
+                1 => Observed { scheduler: None, ..measured(1e6) },
+                _ => Observed { scheduler: Some(SchedulerId(0)), ..measured(f64::NAN) },
+            };
+            let decision = analyser.window(&window(0, number), &observed);
+            assert_ne!(decision.scheduler, Some(SchedulerId(7)), "{:?}", decision.why);
+        }
+        let mut values = analyser.store().clusters().iter().flat_map(|cluster| &cluster.performance);
+        assert!(values.all(|values| values.count() == 0));
+        assert!(analyser.bandit().knows_nothing());
+        assert_eq!(analyser.kinds().count(), 0);
     }
-    let performance = &analyser.store().clusters()[0].performance;
-    assert!(performance.iter().all(|values| values.count() == 0));
+}
+
+fn measured(bandwidth: f64) -> Observed {
+    let performance = Performance { bandwidth, ..Performance::default() };
+    Observed { scheduler: None, performance, drained: None }
 }
 
 #[test]
@@ -185,6 +198,23 @@ fn the_devices_table_speaks_while_nothing_is_known() {
     assert_eq!(order, [3, 2, 2], "0 and 1 ran already; the last is not a trial, as 2 is the best");
 }
 
+/// One access of seven is a write, and `dwell profile` measures reads alone.
+#[test]
+fn the_devices_table_speaks_of_a_load_with_some_writes() {
+    let of_reads = |random, t| Curve {
+        kind: Kind { reads: Some(true), random: Some(random) },
+        points: vec![(4096.0, t), (65536.0, 2.0 * t)],
+    };
+    let curves = |t| vec![of_reads(true, t / 10.0), of_reads(false, t)];
+    for parameters in [Parameters::default(), Parameters::by_clusters()] {
+        let table = Table { curves: [5e6, 9e6, 7e6, 8e6].map(curves).to_vec() };
+        let mut world = World::new(analyser(parameters, 12).with_a_priori(table));
+        let (_, first) = world.step(0);
+        assert!(matches!(first.why, Why::APriori { .. }), "{:?}", first.why);
+        assert_eq!(first.scheduler, Some(SchedulerId(1)));
+    }
+}
+
 #[test]
 fn a_saved_state_goes_on_as_if_never_stopped() {
     let mut world = World::new(analyser(Parameters::by_clusters(), 13));
@@ -199,6 +229,26 @@ fn a_saved_state_goes_on_as_if_never_stopped() {
         let (mine, theirs) = (world.step(number / 2 % 4), other.step(number / 2 % 4));
         assert_eq!(mine, theirs, "window {number}");
     }
+}
+
+/// What was decided and refused before belongs to what was known before.
+#[test]
+fn whoever_is_restored_goes_on_as_if_it_was_new() {
+    let parameters = Parameters { credit_choices: true, ..Parameters::by_clusters() };
+    let mut learned = World::new(analyser(parameters, 13));
+    (0..4).for_each(|number| drop(learned.step(number % 2)));
+    let state = learned.analyser.state();
+    // At its best for the one pattern, when the other comes.
+    let mut used = World::new(analyser(parameters, 2));
+    (0..20).for_each(|_| drop(used.step(0)));
+    let go_on = |mut analyser: tuner::Analyser| {
+        analyser.restore(state.clone()).unwrap();
+        let mut world = World { scheduler: best(0), number: 20, ..World::new(analyser) };
+        (0..40).map(|number| world.step(1 - number % 2)).collect::<Vec<_>>()
+    };
+    let new = go_on(analyser(parameters, 1));
+    used.analyser.refused(SchedulerId(3));
+    assert_eq!(go_on(used.analyser), new);
 }
 
 #[test]

@@ -3,8 +3,10 @@
 mod world;
 
 use tuner::beyond::{Hysteresis, RegretBound, Restraints, SwitchCost};
-use tuner::{Better, Parameters, SchedulerId};
-use world::{World, analyser};
+use tuner::{
+    Analyser, Better, Metric, Observed, Parameters, Performance, Random, Restraint, SchedulerId, Why,
+};
+use world::{World, analyser, names, window};
 
 /// One scheduler is good, the others are dreadful.
 fn dreadful(_: usize, scheduler: usize, _: u64) -> f64 {
@@ -111,4 +113,53 @@ fn a_switch_that_hurt_is_taken_back_at_once() {
     }
     assert!(hurt >= 3, "each was tried: {hurt}");
     assert_eq!(hurt, back);
+}
+
+/// A trial by kinds is of two windows, and all schedulers do badly in the first after a switch.
+#[test]
+fn a_trial_that_is_allowed_is_brought_to_its_end() {
+    for (better, cold) in [(Better::Higher, 1.0 / 3.0), (Better::Lower, 3.0)] {
+        let parameters = Parameters { x: 100, ..Parameters::default() };
+        let restraints = Restraints { regret: Some(RegretBound::new(4, better)), ..Restraints::default() };
+        let analyser =
+            Analyser::new(names(), Metric::External(better), parameters, Random::seeded(1)).unwrap();
+        let mut analyser = analyser.with_restraints(restraints);
+        let (mut scheduler, mut switched, mut first_trials) = (SchedulerId(0), false, 0);
+        for number in 0..1500 {
+            let external = Some(if switched { cold } else { 1.0 });
+            let performance = Performance { external, ..Performance::default() };
+            let observed = Observed { scheduler: Some(scheduler), performance, drained: None };
+            let decision = analyser.window(&window(0, number), &observed);
+            if let Why::Kind(served) = decision.why {
+                let ends_early = served.trial == 1 && decision.change;
+                assert!(!ends_early, "window {number}: {}", decision.line(analyser.schedulers()));
+                let begins = served.trial == 2 && decision.restraint.is_none();
+                first_trials += u32::from(begins && !served.again);
+            }
+            (scheduler, switched) = (decision.scheduler.unwrap_or(scheduler), decision.change);
+        }
+        println!("{better:?}: {first_trials} first trials of three schedulers");
+        assert_eq!(first_trials, 3);
+    }
+}
+
+#[test]
+fn what_hurts_on_trial_is_not_left_as_if_it_had_been_gone_back_from() {
+    let regret = Some(RegretBound::new(4, Better::Higher));
+    let mut world = World::new(
+        analyser(Parameters { x: 100, ..Parameters::default() }, 1)
+            .with_restraints(Restraints { regret, ..Restraints::default() }),
+    );
+    let mut ran = [false; 4];
+    for _ in 0..600 {
+        // Poor when it is used for the first time of all, which is on trial; then as good as any.
+        world.bandwidth = if ran[world.scheduler.0] { |_, _, _| 100e6 } else { |_, _, _| 80e6 };
+        ran[world.scheduler.0] = true;
+        let (_, decision) = world.step(0);
+        let is_trial = matches!(decision.why, Why::Kind(served) if served.trial > 0);
+        if let Some(Restraint::RegretBound { regret, .. }) = decision.restraint {
+            assert!(is_trial || regret > 0.05, "{}", decision.line(world.analyser.schedulers()));
+        }
+    }
+    assert_eq!(ran, [true; 4]);
 }

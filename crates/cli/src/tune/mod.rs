@@ -56,7 +56,8 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let arms = setup::arms(&target, &arguments.watching, catalogue, journals)?;
     let seed = arguments.seed.unwrap_or_else(setup::drawn_seed);
     let (length, analyser) = setup::analyser(arms.names(), &arguments.watching, seed)?;
-    let mut analyser = with_search(analyser, arguments, &target, arms.names())?;
+    must_know_patterns(&analyser, arguments)?;
+    let mut analyser = with_search(analyser, arguments, &target, catalogue, arms.names())?;
     let mut database = Database::open(&arguments.watching.database)?;
     restore(&mut analyser, &mut database, &target.drive, arguments)?;
     let all = analyser.schedulers().len();
@@ -83,17 +84,34 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     ended.map_err(Error::from)
 }
 
+/// Refuses what goes by patterns where there are none.
+fn must_know_patterns(analyser: &Analyser, arguments: &TuneArguments) -> Result<(), Error> {
+    let restrained = |by| arguments.restraints.contains(&by);
+    let options = [
+        ("--search", arguments.search > 0),
+        ("--restrain regret", restrained(RestraintName::Regret)),
+        ("--restrain switch-cost", restrained(RestraintName::SwitchCost)),
+    ];
+    match options.iter().find(|(_, given)| *given) {
+        Some((option, _)) if !analyser.knows_patterns() => Err(Error::Usage(format!(
+            "{option} goes by what is known of patterns, and with --set bandit_alone=on there are none"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// The analyser that also tries settings, if that is asked for.
 fn with_search(
     analyser: Analyser,
     arguments: &TuneArguments,
     target: &Target,
+    catalogue: Catalogue,
     names: &[String],
 ) -> Result<Analyser, Error> {
     if arguments.search == 0 {
         return Ok(analyser);
     }
-    let spaces = setup::spaces(target, &arguments.watching, names);
+    let spaces = setup::spaces(target, &arguments.watching, catalogue, names);
     let searching = analyser.with_search(spaces, usize::from(arguments.search));
     searching.map_err(|problem| Error::Usage(format!("--search: {problem}")))
 }
@@ -336,6 +354,27 @@ mod tests {
         }
         drop(database);
         [own, damaged, foreign].iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    }
+
+    #[test]
+    fn what_goes_by_patterns_is_refused_where_there_are_none() {
+        let said = |bandit: &str, options: &[&str]| {
+            let line = [&["dwell", "tune", "/dev/sda", "--set", bandit], options].concat();
+            let Command::Tune(arguments) = Arguments::parse_from(&line).command else { panic!("{line:?}") };
+            let names = ["none", "bfq"].map(str::to_owned);
+            let (_, analyser) = setup::analyser(&names, &arguments.watching, 1).unwrap();
+            must_know_patterns(&analyser, &arguments).err().map(|error| error.to_string())
+        };
+        for options in [["--search", "2"], ["--restrain", "regret"], ["--restrain", "switch-cost"]] {
+            let refused = said("bandit_alone=on", &options).expect("refused");
+            assert!(refused.starts_with(options[0]) && refused.contains("bandit_alone=on"), "{refused}");
+            assert_eq!(said("bandit_alone=off", &options), None);
+        }
+        assert_eq!(
+            said("bandit_alone=on", &["--restrain", "hysteresis"]),
+            None,
+            "it counts what is asked for"
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use keeper::database::{Database, Drive};
 use keeper::{QueueSettings, identity, in_words, learned, picture};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tuner::{ClusterState, Metric, Parameters, State};
+use tuner::{ClusterState, Metric, State};
 use wording::counted;
 
 use super::kinds;
@@ -58,8 +58,7 @@ pub(crate) fn run(arguments: &PatternsArguments) -> Result<(), Error> {
             Ok(database.save(drive, &state, saved)?)
         }
         PatternsCommand::Merge { into, other, .. } => {
-            let values = Parameters::default().values as usize;
-            learned::merge(&mut state, *into, *other, values).map_err(Error::Usage)?;
+            learned::merge(&mut state, *into, *other).map_err(Error::Usage)?;
             Ok(database.save(drive, &state, saved)?)
         }
         PatternsCommand::Forget { kind: Some(kind), .. } => {

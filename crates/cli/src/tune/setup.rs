@@ -125,17 +125,27 @@ pub(super) fn arms(
 }
 
 /// What can be set of the arms, for a search. Arms that have settings of their own stay as they are.
-pub(super) fn spaces(target: &Target, watching: &Watching, arms: &[String]) -> Vec<Space> {
+pub(super) fn spaces(
+    target: &Target,
+    watching: &Watching,
+    catalogue: Catalogue,
+    arms: &[String],
+) -> Vec<Space> {
     let plain: Vec<String> = arms.iter().filter(|arm| !arm.contains('{')).cloned().collect();
     if watching.control.is_none() {
         let below = target.stack.itself().name != target.queues[0].name();
         return keeper::space::of_kernel(&target.queues[0], below, &plain);
     }
+    of_policies(catalogue, &plain)
+}
+
+/// What can be set of policies of `catalogue`.
+fn of_policies(catalogue: Catalogue, names: &[String]) -> Vec<Space> {
     // The number of ticks is the modelled kernel's, not the policy's; a limit to writes below what there is room for is the
     // administrator's word on whose room it is.
     let searched = |tunable: &str| !["hz", "async_depth"].contains(&tunable);
-    let space = |name: &String| space::of_policy(&Spec::parse(name).ok()?, searched);
-    plain.iter().filter_map(space).collect()
+    let space = |name: &String| space::of_policy(&named::spec(catalogue, name).ok()?, searched);
+    names.iter().filter_map(space).collect()
 }
 
 pub(super) fn metric(watching: &Watching) -> Metric {
@@ -217,6 +227,17 @@ pub(super) fn drawn_seed() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_policy_of_ones_own_is_searched_like_any_other() {
+        let deadline = schedulers::registry::find("deadline").expect("one of ours");
+        let own = schedulers::Listing { name: "own", version: "1", ..*deadline };
+        let catalogue = Catalogue::with(Box::leak(Box::new([own]))).expect("no other is called so");
+        let names = ["own", "deadline", "noop"].map(str::to_owned);
+        let scheduler = |space: Space| space.scheduler;
+        let found: Vec<String> = of_policies(catalogue, &names).into_iter().map(scheduler).collect();
+        assert_eq!(found, ["own-1", "deadline-2.6.32"]);
+    }
 
     #[test]
     fn parameters_are_set_by_name_and_checked() {

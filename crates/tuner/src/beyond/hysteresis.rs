@@ -67,6 +67,7 @@ mod tests {
             current: SchedulerId(0),
             gain: Some(gain),
             trial: 0,
+            under_way: false,
         };
         assert!(hysteresis.review(&ask(1, 0.5)).is_some());
         assert!(hysteresis.review(&ask(2, 0.5)).is_some(), "another one begins anew");

@@ -207,7 +207,8 @@ impl Kind {
     }
 
     /// Whether a scheduler is to be tried: at once if it never was; otherwise the later, the more it loses and the surer that is.
-    /// The n-th trial of one that loses all waits n/[`BUDGET`] times its own length, that of an equal one n times.
+    /// After n pairs, [`SURE`] at most, one that loses all waits n + n/[`BUDGET`] times as long as a trial takes, an equal one n times. A trial
+    /// makes two pairs: with who was in use before, and with who is in use again.
     fn due(&self, arm: &Arm, best: f64) -> bool {
         let loss = (best - arm.rating).max(0.0);
         let wait = (TRIAL * arm.pairs.clamp(1, SURE)) as f64 * (1.0 + loss / BUDGET);

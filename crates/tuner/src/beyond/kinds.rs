@@ -12,7 +12,8 @@
 //! 1. A window on trial is of the kind that the trial is for, whatever it makes of the load. Any other is of the kind whose shape is the most
 //!    [alike](ALIKE), or makes one.
 //! 2. Kinds that give way to each other when the scheduler changes are [one load](super::passing), and are made one.
-//! 3. If the first window after a trial is of another kind the load has changed meanwhile, and [the pair is forgotten](Kinds::doubt).
+//! 3. If the first window after a trial is of another kind the load has changed meanwhile, and [the pair is forgotten](Kinds::doubt), unless
+//!    it was the scheduler's first.
 //! 4. The window is compared with [the last one before the switch](super::succession); [what is learned of whom](Kinds::compare).
 //! 5. Who served a kind answers for it, and for what comes after it, [in the long run](super::long_run).
 //! 6. A trial is brought to its end.

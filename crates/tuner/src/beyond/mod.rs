@@ -41,6 +41,8 @@ pub struct Proposal {
     pub gain: Option<f64>,
     /// For how many windows it is to be tried from here on; 0 if it is known to be good.
     pub trial: u64,
+    /// Whether that is the rest of a trial of several windows. Cut short it would teach nothing, and be made again and again.
+    pub under_way: bool,
 }
 
 /// The restraints in force.
@@ -88,7 +90,7 @@ impl Restraints {
         }
     }
 
-    /// Learns what a switch did. The scheduler to go back to, if it hurt.
+    /// Learns what a switch did. The scheduler to go back to, if it hurt; who does so says that it is [left](Self::leave).
     pub(crate) fn switched(&mut self, switch: &Switch, better: Better) -> Option<(SchedulerId, Restraint)> {
         let (usual_before, usual) = switch.usual;
         if let Some(cost) = &mut self.switch_cost {
@@ -99,10 +101,15 @@ impl Restraints {
                 cost.first_window(better.oriented(switch.value), better.oriented(usual));
             }
         }
-        let regret = self.regret.as_mut()?;
-        let loss = regret.hurt(switch.value, usual_before?)?;
-        regret.leave(switch.to);
+        let loss = self.regret.as_ref()?.hurt(switch.value, usual_before?)?;
         Some((switch.from, Restraint::Rollback { wanted: switch.to, loss }))
+    }
+
+    /// A scheduler is gone back from, as it hurt.
+    pub(crate) fn leave(&mut self, scheduler: SchedulerId) {
+        if let Some(regret) = &mut self.regret {
+            regret.leave(scheduler);
+        }
     }
 
     /// Lets each have its say, in the order above; what to use instead, and why. A switch has to pay within `d` windows.

@@ -15,6 +15,7 @@
 //!   against what is known: a scheduler of which less than half of the hour's windows tell is no candidate.
 //! - Where less is better a window's loss has no limit; there a trial is assumed to cost at most as much as the worst window of
 //!   the hour did.
+//! - A trial of several windows is allowed as a whole and then brought to its end, whatever its first window gave.
 //! - Metrics that can be negative (user minus system bandwidth) have no meaningful part: with a best sum at or below zero the
 //!   bound is silent.
 //! - Trials need a budget: at 5%, the first is allowed after twenty windows for each that it takes. Learning is slower; that is why it is
@@ -153,6 +154,9 @@ impl RegretBound {
         if left.is_some_and(|(scheduler, _)| scheduler == wanted) && wanted != proposal.current {
             return Some((proposal.current, Restraint::RegretBound { wanted, regret }));
         }
+        if proposal.under_way {
+            return None;
+        }
         let broken = regret > self.bound;
         let dear = proposal.trial > 0 && self.regret_after(proposal.trial) > self.bound;
         if !broken && !dear {
@@ -172,7 +176,13 @@ mod tests {
     }
 
     fn trial(scheduler: usize) -> Proposal {
-        Proposal { scheduler: SchedulerId(scheduler), current: SchedulerId(0), gain: None, trial: 1 }
+        Proposal {
+            scheduler: SchedulerId(scheduler),
+            current: SchedulerId(0),
+            gain: None,
+            trial: 1,
+            under_way: false,
+        }
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl Searched {
 struct Open {
     space: usize,
     places: Vec<usize>,
-    /// Values noted anywhere since it got these settings, and the window of the latest.
+    /// Values noted anywhere since it got these settings or was judged, and the window of the latest.
     values: usize,
     latest: u64,
     refused: bool,
@@ -222,17 +222,22 @@ impl Search {
         }
         let free = |n: &usize| in_use != Some(SchedulerId(self.first + n));
         let n = (0..self.open.len()).filter(free).find(|&n| self.makes_room(n, store, better))?;
+        self.proposed_at = self.windows;
         self.judge(n, store, better);
         let fresh = self.fresh(random)?;
         let name = self.searched[fresh.space].space.name(&fresh.places);
         self.open[n] = fresh;
-        self.proposed_at = self.windows;
         Some((SchedulerId(self.first + n), name))
+    }
+
+    /// Settings of the space whose turn it is, or, if open arms stand for all of them, of the first after it that has others.
+    fn fresh(&mut self, random: &mut Random) -> Option<Open> {
+        (0..self.searched.len()).find_map(|_| self.fresh_in_turn(random))
     }
 
     /// What the optimiser of the space whose turn it is proposes, if no open arm stands for it already; drawn at random while it
     /// knows too little.
-    fn fresh(&mut self, random: &mut Random) -> Option<Open> {
+    fn fresh_in_turn(&mut self, random: &mut Random) -> Option<Open> {
         const ASKED: u64 = 10;
         const DRAWN: u64 = 100;
         let space = self.turn;
@@ -262,7 +267,7 @@ impl Search {
         open.refused || idle >= PATIENCE || (tried && !store.clusters().iter().any(wins))
     }
 
-    /// Tells the optimiser what the arm was worth, if that is known.
+    /// Tells the optimiser what the arm was worth, if that is known: once, as the arm stays what it is if no other settings are left.
     fn judge(&mut self, n: usize, store: &Store, better: Better) {
         let arm = SchedulerId(self.first + n);
         let (mut sum, mut weights) = (0.0, 0.0);
@@ -273,8 +278,9 @@ impl Search {
                 weights += weight;
             }
         }
-        let open = &self.open[n];
-        if weights > 0.0 && !open.refused {
+        let open = &mut self.open[n];
+        let values = core::mem::take(&mut open.values);
+        if values > 0 && weights > 0.0 && !open.refused {
             self.searched[open.space].tell(&open.places, sum / weights);
         }
     }
@@ -352,6 +358,32 @@ mod tests {
         let empty =
             Space { ladders: vec![Ladder { setting: "x".to_owned(), values: Vec::new() }], ..space() };
         assert!(Search::new(vec![empty], 4, 1, &mut random).err().unwrap().contains("no value for 'x'"));
+    }
+
+    #[test]
+    fn where_one_space_is_used_up_the_others_have_their_turn() {
+        let small = Space { scheduler: "bfq".to_owned(), ladders: vec![space().ladders[1].clone()] };
+        let search = |open| Search::new(vec![small.clone(), space()], 4, open, &mut Random::seeded(3));
+        let names: Vec<String> = search(8).expect("two and six").names().collect();
+        assert_eq!(names.iter().filter(|name| name.starts_with("bfq")).count(), 2, "{names:?}");
+        assert!(search(9).err().unwrap().contains("fewer settings"));
+    }
+
+    #[test]
+    fn what_settings_were_worth_is_told_once_though_no_others_are_left() {
+        let mut random = Random::seeded(3);
+        let mut search = Search::new(vec![space()], 1, 6, &mut random).unwrap();
+        let mut store = Store::new(crate::Parameters::default(), 7);
+        let cluster = store.add(crate::CInfo { requests: 100, points: vec![0.0] });
+        for (arm, value) in [(0, 10.0), (1, 5.0)] {
+            store.get_mut(cluster).unwrap().performance[arm].add(value, 20, 1);
+        }
+        search.measured(Some(SchedulerId(1)));
+        for _ in 0..300 {
+            search.measured(Some(SchedulerId(0)));
+            assert_eq!(search.next(None, &store, Better::Higher, &mut random), None, "all six are open");
+        }
+        assert_eq!(search.searched[0].told, 1);
     }
 
     #[test]

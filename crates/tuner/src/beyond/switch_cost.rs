@@ -76,8 +76,13 @@ mod tests {
     #[test]
     fn a_small_gain_does_not_pay_for_a_dear_switch() {
         let mut cost = SwitchCost::new();
-        let proposal =
-            Proposal { scheduler: SchedulerId(1), current: SchedulerId(0), gain: Some(0.04), trial: 0 };
+        let proposal = Proposal {
+            scheduler: SchedulerId(1),
+            current: SchedulerId(0),
+            gain: Some(0.04),
+            trial: 0,
+            under_way: false,
+        };
         assert_eq!(cost.review(&proposal, 2), None, "free until measured");
         cost.drained(Span::from_millis(500), Span::from_secs(5));
         assert!((cost.cost() - 0.1).abs() < 1e-12);
