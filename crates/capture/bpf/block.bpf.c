@@ -80,6 +80,7 @@ const volatile u32 period_taken; // submissions that a processor reports in a pe
 const volatile u32 wake_every;	 // wake the reader after so many records of a processor; 0: never
 
 #define PERIOD_SHIFT 27 // 134 ms
+#define PLACE_BITS 14	// more places than submissions are under way, so that few share one
 #define BIOS_MAX 128	// of a request: as many as a request has segments, by default
 
 enum kind { COMPLETED = 1, EXITED = 2 };
@@ -130,23 +131,28 @@ struct {
 	struct account *value;
 } accounts SEC(".maps");
 
-// Which submissions were reported, while not all are.
 struct {
 	UINT(type, 9); // hash that forgets the least recently used
-	UINT(max_entries, 1 << 14);
-	u64 *key;
-	u8 *value;
-} reported SEC(".maps");
-
-struct {
-	UINT(type, 9);
 	UINT(max_entries, 1 << 12);
 	u32 *key;
 	u8 *value;
 } tasks SEC(".maps");
 
-// Until then, not everything is reported.
-volatile u64 sparse_until;
+// The submissions that were left out, by the places of their addresses, so that their ends are left out, too. It
+// forgets: of two at one place the earlier one's end is reported, which means nothing to the reader. What was reported
+// is never taken for left out.
+volatile u64 left_out[1 << PLACE_BITS];
+
+// Not inline, as what is verified by itself may take an address for a number.
+__attribute__((noinline)) u32 place(const u64 *bio)
+{
+	return bio ? *bio * 0x9E3779B97F4A7C15 >> (64 - PLACE_BITS) : 0;
+}
+
+static inline volatile u64 *place_of(const u64 *bio)
+{
+	return &left_out[place(bio) & ((1 << PLACE_BITS) - 1)];
+}
 
 static inline int is_ours(struct bio *bio)
 {
@@ -169,14 +175,23 @@ static inline int is_taken(struct account *own, u64 now)
 		own->period = period;
 		own->taken = 0;
 	}
-	if (own->taken >= period_taken) {
-		u64 until = (period + 2) << PERIOD_SHIFT;
-		if (sparse_until < until)
-			sparse_until = until;
+	if (own->taken >= period_taken)
 		return 0;
-	}
 	own->taken++;
 	return 1;
+}
+
+// Also of one that is taken, as an earlier one of that address may be there.
+static inline void note(struct bio *bio, int is_left_out)
+{
+	if (!completions || !period_taken)
+		return;
+	u64 address = (u64)bio;
+	volatile u64 *noted = place_of(&address);
+	if (is_left_out)
+		*noted = address;
+	else if (*noted == address)
+		*noted = 0;
 }
 
 static inline void *reserve(struct account *own, u64 bytes)
@@ -244,7 +259,9 @@ int bio_queue(u64 *arguments)
 		return 0;
 	own->arrived++;
 	u64 now = ktime_get_ns();
-	if (!is_taken(own, now)) {
+	int taken = is_taken(own, now);
+	note(bio, !taken);
+	if (!taken) {
 		own->skipped++;
 		return 0;
 	}
@@ -252,13 +269,9 @@ int bio_queue(u64 *arguments)
 	if (!record)
 		return 0;
 	fill(record, bio, now);
-	u8 seen = 1;
-	if (completions && now < sparse_until) {
-		u64 key = (u64)bio;
-		map_update(&reported, &key, &seen, 0);
-	}
 	if (exits) {
 		u32 task = record->task;
+		u8 seen = 1;
 		if (!map_lookup(&tasks, &task))
 			map_update(&tasks, &task, &seen, 0);
 	}
@@ -268,10 +281,10 @@ int bio_queue(u64 *arguments)
 
 static inline void completed(struct account *own, struct bio *bio, int failed, u64 now)
 {
-	u64 key = (u64)bio;
-	if (now < sparse_until && map_delete(&reported, &key))
+	u64 address = (u64)bio;
+	if (period_taken && *place_of(&address) == address)
 		return;
-	report_end(own, COMPLETED, key, failed, now);
+	report_end(own, COMPLETED, address, failed, now);
 }
 
 SEC("tp_btf/block_bio_complete")

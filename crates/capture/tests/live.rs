@@ -9,7 +9,7 @@ use std::time::Duration;
 use capture::profile::{Load, Plan, Profile};
 use capture::topology::{Scheduling, Stack};
 use capture::{Arrival, Batch, Capture, Completed, Error, Options, Source, Way};
-use common::{Loop, read, set, write};
+use common::{Loop, discard_at_once, read, set, write};
 use elevator::{Op, Sector, Sectors};
 
 /// Opens a capture, or says why this kernel does not allow it.
@@ -196,6 +196,28 @@ fn above_the_rate_bursts_are_seen_whole_and_the_rest_is_counted() {
     let in_sequence = seen.windows(2).filter(|two| two[1].start == two[0].start + Sectors(8)).count();
     // A sequence breaks where a burst ends, and where the reader moves to another processor, which has a burst of its own.
     assert!(in_sequence * 2 >= seen.len() - 1, "{in_sequence} of {}", seen.len());
+}
+
+/// Also what is under way when the first is left out, and when none is any more.
+#[test]
+fn above_the_rate_what_was_reported_comes_back() {
+    let Some(device) = Loop::new(16 << 20) else { return };
+    let options = Options { completions: true, rate_max: Some(100), ..bpf() };
+    let Some(mut capture) = open(&device, &options) else { return };
+    let file = device.open();
+    let mut batch = Batch::default();
+    for _ in 0..8 {
+        if !discard_at_once(&file, 256) {
+            return eprintln!("SKIPPED: this kernel lets nobody ask for many discards at once");
+        }
+        std::thread::sleep(Duration::from_millis(40));
+        capture.take(&mut batch, Duration::ZERO).unwrap();
+    }
+    let discards = |arrival: &&Arrival| arrival.op == Op::Discard;
+    let asked = batch.arrivals.iter().filter(discards).count();
+    let back = batch.completed.iter().map(|done| &done.arrival).filter(discards).count();
+    assert!(asked > 0 && capture.counts().unwrap().skipped > 1000);
+    assert_eq!(back, asked);
 }
 
 #[test]
