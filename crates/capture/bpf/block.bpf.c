@@ -81,7 +81,7 @@ const volatile u32 wake_every;	 // wake the reader after so many records of a pr
 
 #define PERIOD_SHIFT 27 // 134 ms
 #define PLACE_BITS 14	// more places than submissions are under way, so that few share one
-#define BIOS_MAX 128	// of a request: as many as a request has segments, by default
+#define BIOS_MAX 2048	// of a request: as many as it has segments at most under Linux's SCSI (SG_MAX_SEGMENTS)
 
 enum kind { COMPLETED = 1, EXITED = 2 };
 enum flag { SYNC = 1, META = 2, FUA = 4, PREFLUSH = 8, AHEAD = 16 };
@@ -212,16 +212,20 @@ static inline void submit(void *record, struct account *own)
 	ringbuf_submit(record, how);
 }
 
-static inline void report_end(struct account *own, enum kind kind, u64 whose, int failed, u64 now)
+// Not inline, so that it is verified once and not for each of the bios that a request may have.
+__attribute__((noinline)) int report_end(const struct end *end)
 {
+	struct account *own = account();
+	if (!own || !end)
+		return 0;
+	if (end->kind == COMPLETED && period_taken && *place_of(&end->whose) == end->whose)
+		return 0;
 	struct end *record = reserve(own, sizeof(*record));
 	if (!record)
-		return;
-	record->at = now;
-	record->whose = whose;
-	record->kind = kind;
-	record->failed = failed;
+		return 0;
+	*record = *end;
 	submit(record, own);
+	return 0;
 }
 
 static inline u16 priority(struct bio *bio)
@@ -279,42 +283,37 @@ int bio_queue(u64 *arguments)
 	return 0;
 }
 
-static inline void completed(struct account *own, struct bio *bio, int failed, u64 now)
-{
-	u64 address = (u64)bio;
-	if (period_taken && *place_of(&address) == address)
-		return;
-	report_end(own, COMPLETED, address, failed, now);
-}
-
 SEC("tp_btf/block_bio_complete")
 int bio_complete(u64 *arguments)
 {
 	struct bio *bio = (void *)arguments[1];
-	struct account *own = account();
-	if (own && is_ours(bio))
-		completed(own, bio, bio->bi_status != 0, ktime_get_ns());
-	return 0;
+	if (!is_ours(bio))
+		return 0;
+	struct end end = { ktime_get_ns(), (u64)bio, COMPLETED, bio->bi_status != 0 };
+	return report_end(&end);
 }
 
 SEC("tp_btf/block_rq_complete")
 int request_complete(u64 *arguments)
 {
 	struct bio *bio = ((struct request *)arguments[0])->bio;
-	int failed = (u8)arguments[1] != 0;
 	u32 left = arguments[2];
-	struct account *own = account();
-	if (!own || !bio || !is_ours(bio))
+	if (!bio || !is_ours(bio))
 		return 0;
-	u64 now = ktime_get_ns();
+	struct end end = { ktime_get_ns(), 0, COMPLETED, (u8)arguments[1] != 0 };
 	for (int i = 0; i < BIOS_MAX && bio; i++) {
 		u32 size = bio->bi_iter.bi_size;
 		if (size > left)
-			break;
+			return 0;
 		left -= size;
-		completed(own, bio, failed, now);
+		end.whose = (u64)bio;
+		report_end(&end);
 		bio = bio->bi_next;
 	}
+	// Of discards there may be more; those merged are mostly alike.
+	struct account *own = account();
+	if (own && bio)
+		own->lost += left / bio->bi_iter.bi_size;
 	return 0;
 }
 
@@ -323,10 +322,10 @@ int process_exit(u64 *arguments)
 {
 	struct task_struct *task = (void *)arguments[0];
 	u32 pid = task->pid;
-	struct account *own = account();
-	if (own && !map_delete(&tasks, &pid))
-		report_end(own, EXITED, (u64)task->tgid << 32 | pid, 0, ktime_get_ns());
-	return 0;
+	if (map_delete(&tasks, &pid))
+		return 0;
+	struct end end = { ktime_get_ns(), (u64)task->tgid << 32 | pid, EXITED, 0 };
+	return report_end(&end);
 }
 
 SEC("license") char licence[] = "GPL";

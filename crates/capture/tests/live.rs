@@ -171,6 +171,32 @@ fn each_submission_is_seen_with_its_task_under_none_and_under_a_scheduler() {
 }
 
 #[test]
+fn what_was_merged_into_one_request_comes_back_or_is_counted_as_lost() {
+    const BIOS_MAX: usize = 2048;
+    let Some(device) = Loop::new(16 << 20) else { return };
+    set(&device.path, "scheduler", "none");
+    let options = Options { completions: true, rate_max: None, ..bpf() };
+    let requests = || {
+        let node = device.path.file_name().unwrap().to_str().unwrap();
+        let stat = std::fs::read_to_string(format!("/sys/block/{node}/stat")).unwrap();
+        stat.split_whitespace().nth(11).map_or(0, |discards| discards.parse::<u64>().unwrap())
+    };
+    for blocks in [BIOS_MAX, 2 * BIOS_MAX] {
+        let Some(mut capture) = open(&device, &options) else { return };
+        let before = requests();
+        if !discard_at_once(&device.open(), blocks as u32) || requests() != before + 1 {
+            return eprintln!("SKIPPED: this kernel does not make one request of {blocks} discards");
+        }
+        let mut batch = Batch::default();
+        capture.take(&mut batch, Duration::ZERO).unwrap();
+        let discard =
+            |done: &&Completed| done.arrival.op == Op::Discard && done.arrival.sectors == Sectors(8);
+        let (back, lost) = (batch.completed.iter().filter(discard).count(), capture.counts().unwrap().lost);
+        assert_eq!((back, lost), (BIOS_MAX, (blocks - BIOS_MAX) as u64), "{blocks} blocks");
+    }
+}
+
+#[test]
 fn other_devices_are_not_seen() {
     let (Some(device), Some(other)) = (Loop::new(1 << 20), Loop::new(1 << 20)) else { return };
     let Some(mut capture) = open(&device, &bpf()) else { return };
