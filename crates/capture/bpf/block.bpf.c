@@ -113,6 +113,7 @@ struct account {
 	u64 arrived;
 	u64 skipped;
 	u64 lost;
+	u64 ends_lost;
 	u64 period;
 	u32 taken;
 	u32 quiet;
@@ -194,14 +195,6 @@ static inline void note(struct bio *bio, int is_left_out)
 		*noted = 0;
 }
 
-static inline void *reserve(struct account *own, u64 bytes)
-{
-	void *record = ringbuf_reserve(&records, bytes, 0);
-	if (!record)
-		own->lost++;
-	return record;
-}
-
 static inline void submit(void *record, struct account *own)
 {
 	u64 how = NO_WAKEUP;
@@ -220,9 +213,11 @@ __attribute__((noinline)) int report_end(const struct end *end)
 		return 0;
 	if (end->kind == COMPLETED && period_taken && *place_of(&end->whose) == end->whose)
 		return 0;
-	struct end *record = reserve(own, sizeof(*record));
-	if (!record)
+	struct end *record = ringbuf_reserve(&records, sizeof(*record), 0);
+	if (!record) {
+		own->ends_lost++;
 		return 0;
+	}
 	*record = *end;
 	submit(record, own);
 	return 0;
@@ -269,9 +264,11 @@ int bio_queue(u64 *arguments)
 		own->skipped++;
 		return 0;
 	}
-	struct arrival *record = reserve(own, sizeof(*record));
-	if (!record)
+	struct arrival *record = ringbuf_reserve(&records, sizeof(*record), 0);
+	if (!record) {
+		own->lost++;
 		return 0;
+	}
 	fill(record, bio, now);
 	if (exits) {
 		u32 task = record->task;
@@ -313,7 +310,7 @@ int request_complete(u64 *arguments)
 	// Of discards there may be more; those merged are mostly alike.
 	struct account *own = account();
 	if (own && bio)
-		own->lost += left / bio->bi_iter.bi_size;
+		own->ends_lost += left / bio->bi_iter.bi_size;
 	return 0;
 }
 

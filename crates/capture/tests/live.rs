@@ -191,7 +191,8 @@ fn what_was_merged_into_one_request_comes_back_or_is_counted_as_lost() {
         capture.take(&mut batch, Duration::ZERO).unwrap();
         let discard =
             |done: &&Completed| done.arrival.op == Op::Discard && done.arrival.sectors == Sectors(8);
-        let (back, lost) = (batch.completed.iter().filter(discard).count(), capture.counts().unwrap().lost);
+        let (back, lost) =
+            (batch.completed.iter().filter(discard).count(), capture.counts().unwrap().ends_lost);
         assert_eq!((back, lost), (BIOS_MAX, (blocks - BIOS_MAX) as u64), "{blocks} blocks");
     }
 }
@@ -249,15 +250,18 @@ fn above_the_rate_what_was_reported_comes_back() {
 #[test]
 fn what_nobody_fetches_in_time_is_counted_as_lost() {
     let Some(device) = Loop::new(16 << 20) else { return };
-    let options = Options { ring_bytes: 1 << 16, rate_max: None, ..bpf() };
-    let Some(mut capture) = open(&device, &options) else { return };
-    let file = device.open();
-    (0..2_000).for_each(|page| read(&file, page));
-    let mut batch = Batch::default();
-    capture.take(&mut batch, Duration::ZERO).unwrap();
-    let counts = capture.counts().unwrap();
-    assert!(counts.lost > 0, "{counts:?}");
-    assert_eq!(counts.arrived, counts.lost + batch.arrivals.len() as u64);
+    for completions in [false, true] {
+        let options = Options { completions, ring_bytes: 1 << 16, rate_max: None, ..bpf() };
+        let Some(mut capture) = open(&device, &options) else { return };
+        let file = device.open();
+        (0..2_000).for_each(|page| read(&file, page));
+        let mut batch = Batch::default();
+        capture.take(&mut batch, Duration::ZERO).unwrap();
+        let counts = capture.counts().unwrap();
+        assert!(counts.lost > 0, "{counts:?}");
+        assert_eq!(counts.arrived, counts.lost + batch.arrivals.len() as u64);
+        assert_eq!(counts.ends_lost > 0, completions, "{counts:?}");
+    }
 }
 
 #[test]
