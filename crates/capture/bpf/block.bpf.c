@@ -80,7 +80,8 @@ const volatile u32 period_taken; // submissions that a processor reports in a pe
 const volatile u32 wake_every;	 // wake the reader after so many records of a processor; 0: never
 
 #define PERIOD_SHIFT 27 // 134 ms
-#define BIOS_MAX 128	// of a request: as many as a request has segments, by default
+#define PLACE_BITS 14	// more places than submissions are under way, so that few share one
+#define BIOS_MAX 2048	// of a request: as many as it has segments at most under Linux's SCSI (SG_MAX_SEGMENTS)
 
 enum kind { COMPLETED = 1, EXITED = 2 };
 enum flag { SYNC = 1, META = 2, FUA = 4, PREFLUSH = 8, AHEAD = 16 };
@@ -112,6 +113,7 @@ struct account {
 	u64 arrived;
 	u64 skipped;
 	u64 lost;
+	u64 ends_lost;
 	u64 period;
 	u32 taken;
 	u32 quiet;
@@ -130,23 +132,28 @@ struct {
 	struct account *value;
 } accounts SEC(".maps");
 
-// Which submissions were reported, while not all are.
 struct {
 	UINT(type, 9); // hash that forgets the least recently used
-	UINT(max_entries, 1 << 14);
-	u64 *key;
-	u8 *value;
-} reported SEC(".maps");
-
-struct {
-	UINT(type, 9);
 	UINT(max_entries, 1 << 12);
 	u32 *key;
 	u8 *value;
 } tasks SEC(".maps");
 
-// Until then, not everything is reported.
-volatile u64 sparse_until;
+// The submissions that were left out, by the places of their addresses, so that their ends are left out, too. It
+// forgets: of two at one place the earlier one's end is reported, which means nothing to the reader. What was reported
+// is never taken for left out.
+volatile u64 left_out[1 << PLACE_BITS];
+
+// Not inline, as what is verified by itself may take an address for a number.
+__attribute__((noinline)) u32 place(const u64 *bio)
+{
+	return bio ? *bio * 0x9E3779B97F4A7C15 >> (64 - PLACE_BITS) : 0;
+}
+
+static inline volatile u64 *place_of(const u64 *bio)
+{
+	return &left_out[place(bio) & ((1 << PLACE_BITS) - 1)];
+}
 
 static inline int is_ours(struct bio *bio)
 {
@@ -169,22 +176,23 @@ static inline int is_taken(struct account *own, u64 now)
 		own->period = period;
 		own->taken = 0;
 	}
-	if (own->taken >= period_taken) {
-		u64 until = (period + 2) << PERIOD_SHIFT;
-		if (sparse_until < until)
-			sparse_until = until;
+	if (own->taken >= period_taken)
 		return 0;
-	}
 	own->taken++;
 	return 1;
 }
 
-static inline void *reserve(struct account *own, u64 bytes)
+// Also of one that is taken, as an earlier one of that address may be there.
+static inline void note(struct bio *bio, int is_left_out)
 {
-	void *record = ringbuf_reserve(&records, bytes, 0);
-	if (!record)
-		own->lost++;
-	return record;
+	if (!completions || !period_taken)
+		return;
+	u64 address = (u64)bio;
+	volatile u64 *noted = place_of(&address);
+	if (is_left_out)
+		*noted = address;
+	else if (*noted == address)
+		*noted = 0;
 }
 
 static inline void submit(void *record, struct account *own)
@@ -197,16 +205,22 @@ static inline void submit(void *record, struct account *own)
 	ringbuf_submit(record, how);
 }
 
-static inline void report_end(struct account *own, enum kind kind, u64 whose, int failed, u64 now)
+// Not inline, so that it is verified once and not for each of the bios that a request may have.
+__attribute__((noinline)) int report_end(const struct end *end)
 {
-	struct end *record = reserve(own, sizeof(*record));
-	if (!record)
-		return;
-	record->at = now;
-	record->whose = whose;
-	record->kind = kind;
-	record->failed = failed;
+	struct account *own = account();
+	if (!own || !end)
+		return 0;
+	if (end->kind == COMPLETED && period_taken && *place_of(&end->whose) == end->whose)
+		return 0;
+	struct end *record = ringbuf_reserve(&records, sizeof(*record), 0);
+	if (!record) {
+		own->ends_lost++;
+		return 0;
+	}
+	*record = *end;
 	submit(record, own);
+	return 0;
 }
 
 static inline u16 priority(struct bio *bio)
@@ -244,21 +258,21 @@ int bio_queue(u64 *arguments)
 		return 0;
 	own->arrived++;
 	u64 now = ktime_get_ns();
-	if (!is_taken(own, now)) {
+	int taken = is_taken(own, now);
+	note(bio, !taken);
+	if (!taken) {
 		own->skipped++;
 		return 0;
 	}
-	struct arrival *record = reserve(own, sizeof(*record));
-	if (!record)
+	struct arrival *record = ringbuf_reserve(&records, sizeof(*record), 0);
+	if (!record) {
+		own->lost++;
 		return 0;
-	fill(record, bio, now);
-	u8 seen = 1;
-	if (completions && now < sparse_until) {
-		u64 key = (u64)bio;
-		map_update(&reported, &key, &seen, 0);
 	}
+	fill(record, bio, now);
 	if (exits) {
 		u32 task = record->task;
+		u8 seen = 1;
 		if (!map_lookup(&tasks, &task))
 			map_update(&tasks, &task, &seen, 0);
 	}
@@ -266,42 +280,37 @@ int bio_queue(u64 *arguments)
 	return 0;
 }
 
-static inline void completed(struct account *own, struct bio *bio, int failed, u64 now)
-{
-	u64 key = (u64)bio;
-	if (now < sparse_until && map_delete(&reported, &key))
-		return;
-	report_end(own, COMPLETED, key, failed, now);
-}
-
 SEC("tp_btf/block_bio_complete")
 int bio_complete(u64 *arguments)
 {
 	struct bio *bio = (void *)arguments[1];
-	struct account *own = account();
-	if (own && is_ours(bio))
-		completed(own, bio, bio->bi_status != 0, ktime_get_ns());
-	return 0;
+	if (!is_ours(bio))
+		return 0;
+	struct end end = { ktime_get_ns(), (u64)bio, COMPLETED, bio->bi_status != 0 };
+	return report_end(&end);
 }
 
 SEC("tp_btf/block_rq_complete")
 int request_complete(u64 *arguments)
 {
 	struct bio *bio = ((struct request *)arguments[0])->bio;
-	int failed = (u8)arguments[1] != 0;
 	u32 left = arguments[2];
-	struct account *own = account();
-	if (!own || !bio || !is_ours(bio))
+	if (!bio || !is_ours(bio))
 		return 0;
-	u64 now = ktime_get_ns();
+	struct end end = { ktime_get_ns(), 0, COMPLETED, (u8)arguments[1] != 0 };
 	for (int i = 0; i < BIOS_MAX && bio; i++) {
 		u32 size = bio->bi_iter.bi_size;
 		if (size > left)
-			break;
+			return 0;
 		left -= size;
-		completed(own, bio, failed, now);
+		end.whose = (u64)bio;
+		report_end(&end);
 		bio = bio->bi_next;
 	}
+	// Of discards there may be more; those merged are mostly alike.
+	struct account *own = account();
+	if (own && bio)
+		own->ends_lost += left / bio->bi_iter.bi_size;
 	return 0;
 }
 
@@ -310,10 +319,10 @@ int process_exit(u64 *arguments)
 {
 	struct task_struct *task = (void *)arguments[0];
 	u32 pid = task->pid;
-	struct account *own = account();
-	if (own && !map_delete(&tasks, &pid))
-		report_end(own, EXITED, (u64)task->tgid << 32 | pid, 0, ktime_get_ns());
-	return 0;
+	if (map_delete(&tasks, &pid))
+		return 0;
+	struct end end = { ktime_get_ns(), (u64)task->tgid << 32 | pid, EXITED, 0 };
+	return report_end(&end);
 }
 
 SEC("license") char licence[] = "GPL";

@@ -25,7 +25,14 @@ impl Fake {
     #[must_use]
     pub const fn missing(mut self, skipped: u64, lost: u64) -> Self {
         (self.counts.skipped, self.counts.lost) = (skipped, lost);
-        self.counts.arrived += skipped;
+        self.counts.arrived += skipped + lost;
+        self
+    }
+
+    /// Claims to have lost so many ends.
+    #[must_use]
+    pub const fn missing_ends(mut self, lost: u64) -> Self {
+        self.counts.ends_lost = lost;
         self
     }
 }

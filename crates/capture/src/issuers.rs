@@ -71,7 +71,7 @@ impl<S: Source> Issuers<S> {
         if now.since(self.checked) >= CHECK_EVERY || self.under_way.len() > UNDER_WAY_MAX {
             self.checked = now;
             let counts = self.source.counts()?;
-            let missing = counts.lost + counts.skipped;
+            let missing = counts.skipped + counts.lost + counts.ends_lost;
             if missing != self.lost || self.under_way.len() > UNDER_WAY_MAX {
                 self.lost = missing;
                 self.under_way.clear();
@@ -195,9 +195,11 @@ mod tests {
     #[test]
     fn after_a_loss_everything_under_way_is_unknown() {
         let late = Arrival { at: Time::ZERO + Span::from_secs(2), ..arrival(1, 0, 8) };
-        let batches = [Batch { arrivals: vec![late], ..Batch::default() }];
-        let mut issuers = Issuers::new(Fake::new(batches).missing(0, 1));
-        issuers.hear().unwrap();
-        assert_eq!(task(&issuers, 0, 8), None);
+        let source = Fake::new([Batch { arrivals: vec![late], ..Batch::default() }]);
+        for source in [source.clone().missing(0, 1), source.clone().missing(1, 0), source.missing_ends(1)] {
+            let mut issuers = Issuers::new(source);
+            issuers.hear().unwrap();
+            assert_eq!(task(&issuers, 0, 8), None);
+        }
     }
 }

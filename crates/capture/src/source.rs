@@ -48,8 +48,11 @@ pub struct Counts {
     pub arrived: u64,
     /// Of these, left out on purpose above [`Options::rate_max`].
     pub skipped: u64,
-    /// Reports lost as nobody fetched them in time.
+    /// Of these, not reported as nobody fetched reports in time. By [`Way::Tracefs`] an estimate.
     pub lost: u64,
+    /// Ends that were not reported, of tasks and of submissions, whether the submission itself was or not. By [`Way::Tracefs`] an
+    /// estimate.
+    pub ends_lost: u64,
 }
 
 /// Reports what a device is asked, as long as it lives.

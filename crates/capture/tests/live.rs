@@ -9,7 +9,7 @@ use std::time::Duration;
 use capture::profile::{Load, Plan, Profile};
 use capture::topology::{Scheduling, Stack};
 use capture::{Arrival, Batch, Capture, Completed, Error, Options, Source, Way};
-use common::{Loop, read, set, write};
+use common::{Loop, discard_at_once, read, set, write};
 use elevator::{Op, Sector, Sectors};
 
 /// Opens a capture, or says why this kernel does not allow it.
@@ -171,6 +171,33 @@ fn each_submission_is_seen_with_its_task_under_none_and_under_a_scheduler() {
 }
 
 #[test]
+fn what_was_merged_into_one_request_comes_back_or_is_counted_as_lost() {
+    const BIOS_MAX: usize = 2048;
+    let Some(device) = Loop::new(16 << 20) else { return };
+    set(&device.path, "scheduler", "none");
+    let options = Options { completions: true, rate_max: None, ..bpf() };
+    let requests = || {
+        let node = device.path.file_name().unwrap().to_str().unwrap();
+        let stat = std::fs::read_to_string(format!("/sys/block/{node}/stat")).unwrap();
+        stat.split_whitespace().nth(11).map_or(0, |discards| discards.parse::<u64>().unwrap())
+    };
+    for blocks in [BIOS_MAX, 2 * BIOS_MAX] {
+        let Some(mut capture) = open(&device, &options) else { return };
+        let before = requests();
+        if !discard_at_once(&device.open(), blocks as u32) || requests() != before + 1 {
+            return eprintln!("SKIPPED: this kernel does not make one request of {blocks} discards");
+        }
+        let mut batch = Batch::default();
+        capture.take(&mut batch, Duration::ZERO).unwrap();
+        let discard =
+            |done: &&Completed| done.arrival.op == Op::Discard && done.arrival.sectors == Sectors(8);
+        let (back, lost) =
+            (batch.completed.iter().filter(discard).count(), capture.counts().unwrap().ends_lost);
+        assert_eq!((back, lost), (BIOS_MAX, (blocks - BIOS_MAX) as u64), "{blocks} blocks");
+    }
+}
+
+#[test]
 fn other_devices_are_not_seen() {
     let (Some(device), Some(other)) = (Loop::new(1 << 20), Loop::new(1 << 20)) else { return };
     let Some(mut capture) = open(&device, &bpf()) else { return };
@@ -198,18 +225,43 @@ fn above_the_rate_bursts_are_seen_whole_and_the_rest_is_counted() {
     assert!(in_sequence * 2 >= seen.len() - 1, "{in_sequence} of {}", seen.len());
 }
 
+/// Also what is under way when the first is left out, and when none is any more.
+#[test]
+fn above_the_rate_what_was_reported_comes_back() {
+    let Some(device) = Loop::new(16 << 20) else { return };
+    let options = Options { completions: true, rate_max: Some(100), ..bpf() };
+    let Some(mut capture) = open(&device, &options) else { return };
+    let file = device.open();
+    let mut batch = Batch::default();
+    for _ in 0..8 {
+        if !discard_at_once(&file, 256) {
+            return eprintln!("SKIPPED: this kernel lets nobody ask for many discards at once");
+        }
+        std::thread::sleep(Duration::from_millis(40));
+        capture.take(&mut batch, Duration::ZERO).unwrap();
+    }
+    let discards = |arrival: &&Arrival| arrival.op == Op::Discard;
+    let asked = batch.arrivals.iter().filter(discards).count();
+    let back = batch.completed.iter().map(|done| &done.arrival).filter(discards).count();
+    assert!(asked > 0 && capture.counts().unwrap().skipped > 1000);
+    assert_eq!(back, asked);
+}
+
 #[test]
 fn what_nobody_fetches_in_time_is_counted_as_lost() {
     let Some(device) = Loop::new(16 << 20) else { return };
-    let options = Options { ring_bytes: 1 << 16, rate_max: None, ..bpf() };
-    let Some(mut capture) = open(&device, &options) else { return };
-    let file = device.open();
-    (0..2_000).for_each(|page| read(&file, page));
-    let mut batch = Batch::default();
-    capture.take(&mut batch, Duration::ZERO).unwrap();
-    let counts = capture.counts().unwrap();
-    assert!(counts.lost > 0, "{counts:?}");
-    assert_eq!(counts.arrived, counts.lost + batch.arrivals.len() as u64);
+    for completions in [false, true] {
+        let options = Options { completions, ring_bytes: 1 << 16, rate_max: None, ..bpf() };
+        let Some(mut capture) = open(&device, &options) else { return };
+        let file = device.open();
+        (0..2_000).for_each(|page| read(&file, page));
+        let mut batch = Batch::default();
+        capture.take(&mut batch, Duration::ZERO).unwrap();
+        let counts = capture.counts().unwrap();
+        assert!(counts.lost > 0, "{counts:?}");
+        assert_eq!(counts.arrived, counts.lost + batch.arrivals.len() as u64);
+        assert_eq!(counts.ends_lost > 0, completions, "{counts:?}");
+    }
 }
 
 #[test]

@@ -64,9 +64,12 @@ pub(crate) fn look(layer: &Layer, options: &Options) -> Result<Capture, Error> {
 /// What was left out of what a source reported, in words; `None` if nothing was.
 pub(crate) fn missing(source: &impl Source) -> Result<Option<String>, Error> {
     let counts = source.counts()?;
-    let skipped = (counts.skipped > 0).then(|| format!("{} left out above the rate", counts.skipped));
-    let lost =
-        (counts.lost > 0).then(|| format!("{} reports lost as they were not fetched in time", counts.lost));
-    let all: Vec<String> = skipped.into_iter().chain(lost).collect();
+    let left_out = [
+        (counts.skipped, "left out above the rate"),
+        (counts.lost, "lost as they were not fetched in time"),
+        (counts.ends_lost, "whose ends were lost"),
+    ];
+    let left_out = left_out.into_iter().filter(|&(count, _)| count > 0);
+    let all: Vec<String> = left_out.map(|(count, what)| format!("{count} {what}")).collect();
     Ok((!all.is_empty()).then(|| format!("of {}, {}", counted(counts.arrived, "request"), all.join(", "))))
 }

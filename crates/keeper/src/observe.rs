@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use capture::{Arrival, Batch, Completed, Source, Way};
+use capture::{Arrival, Batch, Completed, Counts, Source, Way};
 use elevator::{Op, Span, Time};
 use tuner::{Access, Completion, Performance, Tally, Window};
 
@@ -23,7 +23,8 @@ pub struct Seen {
     pub performance: Performance,
     /// The part of it in which the device was busy, 0 to 1: something was asked for and not back yet.
     pub busy: f64,
-    /// Requests that were not reported, so that patterns may be torn: above the rate at which every one is, or lost.
+    /// Requests whose arrival was not reported, so that patterns may be torn: above the rate at which every one is, or lost. Rates are
+    /// scaled up by them.
     pub missed: u64,
     /// It lasted much longer than it should have, so it says nothing.
     pub torn: bool,
@@ -36,7 +37,8 @@ pub struct Windower<S> {
     source: Option<S>,
     length: Duration,
     batch: Batch,
-    missed: u64,
+    /// The source's, at the end of the window before.
+    counts: Counts,
     start: Option<Time>,
     /// What was reported after the end of the window before.
     later: Batch,
@@ -60,7 +62,7 @@ impl<S: Source> Windower<S> {
             source,
             length,
             batch,
-            missed: 0,
+            counts: Counts::default(),
             start: None,
             later: Batch::default(),
             parties: Parties::Processes,
@@ -88,7 +90,7 @@ impl<S: Source> Windower<S> {
 
     /// Closes the source, so that being looked at costs the device nothing. The next window begins when it is asked for.
     pub fn let_go(&mut self) {
-        (self.source, self.start, self.missed) = (None, None, 0);
+        (self.source, self.start, self.counts) = (None, None, Counts::default());
         self.later.clear();
         self.busy.let_go();
     }
@@ -134,12 +136,13 @@ impl<S: Source> Windower<S> {
         let busy = self.busy.window((start, end), accesses.iter().map(|access| access.time), &mut ended);
         // What came while nobody watched belongs to no window.
         (self.start, self.later) = if torn { (Some(time), Batch::default()) } else { (Some(end), later) };
-        if torn {
+        let counts = source.counts()?;
+        let before = std::mem::replace(&mut self.counts, counts);
+        let missed = counts.skipped + counts.lost - before.skipped - before.lost;
+        // Whose end was lost would be under way for long.
+        if torn || counts.ends_lost > before.ends_lost {
             self.busy.let_go();
         }
-        let counts = source.counts()?;
-        let missed = counts.skipped + counts.lost;
-        let missed = missed - std::mem::replace(&mut self.missed, missed);
         accesses.sort_by_key(|access| access.time);
         // Rates are of all requests, also of those that were only counted.
         let reported = accesses.len().max(1) as f64;
@@ -301,6 +304,20 @@ mod tests {
         let mut windows = windows_of(Fake::new([batch]).missing(3, 0));
         let seen = windows.next(&mut clock(100), &mut || true).unwrap().unwrap();
         assert_eq!((seen.missed, seen.performance.iops, seen.performance.bandwidth), (3, 4.0, 16384.0));
+    }
+
+    #[test]
+    fn an_end_that_was_lost_is_no_request_and_does_not_keep_the_device_busy() {
+        let came =
+            Completed { arrival: arrival(10, 0), at: Time::ZERO + Span::from_millis(110), failed: false };
+        let arrivals = vec![came.arrival, arrival(500, 8)];
+        let batch = Batch { arrivals, completed: vec![came], ..Batch::default() };
+        let mut windows = windows_of(Fake::new([batch]).missing(0, 2).missing_ends(7));
+        let mut clock = clock(100);
+        let mut next = || windows.next(&mut clock, &mut || true).unwrap().unwrap();
+        let (first, then) = (next(), next());
+        assert_eq!((first.missed, first.performance.iops), (2, 2.0));
+        assert_eq!((then.missed, then.busy), (0, 0.0));
     }
 
     #[test]

@@ -33,8 +33,8 @@ const RECORD_HEADER: usize = 8;
 
 const PERMISSION: &str = "root, or CAP_BPF and CAP_PERFMON";
 
-/// `struct account` of the program: submissions that arrived, were skipped, were lost; then its own notes.
-type Account = [u64; 5];
+/// `struct account` of the program: submissions that arrived, were skipped, were lost; ends that were lost; then its own notes.
+type Account = [u64; 6];
 
 /// The program at its tracepoints.
 pub(crate) struct Bpf {
@@ -158,7 +158,7 @@ impl Source for Bpf {
         let accounts =
             self.accounts.get(&0, 0).map_err(|error| Error::kernel("reading the BPF counters", error))?;
         let sum = |field: usize| accounts.iter().map(|account| account[field]).sum();
-        Ok(Counts { arrived: sum(0), skipped: sum(1), lost: sum(2) })
+        Ok(Counts { arrived: sum(0), skipped: sum(1), lost: sum(2), ends_lost: sum(3) })
     }
 
     fn way(&self) -> Way {

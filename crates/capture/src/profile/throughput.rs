@@ -9,6 +9,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tuner::Random;
 use tuner::selector::{Curve, Kind};
 
 use super::direct::Direct;
@@ -67,7 +68,12 @@ fn rate(
     let is_over = || begun.elapsed() >= load.each || stop();
     let read: io::Result<u64> = thread::scope(|scope| {
         let threads = readers?.into_iter().zip(0..).map(|(direct, index)| {
-            let places = Places { first: index * part, part, random, state: index ^ u64::from(size) };
+            let seed = index ^ u64::from(size);
+            let order = match random {
+                true => Order::Random(Random::seeded(seed)),
+                false => Order::Sequence(seed % part),
+            };
+            let places = Places { first: index * part, part, order };
             scope.spawn(move || reader(direct, places, size, &is_over))
         });
         let threads: Vec<_> = threads.collect();
@@ -94,28 +100,27 @@ fn reader(mut direct: Direct, mut places: Places, size: u32, is_over: &dyn Fn() 
     }
 }
 
-/// Where a reader reads next, in requests: within its part, and no two readers in one sequence.
+/// Where a reader reads next, in requests: within its part, which has one at least.
 struct Places {
     first: u64,
     part: u64,
-    random: bool,
-    state: u64,
+    order: Order,
+}
+
+enum Order {
+    Random(Random),
+    /// With the next place in the part.
+    Sequence(u64),
 }
 
 impl Places {
     fn next(&mut self) -> u64 {
-        let at = self.state;
-        self.state = if self.random { at.wrapping_add(0x9e37_79b9_7f4a_7c15) } else { at.wrapping_add(1) };
-        let drawn = if self.random { mixed(self.state) } else { at };
-        self.first + drawn % self.part.max(1)
+        let place = match &mut self.order {
+            Order::Random(random) => random.below(self.part),
+            Order::Sequence(next) => std::mem::replace(next, (*next + 1) % self.part),
+        };
+        self.first + place
     }
-}
-
-/// SplitMix64.
-const fn mixed(state: u64) -> u64 {
-    let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]
@@ -124,9 +129,9 @@ mod tests {
 
     #[test]
     fn readers_stay_in_their_part_in_sequence_or_at_random() {
-        let mut sequence = Places { first: 100, part: 4, random: false, state: 2 };
+        let mut sequence = Places { first: 100, part: 4, order: Order::Sequence(2) };
         assert_eq!([0; 4].map(|_| sequence.next()), [102, 103, 100, 101]);
-        let mut random = Places { first: 100, part: 1000, random: true, state: 2 };
+        let mut random = Places { first: 100, part: 1000, order: Order::Random(Random::seeded(2)) };
         let drawn: Vec<u64> = (0..100).map(|_| random.next()).collect();
         assert!(drawn.iter().all(|place| (100..1100).contains(place)));
         let in_sequence = drawn.windows(2).filter(|two| two[1] == two[0] + 1).count();

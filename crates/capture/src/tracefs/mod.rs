@@ -77,9 +77,21 @@ impl Tracefs {
         let mut lines: Vec<Line> = lines.filter_map(Line::parse).collect();
         // The kernel keeps what each processor did by itself, and tells it out of order where some was lost, or is written meanwhile.
         lines.sort_by_key(Line::at);
+        self.count_lost(&lines);
         lines.into_iter().for_each(|line| self.take_line(line, batch));
         self.text = text[whole..].to_vec();
         Ok(())
+    }
+
+    fn count_lost(&mut self, lines: &[Line]) {
+        let (lost, submissions) = lost(lines);
+        self.counts.arrived += submissions;
+        self.counts.lost += submissions;
+        self.counts.ends_lost += lost - submissions;
+        if lost > 0 {
+            // Whose completions may be among them.
+            self.under_way.iter_mut().for_each(Vec::clear);
+        }
     }
 
     fn take_line(&mut self, line: Line, batch: &mut Batch) {
@@ -98,15 +110,22 @@ impl Tracefs {
                 let done = |arrival| batch.completed.push(Completed { arrival, at, failed });
                 take_completed(under_way, op, start, end, done);
             }
-            (Line::Completed { .. }, None) => {}
-            (Line::Lost(count), under_way) => {
-                self.counts.lost += count;
-                self.counts.arrived += count;
-                // Whose completions may be among them.
-                under_way.iter_mut().for_each(Vec::clear);
-            }
+            (Line::Completed { .. }, None) | (Line::Lost(_), _) => {}
         }
     }
+}
+
+/// How many events were lost, and how many of these were submissions: the share that submissions have of what was read, all if nothing was.
+fn lost(lines: &[Line]) -> (u64, u64) {
+    let (mut lost, mut submissions, mut events) = (0, 1, 1);
+    for line in lines {
+        match line {
+            Line::Lost(count) => lost += count,
+            Line::Arrived(_) => (submissions, events) = (submissions + 1, events + 1),
+            Line::Completed { .. } => events += 1,
+        }
+    }
+    (lost, (lost * submissions).div_ceil(events))
 }
 
 /// A request that completed ends the submissions whose last sector it has; one without sectors ends a flush. Of several of the same
@@ -179,6 +198,20 @@ mod tests {
             Some(Line::Arrived(arrival)) => arrival,
             _ => panic!("{line}"),
         }
+    }
+
+    #[test]
+    fn of_what_was_lost_as_many_were_submissions_as_of_what_was_not() {
+        let of = |lines: &[&str]| {
+            lost(&lines.iter().filter_map(|line| Line::parse(line.as_bytes())).collect::<Vec<_>>())
+        };
+        let gap = "CPU:1 [LOST 90 EVENTS]";
+        let queued = "a-1 [000] ..... 0.000001: block_bio_queue: 7,0 R 0 + 8 [a]";
+        let done = "a-1 [000] ..... 0.000002: block_rq_complete: 7,0 R () 0 + 8 none,0,0 [0]";
+        assert_eq!(of(&[queued, done]), (0, 0));
+        assert_eq!(of(&[gap, queued, queued, gap]), (180, 180));
+        assert_eq!(of(&[gap, queued, queued, done, queued, done]), (90, 60));
+        assert_eq!((of(&[gap]), of(&["CPU:1 [LOST EVENTS]", done])), ((90, 90), (1, 1)));
     }
 
     #[test]

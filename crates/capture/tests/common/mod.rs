@@ -1,10 +1,13 @@
 //! A loop device on a file in memory, for the tests that need a live kernel.
 
 use std::fs::{self, File, OpenOptions};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use io_uring::{IoUring, opcode, types};
 
 /// `O_DIRECT` of Linux on the machines that have BPF here.
 const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
@@ -72,6 +75,23 @@ pub fn read(file: &File, page: u64) {
 /// Writes the 4 KiB at that page of the device.
 pub fn write(file: &File, page: u64) {
     file.write_all_at(&Page([7; 4096]).0, page * 4096).unwrap();
+}
+
+/// Discards so many blocks of 4 KiB from the beginning of the device on, asked for at once, so that the kernel merges them: of discards
+/// that follow one another a request may have any number, of reads and writes no more than it may have segments. Whether it could.
+pub fn discard_at_once(file: &File, blocks: u32) -> bool {
+    /// `BLOCK_URING_CMD_DISCARD` of `linux/blkdev.h`, since Linux 6.12.
+    const DISCARD: u32 = 0x12 << 8;
+    let Ok(mut ring) = IoUring::new(blocks) else { return false };
+    for block in 0..u64::from(blocks) {
+        let mut length = [0; 16];
+        length[..8].copy_from_slice(&4096_u64.to_ne_bytes());
+        let discard = opcode::UringCmd16::new(types::Fd(file.as_raw_fd()), DISCARD);
+        let discard = discard.addr(Some(block * 4096)).cmd(length).build();
+        // SAFETY: no memory of ours is read or written, and the file is open until all have ended.
+        unsafe { ring.submission().push(&discard) }.unwrap();
+    }
+    ring.submit_and_wait(blocks as usize).is_ok() && ring.completion().all(|done| done.result() == 0)
 }
 
 /// Sets an attribute of the device's queue.
