@@ -163,3 +163,26 @@ fn what_hurts_on_trial_is_not_left_as_if_it_had_been_gone_back_from() {
     }
     assert_eq!(ran, [true; 4]);
 }
+
+#[test]
+fn going_back_is_not_gone_back_from() {
+    // All are equal, and each does badly in the first window after a switch.
+    for parameters in [Parameters::default(), Parameters::by_clusters()] {
+        let regret = Some(RegretBound::new(4, Better::Higher));
+        let mut world = World::new(
+            analyser(Parameters { x: 100, ..parameters }, 1)
+                .with_restraints(Restraints { regret, ..Restraints::default() }),
+        );
+        let (mut switched, mut went_back, mut in_all) = (false, false, 0);
+        for _ in 0..600 {
+            world.bandwidth = if switched { |_, _, _| 70e6 } else { |_, _, _| 100e6 };
+            let (_, decision) = world.step(0);
+            let goes_back = matches!(decision.restraint, Some(Restraint::Rollback { .. }));
+            assert!(!(went_back && goes_back), "{}", decision.line(world.analyser.schedulers()));
+            (switched, went_back) = (decision.change, goes_back);
+            in_all += u32::from(goes_back);
+        }
+        println!("went back {in_all} times");
+        assert!(in_all > 0);
+    }
+}

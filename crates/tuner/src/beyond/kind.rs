@@ -102,9 +102,12 @@ impl Kind {
         self.shape.similarity(shape)
     }
 
-    /// Takes a window of this shape for one of its own.
+    /// Takes a window of this shape for one of its own. A part's are counted here, as what is [used](Self::used) is counted for its load.
     pub(super) fn blend(&mut self, shape: &Shape) {
         self.shape.blend(shape, 1.0 / (self.windows + 1).min(MEMORY) as f64);
+        if self.part_of.is_some() {
+            self.windows += 1;
+        }
     }
 
     /// A window of it ended, which was served by a scheduler.
@@ -231,7 +234,24 @@ fn behind(value: f64, part: f64, better: Better) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use elevator::{Op, Sector, Sectors, Span, Time};
+
     use super::*;
+    use crate::window::{Access, Window};
+
+    #[test]
+    fn the_shape_of_a_part_goes_back_as_far_as_any() {
+        let of = |op| {
+            let access = |n: u64| Access { time: Time::ZERO, position: Sector(n * 8), op, size: Sectors(8) };
+            let accesses = (0..10).map(access).collect();
+            Shape::of(&Window { start: Time::ZERO, length: Span::from_secs(5), accesses })
+        };
+        let (reads, writes) = (of(Op::Read), of(Op::Write));
+        let mut part = Kind { part_of: Some(0), ..Kind::new(reads.clone(), 1) };
+        (0..MEMORY).for_each(|_| part.blend(&reads));
+        part.blend(&writes);
+        assert!((part.similarity(&reads) - 0.99).abs() < 1e-9, "{}", part.similarity(&reads));
+    }
 
     #[test]
     fn what_is_behind_by_a_part_is_that_far_behind() {

@@ -101,7 +101,9 @@ impl Restraints {
                 cost.first_window(better.oriented(switch.value), better.oriented(usual));
             }
         }
-        let loss = self.regret.as_ref()?.hurt(switch.value, usual_before?)?;
+        // Where the first window after any switch is poor, going back hurts as well.
+        let regret = self.regret.as_ref().filter(|regret| !regret.has_left(switch.from))?;
+        let loss = regret.hurt(switch.value, usual_before?)?;
         Some((switch.from, Restraint::Rollback { wanted: switch.to, loss }))
     }
 

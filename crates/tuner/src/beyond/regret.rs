@@ -145,6 +145,11 @@ impl RegretBound {
         self.left = Some((scheduler, LEFT_FOR));
     }
 
+    /// Whether it is not chosen for a while, as it hurt.
+    pub(crate) fn has_left(&self, scheduler: SchedulerId) -> bool {
+        self.left.is_some_and(|left| left.0 == scheduler)
+    }
+
     /// Says no, with the scheduler to use instead.
     pub fn review(&mut self, proposal: &Proposal) -> Option<(SchedulerId, Restraint)> {
         let (wanted, regret) = (proposal.scheduler, self.regret());
