@@ -9,7 +9,7 @@ use keeper::{Seen, in_words, system};
 use schedulers::registry::Catalogue;
 use serde::Serialize;
 use tuner::beyond::Served;
-use tuner::{Analyser, Better, Decision, Observed, SchedulerId, Why};
+use tuner::{Analyser, Better, Decision, Observed, SchedulerId, Values, Why};
 use wording::counted;
 
 use super::does_not_fit;
@@ -65,9 +65,21 @@ struct Known {
 struct Beside {
     /// How much better it is than that, summed over the windows in which it is known.
     gained: f64,
+    /// What of that chance does not explain, where that is told.
+    surely: f64,
     windows: u32,
     /// Measurements behind it.
     measured: usize,
+}
+
+/// What is known of an arm for a window.
+#[derive(Clone, Copy)]
+struct Of {
+    value: f64,
+    /// Measurements behind it.
+    measured: usize,
+    /// By how much it is ahead of the one in use beyond what chance explains, as a part of the greater value.
+    surely: f64,
 }
 
 pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(), Error> {
@@ -130,7 +142,7 @@ fn look(advice: &mut Advice, known: &mut Known, analyser: &mut Analyser, seen: S
     let observed = Observed { scheduler, performance: seen.performance, drained: None };
     let decision = analyser.window(&seen.window, &observed);
     advice.analysed += u32::from(decision.is_analysed());
-    if let Some(of) = known_before(analyser, &decision, known.better) {
+    if let Some(of) = known_before(analyser, &decision, known) {
         advice.recognised += 1;
         known.add(&of);
     }
@@ -144,23 +156,27 @@ fn look(advice: &mut Advice, known: &mut Known, analyser: &mut Analyser, seen: S
     };
 }
 
-/// Of each arm what the window's cluster, or its kind of load, has from before: a value and the number of measurements behind it.
-/// Nothing if the window is the first of its like.
-fn known_before(
-    analyser: &Analyser,
-    decision: &Decision,
-    better: Better,
-) -> Option<Vec<Option<(f64, usize)>>> {
+/// Of each arm what the window's cluster, or its kind of load, has from before. Nothing if the window is the first of its like.
+fn known_before(analyser: &Analyser, decision: &Decision, known: &Known) -> Option<Vec<Option<Of>>> {
     match decision.why {
         Why::Kind(Served { kind, windows, .. }) if windows > 1 => {
-            let expected = analyser.kinds().expected(kind, better)?;
-            Some(
-                expected.into_iter().map(|of| of.map(|(value, windows)| (value, windows as usize))).collect(),
-            )
+            let expected = analyser.kinds().expected(kind, known.better)?;
+            let surely = |arm| {
+                let now = SchedulerId(known.now?);
+                Some(analyser.kinds().surely_ahead(kind, SchedulerId(arm), now, known.better))
+            };
+            let of = |(arm, of): (usize, Option<(f64, u64)>)| {
+                let (value, windows) = of?;
+                Some(Of { value, measured: windows as usize, surely: surely(arm).unwrap_or(0.0) })
+            };
+            Some(expected.into_iter().enumerate().map(of).collect())
         }
         Why::Best { .. } | Why::Untested { .. } => {
             let cluster = analyser.store().get(decision.cluster?)?;
-            Some(cluster.performance.iter().map(|of| of.mean().map(|mean| (mean, of.count()))).collect())
+            // The paper goes by means alone.
+            let of =
+                |values: &Values| Some(Of { value: values.mean()?, measured: values.count(), surely: 1.0 });
+            Some(cluster.performance.iter().map(of).collect())
         }
         _ => None,
     }
@@ -172,14 +188,15 @@ impl Known {
         Self { now, better, base: 0.0, arms: vec![Beside::default(); arms.len()], profiled: None }
     }
 
-    fn add(&mut self, of: &[Option<(f64, usize)>]) {
-        let Some((base, _)) = self.now.and_then(|now| of[now]) else { return };
+    fn add(&mut self, of: &[Option<Of>]) {
+        let Some(Of { value: base, .. }) = self.now.and_then(|now| of[now]) else { return };
         self.base += base;
         for (arm, of) in self.arms.iter_mut().zip(of) {
-            if let Some((value, count)) = of {
+            if let Some(Of { value, measured, surely }) = *of {
                 arm.gained += self.better.oriented(value - base);
+                arm.surely += surely;
                 arm.windows += 1;
-                arm.measured += count;
+                arm.measured += measured;
             }
         }
     }
@@ -205,7 +222,7 @@ fn conclude(advice: &mut Advice, known: &Known, arms: &dyn Arms) {
     let recognised = f64::from(of.windows) / f64::from(advice.analysed.max(1));
     advice.confidence = recognised * of.measured as f64 / (of.measured + 1) as f64;
     advice.expected_gain = Some(gain);
-    if Some(best) != known.now && gain >= WORTH_IT {
+    if Some(best) != known.now && gain >= WORTH_IT && of.surely > 0.0 {
         recommend(advice, &arms.names()[best], arms);
     }
 }
@@ -318,10 +335,13 @@ mod tests {
         }
     }
 
-    /// Of `none`, which is in use, and `bfq`, in each window.
-    type Values = [Option<(f64, usize)>; 2];
+    /// So much, measured so often, beyond chance.
+    fn of(value: f64, measured: usize) -> Option<Of> {
+        Some(Of { value, measured, surely: 0.1 })
+    }
 
-    fn advice(windows: &[Values], better: Better) -> Advice {
+    /// Of `none`, which is in use, and `bfq`, in each window.
+    fn advice(windows: &[[Option<Of>; 2]], better: Better) -> Advice {
         let mut advice = Advice { scheduler: "none".to_owned(), analysed: 4, ..Advice::default() };
         let arms = Two(["none", "bfq"].map(str::to_owned).to_vec());
         let mut known = Known::new(arms.names(), "none", better);
@@ -332,19 +352,21 @@ mod tests {
 
     #[test]
     fn a_better_one_is_named_with_the_line_that_sets_it() {
-        let found = advice(&[[Some((10.0, 1)), Some((20.0, 3))]; 3], Better::Higher);
+        let found = advice(&[[of(10.0, 1), of(20.0, 3)]; 3], Better::Higher);
         assert_eq!((found.better.as_deref(), found.set.as_deref()), (Some("bfq"), Some("set bfq")));
         assert_eq!((found.expected_gain, found.confidence), (Some(1.0), 0.75 * 0.9));
     }
 
     #[test]
     fn what_is_no_better_or_not_known_is_not_recommended() {
-        let of = |bfq: f64, better| advice(&[[Some((30.0, 3)), Some((bfq, 9))]], better);
-        assert!(of(30.5, Better::Higher).better.is_none(), "too little");
-        assert!(of(60.0, Better::Lower).better.is_none(), "less is better");
-        let unknown = advice(&[[None, Some((60.0, 9))]], Better::Higher);
+        let found = |bfq: f64, better| advice(&[[of(30.0, 3), of(bfq, 9)]], better);
+        assert!(found(30.5, Better::Higher).better.is_none(), "too little");
+        assert!(found(60.0, Better::Lower).better.is_none(), "less is better");
+        let by_chance = of(60.0, 9).map(|of| Of { surely: 0.0, ..of });
+        assert!(advice(&[[of(30.0, 3), by_chance]], Better::Higher).better.is_none(), "it may be chance");
+        let unknown = advice(&[[None, of(60.0, 9)]], Better::Higher);
         assert!(unknown.expected_gain.is_none(), "nothing to compare with");
-        let alone = advice(&[[Some((30.0, 3)), None]], Better::Higher);
+        let alone = advice(&[[of(30.0, 3), None]], Better::Higher);
         assert!(alone.expected_gain.is_none(), "as good as any is no word for the only one that was tried");
     }
 
@@ -376,7 +398,7 @@ mod tests {
     /// Sums over different windows cannot be compared: of latencies, whoever is known in fewer would always be better.
     #[test]
     fn each_is_compared_where_it_is_known() {
-        let windows = [[Some((10.0, 5)), Some((15.0, 5))], [Some((10.0, 5)), None]];
+        let windows = [[of(10.0, 5), of(15.0, 5)], [of(10.0, 5), None]];
         let slower = advice(&windows, Better::Lower);
         assert_eq!((slower.better, slower.expected_gain), (None, Some(0.0)));
         let faster = advice(&windows, Better::Higher);
@@ -406,17 +428,17 @@ mod tests {
             Analyser::new(names.clone(), Metric::Bandwidth, parameters, Random::seeded(1)).unwrap();
         let mut scheduler = SchedulerId(0);
         let first = reads(&mut analyser, scheduler, 30e6);
-        assert!(known_before(&analyser, &first, Better::Higher).is_none(), "the first of its like");
+        let mut known = Known::new(&names, "none", Better::Higher);
+        assert!(known_before(&analyser, &first, &known).is_none(), "the first of its like");
         for _ in 0..200 {
             let decision = reads(&mut analyser, scheduler, [30e6, 60e6][scheduler.0]);
             scheduler = decision.scheduler.unwrap_or(scheduler);
         }
         // From here on nothing is changed, whatever is decided.
-        let mut known = Known::new(&names, "none", Better::Higher);
         let mut advice = Advice { scheduler: "none".to_owned(), ..Advice::default() };
         for _ in 0..5 {
             let decision = reads(&mut analyser, SchedulerId(0), 30e6);
-            let of = known_before(&analyser, &decision, Better::Higher).expect("a kind that is known");
+            let of = known_before(&analyser, &decision, &known).expect("a kind that is known");
             known.add(&of);
             (advice.analysed, advice.recognised) = (advice.analysed + 1, advice.recognised + 1);
         }

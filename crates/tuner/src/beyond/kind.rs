@@ -192,6 +192,18 @@ impl Kind {
         (from != 0.0).then(|| better.oriented(to - from) / from.abs())
     }
 
+    /// By how much `to` is ahead of `from` beyond what chance explains, as a part of the greater value: in the long run if single windows do not
+    /// tell them apart, else by their pairs, of which one may be chance.
+    pub(super) fn surely_ahead(&self, to: usize, from: usize, better: Better) -> f64 {
+        let near = self.best().map_or(Vec::new(), |(_, best)| self.near(best));
+        if near.contains(&to) && near.contains(&from) {
+            return self.long_runs.surely_ahead(to, from, better);
+        }
+        let (to, from) = (self.arm(to), self.arm(from));
+        let pairs = to.pairs.max(from.pairs).max(1) as f64;
+        (to.rating - from.rating) * (1.0 - 1.0 / pairs)
+    }
+
     /// Those that are not told from the best, whose rating that is.
     fn near(&self, best: f64) -> Vec<usize> {
         self.known().filter(|(_, arm)| best - arm.rating <= NEAR).map(|(index, _)| index).collect()

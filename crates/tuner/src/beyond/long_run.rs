@@ -185,6 +185,12 @@ impl LongRuns {
         self.runs.get(scheduler).filter(|run| run.windows > 0.0).map(|run| run.mean)
     }
 
+    /// What `from` [surely loses](Self::loss) to `to`; 0 if one of them was not in use but for trials.
+    pub(super) fn surely_ahead(&self, to: usize, from: usize, better: Better) -> f64 {
+        let in_use = |who: usize| self.runs.get(who).filter(|run| run.windows > 0.0);
+        in_use(to).zip(in_use(from)).map_or(0.0, |(to, from)| Self::loss(to, from, better))
+    }
+
     /// What a scheduler surely loses to the best, as a part of the greater mean. Its mean may be off by as much as windows differ, over
     /// the number of [`FIRST`] turns that it had: where values rise and fall in turn, what is too much at one time is too little at
     /// another.

@@ -61,6 +61,12 @@ impl Kinds {
         self.kinds.get(kind)?.expected(better)
     }
 
+    /// By how much `to` is ahead of `from` for a kind beyond what chance explains, as a part of the greater value; 0 if that is not known.
+    #[must_use]
+    pub fn surely_ahead(&self, kind: usize, to: SchedulerId, from: SchedulerId, better: Better) -> f64 {
+        self.kinds.get(kind).map_or(0.0, |kind| kind.surely_ahead(to.0, from.0, better))
+    }
+
     /// How many loads there are; shapes that turned out to be of one load are one.
     #[must_use]
     pub fn count(&self) -> usize {
