@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use capture::profile::{Load, Plan, Profile};
 use comfy_table::{Table, presets};
-use keeper::QueueSettings;
+use keeper::{QueueSettings, journal};
 
 use crate::arguments::ProfileArguments;
 use crate::error::{Error, can_be_written};
@@ -27,7 +27,11 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     let load = Load { readers: arguments.readers, each, ..Load::default() };
     // A tuner would switch what is measured, and take the switches here for somebody's, where there is anything to switch.
     let switched = scheduling.queues.iter().filter(|_| scheduling.offers_a_choice());
-    let claims = switched.map(|layer| QueueSettings::of(&layer.name).claim());
+    let claims = switched.map(|layer| {
+        let queue = QueueSettings::of(&layer.name);
+        journal::recover_of(&queue, Path::new("/sys/block")).iter().for_each(|line| eprintln!("{line}"));
+        queue.claim()
+    });
     let _claims = claims.collect::<Result<Vec<_>, _>>()?;
     let plan = Plan { switch: !arguments.no_switch, even_if_used: arguments.even_if_used, load };
     let mut say = |what: &str| eprintln!("{}: {what}", scheduling.above.name);

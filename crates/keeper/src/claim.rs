@@ -1,10 +1,12 @@
 //! Who may switch a device's scheduler: one process at a time, a tuner or a profile, whatever database and status it keeps.
 
+use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::queue::{BLOCK, QueueSettings};
@@ -22,10 +24,31 @@ impl QueueSettings {
     /// # Errors
     /// Another process has claimed it; else as [`get`](Self::get).
     pub fn claim(&self) -> Result<fs::File, Error> {
-        // What is not the system's has nothing in common with another of its name.
+        self.claim_in(&self.claims())
+    }
+
+    /// What is not the system's has nothing in common with another of its name.
+    fn claims(&self) -> PathBuf {
         let here = self.file("");
-        let is_the_systems = here.starts_with(BLOCK);
-        self.claim_in(if is_the_systems { Path::new(CLAIMS) } else { &here })
+        if here.starts_with(BLOCK) { CLAIMS.into() } else { here }
+    }
+
+    fn claim_file(&self, directory: &Path) -> PathBuf {
+        directory.join(format!("claim-{}", self.name()))
+    }
+
+    /// Leaves word in the claim in which directory it is noted what was set before, for whoever comes after a kill and keeps its notes
+    /// elsewhere. Where this fails, that one finds nothing.
+    pub(crate) fn leave_word(&self, notes: &Path) {
+        let notes = notes.canonicalize().unwrap_or_else(|_| notes.to_owned());
+        let file = fs::OpenOptions::new().write(true).truncate(true).open(self.claim_file(&self.claims()));
+        let _ = file.and_then(|mut file| file.write_all(notes.as_os_str().as_bytes()));
+    }
+
+    /// The word that was left last.
+    pub(crate) fn word(&self) -> Option<PathBuf> {
+        let notes = fs::read(self.claim_file(&self.claims())).ok().filter(|notes| !notes.is_empty())?;
+        Some(OsString::from_vec(notes).into())
     }
 
     fn claim_in(&self, directory: &Path) -> Result<fs::File, Error> {
@@ -33,7 +56,7 @@ impl QueueSettings {
             || fs::File::open(self.file("scheduler")).map_err(|error| self.failed("scheduler", error));
         // Of a device that is gone nothing is claimed.
         let own = scheduler()?;
-        let path = directory.join(format!("claim-{}", self.name()));
+        let path = self.claim_file(directory);
         let file = match private(&path) {
             Ok(file) => file,
             // Whoever may not open it sees whether somebody holds it, and can switch no scheduler.

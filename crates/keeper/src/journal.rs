@@ -80,6 +80,7 @@ impl Journal {
         };
         let record = Record { pid, started, boot, device, inode: queue.inode(), before, set };
         write(&path, &record).map_err(|source| Error::Note { path: path.clone(), source })?;
+        queue.leave_word(directory);
         Ok(Self { path, queue: queue.clone(), record, hidden: false })
     }
 
@@ -194,6 +195,33 @@ pub fn recover(directory: &Path, block: &Path) -> Vec<String> {
     done
 }
 
+/// The same of what a run has changed that noted it elsewhere, if it was the last to switch this queue's schedulers.
+pub fn recover_of(queue: &QueueSettings, block: &Path) -> Vec<String> {
+    queue.word().map_or(Vec::new(), |directory| recover(&directory, block))
+}
+
+/// What is still to be put back of a queue, in words, if anything is.
+#[must_use]
+pub fn left_behind(queue: &QueueSettings) -> Option<String> {
+    let path = note(&queue.word()?, queue.name());
+    let Record { pid, before, .. } =
+        read(&path).filter(|note| !lives(note) && note.is_over(queue).is_none())?;
+    let before: Vec<String> = before
+        .iter()
+        .filter(|it| differs(queue, it))
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    (!before.is_empty()).then(|| {
+        let (device, before) = (queue.name(), before.join(" "));
+        format!("{device}: process {pid}, which was killed, has changed it; before: {before}; the next 'dwell tune' puts that back")
+    })
+}
+
+/// Whether a setting that can be read reads otherwise.
+fn differs(queue: &QueueSettings, (setting, value): &(String, String)) -> bool {
+    queue.get(setting).is_ok_and(|now| now != *value)
+}
+
 /// Keeps others from looking at notes and writing or removing them in between, for as long as it is held. The lock is of a file that
 /// nobody else may open, as one of a directory that anybody may read anybody may hold for ever; without such a file it is that.
 fn alone_in(directory: &Path) -> io::Result<fs::File> {
@@ -222,15 +250,14 @@ fn put_back(path: &Path, queue: &QueueSettings, record: &Record) -> PutBack {
     then.before.iter_mut().for_each(|(setting, value)| {
         theirs.iter().filter(|(name, _)| name == setting).for_each(|(_, now)| value.clone_from(now));
     });
-    let differs = |(setting, value): &(String, String)| queue.get(setting).is_ok_and(|now| now != *value);
-    let differed: Vec<bool> = then.before.iter().map(differs).collect();
+    let differed: Vec<bool> = then.before.iter().map(|it| differs(queue, it)).collect();
     if differed.contains(&true) {
         // A kill in between: the scheduler is back, and what goes with it reads as the kernel likes. If it cannot be noted, it is done.
         let _ = write(path, &then);
     }
     let (mut back, mut problems) = (Vec::new(), Vec::new());
     for (each @ (setting, value), differed) in then.before.iter().zip(differed) {
-        match differs(each).then(|| queue.set(setting, value)) {
+        match differs(queue, each).then(|| queue.set(setting, value)) {
             Some(Err(problem)) => problems.push(problem.to_string()),
             // What the kernel sets anew with the scheduler is as it was again without a word.
             Some(Ok(())) | None if differed => back.push(format!("{setting}={value}")),
@@ -423,6 +450,22 @@ mod tests {
             });
             assert_eq!([one.is_ok(), other.is_ok()].iter().filter(|began| **began).count(), 1);
         }
+    }
+
+    #[test]
+    fn what_was_noted_elsewhere_is_put_back_too() {
+        let tree = Tree::new("elsewhere");
+        let queue = tree.queue("sda");
+        drop(queue.claim().unwrap());
+        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        switch(&mut journal, &[("scheduler", "bfq")]);
+        assert_eq!(left_behind(&queue), None, "it lives");
+        kill(journal);
+        let left = left_behind(&queue).unwrap();
+        assert!(left.contains("before: scheduler=mq-deadline;"), "{left}");
+        assert_eq!(recover_of(&queue, &tree.block()).len(), 1);
+        assert_eq!(queue.get("scheduler").unwrap(), "mq-deadline");
+        assert_eq!((left_behind(&queue), recover_of(&queue, &tree.block())), (None, vec![]), "once");
     }
 
     /// Its tuner with another database, or a profile, would find another scheduler than it has set.

@@ -8,6 +8,7 @@ mod setup;
 pub(crate) mod space;
 
 use std::io::Write;
+use std::iter::once;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -42,6 +43,13 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         journal::recover(&directory, Path::new("/sys/block")).iter().for_each(|line| eprintln!("{line}"));
     }
     let target = Target::find(&arguments.device)?;
+    for queue in &target.queues {
+        if arguments.dry_run {
+            journal::left_behind(queue).iter().for_each(|line| eprintln!("{line}"));
+        } else {
+            journal::recover_of(queue, Path::new("/sys/block")).iter().for_each(|line| eprintln!("{line}"));
+        }
+    }
     let metric = setup::metric(&arguments.watching);
     setup::measurable(metric)?;
     // Even who only says what it would do keeps a status and what it learned.
@@ -294,7 +302,10 @@ fn show(arguments: &TuneArguments) -> Result<(), Error> {
     let read = status::read(&arguments.runtime, name)
         .map_err(|error| Error::file(status::file(&arguments.runtime, name).display(), &error))?;
     let Some(status) = read else {
-        return Err(Error::Failed(format!("{name}: nobody tunes it")));
+        let left: Vec<String> = target.queues.iter().filter_map(journal::left_behind).collect();
+        return Err(Error::Failed(
+            once(format!("{name}: nobody tunes it")).chain(left).collect::<Vec<_>>().join("\n"),
+        ));
     };
     let mut out = std::io::stdout().lock();
     if arguments.json {
