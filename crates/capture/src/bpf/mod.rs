@@ -158,7 +158,13 @@ impl Source for Bpf {
         let accounts =
             self.accounts.get(&0, 0).map_err(|error| Error::kernel("reading the BPF counters", error))?;
         let sum = |field: usize| accounts.iter().map(|account| account[field]).sum();
-        Ok(Counts { arrived: sum(0), skipped: sum(1), lost: sum(2), ends_lost: sum(3) })
+        let missing = self.under_way.as_ref().map_or(0, UnderWay::missing);
+        Ok(Counts {
+            arrived: sum(0),
+            skipped: sum(1),
+            lost: sum(2),
+            ends_lost: sum(3).saturating_add(missing),
+        })
     }
 
     fn way(&self) -> Way {

@@ -14,7 +14,7 @@ const EXITED: u32 = 2;
 
 /// The kernel's name of a submission under way: the address of its bio, used again when it is over.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Bio(u64);
+pub(super) struct Bio(pub(super) u64);
 
 /// What the program tells.
 pub(super) enum Record {

@@ -15,6 +15,8 @@ const AGE_MAX: Span = Span::from_secs(60);
 #[derive(Default)]
 pub(super) struct UnderWay {
     table: HashMap<Bio, Arrival>,
+    /// Completions that were not reported, though none is known to be lost.
+    missing: u64,
 }
 
 impl UnderWay {
@@ -25,12 +27,48 @@ impl UnderWay {
                 self.table.clear();
             }
         }
-        // An address that is there already is of one whose completion was lost.
-        self.table.insert(bio, arrival);
+        // An address that is there already is of one whose completion was not reported.
+        self.missing += u64::from(self.table.insert(bio, arrival).is_some());
+    }
+
+    /// How many are known to have come back only by the next submission at their address, which is there soon.
+    pub(super) const fn missing(&self) -> u64 {
+        self.missing
     }
 
     /// `None` if its arrival was not reported.
     pub(super) fn completed(&mut self, bio: Bio, at: Time, failed: bool) -> Option<Completed> {
         self.table.remove(&bio).map(|arrival| Completed { arrival, at, failed })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use elevator::{Flags, Op, Sector, Sectors};
+
+    use super::*;
+    use crate::event::Name;
+
+    #[test]
+    fn who_is_at_an_address_that_is_used_again_has_come_back() {
+        let arrival = |us| Arrival {
+            at: Time::ZERO + Span::from_micros(us),
+            op: Op::Read,
+            start: Sector(0),
+            sectors: Sectors(8),
+            flags: Flags::default(),
+            priority: None,
+            process: None,
+            name: Name::from("a reader"),
+        };
+        let (mut under_way, bios) = (UnderWay::default(), [1, 2].map(Bio));
+        under_way.arrived(bios[0], arrival(1));
+        under_way.arrived(bios[1], arrival(2));
+        assert!(under_way.completed(bios[1], Time::ZERO, false).is_some());
+        under_way.arrived(bios[1], arrival(3));
+        assert_eq!(under_way.missing(), 0);
+        under_way.arrived(bios[0], arrival(4));
+        assert_eq!(under_way.missing(), 1);
+        assert_eq!(under_way.completed(bios[0], Time::ZERO, false).unwrap().arrival, arrival(4));
     }
 }
