@@ -1,7 +1,9 @@
-//! The terminal that standard output may be.
+//! The terminal that standard output or standard error may be.
+
+use std::os::fd::AsFd;
 
 /// How many characters a line of it holds; `None` where it is a file, a pipe, or does not say.
-pub(crate) fn width() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+pub(crate) fn width(of: impl AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(of).ok()?;
     Some(usize::from(size.ws_col)).filter(|&columns| columns > 0)
 }

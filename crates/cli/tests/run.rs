@@ -230,9 +230,10 @@ fn a_script_runs_on_an_array_and_reads_two_stripes_ahead() {
     let run = &report["runs"][0];
     assert_eq!(run["members"].as_array().map(Vec::len), Some(4), "{run:#}");
     assert_eq!(run["outcome"]["seen"]["cat"]["read_bytes"], 4 << 20);
-    let explained = on("raid0:2x64k", &["--members", "--explain", "-"]);
-    let said = String::from_utf8_lossy(&explained.stdout).into_owned();
-    assert!(said.contains("head travel") && said.contains("member 1 "), "{said}");
+    let told = |more: &[&str]| String::from_utf8_lossy(&on("raid0:2x64k", more).stdout).into_owned();
+    let (members, explained) = (told(&["--members"]), told(&["--explain", "-"]));
+    assert!(members.contains("head travel") && explained.contains("member 1 "), "{members}{explained}");
+    assert!(!explained.contains("head travel"), "{explained}");
     let refused = on("raid7:5x64k", &[]);
     let _ = std::fs::remove_file(&path);
     assert_eq!(refused.status.code(), Some(2));

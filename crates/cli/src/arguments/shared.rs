@@ -41,7 +41,7 @@ pub(crate) struct Output {
     /// Write a report: one HTML file that opens offline
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Write every decision with its reason to a file ('-' for standard output)
+    /// Write every decision with its reason to a file ('-' for standard output; tables go to standard error then)
     #[arg(long, value_name = "FILE")]
     pub(crate) explain: Option<PathBuf>,
     /// How decisions are written

@@ -13,7 +13,6 @@ mod table;
 mod why;
 
 use std::collections::BTreeMap;
-use std::io::Write;
 
 use elevator::queue::{Identity, Limits, Options};
 use elevator::{Span, Value};
@@ -32,7 +31,6 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::format::object;
 use crate::quantity::span;
-use crate::terminal::width;
 use crate::{interrupt, named, workload};
 
 /// A comparison, beside its runs.
@@ -201,26 +199,26 @@ fn print(arguments: &CompareArguments, comparison: &Comparison, runs: &[Run]) ->
     let mut ranked: Vec<&Run> = runs.iter().collect();
     ranked.sort_by(|a, b| b.measured.megabytes_per_second().total_cmp(&a.measured.megabytes_per_second()));
     ranked.sort_by_key(|run| run.failure.is_some());
-    let mut out = std::io::stdout().lock();
-    if arguments.output.json {
+    let output = &arguments.output;
+    if output.json {
         let of = json!({
             "dwell": env!("CARGO_PKG_VERSION"), "workload": comparison.workload,
             "drive": comparison.drive, "queue": comparison.queue, "notes": comparison.said,
             "limit": ranked.first().and_then(|run| run.limit.as_ref()), "runs": runs,
         });
-        writeln!(out, "{}", object(&of)?)?;
+        output.print(&object(&of)?)?;
     } else {
-        writeln!(out, "{}", results(&ranked, width()))?;
+        output.print(&results(&ranked, output.width()))?;
         if arguments.processes {
             for run in &ranked {
-                writeln!(out, "\n{}", table::processes(run, 32, width()))?;
+                output.print(&format!("\n{}", table::processes(run, 32, output.width())))?;
             }
         }
         if arguments.members {
             for run in ranked.iter().filter(|run| !run.measured.members.is_empty()) {
-                writeln!(out, "\n{}", members(run))?;
+                output.print(&format!("\n{}", members(run)))?;
             }
         }
     }
-    arguments.output.write(comparison, runs, &ranked, &mut out)
+    output.write(comparison, runs, &ranked)
 }

@@ -11,6 +11,7 @@ use super::run::Run;
 use super::{Comparison, Explaining};
 use crate::arguments::{ExplainFormat, Output};
 use crate::error::{Error, can_be_written};
+use crate::terminal::width;
 
 /// Requests that a picture holds.
 const PICTURE: usize = 20_000;
@@ -31,9 +32,29 @@ impl Output {
         bar
     }
 
+    /// Whether standard output is the explanations', and nobody else's: a program may read them there.
+    fn explains_to_stdout(&self) -> bool {
+        self.explain.as_deref() == Some(Path::new("-"))
+    }
+
+    /// Prints a table for people: beside the notes, where standard output is the explanations'.
+    pub(crate) fn print(&self, table: &str) -> Result<(), Error> {
+        if !self.explains_to_stdout() {
+            writeln!(std::io::stdout().lock(), "{table}")?;
+        } else if !self.quiet {
+            eprintln!("{table}");
+        }
+        Ok(())
+    }
+
+    /// How wide a table may be where it is printed, if there is a bound.
+    pub(crate) fn width(&self) -> Option<usize> {
+        if self.explains_to_stdout() { width(std::io::stderr()) } else { width(std::io::stdout()) }
+    }
+
     /// Says beforehand that what is asked for beside the table could not be written.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.json && self.explain.as_deref() == Some(Path::new("-")) {
+        if self.json && self.explains_to_stdout() {
             let problem = "--json prints one object and nothing else: name a file for --explain";
             return Err(Error::Usage(problem.to_owned()));
         }
@@ -45,7 +66,7 @@ impl Output {
     pub(crate) fn explaining(&self) -> Option<Explaining> {
         let path = self.explain.as_deref()?;
         // Where they are to be in the end there should be room for them; behind a pipe or a terminal there is none.
-        let is_file = path != Path::new("-") && path.metadata().map_or(true, |found| found.is_file());
+        let is_file = !self.explains_to_stdout() && path.metadata().map_or(true, |found| found.is_file());
         let folder = path.parent().filter(|_| is_file).map_or_else(std::env::temp_dir, Path::to_owned);
         Some(Explaining { format: self.explain_format, folder })
     }
@@ -59,15 +80,8 @@ impl Output {
         comparison.notes().iter().for_each(|note| eprintln!("{note}"));
     }
 
-    /// Says which runs failed, and writes what was asked for beside the table; explanations to `out`, where the table went, if
-    /// their file is `-`.
-    pub(crate) fn write(
-        &self,
-        comparison: &Comparison,
-        runs: &[Run],
-        ranked: &[&Run],
-        out: &mut dyn Write,
-    ) -> Result<(), Error> {
+    /// Says which runs failed, and writes what was asked for beside the table.
+    pub(crate) fn write(&self, comparison: &Comparison, runs: &[Run], ranked: &[&Run]) -> Result<(), Error> {
         for run in runs {
             if let Some(failure) = &run.failure {
                 eprintln!("{}: {failure}", run.scheduler);
@@ -80,28 +94,26 @@ impl Output {
             }
         }
         let titled = runs.len() > 1 && self.explain_format == ExplainFormat::Text;
-        self.explain.as_deref().map_or(Ok(()), |path| explain_to(path, runs, titled, out))
+        self.explain.as_deref().map_or(Ok(()), |path| explain_to(path, runs, titled))
     }
 }
 
 /// Writes down what each run's decisions were, with its name above them if they are `titled`.
-fn explain_to(path: &Path, runs: &[Run], titled: bool, out: &mut dyn Write) -> Result<(), Error> {
+fn explain_to(path: &Path, runs: &[Run], titled: bool) -> Result<(), Error> {
     let failed = |error: &std::io::Error| match error.kind() {
         ErrorKind::BrokenPipe => Error::Pipe,
         _ => Error::written(path.display(), error),
     };
-    let mut file;
-    let out: &mut dyn Write = if path == Path::new("-") {
-        out
+    let mut out: Box<dyn Write> = if path == Path::new("-") {
+        Box::new(std::io::stdout().lock())
     } else {
-        file = File::create(path).map_err(|e| failed(&e))?;
-        &mut file
+        Box::new(File::create(path).map_err(|e| failed(&e))?)
     };
     for run in runs {
         if titled {
             writeln!(out, "# {}", run.scheduler).map_err(|e| failed(&e))?;
         }
-        run.explanation.copy_to(out).map_err(|e| failed(&e))?;
+        run.explanation.copy_to(&mut *out).map_err(|e| failed(&e))?;
     }
     Ok(())
 }

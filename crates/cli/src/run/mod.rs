@@ -26,7 +26,6 @@ use crate::error::Error;
 use crate::format::object;
 use crate::interrupt;
 use crate::scene::{Chosen, Ran, Scene};
-use crate::terminal::width;
 use crate::workload::{is_job_file, no_script};
 
 pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), Error> {
@@ -193,21 +192,21 @@ fn one(arguments: &RunArguments, scene: &Scene, spec: &Spec, picture: usize) -> 
 fn print(arguments: &RunArguments, comparison: &Comparison, runs: &[Run]) -> Result<(), Error> {
     let mut ranked: Vec<&Run> = runs.iter().collect();
     ranked.sort_by_key(|run| (run.failure.is_some(), run.cut, run.measured.elapsed_ns));
-    let mut out = std::io::stdout().lock();
-    if arguments.output.json {
+    let output = &arguments.output;
+    if output.json {
         let of = json!({
             "dwell": env!("CARGO_PKG_VERSION"), "workload": comparison.workload,
             "drive": comparison.drive, "queue": comparison.queue, "notes": comparison.said, "runs": runs,
         });
-        writeln!(out, "{}", object(&of)?)?;
+        output.print(&object(&of)?)?;
     } else {
-        writeln!(out, "{}", results(&ranked, width()))?;
+        output.print(&results(&ranked, output.width()))?;
         for run in &ranked {
-            writeln!(out, "\n{}", machine_processes(run))?;
+            output.print(&format!("\n{}", machine_processes(run)))?;
             if arguments.members && !run.measured.members.is_empty() {
-                writeln!(out, "\n{}", members(run))?;
+                output.print(&format!("\n{}", members(run)))?;
             }
         }
     }
-    arguments.output.write(comparison, runs, &ranked, &mut out)
+    output.write(comparison, runs, &ranked)
 }

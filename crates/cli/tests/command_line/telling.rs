@@ -65,6 +65,19 @@ fn every_dispatch_is_explained_in_json() {
     }
 }
 
+/// `dwell compare ... --explain - --explain-format jsonl | jq`
+#[test]
+fn nothing_but_decisions_is_where_they_are_printed() {
+    let compare =
+        ["compare", SMALL, "-s", "noop", "--processes", "--explain", "-", "--explain-format", "jsonl"];
+    let output = dwell(&compare);
+    let (log, said) = (words(&output.stdout), words(&output.stderr));
+    assert!(log.lines().count() > 0 && log.lines().all(|line| line.starts_with('{')), "{log}");
+    assert!(said.contains("physical limit") && said.contains("noop: ") && said.contains("process"), "{said}");
+    let quiet = dwell(&[&compare[..], &["-q"]].concat());
+    assert_eq!((words(&quiet.stdout), words(&quiet.stderr)), (log, String::new()));
+}
+
 #[test]
 fn decisions_are_not_mixed_into_the_one_object_of_json() {
     fails(&["compare", SMALL, "-s", "noop", "--json", "--explain", "-"], 2, &["--json", "--explain"]);
