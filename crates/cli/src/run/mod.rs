@@ -1,5 +1,8 @@
 //! `dwell run`: processes of a script on a modelled machine, under many schedulers.
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::RefCell;
 use std::io::Write;
 use std::path::Path;
@@ -37,18 +40,21 @@ pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), 
     arguments.output.check()?;
     let opened = open(&arguments.script, arguments.scale);
     let (scenario, said) = opened.map_err(|error| no_script(&arguments.script).unwrap_or(error))?;
-    let chosen = Chosen {
-        machine: arguments.machine.as_deref(),
-        drive: arguments.drive.as_deref(),
-        array: arguments.array.as_deref(),
-    };
-    let scene = Scene::open(scenario, chosen)?;
+    let scene = Scene::open(scenario, chosen(arguments))?;
     let specs = schedulers(arguments, &scene, catalogue)?;
     let comparison = comparison(&scene, &specs, said);
     arguments.output.say(&comparison);
     let runs = all(arguments, &scene, &specs, arguments.output.picture())?;
     print(arguments, &comparison, &runs)?;
     ended(&arguments.script, &runs)
+}
+
+fn chosen(arguments: &RunArguments) -> Chosen<'_> {
+    Chosen {
+        machine: arguments.machine.as_deref(),
+        drive: arguments.drive.as_deref(),
+        array: arguments.array.as_deref(),
+    }
 }
 
 fn scripts() -> impl Iterator<Item = &'static (&'static str, &'static str)> {

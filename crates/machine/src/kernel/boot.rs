@@ -197,7 +197,9 @@ fn area(description: &Description, end: u64) -> Result<(Block, u64), BootError> 
         return Err(BootError::Description {
             machine: description.name.clone(),
             field: "file-system.partition",
-            problem: format!("{mib} MiB from {at_mib} MiB on end behind the device, which has {ends} MiB"),
+            problem: format!(
+                "{mib} MiB from {at_mib} MiB on reach beyond the end of the device, which has {ends} MiB"
+            ),
         });
     }
     Ok((Block(blocks(at_mib)), blocks(mib)))
@@ -230,7 +232,11 @@ mod tests {
         // In the middle: between 1.5 and 2.5 GiB of the device.
         assert!((1536 * MIB..2560 * MIB).contains(&journal.start.0), "{journal:?}");
         let refused = boot(7000, 2048).err().expect("it ends behind the device").to_string();
-        assert!(refused.contains("file-system.partition") && refused.contains("8192 MiB"), "{refused}");
+        assert!(
+            refused.contains("file-system.partition")
+                && refused.contains("beyond the end of the device, which has 8192 MiB"),
+            "{refused}"
+        );
         assert!(boot(u64::MAX, 1).is_err() && boot(0, 0).is_err());
     }
 
