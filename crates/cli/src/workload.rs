@@ -23,6 +23,8 @@ const STANDARD_INPUT: &str = "-";
 pub(crate) struct Opened {
     pub(crate) workload: Box<dyn Workload>,
     pub(crate) said: Vec<String>,
+    /// What of it is missing.
+    pub(crate) missing: Vec<String>,
 }
 
 /// Opens what `text` names. `open` replays a recording by its time stamps; `capacity` is the drive's.
@@ -83,7 +85,7 @@ fn job_file(path: &str) -> Result<Opened, Error> {
     let text = std::fs::read_to_string(path).map_err(|e| Error::file(path, &e))?;
     let jobs = JobFile::parse(path, &text).map_err(|e| Error::Input(e.to_string()))?;
     let said = jobs.notes.iter().cloned().chain(jobs.buffered()).collect();
-    Ok(Opened { workload: Box::new(jobs), said })
+    Ok(Opened { workload: Box::new(jobs), said, missing: Vec::new() })
 }
 
 fn builtin(text: &str) -> Result<Opened, Error> {
@@ -97,7 +99,7 @@ fn builtin(text: &str) -> Result<Opened, Error> {
         )));
     };
     let workload = builtin.build(&settings).map_err(|e| Error::Usage(e.to_string()))?;
-    Ok(Opened { workload, said: Vec::new() })
+    Ok(Opened { workload, said: Vec::new(), missing: Vec::new() })
 }
 
 /// `name{key=value, key=value}` taken apart.
@@ -181,8 +183,11 @@ fn recording(path: &str, reading: &Reading, open: bool, capacity: Sector) -> Res
     if reading.device.as_deref() == Some("all") && devices > 1 {
         said.push(format!("{path}: its {devices} devices are replayed on one, each at its own addresses"));
     }
-    said.extend(recording.skips().to_string().lines().map(|line| format!("{path}: {line}")));
-    Ok(Opened { workload: Box::new(replay), said })
+    let (faults, oddities): (Vec<_>, Vec<_>) =
+        recording.skips().lines().partition(|(oddity, _)| oddity.is_fault());
+    let lines = |of: Vec<(_, String)>| of.into_iter().map(|(_, line)| format!("{path}: {line}"));
+    said.extend(lines(oddities));
+    Ok(Opened { workload: Box::new(replay), said, missing: lines(faults).collect() })
 }
 
 fn at_times(path: &str, recording: &mut Recording) -> Result<Replay, Error> {

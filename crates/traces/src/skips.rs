@@ -121,6 +121,14 @@ impl Skips {
         Oddity::ALL.iter().map(|&oddity| (oddity, self.get(oddity))).filter(|(_, tally)| tally.count > 0)
     }
 
+    /// The same in words: `17 cut in the middle, left out (first: line 4)`.
+    pub fn lines(&self) -> impl Iterator<Item = (Oddity, String)> + '_ {
+        self.iter().map(|(oddity, tally)| {
+            let first = tally.first.map(|place| format!(" (first: {place})")).unwrap_or_default();
+            (oddity, format!("{} {}{first}", tally.count, oddity.as_str()))
+        })
+    }
+
     /// Whether nothing odd was met.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -134,17 +142,14 @@ impl Skips {
     }
 }
 
-/// One reason a line: `17 cut in the middle, left out (first: line 4)`.
+/// One reason a line, as [`Skips::lines`] has them.
 impl fmt::Display for Skips {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, (oddity, tally)) in self.iter().enumerate() {
+        for (n, (_, line)) in self.lines().enumerate() {
             if n > 0 {
                 f.write_str("\n")?;
             }
-            write!(f, "{} {}", tally.count, oddity.as_str())?;
-            if let Some(place) = tally.first {
-                write!(f, " (first: {place})")?;
-            }
+            f.write_str(&line)?;
         }
         Ok(())
     }

@@ -50,7 +50,7 @@ pub(crate) struct Output {
     /// Print one JSON object instead of tables
     #[arg(long)]
     pub(crate) json: bool,
-    /// No progress, no notes
+    /// No progress, no notes; what of a recording had to be left out is still said
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }

@@ -43,13 +43,20 @@ pub(crate) struct Comparison {
     pub(crate) queue: String,
     /// What the reader must know.
     pub(crate) said: Vec<String>,
+    /// What of the workload is not in the results: whoever wants no notes must know it as well.
+    pub(crate) missing: Vec<String>,
 }
 
 impl Comparison {
+    /// What there is to say, and what is missing.
+    pub(crate) fn remarks(&self) -> impl Iterator<Item = &String> {
+        self.said.iter().chain(&self.missing)
+    }
+
     /// Everything that stands above the results.
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = vec![format!("drive: {}", self.drive), format!("queue: {}", self.queue)];
-        notes.extend(self.said.iter().cloned());
+        notes.extend(self.remarks().cloned());
         notes
     }
 }
@@ -69,6 +76,7 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
         drive: device.describe(),
         queue: describe(&options),
         said: ticks(&specs).into_iter().chain([&workload.said, device.notes()].concat()).collect(),
+        missing: workload.missing,
     };
     arguments.output.say(&comparison);
     let plan = Plan {
@@ -203,7 +211,7 @@ fn print(arguments: &CompareArguments, comparison: &Comparison, runs: &[Run]) ->
     if output.json {
         let of = json!({
             "dwell": env!("CARGO_PKG_VERSION"), "workload": comparison.workload,
-            "drive": comparison.drive, "queue": comparison.queue, "notes": comparison.said,
+            "drive": comparison.drive, "queue": comparison.queue, "notes": comparison.remarks().collect::<Vec<_>>(),
             "limit": ranked.first().and_then(|run| run.limit.as_ref()), "runs": runs,
         });
         output.print(&object(&of)?)?;

@@ -74,6 +74,7 @@ impl Output {
     /// What was understood, before anything runs.
     pub(crate) fn say(&self, comparison: &Comparison) {
         if self.quiet {
+            comparison.missing.iter().for_each(|line| eprintln!("{line}"));
             return;
         }
         eprintln!("{}", comparison.workload);

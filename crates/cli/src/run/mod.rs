@@ -122,6 +122,7 @@ fn comparison(scene: &Scene, specs: &[Spec], mut said: Vec<String>) -> Compariso
         drive: scene.device.describe(),
         queue: describe(&scene.options()),
         said,
+        missing: Vec::new(),
     }
 }
 

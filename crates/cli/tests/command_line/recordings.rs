@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::{Directory, SMALL, dwell_reads, fails, prints, prints_json, recording, words};
+use super::{Directory, SMALL, dwell, dwell_reads, fails, prints, prints_json, recording, words};
 
 #[test]
 fn a_file_that_is_not_there_is_bad_input() {
@@ -38,6 +38,19 @@ fn a_broken_recording_is_bad_input_with_its_line() {
     fails(&["trace", "info", "--format", "xls", &broken], 2, &["'xls'", "disksim"]);
     let beyond = directory.file("beyond.ascii", "0.5 0 99999999999 8 1\n");
     fails(&["compare", &beyond], 6, &["no request that could be replayed: 1 beyond the end of the device"]);
+}
+
+/// The table of half a recording looks like any other.
+#[test]
+fn what_a_recording_lost_is_said_also_without_notes() {
+    let directory = Directory::new("half");
+    let half = directory.file("half.ascii", "0.5 0 100 8 1\n0.6 0 99999999999 8 1\n0.7 0 200 8 1\n");
+    let output = dwell(&["compare", &half, "-s", "noop", "-q"]);
+    let said = words(&output.stderr);
+    assert!(output.status.success() && said.lines().count() == 1, "{said}");
+    assert!(said.contains("1 beyond the end of the device, left out"), "{said}");
+    let report = prints_json(&["compare", &half, "-s", "noop", "-q", "--json"]);
+    assert!(report["notes"].to_string().contains("beyond the end"), "{report}");
 }
 
 #[test]
