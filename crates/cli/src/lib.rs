@@ -31,6 +31,7 @@ mod schedulers_command;
 mod serve;
 mod systemd;
 mod terminal;
+mod text_file;
 mod top;
 mod trace;
 mod tune;

@@ -5,11 +5,12 @@ use schedulers::registry::Catalogue;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Error;
+use crate::text_file;
 
 /// The scheduler that `text` names.
 pub(crate) fn spec(catalogue: Catalogue, text: &str) -> Result<Spec, Error> {
     if is_page(text) {
-        let page = std::fs::read_to_string(text).map_err(|error| Error::file(text, &error))?;
+        let page = text_file::read(text, "scheduler's page")?;
         return scheduler_page(catalogue, text, &page);
     }
     Spec::parse_in(catalogue, text).map_err(|error| Error::Usage(error.to_string()))

@@ -15,6 +15,7 @@ use crate::format::{bytes, time};
 use crate::interrupt;
 use crate::live;
 use crate::quantity::some_time;
+use crate::text_file;
 use crate::trace::created;
 
 pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
@@ -50,16 +51,15 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
 
 /// Reads a profile's file.
 pub(crate) fn read(path: &Path) -> Result<Profile, Error> {
-    let failed = |error: &io::Error| Error::file(path.display(), error);
     // A pipe with a name may never be written, and a device never end.
-    let kind = path.symlink_metadata().map_err(|error| failed(&error))?.file_type();
+    let kind = path.symlink_metadata().map_err(|error| Error::file(path.display(), &error))?.file_type();
     if kind.is_fifo() || kind.is_char_device() || kind.is_block_device() {
         return Err(Error::Usage(format!(
             "{}: is no file; name one that 'dwell profile' has made",
             path.display()
         )));
     }
-    let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+    let text = text_file::read(path, "profile")?;
     Profile::from_toml(&text).map_err(|problem| Error::Input(format!("{}: {problem}", path.display())))
 }
 

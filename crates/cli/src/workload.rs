@@ -15,6 +15,7 @@ use workloads::{Settings, Workload};
 use crate::arguments::Reading;
 use crate::error::Error;
 use crate::interrupt;
+use crate::text_file;
 
 /// What stands for standard input where a recording's file is asked for.
 const STANDARD_INPUT: &str = "-";
@@ -82,7 +83,7 @@ pub(crate) fn no_script(name: &str) -> Option<Error> {
 }
 
 fn job_file(path: &str) -> Result<Opened, Error> {
-    let text = std::fs::read_to_string(path).map_err(|e| Error::file(path, &e))?;
+    let text = text_file::read(path, "job file")?;
     let jobs = JobFile::parse(path, &text).map_err(|e| Error::Input(e.to_string()))?;
     let said = jobs.notes.iter().cloned().chain(jobs.buffered()).collect();
     Ok(Opened { workload: Box::new(jobs), said, missing: Vec::new() })

@@ -29,7 +29,7 @@ use crate::error::{Error, can_be_written};
 use crate::format::object;
 use crate::quantity::some_time;
 use crate::serve::{nature, schedulers};
-use crate::{interrupt, named};
+use crate::{interrupt, named, text_file};
 
 /// Schedulers of `--quick`.
 const QUICK: [&str; 6] =
@@ -67,7 +67,7 @@ impl Plan {
         let mut benchmarks = benchmarks(arguments)?;
         for job in &arguments.jobs {
             // Its turn may come hours from now.
-            std::fs::read_to_string(job).map_err(|error| Error::file(job.display(), &error))?;
+            text_file::read(job, "job file")?;
         }
         // What cannot be run here is said, and the rest is run.
         benchmarks.retain(|benchmark| match benchmark.available() {

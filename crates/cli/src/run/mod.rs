@@ -29,6 +29,7 @@ use crate::error::Error;
 use crate::format::object;
 use crate::interrupt;
 use crate::scene::{Chosen, Ran, Scene};
+use crate::text_file;
 use crate::workload::{is_job_file, no_script};
 
 pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), Error> {
@@ -74,7 +75,7 @@ fn text(name: &str) -> Result<String, Error> {
             known.join(", ")
         )));
     }
-    std::fs::read_to_string(name).map_err(|e| Error::file(name, &e))
+    text_file::read(name, "script")
 }
 
 fn open(name: &str, scale: f64) -> Result<(Scenario, Vec<String>), Error> {

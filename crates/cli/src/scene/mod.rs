@@ -22,6 +22,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::interrupt;
 use crate::modelled::{Listeners, machine};
+use crate::text_file;
 pub(crate) use vmstat::Vmstat;
 
 /// Virtual time after which a run is cut at the full scale, where the script does not say.
@@ -243,6 +244,6 @@ fn description(name: &str) -> Result<Description, Error> {
     if !name.ends_with(".toml") {
         return Description::named(name).map_err(|e| Error::Usage(e.to_string()));
     }
-    let text = std::fs::read_to_string(name).map_err(|e| Error::file(name, &e))?;
+    let text = text_file::read(name, "machine's description")?;
     Description::from_toml(&text).map_err(|e| Error::Input(format!("{name}: {e}")))
 }

@@ -16,6 +16,7 @@ use crate::compare::{Plan, run_plan};
 use crate::device::parking::{COMING, SPACE};
 use crate::device::way::{Leg, Times};
 use crate::duel::comparison::Predicted;
+use crate::text_file;
 
 /// The programs of a benchmark, as the model runs them.
 struct Modelled {
@@ -50,7 +51,7 @@ impl Source {
     ) -> Result<Option<(Self, Vec<String>)>, String> {
         let told = |error: &dyn std::fmt::Display| error.to_string();
         if let Benchmark::Fio(job) = benchmark {
-            let text = std::fs::read_to_string(job).map_err(|e| told(&e))?;
+            let text = text_file::read(job, "job file").map_err(|e| told(&e))?;
             let jobs = jobs(&job.display().to_string(), &text).map_err(|e| told(&e))?;
             return Ok(Some((Self::Jobs(jobs), Vec::new())));
         }
