@@ -133,10 +133,14 @@ fn table<R>(title: &str, heads: &[&str], rows: impl Iterator<Item = R>) -> Table
 where
     R: IntoIterator<Item = String>,
 {
-    let widths: Vec<Constraint> =
-        heads.iter().map(|head| Constraint::Min(head.chars().count() as u16)).collect();
+    let rows: Vec<Vec<String>> = rows.map(|row| row.into_iter().collect()).collect();
+    let widest = |(column, head): (usize, &&str)| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        Constraint::Min(cells.chain([head.chars().count()]).max().unwrap_or(0) as u16)
+    };
+    let widths: Vec<Constraint> = heads.iter().enumerate().map(widest).collect();
     let heads: Vec<String> = heads.iter().map(|&head| head.to_owned()).collect();
-    Table::new(rows.map(Row::new), widths)
+    Table::new(rows.into_iter().map(Row::new), widths)
         .header(Row::new(heads).style(HEAD))
         .block(Block::bordered().title(title.to_owned()))
 }
