@@ -20,9 +20,6 @@ pub enum Error {
     /// The command line asks for what does not exist.
     #[error("{0}")]
     Usage(String),
-    /// A threshold that the user set was missed.
-    #[error("{0}")]
-    Missed(String),
     /// A file is not what it should be.
     #[error("{0}")]
     Input(String),
@@ -44,13 +41,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// 1 failed, 2 usage, 3 threshold missed, 4 kernel feature missing, 5 permission, 6 bad input, 7 overruled, 130 interrupted.
+    /// 1 failed, 2 usage, 4 kernel feature missing, 5 permission, 6 bad input, 7 overruled, 130 interrupted.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Failed(_) => 1,
             Self::Usage(_) => 2,
-            Self::Missed(_) => 3,
             Self::Kernel(_) => 4,
             Self::Permission(_) => 5,
             Self::Input(_) => 6,

@@ -97,7 +97,9 @@ fn parse_span(text: &str) -> Result<Span, String> {
         "" if number.bytes().all(|b| b == b'0') && !number.is_empty() => 1,
         _ => return Err(error()),
     };
-    scaled(number, unit).map(Span::from_nanos).ok_or_else(error)
+    let is_number = number.bytes().any(|b| b.is_ascii_digit()) && number.matches('.').count() <= 1;
+    let too_long = || format!("'{text}' is longer than any time that is reckoned with (584 years)");
+    scaled(number, unit).map(Span::from_nanos).ok_or_else(|| if is_number { too_long() } else { error() })
 }
 
 fn parse_percent(text: &str) -> Result<u64, String> {

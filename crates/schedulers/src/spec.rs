@@ -122,9 +122,11 @@ impl Spec {
     /// If it needs them.
     pub fn at_the_block(self) -> Result<Self, SpecError> {
         if self.is_split() {
-            let problem = "it also schedules system calls and the page cache, which there are only on the \
-                           modelled machine of 'dwell run'";
-            return Err(self.fault(problem.to_string()));
+            let problem = format!(
+                "'{self}' also schedules system calls and the page cache, which there are only on the modelled \
+                 machine of 'dwell run'"
+            );
+            return Err(self.fault(problem));
         }
         Ok(self)
     }

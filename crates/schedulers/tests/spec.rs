@@ -82,6 +82,7 @@ fn mistakes_are_told_with_their_place_and_the_nearest_name() {
         ("deadline{fifo_batch}", 20, "expected '=', found '}'"),
         ("deadline{fifo_batch=0}", 21, "must be from 1 to"),
         ("deadline{read_expire=500}", 22, "expected a length of time with its unit"),
+        ("deadline{read_expire=99999999999999999999s}", 22, "must be from 0 ns to 3600 s"),
         ("deadline{fifo_batch=8, fifo_batch=9}", 35, "'fifo_batch' is set twice"),
         ("deadline{fifo_batch=8", 22, "expected ',' or '}', found the end"),
         ("stream((((((((((", 8, "expected the name"),

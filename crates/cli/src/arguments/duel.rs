@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 /// Which schedulers run which benchmarks, and how often.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  dwell duel --quick                                 the main results in about seven minutes
+  dwell duel --quick                                 the main results in seven to nine minutes
   dwell duel --benchmark par-read -s kernel:bfq -s 'kernel:bfq{low_latency=0}' -s 'stream(deadline)'
   dwell duel --job mine.fio --depth 4 --depth 31 --report duel.html")]
 pub(crate) struct DuelArguments {

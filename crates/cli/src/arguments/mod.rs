@@ -39,7 +39,7 @@ pub(crate) use tune::{
   dwell compare recordings/two-greps-and-a-copy.ftrace.gz --report out.html
   dwell compare par-read --drive wd5000aaks --scheduler noop --scheduler 'stream(deadline)'
 
-Exit codes: 0 ok, 1 failed, 2 usage, 3 threshold missed, 4 kernel feature missing, 5 permission, 6 bad input, 7 overruled, 130 interrupted")]
+Exit codes: 0 ok, 1 failed, 2 usage, 4 kernel feature missing, 5 permission, 6 bad input, 7 overruled, 130 interrupted")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,

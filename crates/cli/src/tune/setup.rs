@@ -204,10 +204,11 @@ pub(super) fn analyser(
     let length = span("--window", &watching.window)?;
     let t = Span::from_nanos(length.as_nanos() as u64);
     let mut parameters = Parameters { t, ..Parameters::default() };
+    parameters.check().map_err(|problem| Error::Usage(format!("--window: {problem}")))?;
     watching.settings.iter().try_for_each(|setting| set(&mut parameters, setting))?;
     let random = Random::seeded(seed);
     let made = Analyser::new(names.to_vec(), metric(watching), parameters, random);
-    let made = made.map_err(|problem| Error::Usage(format!("--window, --set or --arm: {problem}")))?;
+    let made = made.map_err(|problem| Error::Usage(format!("--set or --arm: {problem}")))?;
     let profile = watching.profile.as_deref().map(profile::read).transpose()?;
     Ok((
         length,
