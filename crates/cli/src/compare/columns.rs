@@ -32,7 +32,8 @@ pub(crate) const PARTS: [&[usize]; 3] = [&[0, 1, 2, 11, 12, 13, 14, 15], &[0, 3,
 pub(crate) const MEANING: &str = "The physical limit is the same requests with perfect locality: transfer times and the \
     fewest possible seeks, each process in its own sequence. Head travel is the way over the disk, waited the time for which \
     the device sat idle on purpose with something queued. Fairness is Jain's index over how fast each process got on, beside how \
-    fast it would be alone at the limit: 1 if all were slowed down alike.";
+    fast it would be alone at the limit: 1 if all were slowed down alike. Of best is the rate as a part of the highest; for programs on a machine, the \
+    least time as a part of theirs.";
 
 /// What stands above what processes saw.
 pub(crate) const PROCESS_HEADS: [&str; 13] = [
@@ -75,8 +76,17 @@ pub(crate) fn processes(run: &Run, most: usize) -> (Vec<Vec<String>>, usize) {
     (rows, processes.len().saturating_sub(most))
 }
 
-/// One run's cells; `best` is the highest rate, in MB/s.
-pub(crate) fn cells(run: &Run, best: f64) -> Vec<String> {
+/// What all are held against.
+#[derive(Clone, Copy)]
+pub(crate) enum Best {
+    /// The highest rate, in MB/s.
+    Rate(f64),
+    /// The least time in nanoseconds, of programs on a machine: how many bytes that moves their page cache decides, too.
+    Time(u64),
+}
+
+/// One run's cells.
+pub(crate) fn cells(run: &Run, best: Best) -> Vec<String> {
     let measured = &run.measured;
     let rate = measured.megabytes_per_second();
     let mut cells = vec![name(run), number(rate), time(measured.elapsed_ns)];
@@ -86,30 +96,50 @@ pub(crate) fn cells(run: &Run, best: f64) -> Vec<String> {
         run.travel(measured.head_travel_sectors),
         time(measured.waits.total_ns),
         run.fairness.map_or_else(String::new, |fairness| format!("{fairness:.2}")),
-        share(rate, best),
+        best.share(rate, Some(measured.elapsed_ns).filter(|_| !run.cut && run.failure.is_none())),
         run.of_limit().map_or_else(String::new, percent),
     ]);
     cells
 }
 
 /// The physical limit's cells, from any run of the comparison, where it is known.
-pub(crate) fn limit(run: &Run, best: f64) -> Option<Vec<String>> {
+pub(crate) fn limit(run: &Run, best: Best) -> Option<Vec<String>> {
     let elapsed = run.limit.as_ref()?.elapsed_ns;
     let rate = if elapsed == 0 { 0.0 } else { run.measured.bytes as f64 * 1e3 / elapsed as f64 };
     let mut cells = vec!["physical limit".to_owned(), number(rate), time(elapsed)];
     cells.extend(std::iter::repeat_n(String::new(), HEADS.len() - 5));
-    cells.extend([share(rate, best), percent(1.0)]);
+    cells.extend([best.share(rate, Some(elapsed)), percent(1.0)]);
     Some(cells)
 }
 
-/// The highest rate of those that did not fail, in MB/s.
-pub(crate) fn best(runs: &[&Run]) -> f64 {
-    let sound = runs.iter().filter(|run| run.failure.is_none());
-    sound.map(|run| run.measured.megabytes_per_second()).fold(0.0, f64::max)
+/// The best of those that did not fail.
+pub(crate) fn best(runs: &[&Run]) -> Best {
+    let sound = || runs.iter().filter(|run| run.failure.is_none());
+    if sound().any(|run| run.outcome.is_some()) {
+        return Best::Time(
+            sound().filter(|run| !run.cut).map(|run| run.measured.elapsed_ns).min().unwrap_or(0),
+        );
+    }
+    Best::Rate(sound().map(|run| run.measured.megabytes_per_second()).fold(0.0, f64::max))
 }
 
-fn share(rate: f64, best: f64) -> String {
-    percent(if best > 0.0 { rate / best } else { 0.0 })
+impl Best {
+    /// How near to it such a rate is, or such a time of a run that came to its end.
+    fn share(self, rate: f64, elapsed: Option<u64>) -> String {
+        let share = match (self, elapsed) {
+            (Self::Rate(best), _) => {
+                if best > 0.0 {
+                    rate / best
+                } else {
+                    0.0
+                }
+            }
+            (Self::Time(best), Some(elapsed)) if elapsed > 0 => best as f64 / elapsed as f64,
+            (Self::Time(_), _) => return String::new(),
+        };
+        // A run that was cut has moved little of what the limit is for.
+        if share >= 10.0 { format!("{share:.0}x") } else { percent(share) }
+    }
 }
 
 /// Cells of a latency (mean, median, 99th percentile, longest), empty where there was nothing of that kind.
@@ -123,5 +153,19 @@ fn name(run: &Run) -> String {
         (Some(_), _) => format!("{} (failed)", run.scheduler),
         (None, true) => format!("{} (cut)", run.scheduler),
         (None, false) => run.scheduler.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Best;
+
+    #[test]
+    fn programs_are_held_against_the_least_time_and_requests_against_the_highest_rate() {
+        let slow = [Best::Time(100), Best::Rate(10.0)].map(|best| best.share(8.0, Some(200)));
+        assert_eq!(slow, ["50%", "80%"]);
+        assert_eq!(Best::Time(100).share(8.0, None), "", "it did not come to its end");
+        assert_eq!(Best::Rate(10.0).share(2384.0, None), "238x");
+        assert_eq!([Best::Time(0), Best::Rate(0.0)].map(|best| best.share(0.0, Some(0))), ["", "0%"]);
     }
 }
