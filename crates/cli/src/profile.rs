@@ -8,6 +8,7 @@ use std::time::Duration;
 use capture::profile::{Load, Plan, Profile};
 use comfy_table::{Table, presets};
 use keeper::{QueueSettings, journal};
+use wording::whole;
 
 use crate::arguments::ProfileArguments;
 use crate::error::{Error, can_be_written};
@@ -81,7 +82,7 @@ fn in_words(profile: &Profile) -> String {
             let points = curve
                 .points
                 .iter()
-                .map(|&(size, rate)| format!("{}: {}/s", bytes(size as u64), bytes(rate as u64)));
+                .map(|&(size, rate)| format!("{}: {}/s", whole(size as u64), bytes(rate as u64)));
             table.add_row([&throughput.scheduler, kind, &points.collect::<Vec<_>>().join(", ")]);
         }
     }

@@ -11,8 +11,9 @@
 
 use elevator::{Sector, Sectors, Span, tunables};
 use machine::{Await, Io, Next, Program, Who};
+use wording::whole;
 
-use super::{GIB, KIB, whole};
+use super::{GIB, KIB};
 use crate::script::script;
 use crate::workload::{Settings, SettingsError, Workload, apply};
 

@@ -13,8 +13,9 @@
 use elevator::model::Random;
 use elevator::{Flags, Sector, Sectors, Span, tunables};
 use machine::{Await, Io, Next, Program, Who};
+use wording::whole;
 
-use super::{GIB, KIB, whole};
+use super::{GIB, KIB};
 use crate::script::script;
 use crate::workload::{Processes, Settings, SettingsError, Workload, apply};
 

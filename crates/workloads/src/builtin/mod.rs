@@ -110,26 +110,6 @@ impl Builtin {
     }
 }
 
-/// A number of bytes in words, in the largest unit of which it is a whole number.
-fn whole(bytes: u64) -> String {
-    let power = (u64::from(bytes.trailing_zeros()) / 10).min(3) as usize;
-    match (bytes, power) {
-        (0, _) | (_, 0) => format!("{bytes} bytes"),
-        _ => format!("{} {}", bytes >> (10 * power), ["bytes", "KiB", "MiB", "GiB"][power]),
-    }
-}
-
 /// Bytes in a KiB and up, as settings count them.
 const KIB: u64 = 1 << 10;
 const GIB: u64 = 1 << 30;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_are_told_in_the_largest_unit_that_fits() {
-        let said = ["0 bytes", "1000 bytes", "128 KiB", "1 MiB", "51 GiB", "2048 GiB"];
-        assert_eq!([0, 1000, 128 * KIB, 1 << 20, 51 * GIB, 1 << 41].map(whole), said);
-    }
-}

@@ -7,8 +7,9 @@
 
 use elevator::{Priority, Process, Sector, Sectors, tunables};
 use machine::{Await, Io, Meeting, Next, Program, Who};
+use wording::whole;
 
-use super::{GIB, KIB, whole};
+use super::{GIB, KIB};
 use crate::script::script;
 use crate::workload::{Settings, SettingsError, Workload, apply};
 

@@ -7,8 +7,9 @@
 
 use elevator::{Sector, Sectors, tunables};
 use machine::{Await, Io, Next, Program, Who};
+use wording::whole;
 
-use super::{GIB, KIB, whole};
+use super::{GIB, KIB};
 use crate::script::script;
 use crate::workload::{Processes, Settings, SettingsError, Workload, apply};
 

@@ -17,8 +17,9 @@ use std::rc::Rc;
 use elevator::model::Random;
 use elevator::{Flags, Op, Process, Sector, Sectors, Span, Time, tunables};
 use machine::{Await, Io, Next, Program, Who};
+use wording::whole;
 
-use super::{GIB, KIB, whole};
+use super::{GIB, KIB};
 use crate::workload::{Processes as Started, Settings, SettingsError, Workload, apply};
 
 tunables! {

@@ -16,8 +16,9 @@ use std::rc::Rc;
 use elevator::model::Random;
 use elevator::{Sector, Sectors, Span, Time, tunables};
 use machine::{Await, Io, Next, Program, Who};
+use wording::whole;
 
-use super::{GIB, KIB, whole};
+use super::{GIB, KIB};
 use crate::workload::{Processes, Settings, SettingsError, Workload, apply};
 
 tunables! {
