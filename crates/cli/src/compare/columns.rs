@@ -166,6 +166,6 @@ mod tests {
         assert_eq!(slow, ["50%", "80%"]);
         assert_eq!(Best::Time(100).share(8.0, None), "", "it did not come to its end");
         assert_eq!(Best::Rate(10.0).share(2384.0, None), "238x");
-        assert_eq!([Best::Time(0), Best::Rate(0.0)].map(|best| best.share(0.0, Some(0))), ["", "0%"]);
+        assert_eq!([Best::Time(0), Best::Rate(0.0)].map(|best| best.share(0.0, Some(0))), ["", "0.0%"]);
     }
 }
