@@ -378,6 +378,9 @@ impl<'a> Reader<'a> {
 
     fn settings(&mut self, spec: &mut Spec) -> Result<(), SpecError> {
         while !self.take('}') {
+            if self.peek().is_none() {
+                return Err(self.expected("a tunable or '}'"));
+            }
             let (start, name) = self.word(&['(', ')', '{', '}', ',', '=']);
             let tunable =
                 spec.listing.tunable(name).ok_or_else(|| self.error_at(start, spec.unknown_tunable(name)))?;

@@ -67,6 +67,7 @@ fn mistakes_are_told_with_their_place_and_the_nearest_name() {
         ("dedline", 1, "no scheduler is called 'dedline'; did you mean 'deadline'?"),
         ("DEADLINE", 1, "no scheduler is called 'DEADLINE'; did you mean 'deadline'?"),
         ("Stream(CFQ)", 1, "did you mean 'stream'?"),
+        ("deadline{", 10, "expected a tunable or '}'"),
         ("deadline{FIFO_BATCH=8}", 10, "did you mean 'fifo_batch'?"),
         ("deadline{fifo_batch=99999999999999999999}", 21, "must be from 1 to"),
         ("cscan", 1, "did you mean 'c-scan'?"),
