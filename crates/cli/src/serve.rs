@@ -12,7 +12,7 @@ use schedulers::registry::Catalogue;
 use server::backend::{Backend, Emulated, FileBackend, FileOptions, Memory, Nature, Nothing};
 use server::control::SchedulerFactory;
 use server::control::protocol::State;
-use server::nbd::TlsFiles;
+use server::nbd::{Address, TlsFiles};
 use server::{AttachOptions, Configuration, NbdOptions, Report, ServeError, TimesSummary};
 use wording::counted;
 
@@ -204,7 +204,13 @@ fn nbd(arguments: &ServeArguments) -> Result<Option<NbdOptions>, Error> {
         key: directory.join("server-key.pem"),
         client_authorities: arguments.tls_verify_peer.then(|| directory.join("ca-cert.pem")),
     });
-    let addresses = addresses.collect::<Result<_, _>>()?;
+    let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
+    let is_control = |address: &Address| matches!(address, Address::Unix(path) if arguments.control.as_ref() == Some(path));
+    if addresses.iter().any(is_control) {
+        return Err(Error::Usage(
+            "--nbd and --control name the same socket; each has one of its own".to_owned(),
+        ));
+    }
     Ok(Some(NbdOptions { addresses, tls, connections: arguments.connections, ..NbdOptions::default() }))
 }
 

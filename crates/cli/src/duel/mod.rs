@@ -257,7 +257,7 @@ fn told(error: DuelError) -> Error {
         DuelError::Missing(_) => Error::Kernel(error.to_string()),
         DuelError::Usage(_) => Error::Usage(error.to_string()),
         DuelError::Io { ref source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-            Error::Permission(error.to_string())
+            Error::Permission(format!("{error}; a duel needs root"))
         }
         _ => Error::Failed(error.to_string()),
     }

@@ -30,7 +30,7 @@ pub(crate) fn cells(comparison: &Comparison, entry: &Entry, best: f64) -> Vec<St
         time(entry.longest_wait_ns()),
         percent(if best > 0.0 { score.median / best } else { 0.0 }),
         model.map(number).unwrap_or_default(),
-        off.map(|off| format!("{:+.0}%", off * 100.0)).unwrap_or_default(),
+        off.map(|off| format!("{:+}%", (off * 100.0).round() as i64)).unwrap_or_default(),
     ];
     scores.into_iter().chain(moved).chain(others).collect()
 }
