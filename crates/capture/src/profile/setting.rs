@@ -27,12 +27,14 @@ pub(super) struct Setting {
     last: RefCell<Option<String>>,
 }
 
-/// The scheduler, then each other file that does not hold its value any more. Of a device that is gone nothing.
+/// The scheduler, then each other file that does not hold its value any more. Of a device that is gone, or goes meanwhile, nothing.
 const PUT_BACK: &str = r#"while read -r name; do earlier=$last last=$name; done
 [ -e "$1" ] && [ -n "$last" ] || exit 0
-now=$(sed 's/.*\[\(.*\)\].*/\1/' "$1")
+now=$(sed 's/.*\[\(.*\)\].*/\1/' "$1" 2>/dev/null)
+[ -n "$now" ] || exit 0
 [ "$now" = "$last" ] || [ "$now" = "$earlier" ] || [ "$now" = "$0" ] || exit 0
-printf '%s\n' "$0" >"$1"; shift
+problem=$({ printf '%s\n' "$0" >"$1"; } 2>&1) || [ ! -e "$1" ] || printf '%s\n' "$problem" >&2
+shift
 while [ $# -gt 1 ]; do
     { [ "$(cat "$1")" = "$2" ] || printf '%s\n' "$2" >"$1"; } 2>/dev/null; shift 2
 done"#;
@@ -124,6 +126,21 @@ mod tests {
         drop(setting);
         assert_eq!(fs::read_to_string(&attribute).unwrap(), "bfq\n");
         fs::remove_file(attribute).unwrap();
+    }
+
+    #[test]
+    fn nothing_is_said_of_a_device_that_goes_meanwhile() {
+        // There when it is looked for, and not to be read any more: as a directory is.
+        let mut guard = Command::new("sh")
+            .args(["-c", PUT_BACK, "bfq"])
+            .arg(std::env::temp_dir())
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        guard.stdin.take().unwrap().write_all(b"none\n").unwrap();
+        let output = guard.wait_with_output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     }
 
     #[test]
