@@ -13,7 +13,8 @@
 //! | file | what |
 //! |---|---|
 //! | `device` | the queue, the back end, and operations on their way |
-//! | `thread` | the loop around it |
+//! | `core` | a device and its front ends, without sleep or clock |
+//! | `thread` | the loop around the core |
 //! | `front`, `nbd`, `fuse`, `attach` | the ways in |
 //! | `identity` | who asks, where the way in does not show it |
 //! | `backend` | where the data is |
@@ -39,6 +40,7 @@ mod buffer;
 mod clock;
 mod complaint;
 pub mod control;
+mod core;
 mod device;
 mod error;
 pub mod front;

@@ -1,14 +1,13 @@
 //! All NBD clients, as the device's thread sees them.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use elevator::Process;
-
-use super::connection::{Connection, Cookie};
+use super::connections::Connections;
 use super::listener::{Address, Greeted, Listener, Listeners};
 use super::negotiation::Export;
 use super::survey::Surveyor;
@@ -56,9 +55,7 @@ pub struct Nbd {
     surveyor: Option<Surveyor>,
     /// Threads that encrypt.
     encrypting: Arc<AtomicUsize>,
-    connections: Vec<Option<Connection>>,
-    /// Numbers of processes: one for each connection, never used again.
-    processes: u32,
+    connections: Connections<OwnedFd>,
     stopped: Option<Instant>,
 }
 
@@ -77,39 +74,19 @@ impl Nbd {
             bell,
             surveyor: None,
             encrypting: Arc::default(),
-            connections: Vec::new(),
-            processes: 0,
+            connections: Connections::default(),
             stopped: None,
         })
     }
 
     fn adopt(&mut self, greeted: Greeted, host: &mut Host<'_>) {
-        let index = self.connections.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.connections.push(None);
-            self.connections.len() - 1
-        });
-        self.processes = self.processes.wrapping_add(1).max(1);
-        let process = Process::single(self.processes);
         let questions = self.surveyor.as_ref().map(|surveyor| surveyor.questions.clone());
-        let mut connection = Connection::new(index as u16, process, greeted, questions, host);
-        connection.flush(index as u32 + 1, host);
-        self.connections[index] = Some(connection);
+        self.connections.adopt(greeted, questions, host);
     }
 
     fn hear_surveys(&mut self, host: &mut Host<'_>) {
         for survey in self.surveyor.iter().flat_map(|surveyor| surveyor.surveys.try_iter()) {
-            if let Some(Some(connection)) = self.connections.get_mut(usize::from(survey.cookie.connection)) {
-                connection.surveyed(&survey, host);
-            }
-        }
-    }
-
-    fn end_those_over(&mut self, host: &mut Host<'_>) {
-        for slot in &mut self.connections {
-            if let Some(connection) = slot.take_if(|connection| connection.is_over()) {
-                host.exited(connection.process());
-                connection.end(host);
-            }
+            self.connections.surveyed(&survey, host);
         }
     }
 }
@@ -139,61 +116,45 @@ impl FrontEnd for Nbd {
                 }
             }
             self.hear_surveys(host);
-        } else if let Some(Some(connection)) = self.connections.get_mut(number as usize - 1) {
-            connection.readable(host);
+        } else {
+            self.connections.readable(number as usize - 1, host);
         }
     }
 
     fn answered(&mut self, answer: Answer, host: &mut Host<'_>) {
-        let cookie = Cookie::unpack(answer.cookie);
-        if let Some(Some(connection)) = self.connections.get_mut(usize::from(cookie.connection)) {
-            connection.answered(cookie, answer, host);
-        }
+        self.connections.answered(answer, host);
     }
 
     fn woken(&mut self, cookie: u64, _host: &mut Host<'_>) {
-        let index = usize::from(Cookie::unpack(cookie).connection);
-        if let Some(Some(connection)) = self.connections.get_mut(index) {
-            connection.woken();
-        }
+        self.connections.woken(cookie);
     }
 
     fn flush(&mut self, host: &mut Host<'_>) {
-        for (index, connection) in self.connections.iter_mut().enumerate() {
-            if let Some(connection) = connection {
-                connection.flush(index as u32 + 1, host);
-            }
-        }
-        self.end_those_over(host);
+        self.connections.flush(host);
     }
 
     fn due(&self) -> Option<Instant> {
         let farewell = self.stopped.map(|_| Instant::now() + LOOK);
-        self.connections.iter().flatten().filter_map(Connection::due).chain(farewell).min()
+        self.connections.due().into_iter().chain(farewell).min()
     }
 
     fn timer(&mut self, host: &mut Host<'_>) {
-        let now = Instant::now();
-        for connection in self.connections.iter_mut().flatten() {
-            if connection.due().is_some_and(|at| at <= now) {
-                connection.rested(host);
-            }
-        }
+        self.connections.timer(host);
     }
 
     fn stop(&mut self, _host: &mut Host<'_>) {
         self.listeners = Listeners::default();
         self.stopped = Some(Instant::now());
-        self.connections.iter_mut().flatten().for_each(Connection::take_leave);
+        self.connections.take_leave();
     }
 
     fn is_done(&self) -> bool {
         let patience = self.stopped.is_some_and(|since| since.elapsed() >= FAREWELL);
         let encrypted = self.encrypting.load(Ordering::Relaxed) > 0;
-        patience || (!encrypted && self.connections.iter().all(Option::is_none))
+        patience || (!encrypted && self.connections.is_empty())
     }
 
     fn clients(&self) -> Vec<Client> {
-        self.connections.iter().flatten().map(Connection::describe).collect()
+        self.connections.describe()
     }
 }

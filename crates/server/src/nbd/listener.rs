@@ -72,8 +72,8 @@ impl fmt::Display for Address {
 }
 
 /// A client that may begin.
-pub(super) struct Greeted {
-    pub(super) socket: OwnedFd,
+pub(super) struct Greeted<S = OwnedFd> {
+    pub(super) stream: S,
     pub(super) agreed: Agreed,
     pub(super) from: String,
     pub(super) place: Arc<Place>,
@@ -321,8 +321,8 @@ impl Greeter {
         let mut client = Deadline { stream: client, until: Instant::now() + NEGOTIATION };
         match self.negotiate(&mut client) {
             Ok(Some((agreed, connection))) => match self.hand_over(client.stream, connection, &place) {
-                Ok(socket) => {
-                    if self.greeted.send(Greeted { socket, agreed, from, place }).is_ok() {
+                Ok(stream) => {
+                    if self.greeted.send(Greeted { stream, agreed, from, place }).is_ok() {
                         self.bell.ring();
                     }
                 }

@@ -7,6 +7,8 @@
 //! | `listener` | addresses, who may connect, TLS |
 //! | `tls` | between an encrypted connection and the device's thread |
 //! | `connection` | one client in the transmission phase |
+//! | `connections` | all of them |
+//! | `stream` | the bytes of one: a socket, or memory in the simulation |
 //! | `reply` | what a connection is answered, on its way out |
 //! | `shown` | large answers, which the client copies from where the disk has them |
 //! | `survey` | what lies where, for block status, looked up by a thread where that may take time |
@@ -18,12 +20,14 @@
 //! Source: the [NBD protocol](https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md).
 
 mod connection;
+mod connections;
 mod front;
 mod listener;
 mod negotiation;
 pub mod protocol;
 mod reply;
 mod shown;
+mod stream;
 mod survey;
 mod tls;
 

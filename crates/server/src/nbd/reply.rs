@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use super::protocol::Header;
 use super::shown::Showing;
+use super::stream::Stream;
 use crate::buffer::{Buffer, Lent, Pool};
 
 /// Slices in one call: enough for a round at depth 32, a header and its data each.
@@ -42,7 +42,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    pub(super) fn new(socket: impl AsFd) -> Self {
+    pub(super) fn new(socket: Option<BorrowedFd<'_>>) -> Self {
         Self { waiting: VecDeque::new(), sent: 0, total: 0, showing: Showing::new(socket) }
     }
 
@@ -59,11 +59,13 @@ impl Outbox {
     }
 
     /// Sends what the socket takes. How many bytes of memory came free; `Err` if the client is gone.
-    pub(super) fn send(&mut self, socket: impl AsFd, pool: &mut Pool) -> Result<usize, Errno> {
-        self.showing.let_go(self.total, &socket);
+    pub(super) fn send(&mut self, stream: &impl Stream, pool: &mut Pool) -> Result<usize, Errno> {
+        if let Some(socket) = stream.socket() {
+            self.showing.let_go(self.total, socket);
+        }
         let mut freed = 0;
         while !self.waiting.is_empty() {
-            let sent = self.show_once(&socket).unwrap_or_else(|| self.send_once(&socket));
+            let sent = self.show_once(stream).unwrap_or_else(|| self.send_once(stream));
             match sent {
                 Ok(bytes) => freed += self.drop_sent(bytes, pool),
                 Err(Errno::INTR) => {}
@@ -75,15 +77,15 @@ impl Outbox {
     }
 
     /// Shows the client the data that is next, if it is to be shown.
-    fn show_once(&mut self, socket: impl AsFd) -> Option<Result<usize, Errno>> {
+    fn show_once(&mut self, stream: &impl Stream) -> Option<Result<usize, Errno>> {
         let first = self.waiting.front()?;
         let begin = self.sent.checked_sub(first.header.as_slice().len())?;
         let data = first.to_show(&self.showing)?;
-        self.showing.send(data, begin, socket)
+        self.showing.send(data, begin, stream.socket()?)
     }
 
     /// Copies what comes before the next data to be shown, in one call.
-    fn send_once(&self, socket: impl AsFd) -> Result<usize, Errno> {
+    fn send_once(&self, stream: &impl Stream) -> Result<usize, Errno> {
         let mut slices = [IoSlice::new(&[]); SLICES];
         let (mut count, mut skip) = (0, self.sent);
         'gather: for out in &self.waiting {
@@ -104,8 +106,7 @@ impl Outbox {
                 break;
             }
         }
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        sendmsg(socket, &slices[..count], &mut SendAncillaryBuffer::default(), flags)
+        stream.send(&slices[..count])
     }
 
     fn drop_sent(&mut self, bytes: usize, pool: &mut Pool) -> usize {

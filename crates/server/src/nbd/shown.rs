@@ -5,7 +5,7 @@
 //! read, so what went in before those has been.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -45,8 +45,13 @@ impl Pipe {
 }
 
 impl Showing {
-    pub(super) fn new(socket: impl AsFd) -> Self {
-        Self { pipe: None, possible: tells_unread(socket), current: None, unread: VecDeque::new() }
+    pub(super) fn new(socket: Option<BorrowedFd<'_>>) -> Self {
+        Self {
+            pipe: None,
+            possible: socket.is_some_and(tells_unread),
+            current: None,
+            unread: VecDeque::new(),
+        }
     }
 
     /// Whether this data is to be shown.
@@ -147,7 +152,7 @@ mod tests {
         chunk.bytes_mut().fill(1);
         let mut buffer = Pool::new(0).take(SHOWN);
         chunk.lend(0, &mut buffer);
-        let mut showing = Showing::new(&server);
+        let mut showing = Showing::new(Some(server.as_fd()));
         let data = buffer.lent().unwrap();
         assert!(showing.takes(data));
         let mut sent = 0;

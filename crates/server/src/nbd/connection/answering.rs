@@ -8,9 +8,10 @@ use crate::buffer::{Buffer, LARGEST};
 use crate::device::Answer;
 use crate::front::Host;
 use crate::nbd::protocol::{Command, DESCRIPTOR_BYTES, Header, Request, descriptor, error};
+use crate::nbd::stream::Stream;
 use crate::nbd::survey::Survey;
 
-impl Connection {
+impl<S: Stream> Connection<S> {
     /// A reply without data.
     pub(super) fn reply(&mut self, request: &Request, error: u32) {
         let header = match (self.agreed.structured && request.command == Command::Read, error) {

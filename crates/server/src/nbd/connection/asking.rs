@@ -10,6 +10,7 @@ use crate::buffer::LARGEST;
 use crate::device::Ask;
 use crate::front::Host;
 use crate::nbd::protocol::{Command, Request, error};
+use crate::nbd::stream::Stream;
 use crate::nbd::survey::Question;
 
 /// Write-zeroes is passed on in steps of this many bytes: on a disk that must write them, each takes a third of a second
@@ -19,7 +20,7 @@ const ZEROES_STEP: u64 = 32 << 20;
 /// Most extents in one answer to a block status.
 const EXTENTS: usize = 512;
 
-impl Connection {
+impl<S: Stream> Connection<S> {
     pub(super) fn accept(&mut self, request: Request, problem: Option<u32>, host: &mut Host<'_>) {
         if let Some(error) = problem {
             if request.command != Command::Write || request.length == 0 {

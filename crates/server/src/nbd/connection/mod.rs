@@ -14,7 +14,6 @@ mod receiving;
 mod rest;
 mod trial;
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
@@ -27,6 +26,7 @@ use super::negotiation::Agreed;
 use super::protocol::{LONGEST_PAYLOAD, REQUEST_BYTES, Request};
 use super::reply::Outbox;
 use super::shown::untaken;
+use super::stream::Stream;
 use super::survey::Question;
 use crate::buffer::Buffer;
 use crate::front::{Client, Host};
@@ -78,8 +78,8 @@ enum Phase {
 }
 
 /// A client.
-pub(in crate::nbd) struct Connection {
-    socket: OwnedFd,
+pub(in crate::nbd) struct Connection<S> {
+    stream: S,
     agreed: Agreed,
     process: Process,
     from: String,
@@ -108,20 +108,20 @@ pub(in crate::nbd) struct Connection {
     bytes: u64,
 }
 
-impl Connection {
+impl<S: Stream> Connection<S> {
     pub(in crate::nbd) fn new(
         index: u16,
         process: Process,
-        greeted: Greeted,
+        greeted: Greeted<S>,
         questions: Option<Sender<Question>>,
         host: &mut Host<'_>,
     ) -> Self {
-        let Greeted { socket, agreed, from, place } = greeted;
+        let Greeted { stream, agreed, from, place } = greeted;
         let geometry = host.geometry();
-        let rest = Rest::new(&socket, host.device().backend().keeps_time());
-        let outbox = Outbox::new(&socket);
+        let rest = Rest::new(stream.socket(), host.device().backend().keeps_time());
+        let outbox = Outbox::new(stream.socket());
         Self {
-            socket,
+            stream,
             agreed,
             process,
             from,
@@ -171,7 +171,11 @@ impl Connection {
         match self.phase {
             Phase::Open => false,
             Phase::Ending => is_answered && self.outbox.is_empty(),
-            Phase::Leaving => is_answered && self.outbox.is_empty() && untaken(&self.socket) == 0,
+            Phase::Leaving => {
+                is_answered
+                    && self.outbox.is_empty()
+                    && self.stream.socket().is_none_or(|socket| untaken(socket) == 0)
+            }
             Phase::Gone => is_answered,
         }
     }
@@ -224,8 +228,8 @@ impl Connection {
     /// Sends what has gathered, understands what that made room for, and says what to wait for.
     pub(in crate::nbd) fn flush(&mut self, number: u32, host: &mut Host<'_>) {
         if self.phase != Phase::Gone && !self.outbox.is_empty() {
-            let rest = self.rest.is_due(&self.socket, self.outbox.len());
-            match self.outbox.send(&self.socket, &mut host.device().pool) {
+            let rest = self.rest.is_due(self.stream.socket(), self.outbox.len());
+            match self.outbox.send(&self.stream, &mut host.device().pool) {
                 Ok(freed) => self.held -= freed,
                 Err(_) => self.gone(host),
             }
@@ -258,11 +262,7 @@ impl Connection {
         if wanted == self.watched {
             return;
         }
-        let result = match (self.watched, wanted) {
-            (None, Some(interest)) => host.watch(self.socket.as_fd(), number, interest),
-            (Some(_), Some(interest)) => host.rewatch(self.socket.as_fd(), number, interest),
-            (_, None) => host.unwatch(self.socket.as_fd()),
-        };
+        let result = self.stream.watch(self.watched, wanted, number, host);
         self.watched = wanted;
         if result.is_err() {
             self.gone(host);

@@ -7,6 +7,7 @@ use super::{BUDGET, Connection, Receiving};
 use crate::buffer::{self, Buffer, LARGEST};
 use crate::front::Host;
 use crate::nbd::protocol::{self, Command, REQUEST_BYTES};
+use crate::nbd::stream::Stream;
 
 /// A write from which on a call more, for the header alone, is cheaper than copying what came behind it.
 pub(super) const LARGE: usize = 32 << 10;
@@ -14,7 +15,7 @@ pub(super) const LARGE: usize = 32 << 10;
 /// Bytes taken from one client before the next one has its turn.
 const TURN: usize = 4 << 20;
 
-impl Connection {
+impl<S: Stream> Connection<S> {
     /// Reads what has come.
     pub(in crate::nbd) fn readable(&mut self, host: &mut Host<'_>) {
         let mut turn = TURN;
@@ -62,7 +63,7 @@ impl Connection {
         let asked = direct_bytes + space.len();
         let mut slices = [IoSliceMut::new(direct), IoSliceMut::new(space)];
         let first = usize::from(direct_bytes == 0);
-        let bytes = rustix::io::readv(&self.socket, &mut slices[first..])?;
+        let bytes = self.stream.receive(&mut slices[first..])?;
         self.end += bytes.saturating_sub(direct_bytes);
         self.received_directly(bytes.min(direct_bytes), host);
         Ok((bytes, bytes < asked))

@@ -8,7 +8,7 @@
 //! the time. A client that asks for one thing at a time never has an older answer to read, so it is always heard at once. Whether
 //! rests pay on this machine is tried (`trial`).
 
-use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use super::trial::{Moment, Trial};
@@ -43,8 +43,8 @@ pub(super) struct Rest {
 
 impl Rest {
     /// Rests from the client of this socket, unless a modelled drive's time depends on when requests arrive.
-    pub(super) fn new(socket: impl AsFd, keeps_time: bool) -> Self {
-        let possible = !keeps_time && tells_unread(socket);
+    pub(super) fn new(socket: Option<BorrowedFd<'_>>, keeps_time: bool) -> Self {
+        let possible = !keeps_time && socket.is_some_and(tells_unread);
         Self {
             possible,
             length: SHORTEST,
@@ -73,7 +73,7 @@ impl Rest {
     }
 
     /// Whether the client, to which so many `answers` are about to be sent, has older ones to read.
-    pub(super) fn is_due(&mut self, socket: impl AsFd, answers: usize) -> bool {
+    pub(super) fn is_due(&mut self, socket: Option<BorrowedFd<'_>>, answers: usize) -> bool {
         if !self.possible || !self.trial.rests(answers, Moment::now) {
             return false;
         }
@@ -82,7 +82,7 @@ impl Rest {
             return false;
         }
         let ended = std::mem::take(&mut self.ended);
-        let due = unread(socket) > 0;
+        let due = socket.is_some_and(|socket| unread(socket) > 0);
         if due {
             self.ignore = 1;
             if ended && answers < ENOUGH {
@@ -102,6 +102,7 @@ impl Rest {
 mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
 
     use super::*;
@@ -109,32 +110,32 @@ mod tests {
     #[test]
     fn rests_are_taken_behind_unread_answers_only_and_fit_the_client() {
         let (mut server, mut client) = UnixStream::pair().unwrap();
-        let mut rest = Rest::new(&server, false);
-        assert!(!rest.is_due(&server, 1), "the first answer: nothing older");
-        assert!(!rest.is_due(&server, 1), "not looked at for one round");
+        let mut rest = Rest::new(Some(server.as_fd()), false);
+        assert!(!rest.is_due(Some(server.as_fd()), 1), "the first answer: nothing older");
+        assert!(!rest.is_due(Some(server.as_fd()), 1), "not looked at for one round");
         server.write_all(b"answer").unwrap();
-        assert!(rest.is_due(&server, 1));
+        assert!(rest.is_due(Some(server.as_fd()), 1));
         for _ in 0..20 {
             rest.begin();
             rest.end();
-            assert!(rest.is_due(&server, 1));
+            assert!(rest.is_due(Some(server.as_fd()), 1));
         }
         assert_eq!(rest.length, LONGEST, "too few requests gathered, so it grew");
         client.read_exact(&mut [0; 6]).unwrap();
         rest.begin();
         rest.end();
-        assert!(!rest.is_due(&server, 1), "the client has read everything");
+        assert!(!rest.is_due(Some(server.as_fd()), 1), "the client has read everything");
         assert_eq!(rest.length, LONGEST / 2, "so it was too long");
     }
 
     #[test]
     fn a_client_with_nothing_to_read_is_looked_at_less_and_less() {
         let (server, _client) = UnixStream::pair().unwrap();
-        let mut rest = Rest::new(&server, false);
+        let mut rest = Rest::new(Some(server.as_fd()), false);
         let mut looks = 0;
         for _ in 0..10_000 {
             looks += u32::from(rest.ignored == 0);
-            assert!(!rest.is_due(&server, 1));
+            assert!(!rest.is_due(Some(server.as_fd()), 1));
         }
         assert!(looks < 25, "{looks}");
     }
@@ -144,6 +145,6 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut server = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         server.write_all(b"answer").unwrap();
-        assert!(!Rest::new(&server, false).is_due(&server, 1));
+        assert!(!Rest::new(Some(server.as_fd()), false).is_due(Some(server.as_fd()), 1));
     }
 }

@@ -1,0 +1,148 @@
+//! A device and its front ends without sleep, thread or clock: what happens between two waits.
+//!
+//! The device's thread (`thread`) drives a core in real time; the simulation drives the same core in virtual time.
+
+use std::io;
+use std::time::Instant;
+
+use elevator::Time;
+
+use crate::control::{Order, Orders, Snapshot};
+use crate::device::{Device, FrontIndex, News};
+use crate::front::{FrontEnd, Host};
+use crate::poller::Poller;
+
+/// A device, its front ends and the handler of its orders.
+///
+/// A round is [`begin_round`](Self::begin_round), then the events that arrived ([`ready`](Self::ready),
+/// [`timers`](Self::timers), [`order`](Self::order)), then [`end_round`](Self::end_round).
+pub(crate) struct Core {
+    pub(crate) device: Device,
+    pub(crate) fronts: Vec<Box<dyn FrontEnd>>,
+    pub(crate) poller: Poller,
+    handler: Orders,
+    stopping: bool,
+}
+
+impl Core {
+    /// A core whose front ends are not started yet.
+    ///
+    /// # Errors
+    /// The system's limits.
+    pub(crate) fn new(device: Device, fronts: Vec<Box<dyn FrontEnd>>, handler: Orders) -> io::Result<Self> {
+        Ok(Self { device, fronts, poller: Poller::new()?, handler, stopping: false })
+    }
+
+    /// Starts every front end.
+    ///
+    /// # Errors
+    /// One of them cannot start.
+    pub(crate) fn start(&mut self, now: Time) -> io::Result<()> {
+        for index in 0..self.fronts.len() {
+            self.with_front(index, now, |front, host| front.start(host))?;
+        }
+        Ok(())
+    }
+
+    fn with_front<R>(
+        &mut self,
+        index: usize,
+        now: Time,
+        call: impl FnOnce(&mut dyn FrontEnd, &mut Host<'_>) -> R,
+    ) -> R {
+        let front = index as FrontIndex;
+        let mut host = Host { device: &mut self.device, poller: &self.poller, front, now };
+        call(&mut *self.fronts[index], &mut host)
+    }
+
+    /// Completes what was due before `now`: the arrivals that follow are of this moment.
+    pub(crate) fn begin_round(&mut self, now: Time) {
+        self.device.advance(now);
+        self.device.plug();
+    }
+
+    /// What a front end watches under `number` is ready.
+    pub(crate) fn ready(&mut self, front: FrontIndex, number: u32, now: Time) {
+        self.with_front(front as usize, now, |front, host| front.ready(number, host));
+    }
+
+    /// Calls the timers of front ends that are due; the number of calls.
+    pub(crate) fn timers(&mut self, now: Time) -> usize {
+        let mut calls = 0;
+        for index in 0..self.fronts.len() {
+            if self.fronts[index].due().is_some_and(|at| at <= Instant::now()) {
+                self.with_front(index, now, |front, host| front.timer(host));
+                calls += 1;
+            }
+        }
+        calls
+    }
+
+    /// Obeys an order from the control socket.
+    pub(crate) fn order(&mut self, order: Order, now: Time) {
+        match order {
+            Order::Stop => {
+                self.stopping = true;
+                for index in 0..self.fronts.len() {
+                    self.with_front(index, now, |front, host| front.stop(host));
+                }
+            }
+            order => self.handler.handle(order, now, &mut self.device, &self.fronts),
+        }
+    }
+
+    /// Passes answers to the front ends and what follows from them to the device, until nothing follows or `goes_on` says
+    /// no. `clock` tells when an answer goes out.
+    pub(crate) fn end_round(
+        &mut self,
+        now: Time,
+        mut clock: impl FnMut() -> Time,
+        mut goes_on: impl FnMut() -> bool,
+    ) {
+        self.device.unplug();
+        loop {
+            self.device.advance(now);
+            let any = self.pass_on(now, clock());
+            for index in 0..self.fronts.len() {
+                self.with_front(index, now, |front, host| front.flush(host));
+            }
+            // What was sent may have made room for requests that had been received already.
+            if !any && !self.device.has_new() || !goes_on() {
+                break;
+            }
+        }
+    }
+
+    /// Passes the device's news on to the front ends; whether there was any.
+    fn pass_on(&mut self, now: Time, answered: Time) -> bool {
+        let mut any = false;
+        while let Some(news) = self.device.news(answered) {
+            any = true;
+            match news {
+                News::Answer(answer) => {
+                    let front = answer.front as usize;
+                    self.with_front(front, now, |front, host| front.answered(answer, host));
+                }
+                News::Woken(woken) => {
+                    let front = woken.front as usize;
+                    self.with_front(front, now, |front, host| front.woken(woken.cookie, host));
+                }
+            }
+        }
+        any
+    }
+
+    /// Whether everything accepted before an order to stop is finished.
+    pub(crate) fn is_done(&self) -> bool {
+        self.stopping && self.device.unfinished() == 0 && self.fronts.iter().all(|front| front.is_done())
+    }
+
+    /// The device's last state. The decision log, if it is on, is written to its last line.
+    pub(crate) fn end(mut self, now: Time) -> Snapshot {
+        let snapshot = self.handler.show(now, &mut self.device, &[]);
+        if let Some(log) = self.device.queue().observer().log.take() {
+            log.close();
+        }
+        snapshot
+    }
+}
