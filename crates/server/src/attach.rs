@@ -1,10 +1,10 @@
 //! The device as the kernel sees it: the FUSE file, the loop device on it, and how both are taken down, also by a later
 //! server when this one was killed.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,6 +19,7 @@ use crate::backend::Geometry;
 use crate::buffer::LARGEST;
 use crate::fuse::{Mount, abort, unmount};
 use crate::loop_device::{Lifetime, LoopDevice, QueueSettings};
+use crate::private_directory;
 
 /// How long a detached device may take to be gone before somebody is said to use it.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -26,7 +27,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How the device is attached.
 #[derive(Clone, Debug)]
 pub struct AttachOptions {
-    /// Where mount points and records are kept, so that what a killed server left can be found.
+    /// Holds a private directory with mount points and records, by which what a killed server left is found.
     pub runtime: PathBuf,
     /// Only the file: whoever asked attaches loop devices of their own to it, and detaches them before the server ends.
     pub only_file: bool,
@@ -76,14 +77,11 @@ impl Attachment {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let failed = |source| ServeError::io("attaching", source);
         may_mount()?;
-        let runtime = &options.runtime;
-        DirBuilder::new().recursive(true).mode(0o700).create(runtime).map_err(|error| {
-            ServeError::io(format!("creating {} for mount points", runtime.display()), error)
-        })?;
-        clean_up(runtime);
+        let directory = private_directory::make(&options.runtime)?;
+        clean_up(&directory);
         let name = format!("{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = runtime.join(&name);
-        let record_path = runtime.join(format!("{name}.json"));
+        let path = directory.join(&name);
+        let record_path = directory.join(format!("{name}.json"));
         let started = start_time(process::id()).unwrap_or(0);
         let record = Record { pid: process::id(), started, mount: path.clone(), device: None };
         write(&record_path, &record).map_err(failed)?;

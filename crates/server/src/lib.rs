@@ -21,7 +21,7 @@
 //! | `control` | live control |
 //! | `statistics`, `log`, `alarm`, `complaint` | what is measured and told |
 //! | `clock`, `realtime`, `poller`, `lookout`, `vigil`, `buffer` | time, sleep and memory |
-//! | `guard`, `names`, `locks` | what keeps a device from harm |
+//! | `guard`, `names`, `locks`, `private_directory` | what keeps a device from harm |
 
 /// Says something to people, on standard error. std's own ends the thread where nobody reads that any more: a device that nobody
 /// looks after, and what was put up for it left on the machine.
@@ -54,6 +54,7 @@ mod loop_device;
 mod names;
 pub mod nbd;
 mod poller;
+mod private_directory;
 mod realtime;
 mod server;
 mod statistics;

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 
 use elevator::{Op, SECTOR_BYTES, Sector, Sectors};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::process::{getegid, geteuid};
 
 use super::protocol::{self, OUT_HEADER, Operation, PREFIX};
 use crate::backend::Payload;
@@ -141,7 +142,10 @@ impl Fuse {
                 self.initialised = true;
                 self.answer(unique, &protocol::init(minor, flags, LARGEST as u32));
             }
-            Operation::GetAttr | Operation::SetAttr => self.answer(unique, &protocol::attributes(self.bytes)),
+            Operation::GetAttr | Operation::SetAttr => {
+                let owner = (geteuid().as_raw(), getegid().as_raw());
+                self.answer(unique, &protocol::attributes(self.bytes, owner));
+            }
             Operation::Open => self.answer(unique, &protocol::open()),
             Operation::StatFs if self.hides_holes() => self.fail(unique, Errno::NOSYS),
             Operation::StatFs => self.answer(unique, &protocol::statfs(self.bytes)),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::process::{getegid, geteuid};
 
 use super::protocol::MODE;
 
@@ -31,9 +32,14 @@ impl Mount {
             .map_err(|error| io::Error::new(error.kind(), format!("/dev/fuse: {error}")))?;
         File::create_new(path)?;
         let mut mount = Self { path: path.to_path_buf(), mounted: false };
+        // Without `allow_other` the kernel lets only this user in, and with `default_permissions` it checks the file's mode at each
+        // open. The loop driver needs neither: it reads and writes by the file that was opened to attach it, and its workers are
+        // the root user's.
         let data = format!(
-            "fd={},rootmode={MODE:o},user_id=0,group_id=0,allow_other,max_read={max_read}\0",
-            connection.as_raw_fd()
+            "fd={},rootmode={MODE:o},user_id={},group_id={},default_permissions,max_read={max_read}\0",
+            connection.as_raw_fd(),
+            geteuid().as_raw(),
+            getegid().as_raw(),
         );
         let data = std::ffi::CStr::from_bytes_with_nul(data.as_bytes()).map_err(io::Error::other)?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::NOATIME;

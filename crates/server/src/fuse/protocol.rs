@@ -153,11 +153,11 @@ pub(super) fn init(minor: u32, flags: u32, max_write: u32) -> Vec<u8> {
 const FOR_EVER: u64 = 1 << 30;
 
 /// The answer to `FUSE_GETATTR` and `FUSE_SETATTR`: a regular file of `bytes`, its owner's alone.
-pub(super) fn attributes(bytes: u64) -> Vec<u8> {
+pub(super) fn attributes(bytes: u64, (user, group): (u32, u32)) -> Vec<u8> {
     let mut fields = Fields::default();
     fields.u64(FOR_EVER).u32(0).u32(0);
     fields.u64(ROOT).u64(bytes).u64(bytes / 512).u64(0).u64(0).u64(0).u32(0).u32(0).u32(0);
-    fields.u32(MODE).u32(1).u32(0).u32(0).u32(0).u32(PAGE).u32(0);
+    fields.u32(MODE).u32(1).u32(user).u32(group).u32(0).u32(PAGE).u32(0);
     fields.0
 }
 
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn answers_have_the_lengths_that_the_kernel_expects() {
         assert_eq!(init(40, u32::MAX, 1 << 20).len(), 64);
-        assert_eq!(attributes(1 << 30).len(), 104);
+        assert_eq!(attributes(1 << 30, (0, 0)).len(), 104);
         assert_eq!(open().len(), 16);
         assert_eq!(statfs(1 << 30).len(), 80);
         assert_eq!(out_header(1, 8, 0)[..4], 24u32.to_ne_bytes());

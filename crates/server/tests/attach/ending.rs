@@ -47,7 +47,7 @@ fn what_a_killed_server_had_no_time_to_note_is_cleaned_up_as_well() {
     let mut killed = place.serve(&["--memory", "64M"]);
     let left = killed.what.trim_start_matches("/dev/").to_owned();
     killed.kill();
-    let mut records = fs::read_dir(&place.runtime).unwrap().flatten().map(|entry| entry.path());
+    let mut records = fs::read_dir(place.private()).unwrap().flatten().map(|entry| entry.path());
     let record = records.find(|path| path.extension().is_some_and(|e| e == "json")).unwrap();
     let mut noted: serde_json::Value = serde_json::from_slice(&fs::read(&record).unwrap()).unwrap();
     noted["device"] = serde_json::Value::Null;

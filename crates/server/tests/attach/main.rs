@@ -5,6 +5,7 @@ mod common;
 mod disks;
 mod ending;
 mod filesystems;
+mod permissions;
 mod settings;
 
 use std::fs;
@@ -47,6 +48,11 @@ impl Place {
         self.directory.join(name)
     }
 
+    /// Where mount points and records are.
+    fn private(&self) -> PathBuf {
+        self.runtime.join("attach")
+    }
+
     /// The arguments of a server that attaches its device, and these.
     fn attaching<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
         [&["--attach", "--runtime", self.runtime.to_str().unwrap()], more].concat()
@@ -70,13 +76,13 @@ impl Place {
         assert!(!mounts.contains(runtime), "mounts are left: {mounts}");
         let loops = run("losetup", &["-l", "-n", "-O", "NAME,BACK-FILE"]);
         assert!(!loops.contains(runtime), "loop devices are left: {loops}");
-        let files: Vec<_> = fs::read_dir(&self.runtime).unwrap().flatten().collect();
+        let files: Vec<_> = fs::read_dir(self.private()).unwrap().flatten().collect();
         assert!(files.is_empty(), "files are left: {files:?}");
     }
 
     /// Takes its mount from a server by force.
     fn unmount(&self, server: &Served) {
-        let at = self.runtime.join(format!("{}-0", server.pid()));
+        let at = self.private().join(format!("{}-0", server.pid()));
         let _ = try_run("umount", &["-f", &at.to_string_lossy()]);
     }
 
