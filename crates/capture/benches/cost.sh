@@ -4,7 +4,7 @@
 # with arrivals, and with completions, interleaved.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
-cargo build --quiet --release -p capture --example watch
+cargo build --quiet --release -p dwell-capture --example watch
 watch="${CARGO_TARGET_DIR:-target}/release/examples/watch"
 file=$(mktemp /dev/shm/dwell-cost-XXXX)
 dd if=/dev/zero of="$file" bs=1M count=256 status=none

@@ -1,7 +1,7 @@
 //! A policy of one's own: reads first, but no write waits longer than it must. `docs/own-policy.md` walks through it.
 //!
 //! This is the whole of `dwell` with one more scheduler:
-//! `cargo run --release --example own_policy -p cli -- compare par-read -s own -s 'stream(own)' -s noop`
+//! `cargo run --release --example own_policy -p dwell-cli -- compare par-read -s own -s 'stream(own)' -s noop`
 
 use std::process::ExitCode;
 

@@ -81,7 +81,7 @@ fn it_runs_under_compare() {
     let example = beside.join("examples/own_policy");
     if !example.exists() {
         eprintln!(
-            "SKIPPED: the example is not built; 'cargo test -p cli' builds it, '--test own_policy' alone does not"
+            "SKIPPED: the example is not built; 'cargo test -p dwell-cli' builds it, '--test own_policy' alone does not"
         );
         return;
     }

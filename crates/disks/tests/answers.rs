@@ -1,6 +1,6 @@
 //! A drive answers every command in the end, however many it has and in whatever order it takes them.
 
-use disks::{Command, Drive, Tag};
+use dwell_disks::{Command, Drive, Tag};
 use elevator::model::Random;
 use elevator::{Op, Sector, Sectors, Span, Time};
 
@@ -9,7 +9,7 @@ const NEVER: Span = Span::from_secs(5);
 
 fn built_in(name: &str) -> Box<dyn Drive> {
     let mut files = |_: &str| Err(std::io::ErrorKind::NotFound.into());
-    disks::catalogue::open(name, &mut files).expect("a built-in drive").0
+    dwell_disks::catalogue::open(name, &mut files).expect("a built-in drive").0
 }
 
 /// A stream of writes, or of reads, in pieces of any size, a few at a time. Now and then it stops while one far away, made beside

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use disks::array::{Access, ArrayDescription, Geometry, Level, Link, Linked, Part, Place};
-use disks::{Command, Drive, OwnClock, Tag};
+use dwell_disks::array::{Access, ArrayDescription, Geometry, Level, Link, Linked, Part, Place};
+use dwell_disks::{Command, Drive, OwnClock, Tag};
 use elevator::model::Random;
 use elevator::{Op, Sector, Sectors, Span, Time};
 
@@ -295,7 +295,7 @@ fn run(mut drive: Box<dyn Drive>) -> Vec<Time> {
 
 #[test]
 fn a_slow_drive_takes_so_much_longer_for_everything() {
-    let drive = || disks::open("wd5000aaks", &mut |_| unreachable!("it is built in")).unwrap().0;
+    let drive = || dwell_disks::open("wd5000aaks", &mut |_| unreachable!("it is built in")).unwrap().0;
     let usual = run(drive());
     for percent in [100, 150, 370] {
         let slow = run(Box::new(OwnClock::slow(drive(), percent)));
@@ -309,7 +309,7 @@ fn a_slow_drive_takes_so_much_longer_for_everything() {
 #[test]
 fn drives_behind_a_narrow_link_share_its_rate() {
     let link = Rc::new(RefCell::new(Link::new(100_000_000)));
-    let drive = || disks::open("wd5000aaks", &mut |_| unreachable!("it is built in")).unwrap().0;
+    let drive = || dwell_disks::open("wd5000aaks", &mut |_| unreachable!("it is built in")).unwrap().0;
     let alone = run(drive());
     let behind = run(Box::new(Linked::new(drive(), Rc::clone(&link))));
     assert_eq!(alone, behind, "4 KiB pass a link of 100 MB/s while the drive turns to them");

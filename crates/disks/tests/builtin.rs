@@ -1,6 +1,6 @@
 //! The built-in drives keep what their sources say of them.
 
-use disks::{
+use dwell_disks::{
     Command, Drive, DriveDescription, DriveParameters, Ideal, Origin, Rotating, Tag, catalogue, curve,
 };
 use elevator::model::Random;
@@ -277,7 +277,7 @@ fn a_stream_of_buffered_writes_does_not_lose_a_revolution_at_each() {
 /// A read of one stream misses, one of another is in the buffer, and 20 ms later one of the first comes again: how long that takes.
 fn miss_hit_miss(changes: &str) -> Span {
     let changed = format!("ide-2003{{{changes}}}");
-    let opened = disks::open(&changed, &mut |_| Err(std::io::ErrorKind::NotFound.into()));
+    let opened = dwell_disks::open(&changed, &mut |_| Err(std::io::ErrorKind::NotFound.into()));
     let (mut drive, _) = opened.expect("a built-in drive");
     let mut now = Time::ZERO;
     let mut read = |pause: Span, start: u64| {
@@ -305,7 +305,7 @@ fn miss_hit_miss(changes: &str) -> Span {
 /// reading ahead, and what the arm has not begun it need not do. It once owed every one of these moves.
 #[test]
 fn moves_that_were_never_begun_are_not_made() {
-    let (mut drive, _) = disks::open("wd5000aaks", &mut |_| Err(std::io::ErrorKind::NotFound.into()))
+    let (mut drive, _) = dwell_disks::open("wd5000aaks", &mut |_| Err(std::io::ErrorKind::NotFound.into()))
         .expect("a built-in drive");
     let mut now = Time::ZERO;
     let mut longest = Span::ZERO;

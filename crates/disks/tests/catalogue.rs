@@ -4,8 +4,8 @@ mod common;
 
 use std::io::{self, Read};
 
-use disks::parameters::{Caching, FastWrite, ReadAhead};
-use disks::{Command, DriveDescription, DriveParameters, RotatingParameters, Tag, catalogue};
+use dwell_disks::parameters::{Caching, FastWrite, ReadAhead};
+use dwell_disks::{Command, DriveDescription, DriveParameters, RotatingParameters, Tag, catalogue};
 use elevator::{Op, Sector, Sectors, Span, Time};
 
 fn no_files(_: &str) -> io::Result<Box<dyn Read>> {
@@ -339,9 +339,9 @@ fn fuzzing_begins_with_what_is_understood() {
         let file = std::fs::File::open(format!("{SEEDS}/diskspecs/{file}"))?;
         Ok(Box::new(file) as Box<dyn Read>)
     };
-    disks::disksim::read("plain.diskspecs", &mut open).unwrap();
+    dwell_disks::disksim::read("plain.diskspecs", &mut open).unwrap();
     for seed in std::fs::read_dir(format!("{SEEDS}/array")).unwrap() {
         let name = std::fs::read_to_string(seed.unwrap().path()).unwrap();
-        disks::array::ArrayDescription::parse(&name).unwrap();
+        dwell_disks::array::ArrayDescription::parse(&name).unwrap();
     }
 }

@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::BufReader;
 
 use common::{parameters, shared};
-use disks::parameters::Fidelity;
-use disks::{Rotating, validate};
+use dwell_disks::parameters::Fidelity;
+use dwell_disks::{Rotating, validate};
 
 fn demerit(specs: &str, trace: &str, fidelity: Fidelity) -> Option<f64> {
     let (specs, trace) = (shared(specs)?, shared(trace)?);

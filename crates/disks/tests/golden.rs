@@ -2,7 +2,7 @@
 //! not change when a single command completes, nor where its time went.
 //!
 //! The drives are the built-in ones, those of DiskSim's files where they are at hand, and drives drawn at random, whose
-//! parameters contradict common sense more often than any real drive's. `DWELL_BLESS=1 cargo test -p disks --test golden`
+//! parameters contradict common sense more often than any real drive's. `DWELL_BLESS=1 cargo test -p dwell-disks --test golden`
 //! writes the text anew; each line of it that changes has to be argued.
 
 mod common;
@@ -14,8 +14,10 @@ use std::path::Path;
 
 use common::draw::{Dice, random_drive};
 use common::{parameters, request, shared};
-use disks::parameters::{Fidelity, QueueOrder};
-use disks::{Command, Completion, Drive, DriveParameters, Rotating, RotatingParameters, Tag, catalogue};
+use dwell_disks::parameters::{Fidelity, QueueOrder};
+use dwell_disks::{
+    Command, Completion, Drive, DriveParameters, Rotating, RotatingParameters, Tag, catalogue,
+};
 use elevator::{Op, Outcome, Sector, Sectors, Span, Time};
 use fnv::FnvHasher;
 
@@ -172,9 +174,9 @@ fn lines(name: &str, p: &RotatingParameters, text: &mut String) {
             p.queue.order = QueueOrder::PositioningTime { ageing: 0.0 };
         }
         if !buffer {
-            p.buffer.caching = disks::parameters::Caching::None;
-            p.buffer.read_ahead = disks::parameters::ReadAhead::None;
-            p.buffer.fast_write = disks::parameters::FastWrite::None;
+            p.buffer.caching = dwell_disks::parameters::Caching::None;
+            p.buffer.read_ahead = dwell_disks::parameters::ReadAhead::None;
+            p.buffer.fast_write = dwell_disks::parameters::FastWrite::None;
         }
         for workload in &WORKLOADS {
             let a = answers(&p, workload, 2003, 400);

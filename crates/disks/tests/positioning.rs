@@ -4,8 +4,8 @@ mod common;
 
 use common::draw::{Dice, random_drive};
 use common::{parameters, request, shared};
-use disks::parameters::{FastWrite, Fidelity};
-use disks::{Command, Drive, Rotating, RotatingParameters, Tag};
+use dwell_disks::parameters::{FastWrite, Fidelity};
+use dwell_disks::{Command, Drive, Rotating, RotatingParameters, Tag};
 use elevator::{Angles, Op, Positioning, Sector, Sectors, Span, Time};
 
 /// Asks about requests anywhere while the drive does something else.
@@ -68,7 +68,7 @@ fn what_takes_so_long_is_among_what_is_reached_within_that_time_on_measured_driv
 
 #[test]
 fn few_lie_where_the_best_of_many_might() {
-    let mut drive = disks::open("ide-2003", &mut |_| unreachable!("built in")).unwrap().0;
+    let mut drive = dwell_disks::open("ide-2003", &mut |_| unreachable!("built in")).unwrap().0;
     let (mut dice, mut now, mut held) = (Dice::new(1), Time::ZERO, 0);
     let capacity = drive.capacity().0;
     for _ in 0..100 {

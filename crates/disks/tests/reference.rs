@@ -5,8 +5,8 @@ mod common;
 use std::path::Path;
 
 use common::{Arrival, Fcfs, Policy, ascii_trace, gunzip, parameters, replay, shared};
-use disks::parameters::{Fidelity, KeepRequested, Preseek, QueueOrder, QueueParameters};
-use disks::{Completion, Rotating, RotatingParameters};
+use dwell_disks::parameters::{Fidelity, KeepRequested, Preseek, QueueOrder, QueueParameters};
+use dwell_disks::{Completion, Rotating, RotatingParameters};
 
 const FOLDER: &str = "disksim-reference";
 

@@ -4,8 +4,8 @@ mod common;
 
 use common::draw::Dice;
 use common::{Arrival, Fcfs, replay};
-use disks::parameters::{FastWrite, Fidelity, QueueOrder, SeekCurve};
-use disks::{Completion, Rotating, RotatingParameters};
+use dwell_disks::parameters::{FastWrite, Fidelity, QueueOrder, SeekCurve};
+use dwell_disks::{Completion, Rotating, RotatingParameters};
 use elevator::Time;
 
 /// Two segments, a seek of 8 ms for any distance, a revolution of 6 ms, four commands at a time.
@@ -36,7 +36,7 @@ fn again() -> [Arrival; 3] {
 }
 
 fn keeps(p: &mut RotatingParameters) {
-    p.buffer.keep_requested = disks::parameters::KeepRequested::Keep;
+    p.buffer.keep_requested = dwell_disks::parameters::KeepRequested::Keep;
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod common;
 use std::io::ErrorKind;
 
 use common::draw::Dice;
-use disks::{Command, Completion, Tag, open};
+use dwell_disks::{Command, Completion, Tag, open};
 use elevator::{Op, Sector, Sectors, Span, Time};
 
 /// How many bytes a second a drive reads or writes that has as many commands as it may of streams that take turns, all of it

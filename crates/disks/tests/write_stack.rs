@@ -5,7 +5,7 @@ mod common;
 use std::io::ErrorKind;
 
 use common::draw::{Dice, random_drive};
-use disks::{Command, Completion, Drive, Rotating, Tag, open};
+use dwell_disks::{Command, Completion, Drive, Rotating, Tag, open};
 use elevator::{Op, Sector, Sectors, Span, Time};
 
 /// A write as FFSB makes them: 34 KB.

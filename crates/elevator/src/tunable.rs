@@ -196,7 +196,7 @@ impl core::error::Error for TuneError {}
 /// [`Scheduler::tunables`](crate::Scheduler::tunables).
 ///
 /// ```
-/// use elevator::{tunables, Span};
+/// use dwell_elevator::{tunables, Span};
 /// tunables! {
 ///     /// What can be tuned in an example.
 ///     pub struct Example {

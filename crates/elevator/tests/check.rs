@@ -1,8 +1,8 @@
 //! What the checker notices: for each of its properties a queue's story that breaks it, and nothing else.
 
-use elevator::check::{Checker, LONGEST_HOLD};
-use elevator::queue::{Barriers, Cache, Event, Limits, Observer, Options, SwitchReport, Token};
-use elevator::{
+use dwell_elevator::check::{Checker, LONGEST_HOLD};
+use dwell_elevator::queue::{Barriers, Cache, Event, Limits, Observer, Options, SwitchReport, Token};
+use dwell_elevator::{
     Flags, Hold, HoldReason, Op, Outcome, Priority, Reason, Request, RequestId, Sector, Sectors, Side, Span,
     Time, Wake,
 };

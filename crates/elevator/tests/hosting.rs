@@ -6,11 +6,11 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use common::Fifo;
-use elevator::queue::{
+use dwell_elevator::queue::{
     Accepted, Cache, Event, Identity, Limits, Notice, Observer, Options, Plugging, Queue, Step, Submission,
     SwitchMode, Ticket, Token,
 };
-use elevator::{
+use dwell_elevator::{
     CauseSet, Decision, Direction, Growth, Hold, HoldReason, Leave, Op, Outcome, Process, Request, Scheduler,
     Sector, Sectors, Side, Span, Time, View, Wake,
 };

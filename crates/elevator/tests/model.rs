@@ -3,9 +3,9 @@
 mod common;
 
 use common::Fifo;
-use elevator::model::{Config, run};
-use elevator::queue::{Barriers, Cache, Identity, Limits, Options, Plugging};
-use elevator::{
+use dwell_elevator::model::{Config, run};
+use dwell_elevator::queue::{Barriers, Cache, Identity, Limits, Options, Plugging};
+use dwell_elevator::{
     Decision, Growth, Hold, HoldReason, Outcome, Reason, Request, RequestId, Scheduler, Span, Time, View,
     Wake,
 };
@@ -116,7 +116,7 @@ impl Scheduler for Faulty {
 
     fn completed(&mut self, _now: Time, _request: &Request, _outcome: Outcome) {}
 
-    fn longest_wait(&self, load: elevator::Load) -> Option<Span> {
+    fn longest_wait(&self, load: dwell_elevator::Load) -> Option<Span> {
         self.fifo.longest_wait(load)
     }
 }

@@ -3,10 +3,10 @@
 mod common;
 
 use common::{Fifo, Host};
-use elevator::queue::{
+use dwell_elevator::queue::{
     Accepted, Barriers, Cache, Limits, Notice, Options, Plugging, Step, Submission, SwitchMode, Token,
 };
-use elevator::{
+use dwell_elevator::{
     Decision, Flags, Growth, Load, Op, Outcome, Priority, PriorityClass, Reason, Request, RequestId,
     Scheduler, Sector, Sectors, Span, Time, View,
 };

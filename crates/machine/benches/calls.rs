@@ -1,4 +1,4 @@
-//! What a system call costs us: `cargo bench -p machine --bench calls`.
+//! What a system call costs us: `cargo bench -p dwell-machine --bench calls`.
 //!
 //! Processor time a call, of everything: the program, the engine, the kernel. Cached reads and writes of 4 KB by one process, then by
 //! four in turn; looking at a file; and four threads that create, read, append to and remove small files until they have done

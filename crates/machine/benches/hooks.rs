@@ -1,4 +1,4 @@
-//! What the hooks of split-level scheduling cost, policies apart: `cargo bench -p machine --bench hooks`.
+//! What the hooks of split-level scheduling cost, policies apart: `cargo bench -p dwell-machine --bench hooks`.
 //!
 //! Processor time of a whole run under `split-noop`, which hears everything and does nothing, less that under `noop`, over what
 //! it heard of: writes of a page that is in memory; what fifteen pages more a call add; direct reads, less the calls. The

@@ -1,7 +1,7 @@
 //! Nanoseconds that an array's coordinator adds to a request, as members grow: arrived + inserted + dispatched + part
 //! completed + completed, and taking its directives.
 //!
-//! `cargo bench -p schedulers --bench coordinator`
+//! `cargo bench -p dwell-schedulers --bench coordinator`
 //!
 //! RAID 0 with units of 64 KiB; each request is one unit. Four requests a member are unfinished all the time, from eight
 //! sequential readers, or at random places. A member's selected pending request is always one of no stream far away. Every
@@ -11,10 +11,10 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::time::Instant;
 
+use dwell_schedulers::{Environment, Spec};
 use elevator::array::{ArrayRequest, ArrayRequestId, Coordinator, Directive, Member, Report};
 use elevator::model::Random;
 use elevator::{Flags, Op, Priority, Request, RequestId, Sector, Sectors, Span, Time};
-use schedulers::{Environment, Spec};
 
 const UNIT: u64 = 128;
 /// Sectors of a member.

@@ -1,7 +1,7 @@
 //! Nanoseconds per request for insert + next + completed, for every policy of the registry, with 1, 128 and 10,000 requests
 //! queued all the time; and the allocations of that steady state, which must be none.
 //!
-//! `cargo bench -p schedulers --bench policies [name]`; with a name, only policies whose full name begins with it, and with
+//! `cargo bench -p dwell-schedulers --bench policies [name]`; with a name, only policies whose full name begins with it, and with
 //! tunables (`sptf{ageing=1%}`) that one.
 //!
 //! Each turn inserts one request at a random place, asks until one is dispatched, and completes it at once (a device of
@@ -13,13 +13,13 @@ mod allocations;
 use std::hint::black_box;
 use std::time::Instant;
 
+use dwell_schedulers::{Environment, Spec, registry};
 use elevator::Requests;
 use elevator::model::Random;
 use elevator::{
     Angles, Decision, Device, Flags, LastDispatched, Op, Outcome, Positioning, Priority, Process, Request,
     RequestId, Scheduler, Sector, Sectors, Span, Time, View,
 };
-use schedulers::{Environment, Spec, registry};
 
 /// Sectors of the device: 500 GB.
 const CAPACITY: u64 = 976_773_168;
@@ -193,7 +193,7 @@ fn measure_harness() -> Measured {
 
 fn main() {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let bare = registry::all().filter(|l| !l.is_wrapper()).map(schedulers::Listing::full_name);
+    let bare = registry::all().filter(|l| !l.is_wrapper()).map(dwell_schedulers::Listing::full_name);
     let wrapped =
         registry::all().filter(|l| l.is_work_conserving()).map(|l| format!("stream({})", l.full_name()));
     println!("{:28} {:>10} {:>10} {:>10}   allocations", "ns per request, queued:", 1, 128, 10_000);

@@ -2,13 +2,14 @@
 //! (dirtied + submitted), and per request with causes (insert + next + completed), with 8 accounts; and what requests
 //! allocate in steady state, which must be nothing.
 //!
-//! `cargo bench -p schedulers --bench split`. Each figure is the lowest tenth of 100 rounds and includes the bench's own
+//! `cargo bench -p dwell-schedulers --bench split`. Each figure is the lowest tenth of 100 rounds and includes the bench's own
 //! work, which is some 5 ns. Requests are measured with 128 queued.
 
 mod allocations;
 
 use std::time::Instant;
 
+use dwell_schedulers::{Environment, Listing, Spec, registry};
 use elevator::Requests;
 use elevator::model::Random;
 use elevator::split::{Account, CallId, CallKind, File, Page, SystemCall, Terms, Verdict};
@@ -16,7 +17,6 @@ use elevator::{
     CauseSet, Decision, Device, Flags, LastDispatched, Op, Outcome, Priority, Process, Request, RequestId,
     Scheduler, Sector, Sectors, Span, Time, View,
 };
-use schedulers::{Environment, Listing, Spec, registry};
 
 const ACCOUNTS: u32 = 8;
 const ROUNDS: usize = 100;

@@ -3,10 +3,10 @@
 mod closed_loop;
 
 use closed_loop::{Disk, FAR, Load, Log, Path, Served, level};
+use dwell_schedulers::bfq::Bfq;
+use dwell_schedulers::kyber::Kyber;
 use elevator::queue::{Identity, Options};
 use elevator::{Op, Priority, PriorityClass, Reason, Request, Scheduler, Sector, Span, Value};
-use schedulers::bfq::Bfq;
-use schedulers::kyber::Kyber;
 
 fn bfq() -> Box<dyn Scheduler> {
     Box::new(Bfq::new(true, 256))

@@ -5,11 +5,11 @@
 
 mod endurance;
 
+use dwell_schedulers::{Environment, Spec, registry};
 use elevator::Span;
 use elevator::model::{Config, run};
 use elevator::queue::{Barriers, Cache, Identity, Limits, Options, Plugging};
 use endurance::{about, each, from_environment};
-use schedulers::{Environment, Spec, registry};
 
 /// Settings far from the defaults, where rules meet that usually do not.
 const EXTREMES: [&str; 6] = [

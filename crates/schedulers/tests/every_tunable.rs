@@ -6,6 +6,7 @@
 
 mod endurance;
 
+use dwell_schedulers::{Environment, Spec, registry};
 use elevator::model::{Config, Random, run};
 use elevator::queue::{Identity, Limits, Options, Plugging};
 use elevator::{
@@ -13,7 +14,6 @@ use elevator::{
     Tunable, TuneError, Value, View,
 };
 use endurance::{about, each, from_environment};
-use schedulers::{Environment, Spec, registry};
 
 /// Turns one tunable of a policy to some value now and then.
 struct Meddled {

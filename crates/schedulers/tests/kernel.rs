@@ -13,9 +13,9 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
+use dwell_schedulers::{Environment, Spec};
 use elevator::queue::{Cache, Limits, Options, Plugging, Queue, Step, Submission, Ticket, Token};
 use elevator::{Op, Outcome, Priority, PriorityClass, Process, Sector, Sectors, Span, Time};
-use schedulers::{Environment, Spec};
 
 /// Two processors are not farther apart than this.
 const RACE: Span = Span::from_micros(100);

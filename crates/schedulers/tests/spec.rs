@@ -1,7 +1,7 @@
 //! Names of policies: what is understood, what is printed, and what is said about mistakes.
 
+use dwell_schedulers::{Environment, Spec, registry};
 use elevator::{Span, Value};
-use schedulers::{Environment, Spec, registry};
 
 #[test]
 fn names_mean_what_they_print() {

@@ -6,13 +6,13 @@ mod endurance;
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 
+use dwell_schedulers::{Environment, Listing, Spec, registry};
 use elevator::model::Random;
 use elevator::queue::{Options, Queue, Step, Submission, Token};
 use elevator::split::{Account, Action, CallId, CallKind, File, Page, SystemCall, Terms, Verdict};
 use elevator::{CauseSet, Flags, Op, Outcome, Priority, Process, Sector, Sectors, Span, Time};
 use endurance::{about, each, from_environment};
 use fnv::FnvHasher;
-use schedulers::{Environment, Listing, Spec, registry};
 
 const ACCOUNTS: u32 = 5;
 const FILES: u64 = 4;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Server CPU per operation and operations per second, side by side in one run.
 
-    cargo build --release -p server --example serve
+    cargo build --release -p dwell-server --example serve
     crates/server/benches/speed.py TARGET/release/examples/serve            # through NBD; about 6 minutes
     crates/server/benches/speed.py TARGET/release/examples/serve --loop     # FUSE + loop; as root; about 1 minute
     crates/server/benches/speed.py TARGET/release/examples/serve --device /dev/X    # WRITES OVER the first GiB of /dev/X

@@ -1,4 +1,4 @@
-//! Lines a second of each text format, from memory, one thread: `cargo bench -p traces`.
+//! Lines a second of each text format, from memory, one thread: `cargo bench -p dwell-traces`.
 //!
 //! Times are of the processor where the system tells them (Linux), so that a busy machine disturbs less, else of the wall.
 //! Beside each stands what the cheapest useful thing costs on the same bytes: finding the line ends with memchr.
@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::io::Cursor;
 use std::time::{Duration, Instant};
 
-use traces::{DeviceChoice, Options};
+use dwell_traces::{DeviceChoice, Options};
 
 const LINES: u64 = 1_000_000;
 const RUNS: usize = 5;
@@ -46,7 +46,7 @@ fn read(name: &str, text: &str) -> u64 {
     let options = Options { device: DeviceChoice::All, ..Options::default() };
     // The copy is the price of an owned source; it is under 2% of the reading.
     let source = Box::new(Cursor::new(text.as_bytes().to_vec()));
-    let recording = traces::open(name, source, &options).expect("a format");
+    let recording = dwell_traces::open(name, source, &options).expect("a format");
     recording.map(|record| record.expect("a record").bytes.min(1)).sum()
 }
 

@@ -5,7 +5,7 @@ mod common;
 use std::io::Write;
 
 use common::read;
-use traces::{DeviceChoice, ErrorKind, Format, Oddity, Options, Place, TimeUnit};
+use dwell_traces::{DeviceChoice, ErrorKind, Format, Oddity, Options, Place, TimeUnit};
 
 fn error(name: &str, text: &str, options: &Options) -> String {
     match read(name, text.as_bytes(), options) {
@@ -245,7 +245,8 @@ fn what_is_compressed_by_something_else_is_told_what_it_is() {
         (b"PK\x03\x04\x14\0", "unzip -p"),
         (b"\xff\xfe1\0,\0", "UTF-16"),
     ] {
-        let refused = traces::open("a.csv", Box::new(head), &Options::default()).err().map(|e| e.to_string());
+        let refused =
+            dwell_traces::open("a.csv", Box::new(head), &Options::default()).err().map(|e| e.to_string());
         assert!(refused.as_ref().is_some_and(|word| word.contains(what)), "{refused:?}");
     }
 }

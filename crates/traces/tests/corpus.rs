@@ -1,13 +1,13 @@
 //! Every file of the corpus, read, against a golden text that is reviewed in diffs.
 //!
-//! `DWELL_BLESS=1 cargo test -p traces --test corpus` writes it anew.
+//! `DWELL_BLESS=1 cargo test -p dwell-traces --test corpus` writes it anew.
 
 mod common;
 
 use std::fmt::Write;
 use std::path::Path;
 
-use traces::Options;
+use dwell_traces::Options;
 
 fn render(name: &str, bytes: &[u8]) -> String {
     let mut text = format!("== {name}\n");

@@ -1,4 +1,4 @@
-//! Damaged and malicious files: no panic, the promises of [`traces::Recording`] kept, memory bounded.
+//! Damaged and malicious files: no panic, the promises of [`dwell_traces::Recording`] kept, memory bounded.
 //!
 //! `DWELL_SEED` sets the seed, which is printed; `DWELL_ROUNDS` the mutations of each corpus file.
 
@@ -6,9 +6,9 @@ mod common;
 
 use std::io::{self, Read};
 
+use dwell_traces::write::{BlkparseWriter, DiskSimWriter, FioWriter};
+use dwell_traces::{DeviceChoice, Format, Info, Options, Record, Recording, TimeUnit};
 use elevator::Op;
-use traces::write::{BlkparseWriter, DiskSimWriter, FioWriter};
-use traces::{DeviceChoice, Format, Info, Options, Record, Recording, TimeUnit};
 
 /// SplitMix64.
 struct Random(u64);
@@ -150,7 +150,7 @@ impl<F: FnMut(u64) -> String> Read for Endless<F> {
 fn count(name: &str, lines: u64, line: impl FnMut(u64) -> String + 'static) -> (u64, Result<(), String>) {
     let source = Endless { line, lines, left: Vec::new() };
     let options = Options { device: DeviceChoice::All, ..Options::default() };
-    let recording = traces::open(name, Box::new(source), &options).expect("a format");
+    let recording = dwell_traces::open(name, Box::new(source), &options).expect("a format");
     let mut records = 0;
     for record in recording {
         match record {
@@ -215,7 +215,7 @@ fn a_slow_source_gives_the_same() {
     for (name, bytes) in common::corpus() {
         let options = Options { device: DeviceChoice::All, ..Options::default() };
         let fast: Vec<_> = common::read(&name, &bytes, &options).unwrap().0;
-        let slow = traces::open(&name, Box::new(Slow(bytes, 0)), &options).unwrap();
+        let slow = dwell_traces::open(&name, Box::new(Slow(bytes, 0)), &options).unwrap();
         assert_eq!(fast, slow.map(Result::unwrap).collect::<Vec<_>>(), "{name}");
     }
 }
@@ -232,12 +232,12 @@ fn flushes_that_never_end_are_neither_kept_nor_searched() {
         line(16, "C FWS 0 [0]");
     }
     let options = Options { device: DeviceChoice::All, ..Options::default() };
-    let mut recording = traces::open("f.blkparse", Box::new(io::Cursor::new(text)), &options).unwrap();
+    let mut recording = dwell_traces::open("f.blkparse", Box::new(io::Cursor::new(text)), &options).unwrap();
     // Searched through, the flushes that wait for their end cost a minute; looked up, a second.
     let began = std::time::Instant::now();
     let info = Info::of(&mut recording).unwrap();
     assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
     assert_eq!(info.flushes, 200_000);
-    assert_eq!(recording.skips().get(traces::Oddity::StrayCompletion).count, 200_000);
-    assert_eq!(recording.skips().get(traces::Oddity::NoCompletion).count, 200_000);
+    assert_eq!(recording.skips().get(dwell_traces::Oddity::StrayCompletion).count, 200_000);
+    assert_eq!(recording.skips().get(dwell_traces::Oddity::NoCompletion).count, 200_000);
 }

@@ -3,9 +3,9 @@
 mod common;
 
 use common::{open, read, shared};
+use dwell_traces::write::{BlkparseWriter, Compressed, DiskSimWriter, DwellWriter, FioWriter, Written};
+use dwell_traces::{DeviceChoice, Options, Record, Recording};
 use elevator::{Op, Time};
-use traces::write::{BlkparseWriter, Compressed, DiskSimWriter, DwellWriter, FioWriter, Written};
-use traces::{DeviceChoice, Options, Record, Recording};
 
 fn all() -> Options {
     Options { device: DeviceChoice::All, ..Options::default() }
@@ -143,7 +143,7 @@ fn the_bundled_recordings_are_described() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings");
     let bytes = std::fs::read(root.join("pgbench.ftrace.gz")).unwrap();
     let info =
-        traces::Info::of(&mut open("pgbench.ftrace.gz", &bytes, &Options::default()).unwrap()).unwrap();
+        dwell_traces::Info::of(&mut open("pgbench.ftrace.gz", &bytes, &Options::default()).unwrap()).unwrap();
     assert_eq!((info.reads.requests, info.flushes), (10_052, 5_520));
     assert_eq!(info.interpretation.requests, 26_020);
     assert!(info.read_ahead > 0.9 && info.sync_writes > 0.5);
@@ -193,8 +193,8 @@ fn what_is_compressed_by_its_extension_is_read() {
 
 #[test]
 fn a_name_that_would_break_the_line_does_not() {
-    let mut record = Record::new(Time::ZERO, traces::DeviceId(0), Op::Read, 4096, 4096);
-    record.process = Some(traces::Pid(7));
+    let mut record = Record::new(Time::ZERO, dwell_traces::DeviceId(0), Op::Read, 4096, 4096);
+    record.process = Some(dwell_traces::Pid(7));
     let mut bytes = Vec::new();
     let mut writer = BlkparseWriter::new(&mut bytes, &[]);
     writer.write(&record, Some("two\nlines")).unwrap();
@@ -208,7 +208,7 @@ fn a_name_that_would_break_the_line_does_not() {
 fn no_more_requests_are_in_flight_on_average_than_at_once() {
     let text = "# dwell recording 1\n0 100000000 8,0 R 0 4096 - -\n1000000 100000000 8,0 R 4096 4096 - -\n";
     let mut recording = open("short.dwell", text.as_bytes(), &Options::default()).unwrap();
-    let latency = traces::Info::of(&mut recording).unwrap().latency.unwrap();
+    let latency = dwell_traces::Info::of(&mut recording).unwrap().latency.unwrap();
     assert_eq!(latency.depth_max, 2);
     // Both for 99 ms, one of them before and one behind for 1 ms.
     assert!((latency.depth_mean - 200.0 / 101.0).abs() < 1e-9, "{}", latency.depth_mean);

@@ -1,4 +1,4 @@
-//! How long comparisons take: `cargo bench -p tuner --bench warping`.
+//! How long comparisons take: `cargo bench -p dwell-tuner --bench warping`.
 //!
 //! Each figure is the median of rounds in which every method takes its turn, so that load from elsewhere falls on all alike.
 //! The oracle is the definition in its plainest form: what it would be without the effort.

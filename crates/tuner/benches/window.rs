@@ -1,4 +1,4 @@
-//! What a window costs the analyser: `cargo bench -p tuner --bench window`.
+//! What a window costs the analyser: `cargo bench -p dwell-tuner --bench window`.
 //!
 //! By kinds of load, and by clusters at their worst: six thousand, all with as many requests as the window. Both take turns within a
 //! round; the figures are medians of processor time, as Linux counts it, so that others on the machine matter little.

@@ -6,7 +6,7 @@ use tuner::selector::{Curve, Kind, Table};
 use tuner::{Metric, Observed, Parameters, Performance, Random, SchedulerId, State, Why};
 use world::{BANDWIDTH, World, analyser, best, window};
 
-/// Recorded decisions are compared as text. To record them anew: `BLESS=1 cargo test -p tuner --test decisions`.
+/// Recorded decisions are compared as text. To record them anew: `BLESS=1 cargo test -p dwell-tuner --test decisions`.
 #[test]
 fn golden_decisions() {
     let mut world = World::new(analyser(Parameters::by_clusters(), 1));

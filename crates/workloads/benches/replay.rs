@@ -1,5 +1,5 @@
 //! Requests a second through everything: a DiskSim text trace is read, replayed at its times, queued, served by a modelled
-//! drive and measured, on one thread: `cargo bench -p workloads --bench replay`.
+//! drive and measured, on one thread: `cargo bench -p dwell-workloads --bench replay`.
 //!
 //! The trace is made once, in a file: a million requests (or the first argument), two thirds reads, 4 to 16 KiB, at
 //! random places, 60 a second with exponential gaps; the name of a part (`read`, `drive` or `everything`) behind the

@@ -1,7 +1,7 @@
 //! Every decision of every scheduler over a real recording and a built-in workload, as digests in a golden text: whatever makes
 //! a policy, the queue or a drive faster must not change a single decision, nor when it was made.
 //!
-//! What is digested is what `--explain` prints, the reasons with it. `DWELL_BLESS=1 cargo test -p cli --lib compare::golden`
+//! What is digested is what `--explain` prints, the reasons with it. `DWELL_BLESS=1 cargo test -p dwell-cli --lib compare::golden`
 //! writes the text anew; each line of it that changes has to be argued. Policies that schedule system calls as well are not
 //! here: `compare` has none of those.
 
@@ -101,7 +101,7 @@ fn decisions_are_what_they_were() {
         changed.is_empty() && gone == 0,
         "{} of {} runs decide otherwise than src/compare/golden.txt says, or are new, and {gone} of those there are gone:\n{}\n\
          If this is meant (a rule, a drive or the replay of recordings was changed, not only made faster), write the text \
-         anew with DWELL_BLESS=1 cargo test -p cli --lib compare::golden, and say in the commit why these lines change.",
+         anew with DWELL_BLESS=1 cargo test -p dwell-cli --lib compare::golden, and say in the commit why these lines change.",
         changed.len(),
         text.lines().count(),
         changed.join("\n")

@@ -1,7 +1,7 @@
 //! Drives drawn at random.
 
-use disks::RotatingParameters;
-use disks::parameters::{
+use dwell_disks::RotatingParameters;
+use dwell_disks::parameters::{
     AccessTime, AfterReadOrWrite, Angle, BufferParameters, BusParameters, Caching, ExtraDisconnect,
     FastWrite, Fidelity, KeepRequested, LayoutParameters, Mapping, MechanicsParameters, OverheadParameters,
     Preseek, QueueParameters, ReadAhead, Remap, SeekCurve, Sparing, ZoneParameters,

@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use disks::parameters::{Fidelity, RotatingParameters};
-use disks::{Command, Completion, Drive, Tag, disksim};
+use dwell_disks::parameters::{Fidelity, RotatingParameters};
+use dwell_disks::{Command, Completion, Drive, Tag, disksim};
 use elevator::{Op, Request, RequestId, Sector, Sectors, Time};
 
 /// A file of the measured drives; nothing, loudly, where they are not installed.

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use elevator::queue::{Accepted, Notice, Options, Queue, Step, Submission, Ticket, Token};
-use elevator::{
+use dwell_elevator::queue::{Accepted, Notice, Options, Queue, Step, Submission, Ticket, Token};
+use dwell_elevator::{
     Decision, Growth, Load, Op, Outcome, Reason, Request, RequestId, Scheduler, Sector, Sectors, Span, Time,
     View,
 };

@@ -6,13 +6,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use dwell_schedulers::{Environment, Spec};
 use elevator::model::Random;
 use elevator::queue::{Event, Notice, Observer, Options, Queue, Step, Submission, Ticket, Token};
 use elevator::{
     Flags, Op, Outcome, Priority, PriorityClass, Process, Reason, Request, Scheduler, Sector, Sectors, Span,
     Time,
 };
-use schedulers::{Environment, Spec};
 
 /// Sectors in 50 GB.
 pub const FAR: u64 = 50_000_000_000 / 512;

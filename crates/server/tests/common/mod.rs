@@ -159,7 +159,11 @@ impl Drop for Served {
 fn program() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.parent().unwrap().parent().unwrap().join("examples/serve");
-    assert!(program.exists(), "{} is missing: cargo build -p server --example serve", program.display());
+    assert!(
+        program.exists(),
+        "{} is missing: cargo build -p dwell-server --example serve",
+        program.display()
+    );
     program
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-use traces::{Error, Options, Record, Recording};
+use dwell_traces::{Error, Options, Record, Recording};
 
 /// Every file of the corpus, by path, sorted.
 pub(crate) fn corpus() -> Vec<(String, Vec<u8>)> {
@@ -37,7 +37,7 @@ pub(crate) fn shared(path: &str) -> Option<PathBuf> {
 
 /// Opens bytes.
 pub(crate) fn open(name: &str, bytes: &[u8], options: &Options) -> Result<Recording, Error> {
-    traces::open(name, Box::new(Cursor::new(bytes.to_vec())), options)
+    dwell_traces::open(name, Box::new(Cursor::new(bytes.to_vec())), options)
 }
 
 /// Reads bytes to their end.
