@@ -20,7 +20,7 @@
 //! | `backend` | where the data is |
 //! | `control` | live control |
 //! | `statistics`, `log`, `alarm`, `complaint` | what is measured and told |
-//! | `clock`, `realtime`, `poller`, `lookout`, `vigil`, `buffer` | time, sleep and memory |
+//! | `clock`, `realtime`, `poller`, `lookout`, `vigil`, `buffer`, `resident`, `memory_limit` | time, sleep and memory |
 //! | `guard`, `names`, `locks`, `private_directory` | what keeps a device from harm |
 
 /// Says something to people, on standard error. std's own ends the thread where nobody reads that any more: a device that nobody
@@ -51,11 +51,13 @@ mod locks;
 mod log;
 mod lookout;
 mod loop_device;
+mod memory_limit;
 mod names;
 pub mod nbd;
 mod poller;
 mod private_directory;
 mod realtime;
+mod resident;
 mod server;
 mod statistics;
 mod thread;

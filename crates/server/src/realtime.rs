@@ -66,8 +66,3 @@ fn fifo() -> io::Result<()> {
     let result = unsafe { libc::sched_setscheduler(0, policy, &parameters) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
-
-/// Says that this thread serves the memory management's own writes, so that it never waits for itself. For FUSE.
-pub fn io_flusher() -> io::Result<()> {
-    Ok(rustix::process::configure_io_flusher_behavior(true)?)
-}

@@ -25,6 +25,7 @@ use crate::lookout::Lookout;
 use crate::nbd::{Nbd, NbdOptions};
 use crate::poller::Bell;
 use crate::realtime::{self, Punctuality};
+use crate::resident;
 use crate::statistics::{Statistics, Watch};
 use crate::thread::{DeviceThread, Waiting};
 use crate::vigil::Vigil;
@@ -207,6 +208,8 @@ fn hear(mut signals: UnixStream, stop: &Sender<Stop>) {
 /// The configuration cannot be served, something is in use or not permitted. Nothing is left behind.
 pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
     let failed = |source| ServeError::io("starting", source);
+    // Before any thread starts, so that all of them have it.
+    let reserve = configuration.attach.is_some().then(resident::reserve);
     let mut fronts: Vec<Box<dyn FrontEnd + Send>> = Vec::new();
     if let Some(options) = configuration.nbd.take() {
         fronts.push(Box::new(Nbd::new(options)?));
@@ -222,7 +225,8 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
     if let Some(options) = &configuration.attach {
         let (mount, connection) = Attachment::mount(options)?;
         attachment = Some(mount);
-        fronts.push(Box::new(Fuse::new(connection, identity, options.only_file)));
+        let data = reserve.as_ref().map_or(usize::MAX, |reserve| reserve.data);
+        fronts.push(Box::new(Fuse::new(connection, identity, options.only_file, data)));
     }
     let (orders, heard) = channel();
     let (stop, stops) = channel();
@@ -244,9 +248,10 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
             serve(configuration, fronts, bell, heard, &ready)
         })
         .map_err(failed)?;
-    let Serving { geometry, medium, addresses, refused } = started.recv().unwrap_or_else(|_| {
+    let Serving { geometry, medium, addresses, mut refused } = started.recv().unwrap_or_else(|_| {
         Err(ServeError::Configuration("the device's thread broke while it started".into()))
     })?;
+    refused.extend(reserve.and_then(|reserve| reserve.warning));
     let mut server = Server {
         line,
         stops,
@@ -279,6 +284,7 @@ fn serve(
     orders: Receiver<Order>,
     ready: &Sender<Result<Serving, ServeError>>,
 ) -> io::Result<Box<Snapshot>> {
+    resident::lock_stack();
     match prepare(configuration, fronts, bell, orders) {
         Ok((mut thread, serving)) => {
             // Whoever waits for this may have given up; then the order to stop comes next.
@@ -317,10 +323,6 @@ fn prepare(
         let _ = realtime::timer_slack();
         Vec::new()
     };
-    if configuration.attach.is_some() {
-        // Needs CAP_SYS_RESOURCE, which even root may lack; without it the kernel may, short of memory, wait for itself.
-        let _ = realtime::io_flusher();
-    }
     let poll = poll(configuration.poll, &*backend);
     let device = Device::new(Queue::observed(options, scheduler, watch), backend);
     let fronts = fronts.into_iter().map(|front| front as Box<dyn FrontEnd>).collect();

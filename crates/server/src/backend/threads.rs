@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use super::Job;
 use super::inline::perform;
 use super::transfer::Transfer;
+use crate::resident;
 
 type Result = std::result::Result<(), Errno>;
 
@@ -60,6 +61,7 @@ impl Threads {
 }
 
 fn work(file: &File, todo: &Mutex<Receiver<Job>>, answers: &Sender<(Job, Result)>, wake: &OwnedFd) {
+    resident::lock_stack();
     loop {
         let job = todo.lock().expect("no thread panics with it").recv();
         let Ok(job) = job else { return };

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use super::Job;
 use super::inline::PUNCH;
 use super::transfer::{SEGMENTS, Segment, Step, Transfer};
+use crate::resident;
 
 /// `RWF_DSYNC`: the write is durable when it completes.
 const DSYNC: i32 = 0x2;
@@ -49,7 +50,30 @@ impl Uring {
         }
         let mut slots = Vec::new();
         slots.resize_with(depth as usize, || Slot { transfer: None, iovecs: Vec::with_capacity(SEGMENTS) });
-        Ok(Self { ring, file, slots, zeroes_as_data: false })
+        let mut uring = Self { ring, file, slots, zeroes_as_data: false };
+        if resident::is_limited() {
+            uring.warm_up(depth)?;
+        }
+        Ok(uring)
+    }
+
+    /// Has the kernel allocate now what it would charge to this process's memory cgroup later: `depth` requests (it keeps them), and
+    /// one worker thread, the only one, as another one's stack is charged when it starts. The last worker never ends. What that
+    /// costs: flushes, and reads and writes that would block at their submission, are carried out one after the other.
+    fn warm_up(&mut self, depth: u32) -> io::Result<()> {
+        self.ring.submitter().register_iowq_max_workers(&mut [1, 1])?;
+        for _ in 0..depth {
+            // SAFETY: the entry names no memory.
+            unsafe { self.ring.submission().push(&opcode::Nop::new().build()) }.map_err(io::Error::other)?;
+        }
+        self.ring.submit_and_wait(depth as usize)?;
+        self.ring.completion().for_each(drop);
+        let sync = opcode::Fsync::new(types::Fd(self.file.as_raw_fd())).build();
+        // SAFETY: the entry names no memory.
+        unsafe { self.ring.submission().push(&sync) }.map_err(io::Error::other)?;
+        self.ring.submit_and_wait(1)?;
+        self.ring.completion().for_each(drop);
+        Ok(())
     }
 
     pub(super) fn start(&mut self, job: Job) {

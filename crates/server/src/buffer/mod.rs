@@ -101,9 +101,24 @@ impl Pool {
                 self.kept -= bytes;
                 pages
             }
-            None => allocate(bytes),
+            None => {
+                self.give_up(bytes);
+                allocate(bytes)
+            }
         };
         Buffer { pages, len, lent: None }
+    }
+
+    /// Frees kept buffers of other sizes, as many as make up for a new one of `bytes`: the pool and what was taken from it then
+    /// never hold more memory than was taken at once.
+    fn give_up(&mut self, bytes: usize) {
+        let mut freed = 0;
+        for (class, free) in self.free.iter_mut().enumerate() {
+            while freed < bytes && free.pop().is_some() {
+                freed += ALIGNMENT << class;
+            }
+        }
+        self.kept -= freed;
     }
 
     /// Gives a buffer back.
@@ -135,6 +150,18 @@ mod tests {
             pool.put(buffer);
             assert_eq!(pool.take(len).as_ptr(), address, "the one just returned, {len} bytes");
         }
+    }
+
+    #[test]
+    fn a_buffer_of_another_size_takes_the_place_of_those_that_are_kept() {
+        let mut pool = Pool::new(1 << 20);
+        let buffers: Vec<Buffer> = (0..8).map(|_| pool.take(4096)).collect();
+        buffers.into_iter().for_each(|buffer| pool.put(buffer));
+        let larger = pool.take(16384);
+        assert_eq!(pool.kept, 4 * 4096);
+        pool.put(larger);
+        let _ = pool.take(LARGEST);
+        assert_eq!(pool.kept, 0);
     }
 
     #[test]

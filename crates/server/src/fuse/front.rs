@@ -59,6 +59,11 @@ pub(crate) struct Fuse {
     free: Vec<u32>,
     /// Where the next request is received.
     receive: Option<Buffer>,
+    /// Memory of requests under way, and the most there may be with another one, in bytes.
+    held: usize,
+    most_held: usize,
+    /// Requests stay in the kernel until some of that memory is free again.
+    full: bool,
     initialised: bool,
     /// The kernel shows its own workers only.
     identity: Identity,
@@ -68,7 +73,8 @@ pub(crate) struct Fuse {
 }
 
 impl Fuse {
-    pub(crate) fn new(connection: OwnedFd, identity: Identity, only_file: bool) -> Self {
+    /// A front end whose requests take at most `most_held` bytes of memory, or that of one request if that is more.
+    pub(crate) fn new(connection: OwnedFd, identity: Identity, only_file: bool, most_held: usize) -> Self {
         Self {
             connection,
             bytes: 0,
@@ -80,6 +86,9 @@ impl Fuse {
             pending: Vec::new(),
             free: Vec::new(),
             receive: None,
+            held: 0,
+            most_held,
+            full: false,
             initialised: false,
             identity,
             ended: false,
@@ -87,8 +96,27 @@ impl Fuse {
         }
     }
 
+    /// Whether another request of the largest size may be received.
+    const fn has_room(&self) -> bool {
+        self.held == 0 || self.held.saturating_add(LARGEST) <= self.most_held
+    }
+
+    /// Leaves requests in the kernel, or takes them again.
+    fn set_full(&mut self, full: bool, host: &mut Host<'_>) {
+        if self.full != full && !self.ended {
+            self.full = full;
+            let interest = Interest { read: !full, write: false };
+            // The connection is watched since the start, so this cannot fail.
+            let _ = host.rewatch(&self.connection, CONNECTION, interest);
+        }
+    }
+
     /// Receives one request; whether there was one.
     fn receive(&mut self, host: &mut Host<'_>) -> bool {
+        if !self.has_room() {
+            self.set_full(true, host);
+            return false;
+        }
         let mut data = self.receive.take().unwrap_or_else(|| host.device().pool.take(LARGEST));
         data.set_len(LARGEST);
         let mut prefix = [0; PREFIX];
@@ -229,6 +257,9 @@ impl Fuse {
         payload: Payload,
         host: &mut Host<'_>,
     ) {
+        if let Payload::Data(buffer) = &payload {
+            self.held += buffer.footprint();
+        }
         let pending = Some(Pending { unique, kind });
         let index = match self.free.pop() {
             Some(index) => {
@@ -308,7 +339,11 @@ impl FrontEnd for Fuse {
             (Ok(()), ..) => self.answer(unique, &[]),
         }
         if let Payload::Data(buffer) = answer.payload {
+            self.held -= buffer.footprint();
             host.device().pool.put(buffer);
+        }
+        if self.full && self.has_room() {
+            self.set_full(false, host);
         }
     }
 

@@ -5,6 +5,7 @@ mod common;
 mod disks;
 mod ending;
 mod filesystems;
+mod memory;
 mod permissions;
 mod settings;
 

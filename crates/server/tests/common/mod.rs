@@ -78,6 +78,13 @@ impl Served {
             .expect("the server starts")
     }
 
+    /// One in the cgroup of this `cgroup.procs`.
+    pub fn start_within(procs: &str, arguments: &[&str]) -> Self {
+        let script = "echo 0 > \"$0\" && exec \"$@\"";
+        Self::spawn(Command::new("sh").args(["-c", script, procs]).arg(program()).args(arguments))
+            .expect("the server starts")
+    }
+
     /// One that hears of its terminal's end, also where these tests were started to outlive theirs.
     pub fn start_on_a_terminal(arguments: &[&str]) -> Self {
         Self::spawn(Command::new("env").arg("--default-signal=HUP").arg(program()).args(arguments))
