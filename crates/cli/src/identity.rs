@@ -29,7 +29,7 @@ impl Identify for Joined {
     fn issuer(&mut self, op: Op, start: Sector, sectors: Sectors) -> Option<(Process, Flags)> {
         let issuers = self.0.as_mut()?;
         if let Err(error) = issuers.hear() {
-            eprintln!("--identify bpf: {error}; from now on processes are unknown");
+            say!("--identify bpf: {error}; from now on processes are unknown");
             self.0 = None;
             return None;
         }

@@ -3,8 +3,9 @@
 //! [`main`] is the whole program. Whoever writes a policy of their own builds it with [`main_with`], and finds it beside
 //! the others in every command.
 
-// Its `eprintln!` instead of std's, which ends the program where nobody reads standard error any more: a recording without its end.
-#[macro_use(eprintln)]
+#![warn(clippy::print_stderr)]
+
+#[macro_use(say)]
 extern crate server;
 
 mod arguments;
@@ -72,7 +73,7 @@ pub fn main_with(own: &'static [Listing]) -> ExitCode {
     match catalogue.and_then(|catalogue| run(&arguments, catalogue)) {
         Ok(()) | Err(Error::Pipe) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("dwell: {error}");
+            say!("dwell: {error}");
             error.exit_code()
         }
     }

@@ -49,7 +49,7 @@ pub(crate) fn scheduling_of(device: &Path, here: bool) -> Result<Scheduling, Err
     let stack = Stack::of(device)?;
     let scheduling = if here { Scheduling::by(stack.itself()) } else { stack.scheduling()? };
     if stack.layers().len() > 1 || scheduling.queues.len() > 1 {
-        eprintln!("{}; looking at {}", stack.describe(), scheduling.above.name);
+        say!("{}; looking at {}", stack.describe(), scheduling.above.name);
     }
     Ok(scheduling)
 }
@@ -57,7 +57,7 @@ pub(crate) fn scheduling_of(device: &Path, here: bool) -> Result<Scheduling, Err
 /// Looks at a device, and says aloud how.
 pub(crate) fn look(layer: &Layer, options: &Options) -> Result<Capture, Error> {
     let capture = Capture::open(&layer.node(), options)?;
-    capture.notes().iter().for_each(|note| eprintln!("{}: {note}", layer.name));
+    capture.notes().iter().for_each(|note| say!("{}: {note}", layer.name));
     Ok(capture)
 }
 

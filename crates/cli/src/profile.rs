@@ -31,12 +31,12 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     let switched = scheduling.queues.iter().filter(|_| scheduling.offers_a_choice());
     let claims = switched.map(|layer| {
         let queue = QueueSettings::of(&layer.name);
-        journal::recover_of(&queue, Path::new("/sys/block")).iter().for_each(|line| eprintln!("{line}"));
+        journal::recover_of(&queue, Path::new("/sys/block")).iter().for_each(|line| say!("{line}"));
         queue.claim()
     });
     let _claims = claims.collect::<Result<Vec<_>, _>>()?;
     let plan = Plan { switch: !arguments.no_switch, even_if_used: arguments.even_if_used, load };
-    let mut say = |what: &str| eprintln!("{}: {what}", scheduling.above.name);
+    let mut say = |what: &str| say!("{}: {what}", scheduling.above.name);
     let profile = Profile::measure(&scheduling, &plan, &mut say, &interrupt::requested)?;
     let text = profile.to_toml().map_err(Error::Failed)?;
     let written = created(&arguments.output)?.write_all(text.as_bytes());
@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     if to_file {
         writeln!(io::stdout(), "{}", in_words(&profile))?;
     } else {
-        eprintln!("{}", in_words(&profile));
+        say!("{}", in_words(&profile));
     }
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
 }

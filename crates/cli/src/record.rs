@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let failed = |error: std::io::Error| Error::written(&output, &error);
     let mut recorder =
         Recorder::new(BufWriter::new(&mut sink), layer.number, origin, &comment, true).map_err(failed)?;
-    eprintln!("recording {comment} to {output}; Ctrl-C ends it");
+    say!("recording {comment} to {output}; Ctrl-C ends it");
     let mut batch = Batch::default();
     let is_over = || interrupt::requested() || during.is_some_and(|during| begun.elapsed() >= during);
     let mut outcome = Ok(());
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let missing = live::missing(&capture)?;
     let Written { written, .. } = recorder.finish(missing.as_deref()).map_err(failed)?;
     sink.finish().map_err(failed)?;
-    eprintln!("{output}: {} in {:.1} s", counted(written, "request"), begun.elapsed().as_secs_f64());
-    missing.iter().for_each(|text| eprintln!("{output}: {text}"));
+    say!("{output}: {} in {:.1} s", counted(written, "request"), begun.elapsed().as_secs_f64());
+    missing.iter().for_each(|text| say!("{output}: {text}"));
     outcome.map_err(Error::from)
 }

@@ -37,17 +37,17 @@ pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<()
         for address in server.addresses() {
             let _ = writeln!(out, "{address}");
         }
-        server.refused().iter().for_each(|what| eprintln!("not granted: {what}"));
+        server.refused().iter().for_each(|what| say!("not granted: {what}"));
         // Files and devices of such a size are refused.
         if asked.is_some_and(|size| size % SECTOR_BYTES > 0) {
             let served = server.geometry().capacity.bytes();
-            eprintln!("--size is no whole number of sectors: {served} bytes are served");
+            say!("--size is no whole number of sectors: {served} bytes are served");
         }
         // A drive that queues fewer than were asked for is given as many as it queues.
         let depth = arguments.depth.min(server.geometry().depth).max(1);
         let at_once = counted(u64::from(depth), "request");
         let serving = format!("serving {} under {scheduler}, at most {at_once} at once", what(arguments));
-        eprintln!("{serving}; Ctrl-C ends it");
+        say!("{serving}; Ctrl-C ends it");
         systemd::tell(&[systemd::State::Ready, systemd::State::Status(&serving)]);
     })
     .map_err(|error| failed(&error))?;
@@ -219,10 +219,10 @@ fn print(arguments: &ServeArguments, report: &Report) -> Result<(), Error> {
         return Ok(writeln!(std::io::stdout(), "{}", object(report)?)?);
     }
     let state = &report.state;
-    eprintln!("{}", in_words(state));
+    say!("{}", in_words(state));
     if arguments.drive.is_some() {
         let TimesSummary { count, p50_ns, p99_ns, max_ns, .. } = state.lateness;
-        eprintln!(
+        say!(
             "answers late by {} (median), {} (p99), {} (longest) over {count}",
             time(p50_ns),
             time(p99_ns),

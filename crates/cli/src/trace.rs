@@ -272,13 +272,13 @@ fn convert(from: &Path, to: &Path, format: &str, reading: &Reading) -> Result<()
     })?;
     let Written { written, left_out, rounded } = writer.finish()?;
     sink.finish()?;
-    eprintln!("{}: {}", from.display(), recording.interpretation());
-    eprintln!(
+    say!("{}: {}", from.display(), recording.interpretation());
+    say!(
         "{} written, {left_out} left out as {format} has no word for them, {rounded} rounded",
         counted(written, "request")
     );
     for line in recording.skips().to_string().lines() {
-        eprintln!("{}: {line}", from.display());
+        say!("{}: {line}", from.display());
     }
     whole()
 }

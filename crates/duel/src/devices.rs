@@ -180,7 +180,7 @@ impl Devices {
         if !self.parked.is_empty()
             && let Err(error) = unpark(served)
         {
-            eprintln!("{}: the parked requests are still there: {error}", served.display());
+            say!("{}: the parked requests are still there: {error}", served.display());
         }
         self.parked.drain(..).for_each(|parked| drop(parked.join()));
         for at in self.mounted.drain(..).rev() {
@@ -194,7 +194,7 @@ impl Devices {
             drop(open);
             let _ = device.ask_to_detach();
             if !device.wait_detached(PATIENCE) {
-                eprintln!("{}: still in use", device.path().display());
+                say!("{}: still in use", device.path().display());
             }
         }
     }

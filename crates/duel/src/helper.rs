@@ -36,7 +36,7 @@ pub fn run_helper(role: &str) -> u8 {
     let role = match serde_json::from_str::<Role>(role) {
         Ok(role) => role,
         Err(error) => {
-            eprintln!("not a role of a duel: {error}");
+            say!("not a role of a duel: {error}");
             return 2;
         }
     };

@@ -18,8 +18,9 @@
 //! another removes files in the same way. Mounts are in a namespace of our own, loop devices end when nobody has them open,
 //! and no thread of the process that serves the drive ever waits for that drive.
 
-// Its `eprintln!` instead of std's, which ends the thread where nobody reads standard error any more: in the middle of tearing down.
-#[macro_use(eprintln)]
+#![warn(clippy::print_stderr)]
+
+#[macro_use(say)]
 extern crate server;
 
 mod benchmark;

@@ -24,7 +24,7 @@ use schedulers::{Environment, Spec};
 use server::backend::{Backend, Emulated, Engine, FileBackend, FileOptions, Memory, Nature, Nothing};
 use server::control::SchedulerFactory;
 use server::nbd::TlsFiles;
-use server::{AttachOptions, Configuration, NbdOptions, ServeError, eprintln};
+use server::{AttachOptions, Configuration, NbdOptions, ServeError, say};
 
 #[derive(Default)]
 struct Arguments {
@@ -54,7 +54,7 @@ struct Arguments {
 
 fn main() {
     if let Err(error) = serve() {
-        eprintln!("{error}");
+        say!("{error}");
         std::process::exit(1);
     }
 }
@@ -198,7 +198,7 @@ fn serve() -> Result<(), Box<dyn Error>> {
     let report = server::run_with(configuration, |server| {
         // The first line says that it serves, and where: what tests wait for.
         println!("serving {}", server.attached().map_or("sockets".into(), |path| path.to_string_lossy()));
-        server.refused().iter().for_each(|what| eprintln!("refused: {what}"));
+        server.refused().iter().for_each(|what| say!("refused: {what}"));
     })?;
     println!("{}", serde_json::to_string(&report)?);
     if let Some(mut checker) = shared.0.lock().expect("nobody panics with it").take() {

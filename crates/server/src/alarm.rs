@@ -21,7 +21,7 @@ impl Alarm {
         if speaks || self.complaint.due(Instant::now()).is_none() {
             return;
         }
-        let tell = move || eprintln!("{failure}; {so_far} failed so far, told once a minute at most");
+        let tell = move || say!("{failure}; {so_far} failed so far, told once a minute at most");
         // Without another thread it is left: the accounts have it.
         self.voice = thread::Builder::new().name("alarm".into()).spawn(tell).ok();
     }

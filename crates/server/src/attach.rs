@@ -115,7 +115,7 @@ impl Attachment {
             read_ahead_kb: self.options.read_ahead_kb,
             max_sectors_kb: self.options.max_sectors_kb,
         });
-        refused.iter().for_each(|what| eprintln!("{}: not set: {what}", path.display()));
+        refused.iter().for_each(|what| say!("{}: not set: {what}", path.display()));
         Ok(path)
     }
 
@@ -126,12 +126,12 @@ impl Attachment {
         // While it is ours: once detached, it may be somebody else's at once.
         device.restore();
         if let Err(error) = device.ask_to_detach() {
-            eprintln!("{}: {error}", device.path().display());
+            say!("{}: {error}", device.path().display());
         }
         let mut told = false;
         while !device.wait_detached(PATIENCE) {
             if give_up() {
-                eprintln!("{}: given up while in use; its users get errors", device.path().display());
+                say!("{}: given up while in use; its users get errors", device.path().display());
                 return;
             }
             if !told {
@@ -139,7 +139,7 @@ impl Attachment {
                 let mounts = device.mounts().join(", ");
                 let by =
                     if mounts.is_empty() { "a program".to_string() } else { format!("mounts: {mounts}") };
-                eprintln!("{}: still in use by {by}; served until then", device.path().display());
+                say!("{}: still in use by {by}; served until then", device.path().display());
             }
         }
     }
@@ -192,7 +192,7 @@ fn clean_up(runtime: &Path) {
             && let Ok(record) = serde_json::from_slice::<Record>(&record)
             && start_time(record.pid) != Some(record.started)
         {
-            eprintln!("cleaning up after server {}, which was killed", record.pid);
+            say!("cleaning up after server {}, which was killed", record.pid);
             record.take_down();
             let _ = fs::remove_file(path);
         }
@@ -212,7 +212,7 @@ impl Record {
         for device in attached {
             device.restore();
             if let Err(error) = device.ask_to_detach() {
-                eprintln!("{}: {error}", device.path().display());
+                say!("{}: {error}", device.path().display());
             }
             let _ = device.wait_detached(PATIENCE);
         }

@@ -23,7 +23,7 @@ impl Complaint {
         if let Some(kept) = self.due(Instant::now()) {
             let more =
                 if kept > 0 { format!(" (and {kept} more since the last such line)") } else { String::new() };
-            eprintln!("{what}{more}");
+            say!("{what}{more}");
         }
     }
 

@@ -23,10 +23,14 @@
 //! | `clock`, `realtime`, `poller`, `lookout`, `vigil`, `buffer`, `resident`, `memory_limit` | time, sleep and memory |
 //! | `guard`, `names`, `locks`, `private_directory` | what keeps a device from harm |
 
-/// Says something to people, on standard error. std's own ends the thread where nobody reads that any more: a device that nobody
-/// looks after, and what was put up for it left on the machine.
+#![warn(clippy::print_stderr)]
+
+/// Prints a line on standard error and ignores failures.
+///
+/// `eprintln!` panics when standard error is closed. In a server, the panic would leave the attached device without its thread, and
+/// the loop device and mount behind on the machine.
 #[macro_export]
-macro_rules! eprintln {
+macro_rules! say {
     ($($what:tt)*) => {{
         use std::io::Write as _;
         let _ = writeln!(std::io::stderr(), $($what)*);

@@ -123,7 +123,7 @@ fn write_all(file: File, ring: &Receiver<Entry>) {
         match ring.try_recv() {
             Ok(entry) => {
                 if let Err(error) = write_entry(&mut out, &entry) {
-                    eprintln!("the decision log ends here: {error}");
+                    say!("the decision log ends here: {error}");
                     return;
                 }
             }

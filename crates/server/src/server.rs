@@ -393,7 +393,7 @@ impl Server {
         let gone = self.wait_for_end();
         if let Some(node) = &gone {
             // Taking down may have to wait for users.
-            eprintln!("{}: is gone; its users get errors", node.display());
+            say!("{}: is gone; its users get errors", node.display());
         }
         let report = self.take_down()?;
         gone.map_or(Ok(report), |node| Err(ServeError::Gone(node)))

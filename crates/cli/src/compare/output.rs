@@ -42,7 +42,7 @@ impl Output {
         if !self.explains_to_stdout() {
             writeln!(std::io::stdout().lock(), "{table}")?;
         } else if !self.quiet {
-            eprintln!("{table}");
+            say!("{table}");
         }
         Ok(())
     }
@@ -74,24 +74,24 @@ impl Output {
     /// What was understood, before anything runs.
     pub(crate) fn say(&self, comparison: &Comparison) {
         if self.quiet {
-            comparison.missing.iter().for_each(|line| eprintln!("{line}"));
+            comparison.missing.iter().for_each(|line| say!("{line}"));
             return;
         }
-        eprintln!("{}", comparison.workload);
-        comparison.notes().iter().for_each(|note| eprintln!("{note}"));
+        say!("{}", comparison.workload);
+        comparison.notes().iter().for_each(|note| say!("{note}"));
     }
 
     /// Says which runs failed, and writes what was asked for beside the table.
     pub(crate) fn write(&self, comparison: &Comparison, runs: &[Run], ranked: &[&Run]) -> Result<(), Error> {
         for run in runs {
             if let Some(failure) = &run.failure {
-                eprintln!("{}: {failure}", run.scheduler);
+                say!("{}: {failure}", run.scheduler);
             }
         }
         if let Some(path) = &self.report {
             std::fs::write(path, html(comparison, ranked)).map_err(|e| Error::written(path.display(), &e))?;
             if !self.quiet {
-                eprintln!("report: {}", path.display());
+                say!("report: {}", path.display());
             }
         }
         let titled = runs.len() > 1 && self.explain_format == ExplainFormat::Text;

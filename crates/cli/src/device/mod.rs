@@ -172,7 +172,7 @@ impl Device {
 
 /// Says what a drive's files say in vain.
 pub(crate) fn tell(notes: &[String]) {
-    notes.iter().for_each(|note| eprintln!("{note}"));
+    notes.iter().for_each(|note| say!("{note}"));
 }
 
 /// The description of a drive by name or file.

@@ -73,7 +73,7 @@ impl Plan {
         benchmarks.retain(|benchmark| match benchmark.available() {
             Ok(()) => true,
             Err(missing) => {
-                eprintln!("SKIPPED {missing}");
+                say!("SKIPPED {missing}");
                 false
             }
         });
@@ -280,7 +280,7 @@ fn print(arguments: &DuelArguments, device: &Device, comparisons: &[Comparison])
         let unpredicted =
             comparisons.iter().flat_map(|comparison| &comparison.entries).map(|entry| &entry.unpredicted);
         let words: BTreeSet<&String> = unpredicted.filter(|why| !why.is_empty()).collect();
-        words.iter().for_each(|why| eprintln!("not predicted: {why}"));
+        words.iter().for_each(|why| say!("not predicted: {why}"));
     }
     if let Some(path) = &arguments.report {
         std::fs::write(path, report::html(&device.describe(), &kernel(), comparisons))

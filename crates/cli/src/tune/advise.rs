@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     let metric = setup::metric(&arguments.watching);
     setup::measurable(metric)?;
     let mut outside = Outside::new(arguments.watching.command.clone());
-    system::idle().iter().for_each(|refused| eprintln!("not granted: {refused}"));
+    system::idle().iter().for_each(|refused| say!("not granted: {refused}"));
     let mut arms = setup::arms(&target, &arguments.watching, catalogue, Vec::new())?;
     let (length, mut analyser) = setup::analyser(arms.names(), &arguments.watching, 1)?;
     if let Some(mut database) = Database::look(&arguments.watching.database)?
@@ -117,9 +117,9 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
             );
             return Err(Error::Failed(problem));
         }
-        outside.measure(metric, &mut seen).iter().for_each(|problem| eprintln!("{problem}"));
+        outside.measure(metric, &mut seen).iter().for_each(|problem| say!("{problem}"));
         if seen.torn {
-            eprintln!("a window that lasted too long says nothing (the machine slept, or was too busy)");
+            say!("a window that lasted too long says nothing (the machine slept, or was too busy)");
             continue;
         }
         look(&mut advice, &mut known, &mut analyser, seen);

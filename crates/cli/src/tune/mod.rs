@@ -40,23 +40,23 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     }
     let directory = directory_of(&arguments.watching.database);
     if !arguments.dry_run {
-        journal::recover(&directory, Path::new("/sys/block")).iter().for_each(|line| eprintln!("{line}"));
+        journal::recover(&directory, Path::new("/sys/block")).iter().for_each(|line| say!("{line}"));
     }
     let target = Target::find(&arguments.device)?;
     for queue in &target.queues {
         if arguments.dry_run {
-            journal::left_behind(queue).iter().for_each(|line| eprintln!("{line}"));
+            journal::left_behind(queue).iter().for_each(|line| say!("{line}"));
         } else {
-            journal::recover_of(queue, Path::new("/sys/block")).iter().for_each(|line| eprintln!("{line}"));
+            journal::recover_of(queue, Path::new("/sys/block")).iter().for_each(|line| say!("{line}"));
         }
     }
     let metric = setup::metric(&arguments.watching);
     setup::measurable(metric)?;
     // Even who only says what it would do keeps a status and what it learned.
     let _claims = target.queues.iter().map(QueueSettings::claim).collect::<Result<Vec<_>, _>>()?;
-    system::idle().iter().for_each(|refused| eprintln!("not granted: {refused}"));
-    eprintln!("{}: {}", arguments.device.display(), target.stack.describe());
-    target.doubts(&arguments.watching).iter().for_each(|doubt| eprintln!("{doubt}"));
+    system::idle().iter().for_each(|refused| say!("not granted: {refused}"));
+    say!("{}: {}", arguments.device.display(), target.stack.describe());
+    target.doubts(&arguments.watching).iter().for_each(|doubt| say!("{doubt}"));
     let served = arguments.watching.control.is_some();
     let noted = target.queues.iter().filter(|_| !arguments.dry_run && !served);
     let journals = noted.map(|queue| Journal::begin(&directory, queue));
@@ -133,7 +133,7 @@ fn end(arguments: &TuneArguments) -> Result<Option<Instant>, Error> {
 fn show_metrics(shown: &Shown, arguments: &TuneArguments) -> Result<(), Error> {
     let Some(address) = arguments.metrics_addr else { return Ok(()) };
     let bound = shown.serve(address).map_err(|e| Error::Failed(format!("--metrics-addr {address}: {e}")))?;
-    eprintln!("metrics at http://{bound}/metrics");
+    say!("metrics at http://{bound}/metrics");
     Ok(())
 }
 
@@ -178,7 +178,7 @@ impl Run {
             if self.keeper.status().windows.is_multiple_of(SAVE_EVERY)
                 && let Err(error) = self.save()
             {
-                eprintln!("what was learned since the last saving is kept in memory for now: {error}");
+                say!("what was learned since the last saving is kept in memory for now: {error}");
             }
         }
         Ok(())
@@ -208,9 +208,7 @@ impl Run {
             && !std::mem::replace(&mut self.hidden, true)
         {
             let place = self.runtime.display();
-            eprintln!(
-                "{place}: {error}; 'dwell tune --status' finds nothing there, --runtime puts it elsewhere"
-            );
+            say!("{place}: {error}; 'dwell tune --status' finds nothing there, --runtime puts it elsewhere");
         }
         self.shown.set(status.clone());
         systemd::tell(&[systemd::State::Status(&status.latest)]);
@@ -231,7 +229,7 @@ impl Run {
     fn end(&mut self) {
         systemd::tell(&[systemd::State::Stopping]);
         if let Err(error) = self.save() {
-            eprintln!("what was learned since the last saving is lost: {error}");
+            say!("what was learned since the last saving is lost: {error}");
         }
         let Status { device, pid, .. } = self.keeper.status();
         if status::read(&self.runtime, device).is_ok_and(|there| there.is_some_and(|there| there.pid == *pid))
@@ -239,7 +237,7 @@ impl Run {
             let _ = std::fs::remove_file(status::file(&self.runtime, device));
         }
         let Status { windows, switches, switching_seconds, processor_seconds, .. } = self.keeper.status();
-        eprintln!(
+        say!(
             "{}, {} that took {switching_seconds:.2} s together, {processor_seconds:.2} s of processor time",
             counted(*windows, "window"),
             counted(*switches, "switch")
@@ -260,7 +258,7 @@ fn restore(
         let known = in_words(&state);
         analyser.restore(state).map_err(|problem| does_not_fit("--database", path, &problem))?;
         let aside = if arguments.transfer.is_some() { "; what --transfer names is left aside" } else { "" };
-        eprintln!("{known} are known of {drive}, by {}{aside}", keeper::in_words(metric));
+        say!("{known} are known of {drive}, by {}{aside}", keeper::in_words(metric));
     } else if let Some(other) = &arguments.transfer {
         let problem = |what: &str| Error::Input(format!("{}: {what}", other.display()));
         let mut there =
@@ -270,7 +268,7 @@ fn restore(
         let state = there.load(drive, metric)?.ok_or_else(unknown)?;
         let known = in_words(&state);
         analyser.restore(state).map_err(|problem| does_not_fit("--transfer", other, &problem))?;
-        eprintln!("{known} of {drive}, by {by}, taken over from {}", other.display());
+        say!("{known} of {drive}, by {by}, taken over from {}", other.display());
     }
     Ok(())
 }

@@ -77,7 +77,7 @@ impl Target {
         let open = move || {
             let capture = Capture::open(&node, &options)?;
             if std::mem::take(&mut notes) {
-                capture.notes().iter().for_each(|note| eprintln!("{note}"));
+                capture.notes().iter().for_each(|note| say!("{note}"));
             }
             Ok(capture)
         };

@@ -82,7 +82,7 @@ fn start_engine(options: &FileOptions, file: &Arc<File>) -> Result<Running, Serv
         Engine::Uring => match Uring::new(file.clone(), options.depth) {
             Ok(engine) => Ok(Running::Uring(Box::new(engine))),
             Err(error) if options.engine.is_none() => {
-                eprintln!("io_uring is refused ({error}): {} threads do its work", options.depth);
+                say!("io_uring is refused ({error}): {} threads do its work", options.depth);
                 Threads::new(file, options.depth).map(Running::Threads).map_err(failed)
             }
             Err(error) => Err(failed(error)),

@@ -145,7 +145,7 @@ impl Fuse {
         if !self.ended {
             self.ended = true;
             let _ = host.unwatch(&self.connection);
-            eprintln!(
+            say!(
                 "the kernel asks for nothing of the attached device any more ({error}): its users get errors"
             );
         }

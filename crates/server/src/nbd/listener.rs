@@ -326,10 +326,10 @@ impl Greeter {
                         self.bell.ring();
                     }
                 }
-                Err(error) => eprintln!("nbd: {from}: {error}"),
+                Err(error) => say!("nbd: {from}: {error}"),
             },
             Ok(None) => {}
-            Err(error) => eprintln!("nbd: {from} was let go in negotiation: {error}"),
+            Err(error) => say!("nbd: {from} was let go in negotiation: {error}"),
         }
     }
 

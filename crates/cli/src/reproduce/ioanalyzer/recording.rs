@@ -20,7 +20,7 @@ pub(super) fn hit_ratio(_scale: f64) -> Result<Vec<Row>, Error> {
     let shared = std::env::var_os("DWELL_SHARED").map_or_else(|| PathBuf::from("../shared"), PathBuf::from);
     let path = shared.join(FILE);
     let Ok(file) = File::open(&path) else {
-        eprintln!("SKIPPED: {NAME}: there is no {} (set DWELL_SHARED)", path.display());
+        say!("SKIPPED: {NAME}: there is no {} (set DWELL_SHARED)", path.display());
         return Ok(Vec::new());
     };
     let paper = Parameters::by_clusters();
