@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use server::nbd::protocol::{REQUEST_BYTES, option, option_header, request};
+use server::nbd::protocol::{Command, Limits, REQUEST_BYTES, option, option_header, request};
 
 /// An export that no request may reach beyond.
 const SIZE: u64 = 1 << 30;
@@ -14,9 +14,9 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     }
     if let Some(header) = data.first_chunk::<REQUEST_BYTES>()
         && let Ok(request) = request(header)
-        && request.problem(SIZE, 512).is_none()
+        && request.problem(&Limits { bytes: SIZE, block_bytes: 512, read_only: false }).is_none()
     {
         let end = request.offset.checked_add(u64::from(request.length));
-        assert!(end.is_some_and(|end| end <= SIZE) || request.command == server::nbd::protocol::Command::Disconnect);
+        assert!(end.is_some_and(|end| end <= SIZE) || request.command == Command::Disconnect);
     }
 });

@@ -169,7 +169,8 @@ pub(crate) fn nature(device: &Device) -> Nature {
 
 /// That file or device, which may be in use if that was said twice.
 fn claimed(arguments: &ServeArguments, path: &Path) -> FileOptions {
-    FileOptions { even_if_used: arguments.even_if_used >= 2, ..FileOptions::new(path) }
+    let read_only = arguments.read_only;
+    FileOptions { even_if_used: arguments.even_if_used >= 2, read_only, ..FileOptions::new(path) }
 }
 
 /// What schedulers are told: what was measured on the device itself, else what its model says.
@@ -211,7 +212,13 @@ fn nbd(arguments: &ServeArguments) -> Result<Option<NbdOptions>, Error> {
             "--nbd and --control name the same socket; each has one of its own".to_owned(),
         ));
     }
-    Ok(Some(NbdOptions { addresses, tls, connections: arguments.connections, ..NbdOptions::default() }))
+    Ok(Some(NbdOptions {
+        addresses,
+        tls,
+        connections: arguments.connections,
+        connections_per_address: arguments.connections_per_address,
+        ..NbdOptions::default()
+    }))
 }
 
 fn print(arguments: &ServeArguments, report: &Report) -> Result<(), Error> {

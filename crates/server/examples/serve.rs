@@ -50,6 +50,9 @@ struct Arguments {
     check: bool,
     plain_queue: bool,
     even_if_used: bool,
+    read_only: bool,
+    per_address: Option<u16>,
+    idle_ms: Option<u64>,
 }
 
 fn main() {
@@ -87,6 +90,9 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
             "--check" => arguments.check = true,
             "--plain-queue" => arguments.plain_queue = true,
             "--even-if-used" => arguments.even_if_used = true,
+            "--read-only" => arguments.read_only = true,
+            "--per-address" => arguments.per_address = Some(value()?.parse()?),
+            "--idle-ms" => arguments.idle_ms = Some(value()?.parse()?),
             other => return Err(format!("unknown argument {other}").into()),
         }
     }
@@ -138,7 +144,7 @@ fn serve() -> Result<(), Box<dyn Error>> {
     let (size, depth) = (arguments.size, arguments.depth.unwrap_or(31));
     let (memory, nothing, file) = (arguments.memory, arguments.nothing, arguments.file.clone());
     let (fixed_us, buffered, engine) = (arguments.fixed_us, arguments.buffered, arguments.engine);
-    let even_if_used = arguments.even_if_used;
+    let (even_if_used, read_only) = (arguments.even_if_used, arguments.read_only);
     let open = |file: &str| File::open(file).map(|file| Box::new(file) as Box<dyn Read>);
     let drive = arguments.drive.as_deref().map(|name| disks::open(name, &mut { open })).transpose()?;
     let backend = move || {
@@ -151,7 +157,8 @@ fn serve() -> Result<(), Box<dyn Error>> {
             (Some(bytes), ..) => Box::new(Memory::new(bytes, depth)),
             (_, Some(bytes), _) => Box::new(Nothing::new(bytes, depth)),
             (.., Some(path)) => {
-                let options = FileOptions { path, direct: !buffered, depth, size, engine, even_if_used };
+                let options =
+                    FileOptions { path, direct: !buffered, depth, size, engine, even_if_used, read_only };
                 Box::new(FileBackend::open(options)?)
             }
             _ => return Err(ServeError::Configuration("nothing to serve".to_string())),
@@ -180,7 +187,15 @@ fn serve() -> Result<(), Box<dyn Error>> {
             client_authorities: arguments.tls_verify_peer.then(|| directory.join("ca-cert.pem")),
         });
         let connections = arguments.connections.unwrap_or(16);
-        configuration.nbd = Some(NbdOptions { addresses, tls, connections, ..NbdOptions::default() });
+        let default = NbdOptions::default();
+        configuration.nbd = Some(NbdOptions {
+            addresses,
+            tls,
+            connections,
+            connections_per_address: arguments.per_address,
+            idle: arguments.idle_ms.map_or(default.idle, Duration::from_millis),
+            ..default
+        });
     }
     if arguments.attach {
         let default = AttachOptions::default();

@@ -76,7 +76,10 @@ pub(crate) fn claim(options: &FileOptions) -> Result<Claim, ServeError> {
         Some(metadata) if metadata.file_type().is_block_device() => claim_device(options, metadata.rdev()),
         Some(metadata) if metadata.is_file() => claim_file(options, false),
         Some(_) => Err(ServeError::unfit(path, "it is neither a file nor a block device")),
-        None if options.size.is_some() => claim_file(options, true),
+        None if options.size.is_some() && !options.read_only => claim_file(options, true),
+        None if options.read_only => {
+            Err(ServeError::unfit(path, "it does not exist, and a read-only server does not create it"))
+        }
         None => Err(ServeError::unfit(path, "it does not exist, and without a size it cannot be created")),
     }
 }
@@ -85,7 +88,7 @@ fn open(options: &FileOptions, create: bool, flags: OFlags) -> Result<File, Serv
     let direct = if options.direct { OFlags::DIRECT } else { OFlags::empty() };
     OpenOptions::new()
         .read(true)
-        .write(true)
+        .write(!options.read_only)
         .create(create)
         .mode(0o600)
         .custom_flags((flags | direct).bits() as i32)
@@ -134,7 +137,7 @@ fn sized(options: &FileOptions, file: File) -> Result<Claim, ServeError> {
     {
         return Err(in_use(path, &user));
     }
-    lock(path, &file)?;
+    lock(path, &file, options.read_only)?;
     let io = |source| ServeError::io(format!("sizing {}", path.display()), source);
     let has = file.metadata().map_err(io)?.len();
     let bytes = match options.size {
@@ -145,6 +148,9 @@ fn sized(options: &FileOptions, file: File) -> Result<Claim, ServeError> {
     };
     let block_bytes = if options.direct { direct_alignment(&file) } else { SECTOR_BYTES as u32 };
     fits(path, bytes, block_bytes)?;
+    if has != bytes && options.read_only {
+        return Err(ServeError::unfit(path, "it is empty, and a read-only server does not extend it"));
+    }
     if has != bytes {
         file.set_len(bytes).map_err(|error| match error.kind() {
             io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidInput => {
@@ -159,7 +165,7 @@ fn sized(options: &FileOptions, file: File) -> Result<Claim, ServeError> {
         block_bytes,
         sysfs: None,
         rotational: false,
-        read_only: false,
+        read_only: options.read_only,
         discards: true,
     })
 }
@@ -202,8 +208,9 @@ fn claim_device(options: &FileOptions, device: u64) -> Result<Claim, ServeError>
     // The kernel refuses O_EXCL on what is mounted or held, whatever we have overlooked.
     let exclusive = if options.even_if_used { OFlags::empty() } else { OFlags::EXCL };
     let file = open_exclusively(options, exclusive)?;
-    lock(path, &file)?;
-    let read_only = fs::read_to_string(sysfs.join("ro")).is_ok_and(|text| text.trim() == "1");
+    lock(path, &file, options.read_only)?;
+    let is_read_only = || fs::read_to_string(sysfs.join("ro")).is_ok_and(|text| text.trim() == "1");
+    let read_only = options.read_only || is_read_only();
     let has = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
         .map_err(|error| ServeError::io(format!("sizing {}", path.display()), error.into()))?;
     let bytes = options.size.unwrap_or(has);

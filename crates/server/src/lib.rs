@@ -19,9 +19,9 @@
 //! | `identity` | who asks, where the way in does not show it |
 //! | `backend` | where the data is |
 //! | `control` | live control |
-//! | `statistics`, `log`, `alarm`, `complaint` | what is measured and told |
+//! | `statistics`, `log`, `rate_limit` | measurements and messages |
 //! | `clock`, `realtime`, `poller`, `lookout`, `vigil`, `buffer`, `resident`, `memory_limit` | time, sleep and memory |
-//! | `guard`, `names`, `locks`, `private_directory` | what keeps a device from harm |
+//! | `guard`, `names`, `locks`, `private_directory`, `privileges` | what keeps a device from harm |
 
 #![warn(clippy::print_stderr)]
 
@@ -37,12 +37,10 @@ macro_rules! say {
     }};
 }
 
-mod alarm;
 mod attach;
 pub mod backend;
 mod buffer;
 mod clock;
-mod complaint;
 pub mod control;
 mod core;
 mod device;
@@ -60,6 +58,8 @@ mod names;
 pub mod nbd;
 mod poller;
 mod private_directory;
+mod privileges;
+mod rate_limit;
 mod realtime;
 mod resident;
 mod server;

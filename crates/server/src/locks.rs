@@ -28,20 +28,32 @@ const READ: off_t = 0;
 const WRITE: off_t = 1;
 const RESIZE: off_t = 3;
 
-/// A server reads and writes; nobody else may write, and what it serves keeps its size.
-const HELD: [off_t; 4] = [USED + READ, USED + WRITE, UNSHARED + WRITE, UNSHARED + RESIZE];
+/// A server that writes. No other program may write to the file or resize it.
+const WRITER: Permissions = Permissions {
+    held: &[USED + READ, USED + WRITE, UNSHARED + WRITE, UNSHARED + RESIZE],
+    excluded: &[UNSHARED + READ, UNSHARED + WRITE, USED + WRITE, USED + RESIZE],
+};
 
-/// Which others it cannot be beside.
-const OTHERS: [off_t; 4] = [UNSHARED + READ, UNSHARED + WRITE, USED + WRITE, USED + RESIZE];
+/// A server that only reads. Other programs may read the file as well.
+const READER: Permissions = Permissions {
+    held: &[USED + READ, UNSHARED + WRITE, UNSHARED + RESIZE],
+    excluded: &[UNSHARED + READ, USED + WRITE, USED + RESIZE],
+};
+
+/// The bytes that a server holds, and those that no other program may hold.
+struct Permissions {
+    held: &'static [off_t],
+    excluded: &'static [off_t],
+}
 
 /// How long a lock may outlive its owner. What io_uring had under way when a server was killed holds the file, and with it
 /// the lock, until it is done: this is what keeps the writes of a dead server from landing among those of the next one.
 pub(crate) const AFTERLIFE: Duration = Duration::from_secs(3);
 
-/// Locks a file for this server alone, for as long as it is open.
-pub(crate) fn lock(path: &Path, file: &File) -> Result<(), ServeError> {
+/// Locks a file as long as it is open: for this server alone, or, if it is `read_only`, for readers.
+pub(crate) fn lock(path: &Path, file: &File, read_only: bool) -> Result<(), ServeError> {
     let began = Instant::now();
-    while let Err(problem) = try_lock(file) {
+    while let Err(problem) = try_lock(file, read_only) {
         if began.elapsed() > AFTERLIFE {
             return Err(ServeError::refused(path, problem));
         }
@@ -50,11 +62,15 @@ pub(crate) fn lock(path: &Path, file: &File) -> Result<(), ServeError> {
     Ok(())
 }
 
-fn try_lock(file: &File) -> Result<(), &'static str> {
-    flock(file, FlockOperation::NonBlockingLockExclusive)
-        .map_err(|_| "another server, or somebody else, has locked it")?;
+fn try_lock(file: &File, read_only: bool) -> Result<(), &'static str> {
+    let (lock, Permissions { held, excluded }) = if read_only {
+        (FlockOperation::NonBlockingLockShared, READER)
+    } else {
+        (FlockOperation::NonBlockingLockExclusive, WRITER)
+    };
+    flock(file, lock).map_err(|_| "another server, or somebody else, has locked it")?;
     // Told before it is asked, as QEMU does: of two that begin at once, neither goes on without having seen the other.
-    if HELD.into_iter().all(|byte| hold(file, byte)) && !OTHERS.into_iter().any(|byte| is_held(file, byte)) {
+    if held.iter().all(|&byte| hold(file, byte)) && !excluded.iter().any(|&byte| is_held(file, byte)) {
         return Ok(());
     }
     Err("a program of QEMU writes to it, or lets nobody else do so")
@@ -106,12 +122,21 @@ mod tests {
     #[test]
     fn what_a_server_holds_is_seen_by_others_until_it_closes_the_file() {
         let [ours, theirs] = opened_twice("held");
-        try_lock(&ours).unwrap();
+        try_lock(&ours, false).unwrap();
         let seen = (0..300).filter(|&byte| is_held(&theirs, byte));
         assert_eq!(seen.collect::<Vec<_>>(), [100, 101, 201, 203]);
         assert!((0..300).all(|byte| !is_held(&ours, byte)), "its own are no others'");
         drop(ours);
-        try_lock(&theirs).unwrap();
+        try_lock(&theirs, false).unwrap();
+    }
+
+    #[test]
+    fn readers_share_a_file_with_readers_and_not_with_writers() {
+        for (first, second) in [(true, true), (true, false), (false, true), (false, false)] {
+            let [ours, theirs] = opened_twice(&format!("shared-{first}-{second}"));
+            try_lock(&theirs, first).unwrap();
+            assert_eq!(try_lock(&ours, second).is_ok(), first && second, "{first} {second}");
+        }
     }
 
     #[test]
@@ -120,10 +145,10 @@ mod tests {
         {
             let [ours, theirs] = opened_twice(&byte.to_string());
             assert!(hold(&theirs, byte));
-            assert_eq!(try_lock(&ours).is_ok(), fits, "{byte}");
+            assert_eq!(try_lock(&ours, false).is_ok(), fits, "{byte}");
         }
         let [ours, theirs] = opened_twice("exclusive");
         control(&theirs, libc::F_OFD_SETLK, libc::F_WRLCK, 201).unwrap();
-        assert!(try_lock(&ours).is_err(), "somebody keeps it from everybody");
+        assert!(try_lock(&ours, false).is_err(), "somebody keeps it from everybody");
     }
 }

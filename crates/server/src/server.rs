@@ -22,8 +22,9 @@ use crate::front::FrontEnd;
 use crate::fuse::Fuse;
 use crate::identity::{IdentifyFactory, Identity};
 use crate::lookout::Lookout;
-use crate::nbd::{Nbd, NbdOptions};
+use crate::nbd::{Acceptor, Nbd, NbdOptions};
 use crate::poller::Bell;
+use crate::privileges;
 use crate::realtime::{self, Punctuality};
 use crate::resident;
 use crate::statistics::{Statistics, Watch};
@@ -121,6 +122,8 @@ pub struct Server {
     medium: Option<Medium>,
     addresses: Vec<String>,
     refused: Vec<String>,
+    /// The TLS configuration of NBD, to read its certificates again.
+    acceptor: Option<Acceptor>,
     _control: Option<Socket>,
 }
 
@@ -151,7 +154,7 @@ struct Serving {
 }
 
 /// Serves until SIGINT, SIGTERM, SIGHUP unless it is ignored, or an order to stop; takes everything down and reports. A second
-/// signal gives up on whoever still uses the attached device.
+/// signal gives up on whoever still uses the attached device. With TLS, SIGHUP reads the certificates again instead.
 ///
 /// # Errors
 /// The server could not start, or its thread broke.
@@ -165,21 +168,33 @@ pub fn run(configuration: Configuration) -> Result<Report, ServeError> {
 /// As there.
 pub fn run_with(configuration: Configuration, started: impl FnOnce(&Server)) -> Result<Report, ServeError> {
     // Before anything is put up: a signal in between must find somebody who takes it down again.
-    let signals = signals().map_err(|error| ServeError::io("hearing signals", error))?;
+    let failed = |error| ServeError::io("hearing signals", error);
+    let hangups = if configuration.nbd.as_ref().is_some_and(|nbd| nbd.tls.is_some()) {
+        Some(signals_of([libc::SIGHUP]).map_err(failed)?)
+    } else {
+        None
+    };
+    let signals = signals(hangups.is_some()).map_err(failed)?;
     let server = start(configuration)?;
+    if let (Some(acceptor), Some(hangups)) = (server.acceptor.clone(), hangups) {
+        let reload = move || acceptor.reload_on(hangups);
+        thread::Builder::new().name("certificates".into()).spawn(reload).map_err(failed)?;
+    }
     let stop = server.stop.clone();
-    thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || hear(signals, &stop))
-        .map_err(|error| ServeError::io("hearing signals", error))?;
+    thread::Builder::new().name("signals".into()).spawn(move || hear(signals, &stop)).map_err(failed)?;
     started(&server);
     server.wait()
 }
 
-fn signals() -> io::Result<UnixStream> {
+fn signals(hangup_reloads: bool) -> io::Result<UnixStream> {
+    let hangup = (!hangup_reloads && !is_ignored(libc::SIGHUP)).then_some(libc::SIGHUP);
+    signals_of([libc::SIGINT, libc::SIGTERM].into_iter().chain(hangup))
+}
+
+/// A socket that receives a byte for each of these signals.
+fn signals_of(signals: impl IntoIterator<Item = libc::c_int>) -> io::Result<UnixStream> {
     let (heard, rung) = UnixStream::pair()?;
-    let hangup = (!is_ignored(libc::SIGHUP)).then_some(libc::SIGHUP);
-    for signal in [libc::SIGINT, libc::SIGTERM].into_iter().chain(hangup) {
+    for signal in signals {
         signal_hook::low_level::pipe::register(signal, rung.try_clone()?)?;
     }
     Ok(heard)
@@ -211,8 +226,11 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
     // Before any thread starts, so that all of them have it.
     let reserve = configuration.attach.is_some().then(resident::reserve);
     let mut fronts: Vec<Box<dyn FrontEnd + Send>> = Vec::new();
+    let mut acceptor = None;
     if let Some(options) = configuration.nbd.take() {
-        fronts.push(Box::new(Nbd::new(options)?));
+        let nbd = Nbd::new(options)?;
+        acceptor = nbd.acceptor();
+        fronts.push(Box::new(nbd));
     }
     let mut attachment = None;
     let (identify, identity) = match configuration.identify.take() {
@@ -263,6 +281,7 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
         medium,
         addresses,
         refused,
+        acceptor,
         _control: control,
     };
     if let Some(attachment) = &mut server.attachment {
@@ -287,6 +306,9 @@ fn serve(
     resident::lock_stack();
     match prepare(configuration, fronts, bell, orders) {
         Ok((mut thread, serving)) => {
+            if let Err(error) = privileges::restrict_device_thread() {
+                say!("warning: the device's thread keeps all capabilities: {error}");
+            }
             // Whoever waits for this may have given up; then the order to stop comes next.
             let _ = ready.send(Ok(serving));
             thread.run()?;

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use elevator::Time;
 
-use crate::alarm::Alarm;
 use crate::clock::Clock;
 use crate::control::{Order, Orders, Snapshot};
 use crate::core::Core;
@@ -16,6 +15,7 @@ use crate::device::{Device, FrontIndex};
 use crate::front::FrontEnd;
 use crate::lookout::Lookout;
 use crate::poller::{Bell, Interest, Source};
+use crate::rate_limit::RateLimit;
 use crate::vigil::Vigil;
 
 /// The front end that is none: the thread's own sources.
@@ -50,7 +50,8 @@ pub(crate) struct DeviceThread {
     /// The back end answers at times of its own, so how late it is means something.
     keeps_time: bool,
     last_busy: Time,
-    alarm: Alarm,
+    /// Messages about failed operations: a broken disk has thousands in a second.
+    failures: RateLimit,
 }
 
 impl DeviceThread {
@@ -63,8 +64,8 @@ impl DeviceThread {
         keeps_time: bool,
     ) -> io::Result<Self> {
         let core = Core::new(device, fronts, handler)?;
-        let (last_busy, alarm) = (Time::ZERO, Alarm::default());
-        let mut thread = Self { clock, core, bell, orders, waiting, keeps_time, last_busy, alarm };
+        let (last_busy, failures) = (Time::ZERO, RateLimit::default());
+        let mut thread = Self { clock, core, bell, orders, waiting, keeps_time, last_busy, failures };
         thread.begin()?;
         Ok(thread)
     }
@@ -120,7 +121,9 @@ impl DeviceThread {
             self.waiting.lookout.answered();
         }
         if let Some(failure) = device.failure() {
-            self.alarm.raise(failure, device.statistics().failed());
+            let count = device.statistics().failed();
+            let message = format_args!("{failure}; {count} operations failed so far");
+            self.failures.log_in_background((), message);
         }
         Ok(())
     }

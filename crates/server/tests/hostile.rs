@@ -227,7 +227,7 @@ fn more_clients_than_places_are_turned_away_until_one_leaves() {
     Nbd::connect(&socket).read(0, 512).unwrap();
     server.stop();
     let words = std::io::read_to_string(words).unwrap();
-    let told = words.matches("was turned away: all 2 places are taken (--connections)").count();
+    let told = words.matches("refused: all 2 places for clients are taken").count();
     assert_eq!(told, 1, "whoever runs it hears of it once a minute: {words}");
 }
 

@@ -12,6 +12,9 @@ use clap::{Args, ValueEnum};
 pub(crate) struct ServeArguments {
     /// The file or block device to serve; the store of an emulated drive, if --drive is given too
     pub(crate) path: Option<PathBuf>,
+    /// Open the file or block device without write access; writes fail (NBD: EPERM)
+    #[arg(long, requires = "path")]
+    pub(crate) read_only: bool,
     /// Emulate this drive in real time; see 'dwell drives'
     #[arg(long)]
     pub(crate) drive: Option<String>,
@@ -53,9 +56,12 @@ pub(crate) struct ServeArguments {
     /// address may read and write
     #[arg(long, requires = "tls")]
     pub(crate) tls_verify_peer: bool,
-    /// NBD clients served at once; each may hold 40 MiB
+    /// NBD clients served at once through unix sockets, and as many through TCP; each may use 40 MiB of memory
     #[arg(long, value_name = "NUMBER", default_value_t = 16, requires = "nbd", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) connections: u16,
+    /// NBD clients served at once from one IP address (of IPv6, one /64 network); default: three quarters of --connections
+    #[arg(long, value_name = "NUMBER", requires = "nbd", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) connections_per_address: Option<u16>,
     /// Control socket, for dwell ctl
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,

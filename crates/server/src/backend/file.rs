@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use elevator::queue::{Barriers, Cache};
-use elevator::{SECTOR_BYTES, Sector, Time};
+use elevator::{Op, SECTOR_BYTES, Sector, Time};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
@@ -34,6 +34,8 @@ pub struct FileOptions {
     pub engine: Option<Engine>,
     /// Serve a device although it is mounted or held by another one.
     pub even_if_used: bool,
+    /// Open the file without write access. Writes and discards fail with `EROFS`.
+    pub read_only: bool,
 }
 
 impl FileOptions {
@@ -41,7 +43,15 @@ impl FileOptions {
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
-        Self { path, direct: true, depth: 31, size: None, engine: None, even_if_used: false }
+        Self {
+            path,
+            direct: true,
+            depth: 31,
+            size: None,
+            engine: None,
+            even_if_used: false,
+            read_only: false,
+        }
     }
 }
 
@@ -51,6 +61,8 @@ pub struct FileBackend {
     file: Arc<File>,
     claim: Claim,
     engine: Running,
+    /// Jobs that a read-only server does not carry out.
+    refused: Vec<Job>,
 }
 
 impl FileBackend {
@@ -62,7 +74,7 @@ impl FileBackend {
         let claim = guard::claim(&options)?;
         let file = claim.file();
         let engine = start_engine(&options, &file)?;
-        Ok(Self { options, file, claim, engine })
+        Ok(Self { options, file, claim, engine, refused: Vec::new() })
     }
 
     /// What carries the jobs out.
@@ -105,7 +117,11 @@ impl Backend for FileBackend {
     }
 
     fn start(&mut self, _now: Time, job: Job) {
-        self.engine.start(job);
+        if self.options.read_only && matches!(job.op, Op::Write | Op::Discard) {
+            self.refused.push(job);
+        } else {
+            self.engine.start(job);
+        }
     }
 
     fn submit(&mut self) {
@@ -113,6 +129,9 @@ impl Backend for FileBackend {
     }
 
     fn poll(&mut self, now: Time) -> Option<Done> {
+        if let Some(job) = self.refused.pop() {
+            return Some(Done { job, at: now, result: Err(Errno::ROFS) });
+        }
         self.engine.poll().map(|(job, result)| Done { job, at: now, result })
     }
 

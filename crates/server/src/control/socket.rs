@@ -20,9 +20,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, 
 use super::metrics::{self, OPERATIONS};
 use super::orders::{Order, Snapshot};
 use super::protocol::{ItemState, LONGEST_LINE, OperationState, Reply, Request, State, SwitchState};
-use crate::complaint::Complaint;
 use crate::names::node;
 use crate::poller::Bell;
+use crate::rate_limit::RateLimit;
 use crate::server::Stop;
 
 /// Clients served at once; each has a thread.
@@ -151,7 +151,7 @@ fn make_room(path: &Path, found: FileType) -> io::Result<()> {
 }
 
 fn accept(listener: &UnixListener, line: &Line) {
-    let (mut clients, turned_away) = (Clients::default(), Complaint::default());
+    let (mut clients, turned_away) = (Clients::default(), RateLimit::default());
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
             // Mostly for lack of descriptors, which passes.
@@ -160,7 +160,7 @@ fn accept(listener: &UnixListener, line: &Line) {
         };
         if !clients.has_room() && !clients.make_room() {
             let full = format!("all {CLIENTS} places are taken");
-            turned_away.tell(format_args!("control: a client was turned away: {full}"));
+            turned_away.log((), format_args!("control: a client was turned away: {full}"));
             // It has not been asked for anything yet: there is room for a line.
             let _ = send(&stream, &Reply::Error(full));
             continue;

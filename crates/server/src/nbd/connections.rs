@@ -1,12 +1,15 @@
-//! The connections of the NBD front end, by their places.
+//! The connections of the NBD front end, by their index.
 
+use std::cmp::Reverse;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::time::Instant;
 
-use elevator::Process;
+use elevator::{Process, Span};
 
-use super::connection::{Connection, Cookie};
-use super::listener::Greeted;
+use super::connection::Connection;
+use super::cookie::Cookie;
+use super::greeter::{Greeted, Wanted};
+use super::places::{Origin, Shortage};
 use super::stream::Stream;
 use super::survey::{Question, Survey};
 use crate::device::Answer;
@@ -15,8 +18,16 @@ use crate::front::{Client, Host};
 /// Every client in the transmission phase.
 pub(super) struct Connections<S> {
     all: Vec<Option<Connection<S>>>,
-    /// Numbers of processes: one for each connection, never used again.
+    /// The number of the latest connection's process. A number is never used again.
     processes: u32,
+}
+
+/// An idle client that was disconnected for another one.
+pub(super) struct Displaced {
+    pub(super) origin: Origin,
+    pub(super) from: String,
+    /// How long it had been idle.
+    pub(super) idle: Span,
 }
 
 impl<S> Default for Connections<S> {
@@ -26,7 +37,7 @@ impl<S> Default for Connections<S> {
 }
 
 impl<S: Stream> Connections<S> {
-    /// Takes a client on; its place, by which [`readable`](Self::readable) names it.
+    /// Adds a client; its index, for [`readable`](Self::readable).
     pub(super) fn adopt(
         &mut self,
         greeted: Greeted<S>,
@@ -45,21 +56,49 @@ impl<S: Stream> Connections<S> {
         index
     }
 
-    /// The connection at a place can be read or written.
+    /// Disconnects one client that has been idle for `least`, for a client that waits for a place: of the address with the most clients
+    /// the one that has been idle for longest. A client with a request in the device is never disconnected.
+    pub(super) fn make_room(
+        &mut self,
+        wanted: &Wanted,
+        least: Span,
+        host: &mut Host<'_>,
+    ) -> Option<Displaced> {
+        let now = host.now;
+        let is_candidate = |connection: &&mut Connection<S>| {
+            let place = connection.place();
+            let is_of_address =
+                place.origin() == wanted.origin || matches!(wanted.shortage, Shortage::Total(_));
+            is_of_address && Arc::ptr_eq(place.places(), &wanted.places)
+        };
+        let idle = self.all.iter_mut().flatten().filter(is_candidate).filter_map(|connection| {
+            let since = connection.idle_since()?;
+            (now.since(since) >= least).then_some((since, connection))
+        });
+        let count = |connection: &Connection<S>| wanted.places.count(connection.place().origin());
+        let (since, connection) =
+            idle.max_by_key(|(since, connection)| (count(connection), Reverse(*since)))?;
+        let origin = connection.place().origin();
+        let displaced = Displaced { origin, from: connection.from().to_string(), idle: now.since(since) };
+        connection.disconnect(host);
+        Some(displaced)
+    }
+
+    /// The connection at an index can be read or written.
     pub(super) fn readable(&mut self, index: usize, host: &mut Host<'_>) {
         if let Some(Some(connection)) = self.all.get_mut(index) {
             connection.readable(host);
         }
     }
 
-    /// Passes on where the export holds data.
+    /// Passes a survey to the connection that requested it.
     pub(super) fn surveyed(&mut self, survey: &Survey, host: &mut Host<'_>) {
         if let Some(Some(connection)) = self.all.get_mut(usize::from(survey.cookie.connection)) {
             connection.surveyed(survey, host);
         }
     }
 
-    /// Passes an operation's end on.
+    /// Passes a completed operation to the connection that requested it.
     pub(super) fn answered(&mut self, answer: Answer, host: &mut Host<'_>) {
         let cookie = Cookie::unpack(answer.cookie);
         if let Some(Some(connection)) = self.all.get_mut(usize::from(cookie.connection)) {
@@ -67,14 +106,14 @@ impl<S: Stream> Connections<S> {
         }
     }
 
-    /// Passes on that the queue has room for the client of an operation.
+    /// The queue has room again for the client of an operation.
     pub(super) fn woken(&mut self, cookie: u64) {
         if let Some(Some(connection)) = self.all.get_mut(usize::from(Cookie::unpack(cookie).connection)) {
             connection.woken();
         }
     }
 
-    /// Sends what has gathered, and takes out connections that are over.
+    /// Sends the replies that have gathered, and removes connections that are over.
     pub(super) fn flush(&mut self, host: &mut Host<'_>) {
         for (index, connection) in self.all.iter_mut().enumerate() {
             if let Some(connection) = connection {
@@ -89,22 +128,7 @@ impl<S: Stream> Connections<S> {
         }
     }
 
-    /// When the first rest of a connection is over.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.all.iter().flatten().filter_map(Connection::due).min()
-    }
-
-    /// Ends the rests that are over.
-    pub(super) fn timer(&mut self, host: &mut Host<'_>) {
-        let now = Instant::now();
-        for connection in self.all.iter_mut().flatten() {
-            if connection.due().is_some_and(|at| at <= now) {
-                connection.rested(host);
-            }
-        }
-    }
-
-    /// Takes no new requests, as the server stops.
+    /// Accepts no further requests, as the server stops.
     pub(super) fn take_leave(&mut self) {
         self.all.iter_mut().flatten().for_each(Connection::take_leave);
     }
@@ -118,7 +142,7 @@ impl<S: Stream> Connections<S> {
     }
 }
 
-/// What a connection's stream is watched under: 0 is the front end's bell.
+/// The number under which a connection's stream is watched; 0 is the front end's bell.
 const fn number(index: usize) -> u32 {
     index as u32 + 1
 }

@@ -1,61 +1,46 @@
-//! All NBD clients, as the device's thread sees them.
+//! The NBD front end: all clients, as the device's thread sees them.
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use super::connections::Connections;
-use super::listener::{Address, Greeted, Listener, Listeners};
+use elevator::Span;
+
+use super::client_socket::enlarge_send_buffer;
+use super::connections::{Connections, Displaced};
+use super::greeter::{Arrival, ClientLog, Greeted, Wanted};
+use super::listener::{Listeners, Shared};
 use super::negotiation::Export;
+use super::options::{Address, FAREWELL, NbdOptions};
+use super::places::Places;
 use super::survey::Surveyor;
-use super::tls::TlsFiles;
+use super::tls::Acceptor;
 use crate::ServeError;
 use crate::device::Answer;
 use crate::front::{Client, FrontEnd, Host};
 use crate::poller::{Bell, Interest};
 
-/// Number of the bell that rings when a client has been greeted or a survey is there; connections follow.
+/// Number of the bell that rings for each [`Arrival`] and each survey; connections have the numbers after it.
 const BELL: u32 = 0;
 
-/// How long a client may take to read its last replies when the server stops.
-pub(super) const FAREWELL: Duration = Duration::from_secs(5);
-
-/// How often is looked whether clients have taken their last replies.
+/// How often the front end checks, after the server was stopped, whether clients have taken their last replies.
 const LOOK: Duration = Duration::from_millis(5);
-
-/// How NBD is served.
-#[derive(Clone, Debug)]
-pub struct NbdOptions {
-    /// Where to listen.
-    pub addresses: Vec<Address>,
-    /// The export's name; the empty name always means it too.
-    pub export: String,
-    /// Clients served at once; each may hold 40 MiB. More are turned away.
-    pub connections: u16,
-    /// Certificates, which make TLS possible on TCP and, on addresses that are not loopback, are needed.
-    pub tls: Option<TlsFiles>,
-}
-
-impl Default for NbdOptions {
-    fn default() -> Self {
-        Self { addresses: Vec::new(), export: String::new(), connections: 16, tls: None }
-    }
-}
 
 /// The NBD front end.
 pub struct Nbd {
     options: NbdOptions,
+    acceptor: Option<Acceptor>,
     listeners: Listeners,
-    greeted: Option<Receiver<Greeted>>,
+    arrivals: Option<Receiver<Arrival>>,
     bell: Arc<Bell>,
-    /// Who looks up what lies where, if that may take time.
+    /// Looks up where the export holds data, if that may take time.
     surveyor: Option<Surveyor>,
-    /// Threads that encrypt.
-    encrypting: Arc<AtomicUsize>,
+    /// One place for each thread that encrypts.
+    encrypting: Arc<Places>,
     connections: Connections<OwnedFd>,
+    log: ClientLog,
     stopped: Option<Instant>,
 }
 
@@ -63,28 +48,66 @@ impl Nbd {
     /// A front end that listens once it is started.
     ///
     /// # Errors
-    /// An address is not allowed without certificates, no address would use them, or they cannot be read.
+    /// An address may not be served without certificates, no address would use them, or they cannot be read.
     pub fn new(options: NbdOptions) -> Result<Self, ServeError> {
-        Listener::check(&options)?;
+        options.check()?;
+        let acceptor = options.tls.clone().map(Acceptor::load).transpose()?;
         let bell = Arc::new(Bell::new().map_err(|error| ServeError::io("creating an eventfd", error))?);
         Ok(Self {
             options,
+            acceptor,
             listeners: Listeners::default(),
-            greeted: None,
+            arrivals: None,
             bell,
             surveyor: None,
-            encrypting: Arc::default(),
+            encrypting: Places::new(usize::MAX, usize::MAX),
             connections: Connections::default(),
+            log: ClientLog::default(),
             stopped: None,
         })
     }
 
+    /// The TLS configuration, to load its files again. `None` without TLS.
+    #[must_use]
+    pub fn acceptor(&self) -> Option<Acceptor> {
+        self.acceptor.clone()
+    }
+
+    fn arrived(&mut self, arrival: Arrival, host: &mut Host<'_>) {
+        match arrival {
+            Arrival::Client(greeted) => self.adopt(greeted, host),
+            Arrival::Wanted(wanted) => self.make_room(&wanted, host),
+        }
+    }
+
     fn adopt(&mut self, greeted: Greeted, host: &mut Host<'_>) {
+        // Here, as the threads of clients may not exceed the system's limit.
+        enlarge_send_buffer(&greeted.stream);
         let questions = self.surveyor.as_ref().map(|surveyor| surveyor.questions.clone());
         self.connections.adopt(greeted, questions, host);
     }
 
-    fn hear_surveys(&mut self, host: &mut Host<'_>) {
+    /// Disconnects an idle client, if there is one, for a client that waits.
+    fn make_room(&mut self, wanted: &Wanted, host: &mut Host<'_>) {
+        // Another client may have left in the meantime.
+        if wanted.places.take(wanted.origin).is_ok() {
+            let _ = wanted.reply.send(true);
+            return;
+        }
+        let idle = Span::from_nanos(self.options.idle.as_nanos().try_into().unwrap_or(u64::MAX));
+        let displaced = self.connections.make_room(wanted, idle, host);
+        if let Some(Displaced { origin, from, idle }) = &displaced {
+            let seconds = idle.as_nanos() / 1_000_000_000;
+            let message = format_args!(
+                "nbd: {from}: disconnected after {seconds} s without a request: another client waits"
+            );
+            self.log.log_in_background(*origin, message);
+        }
+        // The client may have given up.
+        let _ = wanted.reply.send(displaced.is_some());
+    }
+
+    fn take_surveys(&mut self, host: &mut Host<'_>) {
         for survey in self.surveyor.iter().flat_map(|surveyor| surveyor.surveys.try_iter()) {
             self.connections.surveyed(&survey, host);
         }
@@ -97,9 +120,16 @@ impl FrontEnd for Nbd {
         let extents = host.device().backend().slow_extents();
         self.surveyor = extents.map(|extents| Surveyor::new(extents, self.bell.clone())).transpose()?;
         let export = Export::new(&self.options.export, &host.geometry());
-        let (sender, greeted) = channel();
-        self.greeted = Some(greeted);
-        self.listeners = Listener::all(&self.options, &export, &sender, &self.bell, &self.encrypting)?;
+        let (sender, arrivals) = channel();
+        self.arrivals = Some(arrivals);
+        let shared = Shared {
+            acceptor: self.acceptor.clone(),
+            arrivals: sender,
+            bell: self.bell.clone(),
+            encrypting: self.encrypting.clone(),
+            log: self.log.clone(),
+        };
+        self.listeners = Listeners::start(&self.options, &export, shared)?;
         Ok(())
     }
 
@@ -110,12 +140,12 @@ impl FrontEnd for Nbd {
     fn ready(&mut self, number: u32, host: &mut Host<'_>) {
         if number == BELL {
             self.bell.silence();
-            while let Some(greeted) = self.greeted.as_ref().and_then(|greeted| greeted.try_recv().ok()) {
+            while let Some(arrival) = self.arrivals.as_ref().and_then(|arrivals| arrivals.try_recv().ok()) {
                 if self.stopped.is_none() {
-                    self.adopt(greeted, host);
+                    self.arrived(arrival, host);
                 }
             }
-            self.hear_surveys(host);
+            self.take_surveys(host);
         } else {
             self.connections.readable(number as usize - 1, host);
         }
@@ -133,13 +163,9 @@ impl FrontEnd for Nbd {
         self.connections.flush(host);
     }
 
+    /// After the server was stopped, only the system knows whether clients have taken their last replies, and sends no event.
     fn due(&self) -> Option<Instant> {
-        let farewell = self.stopped.map(|_| Instant::now() + LOOK);
-        self.connections.due().into_iter().chain(farewell).min()
-    }
-
-    fn timer(&mut self, host: &mut Host<'_>) {
-        self.connections.timer(host);
+        self.stopped.map(|_| Instant::now() + LOOK)
     }
 
     fn stop(&mut self, _host: &mut Host<'_>) {
@@ -149,9 +175,8 @@ impl FrontEnd for Nbd {
     }
 
     fn is_done(&self) -> bool {
-        let patience = self.stopped.is_some_and(|since| since.elapsed() >= FAREWELL);
-        let encrypted = self.encrypting.load(Ordering::Relaxed) > 0;
-        patience || (!encrypted && self.connections.is_empty())
+        let is_late = self.stopped.is_some_and(|since| since.elapsed() >= FAREWELL);
+        is_late || (self.encrypting.is_empty() && self.connections.is_empty())
     }
 
     fn clients(&self) -> Vec<Client> {

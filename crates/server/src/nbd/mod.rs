@@ -1,37 +1,48 @@
 //! The NBD front end: fixed newstyle negotiation, simple and structured replies, many connections.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `protocol` | the bytes, as pure functions: parsed and written, no connection in sight |
-//! | `negotiation` | from a client's first byte to the transmission phase, in a thread of its own |
-//! | `listener` | addresses, who may connect, TLS |
-//! | `tls` | between an encrypted connection and the device's thread |
-//! | `connection` | one client in the transmission phase |
-//! | `connections` | all of them |
-//! | `stream` | the bytes of one: a socket, or memory in the simulation |
-//! | `reply` | what a connection is answered, on its way out |
-//! | `shown` | large answers, which the client copies from where the disk has them |
-//! | `survey` | what lies where, for block status, looked up by a thread where that may take time |
-//! | `front` | all of them, as the device's thread sees them |
+//! | `options` | addresses, limits, paths of certificates |
+//! | `listener` | sockets that are listened on, a thread each |
+//! | `client_socket` | a client's socket, with a deadline |
+//! | `handshakes` | clients that are negotiating: a bounded number |
+//! | `greeter` | from a client's first byte to its place, in a thread for each client |
+//! | `negotiation` | the options of the protocol |
+//! | `places` | how many clients are served, in all and of one address |
+//! | `tls` | certificates, and a thread for each encrypted connection |
+//! | `front` | the front end, as the device's thread sees it |
+//! | `connections`, `connection` | clients in the transmission phase |
+//! | `stream` | the bytes of one client: a socket, or memory in the simulation |
+//! | `outbox`, `zero_copy` | replies, and large ones without a copy |
+//! | `survey` | where the export holds data, for block status |
+//! | `cookie` | names of operations between a connection and the device |
+//! | `protocol` | parsing and writing of the protocol's bytes, as pure functions |
 //!
-//! Negotiation is slow, rare and open to everybody, so it blocks, in threads, under a deadline. Transmission is fast,
-//! so it is done by the device's own thread, without any thread, lock or wake-up between a socket and the queue.
+//! Negotiation is slow, rare, and open to clients that are not authenticated: it blocks, in threads without privileges
+//! (`crate::privileges`), with deadlines, and separately from the places for clients. Transmission is fast: the device's own thread
+//! receives, parses and replies, without a lock or another thread between the socket and the queue.
 //!
 //! Source: the [NBD protocol](https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md).
 
+mod client_socket;
 mod connection;
 mod connections;
+mod cookie;
 mod front;
+mod greeter;
+mod handshakes;
 mod listener;
-mod negotiation;
+pub mod negotiation;
+mod options;
+mod outbox;
+mod places;
 pub mod protocol;
-mod reply;
-mod shown;
 mod stream;
 mod survey;
 mod tls;
+mod zero_copy;
 
-pub use front::{Nbd, NbdOptions};
-pub use listener::Address;
+pub use front::Nbd;
 pub use negotiation::Export;
-pub use tls::TlsFiles;
+pub use options::{Address, NbdOptions, TlsFiles};
+pub use tls::Acceptor;

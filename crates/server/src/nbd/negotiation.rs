@@ -1,5 +1,6 @@
-//! From a client's first byte to the transmission phase. Blocking, over anything that reads and writes; the caller keeps
-//! the deadline.
+//! A client's negotiation, from its first byte to the transmission phase.
+//!
+//! The functions block and work on anything that reads and writes; the caller enforces the deadline.
 
 use std::io::{self, Read, Write};
 
@@ -9,23 +10,23 @@ use super::protocol::{
 };
 use crate::backend::Geometry;
 
-/// What a client is offered.
+/// The device as clients see it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Export {
-    /// Its name; the empty name always means it too.
+    /// Its name. Clients may also use the empty name.
     pub name: String,
     /// Its size in bytes.
     pub bytes: u64,
-    /// The smallest thing that can be read or written, in bytes.
+    /// The smallest unit that can be read or written, in bytes.
     pub block_bytes: u32,
-    /// Whether something turns.
+    /// Whether it is a rotating disk.
     pub rotational: bool,
-    /// Whether whatever would change it fails.
+    /// Whether writes, trims and write-zeroes fail.
     pub read_only: bool,
 }
 
 impl Export {
-    /// A device under that name.
+    /// The export of a device.
     #[must_use]
     pub fn new(name: &str, geometry: &Geometry) -> Self {
         Self {
@@ -42,13 +43,14 @@ impl Export {
             CAN_MULTI_CONN, HAS_FLAGS, READ_ONLY, ROTATIONAL, SEND_FLUSH, SEND_FUA, SEND_TRIM,
             SEND_WRITE_ZEROES,
         };
-        // Many connections share one queue, and its flush covers whatever completed before, on any of them.
-        let always = HAS_FLAGS | SEND_FLUSH | SEND_FUA | SEND_TRIM | SEND_WRITE_ZEROES | CAN_MULTI_CONN;
-        let if_so = |so, flag| if so { flag } else { 0 };
-        always | if_so(self.rotational, ROTATIONAL) | if_so(self.read_only, READ_ONLY)
+        // All connections share one queue, so a flush covers what completed before it on any of them.
+        let always = HAS_FLAGS | SEND_FLUSH | SEND_FUA | CAN_MULTI_CONN;
+        let writing = if self.read_only { READ_ONLY } else { SEND_TRIM | SEND_WRITE_ZEROES };
+        let rotational = if self.rotational { ROTATIONAL } else { 0 };
+        always | writing | rotational
     }
 
-    fn is_called(&self, name: &str) -> bool {
+    fn is_named(&self, name: &str) -> bool {
         name.is_empty() || name == self.name
     }
 }
@@ -56,9 +58,9 @@ impl Export {
 /// What a client and the server agreed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Agreed {
-    /// Replies may be structured.
+    /// Replies are structured.
     pub structured: bool,
-    /// `base:allocation` may be asked for.
+    /// The client may request the block status of `base:allocation`.
     pub base_allocation: bool,
 }
 
@@ -75,53 +77,74 @@ pub enum Encryption {
 
 /// How a negotiation ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    /// The transmission phase begins with the next byte.
-    Transmission(Agreed),
-    /// A TLS handshake begins with the next byte, and then [`options`] again.
+pub enum Outcome<P> {
+    /// The transmission phase begins with the next byte; the client has this place.
+    Transmission(Agreed, P),
+    /// A TLS handshake begins with the next byte, followed by [`options`] over TLS.
     StartTls,
-    /// The client went away, as it may.
+    /// The client ended the connection, as it may.
     Gone,
 }
 
-/// The client sent what no client should.
-fn rude(what: &str) -> io::Error {
+/// The client violates the protocol.
+fn violation(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// The greeting. Whether 124 zeroes are left out of the answer to `NBD_OPT_EXPORT_NAME`.
-pub fn greet(stream: &mut (impl Read + Write)) -> io::Result<bool> {
+/// Exchanges the greeting. Whether the 124 zeroes after the reply to `NBD_OPT_EXPORT_NAME` are left out; `None` if the client
+/// disconnects without having sent anything, as port scanners do.
+///
+/// # Errors
+/// The stream fails, or the client's flags are unknown.
+pub fn greet(stream: &mut (impl Read + Write)) -> io::Result<Option<bool>> {
     let mut greeting = [0; 18];
     greeting[..8].copy_from_slice(&MAGIC.to_be_bytes());
     greeting[8..16].copy_from_slice(&OPTION_MAGIC.to_be_bytes());
     greeting[16..].copy_from_slice(&(handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES).to_be_bytes());
     stream.write_all(&greeting)?;
     let mut flags = [0; 4];
-    stream.read_exact(&mut flags)?;
+    if !read_or_end(stream, &mut flags)? {
+        return Ok(None);
+    }
     let flags = u32::from_be_bytes(flags);
     if flags & !u32::from(handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES) != 0 {
-        return Err(rude("unknown handshake flags"));
+        return Err(violation("its handshake flags are unknown"));
     }
-    Ok(flags & u32::from(handshake::NO_ZEROES) != 0)
+    Ok(Some(flags & u32::from(handshake::NO_ZEROES) != 0))
 }
 
-/// Answers options until one of them ends the negotiation.
-pub fn options(
+/// Fills `to`; `false` if the stream ends before.
+fn read_or_end(stream: &mut impl Read, to: &mut [u8]) -> io::Result<bool> {
+    match stream.read_exact(to) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        other => other.map(|()| true),
+    }
+}
+
+/// Replies to options until one of them ends the negotiation.
+///
+/// `admit` is called once the client has authenticated itself, if it must, and chooses the export. It returns the client's place, or why
+/// there is none, which the client receives.
+///
+/// # Errors
+/// The stream fails, or the client violates the protocol.
+pub fn options<P>(
     stream: &mut (impl Read + Write),
     export: &Export,
     encryption: Encryption,
     no_zeroes: bool,
-) -> io::Result<Outcome> {
+    mut admit: impl FnMut() -> Result<P, String>,
+) -> io::Result<Outcome<P>> {
     let mut agreed = Agreed::default();
     let mut data = Vec::new();
     loop {
         let mut header = [0; 16];
-        match stream.read_exact(&mut header) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Outcome::Gone),
-            other => other?,
+        if !read_or_end(stream, &mut header)? {
+            return Ok(Outcome::Gone);
         }
-        let (number, length) = protocol::option_header(&header).map_err(|_| rude("not an option"))?;
-        // It replaces what was chosen before even if it fails.
+        let (number, length) =
+            protocol::option_header(&header).map_err(|_| violation("an option without its magic number"))?;
+        // The option replaces the contexts that were set before, even if it fails.
         agreed.base_allocation &= number != SET_META_CONTEXT;
         let option = if length > LONGEST_OPTION {
             skip(stream, length)?;
@@ -134,7 +157,7 @@ pub fn options(
         let mut dialogue = Dialogue { stream, export, encryption, no_zeroes, number, agreed };
         match option {
             Ok(option) => {
-                if let Some(outcome) = dialogue.answer(&option)? {
+                if let Some(outcome) = dialogue.answer(&option, &mut admit)? {
                     return Ok(outcome);
                 }
             }
@@ -150,13 +173,13 @@ fn skip(stream: &mut impl Read, length: u32) -> io::Result<()> {
 }
 
 fn answer(stream: &mut impl Write, option: u32, kind: u32, data: &[u8]) -> io::Result<()> {
-    // One write: what is small should not be sent in two packets.
+    // One write, so that a small reply is not sent in two packets.
     let mut bytes = option_reply(option, kind, data.len() as u32).to_vec();
     bytes.extend_from_slice(data);
     stream.write_all(&bytes)
 }
 
-/// One option and what is needed to answer it.
+/// One option and what is needed to reply to it.
 struct Dialogue<'a, S> {
     stream: &'a mut S,
     export: &'a Export,
@@ -167,24 +190,30 @@ struct Dialogue<'a, S> {
 }
 
 impl<S: Read + Write> Dialogue<'_, S> {
-    /// Answers an option; how the negotiation ended, if it did.
-    fn answer(&mut self, option: &Negotiate<'_>) -> io::Result<Option<Outcome>> {
+    /// Replies to an option; how the negotiation ended, if it did.
+    fn answer<P>(
+        &mut self,
+        option: &Negotiate<'_>,
+        admit: &mut impl FnMut() -> Result<P, String>,
+    ) -> io::Result<Option<Outcome<P>>> {
         let plain = matches!(option, Negotiate::Abort | Negotiate::StartTls);
         if self.encryption == Encryption::Required && !plain {
             self.refuse(reply::ERR_TLS_REQD)?;
             return Ok(None);
         }
         match option {
-            Negotiate::ExportName(name) => return self.export_name(name).map(Some),
+            Negotiate::ExportName(name) => return self.export_name(name, admit).map(Some),
             Negotiate::Abort => {
-                // The client may be gone already, which is no error.
+                // The client may have closed the connection already.
                 let _ = self.reply(reply::ACK, b"");
                 return Ok(Some(Outcome::Gone));
             }
             Negotiate::StartTls => return self.start_tls(),
-            Negotiate::Go(name) => return self.go(name),
+            Negotiate::Go(name) => return self.go(name, admit),
             Negotiate::Info(name) => {
-                self.info(name)?;
+                if self.is_known(name)? {
+                    self.info()?;
+                }
             }
             Negotiate::List => self.list()?,
             Negotiate::StructuredReply => {
@@ -203,13 +232,13 @@ impl<S: Read + Write> Dialogue<'_, S> {
         Ok(None)
     }
 
-    /// Before TLS, where it must be, nothing else is said of an option; and one of them knows no refusal.
+    /// Refuses an option. Before required TLS the reason is always the missing TLS, and `NBD_OPT_EXPORT_NAME` has no error reply.
     fn refuse(&mut self, why: u32) -> io::Result<()> {
         match self.encryption {
             Encryption::Required if self.number == EXPORT_NAME => {
-                Err(rude("an export was chosen without TLS"))
+                Err(violation("it chooses an export without TLS"))
             }
-            _ if self.number == EXPORT_NAME => Err(rude("what was chosen is no name of an export")),
+            _ if self.number == EXPORT_NAME => Err(violation("it chooses an export with an invalid name")),
             Encryption::Required => self.reply(reply::ERR_TLS_REQD, b""),
             Encryption::Unavailable | Encryption::On => self.reply(why, b""),
         }
@@ -219,18 +248,24 @@ impl<S: Read + Write> Dialogue<'_, S> {
         answer(self.stream, self.number, kind, data)
     }
 
-    fn export_name(&mut self, name: &str) -> io::Result<Outcome> {
-        if !self.export.is_called(name) {
-            return Err(rude("an unknown export was chosen"));
+    fn export_name<P>(
+        &mut self,
+        name: &str,
+        admit: &mut impl FnMut() -> Result<P, String>,
+    ) -> io::Result<Outcome<P>> {
+        if !self.export.is_named(name) {
+            return Err(violation("it chooses an export that does not exist"));
         }
+        // The option has no error reply; the caller has logged the reason.
+        let Ok(place) = admit() else { return Ok(Outcome::Gone) };
         let mut bytes = [0; 134];
         bytes[..8].copy_from_slice(&self.export.bytes.to_be_bytes());
         bytes[8..10].copy_from_slice(&self.export.flags().to_be_bytes());
         self.stream.write_all(if self.no_zeroes { &bytes[..10] } else { &bytes })?;
-        Ok(Outcome::Transmission(self.agreed))
+        Ok(Outcome::Transmission(self.agreed, place))
     }
 
-    fn start_tls(&mut self) -> io::Result<Option<Outcome>> {
+    fn start_tls<P>(&mut self) -> io::Result<Option<Outcome<P>>> {
         match self.encryption {
             Encryption::Required => {
                 self.reply(reply::ACK, b"")?;
@@ -247,16 +282,37 @@ impl<S: Read + Write> Dialogue<'_, S> {
         }
     }
 
-    fn go(&mut self, name: &str) -> io::Result<Option<Outcome>> {
-        Ok(self.info(name)?.then_some(Outcome::Transmission(self.agreed)))
+    fn go<P>(
+        &mut self,
+        name: &str,
+        admit: &mut impl FnMut() -> Result<P, String>,
+    ) -> io::Result<Option<Outcome<P>>> {
+        if !self.is_known(name)? {
+            return Ok(None);
+        }
+        match admit() {
+            Ok(place) => {
+                self.info()?;
+                Ok(Some(Outcome::Transmission(self.agreed, place)))
+            }
+            Err(why) => {
+                self.reply(reply::ERR_POLICY, why.as_bytes())?;
+                Ok(None)
+            }
+        }
     }
 
-    /// Tells about the export; whether there is one of that name.
-    fn info(&mut self, name: &str) -> io::Result<bool> {
-        if !self.export.is_called(name) {
+    /// Whether there is an export of that name; if not, the client receives an error.
+    fn is_known(&mut self, name: &str) -> io::Result<bool> {
+        let known = self.export.is_named(name);
+        if !known {
             self.reply(reply::ERR_UNKNOWN, b"")?;
-            return Ok(false);
         }
+        Ok(known)
+    }
+
+    /// Describes the export.
+    fn info(&mut self) -> io::Result<()> {
         let mut export = [0; 12];
         export[2..10].copy_from_slice(&self.export.bytes.to_be_bytes());
         export[10..].copy_from_slice(&self.export.flags().to_be_bytes());
@@ -268,8 +324,7 @@ impl<S: Read + Write> Dialogue<'_, S> {
             sizes[at..at + 4].copy_from_slice(&size.to_be_bytes());
         }
         self.reply(reply::INFO, &sizes)?;
-        self.reply(reply::ACK, b"")?;
-        Ok(true)
+        self.reply(reply::ACK, b"")
     }
 
     fn list(&mut self) -> io::Result<()> {
@@ -280,14 +335,13 @@ impl<S: Read + Write> Dialogue<'_, S> {
         self.reply(reply::ACK, b"")
     }
 
-    /// Answers a query; whether it made sense.
+    /// Replies to a query for meta contexts; whether the query was valid.
     fn meta_contexts(&mut self, asked: &Contexts<'_>, matches: bool, id: u32) -> io::Result<bool> {
         if !self.agreed.structured {
             self.reply(reply::ERR_INVALID, b"")?;
             return Ok(false);
         }
-        if !self.export.is_called(asked.export) {
-            self.reply(reply::ERR_UNKNOWN, b"")?;
+        if !self.is_known(asked.export)? {
             return Ok(false);
         }
         if matches {
@@ -304,21 +358,21 @@ impl<S: Read + Write> Dialogue<'_, S> {
 mod tests {
     use super::*;
 
-    /// A client that has said everything beforehand.
+    /// A client whose bytes have all been sent beforehand.
     struct Scripted {
-        says: io::Cursor<Vec<u8>>,
-        heard: Vec<u8>,
+        sent: io::Cursor<Vec<u8>>,
+        received: Vec<u8>,
     }
 
     impl Read for Scripted {
         fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-            self.says.read(to)
+            self.sent.read(to)
         }
     }
 
     impl Write for Scripted {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.heard.extend_from_slice(bytes);
+            self.received.extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -336,67 +390,107 @@ mod tests {
         option(7, &[&(name.len() as u32).to_be_bytes()[..], name.as_bytes(), &[0, 0]].concat())
     }
 
-    /// Says all that; how it ended, and the types of the replies.
-    fn talk(encryption: Encryption, says: &[Vec<u8>]) -> (io::Result<Outcome>, Vec<u32>) {
-        let export = Export {
-            name: "disk".into(),
-            bytes: 1 << 20,
-            block_bytes: 512,
-            rotational: true,
-            read_only: false,
-        };
-        let mut client = Scripted { says: io::Cursor::new(says.concat()), heard: Vec::new() };
-        let outcome = options(&mut client, &export, encryption, true);
-        let (mut types, mut heard) = (Vec::new(), &client.heard[..]);
-        while heard.len() >= 20 {
-            types.push(u32::from_be_bytes(heard[12..16].try_into().unwrap()));
-            let length = u32::from_be_bytes(heard[16..20].try_into().unwrap()) as usize;
-            heard = &heard[20 + length..];
+    fn export() -> Export {
+        Export { name: "disk".into(), bytes: 1 << 20, block_bytes: 512, rotational: true, read_only: false }
+    }
+
+    /// Negotiates with a client that sends these options; the outcome, and the types of the replies.
+    fn negotiate<P>(
+        encryption: Encryption,
+        sent: &[Vec<u8>],
+        admit: impl FnMut() -> Result<P, String>,
+    ) -> (io::Result<Outcome<P>>, Vec<u32>) {
+        let mut client = Scripted { sent: io::Cursor::new(sent.concat()), received: Vec::new() };
+        let outcome = options(&mut client, &export(), encryption, true, admit);
+        let (mut types, mut received) = (Vec::new(), &client.received[..]);
+        while received.len() >= 20 {
+            types.push(u32::from_be_bytes(received[12..16].try_into().unwrap()));
+            let length = u32::from_be_bytes(received[16..20].try_into().unwrap()) as usize;
+            received = &received[20 + length..];
         }
         (outcome, types)
     }
 
+    fn admitted(encryption: Encryption, sent: &[Vec<u8>]) -> (io::Result<Outcome<()>>, Vec<u32>) {
+        negotiate(encryption, sent, || Ok(()))
+    }
+
     #[test]
-    fn negotiations_end_as_the_protocol_says() {
+    fn options_are_answered_as_the_protocol_prescribes() {
         use reply::{
             ACK, ERR_INVALID, ERR_POLICY, ERR_TLS_REQD, ERR_TOO_BIG, ERR_UNKNOWN, ERR_UNSUP, INFO, SERVER,
         };
         let plain = Encryption::Unavailable;
-        let began = |structured| Outcome::Transmission(Agreed { structured, base_allocation: false });
-        let (outcome, types) = talk(plain, &[option(3, b""), option(8, b""), go("disk")]);
+        let began = |structured| Outcome::Transmission(Agreed { structured, base_allocation: false }, ());
+        let (outcome, types) = admitted(plain, &[option(3, b""), option(8, b""), go("disk")]);
         assert_eq!((outcome.unwrap(), types), (began(true), vec![SERVER, ACK, ACK, INFO, INFO, ACK]));
-        let (outcome, types) = talk(plain, &[go("other"), go("")]);
+        let (outcome, types) = admitted(plain, &[go("other"), go("")]);
         assert_eq!((outcome.unwrap(), types), (began(false), vec![ERR_UNKNOWN, INFO, INFO, ACK]));
-        let (outcome, types) = talk(plain, &[option(99, b"?"), option(5, b""), option(2, b"")]);
+        let (outcome, types) = admitted(plain, &[option(99, b"?"), option(5, b""), option(2, b"")]);
         assert_eq!((outcome.unwrap(), types), (Outcome::Gone, vec![ERR_UNSUP, ERR_POLICY, ACK]));
         let query = [&0u32.to_be_bytes()[..], &0u32.to_be_bytes()].concat();
-        let (_, types) = talk(plain, &[option(10, &query)]);
+        let (_, types) = admitted(plain, &[option(10, &query)]);
         assert_eq!(types, [ERR_INVALID], "meta contexts before structured replies");
-        let (_, types) = talk(plain, &[option(3, &vec![0; 40_000])]);
+        let (_, types) = admitted(plain, &[option(3, &vec![0; 40_000])]);
         assert_eq!(types, [ERR_TOO_BIG]);
-        let (outcome, types) = talk(Encryption::Required, &[go(""), option(3, b""), option(5, b"")]);
+        let (outcome, types) = admitted(Encryption::Required, &[go(""), option(3, b""), option(5, b"")]);
         assert_eq!((outcome.unwrap(), types), (Outcome::StartTls, vec![ERR_TLS_REQD, ERR_TLS_REQD, ACK]));
         for refused in [option(1, b"disk"), option(1, b"\xff"), option(1, &vec![0; 40_000])] {
-            let (outcome, types) = talk(Encryption::Required, &[refused]);
-            assert!(outcome.is_err() && types.is_empty(), "an answer would be taken for the export");
+            let (outcome, types) = admitted(Encryption::Required, &[refused]);
+            assert!(outcome.is_err() && types.is_empty(), "the client would take a reply for the export");
         }
-        let (_, types) = talk(Encryption::Required, &[option(3, b"?"), option(3, &vec![0; 40_000])]);
+        let (_, types) = admitted(Encryption::Required, &[option(3, b"?"), option(3, &vec![0; 40_000])]);
         assert_eq!(types, [ERR_TLS_REQD, ERR_TLS_REQD]);
         for refused in [option(1, b"other"), option(1, b"\xff"), option(1, &vec![0; 40_000])] {
-            assert!(talk(plain, &[refused]).0.is_err());
+            assert!(admitted(plain, &[refused]).0.is_err());
         }
-        assert!(talk(plain, &[vec![0; 16]]).0.is_err(), "not an option");
+        assert!(admitted(plain, &[vec![0; 16]]).0.is_err(), "not an option");
     }
 
     #[test]
-    fn meta_contexts_that_were_chosen_before_are_gone_if_the_last_choice_fails() {
+    fn a_client_takes_a_place_when_it_chooses_the_export_and_not_before() {
+        use reply::{ACK, ERR_POLICY, INFO};
+        let mut calls = 0;
+        let info = option(6, &[0; 6]);
+        let refusing = || {
+            calls += 1;
+            if calls == 1 { Err("full".to_string()) } else { Ok(calls) }
+        };
+        let (outcome, types) = negotiate(Encryption::On, &[info.clone(), go("disk"), go("disk")], refusing);
+        let begun = Outcome::Transmission(Agreed::default(), 2);
+        assert_eq!((outcome.unwrap(), types), (begun, vec![INFO, INFO, ACK, ERR_POLICY, INFO, INFO, ACK]));
+        let full = || Err::<(), _>("full".to_string());
+        let (outcome, types) = negotiate(Encryption::On, &[option(1, b"disk")], full);
+        assert_eq!((outcome.unwrap(), types), (Outcome::Gone, vec![]));
+        let never = || -> Result<(), String> { panic!("it has not authenticated itself") };
+        let _ = negotiate(Encryption::Required, &[info, go("disk"), option(1, b"disk")], never);
+    }
+
+    #[test]
+    fn a_read_only_export_offers_no_writing_commands() {
+        let flags = |read_only| Export { read_only, ..export() }.flags();
+        let writing = transmission::SEND_TRIM | transmission::SEND_WRITE_ZEROES;
+        assert_eq!(flags(true) & (writing | transmission::READ_ONLY), transmission::READ_ONLY);
+        assert_eq!(flags(false) & (writing | transmission::READ_ONLY), writing);
+    }
+
+    #[test]
+    fn a_client_that_sends_nothing_is_no_error() {
+        let mut client = Scripted { sent: io::Cursor::default(), received: Vec::new() };
+        assert_eq!(greet(&mut client).unwrap(), None);
+        client.sent = io::Cursor::new(vec![0, 0, 0, 8]);
+        assert!(greet(&mut client).is_err(), "unknown flags");
+    }
+
+    #[test]
+    fn a_failed_choice_of_meta_contexts_discards_those_chosen_before() {
         let text = |text: &str| [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat();
         let choose = |export| option(10, &[text(export), vec![0, 0, 0, 1], text("base:allocation")].concat());
-        let chosen = |last: Vec<u8>| match talk(
+        let chosen = |last: Vec<u8>| match admitted(
             Encryption::Unavailable,
             &[option(8, b""), choose("disk"), last, go("disk")],
         ) {
-            (Ok(Outcome::Transmission(agreed)), _) => agreed.base_allocation,
+            (Ok(Outcome::Transmission(agreed, ())), _) => agreed.base_allocation,
             other => panic!("{other:?}"),
         };
         assert!(chosen(choose("")));
@@ -420,12 +514,12 @@ mod tests {
         };
         for _ in 0..20_000 {
             let data: Vec<u8> = (0..random() % 40).map(|_| (random() >> 32) as u8 & 7).collect();
-            let mut says = vec![option((random() % 11) as u32, &data), go("")];
-            let cut = random() as usize % (says[0].len() + 1);
+            let mut sent = vec![option((random() % 11) as u32, &data), go("")];
+            let cut = random() as usize % (sent[0].len() + 1);
             if random() % 2 == 0 {
-                says = vec![says[0][..cut].to_vec()];
+                sent = vec![sent[0][..cut].to_vec()];
             }
-            let _ = talk(Encryption::Unavailable, &says);
+            let _ = admitted(Encryption::Unavailable, &sent);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The bytes between a client and its connection.
 //!
-//! A connection reads and writes a [`Stream`] and knows no socket: the server uses a file descriptor, the simulation memory.
+//! A connection reads and writes a [`Stream`]: a file descriptor in the server, memory in the simulation.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,21 +11,21 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use crate::front::Host;
 use crate::poller::Interest;
 
-/// A stream of bytes in both directions, which never waits.
+/// A stream of bytes in both directions, which never blocks.
 pub(in crate::nbd) trait Stream {
-    /// Reads into `to`, in order; 0 bytes are the client's end.
+    /// Reads into `to`, in order. 0 bytes mean that the client has closed its end.
     ///
     /// # Errors
-    /// `EAGAIN` if nothing has come; anything but that and `EINTR` ends the connection.
+    /// `EAGAIN` if no byte has arrived. Errors other than that and `EINTR` end the connection.
     fn receive(&self, to: &mut [IoSliceMut<'_>]) -> Result<usize, Errno>;
 
-    /// Writes from `from`, in order, as much as the stream takes.
+    /// Writes from `from`, in order, as many bytes as the stream takes.
     ///
     /// # Errors
-    /// `EAGAIN` if it takes nothing now; anything but that and `EINTR` ends the connection.
+    /// `EAGAIN` if it takes none now. Errors other than that and `EINTR` end the connection.
     fn send(&self, from: &[IoSlice<'_>]) -> Result<usize, Errno>;
 
-    /// Changes what the front end waits for from `was` to `wanted`; `None` waits for nothing.
+    /// Changes the events that the front end waits for from `was` to `wanted`; `None` is no event.
     ///
     /// # Errors
     /// The system's limits.
@@ -37,7 +37,7 @@ pub(in crate::nbd) trait Stream {
         host: &Host<'_>,
     ) -> io::Result<()>;
 
-    /// The socket, if there is one: what is sent may be shared instead of copied, and the system counts unread bytes.
+    /// The socket, if there is one. Only a socket can take pages instead of copies, and only its unread bytes can be counted.
     fn socket(&self) -> Option<BorrowedFd<'_>>;
 }
 

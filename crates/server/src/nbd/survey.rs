@@ -1,39 +1,38 @@
-//! Where an export holds data, looked up for block status. To tell, a file system may have to read its own maps from the disk: what
-//! may wait for that is done by a thread.
+//! Looks up where an export holds data, for block status.
+//!
+//! A file system may have to read its own maps from the disk for that, so a thread does it where it may block.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use super::connection::Cookie;
+use super::cookie::Cookie;
 use crate::backend::{Extent, Extents};
 use crate::poller::Bell;
 
-/// What is asked.
+/// A range whose extents a client requests.
 pub(super) struct Question {
-    /// Who asks.
     pub(super) cookie: Cookie,
-    /// From this byte on,
+    /// The first byte of the range.
     pub(super) offset: u64,
-    /// so many bytes,
+    /// The length of the range.
     pub(super) bytes: u64,
-    /// and at most so many extents.
+    /// The largest number of extents in the reply.
     pub(super) most: usize,
-    /// Extents end where blocks do.
+    /// Extents end at multiples of this.
     pub(super) block_bytes: u64,
 }
 
-/// What there is.
+/// The reply to a [`Question`].
 pub(super) struct Survey {
-    /// Who asked.
     pub(super) cookie: Cookie,
-    /// One behind the other.
+    /// Adjacent extents from the range's first byte on.
     pub(super) extents: Vec<Extent>,
 }
 
 impl Question {
-    /// The answer, by whoever knows what lies at a byte, looking so far.
+    /// Answers it with a function that returns the extent at an offset, of at most so many bytes.
     pub(super) fn answer(self, mut extent: impl FnMut(u64, u64) -> Extent) -> Survey {
         let Self { cookie, mut offset, bytes: mut left, most, block_bytes } = self;
         let mut extents = Vec::new();
@@ -47,19 +46,18 @@ impl Question {
     }
 }
 
-/// A thread that answers one question after the other. It ends when nobody can ask it any more.
+/// A thread that answers questions one after the other. It ends when all senders of questions are dropped.
 pub(super) struct Surveyor {
-    /// Where to ask.
     pub(super) questions: Sender<Question>,
-    /// What it found; the bell rings for each.
+    /// The bell rings for each survey.
     pub(super) surveys: Receiver<Survey>,
 }
 
 impl Surveyor {
-    /// One for these extents.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The system's limits.
     pub(super) fn new(extents: Arc<dyn Extents>, bell: Arc<Bell>) -> io::Result<Self> {
         let (questions, asked) = channel::<Question>();
         let (found, surveys) = channel();

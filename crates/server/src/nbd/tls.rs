@@ -1,13 +1,15 @@
-//! TLS, kept out of the device's thread: a thread for each encrypted connection stands between it and a socket pair. What the device's
-//! thread has answered before it let go of its end is sent all the same.
+//! TLS: certificates, and a thread for each encrypted connection, so that the device's thread neither encrypts nor decrypts.
+//!
+//! The thread copies between the client's socket and a socket pair, of which the device's thread has the other end. Replies that the
+//! device's thread has sent before it closes its end are still sent to the client.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,94 +19,112 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection};
 
-use super::front::FAREWELL;
-use super::listener::Place;
-use super::shown::untaken;
+use super::client_socket::STACK;
+use super::options::{FAREWELL, TlsFiles};
+use super::places::Place;
+use super::zero_copy::untaken;
 use crate::ServeError;
 
-/// Decrypted bytes on their way in, beyond which nothing more is taken off the wire.
+/// Decrypted bytes that the device's thread has not taken. With so many, nothing more is received from the client.
 const BACKLOG: usize = 256 << 10;
 
-/// Where the certificates are.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TlsFiles {
-    /// The server's certificate and those up to its authority, in PEM.
-    pub certificates: PathBuf,
-    /// Its key, in PEM.
-    pub key: PathBuf,
-    /// Authorities of clients, in PEM. If given, only clients with a certificate of one of them are let in.
-    pub client_authorities: Option<PathBuf>,
+/// The TLS configuration of a front end. Clones share it.
+#[derive(Clone)]
+pub struct Acceptor {
+    files: Arc<TlsFiles>,
+    config: Arc<RwLock<Arc<ServerConfig>>>,
 }
 
-/// Begins TLS with clients.
-#[derive(Clone)]
-pub(super) struct Acceptor(Arc<ServerConfig>);
-
 impl Acceptor {
-    pub(super) fn load(files: &TlsFiles) -> Result<Self, ServeError> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let wrong = |path: &Path, what: String| ServeError::unfit(path, &what);
-        let builder = ServerConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .map_err(|error| ServeError::Configuration(error.to_string()))?;
-        let builder = match &files.client_authorities {
-            None => builder.with_no_client_auth(),
-            Some(path) => {
-                let mut roots = RootCertStore::empty();
-                for certificate in certificates(path)? {
-                    roots.add(certificate).map_err(|error| wrong(path, error.to_string()))?;
-                }
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-                    .build()
-                    .map_err(|error| wrong(path, error.to_string()))?;
-                builder.with_client_cert_verifier(verifier)
+    /// Reads certificates and the key.
+    pub(super) fn load(files: TlsFiles) -> Result<Self, ServeError> {
+        let config = Arc::new(RwLock::new(config(&files)?));
+        Ok(Self { files: Arc::new(files), config })
+    }
+
+    /// Reads the files again. New connections use them; existing ones continue with the certificates that they began with.
+    ///
+    /// # Errors
+    /// A file cannot be read or does not fit the others. The previous configuration stays in use.
+    pub fn reload(&self) -> Result<(), ServeError> {
+        let config = config(&self.files)?;
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+        Ok(())
+    }
+
+    /// Reads the files again for each byte that arrives, as a signal handler sends it, and logs the result.
+    pub(crate) fn reload_on(&self, mut signals: UnixStream) {
+        while matches!(signals.read(&mut [0]), Ok(1)) {
+            match self.reload() {
+                Ok(()) => say!("nbd: new connections use the TLS certificates that were just read"),
+                Err(error) => say!("nbd: new connections use the previous TLS certificates: {error}"),
             }
-        };
-        let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| match error {
-            pem::Error::NoItemsFound => wrong(&files.key, "it holds no private key in PEM".to_string()),
-            error => wrong(&files.key, error.to_string()),
-        })?;
-        let config =
-            builder.with_single_cert(certificates(&files.certificates)?, key).map_err(
-                |error| match error {
-                    rustls::Error::InconsistentKeys(_) => {
-                        wrong(&files.certificates, format!("it is not of the key in {}", files.key.display()))
-                    }
-                    error => wrong(&files.certificates, error.to_string()),
-                },
-            )?;
-        Ok(Self(Arc::new(config)))
+        }
     }
 
     pub(super) fn connection(&self) -> io::Result<ServerConnection> {
-        ServerConnection::new(self.0.clone()).map_err(io::Error::other)
+        let config = self.config.read().unwrap_or_else(PoisonError::into_inner).clone();
+        ServerConnection::new(config).map_err(io::Error::other)
     }
+}
+
+fn config(files: &TlsFiles) -> Result<Arc<ServerConfig>, ServeError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let unfit = |path: &Path, problem: String| ServeError::unfit(path, &problem);
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| ServeError::Configuration(error.to_string()))?;
+    let builder = match &files.client_authorities {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in certificates(path)? {
+                roots.add(certificate).map_err(|error| unfit(path, error.to_string()))?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                .build()
+                .map_err(|error| unfit(path, error.to_string()))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| match error {
+        pem::Error::NoItemsFound => unfit(&files.key, "it holds no private key in PEM".to_string()),
+        error => unfit(&files.key, error.to_string()),
+    })?;
+    let config = builder.with_single_cert(certificates(&files.certificates)?, key);
+    config.map(Arc::new).map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => {
+            let problem = format!("its certificate does not match the key in {}", files.key.display());
+            unfit(&files.certificates, problem)
+        }
+        error => unfit(&files.certificates, error.to_string()),
+    })
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServeError> {
     let file = File::open(path).map_err(|error| ServeError::unfit(path, &error.to_string()))?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_reader_iter(BufReader::new(file)).collect();
     match found {
-        Ok(found) if found.is_empty() => Err(ServeError::unfit(path, "it holds no certificate")),
+        Ok(found) if found.is_empty() => Err(ServeError::unfit(path, "it holds no certificate in PEM")),
         Ok(found) => Ok(found),
         Err(error) => Err(ServeError::unfit(path, &error.to_string())),
     }
 }
 
-/// Starts the thread between an encrypted socket and a plain one, which holds `places` as long as it lives. It ends when the client is
-/// gone, or the plain socket's other end is and the client has taken what was left for it, for which it has [`FAREWELL`].
+/// Starts the thread between a client's socket and a plain one. It ends when the client is gone, or when the plain socket's other end is
+/// closed and the client has taken the remaining replies or [`FAREWELL`] is over. It holds `places` until then.
 pub(super) fn between(
     wire: OwnedFd,
     plain: UnixStream,
-    tls: ServerConnection,
+    tls: Box<ServerConnection>,
     places: [Arc<Place>; 2],
 ) -> io::Result<()> {
     plain.set_nonblocking(true)?;
     let (inward, wire_ended, plain_ended, until) = (Vec::new(), false, false, None);
     let mut between = Between { wire, plain, tls, inward, wire_ended, plain_ended, until };
-    thread::Builder::new().name("nbd-tls".into()).spawn(move || {
+    thread::Builder::new().name("nbd-tls".into()).stack_size(STACK).spawn(move || {
         let _places = places;
-        // Either side breaking off is an end like another; both sockets are closed with this.
+        // An error of either socket ends the connection; both sockets are closed with `between`.
         let _ = between.run();
         let _ = between.plain.shutdown(Shutdown::Both);
     })?;
@@ -112,15 +132,15 @@ pub(super) fn between(
 }
 
 struct Between {
-    /// Non-blocking, as the device's thread would have had it.
+    /// The client's socket, non-blocking.
     wire: OwnedFd,
     plain: UnixStream,
-    tls: ServerConnection,
-    /// Decrypted, not yet taken by the device's thread.
+    tls: Box<ServerConnection>,
+    /// Decrypted bytes that are not yet taken by the device's thread.
     inward: Vec<u8>,
     wire_ended: bool,
     plain_ended: bool,
-    /// The device's thread has let go: nothing more is for it, and until then the client may take what is left.
+    /// Set when the device's thread has closed its end: until then the client may take the remaining replies.
     until: Option<Instant>,
 }
 
@@ -154,14 +174,14 @@ impl Between {
             self.read_plain()?;
             self.drain_wire()?;
         }
-        // Closed with anything unread in it, a socket of TCP takes back what the other side has not got yet.
+        // If a TCP socket is closed with unread bytes in it, the kernel discards replies that the peer has not acknowledged.
         while untaken(&self.wire) > 0 && self.left() > Some(Duration::ZERO) {
             thread::sleep(Duration::from_millis(5));
         }
         Ok(())
     }
 
-    /// The client's end is heard of by the device's thread, which then lets go as well.
+    /// When the client closes its end, the device's thread receives that end and closes its own.
     fn is_over(&self) -> bool {
         self.plain_ended && !self.tls.wants_write()
     }
@@ -170,12 +190,12 @@ impl Between {
         !self.wire_ended && self.until.is_none() && self.inward.len() < BACKLOG
     }
 
-    fn let_go(&mut self) {
+    fn close_plain(&mut self) {
         self.until.get_or_insert_with(|| Instant::now() + FAREWELL);
         self.inward.clear();
     }
 
-    /// How long the client still has, if the device's thread has let go.
+    /// The time that the client has left, if the device's thread has closed its end.
     fn left(&self) -> Option<Duration> {
         self.until.map(|until| until.saturating_duration_since(Instant::now()))
     }
@@ -199,21 +219,21 @@ impl Between {
             PollFd::from_borrowed_fd(self.wire.as_fd(), flags(self.reads_wire(), self.tls.wants_write())),
             PollFd::from_borrowed_fd(self.plain.as_fd(), flags(self.reads_plain(), !self.inward.is_empty())),
         ];
-        // One that has let go would say so again and again.
+        // A closed end would be reported at once each time.
         let watched = if self.until.is_some() && !self.reads_plain() { 1 } else { 2 };
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut sources[..watched], left.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        // A socket that is not read from is watched for its end all the same, or this would spin on it.
+        // `poll` reports errors and hang-ups also of sockets that are not read; ignoring them would make this loop spin.
         let ended = |source: &PollFd<'_>| source.revents().intersects(PollFlags::ERR | PollFlags::HUP);
         let (wire_ended, plain_ended) = (ended(&sources[0]), ended(&sources[1]));
         if wire_ended && !self.reads_wire() {
             return Err(io::ErrorKind::ConnectionReset.into());
         }
         if plain_ended {
-            self.let_go();
+            self.close_plain();
         }
         Ok(())
     }
@@ -247,7 +267,7 @@ impl Between {
             match self.plain.write(&self.inward) {
                 Ok(bytes) => drop(self.inward.drain(..bytes)),
                 Err(error) if is_later(&error) => break,
-                Err(_) => self.let_go(),
+                Err(_) => self.close_plain(),
             }
         }
         if self.wire_ended && self.inward.is_empty() {
@@ -262,7 +282,7 @@ impl Between {
             match self.plain.read(&mut bytes) {
                 Ok(0) => {
                     self.plain_ended = true;
-                    self.let_go();
+                    self.close_plain();
                     self.tls.send_close_notify();
                 }
                 Ok(count) => self.tls.writer().write_all(&bytes[..count])?,
@@ -295,14 +315,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_without_what_is_looked_for_in_it_is_named() {
+    fn a_file_without_the_expected_item_is_named() {
         let path = std::env::temp_dir().join(format!("dwell-tls-{}", std::process::id()));
         std::fs::write(&path, "no PEM at all").unwrap();
         let files = TlsFiles { certificates: path.clone(), key: path.clone(), client_authorities: None };
-        let told = Acceptor::load(&files).err().map(|error| error.to_string()).unwrap_or_default();
-        assert_eq!(told, format!("{}: it holds no private key in PEM", path.display()));
-        let told = certificates(&path).unwrap_err().to_string();
-        assert_eq!(told, format!("{}: it holds no certificate", path.display()));
+        let problem = Acceptor::load(files).err().map(|error| error.to_string()).unwrap_or_default();
+        assert_eq!(problem, format!("{}: it holds no private key in PEM", path.display()));
+        let problem = certificates(&path).unwrap_err().to_string();
+        assert_eq!(problem, format!("{}: it holds no certificate in PEM", path.display()));
         std::fs::remove_file(path).unwrap();
     }
 }

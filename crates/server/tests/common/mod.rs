@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod client;
+pub mod tls;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

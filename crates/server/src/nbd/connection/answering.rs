@@ -1,23 +1,24 @@
-//! From what the device did to replies.
+//! From completed operations to replies.
 
 use rustix::io::Errno;
 
-use super::{Connection, Cookie, Phase};
+use super::{Connection, Phase};
 use crate::backend::Payload;
 use crate::buffer::{Buffer, LARGEST};
 use crate::device::Answer;
 use crate::front::Host;
+use crate::nbd::cookie::Cookie;
 use crate::nbd::protocol::{Command, DESCRIPTOR_BYTES, Header, Request, descriptor, error};
 use crate::nbd::stream::Stream;
 use crate::nbd::survey::Survey;
 
 impl<S: Stream> Connection<S> {
-    /// A reply without data.
+    /// Queues a reply without data.
     pub(super) fn reply(&mut self, request: &Request, error: u32) {
         let header = match (self.agreed.structured && request.command == Command::Read, error) {
             (true, 0) => Header::end(request.cookie),
             (true, _) => Header::failed(request.cookie, error),
-            // With structured replies, failures of block status must be told as chunks; simple replies serve the rest.
+            // With structured replies, the protocol requires a chunk for a failed block status and allows simple replies otherwise.
             (false, _) if self.agreed.structured && request.command == Command::BlockStatus => {
                 Header::failed(request.cookie, error)
             }
@@ -26,15 +27,16 @@ impl<S: Stream> Connection<S> {
         self.outbox.push(header, None);
     }
 
-    /// An operation of this client ended.
+    /// An operation of this client is complete.
     pub(in crate::nbd) fn answered(&mut self, cookie: Cookie, answer: Answer, host: &mut Host<'_>) {
+        self.active = host.now;
         let index = usize::from(cookie.pending);
         let Some(request) = self.pending[index].request else { return };
         let pending = &mut self.pending[index];
         pending.left -= 1;
         match answer.result {
             Ok(()) => {}
-            // A trim is advice: a disk that knows none has followed it as well as it can.
+            // A trim is advice, which a disk without discards may ignore.
             Err(Errno::OPNOTSUPP) if request.command == Command::Trim => {}
             Err(error) => pending.error = error_number(error),
         }
@@ -55,7 +57,7 @@ impl<S: Stream> Connection<S> {
         self.finish(&request, cookie.pending, host);
     }
 
-    /// A part of a read is there: it is sent at once if replies are structured, and else kept for the one reply.
+    /// A part of a read is complete. It is queued at once if replies are structured, and otherwise kept for the one reply.
     fn read_part(&mut self, request: &Request, cookie: Cookie, buffer: Buffer) {
         let pending = &mut self.pending[usize::from(cookie.pending)];
         if !self.agreed.structured {
@@ -68,7 +70,7 @@ impl<S: Stream> Connection<S> {
         self.outbox.push(header, Some(buffer));
     }
 
-    /// It is known what lies where a block status asked.
+    /// The survey that a block status requested is complete.
     pub(in crate::nbd) fn surveyed(&mut self, survey: &Survey, host: &mut Host<'_>) {
         let pending = survey.cookie.pending;
         let Some(request) = self.pending[usize::from(pending)].request.take() else { return };
@@ -85,7 +87,7 @@ impl<S: Stream> Connection<S> {
         self.outbox.push(header, Some(buffer));
     }
 
-    /// Every operation of a request has ended.
+    /// All operations of a request are complete.
     fn finish(&mut self, request: &Request, index: u16, host: &mut Host<'_>) {
         let pending = &mut self.pending[usize::from(index)];
         let error = pending.error;
@@ -113,7 +115,7 @@ impl<S: Stream> Connection<S> {
     }
 }
 
-/// `NBD_ENOTSUP` is for requests that may be answered so, of which there are none here.
+/// The protocol's number for an error. `NBD_ENOTSUP` is reserved for commands that this server does not offer.
 fn error_number(error: Errno) -> u32 {
     match error {
         Errno::NOSPC | Errno::DQUOT | Errno::FBIG => error::ENOSPC,

@@ -1,77 +1,72 @@
-//! One client in the transmission phase. Nothing in here waits, and what it holds is bounded.
+//! One client in the transmission phase. Nothing in here blocks or reads a clock, and the memory of a client is bounded.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `receiving` | from bytes to requests |
-//! | `asking` | from requests to operations of the device |
-//! | `answering` | from what the device did to replies |
-//! | `rest` | when it is not listened to, as it has enough to read |
-//! | `trial` | whether that pays |
+//! | `requesting` | from requests to operations of the device |
+//! | `answering` | from completed operations to replies |
 
 mod answering;
-mod asking;
 mod receiving;
-mod rest;
-mod trial;
+mod requesting;
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::time::Instant;
 
-use elevator::Process;
+use elevator::{Process, Time};
 
-use self::rest::Rest;
-use super::listener::{Greeted, Place};
+use super::greeter::Greeted;
 use super::negotiation::Agreed;
-use super::protocol::{LONGEST_PAYLOAD, REQUEST_BYTES, Request};
-use super::reply::Outbox;
-use super::shown::untaken;
+use super::outbox::Outbox;
+use super::places::Place;
+use super::protocol::{LONGEST_PAYLOAD, Limits, REQUEST_BYTES, Request};
 use super::stream::Stream;
 use super::survey::Question;
+use super::zero_copy::untaken;
 use crate::buffer::Buffer;
 use crate::front::{Client, Host};
 use crate::poller::Interest;
 
-/// Memory for what was received and not understood yet: 31 writes of 4 KiB in one call.
+/// Memory for received bytes that are not parsed yet: 31 writes of 4 KiB in one call.
 const RECEIVE: usize = 128 << 10;
 
-/// Requests accepted and not answered, beyond which nothing more is read from a client.
+/// A client with this many unanswered requests is no longer read.
 const REQUESTS: usize = 256;
 
-/// Data held for one client, beyond which nothing more is read from it. One request of the greatest length always fits.
+/// A client for which this much data is held is no longer read. One request of the greatest length always fits.
 const BUDGET: usize = LONGEST_PAYLOAD as usize + (8 << 20);
 
-/// A request accepted and not answered.
+/// A request that is accepted and not answered.
 #[derive(Default)]
 struct Pending {
     request: Option<Request>,
-    /// Its data, in parts of at most [`LARGEST`].
+    /// The data, in parts of at most [`LARGEST`](crate::buffer::LARGEST).
     parts: Vec<Option<Buffer>>,
-    /// Operations out.
+    /// Operations in the device.
     left: u32,
     error: u32,
-    /// Bytes of a write-zeroes or trim that have been asked for.
-    asked: u64,
-    /// The flush that makes it durable is out.
+    /// Bytes of a write-zeroes or trim that the device has been given.
+    submitted: u64,
+    /// The flush that makes it durable is in the device.
     flushing: bool,
 }
 
-/// A payload being received.
+/// A payload that is being received.
 enum Receiving {
-    /// Into this request's parts: so many bytes are there.
+    /// Into the parts of this request, of which `filled` bytes have arrived.
     Write { pending: u16, filled: usize },
-    /// Into the void, so many more bytes: the request was refused, which its client is told when it has sent them all. Many clients
-    /// look for replies to what they have sent whole only.
+    /// The request is refused; `left` more bytes are discarded before the reply, as many clients expect replies only to requests that
+    /// they have sent completely.
     Refused { request: Request, error: u32, left: usize },
 }
 
-/// Whether the client is still there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Open,
-    /// It said goodbye: what was accepted is finished and answered.
+    /// The client has sent `NBD_CMD_DISC` or closed its end. Accepted requests are finished and answered.
     Ending,
-    /// The server stops: the same, and the client's system has got the answers. It may go on asking, which would take them back.
+    /// The server stops. Accepted requests are finished, answered, and taken by the client's system. The client may continue to send
+    /// requests: if the socket were closed with these unread, TCP would discard the replies.
     Leaving,
     /// Nothing can be sent any more.
     Gone,
@@ -83,29 +78,29 @@ pub(in crate::nbd) struct Connection<S> {
     agreed: Agreed,
     process: Process,
     from: String,
-    /// Where to ask what lies where, if whoever asks may have to wait.
+    /// The thread that looks up where the export holds data, if the back end may block.
     questions: Option<Sender<Question>>,
-    /// Held as long as the connection, so that there are never more of them than allowed.
-    _place: Arc<Place>,
+    /// Held as long as the connection.
+    place: Arc<Place>,
     received: Box<[u8]>,
     begin: usize,
     end: usize,
     receiving: Option<Receiving>,
-    /// The latest write was a large one, so the next one's data shall not come by the receive memory.
+    /// The latest write was large: the data of the next one is not to pass through the receive memory.
     large: bool,
     pending: Vec<Pending>,
     free: Vec<u16>,
     outbox: Outbox,
-    rest: Rest,
     held: usize,
     asleep: u32,
     phase: Phase,
     blocked: bool,
     watched: Option<Interest>,
-    /// Its place among the front end's connections.
+    /// The index among the front end's connections.
     index: u16,
-    block_bytes: u32,
-    bytes: u64,
+    limits: Limits,
+    /// The latest time at which a byte was received or sent or an operation completed.
+    active: Time,
 }
 
 impl<S: Stream> Connection<S> {
@@ -118,7 +113,6 @@ impl<S: Stream> Connection<S> {
     ) -> Self {
         let Greeted { stream, agreed, from, place } = greeted;
         let geometry = host.geometry();
-        let rest = Rest::new(stream.socket(), host.device().backend().keeps_time());
         let outbox = Outbox::new(stream.socket());
         Self {
             stream,
@@ -126,7 +120,7 @@ impl<S: Stream> Connection<S> {
             process,
             from,
             questions,
-            _place: place,
+            place,
             received: vec![0; RECEIVE].into_boxed_slice(),
             begin: 0,
             end: 0,
@@ -135,20 +129,31 @@ impl<S: Stream> Connection<S> {
             pending: Vec::new(),
             free: Vec::new(),
             outbox,
-            rest,
             held: 0,
             asleep: 0,
             phase: Phase::Open,
             blocked: false,
             watched: None,
             index,
-            block_bytes: geometry.block_bytes,
-            bytes: geometry.capacity.bytes(),
+            limits: Limits {
+                bytes: geometry.capacity.bytes(),
+                block_bytes: geometry.block_bytes,
+                read_only: geometry.read_only,
+            },
+            active: host.now,
         }
     }
 
     pub(in crate::nbd) const fn process(&self) -> Process {
         self.process
+    }
+
+    pub(in crate::nbd) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    pub(in crate::nbd) fn from(&self) -> &str {
+        &self.from
     }
 
     pub(in crate::nbd) fn describe(&self) -> Client {
@@ -164,10 +169,21 @@ impl<S: Stream> Connection<S> {
         self.pending.len() - self.free.len()
     }
 
-    /// Whether nothing of it is left in the device, and nothing to be sent.
-    pub(in crate::nbd) fn is_over(&self) -> bool {
+    /// Whether no request is in the device. A write whose data has not arrived completely is not in the device.
+    fn is_answered(&self) -> bool {
         let receiving = usize::from(matches!(self.receiving, Some(Receiving::Write { .. })));
-        let is_answered = self.unanswered() == receiving;
+        self.unanswered() == receiving
+    }
+
+    /// Since when no byte was received or sent; `None` while a request is in the device. A client that stopped in the middle of a
+    /// write, or that does not take its replies, is idle as well.
+    pub(in crate::nbd) fn idle_since(&self) -> Option<Time> {
+        self.is_answered().then_some(self.active)
+    }
+
+    /// Whether nothing of this client is left in the device or to be sent.
+    pub(in crate::nbd) fn is_over(&self) -> bool {
+        let is_answered = self.is_answered();
         match self.phase {
             Phase::Open => false,
             Phase::Ending => is_answered && self.outbox.is_empty(),
@@ -180,21 +196,22 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// Takes nothing more, as the server stops.
+    /// Accepts no further requests, as the server stops.
     pub(in crate::nbd) fn take_leave(&mut self) {
         if self.phase != Phase::Gone {
             self.phase = Phase::Leaving;
         }
     }
 
-    /// Takes nothing more.
-    pub(in crate::nbd) fn stop(&mut self) {
+    /// Accepts no further requests.
+    fn stop(&mut self) {
         if self.phase == Phase::Open {
             self.phase = Phase::Ending;
         }
     }
 
-    fn gone(&mut self, host: &mut Host<'_>) {
+    /// Discards the replies that are not sent. The connection is over once the device has finished its requests.
+    pub(in crate::nbd) fn disconnect(&mut self, host: &mut Host<'_>) {
         self.phase = Phase::Gone;
         self.held -= self.outbox.clear(&mut host.device().pool);
     }
@@ -206,13 +223,11 @@ impl<S: Stream> Connection<S> {
             && self.unanswered() + self.outbox.len() < REQUESTS
     }
 
-    /// A whole request that has been received and waits for room is followed by none: the receive memory may be full of what
-    /// is behind it, and to read into no memory would look like the client's end.
+    /// Nothing is received while a complete request waits for room: the bytes after it may fill the receive memory, and reading into no
+    /// memory returns 0, which means the client's end.
     fn wants_bytes(&self) -> bool {
         let waits = self.end - self.begin >= REQUEST_BYTES;
-        self.phase == Phase::Open
-            && self.rest.until().is_none()
-            && (self.receiving.is_some() || (self.takes_more() && !waits))
+        self.phase == Phase::Open && (self.receiving.is_some() || (self.takes_more() && !waits))
     }
 
     fn release(&mut self, buffer: Buffer, host: &mut Host<'_>) {
@@ -225,39 +240,28 @@ impl<S: Stream> Connection<S> {
         self.asleep -= 1;
     }
 
-    /// Sends what has gathered, understands what that made room for, and says what to wait for.
+    /// Sends the replies that have gathered, parses the requests that there is room for now, and updates what the stream is watched for.
     pub(in crate::nbd) fn flush(&mut self, number: u32, host: &mut Host<'_>) {
         if self.phase != Phase::Gone && !self.outbox.is_empty() {
-            let rest = self.rest.is_due(self.stream.socket(), self.outbox.len());
+            let before = self.outbox.sent_bytes();
             match self.outbox.send(&self.stream, &mut host.device().pool) {
                 Ok(freed) => self.held -= freed,
-                Err(_) => self.gone(host),
+                Err(_) => self.disconnect(host),
             }
-            if rest && self.outbox.is_empty() {
-                self.rest.begin();
+            if self.outbox.sent_bytes() > before {
+                self.active = host.now;
             }
         }
         self.blocked = !self.outbox.is_empty();
         if self.phase == Phase::Open {
-            self.understand(host);
+            self.parse(host);
         }
         self.watch(number, host);
     }
 
-    /// When its rest is over.
-    pub(in crate::nbd) const fn due(&self) -> Option<Instant> {
-        self.rest.until()
-    }
-
-    /// Its rest is over: what gathered meanwhile is read.
-    pub(in crate::nbd) fn rested(&mut self, host: &mut Host<'_>) {
-        self.rest.end();
-        self.readable(host);
-    }
-
     fn watch(&mut self, number: u32, host: &mut Host<'_>) {
         let wanted = Interest { read: self.wants_bytes(), write: self.blocked && self.phase != Phase::Gone };
-        // Without any interest a closed connection would still be reported, again and again.
+        // epoll reports a closed connection again and again even without any interest.
         let wanted = (wanted.read || wanted.write).then_some(wanted);
         if wanted == self.watched {
             return;
@@ -265,33 +269,15 @@ impl<S: Stream> Connection<S> {
         let result = self.stream.watch(self.watched, wanted, number, host);
         self.watched = wanted;
         if result.is_err() {
-            self.gone(host);
+            self.disconnect(host);
         }
     }
 
-    /// Gives back whatever memory it still holds.
+    /// Returns the memory that the connection still holds.
     pub(in crate::nbd) fn end(mut self, host: &mut Host<'_>) {
         self.outbox.clear(&mut host.device().pool);
         for buffer in self.pending.drain(..).flat_map(|pending| pending.parts).flatten() {
             host.device().pool.put(buffer);
         }
-    }
-}
-
-/// What an operation is called between a connection and the device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::nbd) struct Cookie {
-    pub(in crate::nbd) connection: u16,
-    pub(in crate::nbd) pending: u16,
-    pub(in crate::nbd) part: u16,
-}
-
-impl Cookie {
-    pub(in crate::nbd) const fn pack(self) -> u64 {
-        (self.connection as u64) << 32 | (self.pending as u64) << 16 | self.part as u64
-    }
-
-    pub(in crate::nbd) const fn unpack(cookie: u64) -> Self {
-        Self { connection: (cookie >> 32) as u16, pending: (cookie >> 16) as u16, part: cookie as u16 }
     }
 }

@@ -1,4 +1,4 @@
-//! From bytes to requests: nothing is copied that can be received where it belongs.
+//! From bytes to requests. Large payloads are received into the memory of their request, without a copy.
 
 use elevator::Op;
 use rustix::io::{Errno, IoSliceMut};
@@ -9,14 +9,14 @@ use crate::front::Host;
 use crate::nbd::protocol::{self, Command, REQUEST_BYTES};
 use crate::nbd::stream::Stream;
 
-/// A write from which on a call more, for the header alone, is cheaper than copying what came behind it.
+/// From this length on, a separate call for the next header costs less than copying a payload that arrived behind a header.
 pub(super) const LARGE: usize = 32 << 10;
 
-/// Bytes taken from one client before the next one has its turn.
+/// Bytes received from one client before the next client's turn.
 const TURN: usize = 4 << 20;
 
 impl<S: Stream> Connection<S> {
-    /// Reads what has come.
+    /// Receives and parses what has arrived.
     pub(in crate::nbd) fn readable(&mut self, host: &mut Host<'_>) {
         let mut turn = TURN;
         while self.wants_bytes() && turn > 0 {
@@ -24,20 +24,20 @@ impl<S: Stream> Connection<S> {
                 Ok((0, _)) => return self.stop(),
                 Ok((bytes, all)) => {
                     turn = turn.saturating_sub(bytes);
-                    self.understand(host);
+                    self.parse(host);
                     if all {
                         return;
                     }
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
-                Err(_) => return self.gone(host),
+                Err(_) => return self.disconnect(host),
             }
         }
     }
 
-    /// One call: the rest of a payload goes where it belongs, what is behind it into the receive memory. How many bytes
-    /// came, and whether that was all there was.
+    /// Receives once: the rest of a payload into the memory of its request, and the bytes after it into the receive memory. Returns the
+    /// number of bytes, and whether no more have arrived.
     fn receive(&mut self, host: &mut Host<'_>) -> Result<(usize, bool), Errno> {
         if self.begin == self.end {
             (self.begin, self.end) = (0, 0);
@@ -64,6 +64,9 @@ impl<S: Stream> Connection<S> {
         let mut slices = [IoSliceMut::new(direct), IoSliceMut::new(space)];
         let first = usize::from(direct_bytes == 0);
         let bytes = self.stream.receive(&mut slices[first..])?;
+        if bytes > 0 {
+            self.active = host.now;
+        }
         self.end += bytes.saturating_sub(direct_bytes);
         self.received_directly(bytes.min(direct_bytes), host);
         Ok((bytes, bytes < asked))
@@ -76,8 +79,8 @@ impl<S: Stream> Connection<S> {
         self.submit_if_received(host);
     }
 
-    /// Makes requests of the bytes that are there.
-    pub(in crate::nbd) fn understand(&mut self, host: &mut Host<'_>) {
+    /// Parses the received bytes into requests, as far as there is room for requests.
+    pub(in crate::nbd) fn parse(&mut self, host: &mut Host<'_>) {
         loop {
             self.take_payload(host);
             if self.receiving.is_some() || !self.takes_more() || self.end - self.begin < REQUEST_BYTES {
@@ -86,10 +89,10 @@ impl<S: Stream> Connection<S> {
             let mut header = [0; REQUEST_BYTES];
             header.copy_from_slice(&self.received[self.begin..self.begin + REQUEST_BYTES]);
             let Ok(request) = protocol::request(&header) else {
-                return self.gone(host);
+                return self.disconnect(host);
             };
             let data = matches!(request.command, Command::Read | Command::Write);
-            let problem = request.problem(self.bytes, self.block_bytes);
+            let problem = request.problem(&self.limits);
             let need = if data && problem.is_none() { footprint(request.length as usize) } else { 0 };
             if self.held > 0 && self.held + need > BUDGET {
                 return;
@@ -99,7 +102,7 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// Moves a payload's bytes from the receive memory to where they belong.
+    /// Copies a payload's bytes from the receive memory to the memory of its request.
     fn take_payload(&mut self, host: &mut Host<'_>) {
         let there = self.end - self.begin;
         match &mut self.receiving {
@@ -132,7 +135,7 @@ impl<S: Stream> Connection<S> {
         self.submit_if_received(host);
     }
 
-    /// A write goes to the queue once all of its data is there, and not before.
+    /// Submits a write once all of its data has arrived.
     fn submit_if_received(&mut self, host: &mut Host<'_>) {
         let Some(Receiving::Write { pending, filled }) = self.receiving else { return };
         let Some(request) = self.pending[usize::from(pending)].request else { return };
@@ -144,7 +147,7 @@ impl<S: Stream> Connection<S> {
     }
 }
 
-/// Where the byte after the first `filled` ones belongs, up to its part's end, and whether that is the last part.
+/// The memory of one part from byte `filled` of the request on, and whether that part is the last one.
 fn direct_part(parts: &mut [Option<Buffer>], filled: usize) -> (&mut [u8], bool) {
     let (part, within) = (filled / LARGEST, filled % LARGEST);
     let last = part + 1 >= parts.len();
@@ -154,7 +157,7 @@ fn direct_part(parts: &mut [Option<Buffer>], filled: usize) -> (&mut [u8], bool)
     }
 }
 
-/// What memory the data of a request takes.
+/// Memory for the data of a request.
 fn footprint(bytes: usize) -> usize {
     bytes / LARGEST * LARGEST
         + if bytes.is_multiple_of(LARGEST) { 0 } else { buffer::footprint(bytes % LARGEST) }

@@ -15,7 +15,7 @@ pub use options::{
     Contexts, EXPORT_NAME, Negotiate, SET_META_CONTEXT, option, option_header, option_reply, reply,
 };
 pub use replies::{DESCRIPTOR_BYTES, DONE, Header, LONGEST_HEADER, chunk, descriptor};
-pub use requests::{Command, Request, request};
+pub use requests::{Command, Limits, Request, request};
 
 /// `NBDMAGIC`.
 pub const MAGIC: u64 = 0x4e42_444d_4147_4943;
@@ -137,7 +137,9 @@ mod tests {
             let mut bytes = [0; REQUEST_BYTES];
             bytes.iter_mut().for_each(|byte| *byte = random() as u8);
             bytes[..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
-            let _ = request(&bytes).map(|request| request.problem(random(), 512));
+            let _ = request(&bytes).map(|request| {
+                request.problem(&Limits { bytes: random(), block_bytes: 512, read_only: random() % 2 == 0 })
+            });
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Requests of the transmission phase, and what can be wrong with them.
+//! Requests of the transmission phase, and the errors of those that are not accepted.
 
 use super::{BadMagic, Bytes, LONGEST_PAYLOAD, REQUEST_BYTES, REQUEST_MAGIC, error};
 
-/// What a request asks for.
+/// The command of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
     /// `NBD_CMD_READ`.
@@ -19,14 +19,14 @@ pub enum Command {
     WriteZeroes,
     /// `NBD_CMD_BLOCK_STATUS`.
     BlockStatus,
-    /// Something newer than this server.
+    /// A command that this server does not offer.
     Unknown,
 }
 
 /// A request of the transmission phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// What.
+    /// The command.
     pub command: Command,
     /// `NBD_CMD_FLAG_FUA`.
     pub fua: bool,
@@ -34,20 +34,20 @@ pub struct Request {
     pub no_hole: bool,
     /// `NBD_CMD_FLAG_REQ_ONE`.
     pub one: bool,
-    /// Flags that are not known, or that this command does not take.
+    /// Flags are set that are unknown or that this command does not take.
     pub odd_flags: bool,
-    /// The client's name for it.
+    /// The client's name for the request.
     pub cookie: u64,
-    /// First byte.
+    /// The first byte.
     pub offset: u64,
-    /// Length in bytes.
+    /// The length in bytes.
     pub length: u32,
 }
 
 /// Parses a request's header.
 ///
 /// # Errors
-/// Its magic is wrong: from here on nothing can be understood.
+/// The magic number is wrong: the boundary between requests is lost, so the connection cannot continue.
 pub fn request(header: &[u8; REQUEST_BYTES]) -> Result<Request, BadMagic> {
     let mut bytes = Bytes(header);
     if bytes.u32() != Some(REQUEST_MAGIC) {
@@ -80,11 +80,22 @@ const FUA: u16 = 1;
 const NO_HOLE: u16 = 1 << 1;
 const ONE: u16 = 1 << 3;
 
+/// Which requests an export accepts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Its size.
+    pub bytes: u64,
+    /// The unit of offsets and lengths.
+    pub block_bytes: u32,
+    /// Whether commands that change it are refused.
+    pub read_only: bool,
+}
+
 impl Request {
-    /// What is wrong with it, for an export of `size` bytes in blocks of `block` bytes; as the error number to answer.
+    /// The error number for a request that an export does not accept.
     #[must_use]
-    pub fn problem(&self, size: u64, block: u32) -> Option<u32> {
-        let block = u64::from(block);
+    pub fn problem(&self, limits: &Limits) -> Option<u32> {
+        let block = u64::from(limits.block_bytes);
         let (offset, length) = (self.offset, u64::from(self.length));
         let writes = matches!(self.command, Command::Write | Command::WriteZeroes);
         match self.command {
@@ -93,9 +104,10 @@ impl Request {
             Command::Flush if offset == 0 && length == 0 => return None,
             Command::Flush => return Some(error::EINVAL),
             Command::Disconnect => return None,
+            _ if limits.read_only && (writes || self.command == Command::Trim) => return Some(error::EPERM),
             _ => {}
         }
-        if offset.checked_add(length).is_none_or(|end| end > size) {
+        if offset.checked_add(length).is_none_or(|end| end > limits.bytes) {
             return Some(if writes { error::ENOSPC } else { error::EINVAL });
         }
         if length == 0 || !offset.is_multiple_of(block) || !length.is_multiple_of(block) {
@@ -103,7 +115,7 @@ impl Request {
         }
         match self.command {
             Command::Read if self.length > LONGEST_PAYLOAD => Some(error::EOVERFLOW),
-            // Of what carries data to the server, nothing may be answered so.
+            // The protocol does not permit `NBD_EOVERFLOW` for writes.
             Command::Write if self.length > LONGEST_PAYLOAD => Some(error::EINVAL),
             _ => None,
         }
@@ -113,6 +125,8 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SIZE: u64 = 1 << 20;
 
     fn header(flags: u16, kind: u16, offset: u64, length: u32) -> [u8; REQUEST_BYTES] {
         let mut bytes = [0; REQUEST_BYTES];
@@ -126,10 +140,10 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_judged_by_what_they_ask() {
-        const SIZE: u64 = 1 << 20;
+    fn each_request_that_an_export_does_not_accept_has_its_error() {
+        const LIMITS: Limits = Limits { bytes: SIZE, block_bytes: 512, read_only: false };
         let problem = |flags, kind, offset, length| {
-            request(&header(flags, kind, offset, length)).unwrap().problem(SIZE, 512)
+            request(&header(flags, kind, offset, length)).unwrap().problem(&LIMITS)
         };
         let table = [
             ((0, 0, 0, 4096), None),
@@ -141,7 +155,7 @@ mod tests {
             ((0, 0, 0, 511), Some(error::EINVAL)),
             ((0, 0, 0, 0), Some(error::EINVAL)),
             ((1, 0, 0, 512), None),
-            // `NBD_CMD_FLAG_DF`: a reply in one piece, which is not offered.
+            // `NBD_CMD_FLAG_DF`: a reply in one chunk, which this server does not offer.
             ((4, 0, 0, 512), Some(error::EINVAL)),
             ((1, 1, 0, 512), None),
             ((2, 1, 0, 512), Some(error::EINVAL)),
@@ -156,12 +170,25 @@ mod tests {
         for ((flags, kind, offset, length), expected) in table {
             assert_eq!(problem(flags, kind, offset, length), expected, "{kind} {flags:#x} {offset}+{length}");
         }
-        let large = |kind| request(&header(0, kind, 0, LONGEST_PAYLOAD + 512)).unwrap().problem(1 << 40, 512);
+        let limits = Limits { bytes: 1 << 40, ..LIMITS };
+        let large = |kind| request(&header(0, kind, 0, LONGEST_PAYLOAD + 512)).unwrap().problem(&limits);
         assert_eq!([large(0), large(1), large(6)], [Some(error::EOVERFLOW), Some(error::EINVAL), None]);
     }
 
     #[test]
-    fn a_wrong_magic_is_noticed() {
+    fn a_read_only_export_refuses_every_command_that_changes_it() {
+        let limits = Limits { bytes: SIZE, block_bytes: 512, read_only: true };
+        let problem =
+            |kind, offset, length| request(&header(0, kind, offset, length)).unwrap().problem(&limits);
+        for kind in [1, 4, 6] {
+            assert_eq!(problem(kind, 0, 512), Some(error::EPERM), "{kind}");
+            assert_eq!(problem(kind, SIZE, 512), Some(error::EPERM), "{kind}");
+        }
+        assert_eq!([problem(0, 0, 512), problem(3, 0, 0), problem(7, 0, 512), problem(2, 0, 0)], [None; 4]);
+    }
+
+    #[test]
+    fn a_wrong_magic_is_an_error() {
         let mut bytes = header(0, 0, 0, 512);
         bytes[0] ^= 1;
         assert_eq!(request(&bytes), Err(BadMagic));

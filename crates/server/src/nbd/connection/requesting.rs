@@ -4,23 +4,25 @@ use elevator::queue::Accepted;
 use elevator::{Flags, Op, SECTOR_BYTES, Sector, Sectors};
 
 use super::receiving::LARGE;
-use super::{Connection, Cookie, Pending, Phase, Receiving};
+use super::{Connection, Pending, Phase, Receiving};
 use crate::backend::Payload;
 use crate::buffer::LARGEST;
 use crate::device::Ask;
 use crate::front::Host;
+use crate::nbd::cookie::Cookie;
 use crate::nbd::protocol::{Command, Request, error};
 use crate::nbd::stream::Stream;
 use crate::nbd::survey::Question;
 
-/// Write-zeroes is passed on in steps of this many bytes: on a disk that must write them, each takes a third of a second
-/// at most, and others have their turn in between.
+/// Bytes of one operation of a write-zeroes. A disk that writes zeroes as data needs at most a third of a second for this many, after
+/// which other clients' requests are served.
 const ZEROES_STEP: u64 = 32 << 20;
 
-/// Most extents in one answer to a block status.
+/// Most extents in one reply to a block status.
 const EXTENTS: usize = 512;
 
 impl<S: Stream> Connection<S> {
+    /// Accepts a request, or refuses it with the error number `problem`.
     pub(super) fn accept(&mut self, request: Request, problem: Option<u32>, host: &mut Host<'_>) {
         if let Some(error) = problem {
             if request.command != Command::Write || request.length == 0 {
@@ -55,7 +57,7 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// Keeps a request, with memory for its data.
+    /// Stores a request, with memory for its data; its index.
     fn keep(&mut self, request: Request, host: &mut Host<'_>) -> u16 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.pending.push(Pending::default());
@@ -63,7 +65,7 @@ impl<S: Stream> Connection<S> {
         });
         let pending = &mut self.pending[usize::from(index)];
         pending.request = Some(request);
-        (pending.left, pending.error, pending.asked, pending.flushing) = (0, 0, 0, false);
+        (pending.left, pending.error, pending.submitted, pending.flushing) = (0, 0, 0, false);
         if matches!(request.command, Command::Read | Command::Write) {
             let mut left = request.length as usize;
             while left > 0 {
@@ -102,7 +104,7 @@ impl<S: Stream> Connection<S> {
     ) {
         let pending = &mut self.pending[usize::from(index)];
         pending.left += 1;
-        // What takes steps is flushed once, behind the last.
+        // Requests of several operations are flushed once, after the last one.
         let fua = pending.request.is_some_and(|request| request.fua && request.command == Command::Write);
         let ask = Ask {
             cookie: Cookie { connection: self.index, pending: index, part: part as u16 }.pack(),
@@ -118,12 +120,12 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// The next step of a trim or write-zeroes, or the flush behind the last one; whether there was any. Of a client that is
-    /// gone there is none: it could leave hours of them behind.
+    /// Submits the next operation of a trim or write-zeroes, or the flush after the last one; whether there was any. For a client that
+    /// is gone there is none: it could leave hours of work behind.
     pub(super) fn next_step(&mut self, index: u16, request: &Request, host: &mut Host<'_>) -> bool {
         let pending = &mut self.pending[usize::from(index)];
-        let left = u64::from(request.length) - pending.asked;
-        let at = request.offset + pending.asked;
+        let left = u64::from(request.length) - pending.submitted;
+        let at = request.offset + pending.submitted;
         if left == 0 || pending.error != 0 || self.phase == Phase::Gone {
             let flush = request.fua && pending.error == 0 && left == 0 && !pending.flushing;
             pending.flushing |= flush;
@@ -135,11 +137,11 @@ impl<S: Stream> Connection<S> {
         let most = match (request.command, request.no_hole) {
             (Command::Trim, _) => left,
             (_, false) => ZEROES_STEP,
-            // Room that shall be kept is written to.
+            // With `NBD_CMD_FLAG_NO_HOLE` the space stays allocated: zeroes are written as data.
             (_, true) => LARGEST as u64,
         };
         let bytes = left.min(most);
-        pending.asked += bytes;
+        pending.submitted += bytes;
         let (op, payload) = match (request.command, request.no_hole) {
             (Command::Trim, _) => (Op::Discard, Payload::None),
             (_, false) => (Op::Write, Payload::Zeroes),
@@ -154,7 +156,7 @@ impl<S: Stream> Connection<S> {
         true
     }
 
-    /// Looks up what lies where, or has it looked up.
+    /// Looks up where the export holds data, or passes the question to the thread that does.
     fn block_status(&mut self, request: Request, host: &mut Host<'_>) {
         if !self.agreed.base_allocation {
             return self.reply(&request, error::EINVAL);
@@ -164,10 +166,12 @@ impl<S: Stream> Connection<S> {
             offset: request.offset,
             bytes: u64::from(request.length),
             most: if request.one { 1 } else { EXTENTS },
-            block_bytes: u64::from(self.block_bytes),
+            block_bytes: u64::from(self.limits.block_bytes),
         };
         match &self.questions {
-            Some(questions) => questions.send(question).expect("its thread lives as long as it can be asked"),
+            Some(questions) => {
+                questions.send(question).expect("the surveyor's thread lives as long as the front end")
+            }
             None => {
                 let backend = host.device().backend();
                 let survey = question.answer(|offset, most| backend.extent(offset, most));

@@ -1,4 +1,4 @@
-//! Replies on their way out: gathered during a round, sent with as few calls as the socket takes.
+//! Replies that are to be sent: gathered during a round, then sent with as few calls as the socket permits.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -7,47 +7,47 @@ use std::os::fd::BorrowedFd;
 use rustix::io::Errno;
 
 use super::protocol::Header;
-use super::shown::Showing;
 use super::stream::Stream;
+use super::zero_copy::ZeroCopy;
 use crate::buffer::{Buffer, Lent, Pool};
 
-/// Slices in one call: enough for a round at depth 32, a header and its data each.
+/// Slices in one call: a header and its data for each reply of a round at depth 32.
 const SLICES: usize = 64;
 
-/// A header and the data behind it.
-struct Out {
+/// A header and the data after it.
+struct Reply {
     header: Header,
     data: Option<Buffer>,
 }
 
-impl Out {
+impl Reply {
     fn len(&self) -> usize {
         self.header.as_slice().len() + self.data.as_ref().map_or(0, |data| data.len())
     }
 
-    /// Its data, if that is to be shown rather than copied.
-    fn to_show(&self, showing: &Showing) -> Option<&Lent> {
-        self.data.as_ref()?.lent().filter(|data| showing.takes(data))
+    /// The data, if it is sent without a copy.
+    fn uncopied(&self, zero_copy: &ZeroCopy) -> Option<&Lent> {
+        self.data.as_ref()?.lent().filter(|data| zero_copy.takes(data))
     }
 }
 
-/// Replies not yet sent.
+/// Replies of one client that are not sent yet.
 pub(super) struct Outbox {
-    waiting: VecDeque<Out>,
-    /// Bytes of the first one that are sent.
+    waiting: VecDeque<Reply>,
+    /// Bytes of the first reply that are sent.
     sent: usize,
-    /// Bytes sent in all.
+    /// Bytes sent since the connection began.
     total: u64,
-    showing: Showing,
+    zero_copy: ZeroCopy,
 }
 
 impl Outbox {
     pub(super) fn new(socket: Option<BorrowedFd<'_>>) -> Self {
-        Self { waiting: VecDeque::new(), sent: 0, total: 0, showing: Showing::new(socket) }
+        Self { waiting: VecDeque::new(), sent: 0, total: 0, zero_copy: ZeroCopy::new(socket) }
     }
 
     pub(super) fn push(&mut self, header: Header, data: Option<Buffer>) {
-        self.waiting.push_back(Out { header, data });
+        self.waiting.push_back(Reply { header, data });
     }
 
     pub(super) fn len(&self) -> usize {
@@ -58,14 +58,22 @@ impl Outbox {
         self.waiting.is_empty()
     }
 
-    /// Sends what the socket takes. How many bytes of memory came free; `Err` if the client is gone.
+    /// Bytes sent since the connection began.
+    pub(super) const fn sent_bytes(&self) -> u64 {
+        self.total
+    }
+
+    /// Sends as much as the socket takes; the bytes of memory that became free.
+    ///
+    /// # Errors
+    /// The client is gone.
     pub(super) fn send(&mut self, stream: &impl Stream, pool: &mut Pool) -> Result<usize, Errno> {
         if let Some(socket) = stream.socket() {
-            self.showing.let_go(self.total, socket);
+            self.zero_copy.release_read(self.total, socket);
         }
         let mut freed = 0;
         while !self.waiting.is_empty() {
-            let sent = self.show_once(stream).unwrap_or_else(|| self.send_once(stream));
+            let sent = self.send_uncopied(stream).unwrap_or_else(|| self.send_copied(stream));
             match sent {
                 Ok(bytes) => freed += self.drop_sent(bytes, pool),
                 Err(Errno::INTR) => {}
@@ -76,22 +84,22 @@ impl Outbox {
         Ok(freed)
     }
 
-    /// Shows the client the data that is next, if it is to be shown.
-    fn show_once(&mut self, stream: &impl Stream) -> Option<Result<usize, Errno>> {
+    /// Sends the data that is next without a copy, if it is suited.
+    fn send_uncopied(&mut self, stream: &impl Stream) -> Option<Result<usize, Errno>> {
         let first = self.waiting.front()?;
         let begin = self.sent.checked_sub(first.header.as_slice().len())?;
-        let data = first.to_show(&self.showing)?;
-        self.showing.send(data, begin, stream.socket()?)
+        let data = first.uncopied(&self.zero_copy)?;
+        self.zero_copy.send(data, begin, stream.socket()?)
     }
 
-    /// Copies what comes before the next data to be shown, in one call.
-    fn send_once(&self, stream: &impl Stream) -> Result<usize, Errno> {
+    /// Sends everything before the next data that is sent without a copy, in one call.
+    fn send_copied(&self, stream: &impl Stream) -> Result<usize, Errno> {
         let mut slices = [IoSlice::new(&[]); SLICES];
         let (mut count, mut skip) = (0, self.sent);
-        'gather: for out in &self.waiting {
-            let shown = out.to_show(&self.showing).is_some();
-            let data = out.data.as_deref().filter(|_| !shown).unwrap_or(&[]);
-            for part in [out.header.as_slice(), data] {
+        'gather: for reply in &self.waiting {
+            let is_uncopied = reply.uncopied(&self.zero_copy).is_some();
+            let data = reply.data.as_deref().filter(|_| !is_uncopied).unwrap_or(&[]);
+            for part in [reply.header.as_slice(), data] {
                 if skip >= part.len() {
                     skip -= part.len();
                     continue;
@@ -102,7 +110,7 @@ impl Outbox {
                     break 'gather;
                 }
             }
-            if shown {
+            if is_uncopied {
                 break;
             }
         }
@@ -117,8 +125,8 @@ impl Outbox {
             && self.sent >= first.len()
         {
             self.sent -= first.len();
-            self.showing.ends(self.total - self.sent as u64);
-            if let Some(data) = self.waiting.pop_front().and_then(|out| out.data) {
+            self.zero_copy.is_sent(self.total - self.sent as u64);
+            if let Some(data) = self.waiting.pop_front().and_then(|reply| reply.data) {
                 freed += data.footprint();
                 pool.put(data);
             }
@@ -126,11 +134,11 @@ impl Outbox {
         freed
     }
 
-    /// Forgets everything; how many bytes of memory came free.
+    /// Discards all replies; the bytes of memory that became free.
     pub(super) fn clear(&mut self, pool: &mut Pool) -> usize {
         self.sent = 0;
         let mut freed = 0;
-        for data in self.waiting.drain(..).filter_map(|out| out.data) {
+        for data in self.waiting.drain(..).filter_map(|reply| reply.data) {
             freed += data.footprint();
             pool.put(data);
         }

@@ -1,0 +1,194 @@
+//! What the NBD front end is configured with.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::ServeError;
+
+/// How long a client may take to read its last replies after the server has closed the connection.
+pub(super) const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Where to listen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Address {
+    /// A unix socket with mode 0600.
+    Unix(PathBuf),
+    /// A TCP port. Addresses other than loopback need TLS.
+    Tcp(SocketAddr),
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    /// `unix:/run/dwell/sdb.sock`, `tcp:127.0.0.1:10809`, `tcp:localhost:10809`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || format!("expected unix:/path or tcp:address:port, found '{text}'");
+        if let Some(path) = text.strip_prefix("unix:") {
+            // Linux binds a socket without a path to an abstract name, which every user may connect to.
+            return if path.is_empty() { Err(expected()) } else { Ok(Self::Unix(PathBuf::from(path))) };
+        }
+        let address = text.strip_prefix("tcp:").ok_or_else(expected)?;
+        let mut found = address.to_socket_addrs().map_err(|error| format!("{}: {error}", expected()))?;
+        found.next().map(Self::Tcp).ok_or_else(expected)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(address) => write!(f, "tcp:{address}"),
+        }
+    }
+}
+
+/// Paths of certificates and keys, all in PEM.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TlsFiles {
+    /// The server's certificate, followed by the intermediate ones up to its authority.
+    pub certificates: PathBuf,
+    /// The server's private key.
+    pub key: PathBuf,
+    /// Certificates of authorities for clients. If given, a client needs a certificate that one of these authorities signed.
+    pub client_authorities: Option<PathBuf>,
+}
+
+/// How NBD is served.
+#[derive(Clone, Debug)]
+pub struct NbdOptions {
+    /// Where to listen.
+    pub addresses: Vec<Address>,
+    /// The export's name. Clients may also use the empty name.
+    pub export: String,
+    /// Clients served at once through unix sockets, and as many through TCP. Each may hold 40 MiB. Clients count from the end of their
+    /// negotiation on.
+    pub connections: u16,
+    /// Clients served at once from one IP address (of IPv6, one /64 network). `None`: three quarters of `connections`.
+    pub connections_per_address: Option<u16>,
+    /// A client that has no request in the device and has neither sent nor taken a byte for this long gives its place to a client that
+    /// waits for one. In the device's time, which an emulated drive may run faster.
+    pub idle: Duration,
+    /// Certificates for TLS on TCP. Addresses other than loopback need them.
+    pub tls: Option<TlsFiles>,
+}
+
+impl Default for NbdOptions {
+    fn default() -> Self {
+        Self {
+            addresses: Vec::new(),
+            export: String::new(),
+            connections: 16,
+            connections_per_address: None,
+            idle: Duration::from_secs(10),
+            tls: None,
+        }
+    }
+}
+
+impl NbdOptions {
+    /// Clients served at once from one address.
+    pub(super) fn per_address(&self) -> usize {
+        let total = usize::from(self.connections);
+        self.connections_per_address.map_or((total * 3 / 4).max(1), usize::from).min(total)
+    }
+
+    /// Checks that these addresses may be served with, or without, certificates.
+    ///
+    /// # Errors
+    /// An address needs certificates, or no address uses them.
+    pub(super) fn check(&self) -> Result<(), ServeError> {
+        let wrong = |problem: String| Err(ServeError::Configuration(problem));
+        let tcp = |address: &Address| matches!(address, Address::Tcp(_));
+        if self.tls.is_some() && !self.addresses.iter().any(tcp) {
+            // Who asks for client certificates expects that no client connects without one.
+            let problem = "TLS needs a TCP address; a unix socket admits its owner only and does not use TLS";
+            return wrong(problem.to_string());
+        }
+        for address in &self.addresses {
+            if let Address::Tcp(tcp) = address
+                && !tcp.ip().is_loopback()
+                && self.tls.is_none()
+            {
+                return wrong(format!("{address} is not a loopback address and needs TLS certificates"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The clients that an address admits without authentication, if any.
+    pub(super) fn open_to(&self, address: &Address) -> Option<&'static str> {
+        let verifies = self.tls.as_ref().is_some_and(|files| files.client_authorities.is_some());
+        match address {
+            Address::Tcp(tcp) if !verifies && tcp.ip().is_loopback() => Some("every user of this machine"),
+            Address::Tcp(_) if !verifies => Some("every host that reaches it"),
+            Address::Tcp(_) | Address::Unix(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_parsed_and_printed_in_the_same_form() {
+        for text in ["unix:/run/dwell/a.sock", "tcp:127.0.0.1:10809"] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+        for wrong in ["", "unix:", "127.0.0.1:10809", "tcp:127.0.0.1", "udp:127.0.0.1:1"] {
+            assert!(wrong.parse::<Address>().is_err(), "{wrong}");
+        }
+    }
+
+    fn options(address: &str) -> NbdOptions {
+        NbdOptions { addresses: vec![address.parse().unwrap()], ..NbdOptions::default() }
+    }
+
+    fn files(client_authorities: bool) -> Option<TlsFiles> {
+        let path = || PathBuf::from("/nonexistent/key");
+        let client_authorities = client_authorities.then(path);
+        Some(TlsFiles { certificates: path(), key: path(), client_authorities })
+    }
+
+    #[test]
+    fn only_loopback_is_served_without_tls() {
+        options("tcp:127.0.0.1:10809").check().unwrap();
+        options("tcp:[::1]:10809").check().unwrap();
+        for open in ["tcp:0.0.0.0:10809", "tcp:192.0.2.1:10809", "tcp:[::]:10809"] {
+            assert!(options(open).check().unwrap_err().to_string().contains("TLS"), "{open}");
+            NbdOptions { tls: files(false), ..options(open) }.check().unwrap();
+        }
+    }
+
+    #[test]
+    fn tls_without_a_tcp_address_is_an_error() {
+        let problem =
+            NbdOptions { tls: files(true), ..options("unix:/run/a") }.check().unwrap_err().to_string();
+        assert!(problem.contains("TCP"), "{problem}");
+    }
+
+    #[test]
+    fn addresses_without_client_authentication_are_known() {
+        let open_to = |address: &str, tls| {
+            let options = NbdOptions { tls, ..options(address) };
+            options.open_to(&options.addresses[0])
+        };
+        assert_eq!(open_to("unix:/run/a", None), None);
+        assert_eq!(open_to("tcp:127.0.0.1:1", None), Some("every user of this machine"));
+        assert_eq!(open_to("tcp:[::1]:1", files(false)), Some("every user of this machine"));
+        assert_eq!(open_to("tcp:0.0.0.0:1", files(false)), Some("every host that reaches it"));
+        assert_eq!(open_to("tcp:0.0.0.0:1", files(true)), None);
+    }
+
+    #[test]
+    fn one_address_has_three_quarters_of_the_places_unless_configured() {
+        let per_address = |connections, connections_per_address| {
+            NbdOptions { connections, connections_per_address, ..NbdOptions::default() }.per_address()
+        };
+        assert_eq!([1, 2, 3, 4, 16].map(|total| per_address(total, None)), [1, 1, 2, 3, 12]);
+        assert_eq!(per_address(16, Some(20)), 16);
+    }
+}
