@@ -1,6 +1,6 @@
 //! The modelled machine with its device below: a drive behind one queue, or an array with a queue for each member.
 
-use disks::{Drive, OwnClock};
+use disks::{Drive, SkewedClock};
 use elevator::Span;
 use elevator::array::Coordinator;
 use elevator::queue::{Observer, Options};
@@ -44,5 +44,5 @@ pub(crate) fn machine(
 }
 
 fn earlier(drive: Box<dyn Drive>, before: Span) -> Box<dyn Drive> {
-    if before == Span::ZERO { drive } else { Box::new(OwnClock::earlier(drive, before)) }
+    if before == Span::ZERO { drive } else { Box::new(SkewedClock::earlier(drive, before)) }
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use disks::{Drive, Part};
+use disks::{Drive, Truncated};
 use elevator::queue::{Barriers, Limits};
 use elevator::{SECTOR_BYTES, Scheduler, Sector};
 use schedulers::Environment;
@@ -145,7 +145,7 @@ fn emulated(arguments: &ServeArguments, device: &Device, size: Option<u64>) -> R
             bytes(whole)
         )));
     }
-    let drive = Part::new(drive, Sector(size / 512));
+    let drive = Truncated::new(drive, Sector(size / 512));
     let (size, depth, nature) = (drive.capacity().bytes(), drive.depth(), nature(device));
     // The store goes through the page cache: it must be faster than any disk.
     let store = |path| FileOptions { direct: false, depth, size: Some(size), ..claimed(arguments, path) };

@@ -141,7 +141,7 @@ fn read_text(name: &str, open: Resolver<'_>) -> io::Result<String> {
 }
 
 fn from_disksim(name: &str, open: Resolver<'_>) -> Result<DriveDescription, disksim::ReadError> {
-    let disksim::Reading { parameters, host, notes } = disksim::read_with_notes(name, open)?;
+    let disksim::ParsedDrive { parameters, host, notes } = disksim::read_with_notes(name, open)?;
     let text = format!("DiskSim parameter files: {name} and those it names");
     let mut origins = vec![Origin { table: String::new(), field: None, text }];
     let bus = |field: &str, text: &String| Origin {

@@ -2,8 +2,6 @@
 
 use elevator::{Op, Outcome, Positioning, Sector, Sectors, Span, Time};
 
-use crate::limit::Ideal;
-
 /// The host's name for a command in the device: one of `0..depth`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Tag(pub u32);
@@ -76,7 +74,7 @@ pub trait Drive {
     /// No command completes before this, if nothing else is submitted: never earlier than [`next_event`](Self::next_event),
     /// and later where what happens next is only a step on the way to an answer. A host in real time need not be awake for
     /// such steps; it makes up for them when it polls.
-    fn answers_after(&self) -> Option<Time> {
+    fn earliest_completion(&self) -> Option<Time> {
         self.next_event()
     }
 
@@ -105,3 +103,42 @@ pub struct Travel {
     /// How often that was not the same place.
     pub seeks: u64,
 }
+
+/// Least times, from the device's own model, with nothing lost: no rotation waited for, no command's overhead, no queue.
+///
+/// A host that adds them up for requests in the best order has a time that no order of serving them can beat, but for
+/// what the device's buffer answers.
+pub trait Ideal {
+    /// From the end of a request (the sector behind its last one) to the start of another: the arm's move. Nothing
+    /// where the one goes on at the other, but for the switch between two tracks; nothing on a device without an arm.
+    fn least_seek(&self, from: Sector, to: Sector) -> Span;
+
+    /// The time in which these sectors pass under the head, switches between tracks on the way included; without a head,
+    /// the time that the slowest way to the host takes for them.
+    fn sequential_transfer(&self, start: Sector, sectors: Sectors) -> Span;
+
+    /// Whether reads and writes have a way to the host each, and so may pass at the same time.
+    fn full_duplex(&self) -> bool {
+        false
+    }
+}
+
+/// Implements methods of [`Drive`] by calling the drive in the field `drive`.
+macro_rules! delegate {
+    ($($method:ident),+ $(,)?) => { $(crate::drive::delegate!(@ $method);)+ };
+    (@ capacity) => { fn capacity(&self) -> elevator::Sector { self.drive.capacity() } };
+    (@ depth) => { fn depth(&self) -> u32 { self.drive.depth() } };
+    (@ next_event) => { fn next_event(&self) -> Option<elevator::Time> { self.drive.next_event() } };
+    (@ earliest_completion) => {
+        fn earliest_completion(&self) -> Option<elevator::Time> { self.drive.earliest_completion() }
+    };
+    (@ poll) => {
+        fn poll(&mut self, now: elevator::Time) -> Option<crate::Completion> { self.drive.poll(now) }
+    };
+    (@ positioning) => {
+        fn positioning(&self) -> Option<&dyn elevator::Positioning> { self.drive.positioning() }
+    };
+    (@ ideal) => { fn ideal(&self) -> Option<&dyn crate::Ideal> { self.drive.ideal() } };
+    (@ travel) => { fn travel(&self) -> crate::Travel { self.drive.travel() } };
+}
+pub(crate) use delegate;

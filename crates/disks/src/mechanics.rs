@@ -125,7 +125,7 @@ impl Mechanics {
 
     /// The angles that pass in a time from when `from` does: all that [`latency`](Self::latency) finds to be no farther, from
     /// a little later on as well.
-    pub(crate) fn passing(&self, from: Turn, time: Picos) -> Angles {
+    pub(crate) fn angles_within(&self, from: Turn, time: Picos) -> Angles {
         if self.access != AccessTime::SeekAndRotation || time >= self.period() {
             return Angles::ALL;
         }

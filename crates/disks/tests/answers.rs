@@ -68,7 +68,7 @@ impl Host {
         let mut left = commands;
         while left > 0 {
             self.feed(depth);
-            let (next, not_before) = (self.drive.next_event(), self.drive.answers_after());
+            let (next, not_before) = (self.drive.next_event(), self.drive.earliest_completion());
             self.now = next.ok_or("nothing happens any more")?.max(self.now);
             while let Some(completion) = self.drive.poll(self.now) {
                 if not_before.is_none_or(|not_before| completion.at < not_before) {
@@ -113,7 +113,7 @@ fn that_an_answer_takes_its_time_is_known_beforehand() {
     let mut drive = built_in("wd5000aaks");
     let command = Command { tag: Tag(0), op: Op::Read, start: Sector(0), sectors: Sectors(8), fua: false };
     drive.submit(Time::ZERO, command);
-    let (next, not_before) = (drive.next_event().unwrap(), drive.answers_after().unwrap());
+    let (next, not_before) = (drive.next_event().unwrap(), drive.earliest_completion().unwrap());
     let (bus, completion) = (Span::from_nanos(8 * 1700), Span::from_micros(30));
     assert_eq!(not_before.since(next), bus + completion, "of this drive");
 }
@@ -129,7 +129,7 @@ fn of_a_long_read_it_is_known_as_well() {
             drive.submit(now, Command { tag, op: Op::Read, start, sectors: Sectors(256), fua: false });
             at += 1;
         }
-        now = drive.answers_after().unwrap().max(now);
+        now = drive.earliest_completion().unwrap().max(now);
         ups += 1;
         answers += std::iter::from_fn(|| drive.poll(now)).count() as u64;
     }
@@ -161,7 +161,7 @@ fn whoever_sleeps_until_then_misses_no_answer() {
             written = submit(Op::Write, 4_000_000 + random.below(100) * 8, 16);
             flush = submit(Op::Flush, 0, 0);
         }
-        now = drive.answers_after().unwrap().max(now + Span::from_nanos(300));
+        now = drive.earliest_completion().unwrap().max(now + Span::from_nanos(300));
         while let Some(completion) = drive.poll(now) {
             assert!(now.since(completion.at) < Span::from_micros(1), "{completion:?} at {now:?}");
             answers += 1;

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use dwell_disks::array::{Access, ArrayDescription, Geometry, Level, Link, Linked, Part, Place};
-use dwell_disks::{Command, Drive, OwnClock, Tag};
+use dwell_disks::array::{Access, ArrayDescription, Geometry, Level, Link, Linked, MemberSector, Part};
+use dwell_disks::{Command, Drive, SkewedClock, Tag};
 use elevator::model::Random;
 use elevator::{Op, Sector, Sectors, Span, Time};
 
@@ -44,7 +44,7 @@ fn every_sector_lies_in_one_place_and_parity_in_none_of_them() {
             let Some(parity) = geometry.parity(row) else { continue };
             assert_eq!(parity, parity_by_walking(&geometry, row));
             for sector in row * u64::from(UNIT)..(row + 1) * u64::from(UNIT) {
-                let place = Place { member: parity, sector: Sector(sector) };
+                let place = MemberSector { member: parity, sector: Sector(sector) };
                 assert_eq!(geometry.logical(place), None);
                 assert!(
                     taken.insert((parity, Sector(sector))),
@@ -162,7 +162,7 @@ impl Bytes {
             self.members[member as usize][sector as usize]
         };
         let byte = |logical| {
-            let Place { member, sector } = self.geometry.place(Sector(logical));
+            let MemberSector { member, sector } = self.geometry.place(Sector(logical));
             if Some(member) != self.failed {
                 return at(member, sector.0);
             }
@@ -298,7 +298,7 @@ fn a_slow_drive_takes_so_much_longer_for_everything() {
     let drive = || dwell_disks::open("wd5000aaks", &mut |_| unreachable!("it is built in")).unwrap().0;
     let usual = run(drive());
     for percent in [100, 150, 370] {
-        let slow = run(Box::new(OwnClock::slow(drive(), percent)));
+        let slow = run(Box::new(SkewedClock::slow(drive(), percent)));
         for (usual, slow) in usual.iter().zip(slow) {
             let expected = usual.as_nanos() * percent / 100;
             assert!(slow.as_nanos().abs_diff(expected) <= 20, "{percent}%: {slow:?}, not {expected}");

@@ -4,9 +4,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use disks::OwnClock;
+use disks::SkewedClock;
 use disks::array::ArrayDescription;
-use disks::{Drive, Part};
+use disks::{Drive, Truncated};
 use elevator::array::Coordinator;
 use elevator::check::Checker;
 use elevator::model::Random;
@@ -21,7 +21,7 @@ const MEMBER: Sector = Sector(1 << 20);
 
 fn drive() -> Box<dyn Drive + Send> {
     let (drive, _) = disks::open("wd5000aaks", &mut |_| unreachable!("it is built in")).expect("built in");
-    Box::new(Part::new(drive, MEMBER))
+    Box::new(Truncated::new(drive, MEMBER))
 }
 
 /// A checker that outlives the machine.
@@ -50,7 +50,7 @@ fn rig(array: &str, scheduler: &str, options: Options) -> Rig {
         let checker = Checked(Rc::new(RefCell::new(Checker::new(&options))));
         checkers.push(checker.clone());
         let drive: Box<dyn Drive> = match array.slow {
-            Some((slow, percent)) if slow == index => Box::new(OwnClock::slow(drive(), percent)),
+            Some((slow, percent)) if slow == index => Box::new(SkewedClock::slow(drive(), percent)),
             _ => drive(),
         };
         ArrayMember { scheduler: spec.build(&environment).unwrap(), drive, observer: Some(Box::new(checker)) }

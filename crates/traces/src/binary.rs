@@ -1,7 +1,7 @@
 //! What the formats of binary records share.
 
 use crate::context::Context;
-use crate::error::{Error, ErrorKind, Place};
+use crate::error::{Error, ErrorKind, Position};
 use crate::input::Input;
 use crate::skips::Oddity;
 
@@ -54,7 +54,7 @@ pub(crate) fn peek_record<'i>(
     want: usize,
     context: &mut Context,
 ) -> Result<Option<&'i [u8]>, Error> {
-    context.place = Place::Byte(input.position());
+    context.place = Position::Byte(input.position());
     let have = input.peek(want).len();
     if have == want {
         return Ok(Some(input.peek(want)));
@@ -72,7 +72,7 @@ pub(crate) fn peek_record<'i>(
 pub(crate) fn not_a_record(context: &Context, field: &'static str, problem: String) -> Error {
     let (place, advice) = match context.place {
         // Nothing has been read yet, so there is nothing before it to keep.
-        Place::Line(_) => (Place::Byte(0), context.another_format()),
+        Position::Line(_) => (Position::Byte(0), context.another_format()),
         place => (place, "if the format is right, the file is damaged from here on: cut it here".to_owned()),
     };
     context.error(ErrorKind::Malformed, problem).at(place).field(field).advice(advice)

@@ -1,13 +1,13 @@
 //! What a parser needs beside its input: where it is, what was odd, who is who.
 
 use crate::devices::{DEVICES_MAX, Devices, Key};
-use crate::error::{Error, ErrorKind, Place};
+use crate::error::{Error, ErrorKind, Position};
 use crate::format::Format;
-use crate::input::Stop;
+use crate::input::ReadStop;
 use crate::names::Names;
 use crate::options::{Options, StartEvent, TimeUnit};
 use crate::record::{DeviceId, Pid, Record};
-use crate::scan::Bad;
+use crate::scan::FieldError;
 use crate::skips::{Oddity, Skips};
 use crate::unit::UnitSource;
 
@@ -27,7 +27,7 @@ pub(crate) struct Context {
     pub(crate) options: Options,
     /// The format it was taken for, where nobody named one.
     pub(crate) taken_for: Option<Format>,
-    pub(crate) place: Place,
+    pub(crate) place: Position,
     pub(crate) skips: Skips,
     pub(crate) devices: Devices,
     pub(crate) names: Names,
@@ -53,7 +53,7 @@ impl Context {
             file: file.to_owned(),
             options: options.clone(),
             taken_for: None,
-            place: Place::Line(0),
+            place: Position::Line(0),
             skips: Skips::default(),
             devices: Devices::default(),
             names: Names::default(),
@@ -74,8 +74,8 @@ impl Context {
 
     /// The id of a device; an error where there are absurdly many.
     #[inline]
-    pub(crate) fn device(&mut self, key: Key<'_>) -> Result<DeviceId, Bad> {
-        let too_many = Bad { field: "device", expected: "one of at most 65536 devices", at: 0 };
+    pub(crate) fn device(&mut self, key: Key<'_>) -> Result<DeviceId, FieldError> {
+        let too_many = FieldError { field: "device", expected: "one of at most 65536 devices", at: 0 };
         self.devices.intern(key, &self.options.device).ok_or(too_many)
     }
 
@@ -110,7 +110,7 @@ impl Context {
 
     /// A line could not be understood: counted, or an error where that is the rule and not the exception.
     #[cold]
-    pub(crate) fn malformed(&mut self, bad: Bad, line: &[u8]) -> Result<(), Error> {
+    pub(crate) fn malformed(&mut self, bad: FieldError, line: &[u8]) -> Result<(), Error> {
         self.skips.add(Oddity::Malformed, 1, self.place);
         self.malformed_run += 1;
         let first_of_run = match self.first_of_run.take() {
@@ -133,7 +133,7 @@ impl Context {
         }
     }
 
-    pub(crate) fn malformed_error(&self, bad: Bad, line: &[u8]) -> Error {
+    pub(crate) fn malformed_error(&self, bad: FieldError, line: &[u8]) -> Error {
         let found = line.get(bad.at as usize..).unwrap_or_default();
         let shown = String::from_utf8_lossy(&found[..found.len().min(SHOWN)]);
         let problem = match shown.is_empty() {
@@ -159,13 +159,13 @@ impl Context {
     }
 
     /// The stream came to no good end.
-    pub(crate) fn stopped(&self, stop: Stop) -> Error {
+    pub(crate) fn stopped(&self, stop: ReadStop) -> Error {
         match stop {
-            Stop::Failed(error) => self
+            ReadStop::Failed(error) => self
                 .error(ErrorKind::Io, format!("cannot read on: {error}"))
                 .at(self.place)
                 .advice("check that the file is complete and not damaged"),
-            Stop::LineTooLong => self
+            ReadStop::LineTooLong => self
                 .error(ErrorKind::Limit, "the next line is longer than 256 KiB")
                 .at(self.place)
                 .advice("this is no text recording; if it is a binary one, name its format"),

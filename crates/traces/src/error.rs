@@ -6,14 +6,14 @@ use serde::Serialize;
 
 /// Where in a file (after decompression).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub enum Place {
+pub enum Position {
     /// A line, counted from 1.
     Line(u64),
     /// A byte, counted from 0.
     Byte(u64),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(n) => write!(f, "line {n}"),
@@ -47,7 +47,7 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     file: String,
-    place: Option<Place>,
+    place: Option<Position>,
     field: Option<&'static str>,
     problem: String,
     advice: String,
@@ -65,7 +65,7 @@ impl Error {
         }))
     }
 
-    pub(crate) fn at(mut self, place: Place) -> Self {
+    pub(crate) fn at(mut self, place: Position) -> Self {
         self.0.place = Some(place);
         self
     }
@@ -88,7 +88,7 @@ impl Error {
 
     /// Where it is, if it is somewhere.
     #[must_use]
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<Position> {
         self.0.place
     }
 }

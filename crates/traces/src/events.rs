@@ -4,7 +4,7 @@ use elevator::Priority;
 
 use crate::context::Context;
 use crate::devices::Key;
-use crate::error::{Error, Place};
+use crate::error::{Error, Position};
 use crate::lines::{LineFormat, Lines};
 use crate::options::StartEvent;
 use crate::record::Pid;
@@ -22,12 +22,12 @@ pub(crate) enum EndEvent {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum EventKind {
     Start(StartEvent),
     End(EndEvent),
 }
 
-impl Kind {
+impl EventKind {
     /// The kind with that tracepoint's name.
     pub(crate) fn from_tracepoint(name: &[u8]) -> Option<Self> {
         match name {
@@ -57,7 +57,7 @@ impl Kind {
 /// One event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
-    pub(crate) kind: Kind,
+    pub(crate) kind: EventKind,
     /// Nanoseconds on the recording's clock.
     pub(crate) at: u64,
     pub(crate) device: Key<'static>,
@@ -66,7 +66,7 @@ pub(crate) struct Event {
     pub(crate) sectors: u64,
     pub(crate) priority: Option<Priority>,
     pub(crate) process: Option<Pid>,
-    pub(crate) place: Place,
+    pub(crate) place: Position,
 }
 
 /// Anything that yields events.
@@ -88,10 +88,10 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    pub(crate) fn saw(&mut self, kind: Kind) {
+    pub(crate) fn saw(&mut self, kind: EventKind) {
         match kind {
-            Kind::Start(event) => self.starts[event as usize] = true,
-            Kind::End(event) => self.ends[event as usize] = true,
+            EventKind::Start(event) => self.starts[event as usize] = true,
+            EventKind::End(event) => self.ends[event as usize] = true,
         }
     }
 
@@ -119,10 +119,10 @@ pub(crate) struct Selection {
 impl Selection {
     /// Whether events of that kind matter. Issues do also where they are not the start: they tell what a request grew to.
     #[inline]
-    pub(crate) fn wants(&self, kind: Kind) -> bool {
+    pub(crate) fn wants(&self, kind: EventKind) -> bool {
         match kind {
-            Kind::Start(event) => event == self.start || event == StartEvent::Issue,
-            Kind::End(event) => event == self.end,
+            EventKind::Start(event) => event == self.start || event == StartEvent::Issue,
+            EventKind::End(event) => event == self.end,
         }
     }
 

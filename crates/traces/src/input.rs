@@ -19,7 +19,7 @@ pub(crate) struct Line<'a> {
 
 /// Why no more can be read.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum ReadStop {
     Failed(io::Error),
     LineTooLong,
 }
@@ -76,9 +76,9 @@ impl Input {
     }
 
     /// What ended the stream, if it was a failure.
-    pub(crate) fn failure(&mut self) -> Result<(), Stop> {
+    pub(crate) fn failure(&mut self) -> Result<(), ReadStop> {
         match self.failure.take() {
-            Some(error) if self.start == self.end => Err(Stop::Failed(error)),
+            Some(error) if self.start == self.end => Err(ReadStop::Failed(error)),
             other => {
                 self.failure = other;
                 Ok(())
@@ -87,7 +87,7 @@ impl Input {
     }
 
     /// The next line, without `\n` or `\r\n`.
-    pub(crate) fn line(&mut self) -> Result<Option<Line<'_>>, Stop> {
+    pub(crate) fn line(&mut self) -> Result<Option<Line<'_>>, ReadStop> {
         let mut searched = 0;
         loop {
             let waiting = &self.buffer[self.start..self.end];
@@ -96,7 +96,7 @@ impl Input {
             }
             searched = waiting.len();
             if searched == self.buffer.len() {
-                return Err(Stop::LineTooLong);
+                return Err(ReadStop::LineTooLong);
             }
             if !self.refill() {
                 return self.last_line();
@@ -104,7 +104,7 @@ impl Input {
         }
     }
 
-    fn last_line(&mut self) -> Result<Option<Line<'_>>, Stop> {
+    fn last_line(&mut self) -> Result<Option<Line<'_>>, ReadStop> {
         match self.end - self.start {
             0 => self.failure().map(|()| None),
             length => Ok(Some(self.take_line(length, 0))),
@@ -194,6 +194,6 @@ mod tests {
     #[test]
     fn a_line_longer_than_the_buffer_is_refused() {
         let mut input = Input::new(Box::new(io::repeat(b'x')));
-        assert!(matches!(input.line(), Err(Stop::LineTooLong)));
+        assert!(matches!(input.line(), Err(ReadStop::LineTooLong)));
     }
 }

@@ -45,7 +45,7 @@ pub mod write;
 
 pub use compression::{Wrapping, unwrap};
 pub use devices::DeviceEntry;
-pub use error::{Error, ErrorKind, Place};
+pub use error::{Error, ErrorKind, Position};
 pub use format::Format;
 pub use info::{Amount, Gatherer, Info, Latency, ProcessRow, SizeRow};
 pub use interpretation::Interpretation;

@@ -1,10 +1,10 @@
 //! What all line-oriented formats share.
 
 use crate::context::{Context, Source};
-use crate::error::{Error, Place};
+use crate::error::{Error, Position};
 use crate::input::Input;
 use crate::record::Record;
-use crate::scan::Bad;
+use crate::scan::FieldError;
 use crate::skips::Oddity;
 
 /// One format's line.
@@ -13,7 +13,7 @@ pub(crate) trait LineFormat {
     type Item;
 
     /// What the line says; `None` if it says nothing that matters here.
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Self::Item>, Bad>;
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Self::Item>, FieldError>;
 
     /// Whether the rest of the file, from this line on, is something else (a printed summary).
     fn is_over(&self, _line: &[u8]) -> bool {
@@ -46,7 +46,7 @@ impl<F: LineFormat> Lines<F> {
             let (bytes, unended, cut) = (line.bytes, line.unended, line.cut);
             self.number += 1;
             let number = self.number;
-            context.place = Place::Line(number);
+            context.place = Position::Line(number);
             if cut {
                 break;
             }

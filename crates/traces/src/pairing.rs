@@ -25,8 +25,8 @@ use elevator::{Op, SECTOR_BYTES, Time};
 
 use crate::context::{Context, Source};
 use crate::devices::Key;
-use crate::error::{Error, ErrorKind, Place};
-use crate::events::{Event, EventSource, Kind, Selection};
+use crate::error::{Error, ErrorKind, Position};
+use crate::events::{Event, EventKind, EventSource, Selection};
 use crate::options::StartEvent;
 use crate::record::{DeviceId, Record};
 use crate::skips::Oddity;
@@ -44,7 +44,7 @@ const LINGER: u64 = 1_000_000_000;
 
 struct Held {
     record: Record,
-    place: Place,
+    place: Position,
     sector: u64,
     sectors: u64,
     /// Sectors that no completion has covered yet.
@@ -117,19 +117,21 @@ impl<E: EventSource> Paired<E> {
     fn take_event(&mut self, event: &Event, context: &mut Context) -> Result<(), Error> {
         self.now = event.at;
         let Some(op) = event.rwbs.op else {
-            if event.kind == Kind::Start(self.selection.start) {
+            if event.kind == EventKind::Start(self.selection.start) {
                 context.skip(Oddity::OtherCommand)?;
             }
             return Ok(());
         };
         let device = device_of(event.device, context)?;
         match event.kind {
-            Kind::Start(start) if start == self.selection.start => self.start(event, op, device, context),
-            Kind::Start(_) => {
+            EventKind::Start(start) if start == self.selection.start => {
+                self.start(event, op, device, context)
+            }
+            EventKind::Start(_) => {
                 self.issued(event, op, device, context);
                 Ok(())
             }
-            Kind::End(_) => {
+            EventKind::End(_) => {
                 let device = self.submitted_to(device, op, event);
                 self.completed(event, op, device, context);
                 Ok(())

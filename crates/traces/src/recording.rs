@@ -9,7 +9,7 @@ use crate::compression::{self, Wrapping};
 use crate::context::{Context, Source};
 use crate::detect::detect;
 use crate::devices::DeviceEntry;
-use crate::error::{Error, ErrorKind, Place};
+use crate::error::{Error, ErrorKind, Position};
 use crate::format::{
     Format, alibaba, blkparse, blktrace, cloudphysics, disksim, disksim_validate, dwell, fio, ftrace, mqsim,
     msr, spc, srt, tencent, vscsi,
@@ -189,7 +189,7 @@ impl Recording {
 
     /// Where in the file the latest request came from.
     #[must_use]
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> Position {
         self.context.place
     }
 

@@ -4,7 +4,7 @@ use elevator::Op;
 
 /// What is wrong with a line, and where in it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bad {
+pub(crate) struct FieldError {
     /// The field's published name.
     pub(crate) field: &'static str,
     /// What should stand there.
@@ -33,8 +33,8 @@ impl<'a> Cursor<'a> {
     }
 
     #[cold]
-    pub(crate) fn bad(&self, field: &'static str, expected: &'static str) -> Bad {
-        Bad { field, expected, at: self.at as u32 }
+    pub(crate) fn bad(&self, field: &'static str, expected: &'static str) -> FieldError {
+        FieldError { field, expected, at: self.at as u32 }
     }
 
     pub(crate) fn peek(&self) -> Option<u8> {
@@ -66,7 +66,7 @@ impl<'a> Cursor<'a> {
 
     /// A comma with blanks around it.
     #[inline]
-    pub(crate) fn comma(&mut self, field: &'static str) -> Result<(), Bad> {
+    pub(crate) fn comma(&mut self, field: &'static str) -> Result<(), FieldError> {
         self.blanks();
         if !self.eat(b',') {
             return Err(self.bad(field, "a comma"));
@@ -77,7 +77,7 @@ impl<'a> Cursor<'a> {
 
     /// Digits as a number; the longest run of them.
     #[inline]
-    pub(crate) fn number(&mut self, field: &'static str) -> Result<u64, Bad> {
+    pub(crate) fn number(&mut self, field: &'static str) -> Result<u64, FieldError> {
         let from = self.at;
         let mut value = 0_u64;
         let digits = self.digits(|digit| value = value.wrapping_mul(10).wrapping_add(digit));
@@ -106,7 +106,7 @@ impl<'a> Cursor<'a> {
 
     /// No digits, or so many that they may not fit.
     #[cold]
-    fn hard_number(&mut self, from: usize, field: &'static str) -> Result<u64, Bad> {
+    fn hard_number(&mut self, from: usize, field: &'static str) -> Result<u64, FieldError> {
         let text = &self.line[from..self.at];
         let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
         self.at = from + if number.is_some() { text.len() } else { 0 };
@@ -115,7 +115,7 @@ impl<'a> Cursor<'a> {
 
     /// As [`number`](Self::number), limited to 32 bits.
     #[inline]
-    pub(crate) fn number32(&mut self, field: &'static str) -> Result<u32, Bad> {
+    pub(crate) fn number32(&mut self, field: &'static str) -> Result<u32, FieldError> {
         let from = *self;
         let value = self.number(field)?;
         u32::try_from(value).map_err(|_| from.bad(field, "a whole number below 2^32"))
@@ -123,7 +123,7 @@ impl<'a> Cursor<'a> {
 
     /// Hexadecimal digits as a number, with or without `0x`.
     #[inline]
-    pub(crate) fn hex(&mut self, field: &'static str) -> Result<u64, Bad> {
+    pub(crate) fn hex(&mut self, field: &'static str) -> Result<u64, FieldError> {
         if self.rest().starts_with(b"0x") || self.rest().starts_with(b"0X") {
             self.at += 2;
         }
@@ -142,7 +142,7 @@ impl<'a> Cursor<'a> {
 
     /// A number with or without a fraction, times `scale` (at most 10^9), rounded to a whole one.
     #[inline]
-    pub(crate) fn decimal(&mut self, field: &'static str, scale: u64) -> Result<u64, Bad> {
+    pub(crate) fn decimal(&mut self, field: &'static str, scale: u64) -> Result<u64, FieldError> {
         let from = *self;
         let whole = self.number(field)?;
         let fraction = if self.eat(b'.') { self.fraction(scale) } else { 0 };
@@ -183,7 +183,7 @@ impl<'a> Cursor<'a> {
 
     /// Nothing but blanks may follow.
     #[inline]
-    pub(crate) fn end(&mut self, field: &'static str) -> Result<(), Bad> {
+    pub(crate) fn end(&mut self, field: &'static str) -> Result<(), FieldError> {
         self.blanks();
         if self.at == self.line.len() { Ok(()) } else { Err(self.bad(field, "the end of the line")) }
     }
@@ -192,7 +192,7 @@ impl<'a> Cursor<'a> {
 /// Fields that several formats have.
 impl Cursor<'_> {
     /// 0 or 1, of which `read` is the read.
-    pub(crate) fn read_is(&mut self, field: &'static str, read: u64) -> Result<Op, Bad> {
+    pub(crate) fn read_is(&mut self, field: &'static str, read: u64) -> Result<Op, FieldError> {
         let from = *self;
         match self.number(field)? {
             value if value == read => Ok(Op::Read),
@@ -202,7 +202,7 @@ impl Cursor<'_> {
     }
 
     /// `R` or `W`, `read` or `write`, in either case.
-    pub(crate) fn read_or_write(&mut self, field: &'static str) -> Result<Op, Bad> {
+    pub(crate) fn read_or_write(&mut self, field: &'static str) -> Result<Op, FieldError> {
         let from = *self;
         match self.word_until(b',') {
             [b'R' | b'r'] => Ok(Op::Read),
@@ -215,7 +215,7 @@ impl Cursor<'_> {
 
     /// A number of blocks, in bytes.
     #[inline]
-    pub(crate) fn blocks(&mut self, field: &'static str, block_bytes: u64) -> Result<u64, Bad> {
+    pub(crate) fn blocks(&mut self, field: &'static str, block_bytes: u64) -> Result<u64, FieldError> {
         let from = *self;
         let blocks = self.number(field)?;
         blocks.checked_mul(block_bytes).ok_or_else(|| from.bad(field, "a place below 2^64 bytes"))

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::error::Place;
+use crate::error::Position;
 
 /// Why a line or record was left out, mended, or is less than it should be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,7 +100,7 @@ pub struct Tally {
     /// How often.
     pub count: u64,
     /// Where first.
-    pub first: Option<Place>,
+    pub first: Option<Position>,
 }
 
 /// A tally for each [`Oddity`].
@@ -135,7 +135,7 @@ impl Skips {
         self.iter().next().is_none()
     }
 
-    pub(crate) fn add(&mut self, oddity: Oddity, count: u64, place: Place) {
+    pub(crate) fn add(&mut self, oddity: Oddity, count: u64, place: Position) {
         let tally = &mut self.tallies[oddity as usize];
         tally.count = tally.count.saturating_add(count);
         tally.first.get_or_insert(place);
@@ -180,8 +180,8 @@ mod tests {
     fn a_tally_keeps_the_count_and_the_first_place() {
         let mut skips = Skips::default();
         assert!(skips.is_empty());
-        skips.add(Oddity::ZeroLength, 1, Place::Line(7));
-        skips.add(Oddity::ZeroLength, 1, Place::Line(9));
+        skips.add(Oddity::ZeroLength, 1, Position::Line(7));
+        skips.add(Oddity::ZeroLength, 1, Position::Line(9));
         assert_eq!(skips.to_string(), "2 of zero length, left out (first: line 7)");
     }
 

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use elevator::{Span, Time};
 
 use crate::context::{Context, Source};
-use crate::error::{Error, Place};
+use crate::error::{Error, Position};
 use crate::options::TimeUnit;
 use crate::record::Record;
 
@@ -33,11 +33,11 @@ pub(crate) fn spread_seconds(source: impl Source + 'static, context: &mut Contex
 struct Spread<S> {
     source: S,
     random: u64,
-    held: VecDeque<(Record, Place)>,
+    held: VecDeque<(Record, Position)>,
     /// Those of the next second that came among them.
-    next: VecDeque<(Record, Place)>,
+    next: VecDeque<(Record, Position)>,
     /// The first request of a later one.
-    ahead: Option<(Record, Place)>,
+    ahead: Option<(Record, Position)>,
     /// The second that is being spread.
     second: Option<Time>,
     /// Nanoseconds of it that earlier pieces took.
@@ -89,7 +89,7 @@ impl<S: Source> Spread<S> {
         Ok(())
     }
 
-    fn read(&mut self, context: &mut Context) -> Result<Option<(Record, Place)>, Error> {
+    fn read(&mut self, context: &mut Context) -> Result<Option<(Record, Position)>, Error> {
         if let Some(ahead) = self.ahead.take() {
             return Ok(Some(ahead));
         }

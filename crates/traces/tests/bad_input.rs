@@ -5,7 +5,7 @@ mod common;
 use std::io::Write;
 
 use common::read;
-use dwell_traces::{DeviceChoice, ErrorKind, Format, Oddity, Options, Place, TimeUnit};
+use dwell_traces::{DeviceChoice, ErrorKind, Format, Oddity, Options, Position, TimeUnit};
 
 fn error(name: &str, text: &str, options: &Options) -> String {
     match read(name, text.as_bytes(), options) {
@@ -27,7 +27,7 @@ fn a_line_that_makes_no_sense_is_left_out_and_counted() {
     let text = "0.5 0 100 8 1\n1.5 0 1x0 8 1\n2.5 0 200 8 1\n";
     let (records, recording) = read("a.ascii", text.as_bytes(), &Options::default()).unwrap();
     assert_eq!(records.len(), 2);
-    assert_eq!(recording.skips().get(Oddity::Malformed).first, Some(Place::Line(2)));
+    assert_eq!(recording.skips().get(Oddity::Malformed).first, Some(Position::Line(2)));
     assert_eq!(
         error("a.ascii", text, &strict()),
         "a.ascii, line 2, bcount: expected a whole number below 2^64, found 'x0 8 1'; cut the line out, or read without \
@@ -70,7 +70,7 @@ fn a_recording_cut_in_the_middle_loses_its_last_line_only() {
     let whole = "0.5 0 100 8 1\n1.5 0 200 8 1\n2.5 0 30";
     let (records, recording) = read("a.ascii", whole.as_bytes(), &Options::default()).unwrap();
     assert_eq!(records.len(), 2);
-    assert_eq!(recording.skips().get(Oddity::CutShort).first, Some(Place::Line(3)));
+    assert_eq!(recording.skips().get(Oddity::CutShort).first, Some(Position::Line(3)));
     assert!(error("a.ascii", whole, &strict()).starts_with("a.ascii, line 3: cut in the middle;"));
     for (name, bytes) in common::corpus().iter().filter(|(name, _)| name.starts_with("blktrace")) {
         let (_, recording) = read(name, &bytes[..bytes.len() - 5], &Options::default()).unwrap();
@@ -84,8 +84,8 @@ fn a_clock_that_slips_is_mended_and_one_that_jumps_is_left_out() {
     let (records, recording) = read("a.ascii", text.as_bytes(), &Options::default()).unwrap();
     let times: Vec<_> = records.iter().map(|record| record.at.as_nanos()).collect();
     assert_eq!(times, [5_000_500_000, 5_000_500_000, 6_000_500_000]);
-    assert_eq!(recording.skips().get(Oddity::ClockBackwards).first, Some(Place::Line(2)));
-    assert_eq!(recording.skips().get(Oddity::ClockJump).first, Some(Place::Line(3)));
+    assert_eq!(recording.skips().get(Oddity::ClockBackwards).first, Some(Position::Line(2)));
+    assert_eq!(recording.skips().get(Oddity::ClockJump).first, Some(Position::Line(3)));
 }
 
 #[test]
@@ -108,9 +108,9 @@ fn lengths_and_places_that_cannot_be() {
     assert_eq!(records.len(), 2);
     assert_eq!((records[0].start().0, records[0].sectors().0), (0, 3));
     let skips = recording.skips();
-    assert_eq!(skips.get(Oddity::ZeroLength).first, Some(Place::Line(1)));
-    assert_eq!(skips.get(Oddity::Unaligned).first, Some(Place::Line(2)));
-    assert_eq!(skips.get(Oddity::BeyondCapacity).first, Some(Place::Line(4)));
+    assert_eq!(skips.get(Oddity::ZeroLength).first, Some(Position::Line(1)));
+    assert_eq!(skips.get(Oddity::Unaligned).first, Some(Position::Line(2)));
+    assert_eq!(skips.get(Oddity::BeyondCapacity).first, Some(Position::Line(4)));
     let small = Options { capacity: Some(4096), ..Options::default() };
     assert_eq!(
         read("a.csv", text.as_bytes(), &small).unwrap().1.skips().get(Oddity::BeyondCapacity).count,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use disks::array::{ArrayDescription, Geometry, Link, Linked, Striped};
-use disks::{Drive, DriveDescription, DriveParameters, OwnClock, catalogue};
+use disks::{Drive, DriveDescription, DriveParameters, SkewedClock, catalogue};
 use elevator::Sector;
 use elevator::queue::{Barriers, Limits};
 use elevator::service_time::ServiceCurve;
@@ -159,7 +159,7 @@ impl Device {
             if let Some((slow, percent)) = array.slow
                 && slow == index
             {
-                drive = Box::new(OwnClock::slow(drive, percent));
+                drive = Box::new(SkewedClock::slow(drive, percent));
             }
             match &link {
                 Some(link) => Box::new(Linked::new(drive, Rc::clone(link))),

@@ -37,7 +37,7 @@ pub const MEMBERS_MAX: u32 = 384;
 
 /// A sector of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct MemberSector {
     /// Which member, from 0.
     pub member: u32,
     /// Which of its sectors.
@@ -50,7 +50,7 @@ pub struct Piece {
     /// Its first sector in the array.
     pub logical: Sector,
     /// Where that lies.
-    pub place: Place,
+    pub place: MemberSector,
     /// Its length.
     pub sectors: Sectors,
 }
@@ -138,17 +138,17 @@ impl Geometry {
 
     /// Where a sector of the array lies.
     #[must_use]
-    pub fn place(&self, logical: Sector) -> Place {
+    pub fn place(&self, logical: Sector) -> MemberSector {
         let unit = u64::from(self.unit.0);
         let (number, offset) = (logical.0 / unit, logical.0 % unit);
         let data_members = u64::from(self.data_members());
         let (row, index) = (number / data_members, (number % data_members) as u32);
-        Place { member: self.data(row, index), sector: Sector(row * unit + offset) }
+        MemberSector { member: self.data(row, index), sector: Sector(row * unit + offset) }
     }
 
     /// The sector of the array that lies there; `None` for parity and for what is not used.
     #[must_use]
-    pub fn logical(&self, place: Place) -> Option<Sector> {
+    pub fn logical(&self, place: MemberSector) -> Option<Sector> {
         let unit = u64::from(self.unit.0);
         let (row, offset) = (place.sector.0 / unit, place.sector.0 % unit);
         if row >= self.rows || place.member >= self.members {

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use elevator::{Op, Positioning, Sector, Sectors, Span, Time};
+use elevator::{Op, Sectors, Span, Time};
 
-use crate::limit::Ideal;
-use crate::{Command, Completion, Drive, Tag, Travel};
+use crate::drive::delegate;
+use crate::{Command, Completion, Drive, Tag};
 
 /// What passes between the drives and the host, one byte after the other.
 ///
@@ -42,8 +42,8 @@ pub struct Linked {
     link: Rc<RefCell<Link>>,
     /// Length of each command's data, by tag.
     lengths: Vec<Sectors>,
-    /// What the drive is done with and the link is not, in order of passing.
-    passing: VecDeque<Completion>,
+    /// What the drive is done with and the link is not, in order of in_transit.
+    in_transit: VecDeque<Completion>,
 }
 
 impl Linked {
@@ -51,18 +51,12 @@ impl Linked {
     #[must_use]
     pub fn new(drive: Box<dyn Drive>, link: Rc<RefCell<Link>>) -> Self {
         let lengths = vec![Sectors::ZERO; drive.depth() as usize];
-        Self { drive, link, lengths, passing: VecDeque::new() }
+        Self { drive, link, lengths, in_transit: VecDeque::new() }
     }
 }
 
 impl Drive for Linked {
-    fn capacity(&self) -> Sector {
-        self.drive.capacity()
-    }
-
-    fn depth(&self) -> u32 {
-        self.drive.depth()
-    }
+    delegate!(capacity, depth, positioning, ideal, travel);
 
     fn submit(&mut self, now: Time, command: Command) {
         let Tag(tag) = command.tag;
@@ -72,7 +66,7 @@ impl Drive for Linked {
     }
 
     fn next_event(&self) -> Option<Time> {
-        let passed = self.passing.front().map(|completion| completion.at);
+        let passed = self.in_transit.front().map(|completion| completion.at);
         passed.into_iter().chain(self.drive.next_event()).min()
     }
 
@@ -80,21 +74,9 @@ impl Drive for Linked {
         while let Some(completion) = self.drive.poll(now) {
             let Tag(tag) = completion.tag;
             let at = self.link.borrow_mut().pass(completion.at, self.lengths[tag as usize]);
-            self.passing.push_back(Completion { at, ..completion });
+            self.in_transit.push_back(Completion { at, ..completion });
         }
-        let is_through = self.passing.front().is_some_and(|first| first.at <= now);
-        is_through.then(|| self.passing.pop_front()).flatten()
-    }
-
-    fn positioning(&self) -> Option<&dyn Positioning> {
-        self.drive.positioning()
-    }
-
-    fn ideal(&self) -> Option<&dyn Ideal> {
-        self.drive.ideal()
-    }
-
-    fn travel(&self) -> Travel {
-        self.drive.travel()
+        let is_through = self.in_transit.front().is_some_and(|first| first.at <= now);
+        is_through.then(|| self.in_transit.pop_front()).flatten()
     }
 }

@@ -14,7 +14,7 @@ mod striped;
 
 pub use access::{Access, Part};
 pub use description::{ArrayDescription, ArrayError};
-pub use geometry::{Geometry, Level, MEMBERS_MAX, Piece, Place};
+pub use geometry::{Geometry, Level, MEMBERS_MAX, MemberSector, Piece};
 pub use link::{Link, Linked};
 pub use stripe_cache::StripeCache;
 pub use striped::Striped;

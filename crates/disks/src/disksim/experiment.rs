@@ -12,9 +12,9 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::fields::Fields;
-use super::parser::Block;
-use super::statements::{Node, Statement, statements};
-use super::{Place, ReadError, Resolver};
+use super::lexer::{Lexer, Token};
+use super::parser::{Block, Folder, Parser, Value};
+use super::{ReadError, Resolver, SourceLine, text};
 use crate::parameters::SECTOR_MS_MAX;
 
 /// What a host's bus takes for a sector.
@@ -75,7 +75,7 @@ pub(super) fn host_of(drive: &str, name: &str, open: Resolver<'_>) -> Result<Opt
 
 /// What stands in the file.
 struct Parts {
-    place: Place,
+    place: SourceLine,
     blocks: Vec<Block>,
     /// Names of components, and of the blocks that specify them.
     instances: Vec<(String, String)>,
@@ -84,7 +84,7 @@ struct Parts {
 
 impl Parts {
     fn read(name: &str, open: Resolver<'_>) -> Result<Self, ReadError> {
-        let place = Place { file: name.to_owned(), line: 1 };
+        let place = SourceLine { file: name.to_owned(), line: 1 };
         let (mut blocks, mut instances, mut topology) = (Vec::new(), Vec::new(), None);
         for statement in statements(name, open)? {
             match statement {
@@ -141,4 +141,98 @@ fn bus(block: &Block) -> Result<Host, ReadError> {
         read_sector_ms: fields.number("Read block transfer time", 0.0, SECTOR_MS_MAX)?,
         write_sector_ms: fields.number("Write block transfer time", 0.0, SECTOR_MS_MAX)?,
     })
+}
+
+/// What may stand at the top of an experiment's file.
+#[derive(Clone, PartialEq, Debug)]
+enum Statement {
+    Block(Block),
+    /// `instantiate [ names ] as block`
+    Instances {
+        names: Vec<String>,
+        block: String,
+    },
+    /// `topology type name [ … ]`
+    Topology(SourceLine, Node),
+}
+
+/// A component and what is attached below it.
+#[derive(Clone, PartialEq, Debug)]
+struct Node {
+    kind: String,
+    name: String,
+    below: Vec<Self>,
+}
+
+/// All that an experiment's file says; files that it names are part of it.
+fn statements(name: &str, open: Resolver<'_>) -> Result<Vec<Statement>, ReadError> {
+    read_statements(name, Folder::default(), open, 0)
+}
+
+/// A file among statements may hold several, as that of DiskSim's MEMS devices does.
+fn read_statements(
+    name: &str,
+    folder: Folder,
+    open: Resolver<'_>,
+    depth: u32,
+) -> Result<Vec<Statement>, ReadError> {
+    let text = text(name, open)?;
+    let mut parser = Parser { lexer: Lexer::new(name, &text), folder, open, depth };
+    let mut found = Vec::new();
+    loop {
+        match parser.lexer.next() {
+            Token::End => return Ok(found),
+            Token::Word(source) if source == "source" => found.extend(parser.sourced(read_statements)?),
+            Token::Word(kind) => found.push(parser.statement(kind)?),
+            Token::Mark(_) => return Err(parser.lexer.error("expected a block or a statement")),
+        }
+    }
+}
+
+impl Parser<'_, '_> {
+    fn statement(&mut self, kind: String) -> Result<Statement, ReadError> {
+        match kind.as_str() {
+            "instantiate" => self.instances(),
+            "topology" => {
+                let place = self.lexer.place.clone();
+                Ok(Statement::Topology(place, self.node()?))
+            }
+            _ => self.block(kind).map(Statement::Block),
+        }
+    }
+
+    fn instances(&mut self) -> Result<Statement, ReadError> {
+        self.expect('[')?;
+        let mut names = Vec::new();
+        for value in self.list()? {
+            match value {
+                Value::Word(name) => names.push(name),
+                _ => return Err(self.lexer.error("expected names of components after 'instantiate'")),
+            }
+        }
+        if self.word()? != "as" {
+            return Err(self.lexer.error("expected 'as' after the components' names"));
+        }
+        Ok(Statement::Instances { names, block: self.word()? })
+    }
+
+    fn node(&mut self) -> Result<Node, ReadError> {
+        let (kind, name) = (self.word()?, self.word()?);
+        self.expect('[')?;
+        self.deeper()?;
+        let mut below = Vec::new();
+        while !self.closed(']')? {
+            below.push(self.node()?);
+            self.separator(']')?;
+        }
+        self.depth -= 1;
+        Ok(Node { kind, name, below })
+    }
+
+    fn expect(&mut self, mark: char) -> Result<(), ReadError> {
+        match self.lexer.next() {
+            Token::Mark(found) if found == mark => Ok(()),
+            _ => Err(self.lexer.error(format!("expected '{mark}'"))),
+        }
+    }
 }

@@ -3,23 +3,23 @@
 use wording::did_you_mean;
 
 use super::parser::{Block, Field, Value};
-use super::{Note, Place, ReadError, Resolver, text};
+use super::{Note, ReadError, Resolver, SourceLine, text};
 use crate::parameters::LONGEST_MS;
 
 /// The fields of a block, and which names were asked for.
 pub(super) struct Fields {
-    place: Place,
+    place: SourceLine,
     kind: String,
     rest: Vec<Field>,
     known: Vec<&'static str>,
     pub(super) notes: Vec<Note>,
 }
 
-type Taken<T> = Result<T, ReadError>;
+type ReadResult<T> = Result<T, ReadError>;
 
 impl Fields {
     /// Of a block that must be of the type.
-    pub(super) fn of(block: Block, kind: &str) -> Taken<Self> {
+    pub(super) fn of(block: Block, kind: &str) -> ReadResult<Self> {
         if block.kind != kind {
             let what =
                 format!("a {} block where {kind} is expected; this model reads {kind} only", block.kind);
@@ -29,12 +29,12 @@ impl Fields {
         Ok(Self { place, kind, rest: fields, known: Vec::new(), notes: Vec::new() })
     }
 
-    pub(super) fn place(&self) -> &Place {
+    pub(super) fn place(&self) -> &SourceLine {
         &self.place
     }
 
     /// Where a field stands that was not taken yet; without it, where the block does.
-    pub(super) fn place_of(&self, name: &'static str) -> Place {
+    pub(super) fn place_of(&self, name: &'static str) -> SourceLine {
         let field = self.rest.iter().find(|field| field.name.eq_ignore_ascii_case(name));
         field.map_or(&self.place, |field| &field.place).clone()
     }
@@ -51,40 +51,45 @@ impl Fields {
         Some(self.rest.remove(index))
     }
 
-    fn need(&mut self, name: &'static str) -> Taken<Field> {
+    fn need(&mut self, name: &'static str) -> ReadResult<Field> {
         let missing = format!("{}: the field '{name}' is missing", self.kind);
         self.find(name).ok_or_else(|| ReadError::at(&self.place, missing))
     }
 
     /// A number between the bounds, included.
-    pub(super) fn number(&mut self, name: &'static str, low: f64, high: f64) -> Taken<f64> {
+    pub(super) fn number(&mut self, name: &'static str, low: f64, high: f64) -> ReadResult<f64> {
         let field = self.need(name)?;
         number(&field, low, high)
     }
 
     /// The same, if it is there.
-    pub(super) fn optional_number(&mut self, name: &'static str, low: f64, high: f64) -> Taken<Option<f64>> {
+    pub(super) fn optional_number(
+        &mut self,
+        name: &'static str,
+        low: f64,
+        high: f64,
+    ) -> ReadResult<Option<f64>> {
         self.find(name).map(|field| number(&field, low, high)).transpose()
     }
 
     /// A time in milliseconds, not negative, at most an hour.
-    pub(super) fn ms(&mut self, name: &'static str) -> Taken<f64> {
+    pub(super) fn ms(&mut self, name: &'static str) -> ReadResult<f64> {
         self.number(name, 0.0, LONGEST_MS)
     }
 
     /// A whole number between the bounds, included.
-    pub(super) fn whole(&mut self, name: &'static str, low: u32, high: u32) -> Taken<u32> {
+    pub(super) fn whole(&mut self, name: &'static str, low: u32, high: u32) -> ReadResult<u32> {
         let field = self.need(name)?;
         whole(&field, low, high)
     }
 
     /// 0 or 1.
-    pub(super) fn flag(&mut self, name: &'static str) -> Taken<bool> {
+    pub(super) fn flag(&mut self, name: &'static str) -> ReadResult<bool> {
         self.whole(name, 0, 1).map(|n| n == 1)
     }
 
     /// A word.
-    pub(super) fn word(&mut self, name: &'static str) -> Taken<(String, Place)> {
+    pub(super) fn word(&mut self, name: &'static str) -> ReadResult<(String, SourceLine)> {
         let field = self.need(name)?;
         match field.value {
             Value::Word(word) => Ok((word, field.place)),
@@ -93,7 +98,7 @@ impl Fields {
     }
 
     /// A word, if it is there.
-    pub(super) fn optional_word(&mut self, name: &'static str) -> Taken<Option<(String, Place)>> {
+    pub(super) fn optional_word(&mut self, name: &'static str) -> ReadResult<Option<(String, SourceLine)>> {
         let there = self.rest.iter().any(|field| field.name.eq_ignore_ascii_case(name));
         self.known.push(name);
         if there { self.word(name).map(Some) } else { Ok(None) }
@@ -104,7 +109,7 @@ impl Fields {
         &mut self,
         name: &'static str,
         open: Resolver<'_>,
-    ) -> Taken<Option<(String, String)>> {
+    ) -> ReadResult<Option<(String, String)>> {
         let Some(field) = self.find(name) else { return Ok(None) };
         let Value::Word(file) = &field.value else { return Err(wrong(&field, "a file's name")) };
         let file = field.folder.file(file, open);
@@ -113,7 +118,7 @@ impl Fields {
     }
 
     /// A block.
-    pub(super) fn block(&mut self, name: &'static str) -> Taken<Block> {
+    pub(super) fn block(&mut self, name: &'static str) -> ReadResult<Block> {
         let field = self.need(name)?;
         match field.value {
             Value::Block(block) => Ok(block),
@@ -121,8 +126,20 @@ impl Fields {
         }
     }
 
+    /// Whether `Skew units` are revolutions (not sectors), if the field is there.
+    pub(super) fn skew_units(&mut self) -> ReadResult<Option<bool>> {
+        match self.optional_word("Skew units")? {
+            None => Ok(None),
+            Some((word, _)) if word == "revolutions" => Ok(Some(true)),
+            Some((word, _)) if word == "sectors" => Ok(Some(false)),
+            Some((word, place)) => {
+                Err(ReadError::at(&place, format!("'Skew units = {word}': must be sectors or revolutions")))
+            }
+        }
+    }
+
     /// A list of blocks.
-    pub(super) fn blocks(&mut self, name: &'static str) -> Taken<Vec<Block>> {
+    pub(super) fn blocks(&mut self, name: &'static str) -> ReadResult<Vec<Block>> {
         let field = self.need(name)?;
         let Value::List(values) = &field.value else {
             return Err(wrong(&field, "a list of blocks"));
@@ -135,7 +152,7 @@ impl Fields {
     }
 
     /// A list of anything.
-    pub(super) fn values(&mut self, name: &'static str) -> Taken<(Vec<Value>, Place)> {
+    pub(super) fn values(&mut self, name: &'static str) -> ReadResult<(Vec<Value>, SourceLine)> {
         let field = self.need(name)?;
         match field.value {
             Value::List(values) => Ok((values, field.place)),
@@ -144,19 +161,27 @@ impl Fields {
     }
 
     /// A list of whole numbers.
-    pub(super) fn wholes(&mut self, name: &'static str) -> Taken<Vec<u32>> {
+    pub(super) fn wholes(&mut self, name: &'static str) -> ReadResult<Vec<u32>> {
         let field = self.need(name)?;
         let numbers = numbers(&field)?;
         numbers.iter().map(|&n| in_range(&field, n, 0.0, f64::from(u32::MAX)).map(|n| n as u32)).collect()
     }
 
     /// A list of numbers, if it is there.
-    pub(super) fn optional_numbers(&mut self, name: &'static str) -> Taken<Option<(Vec<f64>, Place)>> {
+    pub(super) fn optional_numbers(
+        &mut self,
+        name: &'static str,
+    ) -> ReadResult<Option<(Vec<f64>, SourceLine)>> {
         self.find(name).map(|field| numbers(&field).map(|list| (list, field.place))).transpose()
     }
 
     /// A field that has no effect here and in DiskSim; said where it is not neutral.
-    pub(super) fn without_effect(&mut self, name: &'static str, neutral: &[f64], why: &str) -> Taken<()> {
+    pub(super) fn without_effect(
+        &mut self,
+        name: &'static str,
+        neutral: &[f64],
+        why: &str,
+    ) -> ReadResult<()> {
         let Some(field) = self.find(name) else { return Ok(()) };
         let value = number(&field, f64::MIN, f64::MAX)?;
         if !neutral.contains(&value) {
@@ -167,7 +192,7 @@ impl Fields {
     }
 
     /// A field that this model honours only where it is neutral.
-    pub(super) fn neutral(&mut self, name: &'static str, neutral: f64) -> Taken<()> {
+    pub(super) fn neutral(&mut self, name: &'static str, neutral: f64) -> ReadResult<()> {
         let Some(field) = self.find(name) else { return Ok(()) };
         let value = number(&field, f64::MIN, f64::MAX)?;
         if value == neutral {
@@ -178,7 +203,7 @@ impl Fields {
     }
 
     /// Refuses what nobody asked for; gives back the notes.
-    pub(super) fn done(self) -> Taken<Vec<Note>> {
+    pub(super) fn done(self) -> ReadResult<Vec<Note>> {
         let Some(field) = self.rest.first() else { return Ok(self.notes) };
         if self.known.iter().any(|name| name.eq_ignore_ascii_case(&field.name)) {
             return Err(ReadError::at(&field.place, format!("the field '{}' is there twice", field.name)));
@@ -188,7 +213,7 @@ impl Fields {
     }
 }
 
-fn numbers(field: &Field) -> Taken<Vec<f64>> {
+fn numbers(field: &Field) -> ReadResult<Vec<f64>> {
     let Value::List(values) = &field.value else {
         return Err(wrong(field, "a list of numbers"));
     };
@@ -199,21 +224,21 @@ fn numbers(field: &Field) -> Taken<Vec<f64>> {
     values.iter().map(one).collect()
 }
 
-fn number(field: &Field, low: f64, high: f64) -> Taken<f64> {
+fn number(field: &Field, low: f64, high: f64) -> ReadResult<f64> {
     match field.value {
         Value::Number(n) => in_range(field, n, low, high),
         _ => Err(wrong(field, "a number")),
     }
 }
 
-fn in_range(field: &Field, n: f64, low: f64, high: f64) -> Taken<f64> {
+fn in_range(field: &Field, n: f64, low: f64, high: f64) -> ReadResult<f64> {
     if (low..=high).contains(&n) {
         return Ok(n);
     }
     Err(ReadError::at(&field.place, format!("'{} = {n}': must lie between {low} and {high}", field.name)))
 }
 
-fn whole(field: &Field, low: u32, high: u32) -> Taken<u32> {
+fn whole(field: &Field, low: u32, high: u32) -> ReadResult<u32> {
     let n = number(field, f64::from(low), f64::from(high))?;
     if n.fract() == 0.0 { Ok(n as u32) } else { Err(wrong(field, "a whole number")) }
 }

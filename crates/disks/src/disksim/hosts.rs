@@ -13,14 +13,14 @@ use super::experiment::{self, Host};
 
 /// A host, and where it was found.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Found {
+pub(super) struct HostSource {
     pub(super) host: Host,
     pub(super) origin: String,
 }
 
 /// The host of a drive whose own file does not say it. `file` is that file's name.
-pub(super) fn find(drive: &str, file: &str, open: Resolver<'_>) -> Found {
-    let found = |host, origin: &str| Found { host, origin: format!("{origin}: {host}") };
+pub(super) fn find(drive: &str, file: &str, open: Resolver<'_>) -> HostSource {
+    let found = |host, origin: &str| HostSource { host, origin: format!("{origin}: {host}") };
     let (beside, why_not) = beside(drive, file, open);
     if let Some((parv, host)) = beside {
         return found(host, &format!("{parv}, beside the drive's file"));
@@ -29,8 +29,8 @@ pub(super) fn find(drive: &str, file: &str, open: Resolver<'_>) -> Found {
         Some(host) => (host, "the experiment published with DiskSim 4.0"),
         None => (Host::default(), "no experiment's .parv file was found, so the host's bus takes no time"),
     };
-    let Found { host, origin } = found(host, origin);
-    Found { host, origin: origin + &why_not }
+    let HostSource { host, origin } = found(host, origin);
+    HostSource { host, origin: origin + &why_not }
 }
 
 /// The host in the experiment's file beside a drive's, with that file's name; or why it cannot be had from there.

@@ -2,7 +2,7 @@
 
 use super::fields::Fields;
 use super::parser::{Block, Value};
-use super::{Note, Place, ReadError};
+use super::{Note, ReadError, SourceLine};
 use crate::parameters::{IndexedLayout, LayoutParameters, Mapping, Repeated, Run, Slip, Sparing};
 
 /// Numbers of a track pattern: first and last sector, and how many fit on it.
@@ -49,7 +49,7 @@ pub(super) fn of_runs(
     surfaces: u32,
     cylinders: u32,
     indexed: IndexedLayout,
-    (field, place): (&str, &Place),
+    (field, place): (&str, &SourceLine),
 ) -> Result<LayoutParameters, ReadError> {
     let layout = LayoutParameters {
         surfaces,
@@ -90,7 +90,7 @@ fn slips(fields: &mut Fields) -> Result<Vec<Slip>, ReadError> {
 }
 
 /// The runs of an index. Those of tracks say their head as well.
-fn index(list: &Value, place: &Place) -> Result<Vec<Run>, ReadError> {
+fn index(list: &Value, place: &SourceLine) -> Result<Vec<Run>, ReadError> {
     let Value::List(values) = list else {
         return Err(ReadError::at(place, "'IDX' must be a list of lists"));
     };

@@ -1,6 +1,6 @@
 //! Characters to words, numbers and punctuation, with lines.
 
-use super::{Place, ReadError};
+use super::{ReadError, SourceLine};
 
 /// A piece of a parameter file.
 #[derive(Clone, PartialEq, Debug)]
@@ -14,12 +14,12 @@ pub(super) enum Token {
 /// What remains of a file.
 pub(super) struct Lexer<'a> {
     rest: &'a str,
-    pub(super) place: Place,
+    pub(super) place: SourceLine,
 }
 
 impl<'a> Lexer<'a> {
     pub(super) fn new(file: &str, text: &'a str) -> Self {
-        Self { rest: text, place: Place { file: file.to_owned(), line: 1 } }
+        Self { rest: text, place: SourceLine { file: file.to_owned(), line: 1 } }
     }
 
     pub(super) fn error(&self, what: impl Into<String>) -> ReadError {

@@ -13,9 +13,8 @@ use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 
 use super::fields::Fields;
-use super::model::skew_units;
 use super::parser::Block;
-use super::{Note, Place, ReadError, Resolver, indexed};
+use super::{Note, ReadError, Resolver, SourceLine, indexed};
 use crate::layout::{Turn, turn};
 use crate::parameters::{IndexedLayout, LayoutParameters, Repeated, Run, Slip};
 
@@ -56,7 +55,7 @@ pub(super) fn layout(
         .ok_or_else(|| ReadError::at(&place, "dm_layout_g2: the field 'Layout Map File' is missing"))?;
     let zones = fields.blocks("Zones")?.into_iter().map(zone).collect::<Result<Vec<_>, _>>()?;
     let extents = extents(&file, &text, surfaces, cylinders)?;
-    let wrong = |what| ReadError::at(&Place { file: file.clone(), line: 1 }, what);
+    let wrong = |what| ReadError::at(&SourceLine { file: file.clone(), line: 1 }, what);
     let all = extents.last().map_or(0, |last| last.first + last.count);
     let sectors = sectors.filter(|&said| said <= all as f64).map_or(all, |said| said as u64);
     let indexed = index(&extents, &zones, sectors).map_err(wrong)?;
@@ -72,7 +71,7 @@ fn zone(block: Block) -> Result<Zone, ReadError> {
             "'Skew units' must stand before the skews: DiskSim reads those behind it by it, and no others";
         return Err(ReadError::at(&fields.place_of("Skew units"), what));
     }
-    let in_turns = skew_units(&mut fields)?.unwrap_or(false);
+    let in_turns = fields.skew_units()?.unwrap_or(false);
     let sectors_per_track = fields.whole("Blocks per track", 1, 65_535)?;
     let width = ((1_u64 << 32) / u64::from(sectors_per_track)).min(u64::from(Turn::MAX)) as Turn;
     let mut skew = |name| -> Result<Turn, ReadError> {
@@ -97,7 +96,7 @@ fn extents(file: &str, text: &str, surfaces: u32, cylinders: u32) -> Result<Vec<
         if text.trim_start().starts_with("Defect") {
             break;
         }
-        let wrong = |what: &str| ReadError::at(&Place { file: file.to_owned(), line }, what);
+        let wrong = |what: &str| ReadError::at(&SourceLine { file: file.to_owned(), line }, what);
         let extent = extent(text).ok_or_else(|| {
             wrong("must be 'lbn N --> cyl N, head N, sect N, seqcnt N', where the last is one less than there are")
         })?;

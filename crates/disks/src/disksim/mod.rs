@@ -20,13 +20,12 @@ mod model;
 mod parser;
 mod seek;
 mod specs;
-mod statements;
 
 use std::fmt;
 use std::io::{self, Read};
 
 use crate::parameters::RotatingParameters;
-use hosts::Found;
+use hosts::HostSource;
 
 /// What opens a file that a file names.
 pub type Resolver<'a> = &'a mut dyn FnMut(&str) -> io::Result<Box<dyn Read>>;
@@ -36,7 +35,7 @@ const FILE_MAX: u64 = 16 << 20;
 
 /// A drive as read, and what its reader should know.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Reading {
+pub struct ParsedDrive {
     /// The drive.
     pub parameters: RotatingParameters,
     /// Where the speed of the host's bus is from, if the drive's own file leaves it open.
@@ -49,7 +48,7 @@ pub struct Reading {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Note {
     /// Where.
-    pub place: Place,
+    pub place: SourceLine,
     /// What and why.
     pub text: String,
 }
@@ -62,14 +61,14 @@ impl fmt::Display for Note {
 
 /// A line in a file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Place {
+pub struct SourceLine {
     /// The file, as the caller or another file named it.
     pub file: String,
     /// The line, from 1.
     pub line: u32,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }
@@ -91,19 +90,19 @@ pub enum ReadError {
     #[error("{place}: {what}")]
     Content {
         /// Where.
-        place: Place,
+        place: SourceLine,
         /// What, with the field's name where it is a field.
         what: String,
     },
 }
 
 impl ReadError {
-    fn at(place: &Place, what: impl Into<String>) -> Self {
+    fn at(place: &SourceLine, what: impl Into<String>) -> Self {
         Self::Content { place: place.clone(), what: what.into() }
     }
 
     /// A file that cannot be had, as what is wrong where it is named; other errors as they are.
-    fn named_at(self, place: &Place) -> Self {
+    fn named_at(self, place: &SourceLine) -> Self {
         match self {
             Self::File { file, error } => Self::at(place, format!("{file}: {error}")),
             Self::Content { .. } => self,
@@ -124,12 +123,12 @@ pub fn read(name: &str, open: Resolver<'_>) -> Result<RotatingParameters, ReadEr
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_with_notes(name: &str, open: Resolver<'_>) -> Result<Reading, ReadError> {
+pub fn read_with_notes(name: &str, open: Resolver<'_>) -> Result<ParsedDrive, ReadError> {
     if !name.ends_with(".parv") {
         return specs::drive(parser::file(name, open)?, None, open);
     }
     let experiment::Experiment { drive, host } = experiment::read(name, open)?;
-    specs::drive(drive, Some(Found { host, origin: format!("{name}: {host}") }), open)
+    specs::drive(drive, Some(HostSource { host, origin: format!("{name}: {host}") }), open)
 }
 
 /// The whole text of a file, without a byte-order mark. What is not UTF-8 becomes a character that no rule accepts outside

@@ -2,7 +2,7 @@
 
 use super::fields::Fields;
 use super::parser::Block;
-use super::{Note, Place, ReadError, Resolver, indexed, mapped, seek};
+use super::{Note, ReadError, Resolver, SourceLine, indexed, mapped, seek};
 use crate::parameters::{
     AccessTime, Angle, HplSeek, LONGEST_MS, LayoutParameters, Mapping, MechanicsParameters, Remap, SeekCurve,
     Sparing, ZoneParameters,
@@ -48,13 +48,13 @@ fn layout(block: Block, surfaces: u32, cylinders: u32) -> Result<(LayoutParamete
     };
     let sparing = sparing(fields.whole("Sparing scheme used", 0, 10)?);
     let range_cylinders = fields.whole("Rangesize for sparing", 1, ANY)?;
-    let in_turns = skew_units(&mut fields)?.unwrap_or(false);
+    let in_turns = fields.skew_units()?.unwrap_or(false);
     let place = fields.place_of("Zones");
     let blocks = fields.blocks("Zones")?;
     if blocks.is_empty() {
         return Err(ReadError::at(&place, "'Zones': there must be one"));
     }
-    let places: Vec<Place> = blocks.iter().map(|block| block.place.clone()).collect();
+    let places: Vec<SourceLine> = blocks.iter().map(|block| block.place.clone()).collect();
     let zones = blocks.into_iter().map(|b| zone(b, in_turns)).collect::<Result<_, _>>()?;
     let layout =
         LayoutParameters { surfaces, cylinders, mapping, sparing, range_cylinders, zones, indexed: None };
@@ -81,21 +81,9 @@ fn sparing(scheme: u32) -> Sparing {
     }
 }
 
-/// Whether angles are revolutions.
-pub(super) fn skew_units(fields: &mut Fields) -> Result<Option<bool>, ReadError> {
-    match fields.optional_word("Skew units")? {
-        None => Ok(None),
-        Some((word, _)) if word == "revolutions" => Ok(Some(true)),
-        Some((word, _)) if word == "sectors" => Ok(Some(false)),
-        Some((word, place)) => {
-            Err(ReadError::at(&place, format!("'Skew units = {word}': must be sectors or revolutions")))
-        }
-    }
-}
-
 fn zone(block: Block, in_turns: bool) -> Result<ZoneParameters, ReadError> {
     let mut fields = Fields::of(block, "dm_layout_g1_zone")?;
-    let in_turns = skew_units(&mut fields)?.unwrap_or(in_turns);
+    let in_turns = fields.skew_units()?.unwrap_or(in_turns);
     let zone = ZoneParameters {
         first_cylinder: fields.whole("First cylinder number", 0, ANY)?,
         last_cylinder: fields.whole("Last cylinder number", 0, ANY)?,
@@ -168,8 +156,8 @@ struct Seeks {
     average: Option<f64>,
     full: Option<f64>,
     constant: Option<f64>,
-    hpl: Option<(Vec<f64>, Place)>,
-    first_ten: Option<(Vec<f64>, Place)>,
+    hpl: Option<(Vec<f64>, SourceLine)>,
+    first_ten: Option<(Vec<f64>, SourceLine)>,
 }
 
 /// The curve, and that of writes if there is another.
@@ -208,7 +196,7 @@ fn seek_curve(fields: &mut Fields, open: Resolver<'_>) -> Result<Curves, ReadErr
 }
 
 impl Seeks {
-    fn choose(self, kind: &str, place: &Place) -> Result<SeekCurve, ReadError> {
+    fn choose(self, kind: &str, place: &SourceLine) -> Result<SeekCurve, ReadError> {
         let missing = |name: &str| ReadError::at(place, format!("seek type {kind}: '{name}' is missing"));
         match kind {
             "constant" => {
@@ -241,7 +229,7 @@ impl Seeks {
     }
 }
 
-fn hpl((values, place): &(Vec<f64>, Place)) -> Result<HplSeek, ReadError> {
+fn hpl((values, place): &(Vec<f64>, SourceLine)) -> Result<HplSeek, ReadError> {
     let sound = |ms: &f64| (0.0..=LONGEST_MS).contains(ms);
     match values[..] {
         [division, c1, f1, c2, f2, single]
@@ -265,7 +253,7 @@ fn hpl((values, place): &(Vec<f64>, Place)) -> Result<HplSeek, ReadError> {
     }
 }
 
-fn first_ten(values: &[f64], place: &Place) -> Result<[f64; 10], ReadError> {
+fn first_ten(values: &[f64], place: &SourceLine) -> Result<[f64; 10], ReadError> {
     let sound = values.iter().all(|ms| (0.0..=LONGEST_MS).contains(ms));
     let ten: Option<[f64; 10]> = values.try_into().ok().filter(|_| sound);
     ten.ok_or_else(|| ReadError::at(place, "'First ten seek times' must be ten times in ms"))

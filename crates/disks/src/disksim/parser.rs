@@ -1,7 +1,7 @@
 //! Tokens to blocks of fields.
 
 use super::lexer::{Lexer, Token};
-use super::{Place, ReadError, Resolver, text};
+use super::{ReadError, Resolver, SourceLine, text};
 
 /// Blocks, lists and sourced files inside one another, at most. DiskSim's files have five.
 const DEPTH_MAX: u32 = 16;
@@ -14,7 +14,7 @@ pub(super) struct Block {
     pub(super) kind: String,
     /// Blocks at the top of a file have a name; others have an empty one.
     pub(super) name: String,
-    pub(super) place: Place,
+    pub(super) place: SourceLine,
     pub(super) fields: Vec<Field>,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Block {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Field {
     pub(super) name: String,
-    pub(super) place: Place,
+    pub(super) place: SourceLine,
     /// Where a file lies that it names.
     pub(super) folder: Folder,
     pub(super) value: Value,

@@ -2,7 +2,7 @@
 //!
 //! The fourth number is Western Digital's extension. A file has it on every line or on none.
 
-use super::{Place, ReadError};
+use super::{ReadError, SourceLine};
 use crate::parameters::{LONGEST_MS, SeekPoint};
 
 /// The points of a `.seek` file, and those of writes if it has any.
@@ -15,7 +15,7 @@ pub(super) fn curve(file: &str, text: &str) -> Result<Curve, ReadError> {
     let mut points: Vec<SeekPoint> = Vec::new();
     let mut writes: Vec<SeekPoint> = Vec::new();
     for (number, line) in text.lines().enumerate() {
-        let place = Place { file: file.to_owned(), line: number as u32 + 1 };
+        let place = SourceLine { file: file.to_owned(), line: number as u32 + 1 };
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') || line.starts_with("Seek distances measured") {
             continue;
@@ -32,7 +32,7 @@ pub(super) fn curve(file: &str, text: &str) -> Result<Curve, ReadError> {
             return Err(ReadError::at(&place, "every line must have a write's time or none"));
         }
     }
-    let end = Place { file: file.to_owned(), line: text.lines().count() as u32 };
+    let end = SourceLine { file: file.to_owned(), line: text.lines().count() as u32 };
     if points.is_empty() {
         Err(ReadError::at(&end, "a seek curve without a point"))
     } else {

@@ -2,10 +2,10 @@
 
 use super::experiment::Host;
 use super::fields::Fields;
-use super::hosts::Found;
+use super::hosts::HostSource;
 use super::model::model;
 use super::parser::Block;
-use super::{Note, ReadError, Reading, Resolver, hosts};
+use super::{Note, ParsedDrive, ReadError, Resolver, hosts};
 use crate::parameters::{
     AfterReadOrWrite, BufferParameters, BusParameters, Caching, ExtraDisconnect, FastWrite, Fidelity,
     KeepRequested, LONGEST_MS, OverheadParameters, Preseek, QueueOrder, QueueParameters, ReadAhead,
@@ -13,13 +13,13 @@ use crate::parameters::{
 };
 use crate::rotating::SEGMENTS_MAX;
 
-type Taken<T> = Result<T, ReadError>;
+type ReadResult<T> = Result<T, ReadError>;
 
 /// DiskSim's own limit on a segment is the drive's size; this one keeps memory and arithmetic sane.
 const SECTORS_MAX: u32 = 1 << 30;
 
 /// The drive that a block describes, on a host, if that is known.
-pub(super) fn drive(block: Block, host: Option<Found>, open: Resolver<'_>) -> Taken<Reading> {
+pub(super) fn drive(block: Block, host: Option<HostSource>, open: Resolver<'_>) -> ReadResult<ParsedDrive> {
     let (name, file) = (block.name.clone(), block.place.file.clone());
     let mut fields = Fields::of(block, "disksim_disk")?;
     let model = model(fields.block("Model")?, open)?;
@@ -46,10 +46,10 @@ pub(super) fn drive(block: Block, host: Option<Found>, open: Resolver<'_>) -> Ta
     fields.without_effect("Calc sector by sector", &[0.0, 1.0], "")?;
     let mut notes = model.notes;
     notes.extend(fields.done()?);
-    Ok(Reading { parameters, host: host.map(|found| found.origin), notes })
+    Ok(ParsedDrive { parameters, host: host.map(|found| found.origin), notes })
 }
 
-fn buffer(f: &mut Fields) -> Taken<BufferParameters> {
+fn buffer(f: &mut Fields) -> ReadResult<BufferParameters> {
     let place = f.place_of("Number of buffer segments");
     let said = f.whole("Number of buffer segments", 1, SECTORS_MAX)?;
     let segments = said.min(SEGMENTS_MAX);
@@ -106,8 +106,8 @@ fn buffer(f: &mut Fields) -> Taken<BufferParameters> {
     })
 }
 
-fn overheads(f: &mut Fields) -> Taken<OverheadParameters> {
-    let mut after = |read, write| -> Taken<AfterReadOrWrite> {
+fn overheads(f: &mut Fields) -> ReadResult<OverheadParameters> {
+    let mut after = |read, write| -> ReadResult<AfterReadOrWrite> {
         Ok(AfterReadOrWrite { after_read_ms: f.ms(read)?, after_write_ms: f.ms(write)? })
     };
     let read_hit = after("Read hit over. after read", "Read hit over. after write")?;
@@ -134,7 +134,7 @@ fn overheads(f: &mut Fields) -> Taken<OverheadParameters> {
     })
 }
 
-fn extra_disconnect(f: &mut Fields) -> Taken<Option<ExtraDisconnect>> {
+fn extra_disconnect(f: &mut Fields) -> ReadResult<Option<ExtraDisconnect>> {
     let extra = ExtraDisconnect {
         command_ms: f.ms("Extradisc command overhead")?,
         disconnect_ms: f.ms("Extradisc disconnect overhead")?,
@@ -145,7 +145,7 @@ fn extra_disconnect(f: &mut Fields) -> Taken<Option<ExtraDisconnect>> {
     Ok(f.flag("Extra write disconnect")?.then_some(extra))
 }
 
-fn bus(f: &mut Fields, sector_ms: f64, host: Host) -> Taken<BusParameters> {
+fn bus(f: &mut Fields, sector_ms: f64, host: Host) -> ReadResult<BusParameters> {
     f.without_effect("Read directly to buffer", &[1.0], "a sector counts once all of it was read")?;
     let why = "a write always leaves the bus when its data is in the buffer";
     f.without_effect("Disconnect write if seek", &[0.0], why)?;
@@ -164,7 +164,7 @@ fn bus(f: &mut Fields, sector_ms: f64, host: Host) -> Taken<BusParameters> {
     })
 }
 
-fn queue(f: &mut Fields) -> Taken<QueueParameters> {
+fn queue(f: &mut Fields) -> ReadResult<QueueParameters> {
     let depth = f.whole("Max queue length", 1, 32)?;
     let mut s = Fields::of(f.block("Scheduler")?, "disksim_ioqueue")?;
     let weight = s.number("Timeout time/weight", 0.0, 1e6)?;
@@ -217,7 +217,7 @@ fn queue(f: &mut Fields) -> Taken<QueueParameters> {
 }
 
 /// A field that counts only where there are several commands, and is not modelled for those.
-fn among_several(f: &mut Fields, name: &'static str, depth: u32) -> Taken<()> {
+fn among_several(f: &mut Fields, name: &'static str, depth: u32) -> ReadResult<()> {
     match depth {
         1 => f.without_effect(name, &[0.0], "the drive takes one command at a time"),
         _ => f.neutral(name, 0.0),

@@ -12,7 +12,7 @@ const RUNS: &str = include_str!("testdata/runs.layout");
 const TRACKS: &str = include_str!("testdata/tracks.layout");
 const MAP: &str = include_str!("testdata/tracks.map");
 
-fn read_changed(change: impl Fn(&str, String) -> String) -> Result<Reading, ReadError> {
+fn read_changed(change: impl Fn(&str, String) -> String) -> Result<ParsedDrive, ReadError> {
     read_with_notes("plain.diskspecs", &mut |name| {
         let text = match name {
             "plain.diskspecs" => SPECS,
@@ -145,7 +145,7 @@ fn a_byte_order_mark_is_skipped() {
 }
 
 /// The same drive with an index of runs for a layout.
-fn with_runs(change: impl Fn(String) -> String) -> Result<Reading, ReadError> {
+fn with_runs(change: impl Fn(String) -> String) -> Result<ParsedDrive, ReadError> {
     read_changed(|name, text| match name {
         "plain.model" => {
             let (begin, end) = (text.find("dm_layout_g1").unwrap(), text.find("Mechanical").unwrap());
@@ -192,7 +192,7 @@ fn reads_an_index_of_runs() {
 }
 
 /// The same drive with a map of its tracks for a layout.
-fn with_tracks(from: &'static str, to: &'static str) -> Result<Reading, ReadError> {
+fn with_tracks(from: &'static str, to: &'static str) -> Result<ParsedDrive, ReadError> {
     read_changed(|name, text| match name {
         "plain.model" => {
             let (begin, end) = (text.find("dm_layout_g1").unwrap(), text.find("Mechanical").unwrap());
@@ -337,7 +337,7 @@ fn orders_by_number() {
 const EXPERIMENT: &str = include_str!("testdata/plain.parv");
 
 /// A reader of the experiment and of a drive whose bus takes it no time; `beside` says whether the experiment is there.
-fn on_a_host(name: &str, beside: bool, change: impl Fn(String) -> String) -> Result<Reading, ReadError> {
+fn on_a_host(name: &str, beside: bool, change: impl Fn(String) -> String) -> Result<ParsedDrive, ReadError> {
     read_with_notes(name, &mut |file| {
         let text = match file {
             "plain.diskspecs" => SPECS.replace("transfer time = 0.125", "transfer time = 0.0"),

@@ -7,7 +7,7 @@ use super::indexed::Indexed;
 use super::rows::{Rows, Track};
 use super::skews::{Skews, slips_pushing};
 use super::zone::Zone;
-use super::{Band, Found, Layout, LayoutError, Turn, head};
+use super::{Layout, LayoutError, TrackSpan, Turn, ZoneLayout, head};
 use crate::parameters::{IndexedLayout, LayoutParameters, Mapping, ZoneParameters};
 
 /// At most 2^8 parts: more than drives have zones, and no more than two of the processor's pages.
@@ -55,7 +55,7 @@ impl Layout {
             let z = ZoneParameters { sectors_per_track, ..Default::default() };
             let zone = Zone::new(p, &z).ok_or(LayoutError::NoRoom(0))?;
             let width = (1.0 / f64::from(sectors_per_track) * (1_u64 << 32) as f64) as Turn;
-            self.zones.push(Band {
+            self.zones.push(ZoneLayout {
                 first_sector: 0,
                 first_row: 0,
                 first_cylinder: 0,
@@ -78,7 +78,7 @@ impl Layout {
     fn add_zone(&mut self, p: &LayoutParameters, z: &ZoneParameters, zone: Zone) {
         let width = ((1_u64 << 32) / zone.per_track).min(u64::from(Turn::MAX)) as Turn;
         let rest = ((1_u64 << 32) % zone.per_track) as Turn;
-        let band = Band {
+        let band = ZoneLayout {
             first_sector: self.capacity,
             first_row: self.rows.len(),
             first_cylinder: z.first_cylinder,
@@ -96,11 +96,11 @@ impl Layout {
         self.capacity += band.zone.capacity;
         let density = (u128::from(rows) << 64) / u128::from(sectors.max(1));
         self.zone_starts.push(band.first_sector);
-        self.zones.push(Band { density: density.min(u128::from(u64::MAX)) as u64, ..band });
+        self.zones.push(ZoneLayout { density: density.min(u128::from(u64::MAX)) as u64, ..band });
     }
 
     /// Adds a zone's rows; how many there are before the last that holds data, which need not be full, and how many sectors.
-    fn add_rows(&mut self, p: &LayoutParameters, z: &ZoneParameters, band: &Band) -> (u32, u64) {
+    fn add_rows(&mut self, p: &LayoutParameters, z: &ZoneParameters, band: &ZoneLayout) -> (u32, u64) {
         let (mut behind, mut before_last) = (band.zone.rank(0), (0, 0));
         let mut tracks = Vec::with_capacity(p.surfaces as usize);
         for row in 0..=z.last_cylinder - z.first_cylinder {
@@ -122,7 +122,7 @@ impl Layout {
     fn add_row(
         &mut self,
         p: &LayoutParameters,
-        band: &Band,
+        band: &ZoneLayout,
         row: u32,
         sectors: Range<u64>,
         tracks: &mut [Track],
@@ -145,7 +145,7 @@ impl Layout {
         self.rows.push_odd(first, tracks);
     }
 
-    fn add_remapped(&mut self, p: &LayoutParameters, band: &Band, number: u16) {
+    fn add_remapped(&mut self, p: &LayoutParameters, band: &ZoneLayout, number: u16) {
         for (from, to) in band.zone.remapped() {
             let rank = band.zone.rank(from);
             if rank >= band.zone.capacity || band.zone.place(rank) != from {
@@ -155,7 +155,7 @@ impl Layout {
             let (row, surface) = (physical / p.surfaces, physical % p.surfaces);
             let head = head(p.mapping, p.surfaces, surface, row, band.first_cylinder + row);
             let angle = band.skews.angle(row, surface, slips_pushing(p, &band.zone, row, head));
-            let track = Found { row, surface, angle, zone: number, ..Found::default() };
+            let track = TrackSpan { row, surface, angle, zone: number, ..TrackSpan::default() };
             let spot = self.spot(band, &track, (to % band.zone.per_track) as u32);
             self.remapped.push((band.first_sector + rank, spot));
         }
@@ -174,7 +174,7 @@ impl Layout {
 }
 
 /// A track that holds these sectors of data of its zone, all but its angle; `row` is the first of its row.
-fn unangled(band: &Band, physical: u64, row: u64, sectors: Range<u64>) -> Track {
+fn unangled(band: &ZoneLayout, physical: u64, row: u64, sectors: Range<u64>) -> Track {
     let (place, per_track) = (physical * band.zone.per_track, band.zone.per_track);
     let count = sectors.end - sectors.start;
     let (mut offset, mut broken) = (0, false);

@@ -8,7 +8,7 @@
 //! *Source.* DiskSim 4.0 reference manual, "G4 layout"; behaviour of its diskmodel library.
 
 use super::slips::Slips;
-use super::{Found, LayoutError, Turn};
+use super::{LayoutError, TrackSpan, Turn};
 use crate::parameters::{IndexedLayout, Repeated, Run};
 
 /// More slipped sectors than a drive can have.
@@ -107,12 +107,12 @@ impl Indexed {
     }
 
     /// The track of a sector of data.
-    pub(super) fn find(&self, sector: u64) -> Found {
+    pub(super) fn find(&self, sector: u64) -> TrackSpan {
         let track = self.track(self.slips.nth_good(0, sector));
         let first = track.first - self.slips.before(track.first);
         let end = (track.end - self.slips.before(track.end)).min(self.layout.sectors);
         let (from, last) = (self.slips.nth_good(0, first), self.slips.nth_good(0, end - 1));
-        Found {
+        TrackSpan {
             first,
             end,
             row: track.cylinder,

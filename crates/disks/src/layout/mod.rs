@@ -38,17 +38,17 @@ pub(crate) type Turn = u32;
 pub(crate) struct Layout {
     surfaces: u32,
     mapping: Mapping,
-    zones: Vec<Band>,
+    zones: Vec<ZoneLayout>,
     rows: Rows,
     /// The track that was asked for last.
-    recent: Cell<Found>,
+    recent: Cell<TrackSpan>,
     /// The first sector of each zone.
     zone_starts: Vec<u64>,
     /// The zone in which each part of 2^`part_bits` sectors begins.
     parts: Vec<u16>,
     part_bits: u32,
     /// Sectors that were moved, in order, and to where.
-    remapped: Vec<(u64, Spot)>,
+    remapped: Vec<(u64, PhysicalSector)>,
     /// Cylinders between where any of them is and where it would be.
     farthest_moved: u32,
     /// A layout of another kind, whose zones stand for kinds of tracks.
@@ -58,7 +58,7 @@ pub(crate) struct Layout {
 
 /// The track of a sector.
 #[derive(Clone, Copy, Debug, Default)]
-struct Found {
+struct TrackSpan {
     /// Its first sector, and the sector behind its last.
     first: u64,
     end: u64,
@@ -76,7 +76,7 @@ struct Found {
 
 /// What is the same for all tracks of a zone.
 #[derive(Clone, Debug)]
-struct Band {
+struct ZoneLayout {
     zone: Zone,
     first_sector: u64,
     first_row: u32,
@@ -95,7 +95,7 @@ struct Band {
 
 /// A physical sector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Spot {
+pub(crate) struct PhysicalSector {
     /// Cylinder.
     pub(crate) cylinder: u32,
     /// Head.
@@ -110,9 +110,9 @@ pub(crate) struct Spot {
 
 /// A sector's place and the sectors that follow it on its track.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct Extent {
     /// The sector's own place.
-    pub(crate) spot: Spot,
+    pub(crate) spot: PhysicalSector,
     /// The sector behind the last that can be reached without leaving the track.
     pub(crate) end: u64,
     /// The sector behind the track's last.
@@ -166,7 +166,7 @@ impl Layout {
 
     /// A sector's place and what follows it on its track. `sector` must be less than the capacity.
     #[inline(always)]
-    pub(crate) fn stretch(&self, sector: u64) -> Stretch {
+    pub(crate) fn stretch(&self, sector: u64) -> Extent {
         let track = self.track_of(sector);
         let band = &self.zones[usize::from(track.zone)];
         let on_track = if track.broken {
@@ -178,8 +178,8 @@ impl Layout {
         } else {
             u32::from(track.offset) + (sector - track.first) as u32
         };
-        let plain = Stretch { spot: self.spot(band, &track, on_track), end: track.end, track_end: track.end };
-        if self.remapped.is_empty() { plain } else { self.regard_remapped(sector, plain) }
+        let plain = Extent { spot: self.spot(band, &track, on_track), end: track.end, track_end: track.end };
+        if self.remapped.is_empty() { plain } else { self.apply_remaps(sector, plain) }
     }
 
     /// How many sectors of data there are on a sector's track.
@@ -189,28 +189,28 @@ impl Layout {
     }
 
     #[cold]
-    fn indexed_stretch(&self, indexed: &Indexed, sector: u64) -> Stretch {
+    fn indexed_stretch(&self, indexed: &Indexed, sector: u64) -> Extent {
         let track = self.track_of(sector);
         let band = &self.zones[usize::from(track.zone)];
         let spot = self.spot(band, &track, indexed.on_track(sector));
-        Stretch { spot, end: track.end, track_end: track.end }
+        Extent { spot, end: track.end, track_end: track.end }
     }
 
-    fn spot(&self, band: &Band, track: &Found, sector: u32) -> Spot {
-        let &Found { row, surface, zone, .. } = track;
+    fn spot(&self, band: &ZoneLayout, track: &TrackSpan, sector: u32) -> PhysicalSector {
+        let &TrackSpan { row, surface, zone, .. } = track;
         let cylinder = band.first_cylinder + row;
         let head = head(self.mapping, self.surfaces, surface, row, cylinder) as u16;
         let angle = advance(track.angle, u64::from(sector), band.width, band.rest);
-        Spot { cylinder, head, zone, angle, sector }
+        PhysicalSector { cylinder, head, zone, angle, sector }
     }
 
     /// A moved sector is reached by itself; one before it ends the stretch.
     #[cold]
-    fn regard_remapped(&self, sector: u64, plain: Stretch) -> Stretch {
+    fn apply_remaps(&self, sector: u64, plain: Extent) -> Extent {
         let next = self.remapped.partition_point(|&(moved, _)| moved < sector);
         match self.remapped.get(next) {
-            Some(&(moved, spot)) if moved == sector => Stretch { spot, end: sector + 1, ..plain },
-            Some(&(moved, _)) => Stretch { end: plain.end.min(moved), ..plain },
+            Some(&(moved, spot)) if moved == sector => Extent { spot, end: sector + 1, ..plain },
+            Some(&(moved, _)) => Extent { end: plain.end.min(moved), ..plain },
             None => plain,
         }
     }
@@ -220,7 +220,7 @@ impl Layout {
         if let Some(indexed) = &self.indexed {
             return if indexed.rises { indexed.piece_cylinder(sector) } else { 0 };
         }
-        let Found { row, zone, .. } = self.track_of(sector);
+        let TrackSpan { row, zone, .. } = self.track_of(sector);
         self.zones[usize::from(zone)].first_cylinder + row
     }
 
@@ -231,7 +231,7 @@ impl Layout {
 
     /// The track's first sector and the sector behind its last.
     pub(crate) fn track(&self, sector: u64) -> (u64, u64) {
-        let Found { first, end, .. } = self.track_of(sector);
+        let TrackSpan { first, end, .. } = self.track_of(sector);
         (first, end)
     }
 
@@ -254,8 +254,8 @@ impl Layout {
 
     // What was found is always looked at where it is kept: one on its way through memory would be waited for.
     #[inline(always)]
-    fn track_of(&self, sector: u64) -> Found {
-        let Found { first, end, .. } = self.recent.get();
+    fn track_of(&self, sector: u64) -> TrackSpan {
+        let TrackSpan { first, end, .. } = self.recent.get();
         if !(first..end).contains(&sector) {
             self.find(sector);
         }
@@ -289,7 +289,7 @@ impl Layout {
         };
         let Track { first, angle, offset, broken } = track;
         let (first, end) = (begin + u64::from(first), behind.map_or(end, |next| begin + u64::from(next)));
-        self.recent.set(Found { first, end, row, surface, angle, zone: zone as u16, offset, broken });
+        self.recent.set(TrackSpan { first, end, row, surface, angle, zone: zone as u16, offset, broken });
     }
 
     /// Looked up by the sector's first bits; a zone or two may begin before it within that part.

@@ -66,7 +66,7 @@ fn sectors_never_share_a_place() {
 
 /// Where a physical sector begins, worked out by itself as DiskSim does: the skews of all switches before it, and where
 /// cylinders or tracks have spares, a sector for each slip before its cylinder or track.
-fn angle(p: &LayoutParameters, spot: Spot) -> Turn {
+fn angle(p: &LayoutParameters, spot: PhysicalSector) -> Turn {
     let cylinder = spot.cylinder;
     let z = p.zones.iter().rfind(|z| z.first_cylinder <= cylinder).unwrap();
     let per_track = z.sectors_per_track;

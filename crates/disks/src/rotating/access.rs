@@ -1,6 +1,6 @@
 //! The arm's current move and the sectors that pass under the head after it.
 
-use crate::layout::{Layout, Spot, Stretch, Turn};
+use crate::layout::{Extent, Layout, PhysicalSector, Turn};
 use crate::mechanics::{Mechanics, Picos};
 
 /// Where the head is.
@@ -19,19 +19,19 @@ impl Head {
         self.angle.wrapping_add(mechanics.turned(time.saturating_sub(self.at)))
     }
 
-    pub(super) fn seek_to(&self, mechanics: &Mechanics, spot: &Spot, write: bool) -> Picos {
+    pub(super) fn seek_to(&self, mechanics: &Mechanics, spot: &PhysicalSector, write: bool) -> Picos {
         mechanics.seek(self.cylinder.abs_diff(spot.cylinder), self.head != spot.head, write)
     }
 }
 
 /// How long a part of a track takes to pass, and by what the platter has turned then.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Passing {
+pub(super) struct Rotation {
     time: Picos,
     turn: Turn,
 }
 
-impl Passing {
+impl Rotation {
     /// A sector.
     pub(super) fn new(m: &Mechanics, width: Turn) -> Self {
         let time = m.time_of(width);
@@ -84,13 +84,13 @@ impl Access {
     /// `sectors` are those of each zone.
     // In line, for it is made in one place and put in another at once, and would wait for itself in memory between.
     #[inline(always)]
-    pub(super) fn new(layout: &Layout, m: &Mechanics, sectors: &[Passing], head: &Head, aim: &Aim) -> Self {
+    pub(super) fn new(layout: &Layout, m: &Mechanics, sectors: &[Rotation], head: &Head, aim: &Aim) -> Self {
         let stretch = layout.stretch(aim.sector);
         let spot = stretch.spot;
         let seek = head.seek_to(m, &spot, aim.write);
         let landed = aim.begin + seek.max(aim.seek_min);
         let angle = head.angle_at(m, landed);
-        let Passing { time, turn } = sectors[usize::from(spot.zone)];
+        let Rotation { time, turn } = sectors[usize::from(spot.zone)];
         let plain = m.latency(angle, spot.angle);
         let mut access = Self {
             landed,
@@ -115,7 +115,7 @@ impl Access {
 
     /// The head has landed behind the first wanted sector: what it passes until the track's end it keeps, if that is
     /// wanted, and the sectors before come round afterwards.
-    fn begin_anywhere(&mut self, layout: &Layout, end: u64, stretch: &Stretch, landed_at: Turn) {
+    fn begin_anywhere(&mut self, layout: &Layout, end: u64, stretch: &Extent, landed_at: Turn) {
         let width = layout.width(stretch.spot.zone);
         let ahead = landed_at.wrapping_sub(stretch.spot.angle);
         let passed = u64::from(ahead.div_ceil(width.max(1)));
@@ -187,7 +187,7 @@ impl Access {
     }
 
     /// Sector `sector` could not be taken when it came: one revolution is lost.
-    pub(super) fn miss(&mut self, sector: u64, revolution: Passing) {
+    pub(super) fn miss(&mut self, sector: u64, revolution: Rotation) {
         let head = self.head_after(sector);
         self.angle = head.angle.wrapping_add(revolution.turn);
         (self.landed, self.missed) = (head.at, Some(revolution.turn));
@@ -196,8 +196,8 @@ impl Access {
     }
 
     /// So many of its sectors.
-    pub(super) fn sectors(&self, count: u64) -> Passing {
-        Passing { time: count * self.sector_time, turn: self.sector_turn.wrapping_mul(count as Turn) }
+    pub(super) fn sectors(&self, count: u64) -> Rotation {
+        Rotation { time: count * self.sector_time, turn: self.sector_turn.wrapping_mul(count as Turn) }
     }
 
     /// Before the first sector: when the arm may leave if it does not stop within a sector. One that waits for the first

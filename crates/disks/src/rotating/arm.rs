@@ -20,7 +20,7 @@ impl Rotating {
     /// Gets a request going: makes way for it, gives it its segment and the arm, as far as they are to be had.
     /// `chosen` says that its segment was chosen but not attached.
     pub(super) fn activate(&mut self, now: Picos, id: TaskId, chosen: bool) {
-        self.make_way(now, id);
+        self.preempt_for(now, id);
         let task = *self.task(id);
         if chosen && task.segment.is_some() {
             if self.arm.is_some() {
@@ -82,7 +82,7 @@ impl Rotating {
                 if !self.begin_access(self.may_move_at(now, id), id, sector, seek_min) {
                     self.release_arm(now, id);
                 } else if self.task(id).pending && matches!(self.bus, Bus::Idle) {
-                    self.foresee_return(id, now);
+                    self.schedule_return(id, now);
                 }
             }
             Begin::Nothing => {
@@ -211,23 +211,23 @@ impl Rotating {
     /// sends in order what it reads in order.
     fn immediate(&self, write: bool) -> bool {
         let wanted = if write { self.buffer.immediate_write } else { self.buffer.immediate_read };
-        let keeps_bus = || self.wires.hold_for_read || self.wires.never_disconnect;
+        let keeps_bus = || self.bus_parameters.hold_for_read || self.bus_parameters.never_disconnect;
         wanted && self.fidelity == Fidelity::Drive && !keeps_bus()
     }
 
     fn note_positioning(&mut self, id: TaskId, access: &Access) {
         let background = self.background;
         let task = self.task_mut(id);
-        if task.passing.is_none() && !background {
+        if task.first_pass.is_none() && !background {
             (task.seek, task.rotation) = (access.seek, access.rotation);
-            task.passing = Some(access.from);
+            task.first_pass = Some(access.from);
         }
     }
 
     /// The task is done with the medium: the arm goes to the next one, if this one may let go of it already.
     pub(super) fn release_arm(&mut self, now: Picos, id: TaskId) {
         let task = *self.task(id);
-        if !task.reported && !self.out_of_the_way(&task) {
+        if !task.reported && !self.may_be_preempted(&task) {
             return;
         }
         self.arm = None;

@@ -4,8 +4,8 @@ use elevator::{Op, rarely};
 
 use super::Rotating;
 use super::bus::{Bus, Message};
+use super::preempt::Preemption;
 use super::task::{Hit, Task, TaskId};
-use super::way::Stop;
 use crate::drive::Command;
 use crate::mechanics::Picos;
 use crate::parameters::{FastWrite, Fidelity};
@@ -70,7 +70,7 @@ impl Rotating {
         let miss = timing.read_miss.get(self.last_was_write);
         self.task_mut(id).ready_at = now + miss;
         let ready = self.enough_to_send(id) && (self.sneaks(id) || self.nothing_before(now, id));
-        if ready || self.wires.never_disconnect {
+        if ready || self.bus_parameters.never_disconnect {
             let hit = self.task(id).hit != Hit::Miss && self.task(id).hit != Hit::Collision;
             let overhead = if hit { self.read_hit_overhead() } else { miss };
             self.attach(id);
@@ -80,7 +80,7 @@ impl Rotating {
             let leave = timing.read_disconnect.get(self.last_was_write);
             self.send(now, Message::Leave(id), miss + leave);
             self.activate(now, id, true);
-            self.foresee_return(id, now + miss + leave);
+            self.schedule_return(id, now + miss + leave);
         }
     }
 
@@ -130,15 +130,17 @@ impl Rotating {
 
     /// Whether nobody else waits for the bus, and whoever has the arm makes way or goes along.
     fn nothing_before(&mut self, now: Picos, id: TaskId) -> bool {
-        !self.someone_is_away()
-            && (self.arm.is_none() || self.needs_no_arm(id) || self.stoppable(now, id) != Stop::No)
+        !self.any_pending()
+            && (self.arm.is_none()
+                || self.needs_no_arm(id)
+                || self.preemption(now, id) != Preemption::Impossible)
     }
 
     /// A write that completes in the buffer needs no arm: a segment of its own is enough, whatever the arm is writing
     /// meanwhile. DiskSim has it wait for the arm, by which a stream of writes loses a revolution at each segment.
     fn buffers_beside_arm(&self, id: TaskId) -> bool {
         let writes = self.arm.is_some_and(|arm| self.task(arm).write);
-        self.fidelity == Fidelity::Drive && self.fast(id) && writes && !self.someone_is_away()
+        self.fidelity == Fidelity::Drive && self.fast(id) && writes && !self.any_pending()
     }
 
     pub(super) fn fast(&self, id: TaskId) -> bool {
@@ -153,7 +155,7 @@ impl Rotating {
         let early = self.buffer.prebuffer_writes && self.extra.is_none();
         let room = self.task(id).segment.is_some()
             && (early || self.nothing_before(now, id) || self.buffers_beside_arm(id));
-        if !room && !self.wires.never_disconnect {
+        if !room && !self.bus_parameters.never_disconnect {
             let leave = if self.fast(id) { timing.write_disconnect } else { 0 };
             self.send(now, Message::Leave(id), overhead + leave);
             self.activate(now, id, true);
@@ -179,7 +181,7 @@ impl Rotating {
     /// that the trace of the HP C2247A marks, and no other. DiskSim 4.0 asks whether the two share a segment.
     fn follows_unrelated_write(&self, id: TaskId) -> bool {
         let unrelated = self.last_was_write && self.task(id).start != self.last_end;
-        unrelated && self.extra.is_none() && !self.wires.never_disconnect
+        unrelated && self.extra.is_none() && !self.bus_parameters.never_disconnect
     }
 }
 

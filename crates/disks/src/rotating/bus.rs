@@ -32,12 +32,12 @@ pub(super) enum Message {
     Report(TaskId),
     /// A write between its two disconnections is about to come back. The bus is free meanwhile.
     Between(TaskId),
-    /// Nothing yet: who asked for the bus is to have it.
+    /// Nothing yet: who bus_request for the bus is to have it.
     Granted,
 }
 
 /// What a task on the bus can do.
-enum Step {
+enum BusAction {
     Move(u64),
     Wait,
     Leave,
@@ -45,9 +45,9 @@ enum Step {
 }
 
 /// A task that is to have the bus after one command that came in while it was busy, and before any other: as DiskSim's drive has
-/// asked for it by then.
+/// bus_request for it by then.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct BusRequest {
     by: TaskId,
     /// The last command that had come in.
     since: u64,
@@ -117,13 +117,13 @@ impl Rotating {
     pub(super) fn step(&mut self, now: Picos, id: TaskId) {
         let step = if self.task(id).write { self.write_step(id) } else { self.read_step(id) };
         match step {
-            Step::Move(count) => self.send_data(now, id, count),
-            Step::Wait => self.bus = Bus::Held(id),
-            Step::Leave => {
+            BusAction::Move(count) => self.send_data(now, id, count),
+            BusAction::Wait => self.bus = Bus::Held(id),
+            BusAction::Leave => {
                 let overhead = self.leave_overhead(id);
                 self.send(now, Message::Leave(id), overhead);
             }
-            Step::Done => self.report(now, id),
+            BusAction::Done => self.report(now, id),
         }
     }
 
@@ -156,33 +156,33 @@ impl Rotating {
         }
     }
 
-    fn read_step(&self, id: TaskId) -> Step {
+    fn read_step(&self, id: TaskId) -> BusAction {
         let task = self.task(id);
         if task.sent >= task.end {
-            return Step::Done;
+            return BusAction::Done;
         }
-        let Some(index) = task.segment else { return Step::Wait };
+        let Some(index) = task.segment else { return BusAction::Wait };
         let segment = &self.segments[index];
         if segment.end > task.sent && segment.start <= task.sent {
-            return Step::Move(segment.end.min(task.end) - task.sent);
+            return BusAction::Move(segment.end.min(task.end) - task.sent);
         }
-        let hold = self.wires.hold_for_read || self.wires.never_disconnect;
-        if hold { Step::Wait } else { Step::Leave }
+        let hold = self.bus_parameters.hold_for_read || self.bus_parameters.never_disconnect;
+        if hold { BusAction::Wait } else { BusAction::Leave }
     }
 
-    fn write_step(&self, id: TaskId) -> Step {
+    fn write_step(&self, id: TaskId) -> BusAction {
         let task = self.task(id);
         if task.sent == task.end {
             return self.written_step(id);
         }
-        let Some(index) = task.segment else { return Step::Wait };
+        let Some(index) = task.segment else { return BusAction::Wait };
         let segment = &self.segments[index];
         let room = self.room_of_write(id, index).min(task.end - task.sent);
         if room > 0 && (task.owns_segment || segment.end >= task.sent) {
-            return Step::Move(room);
+            return BusAction::Move(room);
         }
-        let hold = self.wires.hold_for_write || self.wires.never_disconnect;
-        if hold { Step::Wait } else { Step::Leave }
+        let hold = self.bus_parameters.hold_for_write || self.bus_parameters.never_disconnect;
+        if hold { BusAction::Wait } else { BusAction::Leave }
     }
 
     /// How many sectors a write's segment has room for behind what was sent.
@@ -193,14 +193,14 @@ impl Rotating {
     }
 
     /// All data of a write is in the buffer.
-    fn written_step(&self, id: TaskId) -> Step {
+    fn written_step(&self, id: TaskId) -> BusAction {
         let task = self.task(id);
         if self.fast(id) || task.media >= task.end {
-            Step::Done
-        } else if self.wires.never_disconnect {
-            Step::Wait
+            BusAction::Done
+        } else if self.bus_parameters.never_disconnect {
+            BusAction::Wait
         } else {
-            Step::Leave
+            BusAction::Leave
         }
     }
 
@@ -225,7 +225,7 @@ impl Rotating {
         if self.arm == Some(id) {
             if self.access.is_none() {
                 self.release_arm(now, id);
-            } else if !write && self.wires.preseek != Preseek::None {
+            } else if !write && self.bus_parameters.preseek != Preseek::None {
                 self.check_preemption(now);
             }
         }
@@ -233,7 +233,7 @@ impl Rotating {
 
     /// Whether nothing happens between the end of a task's data and the host's having the completion, if it takes no time.
     fn report_changes_nothing(&self, id: TaskId) -> bool {
-        let arm_stays = self.arm != Some(id) || self.wires.preseek == Preseek::None;
+        let arm_stays = self.arm != Some(id) || self.bus_parameters.preseek == Preseek::None;
         arm_stays && matches!(self.bus, Bus::Idle) && self.flushes.is_empty()
     }
 
@@ -266,7 +266,7 @@ impl Rotating {
         let task = *self.task(id);
         self.task_mut(id).reported = true;
         if self.fidelity == Fidelity::DiskSim && self.unanswered == self.queue.depth {
-            self.told_at = Some(now);
+            self.reported_at = Some(now);
         }
         self.complete(now, task.tag, Outcome::Done, self.service(id, now));
         if task.write {
@@ -301,7 +301,7 @@ impl Rotating {
             if self.arm == Some(id) {
                 self.background = true;
             } else {
-                self.lengthen(id);
+                self.merge_into_run(id);
             }
         } else if self.arm == Some(id) {
             self.release_arm(now, id);
@@ -313,7 +313,7 @@ impl Rotating {
     fn service(&self, id: TaskId, now: Picos) -> Service {
         let task = self.task(id);
         let span = |picos: Picos| elevator::Span::from_nanos(picos / 1000);
-        let moved = task.passing.filter(|_| task.passed != 0 && task.passed <= now);
+        let moved = task.first_pass.filter(|_| task.passed != 0 && task.passed <= now);
         let Some(passing) = moved else {
             let overhead = span(now - task.arrived);
             let started = self.time_of(task.arrived);
@@ -348,28 +348,28 @@ impl Rotating {
     /// Brings a task back to the bus, if it is free: that one, or else the best of those that left it.
     #[inline]
     pub(super) fn check_bus(&mut self, now: Picos, id: Option<TaskId>) {
-        let away = id.map_or_else(|| self.someone_is_away(), |id| self.task(id).pending);
+        let away = id.map_or_else(|| self.any_pending(), |id| self.task(id).pending);
         if away && matches!(self.bus, Bus::Idle) {
             self.give_bus(now, id);
         }
     }
 
     /// Whether a task has left the bus and is to come back.
-    pub(super) fn someone_is_away(&self) -> bool {
+    pub(super) fn any_pending(&self) -> bool {
         self.live.iter().any(|&id| self.task(id).pending)
     }
 
     fn give_bus(&mut self, now: Picos, id: Option<TaskId>) {
         let waits = self.inbox_at() <= now;
-        if let Some(asked) = self.asked.take_if(|asked| asked.since != self.serial) {
-            self.come_back(now, asked.by);
+        if let Some(bus_request) = self.bus_request.take_if(|bus_request| bus_request.since != self.serial) {
+            self.reselect(now, bus_request.by);
         } else if !waits && !self.host_may_answer(now) {
-            if let Some(id) = self.next_to_come_back(now, id) {
+            if let Some(id) = self.next_to_reselect(now, id) {
                 self.reconnect(now, id);
             }
-        } else if self.fidelity == Fidelity::DiskSim && self.asked.is_none() {
-            self.ask(now, id);
-            if !waits && self.asked.is_some() {
+        } else if self.fidelity == Fidelity::DiskSim && self.bus_request.is_none() {
+            self.request_bus(now, id);
+            if !waits && self.bus_request.is_some() {
                 // A picosecond after the host's own clock, in which it has the completion.
                 self.send(now.next_multiple_of(1000), Message::Granted, 1);
             }
@@ -377,30 +377,30 @@ impl Rotating {
     }
 
     #[inline(never)]
-    fn ask(&mut self, now: Picos, id: Option<TaskId>) {
-        let Some(by) = self.next_to_come_back(now, id) else { return };
-        self.asked = Some(Asked { by, since: self.serial });
+    fn request_bus(&mut self, now: Picos, id: Option<TaskId>) {
+        let Some(by) = self.next_to_reselect(now, id) else { return };
+        self.bus_request = Some(BusRequest { by, since: self.serial });
         self.activate(now, by, false);
     }
 
     /// Whether the host has just been told of one command and may have kept back another until then. DiskSim's host is the first to
     /// have the bus.
     fn host_may_answer(&self, now: Picos) -> bool {
-        self.told_at == Some(now)
+        self.reported_at == Some(now)
     }
 
-    /// Who asked has the bus, unless the host has sent a command meanwhile.
+    /// Who bus_request has the bus, unless the host has sent a command meanwhile.
     #[cold]
     fn granted(&mut self, now: Picos) {
         if self.inbox_at() > now
-            && let Some(asked) = self.asked.take()
+            && let Some(bus_request) = self.bus_request.take()
         {
-            self.come_back(now, asked.by);
+            self.reselect(now, bus_request.by);
         }
     }
 
     /// Who comes back to the bus, if it has something to do there: that one, or else the best of those that left it.
-    fn next_to_come_back(&mut self, now: Picos, id: Option<TaskId>) -> Option<TaskId> {
+    fn next_to_reselect(&mut self, now: Picos, id: Option<TaskId>) -> Option<TaskId> {
         match id {
             Some(id) => Some(id).filter(|&id| self.needs_bus(id)),
             None => self.next_on_bus(now).or_else(|| self.admit_write(now)),
@@ -430,10 +430,10 @@ impl Rotating {
         // The task is about to be on the bus; what activating it starts must not take the bus from it.
         self.bus = Bus::Held(id);
         self.activate(now, id, false);
-        self.come_back(now, id);
+        self.reselect(now, id);
     }
 
-    fn come_back(&mut self, now: Picos, id: TaskId) {
+    fn reselect(&mut self, now: Picos, id: TaskId) {
         self.task_mut(id).pending = false;
         let delay = self.reselection(id);
         if self.extra == Some(id) {

@@ -10,7 +10,7 @@
 //! Nothing happens a sector at a time: an [`Access`] is a move, a wait and a stretch of sectors of equal length on one
 //! track, so that what has passed at any time is a division. The drive wakes only where something can change: at the
 //! end of the wanted sectors, of the track, of what may be read ahead, at a watermark, and when the bus is done.
-//! What nothing can interrupt (the module `steady`) is worked out at once and takes no steps of its own.
+//! What nothing can interrupt (the module `uninterrupted`) is worked out at once and takes no steps of its own.
 //!
 //! *Where it differs from DiskSim* is said at [`Fidelity`].
 //!
@@ -18,38 +18,37 @@
 //! Patt, Wilkes, "On-line extraction of SCSI disk drive parameters", 1995 (overheads, disconnections).
 
 mod access;
-mod ahead;
-mod answer;
 mod arm;
 mod arrival;
 mod bus;
-mod ideal;
+mod earliest_completion;
+mod media;
 mod memory;
 mod ncq;
-mod passing;
 mod positioning;
+mod preempt;
+mod read_ahead;
 mod segment;
 mod select;
 mod sneak;
-mod steady;
 mod task;
 mod timing;
-mod way;
-mod written;
+mod uninterrupted;
+mod write_back;
 
 use std::collections::VecDeque;
 
-use access::{Access, Head, Passing};
-use bus::{Asked, Bus};
+use access::{Access, Head, Rotation};
+use bus::{Bus, BusRequest};
 use elevator::{Op, Outcome, Positioning, Sector, Span, Time, rarely};
 pub(crate) use segment::SEGMENTS_MAX;
 use segment::Segments;
 use task::{COMMANDS_MAX, TaskId, Tasks};
 use timing::Timing;
 
+use crate::drive::Ideal;
 use crate::drive::{Command, Completion, Drive, Service, Tag, Travel};
 use crate::layout::{Layout, LayoutError};
-use crate::limit::Ideal;
 use crate::mechanics::{Mechanics, MechanicsError, Picos};
 use crate::parameters::{BufferParameters, BusParameters, Fidelity, QueueParameters, RotatingParameters};
 
@@ -62,12 +61,12 @@ pub struct Rotating {
     layout: Layout,
     mechanics: Mechanics,
     /// By zone.
-    sectors: Vec<Passing>,
+    sectors: Vec<Rotation>,
     timing: Timing,
     buffer: BufferParameters,
     /// Watermarks of a whole segment, of reads and of writes, where they are not of a request.
     watermarks: [u64; 2],
-    wires: BusParameters,
+    bus_parameters: BusParameters,
     queue: QueueParameters,
     fidelity: Fidelity,
     /// Writes gather data in the buffer before the medium has its turn.
@@ -107,9 +106,9 @@ pub struct Rotating {
     next: Picos,
 
     bus: Bus,
-    asked: Option<Asked>,
+    bus_request: Option<BusRequest>,
     /// When the host was told of a command while it could have kept back others.
-    told_at: Option<Picos>,
+    reported_at: Option<Picos>,
     /// A write between its two disconnections.
     extra: Option<TaskId>,
     /// Commands on their way in, with the time from which the drive can take them.
@@ -169,7 +168,7 @@ impl Rotating {
         let layout = Layout::new(&p.layout)?;
         let mechanics = Mechanics::new(&p.mechanics, p.layout.cylinders)?;
         Ok(Self {
-            sectors: layout.widths().map(|width| Passing::new(&mechanics, width)).collect(),
+            sectors: layout.widths().map(|width| Rotation::new(&mechanics, width)).collect(),
             layout,
             mechanics,
             timing: Timing::new(&p),
@@ -187,7 +186,7 @@ impl Rotating {
             gathers: p.overheads.extra_disconnect.is_some()
                 || (b.write_watermark > 0.0 && p.fidelity == Fidelity::Drive),
             buffer: p.buffer,
-            wires: p.bus,
+            bus_parameters: p.bus,
             queue: p.queue,
             fidelity: p.fidelity,
             origin: 0,
@@ -205,8 +204,8 @@ impl Rotating {
             now: 0,
             next: Picos::MAX,
             bus: Bus::Idle,
-            asked: None,
-            told_at: None,
+            bus_request: None,
+            reported_at: None,
             extra: None,
             last_was_write: false,
             last_end: 0,
@@ -242,7 +241,7 @@ impl Rotating {
     #[inline]
     fn advance(&mut self, now: Picos) {
         let rests = self.unanswered == 0;
-        if now < self.next && (rests || (self.next != Picos::MAX && !self.waits_for_nobody())) {
+        if now < self.next && (rests || (self.next != Picos::MAX && !self.is_full())) {
             self.now = self.now.max(now);
         } else {
             self.advance_to(now);
@@ -250,7 +249,7 @@ impl Rotating {
     }
 
     /// Whether what happens next can only come from in here.
-    fn waits_for_nobody(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.unanswered >= self.queue.depth && self.completions.is_empty()
     }
 
@@ -262,7 +261,7 @@ impl Rotating {
         let mut left = RUN_AHEAD_MAX;
         loop {
             if self.next > now {
-                if left == 0 || !self.goes_ahead() {
+                if left == 0 || !self.may_run_ahead() {
                     break;
                 }
                 left -= 1;
@@ -274,9 +273,9 @@ impl Rotating {
     }
 
     /// Whether something happens in here before anything can come from outside.
-    fn goes_ahead(&mut self) -> bool {
-        let something = self.next != Picos::MAX || (self.unanswered > 0 && self.rouse());
-        something && self.waits_for_nobody()
+    fn may_run_ahead(&mut self) -> bool {
+        let something = self.next != Picos::MAX || (self.unanswered > 0 && self.recheck_bus());
+        something && self.is_full()
     }
 
     /// The next thing happens.
@@ -300,7 +299,7 @@ impl Rotating {
     /// Nothing is about to happen though a command has not been answered: whoever could use the bus was overlooked while
     /// others had it. Whether something happens now.
     #[cold]
-    fn rouse(&mut self) -> bool {
+    fn recheck_bus(&mut self) -> bool {
         self.sync(self.now);
         match self.bus {
             Bus::Held(id) => self.step(self.now, id),
@@ -411,10 +410,10 @@ impl Drive for Rotating {
         (self.next != Picos::MAX && self.unanswered > 0).then(|| self.time_of(self.next))
     }
 
-    fn answers_after(&self) -> Option<Time> {
+    fn earliest_completion(&self) -> Option<Time> {
         let step = self.next_event()?;
         let at_hand = !self.completions.is_empty();
-        Some(if at_hand { step } else { self.time_of(self.no_answer_before(self.next)) })
+        Some(if at_hand { step } else { self.time_of(self.no_completion_before(self.next)) })
     }
 
     fn poll(&mut self, now: Time) -> Option<Completion> {

@@ -3,7 +3,7 @@
 use super::Rotating;
 use super::access::{Access, Head};
 use super::task::{Hit, Task, TaskId};
-use crate::layout::{Stretch, Turn};
+use crate::layout::{Extent, Turn};
 use crate::mechanics::Picos;
 use crate::parameters::{Fidelity, QueueOrder};
 
@@ -111,19 +111,19 @@ impl Rotating {
         let seek = if self.fidelity == Fidelity::Drive { seek.max(least) } else { seek };
         let angle = head.angle_at(&self.mechanics, self.begins(now, &head) + seek);
         let again =
-            if self.reckons_immediate(write) { self.comes_again(sector, end, &stretch, angle) } else { 0 };
+            if self.estimates_immediate(write) { self.second_pass(sector, end, &stretch, angle) } else { 0 };
         (seek + self.mechanics.latency(angle, spot.angle) + again).max(least)
     }
 
     /// DiskSim's queue takes a drive at its word that begins in the middle of a request.
-    fn reckons_immediate(&self, write: bool) -> bool {
+    fn estimates_immediate(&self, write: bool) -> bool {
         self.fidelity == Fidelity::DiskSim
             && if write { self.buffer.immediate_write } else { self.buffer.immediate_read }
     }
 
     /// If the head lands behind the first of the sectors up to one and not behind the last, what those of the track take that are
     /// not wanted.
-    fn comes_again(&self, sector: u64, end: u64, stretch: &Stretch, landed_at: Turn) -> Picos {
+    fn second_pass(&self, sector: u64, end: u64, stretch: &Extent, landed_at: Turn) -> Picos {
         let end = end.min(stretch.track_end);
         let from_first = |angle: Turn| angle.wrapping_sub(stretch.spot.angle);
         let last = self.layout.stretch(end - 1).spot;

@@ -1,9 +1,12 @@
 //! How long it takes to get to a request, and what of a place and beyond can be reached within a time.
 
-use elevator::{Angles, Op, Positioning, Request, Sector, Span, Time};
+use elevator::{Angles, Op, Positioning, Request, Sector, Sectors, Span, Time};
 
 use super::Rotating;
 use super::segment::{Segment, State};
+use crate::drive::Ideal;
+use crate::layout::PhysicalSector;
+use crate::mechanics::Picos;
 
 impl Positioning for Rotating {
     /// Nothing for a read that the buffer answers or a flush; else the arm's move and the wait after it, from where
@@ -48,7 +51,7 @@ impl Rotating {
         let least = self.mechanics.least_seek(cylinders);
         let rest = within.as_nanos().saturating_mul(1000).checked_sub(least)?;
         let landed_at = head.angle_at(&self.mechanics, self.begins(now, &head) + least);
-        Some(self.mechanics.passing(landed_at, rest))
+        Some(self.mechanics.angles_within(landed_at, rest))
     }
 
     fn plain_cylinder(&self, sector: Sector) -> u32 {
@@ -62,5 +65,52 @@ impl Rotating {
     fn answers(&self, s: &Segment, sector: u64, end: u64) -> bool {
         let allowed = self.buffer.read_hits_on_writes || !s.written;
         s.state != State::Empty && allowed && s.holds(sector) && end <= s.end
+    }
+}
+
+impl Ideal for Rotating {
+    fn least_seek(&self, from: Sector, to: Sector) -> Span {
+        let last = self.layout.capacity() - 1;
+        let before = self.layout.stretch(from.0.saturating_sub(1).min(last));
+        let after = self.layout.stretch(to.0.min(last)).spot;
+        let picos = match from == to {
+            true if to.0 < before.end => 0,
+            true => self.switch(&before.spot, &after),
+            false => self.arm(&before.spot, &after),
+        };
+        Span::from_nanos(picos / 1000)
+    }
+
+    fn sequential_transfer(&self, start: Sector, sectors: Sectors) -> Span {
+        let end = (start + sectors).0.min(self.layout.capacity());
+        let (mut at, mut picos) = (start.0, 0);
+        while at < end {
+            let stretch = self.layout.stretch(at);
+            let stop = end.min(stretch.end);
+            picos += (stop - at) * self.sector_time(&stretch.spot);
+            if stop < end {
+                let last = self.layout.stretch(stop - 1).spot;
+                picos += self.switch(&last, &self.layout.stretch(stop).spot);
+            }
+            at = stop;
+        }
+        Span::from_nanos(picos / 1000)
+    }
+}
+
+impl Rotating {
+    fn sector_time(&self, spot: &PhysicalSector) -> Picos {
+        self.mechanics.time_of(self.layout.width(spot.zone))
+    }
+
+    fn arm(&self, from: &PhysicalSector, to: &PhysicalSector) -> Picos {
+        self.mechanics.seek(from.cylinder.abs_diff(to.cylinder), from.head != to.head, false)
+    }
+
+    /// From the end of a sector to the start of the next one elsewhere: the switch, and what the skew leaves to wait.
+    fn switch(&self, before: &PhysicalSector, after: &PhysicalSector) -> Picos {
+        let end = before.angle.wrapping_add(self.layout.width(before.zone));
+        let switch = self.arm(before, after);
+        switch + self.mechanics.latency(end.wrapping_add(self.mechanics.turned(switch)), after.angle)
     }
 }

@@ -8,9 +8,9 @@
 use elevator::rarely;
 
 use super::Rotating;
+use super::preempt::Preemption;
 use super::segment::{Segment, State};
 use super::task::{Hit, Task, TaskId};
-use super::way::Stop;
 use crate::mechanics::Picos;
 use crate::parameters::{Caching, Fidelity};
 
@@ -32,7 +32,7 @@ impl Rotating {
         };
         let task = self.task_mut(id);
         (task.segment, task.hit) = (segment, hit);
-        if value == LAST_RESORT && self.stoppable(now, id) == Stop::No {
+        if value == LAST_RESORT && self.preemption(now, id) == Preemption::Impossible {
             self.task_mut(id).segment = None;
         }
     }

@@ -124,7 +124,7 @@ impl Rotating {
 
     /// A read that has sent the first of its data without the arm keeps room in its segment until it has sent the rest. Whoever
     /// has the arm may need that room, and would wait for ever: DiskSim's drives do.
-    pub(super) fn let_out_who_has_no_arm(&mut self, now: Picos) {
+    pub(super) fn resume_blocked_read(&mut self, now: Picos) {
         let Some((arm, index)) = self.arm_segment().filter(|_| matches!(self.bus, Bus::Idle)) else { return };
         let segment = &self.segments[index];
         let sent_last = |&&id: &&TaskId| {

@@ -123,7 +123,7 @@ pub(super) struct Task {
     pub(super) seek: Picos,
     pub(super) rotation: Picos,
     /// When its first sector began to pass, and when its last had passed.
-    pub(super) passing: Option<Picos>,
+    pub(super) first_pass: Option<Picos>,
     pub(super) passed: Picos,
 }
 

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use elevator::{Span, Time};
 
-use super::agenda::{Agenda, Event, moving};
+use super::event_queue::{Event, EventQueue, moving};
 use super::parameters::{FlashParameters, PAGE_SECTORS};
 
 /// What a die is asked to do.
@@ -120,7 +120,7 @@ impl Flash {
     }
 
     /// Asks for a read. Pages of flash are striped over the dies by address.
-    pub(super) fn read(&mut self, read: Read, now: Time, agenda: &mut Agenda) {
+    pub(super) fn read(&mut self, read: Read, now: Time, events: &mut EventQueue) {
         let d = (read.page % self.dies.len() as u64) as u32;
         let die = &mut self.dies[d as usize];
         die.reads.push_back(read);
@@ -131,32 +131,32 @@ impl Flash {
                 false => return,
             },
         };
-        self.serve(d, now, delay, agenda);
+        self.serve(d, now, delay, events);
     }
 
     /// Asks a die for something else than a read.
-    pub(super) fn work(&mut self, d: u32, job: Job, now: Time, agenda: &mut Agenda) {
+    pub(super) fn work(&mut self, d: u32, job: Job, now: Time, events: &mut EventQueue) {
         self.dies[d as usize].work.push_back(job);
         if self.dies[d as usize].running.is_none() {
-            self.serve(d, now, Span::ZERO, agenda);
+            self.serve(d, now, Span::ZERO, events);
         }
     }
 
     /// An idle die takes up what is next for it; it can begin after `delay`.
-    fn serve(&mut self, d: u32, now: Time, delay: Span, agenda: &mut Agenda) {
+    fn serve(&mut self, d: u32, now: Time, delay: Span, events: &mut EventQueue) {
         while let Some(next) = self.dies[d as usize].next(self.p.reads_before_program) {
-            if self.start(d, next, now + delay, agenda) {
+            if self.start(d, next, now + delay, events) {
                 return;
             }
         }
     }
 
     /// `false` if the die is free for the next at once.
-    fn start(&mut self, d: u32, next: Suspended, now: Time, agenda: &mut Agenda) -> bool {
+    fn start(&mut self, d: u32, next: Suspended, now: Time, events: &mut EventQueue) -> bool {
         let die = &mut self.dies[d as usize];
         if let Job::Read(read) = next.job {
             if read.page == die.register {
-                self.transfer(d, next.job, now, agenda);
+                self.transfer(d, next.job, now, events);
                 return false;
             }
             die.register = read.page;
@@ -167,12 +167,12 @@ impl Flash {
             _ if next.rest > Span::ZERO => next.rest + Span::from_nanos(self.p.resume_ns),
             Job::Program { loaded: false, .. } => {
                 die.running = Some(Running { job: next.job, ends: None, suspends_left: next.suspends_left });
-                self.transfer(d, next.job, now, agenda);
+                self.transfer(d, next.job, now, events);
                 return true;
             }
             job => self.takes(job),
         };
-        self.dies[d as usize].run(d, next, now + takes, self.p.suspends_per_operation, agenda);
+        self.dies[d as usize].run(d, next, now + takes, self.p.suspends_per_operation, events);
         true
     }
 
@@ -191,7 +191,7 @@ impl Flash {
         d: u32,
         generation: u32,
         now: Time,
-        agenda: &mut Agenda,
+        events: &mut EventQueue,
     ) -> Option<Job> {
         let die = &mut self.dies[d as usize];
         if die.generation != generation {
@@ -199,13 +199,13 @@ impl Flash {
         }
         let job = die.running.take()?.job;
         if matches!(job, Job::Read(_) | Job::Copy { .. }) {
-            self.transfer(d, job, now, agenda);
+            self.transfer(d, job, now, events);
         }
-        self.serve(d, now, Span::ZERO, agenda);
+        self.serve(d, now, Span::ZERO, events);
         matches!(job, Job::Program { .. }).then_some(job)
     }
 
-    fn transfer(&mut self, d: u32, job: Job, now: Time, agenda: &mut Agenda) {
+    fn transfer(&mut self, d: u32, job: Job, now: Time, events: &mut EventQueue) {
         let rate = self.p.channel_megabytes_per_second;
         let takes = match job {
             Job::Read(read) => moving(u64::from(read.mapping_pages) * PAGE_SECTORS * 512, rate),
@@ -215,46 +215,46 @@ impl Flash {
         };
         let c = d % self.p.channels;
         self.channels[c as usize].waiting.push_back(Transfer { die: d, job, takes });
-        self.start_transfer(c, now, agenda);
+        self.start_transfer(c, now, events);
     }
 
-    fn start_transfer(&mut self, c: u32, now: Time, agenda: &mut Agenda) {
+    fn start_transfer(&mut self, c: u32, now: Time, events: &mut EventQueue) {
         let channel = &mut self.channels[c as usize];
         if channel.active.is_some() {
             return;
         }
         channel.active = channel.waiting.pop_front();
         if let Some(transfer) = channel.active {
-            agenda.note(now + transfer.takes, Event::Channel(c));
+            events.push(now + transfer.takes, Event::Channel(c));
         }
     }
 
     /// A channel's event. Returns a read whose data is in the controller.
-    pub(super) fn channel_done(&mut self, c: u32, now: Time, agenda: &mut Agenda) -> Option<Read> {
+    pub(super) fn channel_done(&mut self, c: u32, now: Time, events: &mut EventQueue) -> Option<Read> {
         let Transfer { die: d, job, .. } = self.channels[c as usize].active.take()?;
-        self.start_transfer(c, now, agenda);
+        self.start_transfer(c, now, events);
         match job {
             Job::Read(read) => return Some(read),
-            Job::Copy { .. } => self.program_copies(d, now, agenda),
-            _ => self.program_loaded(d, now, agenda),
+            Job::Copy { .. } => self.program_copies(d, now, events),
+            _ => self.program_loaded(d, now, events),
         }
         None
     }
 
-    fn program_copies(&mut self, d: u32, now: Time, agenda: &mut Agenda) {
+    fn program_copies(&mut self, d: u32, now: Time, events: &mut EventQueue) {
         let die = &mut self.dies[d as usize];
         die.work.push_front(Job::Program { unit: None, loaded: true });
         if die.running.is_none() {
-            self.serve(d, now, Span::ZERO, agenda);
+            self.serve(d, now, Span::ZERO, events);
         }
     }
 
-    fn program_loaded(&mut self, d: u32, now: Time, agenda: &mut Agenda) {
+    fn program_loaded(&mut self, d: u32, now: Time, events: &mut EventQueue) {
         let program = Span::from_nanos(self.p.page_program_ns);
         let die = &mut self.dies[d as usize];
         if let Some(Running { job, suspends_left, .. }) = die.running {
             let next = Suspended { job, rest: Span::ZERO, suspends_left };
-            die.run(d, next, now + program, self.p.suspends_per_operation, agenda);
+            die.run(d, next, now + program, self.p.suspends_per_operation, events);
         }
     }
 }
@@ -273,12 +273,12 @@ impl Die {
         self.suspended.take().or_else(|| self.work.pop_front().map(fresh))
     }
 
-    fn run(&mut self, d: u32, next: Suspended, ends: Time, suspends: u32, agenda: &mut Agenda) {
+    fn run(&mut self, d: u32, next: Suspended, ends: Time, suspends: u32, events: &mut EventQueue) {
         self.generation = self.generation.wrapping_add(1);
         let resumed = next.rest > Span::ZERO;
         let suspends_left = if resumed { next.suspends_left } else { suspends };
         self.running = Some(Running { job: next.job, ends: Some(ends), suspends_left });
-        agenda.note(ends, Event::Die(d, self.generation));
+        events.push(ends, Event::Die(d, self.generation));
     }
 
     /// Whether the running program or erase gave way to a read.

@@ -15,9 +15,9 @@
 //! *Sources.* Agrawal et al., "Design tradeoffs for SSD performance", 2008; Tavakkol et al., "MQSim", 2018 (stages,
 //! static striping, suspension); the numbers' sources are in the parameter files of the built-in drives.
 
-mod agenda;
 mod buffer;
 mod collector;
+mod event_queue;
 mod flash;
 mod parameters;
 mod translation;
@@ -26,11 +26,11 @@ use std::collections::VecDeque;
 
 use elevator::{Op, Outcome, Positioning, Sector, Sectors, Span, Time};
 
+use crate::drive::Ideal;
 use crate::drive::{Command, Completion, Drive, Service, Tag};
-use crate::limit::Ideal;
-use agenda::{Agenda, Event, moving};
 use buffer::WriteBuffer;
 use collector::{Collector, Sizes};
+use event_queue::{Event, EventQueue, moving};
 use flash::{Flash, Job, Read};
 use parameters::PAGE_SECTORS;
 pub use parameters::{
@@ -45,7 +45,7 @@ pub struct Ssd {
     sizes: Sizes,
     /// By tag.
     commands: Vec<Active>,
-    agenda: Agenda,
+    events: EventQueue,
     flash: Flash,
     buffer: WriteBuffer,
     map: Translation,
@@ -108,7 +108,7 @@ impl Ssd {
         Ok(Self {
             sizes,
             commands: vec![Active::new(idle, Time::ZERO, Time::ZERO); p.depth as usize],
-            agenda: Agenda::default(),
+            events: EventQueue::default(),
             flash: Flash::new(p.flash),
             buffer: WriteBuffer::new(buffer_pages, sizes.pages_in_program),
             map: Translation::new(p)?,
@@ -139,7 +139,7 @@ impl Ssd {
     }
 
     fn advance(&mut self, now: Time) {
-        while let Some((at, event)) = self.agenda.take(now) {
+        while let Some((at, event)) = self.events.take(now) {
             match event {
                 Event::Arrived(tag) => self.arrived(tag, at),
                 Event::Received(tag) => self.received(tag, at),
@@ -162,7 +162,7 @@ impl Ssd {
             Op::Read => self.read(tag, now),
             Op::Write => {
                 let received = self.receive(sectors.bytes(), now);
-                self.agenda.note(received, Event::Received(tag));
+                self.events.push(received, Event::Received(tag));
             }
             Op::Discard => {
                 let pages = start.0.div_ceil(PAGE_SECTORS)..(start + sectors).0 / PAGE_SECTORS;
@@ -191,7 +191,7 @@ impl Ssd {
                 continue;
             }
             self.commands[tag as usize].reads_left += 1;
-            self.flash.read(read, now, &mut self.agenda);
+            self.flash.read(read, now, &mut self.events);
         }
         if buffered > 0 {
             self.send_buffered(tag, buffered, now);
@@ -209,12 +209,12 @@ impl Ssd {
         active.ends = ends;
         if active.reads_left == 0 {
             active.from_buffer = true;
-            self.agenda.note(ends, Event::Done(tag));
+            self.events.push(ends, Event::Done(tag));
         }
     }
 
     fn die_done(&mut self, die: u32, generation: u32, now: Time) {
-        let ended = self.flash.die_done(die, generation, now, &mut self.agenda);
+        let ended = self.flash.die_done(die, generation, now, &mut self.events);
         if let Some(Job::Program { unit: Some(unit), .. }) = ended {
             self.buffer.programmed(unit);
             self.admit_stalled(now);
@@ -223,14 +223,14 @@ impl Ssd {
     }
 
     fn channel_done(&mut self, channel: u32, now: Time) {
-        let Some(read) = self.flash.channel_done(channel, now, &mut self.agenda) else { return };
+        let Some(read) = self.flash.channel_done(channel, now, &mut self.events) else { return };
         let Some(tag) = read.command else { return };
         let ends = self.send(u64::from(read.sectors) * 512, now);
         let active = &mut self.commands[tag as usize];
         active.ends = ends;
         active.reads_left -= 1;
         if active.reads_left == 0 {
-            self.agenda.note(ends, Event::Done(tag));
+            self.events.push(ends, Event::Done(tag));
         }
     }
 
@@ -289,7 +289,7 @@ impl Ssd {
     /// A page written in part is read first. Nobody waits for it, but the die is busy.
     fn fill(&mut self, page: u64, now: Time) {
         let page = page / self.sizes.pages_in_page;
-        self.flash.read(Read { command: None, page, mapping_pages: 1, sectors: 0 }, now, &mut self.agenda);
+        self.flash.read(Read { command: None, page, mapping_pages: 1, sectors: 0 }, now, &mut self.events);
     }
 
     fn written_to_buffer(&mut self, tag: u32, now: Time) {
@@ -349,13 +349,13 @@ impl Ssd {
             self.on_next_die(Job::Copy { reads: self.collector.reads() }, now);
         }
         for _ in 0..erases {
-            self.flash.work(self.next_erase, Job::Erase, now, &mut self.agenda);
+            self.flash.work(self.next_erase, Job::Erase, now, &mut self.events);
             self.next_erase = (self.next_erase + 1) % self.p.flash.dies();
         }
     }
 
     fn on_next_die(&mut self, job: Job, now: Time) {
-        self.flash.work(self.next_die, job, now, &mut self.agenda);
+        self.flash.work(self.next_die, job, now, &mut self.events);
         self.next_die = (self.next_die + 1) % self.p.flash.dies();
     }
 
@@ -412,11 +412,11 @@ impl Drive for Ssd {
         self.controller_free = started + Span::from_nanos(self.p.host.command_ns);
         let arrived = self.controller_free + Span::from_nanos(self.p.host.latency_ns);
         self.commands[command.tag.0 as usize] = Active::new(command, started, arrived);
-        self.agenda.note(arrived, Event::Arrived(command.tag.0));
+        self.events.push(arrived, Event::Arrived(command.tag.0));
     }
 
     fn next_event(&self) -> Option<Time> {
-        self.completed.front().map(|done| done.at).or_else(|| self.agenda.next())
+        self.completed.front().map(|done| done.at).or_else(|| self.events.next())
     }
 
     fn poll(&mut self, now: Time) -> Option<Completion> {

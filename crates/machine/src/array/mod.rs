@@ -10,7 +10,7 @@ mod jobs;
 use std::collections::VecDeque;
 
 use disks::Drive;
-use disks::array::{Access, Geometry, Part, Place, StripeCache};
+use disks::array::{Access, Geometry, MemberSector, Part, StripeCache};
 use elevator::array::{ArrayRequest, ArrayRequestId, Coordinator, Member};
 use elevator::queue::{Accepted, Finished, Notice, Observer, Options, Submission, Token};
 use elevator::{Flags, Op, Outcome, Process, Scheduler, Sector, Sectors, Time};
@@ -196,7 +196,7 @@ impl Array {
         self.geometry.access(op, start, sectors, lost, &mut access);
         let is_data = |part: &&Part| {
             op == Op::Read
-                || self.geometry.logical(Place { member: part.member, sector: part.start }).is_some()
+                || self.geometry.logical(MemberSector { member: part.member, sector: part.start }).is_some()
         };
         let is_own = |part: &&Part| part.member == member && Some(member) != self.failed;
         let own = access.then.iter().filter(is_own).filter(is_data);

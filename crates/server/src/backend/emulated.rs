@@ -166,7 +166,7 @@ impl Backend for Emulated {
     /// Steps of the drive that answer nobody can be made up for later. A thread that got up for each of them would keep programs
     /// from the processor at which it looks out: those that wait for it go to another one, which has to be woken each time.
     fn next_event(&self) -> Option<Time> {
-        self.drive.answers_after().filter(|_| self.awaited > 0)
+        self.drive.earliest_completion().filter(|_| self.awaited > 0)
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -19,7 +19,7 @@ use crate::input::Input;
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
-use crate::scan::{Bad, Cursor};
+use crate::scan::{Cursor, FieldError};
 use crate::unit;
 
 pub(crate) struct Alibaba {
@@ -36,7 +36,7 @@ pub(crate) fn reader(mut input: Input, context: &mut Context) -> Lines<Alibaba> 
 impl LineFormat for Alibaba {
     type Item = Record;
 
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, Bad> {
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
         let mut cursor = Cursor::new(line);
         let device = cursor.number("device_id")?;
         cursor.comma("device_id")?;

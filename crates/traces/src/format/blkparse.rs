@@ -16,12 +16,12 @@
 use memchr::memmem;
 
 use crate::context::Context;
-use crate::events::{Event, Kind, Selection, Survey};
+use crate::events::{Event, EventKind, Selection, Survey};
 use crate::input::{BUFFER_BYTES, Input};
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::pairing::Paired;
-use crate::scan::{Bad, Cursor};
+use crate::scan::{Cursor, FieldError};
 
 /// What stands in the brackets for a process whose name nobody knows: our own mark, and what a C library prints.
 const UNNAMED: [&[u8]; 2] = [b"?", b"(null)"];
@@ -48,9 +48,9 @@ pub(crate) fn looks_like(line: &[u8]) -> bool {
     head(&mut Cursor::new(line), 1).is_ok_and(|head| head.action.len() <= 2 && head.has_fraction)
 }
 
-fn kind(action: &[u8]) -> Option<Kind> {
+fn kind(action: &[u8]) -> Option<EventKind> {
     match action {
-        &[letter] => Kind::from_letter(letter),
+        &[letter] => EventKind::from_letter(letter),
         _ => None,
     }
 }
@@ -63,7 +63,7 @@ struct Head<'a> {
     action: &'a [u8],
 }
 
-fn head<'a>(cursor: &mut Cursor<'a>, scale: u64) -> Result<Head<'a>, Bad> {
+fn head<'a>(cursor: &mut Cursor<'a>, scale: u64) -> Result<Head<'a>, FieldError> {
     cursor.blanks();
     let device = cursor.device()?;
     cursor.blanks();
@@ -87,7 +87,7 @@ fn head<'a>(cursor: &mut Cursor<'a>, scale: u64) -> Result<Head<'a>, Bad> {
 impl LineFormat for Blkparse {
     type Item = Event;
 
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Event>, Bad> {
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Event>, FieldError> {
         let mut cursor = Cursor::new(line);
         let head = head(&mut cursor, self.scale)?;
         let Some(kind) = kind(head.action).filter(|&kind| self.selection.wants(kind)) else {
@@ -104,7 +104,7 @@ impl LineFormat for Blkparse {
         let comm = &rest[open + 1..rest.len() - 1];
         let comm = if UNNAMED.contains(&comm) { b"" } else { comm };
         let process = match kind {
-            Kind::Start(event) if event == self.selection.start => context.process(head.pid, comm),
+            EventKind::Start(event) if event == self.selection.start => context.process(head.pid, comm),
             _ => None,
         };
         let (device, at, place) = (head.device, head.at, context.place);
@@ -120,7 +120,7 @@ impl LineFormat for Blkparse {
 }
 
 /// `sector + sectors`, `sector`, or nothing.
-fn extent(cursor: &mut Cursor<'_>) -> Result<(u64, u64), Bad> {
+fn extent(cursor: &mut Cursor<'_>) -> Result<(u64, u64), FieldError> {
     if matches!(cursor.peek(), Some(b'[' | b'(')) {
         return Ok((0, 0));
     }

@@ -25,7 +25,7 @@ use crate::binary::{Endian, Numbers, not_a_record, peek_record};
 use crate::context::Context;
 use crate::devices::Key;
 use crate::error::Error;
-use crate::events::{Event, EventSource, Kind, Selection, Survey};
+use crate::events::{Event, EventKind, EventSource, Selection, Survey};
 use crate::input::{BUFFER_BYTES, Input};
 use crate::options::TimeUnit;
 use crate::pairing::Paired;
@@ -109,15 +109,15 @@ impl Raw {
         self.action >> CATEGORY_SHIFT & category != 0
     }
 
-    fn kind(&self) -> Option<Kind> {
+    fn kind(&self) -> Option<EventKind> {
         if self.is(category::NOTIFY) {
             return None;
         }
         match self.action & ACTION_MASK {
-            1 => Kind::from_letter(b'Q'),
-            7 => Kind::from_letter(b'D'),
-            8 => Kind::from_letter(b'C'),
-            12 => Kind::from_letter(b'I'),
+            1 => EventKind::from_letter(b'Q'),
+            7 => EventKind::from_letter(b'D'),
+            8 => EventKind::from_letter(b'C'),
+            12 => EventKind::from_letter(b'I'),
             _ => None,
         }
     }
@@ -224,7 +224,7 @@ impl Blktrace {
             return Err(not_a_record(context, "time", problem));
         };
         let process = match kind {
-            Kind::Start(event) if event == self.selection.start => context.process(raw.pid, b""),
+            EventKind::Start(event) if event == self.selection.start => context.process(raw.pid, b""),
             _ => None,
         };
         Ok(Some(Event {

@@ -22,7 +22,7 @@ use crate::input::{BUFFER_BYTES, Input};
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
-use crate::scan::{Bad, Cursor};
+use crate::scan::{Cursor, FieldError};
 use crate::skips::Oddity;
 use crate::spread::spread_seconds;
 use crate::unit;
@@ -42,7 +42,7 @@ pub(crate) fn reader(mut input: Input, context: &mut Context) -> Box<dyn Source>
 impl LineFormat for CloudPhysics {
     type Item = Record;
 
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, Bad> {
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
         let mut cursor = Cursor::new(line);
         cursor.number("version")?;
         cursor.comma("version")?;

@@ -20,7 +20,7 @@ use crate::input::Input;
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
-use crate::scan::{Bad, Cursor};
+use crate::scan::{Cursor, FieldError};
 
 pub(crate) struct DiskSim {
     scale: u64,
@@ -37,7 +37,7 @@ impl LineFormat for DiskSim {
     type Item = Record;
 
     #[inline]
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, Bad> {
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
         let mut cursor = Cursor::new(line);
         cursor.blanks();
         let at = Time::from_nanos(cursor.decimal("arrival", self.scale)?);

@@ -22,7 +22,7 @@ use crate::input::Input;
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
-use crate::scan::{Bad, Cursor};
+use crate::scan::{Cursor, FieldError};
 
 pub(crate) struct Validate {
     scale: u64,
@@ -39,7 +39,7 @@ pub(crate) fn reader(input: Input, context: &mut Context) -> Lines<Validate> {
 impl LineFormat for Validate {
     type Item = Record;
 
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, Bad> {
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
         let mut cursor = Cursor::new(line);
         cursor.blanks();
         let op = cursor.read_or_write("read or write")?;

@@ -17,12 +17,12 @@ use elevator::{Op, Priority, PriorityClass, Time};
 
 use crate::context::Context;
 use crate::devices::Key;
-use crate::error::{Error, ErrorKind, Place};
+use crate::error::{Error, ErrorKind, Position};
 use crate::input::Input;
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
-use crate::scan::{Bad, Cursor};
+use crate::scan::{Cursor, FieldError};
 
 /// The first line, without the version's number.
 pub(crate) const TITLE: &str = "# dwell recording ";
@@ -47,7 +47,7 @@ pub(crate) fn reader(mut input: Input, context: &mut Context) -> Result<Lines<Dw
             Some(version) => format!("is of version {version}; version {VERSION} is read"),
             None => format!("does not begin with '{TITLE}{VERSION}'"),
         };
-        return Err(context.error(ErrorKind::Format, problem).at(Place::Line(1)));
+        return Err(context.error(ErrorKind::Format, problem).at(Position::Line(1)));
     }
     let scale = context.settle_unit(TimeUnit::Nanoseconds, None);
     Ok(Lines::new(input, Dwell { scale }))
@@ -56,7 +56,7 @@ pub(crate) fn reader(mut input: Input, context: &mut Context) -> Result<Lines<Dw
 impl LineFormat for Dwell {
     type Item = Record;
 
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, Bad> {
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
         if line.starts_with(b"#") {
             return Ok(None);
         }
@@ -92,8 +92,8 @@ impl LineFormat for Dwell {
 
 fn or_dash<'a, T>(
     cursor: &mut Cursor<'a>,
-    read: impl FnOnce(&mut Cursor<'a>) -> Result<T, Bad>,
-) -> Result<Option<T>, Bad> {
+    read: impl FnOnce(&mut Cursor<'a>) -> Result<T, FieldError>,
+) -> Result<Option<T>, FieldError> {
     if cursor.eat(b'-') { Ok(None) } else { read(cursor).map(Some) }
 }
 
@@ -108,7 +108,7 @@ fn device(word: &[u8]) -> Key<'_> {
     }
 }
 
-fn priority(cursor: &mut Cursor<'_>) -> Result<Priority, Bad> {
+fn priority(cursor: &mut Cursor<'_>) -> Result<Priority, FieldError> {
     let from = *cursor;
     let bad = || from.bad("priority", "rt, be or idle and a level from 0 to 7");
     let word = cursor.word();

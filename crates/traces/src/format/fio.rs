@@ -18,12 +18,12 @@ use elevator::{Op, Time};
 
 use crate::context::Context;
 use crate::devices::Key;
-use crate::error::{Error, ErrorKind, Place};
+use crate::error::{Error, ErrorKind, Position};
 use crate::input::Input;
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
-use crate::scan::{Bad, Cursor};
+use crate::scan::{Cursor, FieldError};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Version {
@@ -57,7 +57,7 @@ pub(crate) fn reader(mut input: Input, context: &mut Context) -> Result<Lines<Fi
     let head = input.peek(64);
     let Some(version) = head.split(|&byte| byte == b'\n').next().and_then(title) else {
         let problem = "the first line is neither 'fio version 2 iolog' nor 'fio version 3 iolog'";
-        return Err(context.error(ErrorKind::Format, problem).at(Place::Line(1)));
+        return Err(context.error(ErrorKind::Format, problem).at(Position::Line(1)));
     };
     let scale = context.settle_unit(TimeUnit::Microseconds, None);
     context.notes.push(match version {
@@ -70,7 +70,7 @@ pub(crate) fn reader(mut input: Input, context: &mut Context) -> Result<Lines<Fi
 impl LineFormat for Fio {
     type Item = Record;
 
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, Bad> {
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
         if !self.title_seen {
             self.title_seen = true;
             return Ok(None);
@@ -104,7 +104,7 @@ impl LineFormat for Fio {
 }
 
 impl Fio {
-    fn wait(&mut self, mut cursor: Cursor<'_>) -> Result<(), Bad> {
+    fn wait(&mut self, mut cursor: Cursor<'_>) -> Result<(), FieldError> {
         cursor.blanks();
         let wait = cursor.decimal("wait", self.scale)?;
         let waited = self.waited.checked_add(wait);
@@ -113,7 +113,7 @@ impl Fio {
     }
 }
 
-fn extent(mut cursor: Cursor<'_>) -> Result<(u64, u64), Bad> {
+fn extent(mut cursor: Cursor<'_>) -> Result<(u64, u64), FieldError> {
     cursor.blanks();
     let offset = cursor.number("offset")?;
     cursor.blanks();

@@ -26,14 +26,14 @@ use memchr::{memchr, memmem, memrchr};
 
 use crate::context::Context;
 use crate::devices::Key;
-use crate::events::{Event, Kind, Selection, Survey};
+use crate::events::{Event, EventKind, Selection, Survey};
 use crate::input::{BUFFER_BYTES, Input};
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::pairing::Paired;
 use crate::record::Pid;
 use crate::rwbs::Rwbs;
-use crate::scan::{Bad, Cursor};
+use crate::scan::{Cursor, FieldError};
 use crate::skips::Oddity;
 
 pub(crate) struct Ftrace {
@@ -62,7 +62,7 @@ pub(crate) fn looks_like(head: &[u8]) -> bool {
 }
 
 struct Found<'a> {
-    kind: Kind,
+    kind: EventKind,
     /// What stands before the event's name: process, cpu, flags, time.
     prefix: &'a [u8],
     payload: &'a [u8],
@@ -76,7 +76,7 @@ fn find_event(line: &[u8]) -> Option<Found<'_>> {
         let rest = &line[at + 2..];
         let rest = rest.strip_prefix(b"block:").unwrap_or(rest);
         let name = &rest[..memchr(b':', rest)?];
-        let kind = Kind::from_tracepoint(name)?;
+        let kind = EventKind::from_tracepoint(name)?;
         Some(Found { kind, prefix: &line[..at], payload: &rest[name.len() + 1..] })
     })
 }
@@ -90,7 +90,7 @@ fn stamp(prefix: &[u8]) -> &[u8] {
 impl LineFormat for Ftrace {
     type Item = Event;
 
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Event>, Bad> {
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Event>, FieldError> {
         let Some(found) = find_event(line) else { return other_line(line, context).map(|()| None) };
         if !self.selection.wants(found.kind) {
             return Ok(None);
@@ -102,7 +102,7 @@ impl LineFormat for Ftrace {
         payload.advance(line.len() - found.payload.len());
         let payload = parse_payload(payload)?;
         let process = match found.kind {
-            Kind::Start(event) if event == self.selection.start => {
+            EventKind::Start(event) if event == self.selection.start => {
                 process(found.prefix, payload.bracketed, context)
             }
             _ => None,
@@ -114,7 +114,7 @@ impl LineFormat for Ftrace {
 }
 
 /// A line without a block event: a comment, another event, a note of lost events; or no trace at all.
-fn other_line(line: &[u8], context: &mut Context) -> Result<(), Bad> {
+fn other_line(line: &[u8], context: &mut Context) -> Result<(), FieldError> {
     if memmem::find(line, b" EVENTS]").is_some() {
         let lost = memmem::find(line, b"LOST ").map(|at| &line[at + 5..]);
         let count = lost.and_then(|text| Cursor::new(text).number("lost").ok()).unwrap_or(1);
@@ -161,7 +161,7 @@ struct Payload<'a> {
     bracketed: &'a [u8],
 }
 
-fn parse_payload(mut cursor: Cursor<'_>) -> Result<Payload<'_>, Bad> {
+fn parse_payload(mut cursor: Cursor<'_>) -> Result<Payload<'_>, FieldError> {
     cursor.blanks();
     let device = cursor.device()?;
     cursor.blanks();
@@ -184,7 +184,7 @@ fn parse_payload(mut cursor: Cursor<'_>) -> Result<Payload<'_>, Bad> {
 }
 
 /// The sector, behind the number of bytes and the command in parentheses where those stand.
-fn sector_after_command(cursor: &mut Cursor<'_>) -> Result<u64, Bad> {
+fn sector_after_command(cursor: &mut Cursor<'_>) -> Result<u64, FieldError> {
     if cursor.peek() != Some(b'(') {
         let number = cursor.number("sector")?;
         cursor.blanks();
@@ -234,7 +234,7 @@ fn process(prefix: &[u8], comm: &[u8], context: &mut Context) -> Option<Pid> {
 /// Fields that blkparse has as well.
 impl Cursor<'_> {
     /// `major,minor`.
-    pub(crate) fn device(&mut self) -> Result<Key<'static>, Bad> {
+    pub(crate) fn device(&mut self) -> Result<Key<'static>, FieldError> {
         let major = self.number32("device")?;
         if !self.eat(b',') {
             return Err(self.bad("device", "a device as major,minor"));
@@ -243,7 +243,7 @@ impl Cursor<'_> {
         Ok(Key::Pair(major, self.number32("device")?))
     }
 
-    pub(crate) fn rwbs(&mut self) -> Result<Rwbs, Bad> {
+    pub(crate) fn rwbs(&mut self) -> Result<Rwbs, FieldError> {
         let from = *self;
         Rwbs::parse(self.word()).ok_or_else(|| from.bad("RWBS", "letters such as R, WS or FWFSM"))
     }

@@ -18,7 +18,7 @@ use crate::input::Input;
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
-use crate::scan::{Bad, Cursor};
+use crate::scan::{Cursor, FieldError};
 
 pub(crate) struct MqSim {
     scale: u64,
@@ -33,7 +33,7 @@ impl LineFormat for MqSim {
     type Item = Record;
 
     #[inline]
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, Bad> {
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
         let mut cursor = Cursor::new(line);
         cursor.blanks();
         let at = Time::from_nanos(cursor.decimal("arrival", self.scale)?);

@@ -19,7 +19,7 @@ use crate::input::Input;
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
-use crate::scan::{Bad, Cursor};
+use crate::scan::{Cursor, FieldError};
 use crate::unit;
 
 /// FILETIME of 1970 and 2100: as ticks, stamps of this size are in the traces' own unit.
@@ -40,7 +40,7 @@ pub(crate) fn reader(mut input: Input, context: &mut Context) -> Lines<Msr> {
 impl LineFormat for Msr {
     type Item = Record;
 
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, Bad> {
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
         let mut cursor = Cursor::new(line);
         let at = Time::from_nanos(cursor.decimal("Timestamp", self.scale)?);
         cursor.comma("Timestamp")?;
@@ -61,7 +61,7 @@ impl LineFormat for Msr {
 }
 
 /// `Hostname,DiskNumber` as one name, with the comma still in it.
-fn host_and_disk<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], Bad> {
+fn host_and_disk<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], FieldError> {
     let rest = cursor.rest();
     if cursor.word_until(b',').is_empty() {
         return Err(cursor.bad("Hostname", "a host's name"));

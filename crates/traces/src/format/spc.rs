@@ -21,7 +21,7 @@ use crate::input::Input;
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
-use crate::scan::{Bad, Cursor};
+use crate::scan::{Cursor, FieldError};
 
 pub(crate) struct Spc {
     scale: u64,
@@ -37,7 +37,7 @@ pub(crate) fn reader(input: Input, context: &mut Context) -> Lines<Spc> {
 impl LineFormat for Spc {
     type Item = Record;
 
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, Bad> {
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
         let mut cursor = Cursor::new(line);
         cursor.blanks();
         let unit = cursor.number("ASU")?;

@@ -20,7 +20,7 @@ use crate::input::Input;
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
-use crate::scan::{Bad, Cursor};
+use crate::scan::{Cursor, FieldError};
 use crate::spread::spread_seconds;
 use crate::unit;
 
@@ -38,7 +38,7 @@ pub(crate) fn reader(mut input: Input, context: &mut Context) -> Box<dyn Source>
 impl LineFormat for Tencent {
     type Item = Record;
 
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, Bad> {
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
         let mut cursor = Cursor::new(line);
         let at = Time::from_nanos(cursor.decimal("Timestamp", self.scale)?);
         cursor.comma("Timestamp")?;

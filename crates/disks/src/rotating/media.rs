@@ -3,7 +3,7 @@
 use elevator::rarely;
 
 use super::Rotating;
-use super::access::{Access, Passing};
+use super::access::{Access, Rotation};
 use super::bus::Bus;
 use super::segment::Segment;
 use super::task::{Task, TaskId};
@@ -77,7 +77,7 @@ impl Rotating {
         let room = self.room_until(task).max(segment.end);
         let wanted = if self.background {
             let min = segment.ahead_min;
-            let may_end = segment.end < min && self.out_of_the_way(task);
+            let may_end = segment.end < min && self.may_be_preempted(task);
             if may_end { min.min(segment.ahead_max) } else { segment.ahead_max }
         } else if matches!(self.bus, Bus::Held(id) if id == arm) {
             segment.end + 1
@@ -108,7 +108,7 @@ impl Rotating {
         } else if now >= access.time_of(position) && self.no_room(position) {
             // Whoever left the bus and could make room by now may have been overlooked while others had it.
             self.check_bus(now, None);
-            self.let_out_who_has_no_arm(now);
+            self.resume_blocked_read(now);
             let revolution = self.lost_revolution(&access, position);
             if let Some(access) = &mut self.access {
                 access.miss(position, revolution);
@@ -118,9 +118,9 @@ impl Rotating {
 
     /// What passes until a missed sector comes round again. DiskSim counts the track's sectors of data, one by one: spare and
     /// slipped ones take no time, and each of the others what its conversions lose less.
-    fn lost_revolution(&self, access: &Access, position: u64) -> Passing {
+    fn lost_revolution(&self, access: &Access, position: u64) -> Rotation {
         match self.fidelity {
-            Fidelity::Drive => Passing::revolution(self.mechanics.period()),
+            Fidelity::Drive => Rotation::revolution(self.mechanics.period()),
             Fidelity::DiskSim => access.sectors(self.layout.on_track(position)),
         }
     }
@@ -235,7 +235,7 @@ impl Rotating {
     /// Whether the arm leaves a read that has all it wants, for others wait. Where it has to stay until the host has been
     /// told it reads on meanwhile, for nothing else could be done. DiskSim's arm reads on to the minimum in any case.
     fn leaves_for_others(&self, task: &Task) -> bool {
-        self.fidelity == Fidelity::Drive && !self.waiting.is_empty() && self.out_of_the_way(task)
+        self.fidelity == Fidelity::Drive && !self.waiting.is_empty() && self.may_be_preempted(task)
     }
 
     /// Between two sectors the arm can leave at once.

@@ -2,7 +2,7 @@
 //!
 //! While data goes over the bus as it passes under the head, something happens at every sector. A thread that is awake for each
 //! of them keeps its processor for a millisecond at a time, from those as well whom it has just answered. So each command is
-//! asked what it still has to do at least, whatever else the drive does: its data has to cross the bus, the part of it that the
+//! bus_request what it still has to do at least, whatever else the drive does: its data has to cross the bus, the part of it that the
 //! current access brings has to pass under the head first, and the completion follows.
 
 use super::Rotating;
@@ -14,9 +14,9 @@ use elevator::Op;
 
 impl Rotating {
     /// No command is answered before this; `step` is when something happens next.
-    pub(super) fn no_answer_before(&self, step: Picos) -> Picos {
+    pub(super) fn no_completion_before(&self, step: Picos) -> Picos {
         let unanswered = self.live.iter().filter(|&&id| !self.task(id).reported);
-        let inside = unanswered.map(|&id| self.not_answered_before(id, step));
+        let inside = unanswered.map(|&id| self.not_completed_before(id, step));
         let outside = self.inbox.iter().map(|(_, command)| self.not_taken_before(command, step));
         let flush = self.flushes.first().map(|&(serial, ..)| self.not_flushed_before(serial, step));
         inside.chain(outside).chain(flush).min().unwrap_or(step).max(step)
@@ -47,7 +47,7 @@ impl Rotating {
         }
     }
 
-    fn not_answered_before(&self, id: TaskId, step: Picos) -> Picos {
+    fn not_completed_before(&self, id: TaskId, step: Picos) -> Picos {
         let task = self.task(id);
         if task.reporting {
             return step;

@@ -2,11 +2,11 @@
 
 use elevator::{Angles, Positioning, Request, Sector, Sectors, Span, Time};
 
-use crate::limit::Ideal;
-use crate::{Command, Completion, Drive, Service, Travel};
+use crate::drive::{Ideal, delegate};
+use crate::{Command, Completion, Drive, Service};
 
 /// A drive with a clock of its own.
-pub struct OwnClock {
+pub struct SkewedClock {
     drive: Box<dyn Drive>,
     /// What it shows when the host's begins.
     ahead: Span,
@@ -14,7 +14,7 @@ pub struct OwnClock {
     percent: u64,
 }
 
-impl OwnClock {
+impl SkewedClock {
     /// `drive`, switched on so long before the host's clock began: spindles of several drives turn at the same speed but not in
     /// step.
     #[must_use]
@@ -53,14 +53,8 @@ impl OwnClock {
     }
 }
 
-impl Drive for OwnClock {
-    fn capacity(&self) -> Sector {
-        self.drive.capacity()
-    }
-
-    fn depth(&self) -> u32 {
-        self.drive.depth()
-    }
+impl Drive for SkewedClock {
+    delegate!(capacity, depth, travel);
 
     fn submit(&mut self, now: Time, command: Command) {
         self.drive.submit(self.inside(now), command);
@@ -70,8 +64,8 @@ impl Drive for OwnClock {
         self.drive.next_event().map(|at| self.outside(at))
     }
 
-    fn answers_after(&self) -> Option<Time> {
-        self.drive.answers_after().map(|at| self.outside(at))
+    fn earliest_completion(&self) -> Option<Time> {
+        self.drive.earliest_completion().map(|at| self.outside(at))
     }
 
     fn poll(&mut self, now: Time) -> Option<Completion> {
@@ -95,13 +89,9 @@ impl Drive for OwnClock {
     fn ideal(&self) -> Option<&dyn Ideal> {
         self.drive.ideal().is_some().then_some(self)
     }
-
-    fn travel(&self) -> Travel {
-        self.drive.travel()
-    }
 }
 
-impl Ideal for OwnClock {
+impl Ideal for SkewedClock {
     fn least_seek(&self, from: Sector, to: Sector) -> Span {
         self.drive.ideal().map_or(Span::ZERO, |ideal| self.longer(ideal.least_seek(from, to)))
     }
@@ -115,7 +105,7 @@ impl Ideal for OwnClock {
     }
 }
 
-impl Positioning for OwnClock {
+impl Positioning for SkewedClock {
     fn positioning_time(&self, now: Time, request: &Request) -> Span {
         let inside = self.drive.positioning();
         inside.map_or(Span::ZERO, |oracle| self.longer(oracle.positioning_time(self.inside(now), request)))
@@ -156,15 +146,15 @@ mod tests {
             [seek, ideal.sequential_transfer(Sector(0), Sectors(10_000))].map(Span::as_nanos)
         };
         let usual = times(&*drive());
-        assert_eq!(times(&OwnClock::earlier(drive(), Span::from_secs(1))), usual);
-        assert_eq!(times(&OwnClock::slow(drive(), 300)), usual.map(|nanos| nanos * 3));
+        assert_eq!(times(&SkewedClock::earlier(drive(), Span::from_secs(1))), usual);
+        assert_eq!(times(&SkewedClock::slow(drive(), 300)), usual.map(|nanos| nanos * 3));
     }
 
     #[test]
     fn what_is_reached_within_a_time_is_as_much_inside() {
         for percent in [100, 101, 150, 333] {
             let drive = crate::open("ide-2003", &mut |_| unreachable!("built in")).unwrap().0;
-            let slow = OwnClock::slow(drive, percent);
+            let slow = SkewedClock::slow(drive, percent);
             for nanos in [0, 1, 2, 99, 100, 12_345, u64::MAX / 400] {
                 let inside = slow.shorter(Span::from_nanos(nanos));
                 assert!(slow.longer(inside).as_nanos() <= nanos);
@@ -177,7 +167,7 @@ mod tests {
     fn read(by_us: u64) -> Time {
         let (drive, _) =
             crate::open("ide-2003", &mut |_| Err(std::io::ErrorKind::NotFound.into())).expect("built in");
-        let mut drive = OwnClock::earlier(drive, Span::from_micros(by_us));
+        let mut drive = SkewedClock::earlier(drive, Span::from_micros(by_us));
         let command =
             Command { tag: Tag(0), op: Op::Read, start: Sector(9_000_000), sectors: Sectors(8), fua: false };
         drive.submit(Time::ZERO, command);

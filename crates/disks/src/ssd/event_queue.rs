@@ -25,7 +25,7 @@ pub(super) enum Event {
 /// The controller takes commands in order and the interface sends data in order, so that arrivals and ends are noted
 /// in order of time: they need no heap, which is most of what a read costs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Agenda {
+pub(super) struct EventQueue {
     heap: BinaryHeap<Reverse<Entry>>,
     lanes: [VecDeque<Entry>; 2],
     noted: u64,
@@ -33,8 +33,8 @@ pub(super) struct Agenda {
 
 type Entry = (Time, u64, Event);
 
-impl Agenda {
-    pub(super) fn note(&mut self, at: Time, event: Event) {
+impl EventQueue {
+    pub(super) fn push(&mut self, at: Time, event: Event) {
         let entry = (at, self.noted, event);
         self.noted += 1;
         let lane = match event {

@@ -23,7 +23,7 @@ impl Rotating {
 
     /// A read that has left the bus, or is about to until `left`, comes back when its watermark has passed. Where nobody else
     /// can want the bus before, nor anything stop the arm, it is known when: its data is on its way from then on.
-    pub(super) fn foresee_return(&mut self, id: TaskId, left: Picos) {
+    pub(super) fn schedule_return(&mut self, id: TaskId, left: Picos) {
         let task = self.task(id);
         let (Some(access), Some(index)) = (&self.access, task.segment) else { return };
         let nothing_there = self.segments[index].end == task.sent && access.next == task.sent;
@@ -46,7 +46,7 @@ impl Rotating {
     }
 
     fn may_go_on(&self) -> bool {
-        let alone = self.waiting.is_empty() && self.wires.preseek == Preseek::None;
+        let alone = self.waiting.is_empty() && self.bus_parameters.preseek == Preseek::None;
         alone && self.buffer.read_ahead != ReadAhead::None
     }
 

@@ -40,7 +40,7 @@ impl Rotating {
     /// A write whose host has its answer becomes part of the one that it goes on behind.
     ///
     /// While a flush waits for what came before it the two stay apart, or it would wait for what came after it as well.
-    pub(super) fn lengthen(&mut self, id: TaskId) {
+    pub(super) fn merge_into_run(&mut self, id: TaskId) {
         if self.fidelity != Fidelity::Drive || !self.flushes.is_empty() || self.arm == Some(id) {
             return;
         }

@@ -9,24 +9,24 @@ use crate::parameters::{Caching, FastWrite, Fidelity, Preseek};
 
 /// Whether what the arm does can make way for a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Stop {
+pub(super) enum Preemption {
     /// It cannot.
-    No,
+    Impossible,
     /// The request goes along with it: it wants what is being read, or extends what is being written.
     Join,
     /// It can be stopped.
-    Halt,
+    Stop,
 }
 
 impl Rotating {
     /// Whether the arm makes way for a request. A write over what is being read ahead ends the reading ahead.
-    pub(super) fn stoppable(&mut self, now: Picos, id: TaskId) -> Stop {
-        let Some((arm, index)) = self.arm_segment() else { return Stop::No };
+    pub(super) fn preemption(&mut self, now: Picos, id: TaskId) -> Preemption {
+        let Some((arm, index)) = self.arm_segment() else { return Preemption::Impossible };
         let state = self.segments[index].state;
         match state {
-            State::Reading => self.reading_stoppable(now, id, arm, index),
-            State::Writing if self.joins_writing(id, index) && self.is_next(now, id) => Stop::Join,
-            _ => Stop::No,
+            State::Reading => self.preemption_of_reading(now, id, arm, index),
+            State::Writing if self.joins_writing(id, index) && self.is_next(now, id) => Preemption::Join,
+            _ => Preemption::Impossible,
         }
     }
 
@@ -41,13 +41,13 @@ impl Rotating {
         extends && alone && self.segments[index].end == task.start
     }
 
-    fn reading_stoppable(&mut self, now: Picos, id: TaskId, arm: TaskId, index: u16) -> Stop {
+    fn preemption_of_reading(&mut self, now: Picos, id: TaskId, arm: TaskId, index: u16) -> Preemption {
         let (task, reader) = (*self.task(id), *self.task(arm));
         let segment = &mut self.segments[index];
         let inside = segment.start <= task.start && task.start <= segment.end;
         let wants = !task.write && task.segment == Some(index) && inside;
         if !reader.reported && segment.end < segment.ahead_min && !wants {
-            return Stop::No;
+            return Preemption::Impossible;
         }
         if task.write && self.buffer.write_hit_stops_read_ahead && segment.overlaps(task.start, task.end) {
             (segment.ahead_min, segment.ahead_max) = (segment.end, segment.end);
@@ -55,17 +55,17 @@ impl Rotating {
         let almost = self.buffer.almost_read_hits && task.start == segment.end;
         let (min_reached, end) = (segment.end >= segment.ahead_min, segment.end);
         if wants && self.buffer.caching != Caching::None && (task.start < end || almost) {
-            return if self.is_next(now, id) { Stop::Join } else { Stop::No };
+            return if self.is_next(now, id) { Preemption::Join } else { Preemption::Impossible };
         }
-        if !self.out_of_the_way(&reader) {
-            return Stop::No;
+        if !self.may_be_preempted(&reader) {
+            return Preemption::Impossible;
         }
         if !min_reached {
             let segment = &mut self.segments[index];
             segment.ahead_max = segment.ahead_min;
-            return Stop::No;
+            return Preemption::Impossible;
         }
-        Stop::Halt
+        Preemption::Stop
     }
 
     /// Stops reading ahead, at the end of the sector that is passing unless the drive can stop within it. What has passed until
@@ -118,7 +118,7 @@ impl Rotating {
         }
     }
 
-    pub(super) fn make_way(&mut self, now: Picos, id: TaskId) {
+    pub(super) fn preempt_for(&mut self, now: Picos, id: TaskId) {
         let task = *self.task(id);
         if task.had_arm || self.arm.is_none() || task.hit == Hit::Collision {
             return;
@@ -131,8 +131,8 @@ impl Rotating {
             return;
         }
         let same = self.arm_segment().is_some_and(|(_, index)| task.segment == Some(index));
-        match self.stoppable(now, id) {
-            Stop::No => {}
+        match self.preemption(now, id) {
+            Preemption::Impossible => {}
             _ if task.write && same && task.hit == Hit::Append => {}
             _ if !task.write && same && task.hit != Hit::Miss => self.take_over(),
             _ => self.halt(now),
@@ -160,14 +160,14 @@ impl Rotating {
 
     /// Reading ahead after a hit makes way at once if its read is out of the way.
     pub(super) fn preempt_if_free(&mut self, now: Picos, id: TaskId) {
-        if self.out_of_the_way(self.task(id)) {
+        if self.may_be_preempted(self.task(id)) {
             self.check_preemption(now);
         }
     }
 
     /// Whether another task may have the arm of one that needs it no longer for itself.
-    pub(super) fn out_of_the_way(&self, task: &Task) -> bool {
-        match self.wires.preseek {
+    pub(super) fn may_be_preempted(&self, task: &Task) -> bool {
+        match self.bus_parameters.preseek {
             Preseek::None => task.reported,
             Preseek::AtCompletion => task.reporting,
             Preseek::AfterMedium => true,

@@ -1,16 +1,17 @@
 //! The beginning of a drive, as a drive of its own.
 
-use elevator::{Op, Positioning, Sector, Time};
+use elevator::{Op, Sector, Time};
 
-use crate::{Command, Completion, Drive, Ideal, Travel};
+use crate::drive::delegate;
+use crate::{Command, Drive};
 
 /// A drive of which only the first sectors are used. Everything else about it is the drive's own.
-pub struct Part {
+pub struct Truncated {
     drive: Box<dyn Drive + Send>,
     capacity: Sector,
 }
 
-impl Part {
+impl Truncated {
     /// The first `capacity` sectors of `drive`; all of it if it has no more.
     #[must_use]
     pub fn new(drive: Box<dyn Drive + Send>, capacity: Sector) -> Self {
@@ -19,45 +20,19 @@ impl Part {
     }
 }
 
-impl Drive for Part {
+impl Drive for Truncated {
+    delegate!(depth, next_event, earliest_completion, poll, positioning, ideal, travel);
+
     fn capacity(&self) -> Sector {
         self.capacity
-    }
-
-    fn depth(&self) -> u32 {
-        self.drive.depth()
     }
 
     fn submit(&mut self, now: Time, command: Command) {
         let end = command.start.0.checked_add(command.sectors.0.into());
         let there = command.op == Op::Flush || end.is_some_and(|end| end <= self.capacity.0);
-        // What lies beyond the part lies beyond the drive, which refuses it.
+        // What lies beyond the truncated lies beyond the drive, which refuses it.
         let start = if there { command.start } else { self.drive.capacity() };
         self.drive.submit(now, Command { start, ..command });
-    }
-
-    fn next_event(&self) -> Option<Time> {
-        self.drive.next_event()
-    }
-
-    fn answers_after(&self) -> Option<Time> {
-        self.drive.answers_after()
-    }
-
-    fn poll(&mut self, now: Time) -> Option<Completion> {
-        self.drive.poll(now)
-    }
-
-    fn positioning(&self) -> Option<&dyn Positioning> {
-        self.drive.positioning()
-    }
-
-    fn ideal(&self) -> Option<&dyn Ideal> {
-        self.drive.ideal()
-    }
-
-    fn travel(&self) -> Travel {
-        self.drive.travel()
     }
 }
 
@@ -70,14 +45,15 @@ mod tests {
 
     #[test]
     fn what_lies_beyond_the_part_fails() {
-        let mut part = Part::new(Box::new(Fixed::new(100 * 512, 8, Span::from_micros(1))), Sector(50));
+        let mut truncated =
+            Truncated::new(Box::new(Fixed::new(100 * 512, 8, Span::from_micros(1))), Sector(50));
         let flush = (Op::Flush, 50, 0, Outcome::Done);
         let cases = [(Op::Read, 49, 1, Outcome::Done), (Op::Write, 49, 2, Outcome::Failed), flush];
         for (op, start, sectors, outcome) in cases {
             let (start, sectors) = (Sector(start), Sectors(sectors));
-            part.submit(Time::ZERO, Command { tag: Tag(0), op, start, sectors, fua: false });
-            let at = part.next_event().unwrap();
-            assert_eq!(part.poll(at).map(|done| done.outcome), Some(outcome), "{op:?}");
+            truncated.submit(Time::ZERO, Command { tag: Tag(0), op, start, sectors, fua: false });
+            let at = truncated.next_event().unwrap();
+            assert_eq!(truncated.poll(at).map(|done| done.outcome), Some(outcome), "{op:?}");
         }
     }
 }
