@@ -68,6 +68,17 @@ impl Context {
         }
     }
 
+    /// Settles the unit: forced, else judged, else published. Returns nanoseconds per unit.
+    pub(crate) fn settle_unit(&mut self, published: TimeUnit, judged: Option<TimeUnit>) -> u64 {
+        let (unit, source) = match (self.options.unit, judged) {
+            (Some(unit), _) => (unit, UnitSource::Forced),
+            (None, Some(unit)) if unit != published => (unit, UnitSource::Judged),
+            (None, _) => (published, UnitSource::Published),
+        };
+        self.unit = Some((unit, source));
+        unit.nanos()
+    }
+
     pub(crate) fn error(&self, kind: ErrorKind, problem: impl Into<String>) -> Error {
         Error::new(kind, &self.file, problem)
     }

@@ -1,68 +1,56 @@
-//! Which format a file is in: by what it contains, and only where that leaves a choice, by its name.
+//! Detection of a file's format: by its content, and by its name only where the content leaves a choice.
 
-use crate::format::{Format, blkparse, blktrace, dwell, fio, ftrace, srt, vscsi};
+use crate::format::{Format, Signature};
 
-/// Lines that are looked at.
+/// Lines of the head that are compared with the formats.
 const LINES: usize = 32;
 
-/// What was made of a file's head.
+/// The format of a file.
 pub(crate) struct Detected {
     pub(crate) format: Format,
-    /// Why not another, where there was a choice.
+    /// Why another format was not chosen, where there was a choice.
     pub(crate) doubt: Option<&'static str>,
 }
 
-/// The format of a file of that name whose content begins so. `head` may end in the middle of a line.
+/// The format of a file of that name whose content begins with `head`, which may end in the middle of a line.
 pub(crate) fn detect(name: &str, head: &[u8]) -> Option<Detected> {
-    let certain = |format| Some(Detected { format, doubt: None });
-    if blktrace::looks_like(head) {
-        return certain(Format::Blktrace);
+    let certain = |format| Detected { format, doubt: None };
+    let start = first(|signature| matches!(signature, Signature::Start(is) if is(head)));
+    if let Some(format) = start {
+        return Some(certain(format));
     }
-    if srt::header_bytes(head).is_some() {
-        return certain(Format::Srt);
-    }
-    if dwell::looks_like(head) {
-        return certain(Format::Dwell);
-    }
-    if fio::looks_like(head) {
-        return certain(Format::Fio);
-    }
-    if let Some(detected) = by_lines(name, head) {
-        return Some(detected);
-    }
-    if ftrace::looks_like(head) {
-        return certain(Format::Ftrace);
-    }
-    if vscsi::looks_like(head) {
-        return certain(Format::Vscsi);
-    }
-    by_name(name).and_then(certain)
+    let by_head = || first(|signature| matches!(signature, Signature::Head(is) if is(head)));
+    by_lines(name, head).or_else(|| by_head().or_else(|| by_name(name)).map(certain))
 }
 
-/// The format that most of the first lines are in.
+/// The first format, in the order of [`Format::ALL`], whose signature matches.
+fn first(matches: impl Fn(&Signature) -> bool) -> Option<Format> {
+    Format::ALL.iter().copied().find(|format| matches(format.signature()))
+}
+
+/// The format of at least half of the first lines.
 fn by_lines(name: &str, head: &[u8]) -> Option<Detected> {
     let lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
     let lines: Vec<_> =
         lines.filter(|line| !line.is_empty() && !line.starts_with(b"#")).take(LINES).collect();
-    let judged: Vec<Shape> = lines.iter().filter_map(|line| shape(line)).collect();
-    let winner =
-        *judged.iter().max_by_key(|&&shape| judged.iter().filter(|&&other| other == shape).count())?;
-    let votes = judged.iter().filter(|&&shape| shape == winner).count();
-    if votes * 2 < lines.len() {
+    let votes: Vec<Format> = lines.iter().filter_map(|line| by_line(line)).collect();
+    let count = |format: Format| votes.iter().filter(|&&vote| vote == format).count();
+    let winner = *votes.iter().max_by_key(|&&format| count(format))?;
+    if count(winner) * 2 < lines.len() {
         return None;
     }
     Some(match winner {
-        Shape::Certain(format) => Detected { format, doubt: None },
-        // One fraction is enough: DiskSim prints whole milliseconds without one only by chance.
-        Shape::FiveNumbers if judged.contains(&Shape::Certain(Format::DiskSim)) => {
+        // One fraction decides: DiskSim prints whole milliseconds without a fraction only by chance.
+        Format::MqSim if votes.contains(&Format::DiskSim) => {
             Detected { format: Format::DiskSim, doubt: None }
         }
-        Shape::FiveNumbers => whole_numbers(name),
+        Format::MqSim => five_whole_numbers(name),
+        format => Detected { format, doubt: None },
     })
 }
 
-/// Five whole numbers a line: MQSim's nanoseconds, unless the name says DiskSim.
-fn whole_numbers(name: &str) -> Detected {
+/// Five whole numbers a line are MQSim's nanoseconds, unless the file's name suggests DiskSim.
+fn five_whole_numbers(name: &str) -> Detected {
     let (format, doubt) = match by_name(name) {
         Some(Format::DiskSim) => (Format::DiskSim, "five whole numbers a line: DiskSim's by the file's name"),
         _ => (Format::MqSim, "five whole numbers a line, so MQSim's and not DiskSim's"),
@@ -70,97 +58,21 @@ fn whole_numbers(name: &str) -> Detected {
     Detected { format, doubt: Some(doubt) }
 }
 
-/// A format that the name's parts between dots speak of: `pgbench.ftrace.gz`, `sda.blktrace.0`.
-fn by_name(name: &str) -> Option<Format> {
-    let name = name.rsplit(['/', '\\']).next()?.to_ascii_lowercase();
-    name.split('.').skip(1).find_map(|part| match part {
-        "ascii" | "disksim" => Some(Format::DiskSim),
-        "iolog" => Some(Format::Fio),
-        _ => Format::from_name(part),
-    })
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Shape {
-    Certain(Format),
-    FiveNumbers,
-}
-
-fn shape(line: &[u8]) -> Option<Shape> {
-    if blkparse::looks_like(line) {
-        return Some(Shape::Certain(Format::Blkparse));
+fn by_line(line: &[u8]) -> Option<Format> {
+    if let Some(format) = first(|signature| matches!(signature, Signature::Line(is) if is(line))) {
+        return Some(format);
     }
     let text = std::str::from_utf8(line).ok()?;
     if text.contains(',') {
         let cells: Vec<_> = text.split(',').map(str::trim).take(9).collect();
-        return csv(&cells).map(Shape::Certain);
+        return first(|signature| matches!(signature, Signature::Cells(are) if are(&cells)));
     }
     let words: Vec<_> = text.split_ascii_whitespace().take(7).collect();
-    match *words {
-        ["R" | "W", _, block, count, service, gap]
-            if [block, count, service, gap].into_iter().all(is_decimal) =>
-        {
-            Some(Shape::Certain(Format::DiskSimValidate))
-        }
-        [at, device, block, count, flags] if [device, block, count].into_iter().all(is_whole) => {
-            match (is_whole(at), matches!(flags, "0" | "1")) {
-                (true, true) => Some(Shape::FiveNumbers),
-                _ => (is_decimal(at) && is_hex(flags)).then_some(Shape::Certain(Format::DiskSim)),
-            }
-        }
-        _ => None,
-    }
+    first(|signature| matches!(signature, Signature::Words(are) if are(&words)))
 }
 
-fn csv(cells: &[&str]) -> Option<Format> {
-    match *cells {
-        ["version", "time", "op", "size", "lbn"] => Some(Format::CloudPhysics),
-        [stamp, _, disk, kind, offset, size, response]
-            if [disk, offset, size].into_iter().all(is_whole)
-                && is_decimal(stamp)
-                && is_decimal(response)
-                && is_direction(kind) =>
-        {
-            Some(Format::Msr)
-        }
-        [asu, lba, size, kind, stamp, ..]
-            if [asu, lba, size].into_iter().all(is_whole) && is_direction(kind) && is_decimal(stamp) =>
-        {
-            Some(Format::Spc)
-        }
-        [device, kind, offset, length, stamp]
-            if [device, offset, length, stamp].into_iter().all(is_whole) && is_direction(kind) =>
-        {
-            Some(Format::Alibaba)
-        }
-        ["1" | "2", time, op, size, lbn]
-            if [time, size, lbn].into_iter().all(is_whole) && op.len() <= 4 && is_hex(op) =>
-        {
-            Some(Format::CloudPhysics)
-        }
-        [stamp, offset, size, "0" | "1", volume]
-            if [stamp, offset, size, volume].into_iter().all(is_whole) =>
-        {
-            Some(Format::Tencent)
-        }
-        _ => None,
-    }
-}
-
-fn is_whole(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-fn is_decimal(text: &str) -> bool {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    is_whole(whole) && fraction.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-fn is_hex(text: &str) -> bool {
-    let digits = text.strip_prefix("0x").unwrap_or(text);
-    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-fn is_direction(text: &str) -> bool {
-    ["r", "w", "read", "write"].iter().any(|word| text.eq_ignore_ascii_case(word))
+/// The format that a part of the name between dots suggests: `pgbench.ftrace.gz`, `sda.blktrace.0`.
+fn by_name(name: &str) -> Option<Format> {
+    let name = name.rsplit(['/', '\\']).next()?.to_ascii_lowercase();
+    name.split('.').skip(1).find_map(Format::from_extension)
 }

@@ -6,11 +6,11 @@
 //!
 //! ```
 //! let text = "0.5 0 1000 8 1\n2.25 0 1008 8 1\n";
-//! let mut recording = traces::open("two.ascii", Box::new(text.as_bytes()), &traces::Options::default())?;
+//! let mut recording = dwell_traces::open("two.ascii", Box::new(text.as_bytes()), &dwell_traces::Options::default())?;
 //! let records = recording.by_ref().collect::<Result<Vec<_>, _>>()?;
 //! assert_eq!(records[1].start().0, 1008);
 //! assert_eq!(recording.interpretation().to_string(), "DiskSim ASCII, read as milliseconds: 1.8 ms, 1142.9 IOPS");
-//! # Ok::<(), traces::Error>(())
+//! # Ok::<(), dwell_traces::Error>(())
 //! ```
 //!
 //! [`Format`] lists the formats; each has a module under [`format`](mod@format) with its columns, units and traps.

@@ -10,10 +10,7 @@ use crate::context::{Context, Source};
 use crate::detect::detect;
 use crate::devices::DeviceEntry;
 use crate::error::{Error, ErrorKind, Position};
-use crate::format::{
-    Format, alibaba, blkparse, blktrace, cloudphysics, disksim, disksim_validate, dwell, fio, ftrace, mqsim,
-    msr, spc, srt, tencent, vscsi,
-};
+use crate::format::Format;
 use crate::input::{BUFFER_BYTES, Input};
 use crate::interpretation::Interpretation;
 use crate::names::NAMES_MAX;
@@ -43,7 +40,7 @@ pub fn open(name: &str, source: Box<dyn Read>, options: &Options) -> Result<Reco
         Some(format) => format,
         None => tell_format(&mut input, &mut context)?,
     };
-    let source = reader(format, input, &mut context)?;
+    let source = format.reader(input, &mut context)?;
     Ok(Recording::new(source, context, format, wrappings))
 }
 
@@ -77,26 +74,6 @@ fn tell_format(input: &mut Input, context: &mut Context) -> Result<Format, Error
             Err(context.error(ErrorKind::Format, problem).advice(advice))
         }
     }
-}
-
-fn reader(format: Format, input: Input, context: &mut Context) -> Result<Box<dyn Source>, Error> {
-    Ok(match format {
-        Format::Dwell => Box::new(dwell::reader(input, context)?),
-        Format::Ftrace => Box::new(ftrace::reader(input, context)),
-        Format::Blkparse => Box::new(blkparse::reader(input, context)),
-        Format::Blktrace => Box::new(blktrace::reader(input, context)?),
-        Format::Fio => Box::new(fio::reader(input, context)?),
-        Format::Msr => Box::new(msr::reader(input, context)),
-        Format::CloudPhysics => cloudphysics::reader(input, context),
-        Format::Vscsi => Box::new(vscsi::reader(input, context)?),
-        Format::Alibaba => Box::new(alibaba::reader(input, context)),
-        Format::Tencent => tencent::reader(input, context),
-        Format::Spc => Box::new(spc::reader(input, context)),
-        Format::DiskSim => Box::new(disksim::reader(input, context)),
-        Format::DiskSimValidate => Box::new(disksim_validate::reader(input, context)),
-        Format::Srt => Box::new(srt::reader(input, context)?),
-        Format::MqSim => Box::new(mqsim::reader(input, context)),
-    })
 }
 
 /// An opened recording. Iterate over it; then ask what was odd and how it was read.

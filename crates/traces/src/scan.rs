@@ -2,6 +2,9 @@
 
 use elevator::Op;
 
+use crate::devices::Key;
+use crate::rwbs::Rwbs;
+
 /// What is wrong with a line, and where in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FieldError {
@@ -220,6 +223,43 @@ impl Cursor<'_> {
         let blocks = self.number(field)?;
         blocks.checked_mul(block_bytes).ok_or_else(|| from.bad(field, "a place below 2^64 bytes"))
     }
+
+    /// `major,minor`.
+    pub(crate) fn device(&mut self) -> Result<Key<'static>, FieldError> {
+        let major = self.number32("device")?;
+        if !self.eat(b',') {
+            return Err(self.bad("device", "a device as major,minor"));
+        }
+        self.blanks();
+        Ok(Key::Pair(major, self.number32("device")?))
+    }
+
+    pub(crate) fn rwbs(&mut self) -> Result<Rwbs, FieldError> {
+        let from = *self;
+        Rwbs::parse(self.word()).ok_or_else(|| from.bad("RWBS", "letters such as R, WS or FWFSM"))
+    }
+}
+
+/// Whether the text is a whole number.
+pub(crate) fn is_whole(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether the text is a number with or without a fraction.
+pub(crate) fn is_decimal(text: &str) -> bool {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    is_whole(whole) && fraction.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether the text is a hexadecimal number, with or without `0x`.
+pub(crate) fn is_hex(text: &str) -> bool {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Whether the text is `R`, `W`, `read` or `write`, in either case.
+pub(crate) fn is_read_or_write(text: &str) -> bool {
+    ["r", "w", "read", "write"].iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use crate::context::Context;
 use crate::options::TimeUnit;
 
 /// How the unit of time stamps is known.
@@ -22,19 +21,6 @@ pub(crate) const RATE_MAX: u64 = 5_000_000;
 
 /// Stamps needed before their density means anything.
 const SAMPLE_MIN: usize = 1_000;
-
-impl Context {
-    /// Settles the unit: forced, else judged, else published. Returns nanoseconds per unit.
-    pub(crate) fn settle_unit(&mut self, published: TimeUnit, judged: Option<TimeUnit>) -> u64 {
-        let (unit, source) = match (self.options.unit, judged) {
-            (Some(unit), _) => (unit, UnitSource::Forced),
-            (None, Some(unit)) if unit != published => (unit, UnitSource::Judged),
-            (None, _) => (published, UnitSource::Published),
-        };
-        self.unit = Some((unit, source));
-        unit.nanos()
-    }
-}
 
 /// The unit in which `stamp` is a time since 1970 between 1973 and 2128; nothing if it is in none.
 ///

@@ -13,20 +13,34 @@
 
 use elevator::Time;
 
+use super::{Signature, Spec};
 use crate::context::Context;
 use crate::devices::Key;
 use crate::input::Input;
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
-use crate::scan::{Cursor, FieldError};
+use crate::scan::{Cursor, FieldError, is_read_or_write, is_whole};
 use crate::unit;
+
+pub(crate) const SPEC: Spec = Spec {
+    name: "alibaba",
+    title: "Alibaba CSV",
+    extensions: &[],
+    signature: Signature::Cells(looks_like),
+    reader: |input, context| Ok(Box::new(reader(input, context))),
+};
+
+fn looks_like(cells: &[&str]) -> bool {
+    matches!(*cells, [device, op, offset, length, stamp]
+        if [device, offset, length, stamp].into_iter().all(is_whole) && is_read_or_write(op))
+}
 
 pub(crate) struct Alibaba {
     scale: u64,
 }
 
-pub(crate) fn reader(mut input: Input, context: &mut Context) -> Lines<Alibaba> {
+fn reader(mut input: Input, context: &mut Context) -> Lines<Alibaba> {
     let first = unit::column(input.peek(4_096), 4).first().copied();
     let scale = context.settle_unit(TimeUnit::Microseconds, first.and_then(unit::by_epoch));
     context.epoch_clock = true;

@@ -15,6 +15,7 @@
 
 use memchr::memmem;
 
+use super::{Signature, Spec};
 use crate::context::Context;
 use crate::events::{Event, EventKind, Selection, Survey};
 use crate::input::{BUFFER_BYTES, Input};
@@ -22,6 +23,14 @@ use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::pairing::Paired;
 use crate::scan::{Cursor, FieldError};
+
+pub(crate) const SPEC: Spec = Spec {
+    name: "blkparse",
+    title: "blkparse text",
+    extensions: &[],
+    signature: Signature::Line(looks_like),
+    reader: |input, context| Ok(Box::new(reader(input, context))),
+};
 
 /// What stands in the brackets for a process whose name nobody knows: our own mark, and what a C library prints.
 const UNNAMED: [&[u8]; 2] = [b"?", b"(null)"];
@@ -31,7 +40,7 @@ pub(crate) struct Blkparse {
     selection: Selection,
 }
 
-pub(crate) fn reader(mut input: Input, context: &mut Context) -> Paired<Lines<Blkparse>> {
+fn reader(mut input: Input, context: &mut Context) -> Paired<Lines<Blkparse>> {
     let mut survey = Survey::default();
     for line in input.peek(BUFFER_BYTES).split(|&byte| byte == b'\n') {
         if let Some(kind) = head(&mut Cursor::new(line), 1).ok().and_then(|head| kind(head.action)) {
@@ -44,7 +53,7 @@ pub(crate) fn reader(mut input: Input, context: &mut Context) -> Paired<Lines<Bl
 }
 
 /// Whether the line is one of blkparse's.
-pub(crate) fn looks_like(line: &[u8]) -> bool {
+fn looks_like(line: &[u8]) -> bool {
     head(&mut Cursor::new(line), 1).is_ok_and(|head| head.action.len() <= 2 && head.has_fraction)
 }
 

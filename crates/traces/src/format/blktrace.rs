@@ -21,6 +21,7 @@
 
 use elevator::{Flags, Op};
 
+use super::{Signature, Spec};
 use crate::binary::{Endian, Numbers, not_a_record, peek_record};
 use crate::context::Context;
 use crate::devices::Key;
@@ -30,6 +31,14 @@ use crate::input::{BUFFER_BYTES, Input};
 use crate::options::TimeUnit;
 use crate::pairing::Paired;
 use crate::rwbs::Rwbs;
+
+pub(crate) const SPEC: Spec = Spec {
+    name: "blktrace",
+    title: "blktrace binary",
+    extensions: &[],
+    signature: Signature::Start(looks_like),
+    reader: |input, context| Ok(Box::new(reader(input, context)?)),
+};
 
 const MAGIC: u32 = 0x6561_7400;
 const V7_BYTES: usize = 48;
@@ -74,7 +83,7 @@ impl Layout {
 }
 
 /// Whether these are the first bytes of such a file.
-pub(crate) fn looks_like(head: &[u8]) -> bool {
+fn looks_like(head: &[u8]) -> bool {
     Layout::probe(head).is_some()
 }
 
@@ -161,7 +170,7 @@ pub(crate) struct Blktrace {
     selection: Selection,
 }
 
-pub(crate) fn reader(mut input: Input, context: &mut Context) -> Result<Paired<Blktrace>, Error> {
+fn reader(mut input: Input, context: &mut Context) -> Result<Paired<Blktrace>, Error> {
     let Some(layout) = Layout::probe(input.peek(4)) else {
         let problem = "it does not begin with blktrace's magic number and version 7 or 8".to_owned();
         return Err(not_a_record(context, "magic", problem));

@@ -16,22 +16,41 @@
 
 use elevator::{Op, SECTOR_BYTES, Time};
 
+use super::{Signature, Spec};
 use crate::context::{Context, Source};
 use crate::devices::Key;
 use crate::input::{BUFFER_BYTES, Input};
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
-use crate::scan::{Cursor, FieldError};
+use crate::scan::{Cursor, FieldError, is_hex, is_whole};
 use crate::skips::Oddity;
 use crate::spread::spread_seconds;
 use crate::unit;
+
+pub(crate) const SPEC: Spec = Spec {
+    name: "cloudphysics",
+    title: "CloudPhysics CSV",
+    extensions: &[],
+    signature: Signature::Cells(looks_like),
+    reader: |input, context| Ok(reader(input, context)),
+};
+
+fn looks_like(cells: &[&str]) -> bool {
+    match *cells {
+        ["version", "time", "op", "size", "lbn"] => true,
+        ["1" | "2", time, op, size, lbn] => {
+            [time, size, lbn].into_iter().all(is_whole) && op.len() <= 4 && is_hex(op)
+        }
+        _ => false,
+    }
+}
 
 pub(crate) struct CloudPhysics {
     scale: u64,
 }
 
-pub(crate) fn reader(mut input: Input, context: &mut Context) -> Box<dyn Source> {
+fn reader(mut input: Input, context: &mut Context) -> Box<dyn Source> {
     let stamps = unit::column(input.peek(BUFFER_BYTES), 1);
     let dense = unit::too_dense(&stamps, TimeUnit::Microseconds);
     let scale = context.settle_unit(TimeUnit::Microseconds, dense.then_some(TimeUnit::Seconds));

@@ -14,20 +14,38 @@
 
 use elevator::{Op, SECTOR_BYTES, Time};
 
+use super::{Signature, Spec};
 use crate::context::Context;
 use crate::devices::Key;
 use crate::input::Input;
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
-use crate::scan::{Cursor, FieldError};
+use crate::scan::{Cursor, FieldError, is_decimal, is_hex, is_whole};
+
+pub(crate) const SPEC: Spec = Spec {
+    name: "disksim",
+    title: "DiskSim ASCII",
+    extensions: &["ascii"],
+    signature: Signature::Words(looks_like),
+    reader: |input, context| Ok(Box::new(reader(input, context))),
+};
+
+/// Five whole numbers with a flag of 0 or 1 are left to [MQSim](super::mqsim).
+fn looks_like(words: &[&str]) -> bool {
+    matches!(*words, [at, device, block, count, flags]
+        if [device, block, count].into_iter().all(is_whole)
+            && is_decimal(at)
+            && is_hex(flags)
+            && !(is_whole(at) && matches!(flags, "0" | "1")))
+}
 
 pub(crate) struct DiskSim {
     scale: u64,
     block_bytes: u64,
 }
 
-pub(crate) fn reader(input: Input, context: &mut Context) -> Lines<DiskSim> {
+fn reader(input: Input, context: &mut Context) -> Lines<DiskSim> {
     let scale = context.settle_unit(TimeUnit::Milliseconds, None);
     let block_bytes = context.options.block_bytes.map_or(SECTOR_BYTES, u64::from);
     Lines::new(input, DiskSim { scale, block_bytes })

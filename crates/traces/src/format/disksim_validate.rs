@@ -16,13 +16,27 @@
 
 use elevator::{SECTOR_BYTES, Time};
 
+use super::{Signature, Spec};
 use crate::context::Context;
 use crate::devices::Key;
 use crate::input::Input;
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
-use crate::scan::{Cursor, FieldError};
+use crate::scan::{Cursor, FieldError, is_decimal};
+
+pub(crate) const SPEC: Spec = Spec {
+    name: "disksim-validate",
+    title: "DiskSim validation trace",
+    extensions: &[],
+    signature: Signature::Words(looks_like),
+    reader: |input, context| Ok(Box::new(reader(input, context))),
+};
+
+fn looks_like(words: &[&str]) -> bool {
+    matches!(*words, ["R" | "W", _, block, count, service, gap]
+        if [block, count, service, gap].into_iter().all(is_decimal))
+}
 
 pub(crate) struct Validate {
     scale: u64,
@@ -30,7 +44,7 @@ pub(crate) struct Validate {
     now: u64,
 }
 
-pub(crate) fn reader(input: Input, context: &mut Context) -> Lines<Validate> {
+fn reader(input: Input, context: &mut Context) -> Lines<Validate> {
     let scale = context.settle_unit(TimeUnit::Microseconds, None);
     let block_bytes = context.options.block_bytes.map_or(SECTOR_BYTES, u64::from);
     Lines::new(input, Validate { scale, block_bytes, now: 0 })

@@ -15,6 +15,7 @@
 
 use elevator::{Op, Priority, PriorityClass, Time};
 
+use super::{Signature, Spec};
 use crate::context::Context;
 use crate::devices::Key;
 use crate::error::{Error, ErrorKind, Position};
@@ -23,6 +24,14 @@ use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
 use crate::scan::{Cursor, FieldError};
+
+pub(crate) const SPEC: Spec = Spec {
+    name: "dwell",
+    title: "Dwell's own",
+    extensions: &[],
+    signature: Signature::Start(looks_like),
+    reader: |input, context| Ok(Box::new(reader(input, context)?)),
+};
 
 /// The first line, without the version's number.
 pub(crate) const TITLE: &str = "# dwell recording ";
@@ -34,11 +43,11 @@ pub(crate) struct Dwell {
 }
 
 /// Whether this is the head of one.
-pub(crate) fn looks_like(head: &[u8]) -> bool {
+fn looks_like(head: &[u8]) -> bool {
     head.starts_with(TITLE.as_bytes())
 }
 
-pub(crate) fn reader(mut input: Input, context: &mut Context) -> Result<Lines<Dwell>, Error> {
+fn reader(mut input: Input, context: &mut Context) -> Result<Lines<Dwell>, Error> {
     let head = input.peek(64);
     let version =
         head.strip_prefix(TITLE.as_bytes()).and_then(|rest| Cursor::new(rest).number32("version").ok());

@@ -16,6 +16,7 @@
 
 use elevator::{Op, Time};
 
+use super::{Signature, Spec};
 use crate::context::Context;
 use crate::devices::Key;
 use crate::error::{Error, ErrorKind, Position};
@@ -24,6 +25,14 @@ use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
 use crate::scan::{Cursor, FieldError};
+
+pub(crate) const SPEC: Spec = Spec {
+    name: "fio",
+    title: "fio iolog",
+    extensions: &["iolog"],
+    signature: Signature::Start(looks_like),
+    reader: |input, context| Ok(Box::new(reader(input, context)?)),
+};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Version {
@@ -49,11 +58,11 @@ fn title(line: &[u8]) -> Option<Version> {
 }
 
 /// Whether this is the head of an iolog.
-pub(crate) fn looks_like(head: &[u8]) -> bool {
+fn looks_like(head: &[u8]) -> bool {
     head.starts_with(b"fio version ")
 }
 
-pub(crate) fn reader(mut input: Input, context: &mut Context) -> Result<Lines<Fio>, Error> {
+fn reader(mut input: Input, context: &mut Context) -> Result<Lines<Fio>, Error> {
     let head = input.peek(64);
     let Some(version) = head.split(|&byte| byte == b'\n').next().and_then(title) else {
         let problem = "the first line is neither 'fio version 2 iolog' nor 'fio version 3 iolog'";

@@ -24,6 +24,7 @@ use std::sync::LazyLock;
 use elevator::{Priority, PriorityClass};
 use memchr::{memchr, memmem, memrchr};
 
+use super::{Signature, Spec};
 use crate::context::Context;
 use crate::devices::Key;
 use crate::events::{Event, EventKind, Selection, Survey};
@@ -36,12 +37,20 @@ use crate::rwbs::Rwbs;
 use crate::scan::{Cursor, FieldError};
 use crate::skips::Oddity;
 
+pub(crate) const SPEC: Spec = Spec {
+    name: "ftrace",
+    title: "ftrace text",
+    extensions: &[],
+    signature: Signature::Head(looks_like),
+    reader: |input, context| Ok(Box::new(reader(input, context))),
+};
+
 pub(crate) struct Ftrace {
     scale: u64,
     selection: Selection,
 }
 
-pub(crate) fn reader(mut input: Input, context: &mut Context) -> Paired<Lines<Ftrace>> {
+fn reader(mut input: Input, context: &mut Context) -> Paired<Lines<Ftrace>> {
     let mut survey = Survey::default();
     let mut fraction = true;
     for line in input.peek(BUFFER_BYTES).split(|&byte| byte == b'\n') {
@@ -57,7 +66,7 @@ pub(crate) fn reader(mut input: Input, context: &mut Context) -> Paired<Lines<Ft
 }
 
 /// Whether the text has a line of a block event.
-pub(crate) fn looks_like(head: &[u8]) -> bool {
+fn looks_like(head: &[u8]) -> bool {
     head.starts_with(b"# tracer:") || head.split(|&byte| byte == b'\n').any(|line| find_event(line).is_some())
 }
 
@@ -229,22 +238,4 @@ fn process(prefix: &[u8], comm: &[u8], context: &mut Context) -> Option<Pid> {
     let pid = Cursor::new(&head[at + 1..]).number32("pid").ok()?;
     let name = if comm.is_empty() { head[..at].trim_ascii_end() } else { comm };
     context.process(pid, name)
-}
-
-/// Fields that blkparse has as well.
-impl Cursor<'_> {
-    /// `major,minor`.
-    pub(crate) fn device(&mut self) -> Result<Key<'static>, FieldError> {
-        let major = self.number32("device")?;
-        if !self.eat(b',') {
-            return Err(self.bad("device", "a device as major,minor"));
-        }
-        self.blanks();
-        Ok(Key::Pair(major, self.number32("device")?))
-    }
-
-    pub(crate) fn rwbs(&mut self) -> Result<Rwbs, FieldError> {
-        let from = *self;
-        Rwbs::parse(self.word()).ok_or_else(|| from.bad("RWBS", "letters such as R, WS or FWFSM"))
-    }
 }

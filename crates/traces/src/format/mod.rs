@@ -1,8 +1,15 @@
-//! The formats, one module each. Every module's page has the columns, the units and the traps.
+//! The formats that can be read: one module each, whose page states the columns, the units and the traps.
+//!
+//! A format is a module with a `SPEC` and one line in the table of this file. `docs/adding-a-trace-format.md` has a
+//! worked example.
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+
+use crate::context::{Context, Source};
+use crate::error::Error;
+use crate::input::Input;
 
 pub mod alibaba;
 pub mod blkparse;
@@ -21,27 +28,20 @@ pub mod tencent;
 pub mod vscsi;
 
 macro_rules! formats {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal, $words:literal;)+) => {
+    ($($(#[$doc:meta])* $variant:ident = $module:ident;)+) => {
         /// A format that can be read.
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[non_exhaustive]
         pub enum Format {
-            $($(#[$doc])* #[serde(rename = $name)] $variant),+
+            $($(#[$doc])* $variant),+
         }
 
         impl Format {
-            /// Every one.
+            /// Every format, in the order in which detection compares lines with them.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// Its name on a command line.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),+ }
-            }
-
-            /// Its name in a sentence.
-            #[must_use]
-            pub const fn words(self) -> &'static str {
-                match self { $(Self::$variant => $words),+ }
+            const fn spec(self) -> &'static Spec {
+                match self { $(Self::$variant => &$module::SPEC),+ }
             }
         }
     };
@@ -49,47 +49,111 @@ macro_rules! formats {
 
 formats! {
     /// See [`ftrace`].
-    Ftrace = "ftrace", "ftrace text";
+    Ftrace = ftrace;
     /// See [`blkparse`].
-    Blkparse = "blkparse", "blkparse text";
+    Blkparse = blkparse;
     /// See [`blktrace`].
-    Blktrace = "blktrace", "blktrace binary";
+    Blktrace = blktrace;
     /// See [`fio`].
-    Fio = "fio", "fio iolog";
+    Fio = fio;
     /// See [`msr`].
-    Msr = "msr", "MSR Cambridge CSV";
+    Msr = msr;
     /// See [`cloudphysics`].
-    CloudPhysics = "cloudphysics", "CloudPhysics CSV";
+    CloudPhysics = cloudphysics;
     /// See [`vscsi`].
-    Vscsi = "vscsi", "CloudPhysics vSCSI binary";
+    Vscsi = vscsi;
     /// See [`alibaba`].
-    Alibaba = "alibaba", "Alibaba CSV";
+    Alibaba = alibaba;
     /// See [`tencent`].
-    Tencent = "tencent", "Tencent CSV";
+    Tencent = tencent;
     /// See [`spc`].
-    Spc = "spc", "SPC";
+    Spc = spc;
     /// See [`disksim`].
-    DiskSim = "disksim", "DiskSim ASCII";
+    DiskSim = disksim;
     /// See [`disksim_validate`].
-    DiskSimValidate = "disksim-validate", "DiskSim validation trace";
+    DiskSimValidate = disksim_validate;
     /// See [`srt`].
-    Srt = "srt", "HP SRT";
+    Srt = srt;
     /// See [`mqsim`].
-    MqSim = "mqsim", "MQSim";
+    MqSim = mqsim;
     /// See [`dwell`].
-    Dwell = "dwell", "Dwell's own";
+    Dwell = dwell;
+}
+
+/// What a format's module declares.
+pub(crate) struct Spec {
+    /// The format's identifier, as in [`Format::name`].
+    pub(crate) name: &'static str,
+    /// The format's name in a sentence, as in [`Format::title`].
+    pub(crate) title: &'static str,
+    /// Parts of a file's name between dots that suggest the format, besides `name`.
+    pub(crate) extensions: &'static [&'static str],
+    /// How the content of a file reveals the format.
+    pub(crate) signature: Signature,
+    /// Makes a source of records. The input is at the first byte.
+    pub(crate) reader: fn(Input, &mut Context) -> Result<Box<dyn Source>, Error>,
+}
+
+/// How the content of a file reveals its format. Detection tries the variants in this order.
+pub(crate) enum Signature {
+    /// The first bytes of the file: a magic number or a title.
+    Start(fn(&[u8]) -> bool),
+    /// A whole line, without its end.
+    Line(fn(&[u8]) -> bool),
+    /// The first nine comma-separated cells of a line, without surrounding blanks.
+    Cells(fn(&[&str]) -> bool),
+    /// The first seven words of a line without commas.
+    Words(fn(&[&str]) -> bool),
+    /// The head of the file. Tried after the lines, because the check accepts files of other formats.
+    Head(fn(&[u8]) -> bool),
 }
 
 impl Format {
-    /// The format with that command line name.
+    /// The format's identifier: lower case, without blanks; what [`from_name`](Self::from_name) accepts.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.spec().name
+    }
+
+    /// The format's name in a sentence.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        self.spec().title
+    }
+
+    /// The format with that identifier, in either case.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|format| format.name().eq_ignore_ascii_case(name))
+    }
+
+    /// The format that a part of a file's name suggests: its identifier, or an extension that its files have.
+    pub(crate) fn from_extension(part: &str) -> Option<Self> {
+        let suggests = |format: &Self| format.name() == part || format.spec().extensions.contains(&part);
+        Self::ALL.iter().copied().find(suggests)
+    }
+
+    pub(crate) fn signature(self) -> &'static Signature {
+        &self.spec().signature
+    }
+
+    /// Makes a source of records of this format.
+    ///
+    /// # Errors
+    /// If the first bytes are not of the format.
+    pub(crate) fn reader(self, input: Input, context: &mut Context) -> Result<Box<dyn Source>, Error> {
+        (self.spec().reader)(input, context)
     }
 }
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.words())
+        f.pad(self.title())
+    }
+}
+
+impl Serialize for Format {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }

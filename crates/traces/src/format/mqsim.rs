@@ -12,19 +12,33 @@
 
 use elevator::{SECTOR_BYTES, Time};
 
+use super::{Signature, Spec};
 use crate::context::Context;
 use crate::devices::Key;
 use crate::input::Input;
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
-use crate::scan::{Cursor, FieldError};
+use crate::scan::{Cursor, FieldError, is_whole};
+
+pub(crate) const SPEC: Spec = Spec {
+    name: "mqsim",
+    title: "MQSim",
+    extensions: &[],
+    signature: Signature::Words(looks_like),
+    reader: |input, context| Ok(Box::new(reader(input, context))),
+};
+
+fn looks_like(words: &[&str]) -> bool {
+    matches!(*words, [at, device, block, count, "0" | "1"]
+        if [at, device, block, count].into_iter().all(is_whole))
+}
 
 pub(crate) struct MqSim {
     scale: u64,
 }
 
-pub(crate) fn reader(input: Input, context: &mut Context) -> Lines<MqSim> {
+fn reader(input: Input, context: &mut Context) -> Lines<MqSim> {
     let scale = context.settle_unit(TimeUnit::Nanoseconds, None);
     Lines::new(input, MqSim { scale })
 }

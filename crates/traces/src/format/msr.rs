@@ -13,14 +13,31 @@
 
 use elevator::Time;
 
+use super::{Signature, Spec};
 use crate::context::Context;
 use crate::devices::Key;
 use crate::input::Input;
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
-use crate::scan::{Cursor, FieldError};
+use crate::scan::{Cursor, FieldError, is_decimal, is_read_or_write, is_whole};
 use crate::unit;
+
+pub(crate) const SPEC: Spec = Spec {
+    name: "msr",
+    title: "MSR Cambridge CSV",
+    extensions: &[],
+    signature: Signature::Cells(looks_like),
+    reader: |input, context| Ok(Box::new(reader(input, context))),
+};
+
+fn looks_like(cells: &[&str]) -> bool {
+    matches!(*cells, [stamp, _, disk, op, offset, size, response]
+        if [disk, offset, size].into_iter().all(is_whole)
+            && is_decimal(stamp)
+            && is_decimal(response)
+            && is_read_or_write(op))
+}
 
 /// FILETIME of 1970 and 2100: as ticks, stamps of this size are in the traces' own unit.
 const FILETIMES: std::ops::Range<u64> = 116_444_736_000_000_000..157_766_880_000_000_000;
@@ -29,7 +46,7 @@ pub(crate) struct Msr {
     scale: u64,
 }
 
-pub(crate) fn reader(mut input: Input, context: &mut Context) -> Lines<Msr> {
+fn reader(mut input: Input, context: &mut Context) -> Lines<Msr> {
     let first = unit::column(input.peek(4_096), 0).first().copied();
     let judged = first.filter(|stamp| !FILETIMES.contains(stamp)).and_then(unit::by_epoch);
     let scale = context.settle_unit(TimeUnit::Ticks, judged);

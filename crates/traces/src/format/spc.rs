@@ -15,20 +15,34 @@
 
 use elevator::{SECTOR_BYTES, Time};
 
+use super::{Signature, Spec};
 use crate::context::Context;
 use crate::devices::Key;
 use crate::input::Input;
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
-use crate::scan::{Cursor, FieldError};
+use crate::scan::{Cursor, FieldError, is_decimal, is_read_or_write, is_whole};
+
+pub(crate) const SPEC: Spec = Spec {
+    name: "spc",
+    title: "SPC",
+    extensions: &[],
+    signature: Signature::Cells(looks_like),
+    reader: |input, context| Ok(Box::new(reader(input, context))),
+};
+
+fn looks_like(cells: &[&str]) -> bool {
+    matches!(*cells, [unit, block, size, op, stamp, ..]
+        if [unit, block, size].into_iter().all(is_whole) && is_read_or_write(op) && is_decimal(stamp))
+}
 
 pub(crate) struct Spc {
     scale: u64,
     block_bytes: u64,
 }
 
-pub(crate) fn reader(input: Input, context: &mut Context) -> Lines<Spc> {
+fn reader(input: Input, context: &mut Context) -> Lines<Spc> {
     let scale = context.settle_unit(TimeUnit::Seconds, None);
     let block_bytes = context.options.block_bytes.map_or(SECTOR_BYTES, u64::from);
     Lines::new(input, Spc { scale, block_bytes })

@@ -21,6 +21,7 @@
 
 use elevator::{Flags, Op, Time};
 
+use super::{Signature, Spec};
 use crate::binary::{Endian, Numbers, not_a_record, peek_record};
 use crate::context::{Context, Source};
 use crate::devices::Key;
@@ -29,6 +30,14 @@ use crate::input::{BUFFER_BYTES, Input};
 use crate::options::TimeUnit;
 use crate::record::{Pid, Record};
 use crate::skips::Oddity;
+
+pub(crate) const SPEC: Spec = Spec {
+    name: "srt",
+    title: "HP SRT",
+    extensions: &[],
+    signature: Signature::Start(|head| header_bytes(head).is_some()),
+    reader: |input, context| Ok(Box::new(reader(input, context)?)),
+};
 
 const FORM_FEED: u8 = 0x0c;
 /// The header is a screenful; a form feed further on is not its end.
@@ -124,7 +133,7 @@ impl Raw {
 }
 
 /// Where the records begin, if this is the head of such a file.
-pub(crate) fn header_bytes(head: &[u8]) -> Option<usize> {
+fn header_bytes(head: &[u8]) -> Option<usize> {
     let end = memchr::memchr(FORM_FEED, &head[..head.len().min(HEADER_BYTES_MAX)])?;
     let header = &head[..end];
     memchr::memmem::find(header, b"version").map(|_| end + 1)
@@ -136,7 +145,7 @@ pub(crate) struct Srt {
     block_bytes: u64,
 }
 
-pub(crate) fn reader(mut input: Input, context: &mut Context) -> Result<Srt, Error> {
+fn reader(mut input: Input, context: &mut Context) -> Result<Srt, Error> {
     let scale = context.settle_unit(TimeUnit::Microseconds, None);
     context.epoch_clock = true;
     let head = input.peek(BUFFER_BYTES);

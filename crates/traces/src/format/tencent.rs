@@ -14,21 +14,35 @@
 
 use elevator::{SECTOR_BYTES, Time};
 
+use super::{Signature, Spec};
 use crate::context::{Context, Source};
 use crate::devices::Key;
 use crate::input::Input;
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
-use crate::scan::{Cursor, FieldError};
+use crate::scan::{Cursor, FieldError, is_whole};
 use crate::spread::spread_seconds;
 use crate::unit;
+
+pub(crate) const SPEC: Spec = Spec {
+    name: "tencent",
+    title: "Tencent CSV",
+    extensions: &[],
+    signature: Signature::Cells(looks_like),
+    reader: |input, context| Ok(reader(input, context)),
+};
+
+fn looks_like(cells: &[&str]) -> bool {
+    matches!(*cells, [stamp, offset, size, "0" | "1", volume]
+        if [stamp, offset, size, volume].into_iter().all(is_whole))
+}
 
 pub(crate) struct Tencent {
     scale: u64,
 }
 
-pub(crate) fn reader(mut input: Input, context: &mut Context) -> Box<dyn Source> {
+fn reader(mut input: Input, context: &mut Context) -> Box<dyn Source> {
     let first = unit::column(input.peek(4_096), 0).first().copied();
     let scale = context.settle_unit(TimeUnit::Seconds, first.and_then(unit::by_epoch));
     context.epoch_clock = true;

@@ -13,6 +13,7 @@
 use elevator::{SECTOR_BYTES, Time};
 
 use super::cloudphysics::scsi_op;
+use super::{Signature, Spec};
 use crate::binary::{Endian, Numbers, not_a_record, peek_record};
 use crate::context::{Context, Source};
 use crate::devices::Key;
@@ -21,6 +22,14 @@ use crate::input::Input;
 use crate::options::TimeUnit;
 use crate::record::Record;
 use crate::skips::Oddity;
+
+pub(crate) const SPEC: Spec = Spec {
+    name: "vscsi",
+    title: "CloudPhysics vSCSI binary",
+    extensions: &[],
+    signature: Signature::Head(looks_like),
+    reader: |input, context| Ok(Box::new(reader(input, context)?)),
+};
 
 const V1_BYTES: usize = 32;
 const V2_BYTES: usize = 40;
@@ -78,7 +87,7 @@ fn probe(head: &[u8]) -> Option<Version> {
 }
 
 /// Whether these are the first bytes of such a file.
-pub(crate) fn looks_like(head: &[u8]) -> bool {
+fn looks_like(head: &[u8]) -> bool {
     // Two short records of zeros and ones could be anything: ask for plausible commands too.
     let Some(version) = probe(head) else { return false };
     head.chunks_exact(version.bytes()).take(2).all(|bytes| parse(bytes, version).command <= 0xff)
@@ -90,7 +99,7 @@ pub(crate) struct Vscsi {
     scale: u64,
 }
 
-pub(crate) fn reader(mut input: Input, context: &mut Context) -> Result<Vscsi, Error> {
+fn reader(mut input: Input, context: &mut Context) -> Result<Vscsi, Error> {
     let scale = context.settle_unit(TimeUnit::Microseconds, None);
     context.epoch_clock = true;
     let Some(version) = probe(input.peek(2 * V2_BYTES)) else {
