@@ -80,6 +80,9 @@ formats! {
     Dwell = dwell;
 }
 
+/// A source of records, or why the file is not of the format.
+type Opened = Result<Box<dyn Source>, Error>;
+
 /// What a format's module declares.
 pub(crate) struct Spec {
     /// The format's identifier, as in [`Format::name`].
@@ -91,7 +94,7 @@ pub(crate) struct Spec {
     /// How the content of a file reveals the format.
     pub(crate) signature: Signature,
     /// Makes a source of records. The input is at the first byte.
-    pub(crate) reader: fn(Input, &mut Context) -> Result<Box<dyn Source>, Error>,
+    pub(crate) reader: fn(Input, &mut Context) -> Opened,
 }
 
 /// How the content of a file reveals its format. Detection tries the variants in this order.
@@ -141,7 +144,7 @@ impl Format {
     ///
     /// # Errors
     /// If the first bytes are not of the format.
-    pub(crate) fn reader(self, input: Input, context: &mut Context) -> Result<Box<dyn Source>, Error> {
+    pub(crate) fn reader(self, input: Input, context: &mut Context) -> Opened {
         (self.spec().reader)(input, context)
     }
 }
