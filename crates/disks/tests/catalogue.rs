@@ -219,8 +219,7 @@ fn what_has_no_effect_is_told() {
 #[test]
 fn drives_of_disksim_survive_as_toml() {
     for name in ["barracuda", "cheetah9LP", "atlas_III", "hp_c2247a", "st41601n"] {
-        let Some(path) = common::shared(&format!("{name}.diskspecs")) else { return };
-        let folder = path.parent().unwrap().to_owned();
+        let folder = common::disksim("parameters");
         let mut open = |file: &str| Ok(Box::new(std::fs::File::open(folder.join(file))?) as Box<dyn Read>);
         let drive = catalogue::describe(&format!("{name}.diskspecs"), &mut open).unwrap();
         let again = DriveDescription::parse(&drive.source, &drive.to_toml()).unwrap();

@@ -13,7 +13,7 @@ use std::io;
 use std::path::Path;
 
 use common::draw::{Dice, random_drive};
-use common::{parameters, request, shared};
+use common::{parameters, request};
 use dwell_disks::parameters::{Fidelity, QueueOrder};
 use dwell_disks::{
     Command, Completion, Drive, DriveParameters, Rotating, RotatingParameters, Tag, catalogue,
@@ -218,9 +218,8 @@ fn built_in_drives() {
 fn measured_drives() {
     let mut text = String::new();
     for name in MEASURED {
-        let Some(specs) = shared(&format!("{name}.diskspecs")) else { return };
         for (suffix, fidelity) in [("", Fidelity::Drive), (" as DiskSim", Fidelity::DiskSim)] {
-            lines(&format!("{name}{suffix}"), &parameters(&specs, fidelity), &mut text);
+            lines(&format!("{name}{suffix}"), &parameters(name, fidelity), &mut text);
         }
     }
     hold("measured.txt", &text);

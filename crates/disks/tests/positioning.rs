@@ -3,7 +3,7 @@
 mod common;
 
 use common::draw::{Dice, random_drive};
-use common::{parameters, request, shared};
+use common::{parameters, request};
 use dwell_disks::parameters::{FastWrite, Fidelity};
 use dwell_disks::{Command, Drive, Rotating, RotatingParameters, Tag};
 use elevator::{Angles, Op, Positioning, Sector, Sectors, Span, Time};
@@ -60,9 +60,8 @@ fn what_takes_so_long_is_among_what_is_reached_within_that_time_on_random_drives
 
 #[test]
 fn what_takes_so_long_is_among_what_is_reached_within_that_time_on_measured_drives() {
-    for specs in ["atlas_III", "cheetah9LP", "hp_c2247a"] {
-        let Some(path) = shared(&format!("{specs}.diskspecs")) else { continue };
-        check(parameters(&path, Fidelity::Drive), 7);
+    for drive in ["atlas_III", "cheetah9LP", "hp_c2247a"] {
+        check(parameters(drive, Fidelity::Drive), 7);
     }
 }
 

@@ -2,33 +2,29 @@
 
 mod common;
 
-use std::path::Path;
-
-use common::{Arrival, Fcfs, Policy, ascii_trace, gunzip, parameters, replay, shared};
+use common::{Arrival, Fcfs, Policy, ascii_trace, disksim, gunzip, parameters, replay};
 use dwell_disks::parameters::{Fidelity, KeepRequested, Preseek, QueueOrder, QueueParameters};
 use dwell_disks::{Completion, Rotating, RotatingParameters};
-
-const FOLDER: &str = "disksim-reference";
 
 /// Nearest by sector; `turning` in the present direction only, `circular` upwards only.
 ///
 /// As DiskSim has it: distance is reckoned from the last request sent; of equals the one behind the present direction
 /// loses; the direction is that of the last move.
 struct BySector {
-    kind: Kind,
+    kind: Order,
     last: u64,
     upwards: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum Order {
     Look,
     CLook,
     Sstf,
 }
 
 impl BySector {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: Order) -> Self {
         Self { kind, last: 0, upwards: true }
     }
 
@@ -36,9 +32,9 @@ impl BySector {
         let distance = start.abs_diff(self.last);
         let ahead = if self.upwards { start >= self.last } else { start <= self.last };
         match self.kind {
-            Kind::Look => (!ahead, distance),
-            Kind::CLook => (start < self.last, if start < self.last { start } else { distance }),
-            Kind::Sstf => (false, distance),
+            Order::Look => (!ahead, distance),
+            Order::CLook => (start < self.last, if start < self.last { start } else { distance }),
+            Order::Sstf => (false, distance),
         }
     }
 }
@@ -67,14 +63,12 @@ fn percentile(times: &mut [f64], part: f64) -> f64 {
     times[((times.len() - 1) as f64 * part).round() as usize]
 }
 
-/// Relative differences of mean and 99th percentile, and the part of requests within 1 µs.
-fn compare(ours: &[Completion], trace: &[Arrival], reference: &str) -> Compared {
-    let pairs: Vec<(f64, f64)> = reference
-        .lines()
-        .zip(ours.iter().zip(trace))
-        .filter(|(line, _)| !line.trim().is_empty())
-        .map(|(line, (done, a))| (done.at.since(a.at).as_nanos() as f64 / 1e3, line.trim().parse().unwrap()))
-        .collect();
+/// Relative differences of mean and 99th percentile, and the share of requests within 1 µs (DiskSim's answers are whole µs).
+fn compare(ours: &[Completion], trace: &[Arrival], reference: &[Option<f64>]) -> Compared {
+    let ours = ours.iter().zip(trace).map(|(done, a)| done.at.since(a.at).as_nanos() as f64 / 1e3);
+    let pairs: Vec<(f64, f64)> =
+        ours.zip(reference).filter_map(|(ours, answer)| Some((ours, (*answer)?))).collect();
+    assert!(pairs.len() >= 5_000, "{} answers", pairs.len());
     let equal = pairs.iter().filter(|(a, b)| (a - b).abs() <= 1.5).count() as f64 / pairs.len() as f64;
     let (mut a, mut b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
     let mean = a.iter().sum::<f64>() / b.iter().sum::<f64>() - 1.0;
@@ -82,20 +76,35 @@ fn compare(ours: &[Completion], trace: &[Arrival], reference: &str) -> Compared 
     Compared { mean, p99, equal }
 }
 
-fn check(case: &str, trace: &str, specs: &str, policy: &mut dyn Policy, depth: u32, limits: (f64, f64, f64)) {
-    let files = [format!("{FOLDER}/{trace}.20k.trace.gz"), format!("{FOLDER}/{case}.resp.csv.gz")];
-    let (Some(specs), Some(trace), Some(answers)) = (shared(specs), shared(&files[0]), shared(&files[1]))
-    else {
-        return;
+/// The requests of a file with several answers, and the answers in the columns of these names.
+fn reference<const N: usize>(file: &str, names: [&str; N]) -> (Vec<Arrival>, [Vec<Option<f64>>; N]) {
+    let text = gunzip(&disksim(file));
+    let (heading, lines) = text.split_once('\n').unwrap();
+    let column = |name: &str| {
+        let column = 5 + heading.split_whitespace().position(|other| other == name).unwrap();
+        lines.lines().map(|line| line.split_whitespace().nth(column).unwrap().parse().ok()).collect()
     };
-    let mut p = parameters(&specs, Fidelity::DiskSim);
+    (ascii_trace(lines), names.map(column))
+}
+
+/// Requests to the Cheetah 9LP; `column` names the answers.
+fn check(
+    trace: &str,
+    column: &str,
+    drive: &str,
+    policy: &mut dyn Policy,
+    depth: u32,
+    limits: (f64, f64, f64),
+) {
+    let mut p = parameters(drive, Fidelity::DiskSim);
     p.queue.depth = depth;
     if depth > 1 {
         p.queue.order = QueueOrder::PositioningTime { ageing: 0.0 };
     }
-    let trace = ascii_trace(&gunzip(&trace));
-    let done = replay(&mut Rotating::new(p).unwrap(), &trace, policy);
-    let c = compare(&done, &trace, &gunzip(&answers));
+    let (arrivals, [answers]) = reference(&format!("cheetah9LP.{trace}.gz"), [column]);
+    let done = replay(&mut Rotating::new(p).unwrap(), &arrivals, policy);
+    let c = compare(&done, &arrivals, &answers);
+    let case = format!("{trace}.{column}");
     println!(
         "{case}: mean {:+.4}%, p99 {:+.4}%, within 1 µs {:.3}%",
         c.mean * 100.0,
@@ -110,10 +119,8 @@ fn check(case: &str, trace: &str, specs: &str, policy: &mut dyn Policy, depth: u
 /// it, and they come at random, on average one each 20 ms (60 ms to a slow drive). The drive orders its own commands. A request
 /// that DiskSim loses has none.
 fn check_own(drive: &str, order: &str, change: impl Fn(&mut RotatingParameters), least: f64) {
-    let Some(specs) = shared(&format!("{drive}.diskspecs")) else { return };
-    let file = format!("{}/tests/disksim/{drive}.{order}.trace.gz", env!("CARGO_MANIFEST_DIR"));
-    let text = gunzip(Path::new(&file));
-    let mut p = parameters(&specs, Fidelity::DiskSim);
+    let text = gunzip(&disksim(&format!("{drive}.{order}.trace.gz")));
+    let mut p = parameters(drive, Fidelity::DiskSim);
     change(&mut p);
     let trace = ascii_trace(&text);
     let done = replay(&mut Rotating::new(p).unwrap(), &trace, &mut Fcfs);
@@ -211,13 +218,11 @@ fn variant(name: &str, p: &mut RotatingParameters) {
 #[test]
 fn parameters_that_no_published_drive_has() {
     for drive in ["atlas_III", "barracuda", "cheetah9LP"] {
-        let Some(specs) = shared(&format!("{drive}.diskspecs")) else { return };
-        let file = format!("{}/tests/disksim/{drive}.variants.gz", env!("CARGO_MANIFEST_DIR"));
-        let text = gunzip(Path::new(&file));
+        let text = gunzip(&disksim(&format!("{drive}.variants.gz")));
         let (names, lines) = text.split_once('\n').unwrap();
         let trace = ascii_trace(lines);
         for (column, name) in names.split_whitespace().enumerate() {
-            let mut p = parameters(&specs, Fidelity::DiskSim);
+            let mut p = parameters(drive, Fidelity::DiskSim);
             variant(name, &mut p);
             let done = replay(&mut Rotating::new(p).unwrap(), &trace, &mut Fcfs);
             let answer =
@@ -239,55 +244,51 @@ const IN_THE_DRIVE: (f64, f64, f64) = (0.001, 0.001, 0.999);
 
 #[test]
 fn one_at_a_time_without_buffer() {
-    let specs = format!("{FOLDER}/cheetah9LP-nocache.diskspecs");
-    check("svc.fcfs_nocache", "svc", &specs, &mut Fcfs, 1, BUFFER_OFF);
+    check("svc", "fcfs_nocache", "cheetah9LP-nocache", &mut Fcfs, 1, BUFFER_OFF);
 }
 
 #[test]
 fn one_at_a_time() {
-    check("svc.fcfs", "svc", "cheetah9LP.diskspecs", &mut Fcfs, 1, BUFFER_ON);
+    check("svc", "fcfs", "cheetah9LP", &mut Fcfs, 1, BUFFER_ON);
 }
 
 #[test]
 fn driver_policies() {
     for trace in ["open", "heavy"] {
-        let by = |name: &str, policy: &mut dyn Policy| {
-            check(&format!("{trace}.{name}"), trace, "cheetah9LP.diskspecs", policy, 1, BUFFER_ON);
-        };
+        let by = |column, policy: &mut dyn Policy| check(trace, column, "cheetah9LP", policy, 1, BUFFER_ON);
         by("fcfs", &mut Fcfs);
-        by("look_lbn", &mut BySector::new(Kind::Look));
-        by("clook_lbn", &mut BySector::new(Kind::CLook));
-        by("sstf_lbn", &mut BySector::new(Kind::Sstf));
+        by("look_lbn", &mut BySector::new(Order::Look));
+        by("clook_lbn", &mut BySector::new(Order::CLook));
+        by("sstf_lbn", &mut BySector::new(Order::Sstf));
     }
 }
 
 #[test]
 fn sixteen_in_the_drive_by_positioning_time() {
     for trace in ["open", "heavy"] {
-        check(&format!("{trace}.ncq16_sptf"), trace, "cheetah9LP.diskspecs", &mut Fcfs, 16, IN_THE_DRIVE);
+        check(trace, "ncq16_sptf", "cheetah9LP", &mut Fcfs, 16, IN_THE_DRIVE);
     }
 }
 
-/// Seek, rotation and transfer of each request with the buffer off: within 1 µs on 99.9% of them.
+/// Seek, rotation and transfer of each request with the buffer off.
 #[test]
 fn mechanics_within_a_microsecond() {
-    let names = ["cheetah9LP-nocache.diskspecs", "svc.20k.trace.gz", "svc.nocache.mechanics.csv.gz"];
-    let paths: Vec<_> = names.iter().filter_map(|name| shared(&format!("{FOLDER}/{name}"))).collect();
-    let [specs, trace, answers] = &paths[..] else { return };
-    let trace = ascii_trace(&gunzip(trace));
-    let mut drive = Rotating::new(parameters(specs, Fidelity::DiskSim)).unwrap();
+    let columns = ["seek_ms", "rotation_ms", "transfer_ms"];
+    let (trace, [seek, rotation, transfer]) = reference("cheetah9LP.svc.gz", columns);
+    let mut drive = Rotating::new(parameters("cheetah9LP-nocache", Fidelity::DiskSim)).unwrap();
     let done = replay(&mut drive, &trace, &mut Fcfs);
-    let answers = gunzip(answers);
     let (mut within, mut all, mut worst) = (0, 0, 0.0_f64);
-    for (line, done) in answers.lines().skip(1).zip(&done) {
-        let columns: Vec<f64> = line.split(',').map(|c| c.parse().unwrap()).collect();
+    for (n, done) in done.iter().enumerate() {
+        let (Some(seek), Some(rotation), Some(transfer)) = (seek[n], rotation[n], transfer[n]) else {
+            continue;
+        };
         let s = done.service;
         let ours = [s.seek, s.rotation, s.transfer].map(|span| span.as_millis_f64());
-        let off = ours.iter().zip(&columns[7..10]).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        let off = ours.iter().zip([seek, rotation, transfer]).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         within += usize::from(off <= 0.001);
         all += 1;
         worst = worst.max(off);
     }
     println!("mechanics: {within} of {all} within 1 µs, worst {worst:.6} ms");
-    assert!(all >= 19_000 && within * 1000 >= all * 999, "{within} of {all}");
+    assert!(all >= 5_000 && within * 1000 >= all * 999, "{within} of {all}");
 }

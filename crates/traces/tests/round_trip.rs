@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{open, read, shared};
+use common::{external, open, read, repository};
 use dwell_traces::write::{BlkparseWriter, Compressed, DiskSimWriter, DwellWriter, FioWriter, Written};
 use dwell_traces::{DeviceChoice, Options, Record, Recording};
 use elevator::{Op, Time};
@@ -11,13 +11,9 @@ fn all() -> Options {
     Options { device: DeviceChoice::All, ..Options::default() }
 }
 
-/// Every recording at hand that reads without an error.
-fn recordings() -> Vec<(String, Vec<Record>, Recording)> {
-    let mut files = common::corpus();
-    for name in ["pgbench.ftrace.gz", "two-greps-and-a-copy.ftrace.gz", "tpcc-small.mqsim.trace"] {
-        let path = shared(&format!("traces/{name}"));
-        files.extend(path.map(|path| (name.to_owned(), std::fs::read(path).unwrap())));
-    }
+type Read = (String, Vec<Record>, Recording);
+
+fn read_all(files: Vec<(String, Vec<u8>)>) -> Vec<Read> {
     let read_one = |(name, bytes): (String, Vec<u8>)| {
         let (records, recording) = read(&name, &bytes, &all()).ok()?;
         Some((name, records, recording))
@@ -25,9 +21,22 @@ fn recordings() -> Vec<(String, Vec<Record>, Recording)> {
     files.into_iter().filter_map(read_one).collect()
 }
 
+/// The corpus and the bundled recordings, except files that have an error.
+fn recordings() -> Vec<Read> {
+    let mut files = common::corpus();
+    for name in ["pgbench.ftrace.gz", "two-greps-and-a-copy.ftrace.gz"] {
+        files.push((name.to_owned(), repository(&format!("recordings/{name}"))));
+    }
+    read_all(files)
+}
+
 #[test]
-fn disksim_ascii() {
-    for (name, records, _) in recordings() {
+fn disksim_ascii_is_read_back() {
+    disksim_ascii(&recordings());
+}
+
+fn disksim_ascii(recordings: &[Read]) {
+    for (name, records, _) in recordings {
         let mut bytes = Vec::new();
         let mut writer = DiskSimWriter::new(&mut bytes);
         records.iter().for_each(|record| writer.write(record).unwrap());
@@ -45,8 +54,12 @@ fn disksim_ascii() {
 }
 
 #[test]
-fn fio_iolog() {
-    for (name, records, recording) in recordings() {
+fn fio_iolog_is_read_back() {
+    fio_iolog(&recordings());
+}
+
+fn fio_iolog(recordings: &[Read]) {
+    for (name, records, recording) in recordings {
         let mut bytes = Vec::new();
         let mut writer = FioWriter::new(&mut bytes, recording.devices()).unwrap();
         records.iter().for_each(|record| writer.write(record).unwrap());
@@ -60,11 +73,15 @@ fn fio_iolog() {
 }
 
 #[test]
-fn blkparse_text() {
-    for (name, records, recording) in recordings() {
+fn blkparse_text_is_read_back() {
+    blkparse_text(&recordings());
+}
+
+fn blkparse_text(recordings: &[Read]) {
+    for (name, records, recording) in recordings {
         let mut bytes = Vec::new();
         let mut writer = BlkparseWriter::new(&mut bytes, recording.devices());
-        for record in &records {
+        for record in records {
             let process = record.process.and_then(|pid| recording.process_name(pid));
             writer.write(record, process.as_deref()).unwrap();
         }
@@ -83,7 +100,7 @@ fn blkparse_text() {
             times
         };
         if name.contains("greps") || name.contains("pgbench") {
-            assert!(completions(&records) == completions(&again), "{name}");
+            assert!(completions(records) == completions(&again), "{name}");
         }
     }
 }
@@ -93,8 +110,8 @@ fn the_real_recordings_pair_completely() {
     for (name, starts, issued_bytes) in
         [("pgbench", 26_020, 184_401_920_u64), ("two-greps-and-a-copy", 11_134, 656_179_200)]
     {
-        let Some(path) = shared(&format!("traces/{name}.ftrace.gz")) else { continue };
-        let (records, recording) = read(name, &std::fs::read(path).unwrap(), &Options::default()).unwrap();
+        let bytes = repository(&format!("recordings/{name}.ftrace.gz"));
+        let (records, recording) = read(name, &bytes, &Options::default()).unwrap();
         assert_eq!(records.len(), starts);
         assert!(records.iter().all(|record| record.completed.is_some()));
         // The sum over block_rq_issue's own byte counts: merging neither lost nor doubled any.
@@ -115,19 +132,32 @@ fn every_measured_drive_is_read() {
         "hp_c3323a",
         "st41601n",
     ] {
-        let Some(path) = shared(&format!("disks/{drive}.trace")) else { continue };
-        let bytes = std::fs::read(path).unwrap();
+        let bytes = repository(&format!("crates/disks/tests/disksim/measured/{drive}.trace.gz"));
         let (records, recording) = read(drive, &bytes, &Options::default()).unwrap();
-        assert_eq!(records.len(), bytes.iter().filter(|&&byte| byte == b'\n').count(), "{drive}");
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&bytes[..]), &mut text).unwrap();
+        assert_eq!(records.len(), text.lines().count(), "{drive}");
         assert!(recording.skips().is_empty(), "{drive}");
         assert!(records.windows(2).all(|pair| pair[0].completed.unwrap() <= pair[1].at));
     }
 }
 
 #[test]
+#[ignore = "needs MQSim's TPC-C trace: set DWELL_SHARED to a folder with traces/tpcc-small.mqsim.trace"]
+fn a_published_mqsim_trace_is_read_back_from_every_format() {
+    let bytes = external("traces/tpcc-small.mqsim.trace");
+    let recordings = read_all(vec![("tpcc-small.mqsim.trace".to_owned(), bytes)]);
+    assert_eq!(recordings.len(), 1);
+    disksim_ascii(&recordings);
+    fio_iolog(&recordings);
+    blkparse_text(&recordings);
+    dwells_own(&recordings);
+}
+
+#[test]
+#[ignore = "needs a CloudPhysics trace: set DWELL_SHARED to a folder with traces/cloudphysics-vm.vscsi.csv.gz"]
 fn cloudphysics_is_two_hours_and_not_seven_milliseconds() {
-    let Some(path) = shared("traces/cloudphysics-vm.vscsi.csv.gz") else { return };
-    let bytes = std::fs::read(path).unwrap();
+    let bytes = external("traces/cloudphysics-vm.vscsi.csv.gz");
     let (records, recording) = read("cloudphysics", &bytes, &Options::default()).unwrap();
     assert_eq!(records.len(), 113_872);
     assert!(recording.interpretation().to_string().contains("seconds (judged"));
@@ -140,8 +170,7 @@ fn cloudphysics_is_two_hours_and_not_seven_milliseconds() {
 
 #[test]
 fn the_bundled_recordings_are_described() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings");
-    let bytes = std::fs::read(root.join("pgbench.ftrace.gz")).unwrap();
+    let bytes = repository("recordings/pgbench.ftrace.gz");
     let info =
         dwell_traces::Info::of(&mut open("pgbench.ftrace.gz", &bytes, &Options::default()).unwrap()).unwrap();
     assert_eq!((info.reads.requests, info.flushes), (10_052, 5_520));
@@ -155,27 +184,31 @@ fn the_bundled_recordings_are_described() {
 }
 
 #[test]
-fn dwells_own_says_everything() {
-    for (name, records, recording) in recordings() {
+fn dwells_own_is_read_back_completely() {
+    dwells_own(&recordings());
+}
+
+fn dwells_own(recordings: &[Read]) {
+    for (name, records, recording) in recordings {
         let mut bytes = Vec::new();
         let mut writer =
             DwellWriter::new(&mut bytes, recording.devices().iter().map(|d| &d.name), "of a test").unwrap();
-        for record in &records {
+        for record in records {
             let process = record.process.and_then(|pid| recording.process_name(pid));
             writer.write(record, process.as_deref()).unwrap();
         }
         assert_eq!(writer.finish().unwrap().written, records.len() as u64);
         let (again, reread) = read("again", &bytes, &all()).unwrap();
-        assert!(again == records, "{name}");
+        assert!(again == *records, "{name}");
         let named = |recording: &Recording| -> Vec<_> {
             records.iter().map(|record| recording.process_name(record.process?)).collect()
         };
-        assert!(named(&recording) == named(&reread), "{name}");
+        assert!(named(recording) == named(&reread), "{name}");
         let devices = |recording: &Recording| -> Vec<_> {
             let used = recording.devices().iter().filter(|device| device.requests > 0);
             used.map(|device| device.name.clone()).collect()
         };
-        assert_eq!(devices(&recording), devices(&reread), "{name}");
+        assert_eq!(devices(recording), devices(&reread), "{name}");
     }
 }
 

@@ -1,6 +1,6 @@
 #![allow(dead_code, reason = "each test uses its part")]
 #![allow(unreachable_pub, missing_docs, reason = "shared between tests")]
-//! Where the measured drives are, and a host in front of a drive.
+//! DiskSim's files, and a host that submits requests to a drive.
 
 pub mod draw;
 
@@ -9,35 +9,26 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use dwell_disks::parameters::{Fidelity, RotatingParameters};
-use dwell_disks::{Command, Completion, Drive, Tag, disksim};
+use dwell_disks::{Command, Completion, Drive, Tag};
 use elevator::{Op, Request, RequestId, Sector, Sectors, Time};
 
-/// A file of the measured drives; nothing, loudly, where they are not installed.
-pub fn shared(name: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("DWELL_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
-    let path = root.join("disks").join(name);
-    if !path.exists() {
-        eprintln!("SKIPPED: {} is not there", path.display());
-        return None;
-    }
-    Some(path)
+/// The path of a file of DiskSim's: `parameters/…`, `measured/…`, or an answer.
+pub fn disksim(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/disksim").join(name)
 }
 
-pub fn parameters(specs: &Path, fidelity: Fidelity) -> RotatingParameters {
-    let folder = specs.parent().unwrap();
-    let name = specs.file_name().unwrap().to_str().unwrap();
+/// A drive of DiskSim's parameter files, by the name of its `.diskspecs` file without the extension.
+pub fn parameters(drive: &str, fidelity: Fidelity) -> RotatingParameters {
     let mut open = |name: &str| {
-        // Models of the reference lie one folder up.
-        let file = File::open(folder.join(name)).or_else(|_| File::open(folder.join("..").join(name)))?;
+        let file = File::open(disksim("parameters").join(name))?;
         Ok(Box::new(file) as Box<dyn Read>)
     };
-    let mut parameters = disksim::read(name, &mut open).unwrap();
+    let mut parameters = dwell_disks::disksim::read(&format!("{drive}.diskspecs"), &mut open).unwrap();
     parameters.fidelity = fidelity;
     parameters
 }
 
-/// A request by nobody in particular.
+/// A request without a process.
 pub fn request(op: Op, start: u64, sectors: u32) -> Request {
     Request {
         id: RequestId(0),
@@ -61,7 +52,7 @@ pub fn gunzip(path: &Path) -> String {
     text
 }
 
-/// A request of a DiskSim ASCII trace.
+/// A request of a DiskSim ASCII trace, times in ms.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     pub at: Time,
@@ -84,7 +75,7 @@ pub fn ascii_trace(text: &str) -> Vec<Arrival> {
     text.lines().map(arrival).collect()
 }
 
-/// How DiskSim's driver chooses what to send next. `next` takes one of the waiting requests, given by index.
+/// The order in which DiskSim's driver sends requests. `next` removes one of the waiting requests, which are indexes into the trace.
 pub trait Policy {
     fn next(&mut self, trace: &[Arrival], waiting: &mut Vec<usize>) -> Option<usize>;
 }
@@ -97,7 +88,7 @@ impl Policy for Fcfs {
     }
 }
 
-/// Replays arrivals by their times; the completion of each.
+/// Submits the requests at their arrival times, as many as the drive takes, and returns each one's completion.
 pub fn replay(drive: &mut dyn Drive, trace: &[Arrival], policy: &mut dyn Policy) -> Vec<Completion> {
     let mut done: Vec<Option<Completion>> = vec![None; trace.len()];
     let mut tags: Vec<Option<usize>> = vec![None; drive.depth() as usize];

@@ -1,4 +1,4 @@
-//! What the tests share: the corpus, and reading it.
+//! The corpus and other recordings, and functions that read them.
 
 #![allow(dead_code)]
 
@@ -23,16 +23,18 @@ pub(crate) fn corpus() -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Recordings outside the repository, if they are there.
-pub(crate) fn shared(path: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("DWELL_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
-    let path = root.join(path);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("SKIPPED: {} is not there", path.display());
-    None
+/// A file of this repository, by its path from the root.
+pub(crate) fn repository(path: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// A recording whose licence keeps it out of the repository, from the folder `DWELL_SHARED`.
+pub(crate) fn external(path: &str) -> Vec<u8> {
+    let root =
+        std::env::var_os("DWELL_SHARED").expect("DWELL_SHARED names the folder of external recordings");
+    let path = PathBuf::from(root).join(path);
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Opens bytes.
