@@ -1,8 +1,8 @@
-//! Drives by name: the built-in ones, files in our own form, DiskSim's files, and overrides of any of their fields.
+//! Drives by name: built-in drives, TOML files, DiskSim's parameter files, and overrides of any field.
 //!
-//! A drive is asked for as `wd5000aaks`, as a file `my.toml` or `barracuda.diskspecs`, and with changes in braces:
-//! `wd5000aaks{depth=1,buffer=off}`. The short overrides are `depth`, `buffer`, `write_cache` and `read_ahead`; any
-//! other is a field by its path in the drive's TOML, such as `mechanics.revolutions_per_minute=5400`.
+//! A specification is a built-in name (`wd5000aaks`) or a file (`my.toml`, `barracuda.diskspecs`), optionally followed by overrides
+//! in braces: `wd5000aaks{depth=1,buffer=off}`. `depth`, `buffer`, `write_cache` and `read_ahead` are short forms; any other
+//! override is the path of a field in the drive's TOML, such as `mechanics.revolutions_per_minute=5400`.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use crate::disksim::{self, Resolver};
 use crate::drive::Drive;
 use crate::overrides::{self, Override};
 
-/// Names and descriptions of the built-in drives.
+/// Names and TOML of the built-in drives.
 const BUILT_IN: [(&str, &str); 7] = [
     ("wd5000aaks", include_str!("builtin/wd5000aaks.toml")),
     ("barracuda-7200.10", include_str!("builtin/barracuda-7200.10.toml")),
@@ -24,57 +24,57 @@ const BUILT_IN: [(&str, &str); 7] = [
     ("ssd-nvme", include_str!("builtin/ssd-nvme.toml")),
 ];
 
-/// A longer file describes no drive.
+/// Upper bound for the size of a description.
 const FILE_MAX: u64 = 16 << 20;
 
-/// Why a drive cannot be had.
+/// Why a drive cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// No built-in drive has the name, and it does not look like a file.
+    /// No built-in drive has the name, and the name is not that of a file.
     #[error(
         "no drive is called '{name}'; there are {}, or a file that ends in .toml, .diskspecs or .parv{}",
         .known.join(", "),
         did_you_mean(.name, .known.iter().copied())
     )]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// All built-in drives.
+        /// The names of all built-in drives.
         known: Vec<&'static str>,
     },
     /// A file cannot be read.
     #[error("{file}: {error}")]
     File {
-        /// Its name.
+        /// The file's name.
         file: String,
-        /// What the system says.
+        /// The error of the reader.
         error: io::Error,
     },
-    /// A description is wrong.
+    /// A description is invalid.
     #[error(transparent)]
     Description(#[from] DescriptionError),
-    /// A file of DiskSim's is wrong.
+    /// A file of DiskSim's is invalid.
     #[error(transparent)]
     DiskSim(#[from] disksim::ReadError),
-    /// An override is wrong.
+    /// An override is invalid.
     #[error("{drive}{{{key}={value}}}: {what}")]
     Override {
-        /// The drive.
+        /// The drive's name.
         drive: String,
-        /// What was to be changed.
+        /// The field or short form.
         key: String,
-        /// To what.
+        /// The requested value.
         value: String,
-        /// What is wrong.
+        /// The reason.
         what: String,
     },
-    /// The braces behind a name are not `{name=value,…}`.
+    /// The braces behind the name do not have the form `{name=value,…}`.
     #[error("'{0}': overrides are written {{name=value,…}} behind the drive's name")]
     Braces(String),
 }
 
-/// The built-in drives, in order.
+/// The built-in drives.
 pub fn built_in() -> impl Iterator<Item = DriveDescription> {
     BUILT_IN.iter().map(|(_, text)| parse_built_in(text))
 }
@@ -83,10 +83,10 @@ fn parse_built_in(text: &str) -> DriveDescription {
     DriveDescription::parse(description::BUILT_IN, text).expect("tests read every built-in drive")
 }
 
-/// The description that a name, a file or either with overrides stands for. Files are opened by `open`.
+/// The description for a specification: a name or a file, with or without overrides. `open` opens the files.
 ///
 /// # Errors
-/// An unknown name (with the nearest one and the list), files and descriptions that are wrong, overrides that do not fit.
+/// An unknown name (the error suggests the nearest and lists all), an unreadable or invalid file, or an invalid override.
 pub fn describe(spec: &str, open: Resolver<'_>) -> Result<DriveDescription, OpenError> {
     let (name, changes) = overrides::split(spec).ok_or_else(|| OpenError::Braces(spec.to_owned()))?;
     let description = match BUILT_IN.iter().find(|(known, _)| *known == name) {
@@ -96,7 +96,7 @@ pub fn describe(spec: &str, open: Resolver<'_>) -> Result<DriveDescription, Open
     changes.iter().try_fold(description, |description, change| apply(&description, name, change))
 }
 
-/// A drive by name, file or either with overrides, and its description.
+/// A drive and its description for a specification, as [`describe`] reads it.
 ///
 /// # Errors
 /// As [`describe`], and parameters that contradict each other.

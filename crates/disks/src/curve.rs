@@ -1,50 +1,50 @@
-//! A drive's service times by distance, measured as the stream paper does it.
+//! Measurement of a drive's service times by distance, as in the stream paper.
 //!
 //! "Requests of various distances between two adjacent ones are sent to the disk and corresponding service times are
 //! collected. A smooth curve is fit through the measured [distance, time] data points" (Xu and Jiang, "A scheduling
 //! framework that makes any disk schedulers non-work-conserving solely based on request characteristics", 2011).
 //!
-//! Each measurement reads 4 KiB at a place that was not read before, so that no old segment of the buffer answers, and
-//! once that has completed 4 KiB at the distance: what reading ahead has fetched meanwhile answers near requests, as
-//! it will in use. Rotation makes single points scatter by a revolution, so each distance is measured at many places.
+//! Each measurement reads 4 KiB at a position that was not read before, so that no old segment of the buffer answers, and after its
+//! completion 4 KiB at the distance. Data read ahead meanwhile answers near requests, as in normal use. Rotation scatters single
+//! points by up to a revolution; therefore each distance is measured at many positions.
 
 use elevator::service_time::{MeasuredPoint, ServiceCurve};
 use elevator::{Op, Sector, Sectors, Span, Time};
 
 use crate::drive::{Command, Drive, Tag};
 
-/// The seed that curves are measured with where nobody asks for another.
+/// The default seed of measurements.
 pub const SEED: u64 = 2011;
 
 /// Sectors of a measured request.
 const REQUEST: u32 = 8;
-/// Measurements at each distance. The mean of a random rotation of 8.3 ms is then right to 0.3 ms.
+/// Measurements at each distance. They determine the mean of a random rotation of 8.3 ms to 0.3 ms.
 const PLACES: u64 = 64;
-/// Reads in a row, and their length, that the transfer rate is measured with.
+/// Number of sequential reads, and their length in sectors, that measure the transfer rate.
 const STREAM: u64 = 16;
 const STREAM_SECTORS: u32 = 512;
 const STREAMS: u64 = 8;
 
-/// What was measured.
+/// The result of a measurement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Measurement {
-    /// Distance and time, many for each distance.
+    /// Distance and service time, many for each distance.
     pub points: Vec<MeasuredPoint>,
-    /// What each further sector of a long read in sequence takes, averaged over the drive.
+    /// Time for each additional sector of a long sequential read, averaged over the drive.
     pub transfer_per_sector: Span,
 }
 
 impl Measurement {
-    /// The curve through the points.
+    /// Fits a curve to the points.
     #[must_use]
     pub fn fit(&self) -> ServiceCurve {
         ServiceCurve::fit(&self.points, self.transfer_per_sector)
     }
 }
 
-/// Measures a drive, in virtual time from its own start. It must be fresh; afterwards it is not.
+/// Measures a drive in virtual time. The drive must be unused, and cannot be used afterwards. `seed` selects the positions.
 ///
-/// A drive too small to measure gives no points.
+/// A drive that is too small has no points.
 #[must_use]
 pub fn measure(drive: &mut dyn Drive, seed: u64) -> Measurement {
     let capacity = drive.capacity().0;
@@ -60,12 +60,12 @@ pub fn measure(drive: &mut dyn Drive, seed: u64) -> Measurement {
     Measurement { points, transfer_per_sector }
 }
 
-/// Nothing, then doubling from one request to all but the whole drive.
+/// Distances in sectors: 0, then doubling from one request to almost the whole drive.
 fn distances(capacity: u64) -> impl Iterator<Item = u64> {
     let last = capacity.saturating_sub(4 * u64::from(REQUEST)) / 16 * 15;
     let doubling = std::iter::successors(Some(u64::from(REQUEST)), |d| d.checked_mul(2));
     let doubling = doubling.take_while(move |&d| d < last);
-    // Beyond a quarter of the drive, doubling leaves a gap where seeks are longest.
+    // Doubling leaves a gap beyond a quarter of the drive, where seeks are longest.
     let thirds = [last / 3, last / 3 * 2, last].into_iter().filter(|&d| d > 0);
     std::iter::once(0).chain(doubling).chain(thirds)
 }
@@ -77,7 +77,7 @@ struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// Reads at a random place and then at the distance from where that ended; how long the second took.
+    /// Service time of a read at `distance` from the end of a read at a random position.
     fn at_distance(&mut self, distance: u64) -> Option<Span> {
         let (request, capacity) = (u64::from(REQUEST), self.drive.capacity().0);
         let places = capacity.checked_sub(2 * request + distance)? / request;
@@ -86,7 +86,7 @@ impl Probe<'_> {
         self.read(first + request + distance, REQUEST)
     }
 
-    /// Reads in sequence from a random place; how long all but the first took.
+    /// Time of sequential reads from a random position, without the first.
     fn stream(&mut self) -> Option<Span> {
         let length = STREAM * u64::from(STREAM_SECTORS);
         let places = self.drive.capacity().0.checked_sub(length)? / u64::from(STREAM_SECTORS);
@@ -107,7 +107,7 @@ impl Probe<'_> {
         }
     }
 
-    /// Less than `n` (SplitMix64).
+    /// A number below `n` (SplitMix64).
     fn random(&mut self, n: u64) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;

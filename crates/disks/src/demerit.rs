@@ -1,13 +1,13 @@
-//! The demerit of a model: how far apart two distributions of service times are.
+//! The demerit of a model: the distance between two distributions of service times.
 //!
-//! Ruemmler and Wilkes's figure of merit is the root mean square of the horizontal distance between two distribution
-//! curves, here at 10,000 heights from 0.0001 to 1. Between what is measured there are two ways to draw a curve:
-//! - as DiskSim does, whose figures are the published ones: times are whole microseconds counted in buckets that are 1%
-//!   wider each than all before, at least 1 µs, and the curve goes straight through a bucket;
-//! - through the service times themselves.
+//! The demerit of Ruemmler and Wilkes is the root mean square of the horizontal distance between two distribution curves, here at
+//! 10,000 heights from 0.0001 to 1. There are two ways to draw the curves:
+//! - [`disksim_ms`], as the published figures: times are whole microseconds counted in buckets, each 1% of the preceding range wide
+//!   and at least 1 µs, and the curve is a straight line through a bucket;
+//! - [`exact_ms`]: through the service times themselves.
 //!
-//! The two differ by some hundredths of a millisecond, either way: a bucket at 15 ms is 150 µs wide. A figure is to be
-//! compared only with one that was reckoned in the same way.
+//! The results differ by some hundredths of a millisecond in either direction (a bucket at 15 ms is 150 µs wide). Compare figures
+//! only if they were computed in the same way.
 //!
 //! *Sources.* Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE Computer, 1994; DiskSim 4.0's
 //! `rms` and the distributions "Physical access time" and "Trace access time" of its validations.
@@ -15,10 +15,10 @@
 use elevator::Span;
 
 const HEIGHTS: u32 = 10_000;
-/// DiskSim's buckets. The last begins at 2,049 seconds; what takes longer counts as that.
+/// DiskSim's buckets. The last begins at 2,049 s and includes all longer times.
 const BUCKETS: usize = 1750;
 
-/// The demerit as DiskSim reckons it, in ms; nothing if a sample is empty.
+/// The demerit as DiskSim computes it, in ms; `None` if a sample is empty.
 #[must_use]
 pub fn disksim_ms(measured: &[Span], modelled: &[Span]) -> Option<f64> {
     let bounds = bounds();
@@ -26,7 +26,7 @@ pub fn disksim_ms(measured: &[Span], modelled: &[Span]) -> Option<f64> {
     Some(root_mean_square(|height| a.time(height) - b.time(height)))
 }
 
-/// The demerit between curves through the service times themselves, in ms; nothing if a sample is empty.
+/// The demerit between curves through the service times themselves, in ms; `None` if a sample is empty.
 #[must_use]
 pub fn exact_ms(measured: &[Span], modelled: &[Span]) -> Option<f64> {
     if measured.is_empty() || modelled.is_empty() {
@@ -41,15 +41,15 @@ fn root_mean_square(distance: impl Fn(f64) -> f64) -> f64 {
     ((1..=HEIGHTS).map(square).sum::<f64>() / f64::from(HEIGHTS)).sqrt()
 }
 
-/// Where buckets begin, in µs.
+/// The lower bounds of the buckets, in µs.
 fn bounds() -> Vec<u64> {
     core::iter::successors(Some(0), |&bound: &u64| Some(bound + 1 + bound / 100)).take(BUCKETS).collect()
 }
 
-/// A curve that rises from bound to bound.
+/// A distribution curve that is linear between the bounds.
 struct Buckets<'a> {
     bounds: &'a [u64],
-    /// The part of the sample before each bound.
+    /// The share of the sample below each bound.
     before: Vec<f64>,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Buckets<'a> {
         (!micros.is_empty()).then(|| Self { bounds, before: bounds.iter().map(part).collect() })
     }
 
-    /// The time in ms at which the curve has risen to a height, 0 to 1.
+    /// The time in ms at which the curve reaches a height from 0 to 1.
     fn time(&self, height: f64) -> f64 {
         let end = self.before.partition_point(|&part| part < height).clamp(1, self.bounds.len() - 1);
         let (low, high) = (self.before[end - 1], self.before[end]);
@@ -77,7 +77,7 @@ fn sorted_ms(times: &[Span]) -> Vec<f64> {
     ms
 }
 
-/// The time below which a part of the sorted times lies, on the straight lines between them.
+/// The quantile of sorted times, linear between them.
 fn quantile(sorted: &[f64], height: f64) -> f64 {
     let rank = (height * sorted.len() as f64 - 1.0).max(0.0);
     let low = (rank as usize).min(sorted.len() - 1);

@@ -1,18 +1,18 @@
-//! Division by a number that does not change, without the processor's division.
+//! Division by a constant divisor through multiplication by its reciprocal.
 
 use elevator::rarely;
 
-/// A number to divide by.
+/// A divisor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divisor {
     by: u64,
-    /// 2^(64 + `shift`) / `by`, rounded up. Of all that is less than 2^63 the product's rounding error is no quotient's.
+    /// 2^(64 + `shift`) / `by`, rounded up. For dividends below 2^63 the rounding error of the product never changes the quotient.
     reciprocal: u64,
     shift: u32,
 }
 
 impl Divisor {
-    /// `by` must be more than 1.
+    /// `by` must be greater than 1.
     pub(crate) const fn new(by: u64) -> Self {
         let shift = (by - 1).ilog2();
         let reciprocal = ((1_u128 << (64 + shift)) - 1) / by as u128 + 1;
@@ -23,7 +23,7 @@ impl Divisor {
         self.by
     }
 
-    /// The whole quotient, exactly.
+    /// The exact whole quotient.
     pub(crate) const fn quotient(self, n: u64) -> u64 {
         if n >> 63 != 0 {
             rarely();

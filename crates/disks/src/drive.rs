@@ -1,123 +1,122 @@
-//! What every modelled device answers to.
+//! The interface of modelled devices.
 
 use elevator::{Op, Outcome, Positioning, Sector, Sectors, Span, Time};
 
-/// The host's name for a command in the device: one of `0..depth`.
+/// A command's identifier in the device: one of `0..depth`, chosen by the host.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Tag(pub u32);
 
 /// A command for a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Command {
-    /// The host's name for it, free for another command once this one has completed.
+    /// The identifier, which the host may reuse after the command has completed.
     pub tag: Tag,
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// First sector.
     pub start: Sector,
     /// Length; zero only for a flush.
     pub sectors: Sectors,
-    /// Complete a write only when it is on the medium.
+    /// Force unit access: a write completes only when it is on the medium.
     pub fua: bool,
 }
 
-/// A command that a device has finished.
+/// A completed command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
-    /// The command.
+    /// The command's identifier.
     pub tag: Tag,
-    /// When it completed, never later than the time asked about.
+    /// The time of completion, at or before the time passed to [`Drive::poll`].
     pub at: Time,
-    /// Done or failed (a command beyond the device's end fails).
+    /// Done, or failed (a command beyond the device's end fails).
     pub outcome: Outcome,
-    /// Where its time went.
+    /// The parts of its service time.
     pub service: Service,
 }
 
-/// Where a command's time in the device went. The parts that overlap (a transfer over the bus while the medium is
-/// read) are counted once, as what the completion waited for.
+/// The parts of a command's time in the device. Where parts overlap (a transfer over the bus while the medium is read), the part
+/// that the completion waited for counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Service {
-    /// When the device turned to it; before that it waited in the device's own queue.
+    /// When the device began to process it; before that it waited in the device's queue.
     pub started: Time,
-    /// Electronics: command overheads, bus transfers that nothing hides.
+    /// Command overheads, and bus transfers that do not overlap with another part.
     pub overhead: Span,
     /// Moving the arm, settling, switching heads.
     pub seek: Span,
-    /// Waiting for the first sector to come round.
+    /// Rotational delay before the first sector.
     pub rotation: Span,
-    /// Reading or writing the medium, head and cylinder switches on the way included.
+    /// Reading or writing the medium, including head and cylinder switches.
     pub transfer: Span,
-    /// Answered by the device's buffer: nothing moved for it.
+    /// The device's buffer answered it, without an access to the medium.
     pub from_buffer: bool,
 }
 
 /// A modelled device in virtual time.
 ///
-/// The host submits at most [`depth`](Self::depth) commands, asks [`next_event`](Self::next_event) when something may
-/// happen, and collects what has completed with [`poll`](Self::poll). Times passed in never run backwards. The same
-/// calls give the same answers, on every machine.
+/// The host submits at most [`depth`](Self::depth) commands, calls [`poll`](Self::poll) at the time that
+/// [`next_event`](Self::next_event) returns, and thereby collects the completions. Times passed to a drive must not decrease. The
+/// same calls return the same results on every machine.
 pub trait Drive {
-    /// Its size in sectors.
+    /// Size in sectors of 512 bytes.
     fn capacity(&self) -> Sector;
 
-    /// How many commands it takes at once; at least 1.
+    /// Number of commands that the device accepts at once; at least 1.
     fn depth(&self) -> u32;
 
-    /// Hands over a command. Its tag must be free and the depth not exceeded.
+    /// Submits a command. Its tag must be unused and the depth not exceeded.
     fn submit(&mut self, now: Time, command: Command);
 
-    /// When [`poll`](Self::poll) may next have something to give, if nothing else is submitted. Stale after any
-    /// other call.
+    /// When [`poll`](Self::poll) may return a completion if nothing else is submitted. Any other call invalidates the result. `None`: not
+    /// before another command.
     fn next_event(&self) -> Option<Time>;
 
-    /// No command completes before this, if nothing else is submitted: never earlier than [`next_event`](Self::next_event),
-    /// and later where what happens next is only a step on the way to an answer. A host in real time need not be awake for
-    /// such steps; it makes up for them when it polls.
+    /// A time before which no command completes if nothing else is submitted: [`next_event`](Self::next_event), or later if the next
+    /// event is only an intermediate step. A host in real time may sleep until then; its next poll processes the steps.
     fn earliest_completion(&self) -> Option<Time> {
         self.next_event()
     }
 
-    /// The next command completed at `now` or before, in order of completion.
+    /// The next command that completed at or before `now`, in order of completion.
     fn poll(&mut self, now: Time) -> Option<Completion>;
 
-    /// The oracle that tells positioning times, where the device has a position.
+    /// Estimates of positioning times, for devices with a position.
     fn positioning(&self) -> Option<&dyn Positioning>;
 
-    /// What it could do at best, where it knows.
+    /// Lower bounds of seek and transfer times, if the device has them.
     fn ideal(&self) -> Option<&dyn Ideal> {
         None
     }
 
-    /// How far its head has gone so far; nothing where it has none.
+    /// The distance that the head has moved so far; zero for devices without a head.
     fn travel(&self) -> Travel {
         Travel::default()
     }
 }
 
-/// The way of a head, whatever it went for: a command, reading ahead, or writing what was answered from the buffer long ago.
+/// Movement of a head for any purpose: commands, read-ahead, and writes whose command completed earlier in the buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Travel {
-    /// Sectors of address space between where it left the medium and where it went on.
+    /// Sectors of address space between the end of an access to the medium and the beginning of the next.
     pub sectors: u64,
-    /// How often that was not the same place.
+    /// Number of accesses that did not begin where the one before ended.
     pub seeks: u64,
 }
 
-/// Least times, from the device's own model, with nothing lost: no rotation waited for, no command's overhead, no queue.
+/// Lower bounds of times, without rotational delay, command overhead and queueing.
 ///
-/// A host that adds them up for requests in the best order has a time that no order of serving them can beat, but for
-/// what the device's buffer answers.
+/// The sum over the best order of some requests is a time that no order of serving them can beat, except by hits in the
+/// device's buffer.
 pub trait Ideal {
-    /// From the end of a request (the sector behind its last one) to the start of another: the arm's move. Nothing
-    /// where the one goes on at the other, but for the switch between two tracks; nothing on a device without an arm.
+    /// The arm's move from the end of a request (`from`: the sector behind its last) to the start of another. If `from` equals `to`:
+    /// the switch between two tracks, or zero. Zero for devices without an arm.
     fn least_seek(&self, from: Sector, to: Sector) -> Span;
 
-    /// The time in which these sectors pass under the head, switches between tracks on the way included; without a head,
-    /// the time that the slowest way to the host takes for them.
+    /// The time in which these sectors pass under the head, including switches between tracks. For devices without a head: the transfer
+    /// time over the slowest stage to the host.
     fn sequential_transfer(&self, start: Sector, sectors: Sectors) -> Span;
 
-    /// Whether reads and writes have a way to the host each, and so may pass at the same time.
+    /// Whether reads and writes have separate paths to the host and can be transferred at the same time.
     fn full_duplex(&self) -> bool {
         false
     }

@@ -1,5 +1,5 @@
-//! The simplest drive there is: every command takes the same time, one after the other, first come, first served. Whoever
-//! measures what is in front of a drive knows with it exactly what the drive took.
+//! A drive with a constant service time, first come, first served. Measurements of the path in front of a drive use it, because
+//! the drive's share is then known exactly.
 
 use std::collections::VecDeque;
 
@@ -7,21 +7,21 @@ use elevator::{Op, Outcome, Positioning, SECTOR_BYTES, Sector, Span, Time};
 
 use crate::{Command, Completion, Drive, Service};
 
-/// A drive that takes the same time for each read, write or flush.
+/// A drive that takes the same time for each read, write or flush, and none for a discard.
 #[derive(Debug)]
 pub struct Fixed {
     capacity: Sector,
     depth: u32,
     service: Span,
     queue: VecDeque<(Time, Command)>,
-    /// When the command in service will be done.
+    /// When the command in service will complete.
     busy_until: Option<Time>,
-    /// When the latest one was done.
+    /// When the latest command completed.
     free_at: Time,
 }
 
 impl Fixed {
-    /// One of `bytes`, rounded down to sectors, that queues `depth` commands and takes `service` for each.
+    /// A drive of `bytes`, rounded down to sectors, that queues `depth` commands and takes `service` for each.
     #[must_use]
     pub fn new(bytes: u64, depth: u32, service: Span) -> Self {
         let capacity = Sector(bytes / SECTOR_BYTES);

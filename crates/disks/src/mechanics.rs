@@ -1,9 +1,9 @@
-//! How long arm, heads and platters take.
+//! Seek, switch and rotation times.
 //!
-//! Times are whole picoseconds, angles 32-bit fractions of a revolution, and the two conversions round as DiskSim's
-//! `mech_g1` does: an angle to a time in steps of 2^-20 of a revolution, a time to an angle in steps of 2^-24, both
-//! down. Each conversion loses up to a third of a nanosecond at 10,000 rpm, and a drive that turns for 20 minutes makes
-//! enough of them to drift by tens of microseconds: to be within a microsecond of DiskSim means to lose the same.
+//! Times are whole picoseconds, angles 32-bit fractions of a revolution. The conversions round down as DiskSim's `mech_g1` does: an
+//! angle to a time in steps of 2^-20 of a revolution, a time to an angle in steps of 2^-24. Each conversion loses up to a third of a
+//! nanosecond at 10,000 rpm. Over 20 minutes of rotation this adds up to tens of microseconds; a result within a microsecond of
+//! DiskSim's requires the same rounding.
 //!
 //! *Sources.* Ruemmler and Wilkes, "An introduction to disk drive modeling", 1994 (seek equation); Lee and Katz, "An
 //! analytic performance model of disk arrays", 1993 (three-point curve); DiskSim 4.0 reference manual.
@@ -14,10 +14,10 @@ use crate::divisor::Divisor;
 use crate::layout::Turn;
 use crate::parameters::{AccessTime, HplSeek, LONGEST_MS, MechanicsParameters, SeekCurve, SeekPoint};
 
-/// Picoseconds, as a point in time since the drive's origin or as a length.
+/// Picoseconds: a time since the drive's origin, or a duration.
 pub(crate) type Picos = u64;
 
-/// Milliseconds to picoseconds, never negative; what is no number becomes 0.
+/// Milliseconds as picoseconds; negative values and NaN become 0.
 pub(crate) fn picos(ms: f64) -> Picos {
     (ms * 1e9) as Picos
 }
@@ -26,11 +26,11 @@ pub(crate) fn picos(ms: f64) -> Picos {
 #[derive(Clone, Debug)]
 pub(crate) struct Mechanics {
     access: AccessTime,
-    /// By distance in cylinders.
+    /// Seek time by distance in cylinders.
     seeks: Vec<Picos>,
-    /// The same of writes, if theirs are others.
+    /// The same for writes, if different.
     write_seeks: Option<Vec<Picos>>,
-    /// The least for such a distance or any longer one: measured curves need not rise.
+    /// The minimum over this and all longer distances: measured curves need not rise.
     least_seeks: Vec<Picos>,
     /// May be negative.
     write_settle: i64,
@@ -42,10 +42,10 @@ pub(crate) struct Mechanics {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MechanicsError {
-    /// The platters must turn.
+    /// The rotation speed is out of range.
     #[error("revolutions per minute must lie between 60 and 1,000,000")]
     Rotation,
-    /// A measured curve needs points with rising distances.
+    /// A measured curve has no points, or distances that do not rise.
     #[error("a measured seek curve needs at least one point, and its distances must rise")]
     SeekCurve,
     /// A time is negative, not a number, or beyond an hour.
@@ -53,12 +53,12 @@ pub enum MechanicsError {
     Time,
 }
 
-/// More than two conversions between an angle and a time lose.
+/// More than the rounding of two conversions between angle and time.
 const ROUNDING: Turn = 4 << 12;
 
 impl Mechanics {
     pub(crate) fn new(p: &MechanicsParameters, cylinders: u32) -> Result<Self, MechanicsError> {
-        // A slower one would overflow the conversions between angles and times.
+        // A lower speed would overflow the conversions between angles and times.
         if !(60.0..=1e6).contains(&p.revolutions_per_minute) {
             return Err(MechanicsError::Rotation);
         }
@@ -86,12 +86,12 @@ impl Mechanics {
         })
     }
 
-    /// One revolution.
+    /// The duration of a revolution.
     pub(crate) fn period(&self) -> Picos {
         self.period.get()
     }
 
-    /// From one track to another: the arm and the head switch beside it, then, for a write, settling.
+    /// From one track to another: the longer of arm move and head switch, then settling for a write.
     pub(crate) fn seek(&self, cylinders: u32, other_head: bool, write: bool) -> Picos {
         if let AccessTime::Constant(ms) = self.access {
             rarely();
@@ -104,7 +104,7 @@ impl Mechanics {
         if moved != 0 && write { moved.saturating_add_signed(self.write_settle) } else { moved }
     }
 
-    /// No move over so many cylinders or more takes less, whatever the heads and whether it settles.
+    /// A lower bound for moves over at least that many cylinders, with or without a head switch or settling.
     pub(crate) fn least_seek(&self, cylinders: u32) -> Picos {
         if let AccessTime::Constant(ms) = self.access {
             rarely();
@@ -114,7 +114,7 @@ impl Mechanics {
         arm.saturating_add_signed(self.write_settle.min(0))
     }
 
-    /// How long until `to` is where `from` is now.
+    /// The time until angle `to` is where `from` is now.
     pub(crate) fn latency(&self, from: Turn, to: Turn) -> Picos {
         match self.access {
             AccessTime::SeekAndRotation => self.time_of(to.wrapping_sub(from)),
@@ -123,8 +123,8 @@ impl Mechanics {
         }
     }
 
-    /// The angles that pass in a time from when `from` does: all that [`latency`](Self::latency) finds to be no farther, from
-    /// a little later on as well.
+    /// The angles that pass within `time`, starting with `from`: contains every angle for which [`latency`](Self::latency) is not
+    /// longer, also shortly after.
     pub(crate) fn angles_within(&self, from: Turn, time: Picos) -> Angles {
         if self.access != AccessTime::SeekAndRotation || time >= self.period() {
             return Angles::ALL;
@@ -137,8 +137,7 @@ impl Mechanics {
         ((u64::from(angle) >> 12) * self.period()) >> 20
     }
 
-    /// The angle turned in a time. Whole revolutions are lost with the bits that do not fit an angle; only of times that leave no
-    /// room for its steps are they taken off before.
+    /// The angle turned in a time, modulo a revolution. Only times too long for the intermediate product are reduced first.
     pub(crate) fn turned(&self, time: Picos) -> Turn {
         let time = if time < 1 << 39 {
             time
@@ -180,7 +179,7 @@ fn seek_table(curve: &SeekCurve, cylinders: u32) -> Result<Vec<Picos>, Mechanics
     Ok(core::iter::once(0).chain(table.into_iter().map(picos)).collect())
 }
 
-/// Measured points; between two of them, and beyond the last, the straight line through them.
+/// Measured points; linear between them and beyond the last.
 fn measured(points: &[SeekPoint], last: u32) -> Result<Vec<Picos>, MechanicsError> {
     let rising = points.windows(2).all(|w| w[0].distance < w[1].distance);
     if points.is_empty() || !rising || points[0].distance == 0 {
@@ -200,14 +199,14 @@ fn measured(points: &[SeekPoint], last: u32) -> Result<Vec<Picos>, MechanicsErro
     Ok(table)
 }
 
-/// A time that a line or a curve leads to, if nothing takes longer.
+/// A computed time, if it is not longer than [`LONGEST_MS`].
 fn sound(time: u128) -> Result<Picos, MechanicsError> {
     let time = Picos::try_from(time).ok().filter(|&time| time <= picos(LONGEST_MS));
     time.ok_or(MechanicsError::Time)
 }
 
-/// At distance `d` on the line that ends in point `next`. Whole picoseconds rounded towards the first point, as
-/// DiskSim has it; before the first point the line begins at no distance and no time. Beyond the last it may fall below nothing.
+/// The value at distance `d` on the line that ends in point `next`, in whole picoseconds rounded towards the first point, as in
+/// DiskSim. Before the first point the line begins at distance 0 and time 0. Beyond the last point the value may be negative.
 fn on_line(points: &[SeekPoint], next: usize, d: u32) -> i128 {
     let end = points[next];
     if end.distance == d {
@@ -231,14 +230,14 @@ fn hpl_table(hpl: &HplSeek, first_ten: Option<&[f64; 10]>, last: u32) -> Result<
 fn hpl_time(hpl: &HplSeek, d: u32) -> u128 {
     let wide = |ms| u128::from(picos(ms));
     if d < hpl.division {
-        // The root as a whole number of 2^-16, as DiskSim has it.
+        // The square root in units of 2^-16, as in DiskSim.
         let root = (u64::from(d) << 32).isqrt();
         return ((u128::from(root) * wide(hpl.root_factor_ms)) >> 16) + wide(hpl.root_constant_ms);
     }
     wide(hpl.line_factor_ms) * u128::from(d) + wide(hpl.line_constant_ms)
 }
 
-/// Straight lines through one cylinder, a third of all, and all.
+/// Straight lines through one cylinder, a third of the cylinders, and all cylinders.
 fn linear(d: u32, last: u32, single: f64, average: f64, full: f64) -> f64 {
     let (d, last) = (f64::from(d), f64::from(last));
     let third = (last / 3.0).max(1.0);
@@ -250,8 +249,8 @@ fn linear(d: u32, last: u32, single: f64, average: f64, full: f64) -> f64 {
     }
 }
 
-/// Lee and Katz: `a*sqrt(d-1) + b*(d-1) + c`, its average over random seeks being `average`. Where that would bend
-/// the wrong way (a coefficient below 0) the straight lines are used, as in DiskSim 2.
+/// Lee and Katz: `a*sqrt(d-1) + b*(d-1) + c`, whose average over random seeks is `average`. If a coefficient would be negative, the
+/// straight lines are used, as in DiskSim 2.
 fn three_point(last: u32, single: f64, average: f64, full: f64) -> Vec<f64> {
     let cylinders = f64::from(last) + 1.0;
     let root = (-10.0 * single + 15.0 * average - 5.0 * full) / (3.0 * cylinders.sqrt());
@@ -286,7 +285,7 @@ mod tests {
         assert_eq!(seek_table(&points(&[]), 9), Err(MechanicsError::SeekCurve));
         assert_eq!(seek_table(&points(&[(2, 1.0), (2, 1.0)]), 9), Err(MechanicsError::SeekCurve));
         assert_eq!(seek_table(&points(&[(2, f64::NAN)]), 9), Err(MechanicsError::Time));
-        // Sound points and factors, and a disk so wide that they lead beyond all times.
+        // Valid points and factors on a disk so wide that the curve exceeds all valid times.
         let (steep, wide) = (points(&[(1, 1.0), (2, 3e6)]), 10_000_000);
         assert_eq!(seek_table(&steep, wide), Err(MechanicsError::Time));
         let hpl = |root_factor_ms, line_factor_ms, division| {

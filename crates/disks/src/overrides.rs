@@ -1,4 +1,4 @@
-//! Changes to a drive: `{depth=1,buffer=off}`.
+//! Overrides of a drive's fields: `{depth=1,buffer=off}`.
 
 use toml::{Table, Value};
 use wording::did_you_mean;
@@ -6,14 +6,14 @@ use wording::did_you_mean;
 use crate::description::{DriveDescription, DriveParameters};
 use crate::parameters::{Caching, FastWrite, ReadAhead};
 
-/// One change.
+/// One override.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Override {
     pub(crate) key: String,
     pub(crate) value: String,
 }
 
-/// The name before the braces and what is in them; nothing if they are not well formed.
+/// The name before the braces and the overrides in them; `None` if the form is wrong.
 pub(crate) fn split(spec: &str) -> Option<(&str, Vec<Override>)> {
     let Some((name, braces)) = spec.split_once('{') else {
         return (!spec.contains('}')).then_some((spec.trim(), Vec::new()));
@@ -27,10 +27,10 @@ pub(crate) fn split(spec: &str) -> Option<(&str, Vec<Override>)> {
     Some((name.trim(), changes.map(change).collect::<Option<_>>()?))
 }
 
-/// The short overrides.
+/// The short forms.
 const SHORT: [&str; 4] = ["depth", "buffer", "write_cache", "read_ahead"];
 
-/// The changed drive. What is on already stays as it is when it is turned on.
+/// The changed drive. Turning on what is already on changes nothing.
 pub(crate) fn apply(drive: &DriveDescription, change: &Override) -> Result<DriveDescription, String> {
     if is_on(&change.key, &drive.parameters) && switch(&change.value)? {
         return Ok(drive.clone());
@@ -45,7 +45,7 @@ pub(crate) fn apply(drive: &DriveDescription, change: &Override) -> Result<Drive
     Ok(DriveDescription { notes: drive.notes.clone(), ..changed })
 }
 
-/// Whether a drive has what a short override turns on.
+/// Whether a drive has the feature of a short form.
 fn is_on(key: &str, drive: &DriveParameters) -> bool {
     let DriveParameters::Rotating(p) = drive else { return false };
     match key {
@@ -56,7 +56,7 @@ fn is_on(key: &str, drive: &DriveParameters) -> bool {
     }
 }
 
-/// The fields that a change sets, and to what.
+/// The fields that an override sets, and their values.
 fn meaning(change: &Override, rotating: bool) -> Result<Vec<(&str, Value)>, String> {
     let word = |off: &str, on: &str| switch(&change.value).map(|set| Value::from(if set { on } else { off }));
     let flag = || switch(&change.value).map(Value::from);
@@ -64,7 +64,7 @@ fn meaning(change: &Override, rotating: bool) -> Result<Vec<(&str, Value)>, Stri
         ("depth", true) => vec![("queue.depth", literal(&change.value))],
         ("write_cache", true) => vec![("buffer.fast_write", word("none", "all")?)],
         ("read_ahead", true) => vec![("buffer.read_ahead", word("none", "segment")?)],
-        // As DiskSim's own drives without a cache have it: speeds are still matched.
+        // As in DiskSim's own drives without a cache: the buffer still matches speeds.
         ("buffer", true) => vec![
             ("buffer.caching", word("none", "all")?),
             ("buffer.read_ahead", word("none", "segment")?),
@@ -85,14 +85,14 @@ fn switch(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A value as TOML has it; anything else is a text.
+/// A TOML value, or else a string.
 fn literal(text: &str) -> Value {
     let parsed = format!("value = {text}").parse::<Table>().ok();
     let value = parsed.filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
     value.unwrap_or_else(|| Value::from(text))
 }
 
-/// Sets a field that is there. Its origin is the command line now.
+/// Sets an existing field, whose origin becomes the override.
 fn set(root: &mut Table, path: &str, value: Value) -> Result<(), String> {
     let (parents, field) =
         path.rsplit_once('.').map_or((None, path), |(parents, field)| (Some(parents), field));
@@ -110,7 +110,7 @@ fn set(root: &mut Table, path: &str, value: Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Where a table's fields are from, each by itself: one origin of all of them becomes that of each.
+/// The origins of a table's fields, one by one: an origin of the whole table becomes that of each field.
 fn origins(table: &mut Table) -> &mut Table {
     let origins = match table.remove("origin") {
         Some(Value::Table(origins)) => origins,

@@ -1,4 +1,4 @@
-//! A drive whose time is not its host's: one that was switched on before, or one that takes longer for everything.
+//! A drive whose clock differs from its host's: started earlier, or slower in everything.
 
 use elevator::{Angles, Positioning, Request, Sector, Sectors, Span, Time};
 
@@ -8,34 +8,33 @@ use crate::{Command, Completion, Drive, Service};
 /// A drive with a clock of its own.
 pub struct SkewedClock {
     drive: Box<dyn Drive>,
-    /// What it shows when the host's begins.
+    /// The drive's time when the host's time is zero.
     ahead: Span,
-    /// What takes the drive inside a time takes this one `percent` of it.
+    /// Durations for the host in percent of durations in the drive.
     percent: u64,
 }
 
 impl SkewedClock {
-    /// `drive`, switched on so long before the host's clock began: spindles of several drives turn at the same speed but not in
-    /// step.
+    /// `drive`, started `by` before the host's clock: the spindles of several drives turn at the same speed but not in phase.
     #[must_use]
     pub fn earlier(drive: Box<dyn Drive>, by: Span) -> Self {
         Self { drive, ahead: by, percent: 100 }
     }
 
-    /// `drive`, slowed down to `percent` of its times; at least 100. Seeks, rotation, transfer and electronics slow down alike,
-    /// as with a drive that retries everything it does.
+    /// `drive` with all durations multiplied by `percent` / 100; at least 100. Seeks, rotation, transfer and overheads slow down alike, as
+    /// in a drive that retries everything.
     #[must_use]
     pub fn slow(drive: Box<dyn Drive>, percent: u64) -> Self {
         Self { drive, ahead: Span::ZERO, percent: percent.max(100) }
     }
 
-    /// The drive's own time at `now`.
+    /// The drive's time at the host's time `now`.
     fn inside(&self, now: Time) -> Time {
         let gone = (u128::from(now.as_nanos()) * 100 / u128::from(self.percent)) as u64;
         Time::from_nanos(gone.saturating_add(self.ahead.as_nanos()))
     }
 
-    /// The first time at which it is `inside` there; times that no run reaches stay at the end of time.
+    /// The first host time at which the drive's time is `inside`; saturates.
     fn outside(&self, inside: Time) -> Time {
         let gone = u128::from(inside.as_nanos().saturating_sub(self.ahead.as_nanos()));
         let nanos = (gone * u128::from(self.percent)).div_ceil(100);
@@ -46,7 +45,7 @@ impl SkewedClock {
         span.percent(self.percent)
     }
 
-    /// The longest time inside that is no longer than `span` outside.
+    /// The longest duration in the drive that is not longer than `span` for the host.
     fn shorter(&self, span: Span) -> Span {
         let inside = ((u128::from(span.as_nanos()) + 1) * 100 - 1) / u128::from(self.percent);
         Span::from_nanos(u64::try_from(inside).unwrap_or(u64::MAX))
@@ -163,7 +162,7 @@ mod tests {
         }
     }
 
-    /// When a read of a far place is done.
+    /// The completion time of a read at a distant sector.
     fn read(by_us: u64) -> Time {
         let (drive, _) =
             crate::open("ide-2003", &mut |_| Err(std::io::ErrorKind::NotFound.into())).expect("built in");
@@ -181,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_platter_stands_elsewhere_and_a_whole_turn_changes_nothing() {
-        // 7,200 rpm: three turns are 25 ms.
+        // 7,200 rpm: three revolutions take 25 ms.
         let (none, part, three) = (read(0), read(25_000 / 9), read(25_000));
         let apart = |a: Time, b: Time| a.as_nanos().abs_diff(b.as_nanos());
         assert!(apart(none, part) > 1_000_000, "{none:?} {part:?}");

@@ -1,11 +1,11 @@
-//! The beginning of a drive, as a drive of its own.
+//! The first sectors of a drive as a drive.
 
 use elevator::{Op, Sector, Time};
 
 use crate::drive::delegate;
 use crate::{Command, Drive};
 
-/// A drive of which only the first sectors are used. Everything else about it is the drive's own.
+/// A drive of which only the first sectors are accessible.
 pub struct Truncated {
     drive: Box<dyn Drive + Send>,
     capacity: Sector,
@@ -30,7 +30,7 @@ impl Drive for Truncated {
     fn submit(&mut self, now: Time, command: Command) {
         let end = command.start.0.checked_add(command.sectors.0.into());
         let there = command.op == Op::Flush || end.is_some_and(|end| end <= self.capacity.0);
-        // What lies beyond the truncated lies beyond the drive, which refuses it.
+        // A command beyond the accessible sectors is sent beyond the drive's end, where it fails.
         let start = if there { command.start } else { self.drive.capacity() };
         self.drive.submit(now, Command { start, ..command });
     }

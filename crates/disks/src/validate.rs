@@ -1,7 +1,7 @@
-//! A drive's model against the drive: a measured trace run through the model, and how far apart the two are.
+//! Comparison of a model with the physical drive: a measured trace is served by the model.
 //!
-//! A trace is what a physical drive served, one request at a time: each is issued a measured gap after the one before
-//! it has completed, in the model's time. How far apart the two are is their [demerit].
+//! The trace has the requests that a physical drive served one at a time. Each is issued a measured gap after the completion of the
+//! one before, in the model's time. The result is their [demerit].
 
 use std::io::{self, BufRead};
 
@@ -13,15 +13,15 @@ use crate::drive::{Command, Drive, Tag};
 /// A request that a physical drive served.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Measured {
-    /// A write, or else a read.
+    /// A write; otherwise a read.
     pub write: bool,
     /// First sector.
     pub start: Sector,
     /// Length.
     pub sectors: Sectors,
-    /// From issue to completion.
+    /// Service time: from issue to completion.
     pub service: Span,
-    /// From its completion to the next one's issue.
+    /// From completion to the issue of the next request.
     pub gap: Span,
 }
 
@@ -29,25 +29,25 @@ pub struct Measured {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// It cannot be read.
+    /// The trace cannot be read.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// A line is not as it should be.
+    /// A line is malformed.
     #[error("line {line}: {field}: '{text}' is not {expected}")]
     Line {
-        /// Its number, from 1.
+        /// The line's number, from 1.
         line: usize,
         /// The field.
         field: &'static str,
-        /// What it holds.
+        /// The field's content.
         text: String,
-        /// What it should be.
+        /// What the field must be.
         expected: &'static str,
     },
     /// A request lies beyond the drive.
     #[error("request {request}: sectors {start}+{sectors} are beyond the drive's {capacity}")]
     Beyond {
-        /// Its number, from 1.
+        /// The request's number, from 1.
         request: usize,
         /// First sector.
         start: Sector,
@@ -56,18 +56,19 @@ pub enum TraceError {
         /// The drive's size.
         capacity: Sector,
     },
-    /// The drive never ends a request.
+    /// The drive never completes a request.
     #[error("request {0}: the drive never answers")]
     NoAnswer(usize),
-    /// There is nothing in it.
+    /// The trace has no requests.
     #[error("the trace holds no request")]
     Empty,
 }
 
-/// Reads a trace: lines of `R|W class first_block blocks service_us gap_us`, blocks being sectors.
+/// Reads a trace: lines of `R|W class first_block blocks service_us gap_us`. A block is a sector of 512 bytes.
 ///
 /// # Errors
-/// With the line and the field. A last line that is cut off is an error too; a byte-order mark is none.
+/// If a line is malformed (the error has line and field), incomplete, or unreadable, or if there is no request. A byte-order mark is
+/// allowed.
 pub fn read_trace(trace: impl BufRead) -> Result<Vec<Measured>, TraceError> {
     let mut requests = Vec::new();
     for (i, line) in trace.lines().enumerate() {
@@ -113,16 +114,16 @@ fn parse(text: &str, line: usize) -> Result<Measured, TraceError> {
     })
 }
 
-/// A trace run through a model.
+/// The result of a comparison.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Validation {
-    /// Requests compared.
+    /// Number of requests.
     pub requests: usize,
     /// Mean service time of the physical drive, in ms.
     pub measured_mean_ms: f64,
     /// Mean service time of the model, in ms.
     pub modelled_mean_ms: f64,
-    /// The demerit as DiskSim reckons it, in ms.
+    /// The demerit as DiskSim computes it, in ms.
     pub demerit_ms: f64,
     /// The demerit between curves through the service times themselves, in ms.
     pub exact_demerit_ms: f64,
@@ -131,17 +132,17 @@ pub struct Validation {
 }
 
 impl Validation {
-    /// DiskSim's demerit as a part of the measured mean.
+    /// DiskSim's demerit divided by the measured mean.
     #[must_use]
     pub fn relative_demerit(&self) -> f64 {
         self.demerit_ms / self.measured_mean_ms
     }
 }
 
-/// Runs a trace through a drive, which should be fresh.
+/// Serves a trace with `drive`, which must be unused.
 ///
 /// # Errors
-/// When the trace is empty, a request lies beyond the drive, or the drive never ends one.
+/// If the trace is empty, a request lies beyond the drive, or the drive never completes one.
 pub fn validate(drive: &mut dyn Drive, trace: &[Measured]) -> Result<Validation, TraceError> {
     let capacity = drive.capacity();
     let mut now = Time::ZERO;
@@ -168,7 +169,7 @@ pub fn validate(drive: &mut dyn Drive, trace: &[Measured]) -> Result<Validation,
     })
 }
 
-/// When a request issued now completes, if it does.
+/// The completion time of a request issued at `now`; `None` if the drive has no further events.
 fn serve(drive: &mut dyn Drive, now: Time, request: &Measured) -> Option<Time> {
     let op = if request.write { Op::Write } else { Op::Read };
     let command = Command { tag: Tag(0), op, start: request.start, sectors: request.sectors, fua: false };

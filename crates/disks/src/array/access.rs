@@ -1,17 +1,17 @@
-//! What an access makes the members do.
+//! The members' part of an access to an array.
 //!
-//! A row of RAID 5 is looked at in bands: stretches of its units in which the same units are touched. In each band md
-//! (`handle_stripe_dirtying`) counts what it would have to read for either way to the new parity and takes the cheaper:
+//! A row of RAID 5 is divided into bands: ranges of its units in which the same units are accessed. In each band md
+//! (`handle_stripe_dirtying`) counts the reads of both methods to compute the new parity and takes the cheaper:
 //!
-//! - *read-modify-write*: the old data of what is written, and the old parity;
-//! - *reconstruct-write*: the data of what is not written; nothing for a full stripe. It wins a tie.
+//! - *read-modify-write*: reads the old data of the written units and the old parity;
+//! - *reconstruct-write*: reads the units that are not written; none for a full stripe. Preferred if equal.
 //!
-//! With a member gone, a unit of it is read by reading the rest of its row; a write that touches it reconstructs, one
-//! that leaves it alone must read and modify. Where it is the parity that is gone md reconstructs as well: it reads what is
-//! not written, for a parity that it then cannot write.
+//! With a failed member, its units are read by reading the rest of their row. A write to a failed unit reconstructs; a write to
+//! other units of the row must read and modify. If the failed unit is the parity, md reconstructs: it reads the units that are not
+//! written, for a parity that it cannot write.
 //!
-//! Left out of md: what its stripe cache does for writes (old data that is still there is not read again, small writes to one
-//! stripe are gathered; for reads see [`StripeCache`](super::StripeCache)) and its locks on stripes. A band is as exact as a sector, where md counts pages.
+//! Not modelled: md's stripe cache for writes (reuse of old data, merging of small writes to one stripe; for reads see
+//! [`StripeCache`](super::StripeCache)) and its locks on stripes. Bands have sector resolution; md counts pages.
 
 use std::ops::Range;
 
@@ -19,41 +19,41 @@ use elevator::{Op, Sector, Sectors};
 
 use super::geometry::Geometry;
 
-/// What a member is asked for.
+/// An operation of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// The member.
+    /// The member, from 0.
     pub member: u32,
     /// Read, write or discard.
     pub op: Op,
-    /// Its first sector there.
+    /// First sector on the member.
     pub start: Sector,
     /// Its length.
     pub sectors: Sectors,
 }
 
-/// What has to be done for one access: everything in `before` must be done before anything in `then` begins.
+/// The operations for one access: all of `before` must complete before any of `then` begins.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Access {
-    /// What a write of RAID 5 must read first.
+    /// Reads that a write to RAID 5 needs first.
     pub before: Vec<Part>,
-    /// The rest.
+    /// All other operations.
     pub then: Vec<Part>,
 }
 
-/// A stretch of a row's units in which the same data units are touched.
+/// A range of a row's units in which the same data units are accessed.
 struct Band {
     row: u64,
-    /// Data units touched, by index.
+    /// Data units, by index.
     touched: Range<u32>,
-    /// Which sectors of each unit.
+    /// Sectors within each unit.
     within: Range<u64>,
 }
 
 impl Geometry {
-    /// What reading, writing or discarding this stretch takes, with `failed` gone. Replaces what was in `access`.
+    /// Computes the operations for a read, write or discard. `failed` is the failed member. Replaces the content of `access`.
     ///
-    /// Discards touch data only: the model keeps no data, and md passes them on only where parity needs no care.
+    /// Discards affect data units only: the model keeps no data, and md passes them on only where parity allows it.
     pub fn access(&self, op: Op, start: Sector, sectors: Sectors, failed: Option<u32>, access: &mut Access) {
         access.before.clear();
         access.then.clear();
@@ -85,7 +85,7 @@ impl Geometry {
         join(&mut access.then);
     }
 
-    /// The bands of a stretch of one row.
+    /// The bands of a range of one row.
     fn bands(&self, row: u64, stretch: Range<u64>) -> impl Iterator<Item = Band> + use<> {
         let unit = u64::from(self.unit().0);
         let (head, tail) = (stretch.start % unit, stretch.end % unit);
@@ -94,7 +94,7 @@ impl Geometry {
         let mut from = 0;
         ends.into_iter().filter_map(move |to| {
             let within = std::mem::replace(&mut from, to)..to;
-            // The units whose sector `within.start` lies in the stretch.
+            // The units whose sector `within.start` lies in the range.
             let first = stretch.start.saturating_sub(within.start).div_ceil(unit);
             let last = stretch.end.saturating_sub(within.start).div_ceil(unit);
             let touched = first as u32..last as u32;
@@ -107,7 +107,7 @@ impl Geometry {
         Part { member, op, start, sectors: Sectors((band.within.end - band.within.start) as u32) }
     }
 
-    /// A read that may touch the failed member.
+    /// A read that may include units of the failed member.
     fn read_band(&self, band: &Band, failed: Option<u32>, parts: &mut Vec<Part>) {
         let wanted = || band.touched.clone().map(|index| self.data(band.row, index));
         if wanted().any(|member| Some(member) == failed) {
@@ -128,7 +128,7 @@ impl Geometry {
         };
         let (modify, reconstruct) = (written().count() + 1, others().count());
         let read = |member| access.before.push(self.part(band, member, Op::Read));
-        // md counts a member that is gone as more than all members.
+        // md counts a failed member as more than all members.
         let can_modify = written().chain(parity).all(|member| is_there(&member));
         let can_reconstruct = others().all(|member| is_there(&member));
         if can_modify && (modify < reconstruct || !can_reconstruct) {
@@ -141,7 +141,7 @@ impl Geometry {
     }
 }
 
-/// Joins parts of one member that lie end to end, as bands are cut finer than requests need to be.
+/// Joins adjacent operations of a member.
 fn join(parts: &mut Vec<Part>) {
     parts.sort_unstable_by_key(|part| (part.member, part.start));
     parts.dedup_by(|part, before| {

@@ -1,18 +1,18 @@
-//! Where a sector of an array lies: stripes, units, and the rotation of parity.
+//! The layout of an array: stripes, units, and the rotation of parity.
 
 use elevator::{Sector, Sectors};
 
-/// How data is laid over the members.
+/// RAID level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
-    /// Striped, nothing to spare.
+    /// Striping without redundancy.
     Raid0,
-    /// Striped with one unit of parity in each row, rotated left-symmetrically, as md does by default.
+    /// Striping with one parity unit in each row, rotated left-symmetrically, md's default.
     Raid5,
 }
 
 impl Level {
-    /// Fewest members.
+    /// Minimum number of members.
     #[must_use]
     pub const fn members_min(self) -> u32 {
         match self {
@@ -22,7 +22,7 @@ impl Level {
     }
 }
 
-/// As an array's name has it.
+/// The level's name in array specifications.
 impl std::fmt::Display for Level {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -32,34 +32,34 @@ impl std::fmt::Display for Level {
     }
 }
 
-/// Most members; md's bound for its usual metadata is of the same order.
+/// Maximum number of members; md's limit for its usual metadata has the same order.
 pub const MEMBERS_MAX: u32 = 384;
 
 /// A sector of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemberSector {
-    /// Which member, from 0.
+    /// The member, from 0.
     pub member: u32,
-    /// Which of its sectors.
+    /// The sector on the member.
     pub sector: Sector,
 }
 
-/// A stretch of the array that lies in one unit.
+/// A range of the array that lies in one unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// Its first sector in the array.
+    /// First sector in the array.
     pub logical: Sector,
-    /// Where that lies.
+    /// The corresponding sector of a member.
     pub place: MemberSector,
     /// Its length.
     pub sectors: Sectors,
 }
 
-/// The shape of an array.
+/// The layout of an array.
 ///
-/// Unit `u` of the array lies in row `u / data members`. In RAID 5, row `r` has its parity on member
-/// `members - 1 - r % members`, and its data units follow behind that member, round to it again (left-symmetric): so
-/// units one behind the other are always on different members, and a long read moves every head.
+/// Unit `u` lies in row `u / data members`. In RAID 5, row `r` has its parity on member `members - 1 - r % members`; its data units
+/// begin on the member behind and wrap around (left-symmetric). Consecutive units are always on different members, so that a long
+/// read uses every member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
     level: Level,
@@ -69,25 +69,25 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// The array of `members` drives of at least `member_capacity` each, striped by `unit`; a member's last sectors that
-    /// fill no unit are not used.
+    /// An array of `members` drives of at least `member_capacity` sectors, with stripe unit `unit`. The last sectors of a member that
+    /// do not fill a unit are unused.
     ///
     /// # Panics
-    /// If there are fewer members than the level needs, or a unit has no sectors. [`ArrayDescription`](super::ArrayDescription)
-    /// refuses such arrays with a word.
+    /// If there are fewer members than the level needs, or `unit` is zero. [`ArrayDescription`](super::ArrayDescription) returns an
+    /// error for such arrays.
     #[must_use]
     pub fn new(level: Level, members: u32, unit: Sectors, member_capacity: Sector) -> Self {
         assert!(members >= level.members_min() && unit > Sectors::ZERO, "no such array");
         Self { level, members, unit, rows: member_capacity.0 / u64::from(unit.0) }
     }
 
-    /// How data is laid out.
+    /// RAID level.
     #[must_use]
     pub const fn level(&self) -> Level {
         self.level
     }
 
-    /// How many members.
+    /// Number of members.
     #[must_use]
     pub const fn members(&self) -> u32 {
         self.members
@@ -108,26 +108,26 @@ impl Geometry {
         }
     }
 
-    /// Data sectors in a row: a full stripe.
+    /// Data sectors in a row (a full stripe).
     #[must_use]
     pub fn stripe(&self) -> u64 {
         u64::from(self.data_members()) * u64::from(self.unit.0)
     }
 
-    /// Its size in sectors.
+    /// Size in sectors.
     #[must_use]
     pub fn capacity(&self) -> Sector {
         Sector(self.rows * self.stripe())
     }
 
-    /// The member that holds a row's parity, if there is parity.
+    /// The member with a row's parity; `None` without parity.
     #[must_use]
     pub fn parity(&self, row: u64) -> Option<u32> {
         let rotated = (row % u64::from(self.members)) as u32;
         (self.level == Level::Raid5).then_some(self.members - 1 - rotated)
     }
 
-    /// The member that holds the `index`-th data unit of a row.
+    /// The member with the `index`-th data unit of a row.
     #[must_use]
     pub fn data(&self, row: u64, index: u32) -> u32 {
         match self.parity(row) {
@@ -136,7 +136,7 @@ impl Geometry {
         }
     }
 
-    /// Where a sector of the array lies.
+    /// The member and sector of a sector of the array.
     #[must_use]
     pub fn place(&self, logical: Sector) -> MemberSector {
         let unit = u64::from(self.unit.0);
@@ -146,7 +146,7 @@ impl Geometry {
         MemberSector { member: self.data(row, index), sector: Sector(row * unit + offset) }
     }
 
-    /// The sector of the array that lies there; `None` for parity and for what is not used.
+    /// The array's sector at a sector of a member; `None` for parity and unused sectors.
     #[must_use]
     pub fn logical(&self, place: MemberSector) -> Option<Sector> {
         let unit = u64::from(self.unit.0);
@@ -162,7 +162,7 @@ impl Geometry {
         Some(Sector(row * self.stripe() + u64::from(index) * unit + offset))
     }
 
-    /// A stretch of the array, cut at the ends of units.
+    /// Divides a range of the array at unit boundaries.
     pub fn pieces(&self, start: Sector, sectors: Sectors) -> impl Iterator<Item = Piece> + use<> {
         let (geometry, end) = (*self, start + sectors);
         let mut at = start;

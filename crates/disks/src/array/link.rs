@@ -1,4 +1,4 @@
-//! A card or bus that drives share, with a rate of its own.
+//! A controller or bus that several drives share, with a limited rate.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -9,10 +9,10 @@ use elevator::{Op, Sectors, Span, Time};
 use crate::drive::delegate;
 use crate::{Command, Completion, Drive, Tag};
 
-/// What passes between the drives and the host, one byte after the other.
+/// The path from the drives to the host; it carries one transfer at a time.
 ///
-/// A transfer overlaps the drive's own: alone on the link it ends when the drive is done, and only when the link is busy
-/// with others' data does it end later. Data counts when its drive is done with it, writes as well as reads.
+/// A transfer over the link overlaps with the drive's own transfer: on an idle link it ends when the drive's does, on a busy link
+/// later. Reads and writes are counted when their drive completes them.
 #[derive(Clone, Debug)]
 pub struct Link {
     bytes_per_second: u64,
@@ -20,13 +20,13 @@ pub struct Link {
 }
 
 impl Link {
-    /// An idle link of that rate in bytes a second; at least 1.
+    /// An idle link with a rate in bytes per second; at least 1.
     #[must_use]
     pub fn new(bytes_per_second: u64) -> Self {
         Self { bytes_per_second: bytes_per_second.max(1), free: Time::ZERO }
     }
 
-    /// When that much data, of which the drive is done at `at`, has passed.
+    /// When the data of a command that its drive completes at `at` has crossed the link.
     pub fn pass(&mut self, at: Time, sectors: Sectors) -> Time {
         let nanos = u128::from(sectors.bytes()) * 1_000_000_000 / u128::from(self.bytes_per_second);
         let takes = Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
@@ -36,13 +36,13 @@ impl Link {
     }
 }
 
-/// A drive behind a link that it shares.
+/// A drive behind a shared link.
 pub struct Linked {
     drive: Box<dyn Drive>,
     link: Rc<RefCell<Link>>,
     /// Length of each command's data, by tag.
     lengths: Vec<Sectors>,
-    /// What the drive is done with and the link is not, in order of in_transit.
+    /// Commands that the drive has completed and whose data is still on the link, in order.
     in_transit: VecDeque<Completion>,
 }
 

@@ -1,9 +1,8 @@
-//! Disk arrays: where a sector of the array lies, what an access makes its members do, and what a card does to
-//! them.
+//! Disk arrays: layout, the members' operations for an access, and shared controllers.
 //!
-//! As in Linux's md there is one queue and one scheduler for each member, so an array is no [`Drive`](crate::Drive): it is
-//! a way to cut a request into parts for several drives. The host (`machine`) keeps the queues, and completes a request
-//! when the last of its parts is.
+//! As in Linux's md, each member has a queue and a scheduler of its own. An array is therefore not a [`Drive`](crate::Drive): it
+//! divides a request into operations for several drives. The host keeps the queues, and completes a request when the last of its
+//! operations completes.
 
 mod access;
 mod description;

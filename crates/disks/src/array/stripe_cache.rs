@@ -1,12 +1,12 @@
-//! md's stripe cache, as far as reads of an array with a failed member need it.
+//! md's stripe cache, as far as reads of an array with a failed member use it.
 //!
-//! Without it each unit that is left would be read for itself, and once more for a lost one beside it. A *stripe* here is a
-//! page of every member at one place. Who needs a page that is there reads nothing; who needs one that is on its way waits for
-//! that. As in md, pages are read whole, only the most recently used stripes are kept, and reads of an array that has all its
-//! members go past it.
+//! Without it every remaining unit would be read for itself, and again to reconstruct a lost unit of the same row. A *stripe* is
+//! one page of every member at the same position. Cached pages are not read again, and a page whose read is in progress is waited
+//! for. As in md, pages are read whole, the least recently used stripes are dropped, and reads of an array without a failed
+//! member bypass the cache.
 //!
-//! Left out of md: writes use it, too; here what is written is forgotten. And md lets a request wait when every stripe is
-//! in use; here the cache grows beyond its size for as long.
+//! Not modelled: writes through the cache (here written pages are dropped), and waiting when every stripe is in use (here the
+//! cache exceeds its size meanwhile).
 
 use elevator::{Op, Sector, Sectors};
 use hashbrown::HashMap;
@@ -16,11 +16,11 @@ use super::access::Part;
 /// Sectors of a page.
 const PAGE: u64 = 8;
 
-/// Of one member's page.
+/// State of a page of one member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Page {
     Absent,
-    /// The read of that name will bring it.
+    /// The read with that identifier is in progress.
     Coming(u32),
     Here,
 }
@@ -29,22 +29,22 @@ enum Page {
 struct Stripe {
     /// By member.
     pages: Vec<Page>,
-    /// When it was used last, in uses.
+    /// Number of the latest use.
     used: u64,
 }
 
-/// What was read of stripes lately, or is on its way.
+/// The recently read stripes.
 #[derive(Clone, Debug)]
 pub struct StripeCache {
     members: u32,
     stripes_max: usize,
-    /// By the page's number on each member.
+    /// By page number.
     stripes: HashMap<u64, Stripe>,
     coming: HashMap<u32, Part>,
     uses: u64,
 }
 
-/// The pages of a part, by number.
+/// The pages that a part covers, by number.
 fn pages(part: &Part) -> core::ops::Range<u64> {
     part.start.0 / PAGE..(part.start + part.sectors).0.div_ceil(PAGE)
 }
@@ -54,15 +54,15 @@ fn is_idle(stripe: &Stripe) -> bool {
 }
 
 impl StripeCache {
-    /// An empty one of an array with so many members; md has 256 stripes.
+    /// An empty cache for an array with that many members; md's default is 256 stripes.
     #[must_use]
     pub fn new(members: u32, stripes_max: u32) -> Self {
         let (stripes, coming) = (HashMap::new(), HashMap::new());
         Self { members, stripes_max: stripes_max as usize, stripes, coming, uses: 0 }
     }
 
-    /// Leaves of these reads, in order of member and sector, only what is neither there nor on its way; the names of the reads
-    /// that are to be waited for are added to `awaited`, each once.
+    /// Reduces `reads`, sorted by member and sector, to the pages that are neither cached nor being read. Adds the identifiers of reads
+    /// in progress that must be waited for to `awaited`, each once.
     pub fn leave_missing(&mut self, reads: &mut Vec<Part>, awaited: &mut Vec<u32>) {
         let mut missing: Vec<Part> = Vec::new();
         for part in reads.iter() {
@@ -78,7 +78,7 @@ impl StripeCache {
         *reads = missing;
     }
 
-    /// What is known of a member's page, whose stripe is used now.
+    /// The state of a member's page; marks its stripe as used.
     fn page(&mut self, page: u64, member: u32) -> Page {
         self.uses += 1;
         let Some(stripe) = self.stripes.get_mut(&page) else { return Page::Absent };
@@ -86,7 +86,7 @@ impl StripeCache {
         stripe.pages[member as usize]
     }
 
-    /// A read that was missing goes to its member. No read on its way has the same name.
+    /// Registers a read of missing pages that is sent to its member. `name` is unique among reads in progress.
     pub fn sends(&mut self, name: u32, part: &Part) {
         self.coming.insert(name, *part);
         for page in pages(part) {
@@ -101,21 +101,21 @@ impl StripeCache {
         while self.stripes.len() > self.stripes_max && self.drop_oldest() {}
     }
 
-    /// Forgets the stripe that was used least recently, if there is one that nobody waits for.
+    /// Drops the least recently used stripe without a read in progress, if there is one.
     fn drop_oldest(&mut self) -> bool {
         let idle = self.stripes.iter().filter(|(_, stripe)| is_idle(stripe));
         let oldest = idle.min_by_key(|(_, stripe)| stripe.used).map(|(&page, _)| page);
         oldest.is_some_and(|page| self.stripes.remove(&page).is_some())
     }
 
-    /// The read of that name came back, or failed. Nothing happens if there is none.
+    /// Registers the end of a read; without effect if no read has that identifier. `is_done`: it did not fail.
     pub fn arrives(&mut self, name: u32, is_done: bool) {
         let Some(part) = self.coming.remove(&name) else { return };
         let now = if is_done { Page::Here } else { Page::Absent };
         self.replace(&part, |page| if page == Page::Coming(name) { now } else { page });
     }
 
-    /// Other data will be there.
+    /// Drops pages that are being written.
     pub fn forget(&mut self, part: &Part) {
         self.replace(part, |_| Page::Absent);
     }
@@ -130,7 +130,7 @@ impl StripeCache {
     }
 }
 
-/// Adds a page to what is to be read, at the end of the last part if it follows.
+/// Adds a page to the reads, extending the last one if adjacent.
 fn add(missing: &mut Vec<Part>, member: u32, page: u64) {
     let start = Sector(page * PAGE);
     match missing.last_mut() {
@@ -149,7 +149,7 @@ mod tests {
         Part { member, op: Op::Read, start: Sector(start), sectors: Sectors(sectors) }
     }
 
-    /// What is missing of a read and sent under that name, and whose reads are waited for.
+    /// The missing parts of a read, registered under `name`, and the reads that it waits for.
     fn ask(cache: &mut StripeCache, name: u32, part: Part) -> (Vec<Part>, Vec<u32>) {
         let (mut reads, mut awaited) = (vec![part], Vec::new());
         cache.leave_missing(&mut reads, &mut awaited);
@@ -182,7 +182,7 @@ mod tests {
         cache.arrives(1, false);
         assert_eq!(ask(&mut cache, 2, read(0, 0, 8)).0, [read(0, 0, 8)]);
         cache.forget(&read(0, 0, 8));
-        cache.arrives(2, true); // came back after the write: what it brings is old
+                cache.arrives(2, true); // The write was later: the read returned old data.
         assert_eq!(ask(&mut cache, 3, read(0, 0, 8)).0, [read(0, 0, 8)]);
     }
 

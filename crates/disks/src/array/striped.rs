@@ -1,8 +1,7 @@
-//! A card that makes one device of several drives.
+//! A RAID controller that presents several drives as one device.
 //!
-//! md gives each member a queue and a scheduler of its own ([the module's](super) other users). A hardware RAID controller does
-//! not: the host sees one device, has one scheduler above it, and the card cuts what it is given into parts, which wait in
-//! order of arrival for their member. That is all it does here: no cache, no reordering of its own.
+//! In md each member has a queue and a scheduler of its own. A hardware RAID controller presents one device with one scheduler above
+//! it, and divides commands into parts that wait for their member in order of arrival. The model has no cache and does not reorder.
 
 use std::collections::VecDeque;
 
@@ -11,7 +10,7 @@ use elevator::{Op, Outcome, Positioning, Sector, Sectors, Time};
 use super::Geometry;
 use crate::{Command, Completion, Drive, Service, Tag};
 
-/// Drives striped behind a card, as one.
+/// Drives striped behind a controller.
 pub struct Striped {
     geometry: Geometry,
     members: Vec<Member>,
@@ -20,16 +19,16 @@ pub struct Striped {
     done: VecDeque<Completion>,
 }
 
-/// A drive and what waits for it.
+/// A drive and the parts that wait for it.
 struct Member {
     drive: Box<dyn Drive>,
-    /// The drive's own tags that are free, and whose part each of the others is.
+    /// Unused tags of the drive, and for each used tag the host's command.
     free: Vec<Tag>,
     part_of: Vec<Tag>,
     waiting: VecDeque<Command>,
 }
 
-/// What is left of a command.
+/// The state of a command.
 #[derive(Clone, Copy)]
 struct Parts {
     left: u32,
@@ -54,10 +53,10 @@ impl Member {
 }
 
 impl Striped {
-    /// These drives in this shape, which must be without parity, behind a card that takes `depth` commands; at least 1.
+    /// `drives` with a layout without parity, behind a controller that accepts `depth` commands; at least 1.
     ///
     /// # Panics
-    /// If there are not as many drives as the shape has members.
+    /// If the number of drives differs from the number of data members.
     #[must_use]
     pub fn new(geometry: Geometry, drives: Vec<Box<dyn Drive>>, depth: u32) -> Self {
         assert_eq!(drives.len(), geometry.data_members() as usize, "a stripe over all members");
@@ -66,7 +65,7 @@ impl Striped {
         Self { geometry, members, commands, done: VecDeque::new() }
     }
 
-    /// Takes from the drives what they have finished, and gives them what waited for that.
+    /// Collects completions from the drives, and submits waiting parts.
     fn collect(&mut self, now: Time) {
         let mut finished: Vec<(Tag, Completion)> = Vec::new();
         loop {

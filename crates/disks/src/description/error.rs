@@ -1,18 +1,18 @@
-//! What is wrong with a description, and where.
+//! Errors in descriptions, with their position.
 
 use std::fmt;
 use std::ops::Range;
 
 use wording::did_you_mean_of;
 
-/// What is wrong with a description.
+/// An invalid description.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DescriptionError {
-    /// The file.
+    /// The file's name.
     pub file: String,
-    /// The line, from 1, where one is to blame.
+    /// The line, from 1, if the error has one.
     pub line: Option<usize>,
-    /// What is wrong, with the field's name where it is a field.
+    /// The reason, with the field's name if the error is in a field.
     pub what: String,
 }
 
@@ -27,7 +27,7 @@ impl fmt::Display for DescriptionError {
 
 impl std::error::Error for DescriptionError {}
 
-/// A problem whose line is not known yet: where it is in the text, in bytes.
+/// An error with its byte range in the text, before its line is computed.
 #[derive(Debug)]
 pub(super) struct Problem {
     place: Option<Range<usize>>,
@@ -55,7 +55,7 @@ impl Problem {
     }
 }
 
-/// The name before the last `=` on the way to a value on its line.
+/// The key before the last `=` that precedes a value on its line.
 fn field_at(text: &str, start: usize) -> Option<&str> {
     let before = text.get(..start)?;
     let line = before.rsplit('\n').next()?;
@@ -71,7 +71,7 @@ impl From<toml::de::Error> for Problem {
     }
 }
 
-/// What is wrong with a page of TOML: its line, its field, and the nearest known name where one is unknown.
+/// A TOML error as a message: line, field, and the nearest known name for an unknown one.
 #[must_use]
 pub fn explain_toml(text: &str, error: toml::de::Error) -> String {
     let DescriptionError { line, what, .. } = Problem::from(error).in_file("", text);

@@ -1,8 +1,8 @@
-//! Drives written down: our own TOML form.
+//! Drive descriptions in TOML.
 //!
-//! A file says `kind = "rotating"` or `kind = "solid-state"`, a `summary`, and then the fields of
-//! [`RotatingParameters`] or [`SsdParameters`] under their own names, each with its unit in its name; what is left out
-//! has the default that those types document. Beside any number stands where it comes from:
+//! A file has `kind = "rotating"` or `kind = "solid-state"`, a `summary`, and the fields of [`RotatingParameters`] or
+//! [`SsdParameters`] under their own names, whose suffixes are the units. Omitted fields have the defaults documented there. Each
+//! number can have an origin:
 //!
 //! ```toml
 //! [mechanics]
@@ -10,8 +10,8 @@
 //! origin.revolutions_per_minute = "data sheet: 7200 rpm"
 //! ```
 //!
-//! or, for all fields of a table together, `origin = "assumed: …"`. Origins are kept, shown and written back; nothing
-//! is computed from them.
+//! or, for all fields of a table, `origin = "assumed: …"`. Origins are kept, shown and written back, and have no effect on the
+//! model.
 
 mod error;
 mod origin;
@@ -31,34 +31,34 @@ use error::Problem;
 pub use error::{DescriptionError, explain_toml};
 pub use origin::Origin;
 
-/// The source of descriptions that come with the program.
+/// The source of built-in descriptions.
 pub(crate) const BUILT_IN: &str = "built in";
 
-/// A drive as it is written down.
+/// The description of a drive.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DriveDescription {
-    /// What it is, in a line.
+    /// One line for people.
     pub summary: String,
-    /// Where the description itself is from: `built in`, or the file that was read.
+    /// The source of the description: `built in`, or the name of the file.
     pub source: String,
-    /// What describes it.
+    /// The parameters of the model.
     pub parameters: DriveParameters,
-    /// Where its numbers are from.
+    /// The origins of the numbers.
     pub origins: Vec<Origin>,
-    /// What its files say and the model has not, or not so, each with its place. Our own form has nothing of the kind.
+    /// Settings of DiskSim's files that the model does not have, with their position. Empty for TOML descriptions.
     pub notes: Vec<String>,
 }
 
-/// What describes a drive, by kind.
+/// The parameters of a drive, by kind.
 #[derive(Clone, PartialEq, Debug)]
 pub enum DriveParameters {
-    /// Platters and an arm.
+    /// A disk with platters and an arm.
     Rotating(Box<RotatingParameters>),
-    /// Flash.
+    /// A flash drive.
     SolidState(SsdParameters),
 }
 
-/// As [`to_toml`](DriveDescription::to_toml) writes it: the same fields, in the same tables.
+/// The same fields and tables as [`to_toml`](DriveDescription::to_toml).
 impl Serialize for DriveDescription {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.table().serialize(serializer)
@@ -66,18 +66,18 @@ impl Serialize for DriveDescription {
 }
 
 impl DriveDescription {
-    /// Reads a description. `file` names it in errors and as the source.
+    /// Parses a description. `file` is its source and its name in errors.
     ///
     /// # Errors
-    /// With file, line and field: syntax, unknown fields (with the nearest name), missing ones, values of the wrong
-    /// kind or out of range, parameters that contradict each other.
+    /// With file, line and field: syntax errors, unknown fields (with the nearest name), missing fields, values of the wrong type or
+    /// out of range, and parameters that contradict each other.
     pub fn parse(file: &str, text: &str) -> Result<Self, DescriptionError> {
         let description = read(file, text).map_err(|problem| problem.in_file(file, text))?;
         description.capacity()?;
         Ok(description)
     }
 
-    /// The same as TOML, complete: every field is written, origins too.
+    /// The complete description as TOML, with all fields and origins.
     #[must_use]
     pub fn to_toml(&self) -> String {
         self.table().to_string()
@@ -96,7 +96,7 @@ impl DriveDescription {
         table
     }
 
-    /// What it is called.
+    /// The drive's name.
     #[must_use]
     pub fn name(&self) -> &str {
         match &self.parameters {
@@ -105,10 +105,10 @@ impl DriveDescription {
         }
     }
 
-    /// Its size in sectors.
+    /// Size in sectors of 512 bytes.
     ///
     /// # Errors
-    /// If its parameters contradict each other.
+    /// If the parameters contradict each other.
     pub fn capacity(&self) -> Result<Sector, DescriptionError> {
         match &self.parameters {
             DriveParameters::Rotating(p) => {
@@ -119,7 +119,7 @@ impl DriveDescription {
         }
     }
 
-    /// How many commands it takes at once.
+    /// Number of commands that the drive accepts at once.
     #[must_use]
     pub fn depth(&self) -> u32 {
         match &self.parameters {
@@ -128,8 +128,8 @@ impl DriveDescription {
         }
     }
 
-    /// Whether it takes a flush beside other commands. If not, a host sends it when the drive has nothing else, and nothing
-    /// beside it.
+    /// Whether a flush may be queued with other commands. Otherwise a host submits a flush only while no other command is in the drive,
+    /// and no other command until it has completed.
     #[must_use]
     pub fn queues_flushes(&self) -> bool {
         match &self.parameters {
@@ -138,10 +138,10 @@ impl DriveDescription {
         }
     }
 
-    /// A drive of this description, at rest.
+    /// An idle drive.
     ///
     /// # Errors
-    /// If its parameters contradict each other.
+    /// If the parameters contradict each other.
     pub fn build(&self) -> Result<Box<dyn Drive + Send>, DescriptionError> {
         match &self.parameters {
             DriveParameters::Rotating(p) => match Rotating::new((**p).clone()) {
@@ -155,15 +155,15 @@ impl DriveDescription {
         }
     }
 
-    /// How long it takes for requests at a distance, measured on a drive of its own.
+    /// Measures service times by distance on a new drive of this description.
     ///
     /// # Errors
-    /// If its parameters contradict each other.
+    /// If the parameters contradict each other.
     pub fn service_curve(&self) -> Result<ServiceCurve, DescriptionError> {
         Ok(curve::measure(&mut *self.build()?, curve::SEED).fit())
     }
 
-    /// A built-in drive has no file; its name says which it is.
+    /// An error without a line. The file of a built-in drive is its name.
     fn impossible(&self, what: impl ToString) -> DescriptionError {
         let file = if self.source == BUILT_IN { self.name() } else { &self.source };
         DescriptionError { file: file.to_owned(), line: None, what: what.to_string() }

@@ -1,4 +1,4 @@
-//! Where numbers are from.
+//! Origins of numbers.
 
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
@@ -6,23 +6,23 @@ use wording::did_you_mean;
 
 use super::error::Problem;
 
-/// Where a number, or all numbers of a table, are from.
+/// The origin of a number, or of all numbers of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Origin {
-    /// The table, dotted from the top: `mechanics`, `layout.zones[2]`; empty for the top itself.
+    /// Path of the table: `mechanics`, `layout.zones[2]`; empty for the root.
     pub table: String,
-    /// The field in it; without one, all of the table.
+    /// The field; `None` for all fields of the table.
     pub field: Option<String>,
-    /// Where from. In the built-in drives it begins with one of [`Origin::BASES`].
+    /// The origin. In the built-in drives it begins with one of [`Origin::BASES`].
     pub text: String,
 }
 
 impl Origin {
-    /// What a number can rest on, and how the text then begins: a data sheet or manual; a paper's own figure; what is
-    /// generally known of such drives; worked out from other numbers, as it says; chosen by us, as it says.
+    /// Kinds of origin: a data sheet or manual; a figure of a paper; general knowledge of such drives; derived from other numbers, as
+    /// stated; chosen by us, as stated.
     pub const BASES: [&str; 5] = ["data sheet:", "paper:", "general knowledge:", "derived:", "assumed:"];
 
-    /// Writes it into a table of parameters.
+    /// Writes the origin into a table of parameters.
     pub(super) fn insert(&self, root: &mut Table) {
         let Some(table) = find(root, &self.table) else { return };
         match &self.field {
@@ -51,7 +51,7 @@ fn find<'t>(root: &'t mut Table, path: &str) -> Option<&'t mut Table> {
     })
 }
 
-/// Takes all origins out of a tree.
+/// Removes all origins from a tree and returns them.
 pub(super) fn take(root: &mut DeTable<'_>) -> Result<Vec<Origin>, Problem> {
     let mut found = Vec::new();
     take_from(root, "", &mut found)?;
@@ -104,7 +104,7 @@ fn add(
     Ok(())
 }
 
-/// An origin stands beside a field that is there.
+/// The field that an origin names must exist.
 fn check_known(table: &DeTable<'_>, field: &Spanned<toml::de::DeString<'_>>) -> Result<(), Problem> {
     let name = field.get_ref();
     if table.contains_key(&**name) {

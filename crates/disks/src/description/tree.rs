@@ -1,4 +1,4 @@
-//! A description before it has a type: TOML's tables with the place of each value.
+//! A description before deserialization: TOML tables with the position of each value.
 
 use std::ops::Range;
 
@@ -10,9 +10,9 @@ use toml::de::{DeTable, DeValue};
 use super::error::Problem;
 use crate::parameters::{LONGEST_MS, SCALE_MAX, SECTOR_MS_MAX};
 
-/// The fields that may be negative: some published drives settle sooner for a write.
+/// Times that may be negative: some published drives settle sooner for a write.
 const SIGNED: [&str; 2] = ["write_settle_ms", "seek_delta_ms"];
-/// The fields that may be negative and are no times: runs of an index may go outwards, and begin before what they follow.
+/// Other fields that may be negative: runs of an index may go outwards, and begin before the previous run.
 const BACKWARDS: [&str; 3] = ["run_cylinders", "angle", "angle_step"];
 /// Parts of a whole, and factors by which a wild value would make a time overflow.
 const HIGHEST: [(&str, f64); 7] = [

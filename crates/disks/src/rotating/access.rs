@@ -3,18 +3,18 @@
 use crate::layout::{Extent, Layout, PhysicalSector, Turn};
 use crate::mechanics::{Mechanics, Picos};
 
-/// Where the head is.
+/// The position of the head.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Head {
     pub(super) cylinder: u32,
     pub(super) head: u16,
-    /// The angle under it at `at`.
+    /// The platter's angle under the head at time `at`.
     pub(super) angle: Turn,
     pub(super) at: Picos,
 }
 
 impl Head {
-    /// The angle under it at another time, not before `at`.
+    /// The platter's angle under the head at `time`, which is not before `at`.
     pub(super) fn angle_at(&self, mechanics: &Mechanics, time: Picos) -> Turn {
         self.angle.wrapping_add(mechanics.turned(time.saturating_sub(self.at)))
     }
@@ -24,7 +24,7 @@ impl Head {
     }
 }
 
-/// How long a part of a track takes to pass, and by what the platter has turned then.
+/// Part of a revolution: its duration, and the angle by which the platter turns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rotation {
     time: Picos,
@@ -32,19 +32,19 @@ pub(super) struct Rotation {
 }
 
 impl Rotation {
-    /// A sector.
+    /// One sector of the given width.
     pub(super) fn new(m: &Mechanics, width: Turn) -> Self {
         let time = m.time_of(width);
         Self { time, turn: m.turned(time) }
     }
 
-    /// All of it.
+    /// A whole revolution.
     pub(super) const fn revolution(period: Picos) -> Self {
         Self { time: period, turn: 0 }
     }
 }
 
-/// A move, a wait, and a stretch of sectors on one track, which take equally long each.
+/// A move of the arm, a rotational wait, and a run of sectors on one track, each of the same duration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access {
     /// When the arm has arrived.
@@ -52,28 +52,28 @@ pub(super) struct Access {
     /// When sector `next` begins to pass.
     pub(super) from: Picos,
     pub(super) next: u64,
-    /// Sectors up to here can be passed without moving.
+    /// The sector behind the last that passes without another move.
     pub(super) limit: u64,
     pub(super) sector_time: Picos,
-    /// At `from`.
+    /// The platter's angle at `from`.
     angle: Turn,
     sector_turn: Turn,
     cylinder: u32,
     head: u16,
-    /// Waits for a sector that could not be taken when it came, since `landed`: by what the platter turns until `from`.
+    /// Set while the access waits, since `landed`, for a sector that it could not take: the angle that the platter turns until `from`.
     missed: Option<Turn>,
-    /// Having passed the sectors before the first, the head has the sectors up to the second already.
+    /// `(a, b)`: once all sectors before `a` have passed, the sectors up to `b` are already in the buffer.
     pub(super) jump: Option<(u64, u64)>,
     pub(super) seek: Picos,
     pub(super) rotation: Picos,
 }
 
-/// What an access is to do.
+/// The target of an access.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aim {
     pub(super) sector: u64,
     pub(super) write: bool,
-    /// Begin with whichever sector comes first, of those up to here.
+    /// If set, the access may begin with any sector before this one, whichever passes first.
     pub(super) immediate: Option<u64>,
     /// When the arm may move.
     pub(super) begin: Picos,
@@ -81,8 +81,8 @@ pub(super) struct Aim {
 }
 
 impl Access {
-    /// `sectors` are those of each zone.
-    // In line, for it is made in one place and put in another at once, and would wait for itself in memory between.
+    /// `sectors` has the duration of one sector for each zone.
+    // Inlined: the result is built in one place and moved to another at once; a call would copy it through memory.
     #[inline(always)]
     pub(super) fn new(layout: &Layout, m: &Mechanics, sectors: &[Rotation], head: &Head, aim: &Aim) -> Self {
         let stretch = layout.stretch(aim.sector);
@@ -113,8 +113,8 @@ impl Access {
         access
     }
 
-    /// The head has landed behind the first wanted sector: what it passes until the track's end it keeps, if that is
-    /// wanted, and the sectors before come round afterwards.
+    /// The head has landed behind the first wanted sector. It keeps the wanted sectors that pass until the track ends; the
+    /// sectors before them pass in the next revolution.
     fn begin_anywhere(&mut self, layout: &Layout, end: u64, stretch: &Extent, landed_at: Turn) {
         let width = layout.width(stretch.spot.zone);
         let ahead = landed_at.wrapping_sub(stretch.spot.angle);
@@ -129,12 +129,12 @@ impl Access {
         }
     }
 
-    /// When the arm begins to move: it may still have an earlier move to finish.
+    /// When the arm begins to move: later than the request if an earlier move has to end first.
     pub(super) const fn begun(&self) -> Picos {
         self.landed - self.seek
     }
 
-    /// How many sectors have passed.
+    /// How many sectors have passed at `now`.
     pub(super) fn passed(&self, now: Picos) -> u64 {
         match now.checked_sub(self.from) {
             Some(time) if self.sector_time > 0 => time / self.sector_time,
@@ -143,13 +143,13 @@ impl Access {
         }
     }
 
-    /// The sector that passes at a time, or `goal` if it comes first.
+    /// The sector that passes at `now`, or `goal` if it comes first.
     pub(super) fn passed_until(&self, now: Picos, goal: u64) -> u64 {
-        // Most often the drive has woken because it came to its goal; that needs no division.
+        // The drive most often wakes exactly at its goal; that case needs no division.
         if goal >= self.next && now >= self.time_of(goal) {
             return goal;
         }
-        // Nor has anything passed while the arm moves and the platter turns.
+        // While the arm moves and the platter turns to the sector, nothing passes.
         if now < self.from {
             return self.next.min(goal);
         }
@@ -161,7 +161,7 @@ impl Access {
         self.from + sector.saturating_sub(self.next) * self.sector_time
     }
 
-    /// Where the head is when all sectors before `sector` have passed.
+    /// The head's position when all sectors before `sector` have passed.
     pub(super) fn head_after(&self, sector: u64) -> Head {
         let count = sector.saturating_sub(self.next);
         Head {
@@ -180,13 +180,13 @@ impl Access {
         self.same_cylinder(head) && self.head == head.head
     }
 
-    /// The arm has moved, whatever has passed since.
+    /// Moves the head to the access's track, whatever has passed since.
     pub(super) fn land(&self, head: &mut Head) {
         head.cylinder = self.cylinder;
         head.head = self.head;
     }
 
-    /// Sector `sector` could not be taken when it came: one revolution is lost.
+    /// Sector `sector` could not be taken when it passed: the access waits one revolution.
     pub(super) fn miss(&mut self, sector: u64, revolution: Rotation) {
         let head = self.head_after(sector);
         self.angle = head.angle.wrapping_add(revolution.turn);
@@ -195,19 +195,19 @@ impl Access {
         self.next = sector;
     }
 
-    /// So many of its sectors.
+    /// The duration and angle of `count` sectors.
     pub(super) fn sectors(&self, count: u64) -> Rotation {
         Rotation { time: count * self.sector_time, turn: self.sector_turn.wrapping_mul(count as Turn) }
     }
 
-    /// Before the first sector: when the arm may leave if it does not stop within a sector. One that waits for the first
-    /// sector after a move waits for it, as DiskSim has it; one that missed a sector passes others meanwhile.
+    /// When the arm may leave before the first sector, if it does not stop within a sector. In DiskSim, an access that waits for
+    /// its first sector after a move cannot leave before that sector; one that missed a sector leaves at any sector boundary.
     pub(super) fn leaves_at(&self, now: Picos) -> Picos {
         let next_end = self.landed + (self.passed_while_missing(now) + 1) * self.sector_time;
         if self.missed.is_some() { next_end.min(self.from) } else { self.from }
     }
 
-    /// Having missed a sector, the head passes others until it comes round again.
+    /// Advances the head over the sectors that pass while the access waits for a missed sector.
     pub(super) fn pass_others(&self, head: &mut Head, now: Picos) {
         if let Some(turn) = self.missed {
             let passed = self.passed_while_missing(now);
@@ -221,7 +221,7 @@ impl Access {
         now.saturating_sub(self.landed).checked_div(self.sector_time).unwrap_or(0)
     }
 
-    /// The head has come to the sectors that it had read at once.
+    /// Continues behind the sectors that are already in the buffer.
     pub(super) fn skip_to(&mut self, sector: u64) {
         let head = self.head_after(sector);
         (self.angle, self.from, self.next, self.jump) = (head.angle, head.at, sector, None);

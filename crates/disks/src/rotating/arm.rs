@@ -1,4 +1,4 @@
-//! The arm: who has it, and what it begins with.
+//! Assignment of the arm to tasks, and the first access of each task.
 
 use elevator::rarely;
 
@@ -17,8 +17,8 @@ impl Rotating {
         Some((arm, self.task(arm).segment?))
     }
 
-    /// Gets a request going: makes way for it, gives it its segment and the arm, as far as they are to be had.
-    /// `chosen` says that its segment was chosen but not attached.
+    /// Starts a task: preempts what the arm does, and assigns segment and arm if they are available.
+    /// `chosen`: the task's segment was selected but not attached.
     pub(super) fn activate(&mut self, now: Picos, id: TaskId, chosen: bool) {
         self.preempt_for(now, id);
         let task = *self.task(id);
@@ -39,7 +39,7 @@ impl Rotating {
         }
     }
 
-    /// Gives the arm, if it is free, to a request: that one, or else the best that waits.
+    /// Assigns the arm, if it is free, to `id`, or else to the best waiting task.
     #[inline]
     pub(super) fn check_arm(&mut self, now: Picos, id: Option<TaskId>) {
         let wanted = id.is_some() || !self.waiting.is_empty();
@@ -97,7 +97,7 @@ impl Rotating {
         }
     }
 
-    /// The arm is made free while the request is made out. DiskSim's arm begins with the one when it is through with the other.
+    /// When the arm may begin to move. A drive frees the arm while it decodes the command; DiskSim adds the two delays.
     fn may_move_at(&self, now: Picos, id: TaskId) -> Picos {
         let ready_at = self.task(id).ready_at;
         match self.fidelity {
@@ -112,7 +112,7 @@ impl Rotating {
     fn prepare_read(&mut self, id: TaskId) -> Begin {
         let task = *self.task(id);
         let Some(index) = task.segment else { return Begin::Already };
-        // Who owns a segment has said so when it began to.
+        // A task that owns its segment extended the read-ahead limits when it became the owner.
         if !task.owns_segment {
             let limits = self.ahead_limits(id, index);
             self.extend_ahead(index, limits);
@@ -136,8 +136,8 @@ impl Rotating {
         Begin::Already
     }
 
-    /// What the head would keep of the sectors at which it landed was allowed to whoever had the arm before; it must not push out
-    /// what this task has not been sent.
+    /// The sectors that the head may keep out of order were computed for the previous owner of the arm. Limits them so that
+    /// they do not overwrite data that this task has not sent.
     fn keep_room(&mut self, id: TaskId) {
         let room = self.room_until(self.task(id));
         if let Some(access) = &mut self.access {
@@ -145,11 +145,11 @@ impl Rotating {
         }
     }
 
-    /// What a read that misses takes beyond its overhead before anything can be read, if the arm need not move.
+    /// Time after the overhead before a read that misses can begin, if the arm need not move.
     ///
-    /// To tell that a read misses takes at least what a hit takes. Where a file says less, the rest stands in its seek
-    /// times, with which it was extracted, and an access without a seek would be without it. A drive that begins with
-    /// whichever sector comes first has begun by then, for its head is on the track.
+    /// Detecting a miss takes at least the overhead of a hit. Where a parameter file states less, the rest is contained in its
+    /// seek times, which were extracted together with it; an access without a seek would omit it. A drive that begins with
+    /// whichever sector passes first has begun by then, because its head is on the track.
     fn decoding(&self, task: &Task) -> Picos {
         if self.fidelity == Fidelity::DiskSim || task.hit != Hit::Miss || self.immediate(false) {
             return 0;
@@ -169,7 +169,7 @@ impl Rotating {
         if task.media < task.end { Begin::Sector(task.media, seek_min) } else { Begin::Nothing }
     }
 
-    /// Moves the arm. Reading ahead may not be allowed to go there; then nothing moves.
+    /// Moves the arm. Returns false if read-ahead may not continue there; then the arm does not move.
     pub(super) fn begin_access(&mut self, at: Picos, id: TaskId, sector: u64, seek_min: Picos) -> bool {
         if sector >= self.layout.capacity() {
             return false;
@@ -187,7 +187,7 @@ impl Rotating {
         true
     }
 
-    /// The head went where the access began, and leaves the medium in front of a sector.
+    /// Counts the head's travel to the beginning of the access; the head leaves the medium before sector `left`.
     pub(super) fn note_travel(&mut self, left: u64) {
         let way = self.begins.abs_diff(self.left);
         self.travel.sectors += way;
@@ -195,8 +195,8 @@ impl Rotating {
         self.left = left;
     }
 
-    /// The sector behind the last that an access to one may take in whichever order they come. What comes round last must not
-    /// push out of the segment what has not been sent.
+    /// The sector behind the last that an access to `sector` may take out of order. Sectors that pass in the next revolution must
+    /// not overwrite unsent data in the segment.
     fn wanted_until(&self, id: TaskId, sector: u64) -> u64 {
         let task = self.task(id);
         match task.segment.map(|index| &self.segments[index]) {
@@ -207,8 +207,8 @@ impl Rotating {
         }
     }
 
-    /// Whether the head may begin in the middle. DiskSim's never does, in effect; a drive that keeps the bus meanwhile
-    /// sends in order what it reads in order.
+    /// Whether an access may begin in the middle of a request. DiskSim's parameter has no effect in practice. A drive that keeps
+    /// the bus during the access sends sectors in order, and therefore reads them in order.
     fn immediate(&self, write: bool) -> bool {
         let wanted = if write { self.buffer.immediate_write } else { self.buffer.immediate_read };
         let keeps_bus = || self.bus_parameters.hold_for_read || self.bus_parameters.never_disconnect;
@@ -224,7 +224,7 @@ impl Rotating {
         }
     }
 
-    /// The task is done with the medium: the arm goes to the next one, if this one may let go of it already.
+    /// The task needs the medium no more: passes the arm on, if the task may already give it up.
     pub(super) fn release_arm(&mut self, now: Picos, id: TaskId) {
         let task = *self.task(id);
         if !task.reported && !self.may_be_preempted(&task) {
@@ -238,13 +238,13 @@ impl Rotating {
             self.finish(id);
         }
         self.check_arm(now, None);
-        // DiskSim looks only whether who has the arm now needs the bus.
+        // DiskSim checks only whether the arm's owner needs the bus.
         if self.fidelity == Fidelity::Drive {
             self.check_bus(now, None);
         }
     }
 
-    /// What a segment is once the arm has left it.
+    /// Sets a segment's state when the arm leaves it.
     fn settle_segment(&mut self, id: TaskId, index: u16) {
         let task = *self.task(id);
         let more = |d: &Self, other: TaskId| {
@@ -256,14 +256,14 @@ impl Rotating {
         let segment = &mut self.segments[index];
         segment.state = match () {
             () if dirty => State::Dirty,
-            // DiskSim takes a truth value for the state here, and forgets what the host has not been sent yet.
+            // DiskSim uses a truth value as the state here, and loses data that was not yet sent to the host.
             () if self.fidelity == Fidelity::DiskSim && !task.write && !task.reported => State::Empty,
             () if keep || segment.users > 1 || !task.reporting => State::Clean,
             () => State::Empty,
         };
     }
 
-    /// Whether data of a segment is on the bus.
+    /// Whether data of the segment is on the bus.
     pub(super) fn moving(&self, segment: &Segment) -> bool {
         use super::bus::Message;
         let Bus::Busy { message: Message::Move { id, since, .. }, .. } = self.bus else { return false };
@@ -271,12 +271,12 @@ impl Rotating {
     }
 }
 
-/// What the arm does first for a request.
+/// The first action of the arm for a task.
 enum Begin {
-    /// Goes to a sector, in no less than a time.
+    /// Access a sector; the move takes at least the given time.
     Sector(u64, Picos),
-    /// Nothing: what is wanted is in the buffer, and more is not wanted.
+    /// None: the wanted data is in the buffer, and read-ahead is complete.
     Nothing,
-    /// What it does already, or nothing until the request has completed.
+    /// Continue the current access, or wait until the command has completed.
     Already,
 }

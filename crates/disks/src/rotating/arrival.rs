@@ -1,4 +1,4 @@
-//! A command comes in.
+//! Arrival of commands.
 
 use elevator::{Op, rarely};
 
@@ -26,7 +26,7 @@ impl Rotating {
         id
     }
 
-    /// Nothing more is done for a task.
+    /// Removes a task for which nothing remains to be done.
     pub(super) fn finish(&mut self, id: TaskId) {
         self.detach(id);
         remove(&mut self.live, id);
@@ -34,7 +34,7 @@ impl Rotating {
         self.tasks.remove(id);
     }
 
-    /// A task need not wait for its turn at the arm any longer.
+    /// The task no longer waits for the arm.
     pub(super) fn stop_waiting(&mut self, id: TaskId) {
         remove(&mut self.waiting, id);
     }
@@ -64,7 +64,7 @@ impl Rotating {
         if write { self.write_arrives(now, id) } else { self.read_arrives(now, id) }
     }
 
-    /// A read with data in the buffer keeps the bus; another leaves it while the arm moves.
+    /// A read with enough data in the buffer keeps the bus; any other disconnects while the arm moves.
     fn read_arrives(&mut self, now: Picos, id: TaskId) {
         let timing = self.timing;
         let miss = timing.read_miss.get(self.last_was_write);
@@ -84,7 +84,7 @@ impl Rotating {
         }
     }
 
-    /// See [`Fidelity`]: a drive with a write cache that has come to rest takes longer.
+    /// The overhead of a read hit. An idle drive with a write cache takes longer; see [`Fidelity`].
     fn read_hit_overhead(&self) -> Picos {
         let after = self.timing.read_hit.get(self.last_was_write);
         let rests = self.access.is_none() && self.live.len() == 1;
@@ -109,7 +109,7 @@ impl Rotating {
         }
     }
 
-    /// Whether so much of a read is in the buffer that it need not leave the bus.
+    /// Whether enough of a read is in the buffer that it need not disconnect.
     fn enough_to_send(&self, id: TaskId) -> bool {
         let task = self.task(id);
         let Some(segment) = task.segment else { return false };
@@ -128,7 +128,7 @@ impl Rotating {
         }
     }
 
-    /// Whether nobody else waits for the bus, and whoever has the arm makes way or goes along.
+    /// Whether no other task waits for the bus, and the arm's owner can be preempted or joined.
     fn nothing_before(&mut self, now: Picos, id: TaskId) -> bool {
         !self.any_pending()
             && (self.arm.is_none()
@@ -136,8 +136,8 @@ impl Rotating {
                 || self.preemption(now, id) != Preemption::Impossible)
     }
 
-    /// A write that completes in the buffer needs no arm: a segment of its own is enough, whatever the arm is writing
-    /// meanwhile. DiskSim has it wait for the arm, by which a stream of writes loses a revolution at each segment.
+    /// A write that completes in the buffer needs a segment but not the arm, whatever the arm is writing. In DiskSim it waits for
+    /// the arm, which costs a stream of writes one revolution per segment.
     fn buffers_beside_arm(&self, id: TaskId) -> bool {
         let writes = self.arm.is_some_and(|arm| self.task(arm).write);
         self.fidelity == Fidelity::Drive && self.fast(id) && writes && !self.any_pending()
@@ -177,15 +177,15 @@ impl Rotating {
         }
     }
 
-    /// A write that follows another write, but not where that ended, leaves the bus twice. So do all 1660 such writes
-    /// that the trace of the HP C2247A marks, and no other. DiskSim 4.0 asks whether the two share a segment.
+    /// A write that follows another write, but does not begin where that one ended, disconnects twice. The trace of the HP C2247A
+    /// marks exactly these 1,660 writes. DiskSim 4.0 checks whether the two share a segment instead.
     fn follows_unrelated_write(&self, id: TaskId) -> bool {
         let unrelated = self.last_was_write && self.task(id).start != self.last_end;
         unrelated && self.extra.is_none() && !self.bus_parameters.never_disconnect
     }
 }
 
-/// Takes a task, which is there once at most and most often the last, off a list.
+/// Removes a task from a list in which it occurs at most once, usually last.
 fn remove(list: &mut Vec<TaskId>, id: TaskId) {
     if list.last() == Some(&id) {
         list.pop();

@@ -1,4 +1,4 @@
-//! The bus: commands, data and completions, one at a time.
+//! The bus: it carries commands, data and completions, one at a time.
 
 use elevator::Outcome;
 
@@ -8,35 +8,35 @@ use crate::drive::Service;
 use crate::mechanics::Picos;
 use crate::parameters::{Fidelity, KeepRequested, Preseek, ReadAhead};
 
-/// Who has the bus.
+/// The state of the bus.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bus {
-    /// Nobody.
+    /// Free.
     Idle,
-    /// The drive, until a time.
+    /// In use until a time.
     Busy { message: Message, until: Picos },
-    /// The drive keeps it for a task that has nothing to move.
+    /// Reserved for a task that has nothing to transfer at present.
     Held(TaskId),
 }
 
-/// What is on the bus.
+/// What the bus carries.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message {
-    /// Data can move.
+    /// Preparation of a task's data transfer.
     Ready(TaskId),
-    /// The task leaves the bus.
+    /// The disconnection of a task.
     Leave(TaskId),
-    /// Data moves: so many sectors from a time on, of which some were counted already.
+    /// A transfer of `count` sectors that begins at `since`; `counted` of them are already accounted for.
     Move { id: TaskId, count: u64, since: Picos, counted: u64 },
-    /// The host is told that the command is done.
+    /// The completion of a task.
     Report(TaskId),
-    /// A write between its two disconnections is about to come back. The bus is free meanwhile.
+    /// A write is between its two disconnections and will reselect. The bus is free meanwhile.
     Between(TaskId),
-    /// Nothing yet: who bus_request for the bus is to have it.
+    /// A reservation for the task in [`BusRequest`].
     Granted,
 }
 
-/// What a task on the bus can do.
+/// The next action of a task on the bus.
 enum BusAction {
     Move(u64),
     Wait,
@@ -44,12 +44,12 @@ enum BusAction {
     Done,
 }
 
-/// A task that is to have the bus after one command that came in while it was busy, and before any other: as DiskSim's drive has
-/// bus_request for it by then.
+/// A task that gets the bus after one command that arrived while the bus was busy, and before all later ones: DiskSim's drive
+/// has requested the bus by then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BusRequest {
     by: TaskId,
-    /// The last command that had come in.
+    /// The serial number of the last command that had arrived.
     since: u64,
 }
 
@@ -86,7 +86,7 @@ impl Rotating {
         }
     }
 
-    /// Counts what has crossed the bus so far of a move under way.
+    /// Accounts for the sectors of the current transfer that have crossed the bus.
     pub(super) fn sync_bus(&mut self, now: Picos) {
         let Bus::Busy { message: Message::Move { id, count, since, counted }, until } = self.bus else {
             return;
@@ -113,7 +113,7 @@ impl Rotating {
         }
     }
 
-    /// A task has the bus: the next move, a wait, a leave or the end.
+    /// Starts the next action of a task that has the bus.
     pub(super) fn step(&mut self, now: Picos, id: TaskId) {
         let step = if self.task(id).write { self.write_step(id) } else { self.read_step(id) };
         match step {
@@ -127,7 +127,7 @@ impl Rotating {
         }
     }
 
-    /// A task that has kept the bus may have something to move now that it has the arm.
+    /// If the bus is reserved for the task, which has the arm now, starts its next action.
     pub(super) fn go_on_if_held(&mut self, now: Picos, id: TaskId) {
         if matches!(self.bus, Bus::Held(_)) {
             self.go_on(now, id);
@@ -185,14 +185,14 @@ impl Rotating {
         if hold { BusAction::Wait } else { BusAction::Leave }
     }
 
-    /// How many sectors a write's segment has room for behind what was sent.
+    /// How many more sectors the segment of a write has room for.
     pub(super) fn room_of_write(&self, id: TaskId, index: u16) -> u64 {
         let sent = self.task(id).sent;
         let taken = sent - self.unwritten_from(id, index).min(sent);
         self.segment_size().saturating_sub(taken)
     }
 
-    /// All data of a write is in the buffer.
+    /// The next action of a write whose data is completely in the buffer.
     fn written_step(&self, id: TaskId) -> BusAction {
         let task = self.task(id);
         if self.fast(id) || task.media >= task.end {
@@ -204,7 +204,7 @@ impl Rotating {
         }
     }
 
-    /// The completion goes to the host.
+    /// Sends the completion to the host.
     fn report(&mut self, now: Picos, id: TaskId) {
         let task = self.task_mut(id);
         task.reporting = true;
@@ -231,7 +231,7 @@ impl Rotating {
         }
     }
 
-    /// Whether nothing happens between the end of a task's data and the host's having the completion, if it takes no time.
+    /// Whether a completion that takes no time can be delivered at once, because no other event lies between.
     fn report_changes_nothing(&self, id: TaskId) -> bool {
         let arm_stays = self.arm != Some(id) || self.bus_parameters.preseek == Preseek::None;
         arm_stays && matches!(self.bus, Bus::Idle) && self.flushes.is_empty()
@@ -251,8 +251,8 @@ impl Rotating {
         }
     }
 
-    /// A drive that reads to the end of the track and has a segment for all of it keeps the track: nothing has to make
-    /// room.
+    /// A drive that reads ahead to the end of the track, and whose segments hold a track, keeps the whole track: nothing has to be
+    /// overwritten.
     fn is_track_buffer(&self, sector: u64) -> bool {
         if self.buffer.read_ahead != ReadAhead::Track {
             return false;
@@ -261,7 +261,7 @@ impl Rotating {
         end - first <= self.segment_size()
     }
 
-    /// The host has the completion.
+    /// The host has received the completion.
     fn reported(&mut self, now: Picos, id: TaskId) {
         let task = *self.task(id);
         self.task_mut(id).reported = true;
@@ -332,12 +332,12 @@ impl Rotating {
         }
     }
 
-    /// A task has left the bus.
+    /// The task has disconnected.
     fn left(&mut self, now: Picos, id: TaskId) {
         if let Some(extra) = self.timing.extra
             && self.extra == Some(id)
         {
-            // Nothing else uses the bus for so short a time.
+            // Nothing else uses the bus for such a short time.
             self.send(now, Message::Between(id), extra.between);
             return;
         }
@@ -345,7 +345,7 @@ impl Rotating {
         self.check_bus(now, None);
     }
 
-    /// Brings a task back to the bus, if it is free: that one, or else the best of those that left it.
+    /// Reselects `id`, or else the best disconnected task, if the bus is free.
     #[inline]
     pub(super) fn check_bus(&mut self, now: Picos, id: Option<TaskId>) {
         let away = id.map_or_else(|| self.any_pending(), |id| self.task(id).pending);
@@ -354,7 +354,7 @@ impl Rotating {
         }
     }
 
-    /// Whether a task has left the bus and is to come back.
+    /// Whether any task is disconnected and will reselect.
     pub(super) fn any_pending(&self) -> bool {
         self.live.iter().any(|&id| self.task(id).pending)
     }
@@ -370,7 +370,7 @@ impl Rotating {
         } else if self.fidelity == Fidelity::DiskSim && self.bus_request.is_none() {
             self.request_bus(now, id);
             if !waits && self.bus_request.is_some() {
-                // A picosecond after the host's own clock, in which it has the completion.
+                // One picosecond after the tick of the host's clock at which the host receives the completion.
                 self.send(now.next_multiple_of(1000), Message::Granted, 1);
             }
         }
@@ -383,13 +383,13 @@ impl Rotating {
         self.activate(now, by, false);
     }
 
-    /// Whether the host has just been told of one command and may have kept back another until then. DiskSim's host is the first to
-    /// have the bus.
+    /// Whether the host received a completion at this time while it may have held back commands. DiskSim's host then gets the bus
+    /// first.
     fn host_may_answer(&self, now: Picos) -> bool {
         self.reported_at == Some(now)
     }
 
-    /// Who bus_request has the bus, unless the host has sent a command meanwhile.
+    /// Gives the bus to the task that requested it, unless a command has arrived meanwhile.
     #[cold]
     fn granted(&mut self, now: Picos) {
         if self.inbox_at() > now
@@ -399,7 +399,7 @@ impl Rotating {
         }
     }
 
-    /// Who comes back to the bus, if it has something to do there: that one, or else the best of those that left it.
+    /// The next task to reselect: `id` if it needs the bus, or else the best of the disconnected tasks.
     fn next_to_reselect(&mut self, now: Picos, id: Option<TaskId>) -> Option<TaskId> {
         match id {
             Some(id) => Some(id).filter(|&id| self.needs_bus(id)),
@@ -407,7 +407,7 @@ impl Rotating {
         }
     }
 
-    /// Whether a task that left the bus has something to do on it.
+    /// Whether a disconnected task has something to transfer.
     pub(super) fn needs_bus(&self, id: TaskId) -> bool {
         let task = self.task(id);
         let Some(index) = task.segment.filter(|_| !task.reporting) else { return false };
@@ -427,7 +427,7 @@ impl Rotating {
 
     pub(super) fn reconnect(&mut self, now: Picos, id: TaskId) {
         self.task_mut(id).pending = false;
-        // The task is about to be on the bus; what activating it starts must not take the bus from it.
+        // Reserve the bus first: `activate` must not give it to another task.
         self.bus = Bus::Held(id);
         self.activate(now, id, false);
         self.reselect(now, id);
@@ -442,7 +442,7 @@ impl Rotating {
         self.prepare(now, id, delay);
     }
 
-    /// From the end of a task's absence until it can go on.
+    /// The duration from reselection until the task can continue.
     pub(super) fn reselection(&self, id: TaskId) -> Picos {
         let task = self.task(id);
         let again = task.extra && self.extra != Some(id);

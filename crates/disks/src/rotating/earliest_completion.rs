@@ -1,9 +1,9 @@
-//! Before when no command can be answered: a host in real time sleeps until then.
+//! A lower bound for the time of the next completion, until which a host in real time may sleep.
 //!
-//! While data goes over the bus as it passes under the head, something happens at every sector. A thread that is awake for each
-//! of them keeps its processor for a millisecond at a time, from those as well whom it has just answered. So each command is
-//! bus_request what it still has to do at least, whatever else the drive does: its data has to cross the bus, the part of it that the
-//! current access brings has to pass under the head first, and the completion follows.
+//! While data crosses the bus at the rate of the medium, every sector is an event. A thread that woke for each of them would
+//! occupy a processor for a millisecond at a time. The bound of a command is the least that it still needs, whatever else the
+//! drive does: its data must cross the bus, the part that the current access brings must pass under the head first, and the
+//! completion follows.
 
 use super::Rotating;
 use super::bus::{Bus, Message};
@@ -13,7 +13,7 @@ use crate::mechanics::Picos;
 use elevator::Op;
 
 impl Rotating {
-    /// No command is answered before this; `step` is when something happens next.
+    /// No command completes before the returned time; `step` is the time of the drive's next event.
     pub(super) fn no_completion_before(&self, step: Picos) -> Picos {
         let unanswered = self.live.iter().filter(|&&id| !self.task(id).reported);
         let inside = unanswered.map(|&id| self.not_completed_before(id, step));
@@ -22,13 +22,13 @@ impl Rotating {
         inside.chain(outside).chain(flush).min().unwrap_or(step).max(step)
     }
 
-    /// A flush waits for everything written before it.
+    /// A flush waits for all data written before it.
     fn not_flushed_before(&self, serial: u64, step: Picos) -> Picos {
         let before = self.live.iter().filter(|&&id| self.task(id).dirty() && self.task(id).serial < serial);
         before.map(|&id| self.not_written_before(id, step)).max().unwrap_or(step)
     }
 
-    /// Its sectors have to pass under the head: in the current access if that is for it, and after what that is for if not.
+    /// The sectors of a write must pass under the head: in the current access if the access is for that write, otherwise afterwards.
     fn not_written_before(&self, id: TaskId, step: Picos) -> Picos {
         match (&self.access, self.arm) {
             (Some(access), Some(arm)) if arm == id => access.time_of(self.task(id).end.min(access.limit)),
@@ -39,7 +39,7 @@ impl Rotating {
         }
     }
 
-    /// A command on its way in.
+    /// The bound of a command that the drive has not accepted yet.
     fn not_taken_before(&self, command: &Command, step: Picos) -> Picos {
         match command.op {
             Op::Flush => step,
@@ -64,12 +64,12 @@ impl Rotating {
         crossed.max(self.not_passed_before(id))
     }
 
-    /// What so many sectors and the completion take.
+    /// The time that `sectors` and the completion take on the bus.
     fn on_the_bus(&self, sectors: u64, write: bool) -> Picos {
         sectors * self.timing.bus_sector(write) + self.timing.least_completion()
     }
 
-    /// A read whose last sector the current access brings waits for that.
+    /// A read whose last sector is part of the current access waits for that sector.
     fn not_passed_before(&self, id: TaskId) -> Picos {
         let task = self.task(id);
         match (&self.access, self.arm_segment()) {

@@ -1,4 +1,4 @@
-//! What passes under the head: counting it, when it has come to where something changes, and what follows then.
+//! Events on the medium: counting the sectors that have passed, computing the next event, and its consequences.
 
 use elevator::rarely;
 
@@ -11,14 +11,14 @@ use crate::mechanics::Picos;
 use crate::parameters::{Fidelity, ReadAhead};
 
 impl Rotating {
-    /// Counts what has passed under the head and over the bus until now.
+    /// Accounts for all sectors that have passed under the head and over the bus until `now`.
     #[inline]
     pub(super) fn sync(&mut self, now: Picos) {
         self.sync_bus(now);
         self.sync_medium(now);
     }
 
-    /// Counts what has passed under the head until now.
+    /// Accounts for all sectors that have passed under the head until `now`.
     pub(super) fn sync_medium(&mut self, now: Picos) {
         let Some(access) = &self.access else { return };
         let Some((arm, index)) = self.arm_segment() else { return };
@@ -36,7 +36,7 @@ impl Rotating {
         segment.wrap(size);
     }
 
-    /// Where the head's next sector is.
+    /// The next sector between head and buffer.
     fn position(&self) -> u64 {
         match self.arm_segment() {
             Some((arm, _)) if self.task(arm).write => self.task(arm).media,
@@ -45,8 +45,8 @@ impl Rotating {
         }
     }
 
-    /// Sets the time at which something changes: the wanted sectors, the track or the room ends, a jump is due, the
-    /// bus waits for more.
+    /// Computes the next event of the access: the end of the wanted sectors, of the track or of the room, sectors that are already
+    /// in the buffer, or a watermark.
     pub(super) fn aim_wake(&mut self) {
         let (Some((arm, index)), Some(access)) = (self.arm_segment(), &self.access) else {
             self.wake = Picos::MAX;
@@ -88,7 +88,7 @@ impl Rotating {
         wanted.min(room)
     }
 
-    /// The access has come to where something changes.
+    /// The access has reached its goal.
     pub(super) fn medium_event(&mut self, now: Picos) {
         self.sync(now);
         self.take_jump();
@@ -106,7 +106,7 @@ impl Rotating {
                 self.release_arm(now, arm);
             }
         } else if now >= access.time_of(position) && self.no_room(position) {
-            // Whoever left the bus and could make room by now may have been overlooked while others had it.
+            // A disconnected task that could make room may have been passed over while others had the bus.
             self.check_bus(now, None);
             self.resume_blocked_read(now);
             let revolution = self.lost_revolution(&access, position);
@@ -116,8 +116,8 @@ impl Rotating {
         }
     }
 
-    /// What passes until a missed sector comes round again. DiskSim counts the track's sectors of data, one by one: spare and
-    /// slipped ones take no time, and each of the others what its conversions lose less.
+    /// The rotation until a missed sector passes again. DiskSim adds up the track's data sectors one by one: spare and slipped
+    /// sectors take no time, and each data sector loses the rounding of its conversion.
     fn lost_revolution(&self, access: &Access, position: u64) -> Rotation {
         match self.fidelity {
             Fidelity::Drive => Rotation::revolution(self.mechanics.period()),
@@ -145,7 +145,7 @@ impl Rotating {
         }
     }
 
-    /// The next sector cannot be taken: its data is not there (a write), or there is no room for it (a read).
+    /// Whether the next sector cannot be taken: its data has not arrived (write) or the segment has no room (read).
     fn no_room(&self, position: u64) -> bool {
         let Some((arm, index)) = self.arm_segment() else { return false };
         let (task, segment) = (self.task(arm), &self.segments[index]);
@@ -156,7 +156,7 @@ impl Rotating {
         }
     }
 
-    /// Up to where a read may fill its segment without pushing out what somebody has not been sent yet.
+    /// The sector before which a read may fill its segment without overwriting data that some task has not sent.
     pub(super) fn room_until(&self, task: &Task) -> u64 {
         let shared = task.segment.is_some_and(|index| self.segments[index].users > 1);
         if shared { self.room_of_sharers(task.segment) } else { self.room_of(task) }
@@ -172,10 +172,10 @@ impl Rotating {
         sharers.map(|task| self.room_of(task)).min().unwrap_or(u64::MAX)
     }
 
-    /// Whether a write waits for more of its data before the medium has its turn.
+    /// Whether a write waits for more of its data before the access to the medium begins.
     ///
-    /// Drives that leave the bus twice in a write begin when ten of its sectors are in the buffer, of a long write
-    /// fifteen (DiskSim's reading of HP's drives). Others gather what their watermark says, as reads do on their way out.
+    /// Drives that disconnect twice in a write begin with 10 sectors in the buffer, or 15 for a write of 45 sectors or more
+    /// (DiskSim's rule for HP's drives). Others gather the share given by the write watermark.
     fn too_little_buffered(&self, task: &Task, segment: &Segment) -> bool {
         self.gathers && self.too_little_gathered(task, segment)
     }
@@ -193,7 +193,7 @@ impl Rotating {
         there < needed.min(self.segment_size())
     }
 
-    /// What follows from sectors having passed. Whether the access has ended.
+    /// Handles sectors that have passed. Returns whether the access has ended.
     fn after_passing(&mut self, now: Picos) -> bool {
         if let Bus::Held(id) = self.bus {
             self.step(now, id);
@@ -232,13 +232,13 @@ impl Rotating {
         self.arm != Some(arm) || self.access.is_none()
     }
 
-    /// Whether the arm leaves a read that has all it wants, for others wait. Where it has to stay until the host has been
-    /// told it reads on meanwhile, for nothing else could be done. DiskSim's arm reads on to the minimum in any case.
+    /// Whether the arm leaves a read that has all its sectors because other tasks wait. While the arm must stay until the
+    /// completion, it reads ahead instead, because nothing else could be done. DiskSim's arm always reads ahead to the minimum.
     fn leaves_for_others(&self, task: &Task) -> bool {
         self.fidelity == Fidelity::Drive && !self.waiting.is_empty() && self.may_be_preempted(task)
     }
 
-    /// Between two sectors the arm can leave at once.
+    /// At a sector boundary the arm can leave at once.
     fn preempt_between_sectors(&mut self, now: Picos, arm: TaskId) {
         self.between_sectors = true;
         self.preempt_if_free(now, arm);

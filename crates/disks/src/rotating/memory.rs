@@ -1,24 +1,24 @@
-//! The buffer's memory, where segments share it: each takes what it holds, and how many there are of each kind is up to the
-//! commands that come.
+//! Buffer memory shared by the segments: each segment takes as much as it holds, and the commands determine how many segments
+//! hold reads and how many hold writes.
 //!
 //! "A variable number of read and write buffers may exist at the same time"; write commands "continue to be accepted [...]
 //! until either the write command stack is full or the data buffer is full" (Maxtor's product manuals, 1998 to 2002). The
-//! stack is [`write_segments`](crate::parameters::BufferParameters::write_segments). Of the memory, writes leave one
-//! segment's length to whoever reads.
+//! stack is [`write_segments`](crate::parameters::BufferParameters::write_segments). Writes leave the length of one segment
+//! to reads.
 
 use super::Rotating;
 use super::segment::State;
 use super::task::{Task, TaskId};
 
 impl Rotating {
-    /// Whether the memory has room for a write, whose data stays there until it is on the medium. One alone always has.
+    /// Whether the memory has room for a write until its data is on the medium. A single write always has.
     pub(super) fn memory_takes(&self, task: &Task) -> bool {
         let memory = u64::from(self.buffer.memory_sectors);
         let unwritten = if memory == 0 { 0 } else { self.unwritten_sectors() };
         unwritten == 0 || unwritten + self.takes(task.start, task.end) + self.segment_size() <= memory
     }
 
-    /// Clean data goes, the least recently used first, until there is memory for what a task's segment is to hold.
+    /// Drops clean data, least recently used first, until the memory has room for the task's segment.
     pub(super) fn make_memory(&mut self, id: TaskId, index: u16) {
         let memory = u64::from(self.buffer.memory_sectors);
         if memory == 0 {
@@ -46,13 +46,13 @@ impl Rotating {
         }
     }
 
-    /// What is in the buffer, or on its way there, and not on the medium.
+    /// Sectors in the buffer, or on their way there, that are not on the medium.
     fn unwritten_sectors(&self) -> u64 {
         let tasks = self.live.iter().map(|&id| self.task(id));
         tasks.filter(|task| task.segment.is_some() && task.dirty()).map(|t| self.takes(t.media, t.end)).sum()
     }
 
-    /// A write longer than a segment passes through it.
+    /// Memory for a range of sectors: a write longer than a segment passes through it.
     fn takes(&self, from: u64, end: u64) -> u64 {
         (end - from).min(self.segment_size())
     }

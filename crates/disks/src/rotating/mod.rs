@@ -1,18 +1,18 @@
 //! The rotating drive.
 //!
-//! *Theory of operation.* A drive is three things that work beside each other: the **arm**, which one task has at a
-//! time and under which sectors pass one by one; the **bus**, which carries commands, data and completions, one at a
-//! time; and between them the **buffer**, cut into segments, each holding a run of sectors. A command arrives over the
-//! bus. If its data is in a segment (a read), or a segment has room (a write), it keeps the bus and its data moves; else
-//! it leaves the bus until arm and medium have done their part. A read's arm goes on reading ahead until something else
-//! needs it; a fast write completes in the buffer and has the arm afterwards.
+//! *Theory of operation.* A drive has three parts that work in parallel. The **arm** belongs to one task at a time; sectors pass
+//! under it one by one. The **bus** carries commands, data and completions, one at a time. The **buffer** between them is divided
+//! into segments, each holding a run of sectors. A command arrives over the bus. A read whose data is in a segment, or a write for
+//! which a segment has room, keeps the bus and transfers its data; any other command disconnects until arm and medium have done
+//! their part. After a read the arm reads ahead until another task needs it. A fast write completes in the buffer and gets the arm
+//! afterwards.
 //!
-//! Nothing happens a sector at a time: an [`Access`] is a move, a wait and a stretch of sectors of equal length on one
-//! track, so that what has passed at any time is a division. The drive wakes only where something can change: at the
-//! end of the wanted sectors, of the track, of what may be read ahead, at a watermark, and when the bus is done.
-//! What nothing can interrupt (the module `uninterrupted`) is worked out at once and takes no steps of its own.
+//! There is no event per sector: an [`Access`] is a move, a wait and a run of sectors of equal duration on one track, so that a
+//! division gives the sectors that have passed at any time. The drive's events are the end of the wanted sectors, of the track and
+//! of read-ahead, watermarks, and the end of bus transfers. Transfers that nothing can interrupt (module `uninterrupted`) are
+//! computed at once.
 //!
-//! *Where it differs from DiskSim* is said at [`Fidelity`].
+//! *Where it differs from DiskSim*: see [`Fidelity`].
 //!
 //! *Sources.* DiskSim 4.0 reference manual and its observed behaviour; Ruemmler and Wilkes 1994; Worthington, Ganger,
 //! Patt, Wilkes, "On-line extraction of SCSI disk drive parameters", 1995 (overheads, disconnections).
@@ -52,7 +52,7 @@ use crate::layout::{Layout, LayoutError};
 use crate::mechanics::{Mechanics, MechanicsError, Picos};
 use crate::parameters::{BufferParameters, BusParameters, Fidelity, QueueParameters, RotatingParameters};
 
-/// Steps that a drive goes ahead of its host at most: one that will never answer must not keep its host from stopping.
+/// Upper bound for the events that the drive processes ahead of the host's time: a drive that never completes a command must not hang its host.
 const RUN_AHEAD_MAX: u32 = 1000;
 
 /// A rotating drive in virtual time.
@@ -60,69 +60,69 @@ const RUN_AHEAD_MAX: u32 = 1000;
 pub struct Rotating {
     layout: Layout,
     mechanics: Mechanics,
-    /// By zone.
+    /// Duration of a sector, by zone.
     sectors: Vec<Rotation>,
     timing: Timing,
     buffer: BufferParameters,
-    /// Watermarks of a whole segment, of reads and of writes, where they are not of a request.
+    /// Watermarks for reads and writes in sectors, where they are shares of a segment and not of the request.
     watermarks: [u64; 2],
     bus_parameters: BusParameters,
     queue: QueueParameters,
     fidelity: Fidelity,
-    /// Writes gather data in the buffer before the medium has its turn.
+    /// Writes gather data in the buffer before their access to the medium begins.
     gathers: bool,
 
-    /// What the drive's own time counts from, in the host's nanoseconds.
+    /// Zero of the drive's own clock, in the host's nanoseconds.
     origin: u64,
     tasks: Tasks,
     /// Tasks in use, in order of arrival.
     live: Vec<TaskId>,
-    /// Those of them whose turn at the arm has not come.
+    /// Tasks in use that have not had the arm.
     waiting: Vec<TaskId>,
     segments: Segments,
     /// Segments, least recently used first.
     order: Vec<u16>,
 
-    /// Who has the arm.
+    /// The task that has the arm.
     arm: Option<TaskId>,
     access: Option<Access>,
-    /// Nobody waits for what is being read or written now.
+    /// The current access is read-ahead, or writes data of a completed command.
     background: bool,
-    /// What happens now happens at the end of a sector.
+    /// The current event is at a sector boundary.
     between_sectors: bool,
     head: Head,
-    /// The sector at which the access begins, and the one behind the last that the head passed before.
+    /// The first sector of the access (`begins`), and the sector behind the last that passed before it (`left`).
     begins: u64,
     left: u64,
     travel: Travel,
-    /// The arm does not move before this: a stopped access was not at the end of a sector.
+    /// The arm does not move before this time: a stopped access ends at a sector boundary.
     arm_free_at: Picos,
-    /// The sector before which something changes, and when the access has come there.
+    /// The sector before which the next event on the medium lies (`goal`), and the time of that event (`wake`).
     goal: u64,
     wake: Picos,
-    /// The latest time that anything happened at.
+    /// Time of the latest event.
     now: Picos,
-    /// When anything happens next in here.
+    /// Time of the drive's next event.
     next: Picos,
 
     bus: Bus,
     bus_request: Option<BusRequest>,
-    /// When the host was told of a command while it could have kept back others.
+    /// When the host received a completion while it may have held back commands.
     reported_at: Option<Picos>,
-    /// A write between its two disconnections.
+    /// The write that is between its two disconnections.
     extra: Option<TaskId>,
-    /// Commands on their way in, with the time from which the drive can take them.
+    /// Commands that have not arrived yet, with the time from which the drive can accept them.
     inbox: VecDeque<(Picos, Command)>,
     last_was_write: bool,
-    /// Where the last completed request ended.
+    /// The sector behind the last completed request.
     last_end: u64,
-    /// Where the last scheduled request began, for the orders by sector; where it ended, for the one that takes the nearest.
+    /// For orders by sector: the first sector of the last scheduled request; for nearest-first, the sector behind it.
     last_place: u64,
     upwards: bool,
     serial: u64,
 
     flushes: Vec<(u64, Tag, Picos)>,
-    /// Commands that the host has not been told of, those in `completions` not counted.
+    /// Commands without a completion, not counting those in `completions`.
     unanswered: u32,
     completions: VecDeque<Completion>,
 }
@@ -137,23 +137,23 @@ pub enum RotatingError {
     /// The mechanics are impossible.
     #[error("mechanics: {0}")]
     Mechanics(#[from] MechanicsError),
-    /// The buffer needs 1 to 2048 segments with at least one sector, of which at least one may be written, and a memory that
-    /// holds one of them if they share it.
+    /// The buffer needs 1 to 2048 segments of at least one sector, 1 to as many write segments, and a shared memory of at least one
+    /// segment.
     #[error(
         "buffer: it needs 1 to 2048 segments of at least one sector, 1 to as many write segments, and a memory of at least \
          one segment if they share it"
     )]
     Buffer,
-    /// A drive takes 1 to 32 commands.
+    /// The queue depth is not 1 to 32.
     #[error("queue: its depth must lie between 1 and 32")]
     Depth,
 }
 
 impl Rotating {
-    /// A drive at rest: head on cylinder 0, buffer empty.
+    /// An idle drive: head on cylinder 0, buffer empty.
     ///
     /// # Errors
-    /// When the parameters contradict each other.
+    /// If the parameters contradict each other.
     pub fn new(p: RotatingParameters) -> Result<Self, RotatingError> {
         let b = &p.buffer;
         let room = b.segment_sectors > 0 && (1..=SEGMENTS_MAX).contains(&b.segments);
@@ -215,13 +215,13 @@ impl Rotating {
         })
     }
 
-    /// One revolution.
+    /// The duration of one revolution.
     #[must_use]
     pub fn revolution(&self) -> Span {
         Span::from_nanos(self.mechanics.period() / 1000)
     }
 
-    /// Sectors that a revolution passes, at a place.
+    /// Physical sectors on the track of `sector`.
     #[must_use]
     pub fn sectors_per_track(&self, sector: Sector) -> u32 {
         self.layout.per_track(sector.0.min(self.layout.capacity() - 1))
@@ -231,13 +231,13 @@ impl Rotating {
         time.as_nanos().saturating_sub(self.origin).saturating_mul(1000)
     }
 
-    /// The first whole nanosecond at which it has happened.
+    /// The first whole nanosecond at or after `picos`.
     fn time_of(&self, picos: Picos) -> Time {
         Time::from_nanos(self.origin.saturating_add(picos.div_ceil(1000)))
     }
 
-    /// Lets everything happen that happens until `now`. While every tag is in use nothing can come from outside before a
-    /// command completes, so what leads there happens as well, and the host is spared the steps on the way.
+    /// Processes all events until `now`. While every tag is in use, no command can arrive before one completes; events up to that
+    /// completion are then processed as well, which spares the host intermediate steps.
     #[inline]
     fn advance(&mut self, now: Picos) {
         let rests = self.unanswered == 0;
@@ -248,15 +248,15 @@ impl Rotating {
         }
     }
 
-    /// Whether what happens next can only come from in here.
+    /// Whether every tag is in use and no completion waits for the host.
     fn is_full(&self) -> bool {
         self.unanswered >= self.queue.depth && self.completions.is_empty()
     }
 
-    /// The same, out of line: a host asks far more often than something happens.
+    /// The same out of line: hosts poll far more often than an event is due.
     #[inline(never)]
     fn advance_to(&mut self, now: Picos) {
-        // What never happens does not happen at the end of time either.
+        // `Picos::MAX` means never, also at the end of time.
         let mut now = now.min(Picos::MAX - 1);
         let mut left = RUN_AHEAD_MAX;
         loop {
@@ -272,13 +272,13 @@ impl Rotating {
         self.now = self.now.max(now);
     }
 
-    /// Whether something happens in here before anything can come from outside.
+    /// Whether the next event comes before any new command can.
     fn may_run_ahead(&mut self) -> bool {
         let something = self.next != Picos::MAX || (self.unanswered > 0 && self.recheck_bus());
         something && self.is_full()
     }
 
-    /// The next thing happens.
+    /// Processes the next event.
     fn happen(&mut self) {
         let now = self.now.max(self.next);
         self.now = now;
@@ -296,8 +296,8 @@ impl Rotating {
         self.next = self.next_step();
     }
 
-    /// Nothing is about to happen though a command has not been answered: whoever could use the bus was overlooked while
-    /// others had it. Whether something happens now.
+    /// No event is pending although a command has no completion: a task that needs the bus was passed over while others had it.
+    /// Returns whether an event is pending now.
     #[cold]
     fn recheck_bus(&mut self) -> bool {
         self.sync(self.now);
@@ -310,7 +310,7 @@ impl Rotating {
         self.next != Picos::MAX
     }
 
-    /// When something happens next, as everything stands.
+    /// The time of the next event in the present state.
     fn next_step(&self) -> Picos {
         let on_the_bus = match self.bus {
             Bus::Busy { until, .. } => until,
@@ -319,7 +319,7 @@ impl Rotating {
         self.wake.min(on_the_bus)
     }
 
-    /// When the next command can come in: the bus must be free.
+    /// When the next command can arrive: only while the bus is free.
     fn inbox_at(&self) -> Picos {
         match self.inbox.front() {
             Some(&(at, _)) if matches!(self.bus, Bus::Idle) => at,
@@ -337,7 +337,7 @@ impl Rotating {
         self.completions.front().is_some_and(|completion| completion.at <= now)
     }
 
-    /// Flushes complete when everything written before them is on the medium.
+    /// Completes flushes for which all earlier writes are on the medium.
     #[cold]
     fn check_flushes(&mut self, now: Picos) {
         while let Some(&(serial, tag, started)) = self.flushes.first() {
@@ -358,7 +358,7 @@ impl Rotating {
         self.live.is_empty() && self.inbox.is_empty() && self.access.is_none()
     }
 
-    /// The drive's own time holds 213 days; one that has rested begins anew.
+    /// The drive's clock holds 213 days; after a long idle time it starts anew.
     fn set_origin(&mut self, now: Time) {
         let rested = now.as_nanos().saturating_sub(self.origin);
         if rested > Picos::MAX / 4000 && self.quiet() {
@@ -417,7 +417,7 @@ impl Drive for Rotating {
     }
 
     fn poll(&mut self, now: Time) -> Option<Completion> {
-        // What leads to a completion that is known has happened.
+        // Events that lead to a known completion have been processed.
         if self.completions.is_empty() {
             self.advance(self.picos_of(now));
         }

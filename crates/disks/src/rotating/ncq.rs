@@ -1,4 +1,4 @@
-//! Which of the commands in the drive has the arm next.
+//! The drive's own queue: which command gets the arm next.
 
 use super::Rotating;
 use super::access::{Access, Head};
@@ -7,11 +7,11 @@ use crate::layout::{Extent, Turn};
 use crate::mechanics::Picos;
 use crate::parameters::{Fidelity, QueueOrder};
 
-/// What a command takes that does not take the time to get to it.
+/// The cost of a command that is not its positioning time, if any.
 type Otherwise = fn(&Rotating, TaskId) -> Option<Picos>;
 
 impl Rotating {
-    /// The best of the waiting commands that can be served now. The same ones again give the same answer.
+    /// The best waiting command that can be served now. Repeated calls return the same command.
     #[inline]
     pub(super) fn next_task(&mut self, now: Picos) -> Option<TaskId> {
         match self.waiting[..] {
@@ -45,7 +45,7 @@ impl Rotating {
         None
     }
 
-    /// The command with the smallest distance; of equals the one that came first.
+    /// The command with the smallest distance; among equals the first to arrive.
     fn nearest(&mut self, now: Picos, distance: impl Fn(&Self, u64) -> Option<u64>) -> Option<TaskId> {
         let mut best: Option<(u64, TaskId)> = None;
         for i in 0..self.waiting.len() {
@@ -66,8 +66,8 @@ impl Rotating {
         self.nearest(now, |d, sector| Some(sector.abs_diff(d.last_place)))
     }
 
-    /// Shortest positioning time first, or what it takes otherwise, less a part of the time waited. Of equals the one that came first;
-    /// in DiskSim, whose queue is sorted, the one with the lowest sector.
+    /// Shortest positioning time (or other cost) first, minus a share of the waiting time. Among equals the first to arrive; in
+    /// DiskSim, whose queue is sorted, the one with the lowest sector.
     fn soonest(&mut self, now: Picos, ageing: f64, otherwise: Otherwise) -> Option<TaskId> {
         let mut best: Option<(i64, u64, TaskId)> = None;
         for i in 0..self.waiting.len() {
@@ -84,24 +84,23 @@ impl Rotating {
         best.map(|(.., id)| id)
     }
 
-    /// The time to get to what a command has left to do. A write that another's pass has put on the medium needs none, and one of
-    /// which a part is there goes on behind it.
+    /// Positioning time to the rest of a command: none for a write that another task's access has put on the medium completely.
     fn task_picos(&self, now: Picos, id: TaskId) -> Picos {
         let task = self.task(id);
         if task.write && !task.dirty() { 0 } else { self.access_picos(now, task.media, task.end, task.write) }
     }
 
-    /// The arm's move to a sector and the wait after it, if it begins at once.
+    /// Positioning time to a sector if the arm begins at once.
     pub(super) fn positioning_picos(&self, now: Picos, sector: u64, write: bool) -> Picos {
         self.access_picos(now, sector, sector + 1, write)
     }
 
-    /// The same for the sectors from one to another.
+    /// Positioning time to the sectors from `sector` to `end`.
     ///
-    /// DiskSim's own queue reckons from where the platter was when the last sector had passed, as if no time had gone by
-    /// since, and so loses a revolution on some commands that it chose for being near. Of the reference answers 99.4% are
-    /// met within 1 µs with this, and 75% without. It also has a write's least delay pass while the platter turns to the sector,
-    /// where its access waits for the sector after that.
+    /// DiskSim's queue computes from the platter's position when the last sector had passed, as if no time had passed since, and so
+    /// loses a revolution on some commands that it chose as nearest. With this rule 99.4% of the reference answers are within 1 µs,
+    /// without it 75%. In its estimate a write's minimum delay also elapses during the rotation, whereas in its access the
+    /// rotation follows the delay.
     fn access_picos(&self, now: Picos, sector: u64, end: u64, write: bool) -> Picos {
         let head = self.head_at(now);
         let stretch = self.layout.stretch(sector);
@@ -115,14 +114,13 @@ impl Rotating {
         (seek + self.mechanics.latency(angle, spot.angle) + again).max(least)
     }
 
-    /// DiskSim's queue takes a drive at its word that begins in the middle of a request.
+    /// DiskSim's queue assumes that a drive with immediate access begins in the middle of a request.
     fn estimates_immediate(&self, write: bool) -> bool {
         self.fidelity == Fidelity::DiskSim
             && if write { self.buffer.immediate_write } else { self.buffer.immediate_read }
     }
 
-    /// If the head lands behind the first of the sectors up to one and not behind the last, what those of the track take that are
-    /// not wanted.
+    /// If the head lands inside the sectors up to `end`, the duration of the track's other sectors, which pass before the first ones.
     fn second_pass(&self, sector: u64, end: u64, stretch: &Extent, landed_at: Turn) -> Picos {
         let end = end.min(stretch.track_end);
         let from_first = |angle: Turn| angle.wrapping_sub(stretch.spot.angle);
@@ -135,12 +133,12 @@ impl Rotating {
         self.mechanics.time_of(self.layout.width(last.zone).wrapping_mul(others))
     }
 
-    /// From when a move of the arm is reckoned.
+    /// The time from which a move of the arm is computed.
     pub(super) fn begins(&self, now: Picos, head: &Head) -> Picos {
         if self.fidelity == Fidelity::Drive { now.max(head.at) } else { head.at }
     }
 
-    /// Where the head is, or will be once the arm has arrived.
+    /// The position of the head, or its position once the arm has arrived.
     pub(super) fn head_at(&self, now: Picos) -> Head {
         match &self.access {
             Some(access) if now >= access.from => {
@@ -151,8 +149,8 @@ impl Rotating {
         }
     }
 
-    /// Where the head is, or will be once the arm has arrived, while no sector of an access has passed yet. To the same angle, but
-    /// DiskSim rounds it at each sector that passes; and its arm is where it came from until it has arrived.
+    /// The head's position, or its position once the arm has arrived, before any sector of the access has passed. DiskSim rounds the
+    /// angle at each passing sector, and its arm stays at its origin until it has arrived.
     pub(super) fn head_before(&self, access: &Access, now: Picos) -> Head {
         let mut head = self.head;
         if self.fidelity == Fidelity::DiskSim {
@@ -165,8 +163,8 @@ impl Rotating {
         head
     }
 
-    /// Whether a waiting command could be served if it had the arm: it has a segment, or one can be found for it, and
-    /// no unwritten data is in its way, nor before it in a segment that it needs room in.
+    /// Whether a waiting command could be served if it had the arm: it has a segment or one is available, and no unwritten data is
+    /// in its way or in front of it in a segment that it needs room in.
     pub(super) fn enabled(&mut self, now: Picos, id: TaskId) -> bool {
         if let Some(s) = self.task(id).segment {
             return self.is_clear(id, s);
@@ -185,8 +183,8 @@ impl Rotating {
         if self.task(id).write { self.has_room_to_come(id, index) } else { !self.segments[index].unwritten() }
     }
 
-    /// Whether all of a write is in its segment, or will have room there once the arm has it. What others wrote before it in
-    /// the same segment makes room only as it goes to the medium, and that needs the arm.
+    /// Whether a write is completely in its segment, or will have room once it has the arm. Earlier writes in the same segment make
+    /// room only when they go to the medium, which needs the arm.
     fn has_room_to_come(&self, id: TaskId, index: u16) -> bool {
         let task = self.task(id);
         let before = |&other: &TaskId| {
@@ -196,7 +194,7 @@ impl Rotating {
         task.sent == task.end || !self.live.iter().any(before)
     }
 
-    /// What a command takes that the buffer answers or takes in: nothing, or as good as nothing if it does so only in part.
+    /// The cost of a command that the buffer can answer or accept: 0, or 1 ps if only part of it.
     fn buffered_picos(&self, id: TaskId) -> Option<Picos> {
         match self.buffer_meets(id) {
             Hit::Whole | Hit::Append => Some(0),
@@ -205,21 +203,21 @@ impl Rotating {
         }
     }
 
-    /// The arm turns to a command: it no longer waits.
+    /// The task gets the arm and no longer waits.
     pub(super) fn start_task(&mut self, id: TaskId) {
         self.stop_waiting(id);
         self.note_place(id);
     }
 
-    /// A read has gone out without the arm. DiskSim's orders by sector go on from there all the same.
+    /// A read was sent without the arm. DiskSim's orders by sector continue from it all the same.
     pub(super) fn sent_without_arm(&mut self, id: TaskId) {
         if self.fidelity == Fidelity::DiskSim && !self.task(id).had_arm {
             self.note_place(id);
         }
     }
 
-    /// From where the next one is reckoned. The queue in DiskSim's drives forgets that it has turned: whatever it does,
-    /// it looks upwards first, and to the nearest below if there is none.
+    /// Records the position from which the next command is chosen. DiskSim's LOOK does not store its direction: it always looks
+    /// upwards first, then to the nearest below.
     fn note_place(&mut self, id: TaskId) {
         let &Task { start, end, .. } = self.task(id);
         if start != self.last_place && self.fidelity == Fidelity::Drive {

@@ -1,4 +1,4 @@
-//! How long it takes to get to a request, and what of a place and beyond can be reached within a time.
+//! Positioning times, bounds on them, and ideal times.
 
 use elevator::{Angles, Op, Positioning, Request, Sector, Sectors, Span, Time};
 
@@ -9,8 +9,8 @@ use crate::layout::PhysicalSector;
 use crate::mechanics::Picos;
 
 impl Positioning for Rotating {
-    /// Nothing for a read that the buffer answers or a flush; else the arm's move and the wait after it, from where
-    /// the head is or, while the arm has work, from where it goes.
+    /// 0 for a flush and for a read that the buffer answers; otherwise seek and rotation, from the head's position or, while the arm
+    /// is busy, from its destination.
     fn positioning_time(&self, now: Time, request: &Request) -> Span {
         let sector = request.start.0;
         if sector >= self.layout.capacity() || matches!(request.op, Op::Flush | Op::Discard) {
@@ -42,8 +42,7 @@ impl Positioning for Rotating {
 }
 
 impl Rotating {
-    /// What passes under the head between the least move of the arm over so many cylinders from the head's, or more, and
-    /// `within`.
+    /// The angles that pass under the head from the end of the shortest move over that many cylinders or more until `within`.
     fn reached(&self, now: Time, within: Span, distance: impl Fn(u32) -> u32) -> Option<Angles> {
         let now = self.picos_of(now).max(self.arm_free_at);
         let head = self.head_at(now);
@@ -107,7 +106,7 @@ impl Rotating {
         self.mechanics.seek(from.cylinder.abs_diff(to.cylinder), from.head != to.head, false)
     }
 
-    /// From the end of a sector to the start of the next one elsewhere: the switch, and what the skew leaves to wait.
+    /// From the end of a sector to the start of its successor on another track: the switch, and the rest of the skew.
     fn switch(&self, before: &PhysicalSector, after: &PhysicalSector) -> Picos {
         let end = before.angle.wrapping_add(self.layout.width(before.zone));
         let switch = self.arm(before, after);

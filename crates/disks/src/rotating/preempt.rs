@@ -1,4 +1,4 @@
-//! Who makes way for whom: reading ahead for the next request, a request for one that its data joins.
+//! Preemption: read-ahead is stopped for the next task, or a task joins an access that already handles its data.
 
 use super::Rotating;
 use super::access::Access;
@@ -7,19 +7,19 @@ use super::task::{Hit, Task, TaskId};
 use crate::mechanics::Picos;
 use crate::parameters::{Caching, FastWrite, Fidelity, Preseek};
 
-/// Whether what the arm does can make way for a request.
+/// What can happen to the current access in favour of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Preemption {
-    /// It cannot.
+    /// It continues.
     Impossible,
-    /// The request goes along with it: it wants what is being read, or extends what is being written.
+    /// The task joins it: the task wants what is being read, or extends what is being written.
     Join,
     /// It can be stopped.
     Stop,
 }
 
 impl Rotating {
-    /// Whether the arm makes way for a request. A write over what is being read ahead ends the reading ahead.
+    /// What can happen to the current access in favour of a task. A write over data that is being read ahead ends the read-ahead.
     pub(super) fn preemption(&mut self, now: Picos, id: TaskId) -> Preemption {
         let Some((arm, index)) = self.arm_segment() else { return Preemption::Impossible };
         let state = self.segments[index].state;
@@ -68,8 +68,8 @@ impl Rotating {
         Preemption::Stop
     }
 
-    /// Stops reading ahead, at the end of the sector that is passing unless the drive can stop within it. What has passed until
-    /// now has been counted.
+    /// Stops read-ahead at the end of the current sector, or within it if the drive can. Sectors that have passed must be accounted
+    /// for.
     fn halt(&mut self, now: Picos) {
         let Some((arm, index)) = self.arm_segment() else { return };
         if let Some(access) = self.access.take() {
@@ -85,7 +85,7 @@ impl Rotating {
     }
 
     fn leave_access(&mut self, now: Picos, access: &Access) {
-        // A move that has not begun is called off. DiskSim's arm makes it all the same.
+        // A move that has not begun is cancelled. DiskSim's arm makes the move all the same.
         if now < access.begun() && self.fidelity == Fidelity::Drive {
             return;
         }
@@ -109,7 +109,7 @@ impl Rotating {
         }
     }
 
-    /// The request takes over an access that reads ahead what it wants.
+    /// The task takes over an access that reads ahead what it wants.
     fn take_over(&mut self) {
         let Some(arm) = self.arm.filter(|_| self.background) else { return };
         self.arm = None;
@@ -139,15 +139,15 @@ impl Rotating {
         }
     }
 
-    /// A read wholly from the buffer, while the arm is elsewhere: "If a cache hit occurs, read-ahead mode continues without
-    /// interruption and the host transfer begins immediately" (Maxtor's product manuals, 1998 to 2002).
+    /// Whether a read is completely in the buffer while the arm is elsewhere: "If a cache hit occurs, read-ahead mode continues
+    /// without interruption and the host transfer begins immediately" (Maxtor's product manuals, 1998 to 2002).
     pub(super) fn needs_no_arm(&self, id: TaskId) -> bool {
         let task = self.task(id);
         let elsewhere = self.arm_segment().is_some_and(|(_, index)| task.segment != Some(index));
         !self.buffer.hit_stops_read_ahead && !task.write && task.hit == Hit::Whole && elsewhere
     }
 
-    /// Reading ahead makes way for the next request, if there is one.
+    /// Preempts read-ahead for the next task, if one waits.
     pub(super) fn check_preemption(&mut self, now: Picos) {
         let Some(next) = self.next_task(now) else { return };
         let chosen = self.task(next).segment.is_none();
@@ -158,14 +158,14 @@ impl Rotating {
         self.go_on_if_held(now, next);
     }
 
-    /// Reading ahead after a hit makes way at once if its read is out of the way.
+    /// Preempts read-ahead after a hit at once if the task may give up the arm.
     pub(super) fn preempt_if_free(&mut self, now: Picos, id: TaskId) {
         if self.may_be_preempted(self.task(id)) {
             self.check_preemption(now);
         }
     }
 
-    /// Whether another task may have the arm of one that needs it no longer for itself.
+    /// Whether another task may take the arm from one that needs it only for read-ahead.
     pub(super) fn may_be_preempted(&self, task: &Task) -> bool {
         match self.bus_parameters.preseek {
             Preseek::None => task.reported,

@@ -1,4 +1,4 @@
-//! How far a read goes on behind its end.
+//! How far a drive reads ahead.
 
 use super::Rotating;
 use super::access::Access;
@@ -15,7 +15,7 @@ impl Rotating {
         }
     }
 
-    /// How far to read ahead at least and at most.
+    /// The sectors behind the least and the most that is read ahead.
     pub(super) fn ahead_limits(&self, id: TaskId, index: u16) -> (u64, u64) {
         let task = self.task(id);
         let capacity = self.layout.capacity();

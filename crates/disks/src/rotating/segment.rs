@@ -1,18 +1,18 @@
-//! A segment of the buffer: one run of sectors, and what is being done with it.
+//! Segments of the buffer: each holds one run of sectors.
 
 use std::ops::{Index, IndexMut};
 
 use super::task::TaskId;
 
-/// What a segment's data is.
+/// The state of a segment's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum State {
-    /// Nothing.
+    /// No data.
     #[default]
     Empty,
-    /// As on the medium.
+    /// Equal to the medium.
     Clean,
-    /// To be written, not yet begun.
+    /// To be written, not begun.
     Dirty,
     /// Being read.
     Reading,
@@ -25,14 +25,14 @@ pub(super) struct Segment {
     pub(super) state: State,
     pub(super) start: u64,
     pub(super) end: u64,
-    /// Its data came from the host.
+    /// The data came from the host.
     pub(super) written: bool,
-    /// Reading ahead goes at least to here before anything else, and at most to there.
+    /// Sectors up to which read-ahead goes before anything else (`ahead_min`), and at most (`ahead_max`).
     pub(super) ahead_min: u64,
     pub(super) ahead_max: u64,
-    /// Whose data it is.
+    /// The task that fills or writes the segment.
     pub(super) owner: Option<TaskId>,
-    /// Tasks that use it.
+    /// Number of tasks that use it.
     pub(super) users: u16,
 }
 
@@ -45,23 +45,23 @@ impl Segment {
         self.state != State::Empty && self.start < end && start < self.end
     }
 
-    /// Holds data that nobody uses.
+    /// Holds data that no task uses.
     pub(super) fn unused(&self) -> bool {
         self.state == State::Clean && self.users == 0
     }
 
-    /// Being changed or to be written.
+    /// Holds data that is not on the medium.
     pub(super) fn unwritten(&self) -> bool {
         matches!(self.state, State::Dirty | State::Writing)
     }
 
-    /// Forgets what fell out at the front.
+    /// Drops the oldest sectors beyond `size`.
     pub(super) fn wrap(&mut self, size: u64) {
         self.start = self.start.max(self.end.saturating_sub(size));
     }
 }
 
-/// Segments that a buffer has at most: as many as any published drive, and a power of two, so that a number need not be checked.
+/// Most segments of a buffer: as many as any published drive has. A power of two, so that indexing needs no bounds check.
 pub(crate) const SEGMENTS_MAX: u32 = 2048;
 const ROOM: usize = SEGMENTS_MAX as usize;
 
@@ -73,7 +73,7 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// So many, all empty; at most [`SEGMENTS_MAX`].
+    /// `count` empty segments; at most [`SEGMENTS_MAX`].
     pub(super) fn new(count: usize) -> Self {
         Self { table: Box::new([Segment::default(); ROOM]), count }
     }

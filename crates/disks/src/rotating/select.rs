@@ -1,9 +1,9 @@
-//! Which segment a request uses.
+//! Selection of a segment for a task.
 //!
-//! Reads, best first: all of it there (to be written, being written, being read, clean), part of it there (likewise),
-//! an empty segment, the least recently used clean one, one that is being read ahead. Writes: one that ends where the
-//! write begins, a clean one that it overlaps, an empty, a clean, one that is being read ahead. Of equals, the least
-//! recently used.
+//! Reads, best first: a segment with all of the data (dirty, being written, being read, clean), with the first part of it
+//! (same order), an empty one, the least recently used clean one, one that only reads ahead. Writes: a segment that ends where
+//! the write begins, a clean one that it overlaps, an empty one, a clean one, one that only reads ahead. Among equals, the
+//! least recently used.
 
 use elevator::rarely;
 
@@ -14,11 +14,11 @@ use super::task::{Hit, Task, TaskId};
 use crate::mechanics::Picos;
 use crate::parameters::{Caching, Fidelity};
 
-/// The value of a segment that only reading ahead uses. It needs leave to stop that.
+/// The value of a segment that only reads ahead. It can be used only if the read-ahead can be stopped.
 const LAST_RESORT: u8 = 1;
 
 impl Rotating {
-    /// Sets the task's segment and how it meets it.
+    /// Sets the task's segment and hit.
     pub(super) fn select(&mut self, now: Picos, id: TaskId) {
         let task = self.task(id);
         let (value, segment, hit) = if task.write && !self.tasks.has_room_to_stay() {
@@ -37,10 +37,9 @@ impl Rotating {
         }
     }
 
-    /// The segment of the greatest value, of equals the least recently used; none if the task must wait.
+    /// The segment of the greatest value, among equals the least recently used; none if the task must wait.
     ///
-    /// `value` tells how good a segment is for the task and how it would meet it: 0 for useless, nothing if the task must wait for
-    /// it.
+    /// `value` returns a segment's value for the task (0: useless) and the resulting hit, or nothing if the task must wait for it.
     #[inline]
     fn best(&self, task: &Task, value: impl Fn(&Segment) -> Option<(u8, Hit)>) -> (u8, Option<u16>, Hit) {
         let mut best = (0, None, Hit::Miss);
@@ -61,7 +60,7 @@ impl Rotating {
         best
     }
 
-    /// The segment set aside for writes is the first.
+    /// Whether the first segment is reserved for writes.
     fn has_write_segment(&self) -> bool {
         self.buffer.separate_write_segment && self.segments.all().len() > 1
     }
@@ -82,7 +81,7 @@ impl Rotating {
         if s.unused() { Some((2, Hit::Miss)) } else { self.value_elsewhere(task, s) }
     }
 
-    /// A read that begins inside the segment.
+    /// The value for a read that begins inside the segment.
     #[inline(never)]
     fn value_of_hit(&self, task: &Task, s: &Segment) -> Option<(u8, Hit)> {
         let caching = self.buffer.caching != Caching::None;
@@ -98,7 +97,7 @@ impl Rotating {
         Some(if s.end >= task.end { (value, Hit::Whole) } else { (value - 4, Hit::Partial) })
     }
 
-    /// A read that begins outside the segment, which is in use.
+    /// The value for a read that begins outside the segment, which is in use.
     #[inline(never)]
     fn value_elsewhere(&self, task: &Task, s: &Segment) -> Option<(u8, Hit)> {
         match s.state {
@@ -110,8 +109,8 @@ impl Rotating {
         }
     }
 
-    /// Whether a read that begins where the segment's data ends goes on in it: the arm is behind the bus, and what it read is
-    /// still to be sent. DiskSim gives each such read a segment of its own, and loses a revolution when there are no more.
+    /// Whether a read that begins where the segment's data ends continues in it, because unsent data keeps the segment in use.
+    /// DiskSim gives each such read a segment of its own, and loses a revolution when none is left.
     fn goes_on(&self, s: &Segment) -> bool {
         s.users > 0 && !s.written && self.buffer.almost_read_hits && self.fidelity == Fidelity::Drive
     }
@@ -132,17 +131,17 @@ impl Rotating {
         }
     }
 
-    /// A write without room of its own may still go on in another segment, whatever this one holds of it: nobody waits for that.
+    /// In DiskSim, a write without room may append to another segment, whatever idle data this segment holds of it.
     fn passes_over(&self, s: &Segment) -> bool {
         self.fidelity == Fidelity::DiskSim && (s.unused() || self.only_reads_ahead(s))
     }
 
-    /// The segment is being read into, and nobody waits for it.
+    /// Whether the segment is being filled by read-ahead only.
     fn only_reads_ahead(&self, s: &Segment) -> bool {
         s.state == State::Reading && s.users == 1 && self.only_read_ahead(s)
     }
 
-    /// A write goes on where the segment's unwritten data ends, and has room.
+    /// Whether a write begins where the segment's unwritten data ends, and has room.
     pub(super) fn appends(&self, task: &Task, s: &Segment) -> bool {
         let Some(owner) = s.owner else { return false };
         self.buffer.combine_writes
@@ -154,8 +153,8 @@ impl Rotating {
             && self.memory_takes(task)
     }
 
-    /// Whether all of a write has room behind what is in a segment: a rest that comes too late costs a revolution. DiskSim
-    /// takes what has room.
+    /// Whether all of a write fits behind the segment's unwritten data: a rest that comes too late costs a revolution. DiskSim
+    /// appends whatever fits.
     fn fits_behind(&self, task: &Task, s: &Segment) -> bool {
         if self.fidelity != Fidelity::Drive {
             return true;
@@ -164,8 +163,8 @@ impl Rotating {
         unwritten.is_none_or(|from| task.end - from <= self.segment_size())
     }
 
-    /// Where what is not on the medium yet begins in a segment that a write uses: what lies before it makes room. DiskSim asks
-    /// for the owner's, which may be through long before the segment is.
+    /// The first sector in a write's segment that is not on the medium; sectors before it make room. DiskSim asks only for the
+    /// owner's, which may be finished long before the segment is.
     pub(super) fn unwritten_from(&self, id: TaskId, index: u16) -> u64 {
         let own = self.task(id).media;
         if self.fidelity != Fidelity::Drive {
@@ -197,8 +196,7 @@ impl Rotating {
         u64::from(self.buffer.segment_sectors)
     }
 
-    /// Attaches the task to its segment, which is the most recently used now. A write drops clean data that it
-    /// makes stale.
+    /// Attaches the task to its segment, which becomes the most recently used. A write drops clean data that it makes stale.
     pub(super) fn attach(&mut self, id: TaskId) {
         let Some(index) = self.task(id).segment else { return };
         let mut later = index;
@@ -218,7 +216,7 @@ impl Rotating {
         self.make_memory(id, index);
     }
 
-    /// How much of a request, or how little, makes it worth while to come back to the bus.
+    /// The amount of a request for which reselection is worthwhile, in sectors.
     pub(super) fn watermark(&self, id: TaskId) -> u64 {
         let task = self.task(id);
         if self.passes_through(task) {
@@ -232,8 +230,8 @@ impl Rotating {
         u64::from((f64::from(size) * part) as u32).max(1)
     }
 
-    /// A write longer than its segment comes back with more when half of the segment is written. DiskSim's comes when all is,
-    /// unless a watermark says otherwise, and loses a revolution.
+    /// Whether a write is longer than its segment: it reselects when half of the segment is written. In DiskSim it reselects when
+    /// all is written, unless a watermark says otherwise, and loses a revolution.
     fn passes_through(&self, task: &Task) -> bool {
         let drive = self.fidelity == Fidelity::Drive && self.buffer.write_watermark == 0.0;
         drive && task.write && task.end - task.start > self.segment_size()
@@ -247,7 +245,7 @@ impl Rotating {
         }
     }
 
-    /// Makes the segment the task's, unless another has it. One that it does not hit begins anew.
+    /// Makes the task the segment's owner, unless it has one. A miss resets the segment.
     pub(super) fn own(&mut self, id: TaskId) {
         let Some(index) = self.task(id).segment else { return };
         let task = *self.task(id);
@@ -271,7 +269,7 @@ impl Rotating {
         }
     }
 
-    /// Takes the task off its segment.
+    /// Detaches the task from its segment.
     pub(super) fn detach(&mut self, id: TaskId) {
         let task = self.task_mut(id);
         task.owns_segment = false;
@@ -284,7 +282,7 @@ impl Rotating {
         }
     }
 
-    /// The next owner: a read that had the arm, a write that appends, or who has the arm now.
+    /// The next owner: a read that had the arm, then a write that appends, then the task that has the arm.
     fn find_owner(&mut self, index: u16) {
         let rank = |id: TaskId| {
             let t = self.task(id);

@@ -1,8 +1,8 @@
-//! Data that crosses the bus while the arm works for another command.
+//! Data transfers while the arm works for another task: DiskSim's "sneaky" hits and prebuffered writes.
 //!
-//! DiskSim knows four kinds, each a parameter: a read that arrives and finds all of its data in the buffer, or the first of
-//! it; a read that waits and finds either later (it looks whenever the bus is free and nobody with better right wants it);
-//! a write whose data goes into the buffer before the arm is free.
+//! There are four kinds, each a parameter: a read that finds all of its data, or the first part, in the buffer on arrival; a
+//! waiting read that finds either later (checked whenever the bus is free and no task has precedence); and a write whose data
+//! goes into the buffer before the arm is free.
 
 use super::Rotating;
 use super::bus::Bus;
@@ -11,13 +11,12 @@ use super::task::{Hit, TaskId};
 use crate::mechanics::Picos;
 use crate::parameters::FastWrite;
 
-/// The right to the bus of a command that was given a segment only to find out whether it needs the bus.
+/// Bus priority of a task whose segment was selected only to find out whether it needs the bus.
 const GUESSED_READ: u8 = 4;
 const GUESSED_WRITE: u8 = 0;
 
 impl Rotating {
-    /// Whether a read that arrives sends its data, or the first of it, though it cannot have the arm: it is in the buffer, and
-    /// the drive may *sneak* it out.
+    /// Whether a read that arrives sends data from the buffer although it cannot have the arm.
     pub(super) fn sneaks(&self, id: TaskId) -> bool {
         self.extra.is_none()
             && match self.task(id).hit {
@@ -27,8 +26,8 @@ impl Rotating {
             }
     }
 
-    /// The best of those that left the bus: completions and hits first, then whoever has the arm, then what extends an unwritten
-    /// segment, then those that wait for the arm and may send data meanwhile. It gives these a segment, if that is what they need.
+    /// The best of the disconnected tasks: completions and hits first, then the arm's owner, then writes that extend a segment, then
+    /// waiting tasks that may transfer data meanwhile. Attaches a segment to the latter if they need one.
     pub(super) fn next_on_bus(&mut self, now: Picos) -> Option<TaskId> {
         let mut best: Option<(u8, TaskId, bool)> = None;
         for n in (0..self.live.len()).rev() {
@@ -54,8 +53,8 @@ impl Rotating {
         Some(id)
     }
 
-    /// How good a command's right to the bus is, if it needs it, and whether its segment is only a guess. Who cannot come up to
-    /// `most` need not find out.
+    /// A task's bus priority, if it needs the bus, and whether its segment is only tentative. Tasks that cannot reach `most` are not
+    /// examined.
     #[inline]
     fn right_to_bus(&mut self, now: Picos, id: TaskId, most: u8) -> Option<(u8, bool)> {
         let task = self.task(id);
@@ -78,7 +77,7 @@ impl Rotating {
         }
     }
 
-    /// A read that waits: data in its own segment goes before data that it finds now, all of it before a part.
+    /// Priority of a waiting read: data in its own segment before data found now, all of it before a part.
     fn right_of_read(&mut self, now: Picos, id: TaskId, most: u8) -> Option<(u8, bool)> {
         let task = *self.task(id);
         if let Some(index) = task.segment {
@@ -86,7 +85,7 @@ impl Rotating {
                 let all = self.segments[index].end >= task.end;
                 return Some((if all { 7 } else { 6 }, false));
             }
-            // What it was to have from there is gone.
+            // The data that it should have had from there is gone.
             let there = self.segments[index].holds(task.sent);
             if there || task.sent != task.start || task.reporting {
                 return None;
@@ -106,7 +105,7 @@ impl Rotating {
         None
     }
 
-    /// A write that waits: data for what is being written now goes first.
+    /// Priority of a waiting write: data for the segment that is being written comes first.
     fn right_of_write(&mut self, now: Picos, id: TaskId, most: u8) -> Option<(u8, bool)> {
         if let Some(index) = self.task(id).segment {
             let with_arm = self.arm_segment().is_some_and(|(_, busy)| busy == index);
@@ -122,8 +121,8 @@ impl Rotating {
         None
     }
 
-    /// A read that has sent the first of its data without the arm keeps room in its segment until it has sent the rest. Whoever
-    /// has the arm may need that room, and would wait for ever: DiskSim's drives do.
+    /// A read that has sent its first part without the arm keeps its room in the segment until it has sent the rest. The arm's owner
+    /// may need that room: reselects the read. DiskSim's drives wait for ever.
     pub(super) fn resume_blocked_read(&mut self, now: Picos) {
         let Some((arm, index)) = self.arm_segment().filter(|_| matches!(self.bus, Bus::Idle)) else { return };
         let segment = &self.segments[index];
@@ -137,7 +136,7 @@ impl Rotating {
         }
     }
 
-    /// Finds a segment for a command, without giving it to it.
+    /// Selects a segment for a task without attaching it.
     fn guess_segment(&mut self, now: Picos, id: TaskId) -> bool {
         self.select(now, id);
         let found = self.task(id).segment.is_some();
@@ -158,8 +157,8 @@ impl Rotating {
         (task.segment, task.hit) = (None, Hit::Miss);
     }
 
-    /// Whether a read would be answered from the buffer, wholly or in part, and a write would go on where the one that is
-    /// written ends: what the orders reckon with that know the buffer.
+    /// What the buffer would do with a task: answer a read, completely or partly, or append a write to the segment that is being
+    /// written. Used by the orders that consider the buffer.
     pub(super) fn buffer_meets(&self, id: TaskId) -> Hit {
         let task = self.task(id);
         let mut met = Hit::Miss;

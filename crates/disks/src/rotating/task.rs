@@ -1,25 +1,24 @@
-//! A command in the drive, from arrival until nothing more is done on its behalf.
+//! A command in the drive, from its arrival until nothing remains to be done for it.
 //!
-//! A task outlives its command: reading ahead goes on after a read has completed, and writing after a fast write has.
+//! A task outlives its command: read-ahead continues after a read has completed, and a fast write goes to the medium after it has.
 
 use std::ops::{Index, IndexMut};
 
 use crate::drive::Tag;
 use crate::mechanics::Picos;
 
-/// A task's place in the drive's table.
+/// Index of a task in the drive's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TaskId(u16);
 
-/// Room in the table: more than the 32 commands and the segments of all drives but one, and a power of two, so that a place in
-/// it need not be checked. Where there are more, or a segment is written by many commands that stay apart (DiskSim's do), it can
-/// be full.
+/// Size of the table: more than the 32 commands and the segments of all published drives but one. A power of two, so that indexing
+/// needs no bounds check. With more segments, or when many commands write one segment separately (as in DiskSim), it can be full.
 const ROOM: usize = 512;
 
-/// A drive's depth is no greater.
+/// The greatest queue depth.
 pub(super) const COMMANDS_MAX: u32 = 32;
 
-/// A drive's tasks, of which those that are over leave their places to others.
+/// The drive's tasks; slots are reused.
 #[derive(Clone, Debug)]
 pub(super) struct Tasks {
     table: Box<[Task; ROOM]>,
@@ -38,7 +37,7 @@ impl Tasks {
         id
     }
 
-    /// A place that nobody had before.
+    /// A slot that was never used.
     #[cold]
     fn take_new(&mut self) -> TaskId {
         debug_assert!(usize::from(self.used) < ROOM, "no place for a command");
@@ -50,8 +49,7 @@ impl Tasks {
         self.free.push(id);
     }
 
-    /// Whether a write may leave its data behind when its command is over, and its place stays taken: commands that come
-    /// meanwhile need places, too.
+    /// Whether a write may stay in the table after its command has completed: commands that arrive meanwhile need slots.
     pub(super) fn has_room_to_stay(&self) -> bool {
         usize::from(self.used) - self.free.len() + COMMANDS_MAX as usize <= ROOM
     }
@@ -74,14 +72,14 @@ impl IndexMut<TaskId> for Tasks {
 /// How a request meets the buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Hit {
-    /// Not at all.
+    /// Nothing of it is there.
     #[default]
     Miss,
     /// All of it is there.
     Whole,
-    /// Its first sectors are there.
+    /// The first sectors are there.
     Partial,
-    /// It goes on where written data ends.
+    /// A write that begins where unwritten data ends.
     Append,
     /// It must wait for data on its way to the medium.
     Collision,
@@ -89,10 +87,10 @@ pub(super) enum Hit {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Task {
-    /// The host's name for it, until it has completed.
+    /// The command's tag, valid until its completion.
     pub(super) tag: Tag,
     pub(super) write: bool,
-    /// Completes on the medium even where writes complete in the buffer.
+    /// FUA: completes on the medium even if the drive caches writes.
     pub(super) forced: bool,
     pub(super) start: u64,
     pub(super) end: u64,
@@ -103,26 +101,26 @@ pub(super) struct Task {
     pub(super) segment: Option<u16>,
     pub(super) hit: Hit,
     pub(super) owns_segment: bool,
-    /// Had the arm, though it may have given it back.
+    /// Had the arm, and may have released it.
     pub(super) had_arm: bool,
     /// The completion is on its way to the host.
     pub(super) reporting: bool,
     /// The host has the completion.
     pub(super) reported: bool,
-    /// Off the bus and waiting to come back.
+    /// Disconnected, waiting for reselection.
     pub(super) pending: bool,
-    /// Suffers the second disconnection of a write.
+    /// A write that disconnects twice.
     pub(super) extra: bool,
-    /// Before this the arm does not move for it.
+    /// The arm does not move for the task before this time.
     pub(super) ready_at: Picos,
     pub(super) watermark: u64,
     pub(super) arrived: Picos,
     pub(super) serial: u64,
-    /// When the arm turned to it.
+    /// When the task got the arm.
     pub(super) begun: Picos,
     pub(super) seek: Picos,
     pub(super) rotation: Picos,
-    /// When its first sector began to pass, and when its last had passed.
+    /// When the first sector began to pass, and when the last had passed.
     pub(super) first_pass: Option<Picos>,
     pub(super) passed: Picos,
 }
@@ -132,7 +130,7 @@ impl Task {
         self.start < end && start < self.end
     }
 
-    /// Written, but not yet on the medium.
+    /// A write that is not completely on the medium.
     pub(super) fn dirty(&self) -> bool {
         self.write && self.media < self.end
     }

@@ -1,9 +1,9 @@
-//! A drive's parameters turned into whole picoseconds and sectors.
+//! A drive's parameters in whole picoseconds and sectors.
 
 use crate::mechanics::{Picos, picos};
 use crate::parameters::{AfterReadOrWrite, RotatingParameters};
 
-/// A time after a read and after a write.
+/// A duration that depends on whether the previous request was a read or a write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct After {
     read: Picos,
@@ -15,18 +15,18 @@ impl After {
         Self { read: picos(ms.after_read_ms * scale), write: picos(ms.after_write_ms * scale) }
     }
 
-    /// Half-way between the two.
+    /// The mean of the two.
     pub(super) fn mean(self) -> Picos {
         self.read.midpoint(self.write)
     }
 
-    /// The one that counts, given what the request before was.
+    /// The duration after a read or after a write.
     pub(super) fn get(self, after_write: bool) -> Picos {
         if after_write { self.write } else { self.read }
     }
 }
 
-/// What the electronics and the bus take.
+/// Durations of the electronics and the bus.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timing {
     pub(super) request: Picos,
@@ -43,9 +43,9 @@ pub(super) struct Timing {
     pub(super) write_disconnect: Picos,
     pub(super) extra: Option<Extra>,
     pub(super) minimum_seek_delay: Picos,
-    /// One sector read over the bus.
+    /// One sector read, on the bus.
     pub(super) bus_read: Picos,
-    /// One sector written over the bus.
+    /// One sector written, on the bus.
     pub(super) bus_write: Picos,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Extra {
     pub(super) disconnect: Picos,
     pub(super) between: Picos,
     pub(super) second_disconnect: Picos,
-    /// Command overhead and seek delta together.
+    /// Command overhead plus seek delta.
     pub(super) seek: Picos,
 }
 
@@ -95,12 +95,12 @@ impl Timing {
 }
 
 impl Timing {
-    /// The shorter of the two completions.
+    /// The shorter of the two completion overheads.
     pub(super) fn least_completion(&self) -> Picos {
         self.read_completion.min(self.write_completion)
     }
 
-    /// One sector over the bus.
+    /// One sector on the bus.
     pub(super) fn bus_sector(&self, write: bool) -> Picos {
         if write { self.bus_write } else { self.bus_read }
     }

@@ -1,8 +1,7 @@
-//! Data whose way over the bus is known before it begins: nothing can come in between, and what would be several moves, an
-//! absence and a return is one step.
+//! Transfers whose course is known before they begin, because nothing can interrupt them. Several transfers, a disconnection and a
+//! reselection then become one event.
 //!
-//! Which of them are is decided so that no answer depends on it: what moves in one piece is what would have moved in pieces, at
-//! the same times.
+//! The conditions guarantee that no completion changes: the single transfer ends exactly when its parts would have ended.
 
 use super::Rotating;
 use super::access::Access;
@@ -12,8 +11,7 @@ use crate::mechanics::Picos;
 use crate::parameters::{Preseek, ReadAhead};
 
 impl Rotating {
-    /// The task has the bus and its data can move after a delay. Where it is plain by now that all of it will, that is
-    /// on its way at once.
+    /// Starts the transfer of a task that has the bus, after a delay: as one event if it cannot be interrupted.
     pub(super) fn prepare(&mut self, now: Picos, id: TaskId, delay: Picos) {
         match self.steady_move(now, id) {
             Some(count) => self.send_data(now + delay, id, count),
@@ -21,8 +19,8 @@ impl Rotating {
         }
     }
 
-    /// A read that has left the bus, or is about to until `left`, comes back when its watermark has passed. Where nobody else
-    /// can want the bus before, nor anything stop the arm, it is known when: its data is on its way from then on.
+    /// A read that has disconnected, or will at `left`, reselects when its watermark has passed. If no other task can request the bus
+    /// and nothing can stop the arm before that, the time is known: schedules the transfer.
     pub(super) fn schedule_return(&mut self, id: TaskId, left: Picos) {
         let task = self.task(id);
         let (Some(access), Some(index)) = (&self.access, task.segment) else { return };
@@ -38,7 +36,7 @@ impl Rotating {
         let task = self.task_mut(id);
         task.pending = false;
         if goes_on {
-            // That it reads on behind the request's end is all that will happen there.
+            // The only event at the end of the request is that read-ahead begins.
             task.passed = passed;
             self.background = true;
         }
@@ -50,7 +48,7 @@ impl Rotating {
         alone && self.buffer.read_ahead != ReadAhead::None
     }
 
-    /// How many sectors move without a break, if they are all that a task has left and nothing can come in between.
+    /// The number of sectors of an uninterrupted transfer, if it covers the rest of the task.
     fn steady_move(&self, now: Picos, id: TaskId) -> Option<u64> {
         let task = self.task(id);
         let left = task.end - task.sent;
@@ -59,16 +57,15 @@ impl Rotating {
         steady.then_some(left)
     }
 
-    /// What a write has not sent yet has room in its segment. More may be made meanwhile, but none is lost.
+    /// Whether the unsent part of a write has room in its segment. Room can only grow meanwhile.
     fn has_room_for(&self, id: TaskId, sectors: u64) -> bool {
         let task = self.task(id);
         let Some(index) = task.segment.filter(|_| task.owns_segment) else { return false };
         self.room_of_write(id, index) >= sectors
     }
 
-    /// A read's data passes under the head at least as fast as the bus takes it, to its end: what the bus would otherwise
-    /// fetch in several moves, as much as is there each time, is one move. Only while nothing can come in that stops
-    /// the arm.
+    /// Whether a read's sectors pass under the head at least as fast as the bus carries them, up to the read's end. The transfers of
+    /// the sectors available at each time then form one transfer. Holds only while no command can arrive that stops the arm.
     fn read_keeps_up(&self, now: Picos, id: TaskId) -> bool {
         let task = self.task(id);
         let (Some(access), Some(index)) = (&self.access, task.segment) else { return false };
@@ -77,7 +74,7 @@ impl Rotating {
         there && access.from <= now && self.unanswered >= self.queue.depth && self.keeps_up(id, access)
     }
 
-    /// Whether an access goes on to the end of a read, at least as fast as the bus.
+    /// Whether an access continues to the end of a read, at least as fast as the bus.
     fn keeps_up(&self, id: TaskId, access: &Access) -> bool {
         let task = self.task(id);
         self.arm == Some(id)

@@ -1,8 +1,7 @@
-//! Written data on its way from the buffer to the medium, and whose it is.
+//! Written data on its way from the buffer to the medium.
 //!
-//! A drive that answers a write from its buffer forgets the command: what is left is a run of sectors to be written, and the
-//! next write that goes on behind it makes the run longer. DiskSim keeps each command and has each written on its own, a
-//! revolution after the one before.
+//! A drive that completes a write in its buffer keeps no command: what remains is a run of sectors, and the next write that begins
+//! at its end extends the run. DiskSim keeps each command and writes it separately, one revolution after the one before.
 
 use super::Rotating;
 use super::task::{Task, TaskId};
@@ -10,7 +9,7 @@ use crate::mechanics::Picos;
 use crate::parameters::{FastWrite, Fidelity};
 
 impl Rotating {
-    /// The arm has written its task's segment up to a sector.
+    /// Records that the arm has written its task's segment up to a sector.
     pub(super) fn note_written(&mut self, arm: TaskId, index: u16, position: u64) {
         let task = self.task_mut(arm);
         task.media = task.media.max(position);
@@ -19,7 +18,7 @@ impl Rotating {
         }
     }
 
-    /// What the arm writes of a segment beyond its own task's end is written for those whose data it is.
+    /// Sectors that the arm writes beyond its own task's end belong to other tasks of the segment.
     fn write_through(&mut self, arm: TaskId, index: u16, position: u64) {
         let from = self.task(arm).start;
         let mut n = 0;
@@ -37,9 +36,9 @@ impl Rotating {
         }
     }
 
-    /// A write whose host has its answer becomes part of the one that it goes on behind.
+    /// Appends a completed write to the completed write that ends where it begins.
     ///
-    /// While a flush waits for what came before it the two stay apart, or it would wait for what came after it as well.
+    /// Not while a flush waits: it would then also wait for data written after it.
     pub(super) fn merge_into_run(&mut self, id: TaskId) {
         if self.fidelity != Fidelity::Drive || !self.flushes.is_empty() || self.arm == Some(id) {
             return;
@@ -55,9 +54,9 @@ impl Rotating {
         self.finish(id);
     }
 
-    /// The first write that waits for room and has it by now, which need not wait for its turn with the arm: its data is there
-    /// when the arm gets to it. One that completes on the medium gets room behind what is to be written, but no segment of
-    /// its own before it has the arm: the arm's choice would be among those few that have one.
+    /// The first write that waits for room and can have it now. It need not wait for the arm: its data is in the buffer when the arm
+    /// gets there. A write that completes on the medium gets room only behind unwritten data; with a segment of its own the arm would
+    /// have to choose among the few writes that have one.
     pub(super) fn admit_write(&mut self, now: Picos) -> Option<TaskId> {
         if self.unanswered == 0 || self.fidelity != Fidelity::Drive {
             return None;
@@ -70,7 +69,7 @@ impl Rotating {
         Some(id)
     }
 
-    /// Whether its data may stay in the buffer when its command is over, wherever it goes.
+    /// Whether a write's data may stay in the buffer after its command has completed.
     fn may_stay(&self, id: TaskId) -> bool {
         self.buffer.fast_write == FastWrite::All && !self.task(id).forced
     }
@@ -80,8 +79,8 @@ impl Rotating {
         self.segments.all().iter().any(|s| s.unwritten() && s.end == start)
     }
 
-    /// A write that has no room and goes on behind another has the arm only when it has room: on its own it would be a short
-    /// run in a segment that holds a long one. So has one that others go on behind, if it can be in the buffer before.
+    /// A write without room that continues another write gets the arm only when it has room: separately it would be a short run in a
+    /// segment that can hold a long one. The same holds for a write that others continue, if it can be buffered before.
     pub(super) fn waits_for_stream(&self, id: TaskId) -> bool {
         if self.fidelity != Fidelity::Drive || !self.waits_for_room(id) {
             return false;
@@ -91,7 +90,7 @@ impl Rotating {
         self.live.iter().any(|&other| adjoins(self.task(other)))
     }
 
-    /// A write of which nothing is in the buffer and that has left the bus.
+    /// A disconnected write of which nothing is in the buffer.
     fn waits_for_room(&self, id: TaskId) -> bool {
         let task = self.task(id);
         task.write && task.pending && task.segment.is_none() && !task.had_arm
