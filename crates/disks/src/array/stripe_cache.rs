@@ -182,7 +182,7 @@ mod tests {
         cache.arrives(1, false);
         assert_eq!(ask(&mut cache, 2, read(0, 0, 8)).0, [read(0, 0, 8)]);
         cache.forget(&read(0, 0, 8));
-                cache.arrives(2, true); // The write was later: the read returned old data.
+        cache.arrives(2, true); // The write was later: the read returned old data.
         assert_eq!(ask(&mut cache, 3, read(0, 0, 8)).0, [read(0, 0, 8)]);
     }
 
