@@ -14,7 +14,7 @@ use crate::parameters::{LONGEST_MS, SCALE_MAX, SECTOR_MS_MAX};
 const SIGNED: [&str; 2] = ["write_settle_ms", "seek_delta_ms"];
 /// Other fields that may be negative: runs of an index may go outwards, and begin before the previous run.
 const BACKWARDS: [&str; 3] = ["run_cylinders", "angle", "angle_step"];
-/// Parts of a whole, and factors by which a wild value would make a time overflow.
+/// Upper bounds of shares, and of factors that could otherwise make a time overflow.
 const HIGHEST: [(&str, f64); 7] = [
     ("write_watermark", 1.0),
     ("read_watermark", 1.0),
@@ -25,7 +25,7 @@ const HIGHEST: [(&str, f64); 7] = [
     ("host_write_sector_ms", SECTOR_MS_MAX),
 ];
 
-/// Takes a text out of a table.
+/// Removes a string from a table and returns it.
 pub(super) fn take_text(
     table: &mut DeTable<'_>,
     key: &str,
@@ -38,12 +38,12 @@ pub(super) fn take_text(
     }
 }
 
-/// What is left of the tree, as a type.
+/// Deserializes the rest of the tree.
 pub(super) fn deserialize<T: DeserializeOwned>(root: Spanned<DeTable<'_>>) -> Result<T, Problem> {
     Ok(T::deserialize(root.into_deserializer())?)
 }
 
-/// Refuses numbers that no drive has and that arithmetic would not survive.
+/// Rejects numbers that no drive has and that would overflow.
 pub(super) fn check_numbers(table: &DeTable<'_>) -> Result<(), Problem> {
     table.iter().try_for_each(|(key, value)| check_value(key.get_ref(), value))
 }

@@ -1,9 +1,8 @@
-//! DiskSim's outer parameter file (`.parv`): the experiment around a drive, of which the drive's bus counts here.
+//! DiskSim's experiment files (`.parv`), of which the model uses the bus of the drive.
 //!
-//! A `.diskspecs` file says what a sector takes the drive on the bus; what it takes the host, and with it the time of a
-//! transfer where the host is the slower side, stands in the experiment: "Read block transfer time" and "Write block
-//! transfer time" of the buses between the driver and the drive. Everything else in it is about software and workload,
-//! which are other crates' here.
+//! A `.diskspecs` file has the drive's transfer time per sector. The host's transfer time, which determines transfers if the host is
+//! slower, is in the experiment: "Read block transfer time" and "Write block transfer time" of the buses between driver and drive.
+//! Everything else in the file concerns software and workload.
 //!
 //! *Source.* DiskSim 4.0 reference manual, "Input/output subsystem component specification" and "topology".
 
@@ -17,7 +16,7 @@ use super::parser::{Block, Folder, Parser, Value};
 use super::{ReadError, Resolver, SourceLine, text};
 use crate::parameters::SECTOR_MS_MAX;
 
-/// What a host's bus takes for a sector.
+/// Transfer time per sector of a host's bus, in ms.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Host {
@@ -26,7 +25,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// Two buses one behind the other.
+    /// The slower of two buses in series.
     pub(super) fn slower(self, other: Self) -> Self {
         Self {
             read_sector_ms: self.read_sector_ms.max(other.read_sector_ms),
@@ -41,13 +40,13 @@ impl fmt::Display for Host {
     }
 }
 
-/// A drive and the host that it is on.
+/// A drive and its host.
 pub(super) struct Experiment {
     pub(super) drive: Block,
     pub(super) host: Host,
 }
 
-/// Reads the one kind of drive that an experiment has; several must be alike and on buses that are.
+/// Reads an experiment whose drives are all alike and on equal buses.
 pub(super) fn read(name: &str, open: Resolver<'_>) -> Result<Experiment, ReadError> {
     let parts = Parts::read(name, open)?;
     let mut found = parts.drives()?;
@@ -66,18 +65,18 @@ pub(super) fn read(name: &str, open: Resolver<'_>) -> Result<Experiment, ReadErr
     Ok(Experiment { drive: drive.clone(), host })
 }
 
-/// The host on which an experiment has a drive, by the name in its `.diskspecs` file; nothing if it has no such drive.
+/// The host of a drive in an experiment, by the name in the drive's `.diskspecs` file; `None` if the experiment has no such drive.
 pub(super) fn host_of(drive: &str, name: &str, open: Resolver<'_>) -> Result<Option<Host>, ReadError> {
     let parts = Parts::read(name, open)?;
     let drives = parts.drives()?;
     Ok(drives.into_iter().find(|(block, _)| block.name == drive).map(|(_, host)| host))
 }
 
-/// What stands in the file.
+/// The content of the file.
 struct Parts {
     place: SourceLine,
     blocks: Vec<Block>,
-    /// Names of components, and of the blocks that specify them.
+    /// Names of components and of the blocks that specify them.
     instances: Vec<(String, String)>,
     topology: Node,
 }
@@ -101,7 +100,7 @@ impl Parts {
         }
     }
 
-    /// The drives with their hosts, in the order of the topology.
+    /// The drives and their hosts, in the order of the topology.
     fn drives(&self) -> Result<Vec<(&Block, Host)>, ReadError> {
         let mut found = Vec::new();
         self.descend(&self.topology, Host::default(), &mut found)?;
@@ -125,7 +124,7 @@ impl Parts {
         node.below.iter().try_for_each(|below| self.descend(below, host, found))
     }
 
-    /// What specifies a component.
+    /// The block that specifies a component.
     fn block_of(&self, node: &Node) -> Result<&Block, ReadError> {
         let block = self.instances.iter().find(|(name, _)| *name == node.name).map(|(_, block)| block);
         let block =
@@ -143,7 +142,7 @@ fn bus(block: &Block) -> Result<Host, ReadError> {
     })
 }
 
-/// What may stand at the top of an experiment's file.
+/// A top-level statement of an experiment file.
 #[derive(Clone, PartialEq, Debug)]
 enum Statement {
     Block(Block),
@@ -156,7 +155,7 @@ enum Statement {
     Topology(SourceLine, Node),
 }
 
-/// A component and what is attached below it.
+/// A component and the components attached below it.
 #[derive(Clone, PartialEq, Debug)]
 struct Node {
     kind: String,
@@ -164,12 +163,12 @@ struct Node {
     below: Vec<Self>,
 }
 
-/// All that an experiment's file says; files that it names are part of it.
+/// All statements of an experiment file, including sourced files.
 fn statements(name: &str, open: Resolver<'_>) -> Result<Vec<Statement>, ReadError> {
     read_statements(name, Folder::default(), open, 0)
 }
 
-/// A file among statements may hold several, as that of DiskSim's MEMS devices does.
+/// Sourced files may contain several blocks, as those of DiskSim's MEMS devices do.
 fn read_statements(
     name: &str,
     folder: Folder,

@@ -1,4 +1,4 @@
-//! A block's fields, taken one by one; what is left at the end is unknown.
+//! Typed access to a block's fields. Fields that no call has consumed are unknown.
 
 use wording::did_you_mean;
 
@@ -6,7 +6,7 @@ use super::parser::{Block, Field, Value};
 use super::{Note, ReadError, Resolver, SourceLine, text};
 use crate::parameters::LONGEST_MS;
 
-/// The fields of a block, and which names were asked for.
+/// The fields of a block, and the names of the consumed ones.
 pub(super) struct Fields {
     place: SourceLine,
     kind: String,
@@ -18,7 +18,7 @@ pub(super) struct Fields {
 type ReadResult<T> = Result<T, ReadError>;
 
 impl Fields {
-    /// Of a block that must be of the type.
+    /// The fields of a block of that type.
     pub(super) fn of(block: Block, kind: &str) -> ReadResult<Self> {
         if block.kind != kind {
             let what =
@@ -33,13 +33,13 @@ impl Fields {
         &self.place
     }
 
-    /// Where a field stands that was not taken yet; without it, where the block does.
+    /// The line of a field that was not consumed yet, or else of the block.
     pub(super) fn place_of(&self, name: &'static str) -> SourceLine {
         let field = self.rest.iter().find(|field| field.name.eq_ignore_ascii_case(name));
         field.map_or(&self.place, |field| &field.place).clone()
     }
 
-    /// Whether the one field is there and stands before the other.
+    /// Whether both fields exist and the first precedes the second.
     pub(super) fn stands_before(&self, name: &str, other: &str) -> bool {
         let place = |name: &str| self.rest.iter().position(|field| field.name.eq_ignore_ascii_case(name));
         place(name).zip(place(other)).is_some_and(|(one, other)| one < other)
@@ -56,13 +56,13 @@ impl Fields {
         self.find(name).ok_or_else(|| ReadError::at(&self.place, missing))
     }
 
-    /// A number between the bounds, included.
+    /// A number between the bounds, inclusive.
     pub(super) fn number(&mut self, name: &'static str, low: f64, high: f64) -> ReadResult<f64> {
         let field = self.need(name)?;
         number(&field, low, high)
     }
 
-    /// The same, if it is there.
+    /// The same, if the field exists.
     pub(super) fn optional_number(
         &mut self,
         name: &'static str,
@@ -72,12 +72,12 @@ impl Fields {
         self.find(name).map(|field| number(&field, low, high)).transpose()
     }
 
-    /// A time in milliseconds, not negative, at most an hour.
+    /// A time of 0 to 3,600,000 ms.
     pub(super) fn ms(&mut self, name: &'static str) -> ReadResult<f64> {
         self.number(name, 0.0, LONGEST_MS)
     }
 
-    /// A whole number between the bounds, included.
+    /// A whole number between the bounds, inclusive.
     pub(super) fn whole(&mut self, name: &'static str, low: u32, high: u32) -> ReadResult<u32> {
         let field = self.need(name)?;
         whole(&field, low, high)
@@ -97,14 +97,14 @@ impl Fields {
         }
     }
 
-    /// A word, if it is there.
+    /// A word, if the field exists.
     pub(super) fn optional_word(&mut self, name: &'static str) -> ReadResult<Option<(String, SourceLine)>> {
         let there = self.rest.iter().any(|field| field.name.eq_ignore_ascii_case(name));
         self.known.push(name);
         if there { self.word(name).map(Some) } else { Ok(None) }
     }
 
-    /// The text of a file, and its name, if one is named.
+    /// The name and text of a file, if the field exists.
     pub(super) fn optional_file(
         &mut self,
         name: &'static str,
@@ -126,7 +126,7 @@ impl Fields {
         }
     }
 
-    /// Whether `Skew units` are revolutions (not sectors), if the field is there.
+    /// Whether skews are in revolutions (not sectors), if the field exists.
     pub(super) fn skew_units(&mut self) -> ReadResult<Option<bool>> {
         match self.optional_word("Skew units")? {
             None => Ok(None),
@@ -151,7 +151,7 @@ impl Fields {
         values.iter().map(block).collect()
     }
 
-    /// A list of anything.
+    /// A list of any values.
     pub(super) fn values(&mut self, name: &'static str) -> ReadResult<(Vec<Value>, SourceLine)> {
         let field = self.need(name)?;
         match field.value {
@@ -167,7 +167,7 @@ impl Fields {
         numbers.iter().map(|&n| in_range(&field, n, 0.0, f64::from(u32::MAX)).map(|n| n as u32)).collect()
     }
 
-    /// A list of numbers, if it is there.
+    /// A list of numbers, if the field exists.
     pub(super) fn optional_numbers(
         &mut self,
         name: &'static str,
@@ -175,7 +175,7 @@ impl Fields {
         self.find(name).map(|field| numbers(&field).map(|list| (list, field.place))).transpose()
     }
 
-    /// A field that has no effect here and in DiskSim; said where it is not neutral.
+    /// A field without effect here and in DiskSim; adds a note unless its value is neutral.
     pub(super) fn without_effect(
         &mut self,
         name: &'static str,
@@ -191,7 +191,7 @@ impl Fields {
         Ok(())
     }
 
-    /// A field that this model honours only where it is neutral.
+    /// A field that the model supports only with its neutral value.
     pub(super) fn neutral(&mut self, name: &'static str, neutral: f64) -> ReadResult<()> {
         let Some(field) = self.find(name) else { return Ok(()) };
         let value = number(&field, f64::MIN, f64::MAX)?;
@@ -202,7 +202,7 @@ impl Fields {
         Err(ReadError::at(&field.place, what))
     }
 
-    /// Refuses what nobody asked for; gives back the notes.
+    /// Rejects unknown fields; returns the notes.
     pub(super) fn done(self) -> ReadResult<Vec<Note>> {
         let Some(field) = self.rest.first() else { return Ok(self.notes) };
         if self.known.iter().any(|name| name.eq_ignore_ascii_case(&field.name)) {

@@ -1,24 +1,23 @@
-//! The host that a drive is on: what its bus takes for a sector.
+//! The transfer time of the host's bus.
 //!
-//! A `.diskspecs` file whose "Bulk sector transfer time" is 0 says that the host was the slower side, and not what it
-//! took; that stands in the experiment's file. It is looked for, in this order: in the `.parv` that the caller names, in
-//! the one beside the drive's file and named like it, among the experiments published with DiskSim 4.0 (`hosts.toml`).
-//! Without any the bus takes no time. Whatever is found is said, and an override of the drive (`bus.host_read_sector_ms`,
-//! `bus.host_write_sector_ms`) goes before it.
+//! A `.diskspecs` file with a "Bulk sector transfer time" of 0 means that the host was the slower side; the host's time is in the
+//! experiment file. It is taken from the first of: the `.parv` file that the caller names; the `.parv` file beside the drive's
+//! file, with the same name; the experiments published with DiskSim 4.0 (`hosts.toml`). Otherwise the bus takes no time. The source
+//! is reported as an origin. Overrides of `bus.host_read_sector_ms` and `bus.host_write_sector_ms` take precedence.
 
 use std::collections::BTreeMap;
 
 use super::Resolver;
 use super::experiment::{self, Host};
 
-/// A host, and where it was found.
+/// A host and the source of its times.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct HostSource {
     pub(super) host: Host,
     pub(super) origin: String,
 }
 
-/// The host of a drive whose own file does not say it. `file` is that file's name.
+/// The host of a drive whose own file does not state it. `file` is the name of that file.
 pub(super) fn find(drive: &str, file: &str, open: Resolver<'_>) -> HostSource {
     let found = |host, origin: &str| HostSource { host, origin: format!("{origin}: {host}") };
     let (beside, why_not) = beside(drive, file, open);
@@ -33,7 +32,7 @@ pub(super) fn find(drive: &str, file: &str, open: Resolver<'_>) -> HostSource {
     HostSource { host, origin: origin + &why_not }
 }
 
-/// The host in the experiment's file beside a drive's, with that file's name; or why it cannot be had from there.
+/// The host from the experiment file beside the drive's file, or the reason why there is none.
 fn beside(drive: &str, file: &str, open: Resolver<'_>) -> (Option<(String, Host)>, String) {
     let name = file.rsplit('/').next().unwrap_or(file);
     let Some(stem) = name.strip_suffix(".diskspecs") else { return (None, String::new()) };

@@ -1,16 +1,16 @@
-//! `dm_layout_g4`: a layout as an index of runs.
+//! `dm_layout_g4`: a layout given as an index of runs.
 
 use super::fields::Fields;
 use super::parser::{Block, Value};
 use super::{Note, ReadError, SourceLine};
 use crate::parameters::{IndexedLayout, LayoutParameters, Mapping, Repeated, Run, Slip, Sparing};
 
-/// Numbers of a track pattern: first and last sector, and how many fit on it.
+/// Numbers of a track pattern: first and last sector, and number of sectors.
 const PATTERN: usize = 3;
-/// Numbers of a run before it says what it repeats.
+/// Numbers of a run before what it repeats.
 const RUN: usize = 8;
 
-/// Reads a layout of a drive of so many sectors.
+/// Reads the layout of a drive with that many sectors.
 pub(super) fn layout(
     block: Block,
     surfaces: u32,
@@ -44,7 +44,7 @@ pub(super) fn layout(
     Ok((layout, fields.done()?))
 }
 
-/// The layout of an index, if that is sound.
+/// The layout of an index, if valid.
 pub(super) fn of_runs(
     surfaces: u32,
     cylinders: u32,
@@ -89,7 +89,7 @@ fn slips(fields: &mut Fields) -> Result<Vec<Slip>, ReadError> {
     numbers.chunks(2).map(slip).collect()
 }
 
-/// The runs of an index. Those of tracks say their head as well.
+/// The runs of an index. Runs of tracks also have a head.
 fn index(list: &Value, place: &SourceLine) -> Result<Vec<Run>, ReadError> {
     let Value::List(values) = list else {
         return Err(ReadError::at(place, "'IDX' must be a list of lists"));
@@ -140,7 +140,7 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// Not more than the numbers that a float holds exactly.
+/// A whole number that a float represents exactly.
 fn whole(value: &Value) -> Option<u64> {
     number(value).filter(|n| n.fract() == 0.0 && (0.0..9e15).contains(n)).map(|n| n as u64)
 }

@@ -1,8 +1,8 @@
-//! Characters to words, numbers and punctuation, with lines.
+//! Lexical analysis: words and punctuation, with line numbers.
 
 use super::{ReadError, SourceLine};
 
-/// A piece of a parameter file.
+/// A token of a parameter file.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Token {
     Word(String),
@@ -11,7 +11,7 @@ pub(super) enum Token {
     End,
 }
 
-/// What remains of a file.
+/// The unread rest of a file.
 pub(super) struct Lexer<'a> {
     rest: &'a str,
     pub(super) place: SourceLine,
@@ -26,7 +26,7 @@ impl<'a> Lexer<'a> {
         ReadError::at(&self.place, what)
     }
 
-    /// The next token, left where it is.
+    /// The next token, without consuming it.
     pub(super) fn peek(&mut self) -> Token {
         self.skip_blank();
         match self.rest.chars().next() {
@@ -36,7 +36,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The next token.
+    /// Consumes the next token.
     pub(super) fn next(&mut self) -> Token {
         let token = self.peek();
         match &token {
@@ -47,7 +47,7 @@ impl<'a> Lexer<'a> {
         token
     }
 
-    /// A field's name: all words up to `=`, joined by single blanks.
+    /// Consumes a field's name: all words up to `=`, joined by single blanks.
     pub(super) fn field_name(&mut self) -> Result<String, ReadError> {
         let mut name = String::new();
         loop {

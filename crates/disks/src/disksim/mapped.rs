@@ -1,13 +1,12 @@
-//! `dm_layout_g2`: a layout as a map of its tracks, in a file of its own.
+//! `dm_layout_g2`: a layout given as a map of its tracks in a separate file.
 //!
-//! The map is what DIXtrac writes of a drive: which sectors follow each other from where on. Zones say beside it how many sectors a
-//! track has and by how much tracks are turned against each other. Here each track becomes a run of its own in an index of runs,
-//! and what a track leaves out a slip.
+//! DIXtrac writes the map: ranges of consecutive sectors and their positions. The zones state sectors per track and skews. Here each
+//! track becomes a run in an index of runs, and unused sectors of a track become slips.
 //!
-//! DiskSim adds the skews up in two ways that its zones do not mean, and so does this: cylinder 0 and all cylinders of a zone but
-//! its first begin without the zone's own skew.
+//! DiskSim adds up skews in two ways that contradict its zones, and so does this reader: cylinder 0, and all cylinders of a zone but
+//! the first, begin without the zone's own skew.
 //!
-//! *Source.* Behaviour of DiskSim 4.0's diskmodel library; no drive published has such a layout.
+//! *Source.* Behaviour of DiskSim 4.0's diskmodel library; no published drive has such a layout.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -18,10 +17,10 @@ use super::{Note, ReadError, Resolver, SourceLine, indexed};
 use crate::layout::{Turn, turn};
 use crate::parameters::{IndexedLayout, LayoutParameters, Repeated, Run, Slip};
 
-/// Lines before the one that says how many cylinders and heads there are.
+/// Lines before the one with the numbers of cylinders and heads.
 const PREFACE: usize = 2;
 
-/// Sectors that follow each other on a track.
+/// Consecutive sectors of a track.
 #[derive(Clone, Copy)]
 struct Extent {
     first: u64,
@@ -31,7 +30,7 @@ struct Extent {
     count: u64,
 }
 
-/// A zone's numbers; angles are those of the platter.
+/// A zone.
 struct Zone {
     cylinders: RangeInclusive<u32>,
     sectors_per_track: u32,
@@ -40,7 +39,7 @@ struct Zone {
     cylinder_skew: Turn,
 }
 
-/// Reads a layout of a drive of so many sectors.
+/// Reads the layout of a drive with that many sectors.
 pub(super) fn layout(
     block: Block,
     surfaces: u32,
@@ -81,14 +80,14 @@ fn zone(block: Block) -> Result<Zone, ReadError> {
     let (zone_skew, track_skew, cylinder_skew) = (skew(skews[0])?, skew(skews[1])?, skew(skews[2])?);
     let first = fields.whole("First cylinder number", 0, u32::MAX)?;
     let last = fields.whole("Last cylinder number", first, u32::MAX)?;
-    // The map says it.
+    // The map has these.
     fields.optional_number("First LBN", 0.0, 9e15)?;
     fields.optional_number("Last LBN", 0.0, 9e15)?;
     fields.done()?;
     Ok(Zone { cylinders: first..=last, sectors_per_track, skew: zone_skew, track_skew, cylinder_skew })
 }
 
-/// The lines of a map, up to the list of defects, which DiskSim only counts.
+/// The lines of a map up to the list of defects, which DiskSim only counts.
 fn extents(file: &str, text: &str, surfaces: u32, cylinders: u32) -> Result<Vec<Extent>, ReadError> {
     let mut extents: Vec<Extent> = Vec::new();
     let lines = (1..).zip(text.lines()).skip(PREFACE + 1);
@@ -130,7 +129,7 @@ fn extent(line: &str) -> Option<Extent> {
     })
 }
 
-/// A run for each track.
+/// Builds an index with one run per track.
 fn index(extents: &[Extent], zones: &[Zone], sectors: u64) -> Result<IndexedLayout, &'static str> {
     let mut layout = IndexedLayout { sectors, ..Default::default() };
     layout.patterns = zones.iter().map(|zone| zone.sectors_per_track).collect();
@@ -176,7 +175,7 @@ fn index(extents: &[Extent], zones: &[Zone], sectors: u64) -> Result<IndexedLayo
     Ok(layout)
 }
 
-/// Where the first track of each cylinder begins, as DiskSim has it: what the cylinder before passes on, and its switches.
+/// The angle of the first track of each cylinder, as in DiskSim: the previous cylinder's angle plus its switches.
 fn cylinder_skews(extents: &[Extent], zones: &[Zone]) -> Result<HashMap<u32, Turn>, &'static str> {
     let mut begins = HashMap::from([(0, 0)]);
     let (mut zones, mut before) = (zones.iter().peekable(), 0);

@@ -1,12 +1,12 @@
-//! DiskSim's parameter files: `.diskspecs`, the `.model` it takes its mechanics from, the `.seek` curve that names, and
-//! of the experiment's own file (`.parv`) the bus that the drive is on.
+//! DiskSim's parameter files: `.diskspecs`, the `.model` file and `.seek` curve that it refers to, and the bus of an experiment file
+//! (`.parv`).
 //!
 //! The syntax is libparam's: `type name { field = value, … }`, where a value is a number, a word, a list, a block, or
-//! `source file`. Comments begin with `#`. Every field of DiskSim 4.0's `disksim_disk`, `dm_disk`, `dm_layout_g1`,
-//! `dm_layout_g2`, `dm_layout_g4` and `dm_mech_g1` is known; one that is unknown is refused with the nearest known name, one that this model cannot honour
-//! is refused unless it is neutral, and one that has no effect in DiskSim either is noted where it is not neutral.
+//! `source file`. Comments begin with `#`. All fields of DiskSim 4.0's `disksim_disk`, `dm_disk`, `dm_layout_g1`, `dm_layout_g2`,
+//! `dm_layout_g4` and `dm_mech_g1` are known. Unknown fields are an error that suggests the nearest name. Fields that the model does
+//! not support are an error unless their value is neutral. Fields without effect in DiskSim produce a note unless neutral.
 //!
-//! Files are opened by the caller: a name found in a file is given to the resolver as it is written there.
+//! The caller opens files: the resolver receives names as they are written in the files.
 //!
 //! *Source.* DiskSim 4.0 reference manual (CMU-PDL-08-101), chapters 3 and "diskmodel".
 
@@ -27,29 +27,29 @@ use std::io::{self, Read};
 use crate::parameters::RotatingParameters;
 use hosts::HostSource;
 
-/// What opens a file that a file names.
+/// Opens a file that the caller or another file names.
 pub type Resolver<'a> = &'a mut dyn FnMut(&str) -> io::Result<Box<dyn Read>>;
 
-/// A file longer than this is no parameter file.
+/// Upper bound for the size of a parameter file.
 const FILE_MAX: u64 = 16 << 20;
 
-/// A drive as read, and what its reader should know.
+/// A drive read from parameter files.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ParsedDrive {
-    /// The drive.
+    /// The drive's parameters.
     pub parameters: RotatingParameters,
-    /// Where the speed of the host's bus is from, if the drive's own file leaves it open.
+    /// The origin of the host's transfer time, if the drive's own file does not state it.
     pub host: Option<String>,
-    /// What was read but has no effect.
+    /// Settings without effect.
     pub notes: Vec<Note>,
 }
 
-/// Something in a file that has no effect.
+/// A setting without effect.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Note {
-    /// Where.
+    /// The line of the setting.
     pub place: SourceLine,
-    /// What and why.
+    /// The setting, and why it has no effect.
     pub text: String,
 }
 
@@ -59,10 +59,10 @@ impl fmt::Display for Note {
     }
 }
 
-/// A line in a file.
+/// A line of a file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SourceLine {
-    /// The file, as the caller or another file named it.
+    /// The file, as the caller or another file names it.
     pub file: String,
     /// The line, from 1.
     pub line: u32,
@@ -74,24 +74,24 @@ impl fmt::Display for SourceLine {
     }
 }
 
-/// Why files do not describe a drive.
+/// Why parameter files describe no drive.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The file that the caller named cannot be opened or read.
     #[error("{file}: {error}")]
     File {
-        /// Its name.
+        /// The file's name.
         file: String,
-        /// What the system says.
+        /// The error of the reader.
         error: io::Error,
     },
-    /// Something in a file is wrong.
+    /// The content of a file is invalid.
     #[error("{place}: {what}")]
     Content {
-        /// Where.
+        /// The line.
         place: SourceLine,
-        /// What, with the field's name where it is a field.
+        /// The reason, with the field's name if the error is in a field.
         what: String,
     },
 }
@@ -101,7 +101,7 @@ impl ReadError {
         Self::Content { place: place.clone(), what: what.into() }
     }
 
-    /// A file that cannot be had, as what is wrong where it is named; other errors as they are.
+    /// Turns an error of a file that another file names into an error at that line.
     fn named_at(self, place: &SourceLine) -> Self {
         match self {
             Self::File { file, error } => Self::at(place, format!("{file}: {error}")),
@@ -110,16 +110,16 @@ impl ReadError {
     }
 }
 
-/// Reads a drive from a `.diskspecs` file and those it names, or from an experiment's `.parv` that has it.
+/// Reads a drive from a `.diskspecs` file and the files that it names, or from an experiment file (`.parv`).
 ///
 /// # Errors
-/// With file, line and field: syntax, unknown or missing fields, values out of range, what the model cannot honour,
-/// files that cannot be read.
+/// With file, line and field: syntax errors, unknown or missing fields, values out of range, settings that the model does not
+/// support, and unreadable files.
 pub fn read(name: &str, open: Resolver<'_>) -> Result<RotatingParameters, ReadError> {
     read_with_notes(name, open).map(|reading| reading.parameters)
 }
 
-/// As [`read`], and says what in the files has no effect.
+/// As [`read`], also returning the settings without effect.
 ///
 /// # Errors
 /// As [`read`].
@@ -131,7 +131,7 @@ pub fn read_with_notes(name: &str, open: Resolver<'_>) -> Result<ParsedDrive, Re
     specs::drive(drive, Some(HostSource { host, origin: format!("{name}: {host}") }), open)
 }
 
-/// The whole text of a file, without a byte-order mark. What is not UTF-8 becomes a character that no rule accepts outside
+/// The text of a file, without a byte-order mark. Bytes that are not UTF-8 become replacement characters, which are valid only in
 /// comments.
 fn text(name: &str, open: Resolver<'_>) -> Result<String, ReadError> {
     let failed = |error| ReadError::File { file: name.to_owned(), error };

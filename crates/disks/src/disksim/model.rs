@@ -10,7 +10,7 @@ use crate::parameters::{
 
 const ANY: u32 = u32::MAX;
 
-/// Layout, mechanics, and what was noted on the way.
+/// Layout, mechanics and notes.
 pub(super) struct Model {
     pub(super) layout: LayoutParameters,
     pub(super) mechanics: MechanicsParameters,
@@ -39,7 +39,7 @@ pub(super) fn model(block: Block, open: Resolver<'_>) -> Result<Model, ReadError
 }
 
 fn layout(block: Block, surfaces: u32, cylinders: u32) -> Result<(LayoutParameters, Vec<Note>), ReadError> {
-    // A layout in a file of its own is a block around the block.
+    // A layout in a separate file is a block inside the block.
     let mut fields = Fields::of(block, "dm_layout_g1")?;
     let mapping = match fields.whole("LBN-to-PBN mapping scheme", 0, 2)? {
         0 => Mapping::Cylinder,
@@ -104,7 +104,7 @@ fn skew(fields: &mut Fields, name: &'static str, in_turns: bool) -> Result<Angle
     Ok(angle(fields.optional_number(name, 0.0, 65_535.0)?.unwrap_or(0.0), in_turns))
 }
 
-/// DiskSim drops what is not a whole sector.
+/// DiskSim drops fractions of a sector.
 fn angle(value: f64, in_turns: bool) -> Angle {
     if in_turns { Angle::Revolutions(value) } else { Angle::Sectors(value as u32) }
 }
@@ -150,7 +150,7 @@ fn access(fields: &mut Fields) -> Result<AccessTime, ReadError> {
     }
 }
 
-/// What a file says of seeks; it may say more than its seek type needs.
+/// The seek parameters of a file, which may have more than its seek type uses.
 struct Seeks {
     single: Option<f64>,
     average: Option<f64>,
@@ -160,7 +160,7 @@ struct Seeks {
     first_ten: Option<(Vec<f64>, SourceLine)>,
 }
 
-/// The curve, and that of writes if there is another.
+/// The seek curve of reads, and that of writes if different.
 type Curves = (SeekCurve, Option<SeekCurve>);
 
 fn seek_curve(fields: &mut Fields, open: Resolver<'_>) -> Result<Curves, ReadError> {
@@ -172,7 +172,7 @@ fn seek_curve(fields: &mut Fields, open: Resolver<'_>) -> Result<Curves, ReadErr
     let first_ten = fields.optional_numbers("First ten seek times")?;
     let curve = fields.optional_file("Full seek curve", open)?;
     let seeks = Seeks { single, average, full, constant, hpl, first_ten };
-    // DiskSim measures by the curve's file where one is named, whatever the type.
+    // DiskSim uses the curve's file if there is one, whatever the seek type.
     let kind = if curve.is_some() { "extracted" } else { kind.as_str() };
     for (list, name) in [(&seeks.hpl, "HPL seek equation values"), (&seeks.first_ten, "First ten seek times")]
     {

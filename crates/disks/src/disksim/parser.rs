@@ -1,18 +1,18 @@
-//! Tokens to blocks of fields.
+//! Syntax analysis: blocks of fields.
 
 use super::lexer::{Lexer, Token};
 use super::{ReadError, Resolver, SourceLine, text};
 
-/// Blocks, lists and sourced files inside one another, at most. DiskSim's files have five.
+/// Maximum nesting of blocks, lists and sourced files. DiskSim's files have five levels.
 const DEPTH_MAX: u32 = 16;
-/// Names that ranges of them may make of a list: more than an experiment has components.
+/// Upper bound for the length of a list with ranges: more than an experiment has components.
 const NAMES_MAX: usize = 100_000;
 
 /// `type { field = value, … }`
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Block {
     pub(super) kind: String,
-    /// Blocks at the top of a file have a name; others have an empty one.
+    /// The name of a top-level block; otherwise empty.
     pub(super) name: String,
     pub(super) place: SourceLine,
     pub(super) fields: Vec<Field>,
@@ -23,30 +23,30 @@ pub(super) struct Block {
 pub(super) struct Field {
     pub(super) name: String,
     pub(super) place: SourceLine,
-    /// Where a file lies that it names.
+    /// The folder for files that the field names.
     pub(super) folder: Folder,
     pub(super) value: Value,
 }
 
-/// Where a file lies, seen from the one that the caller named, whose own is empty.
+/// The folder of a file, relative to the file that the caller names.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Folder(String);
 
 impl Folder {
-    /// The folder of a file that another names.
+    /// The folder of a named file.
     fn of(name: &str) -> Self {
         Self(name.rsplit_once('/').map_or_else(String::new, |(folder, _)| folder.to_owned()))
     }
 
-    /// What a file in here calls `name`: as in libparam what lies beside it, or else what lies where its name says from the
-    /// first file on.
+    /// The name under which to open `name`: as in libparam, relative to this folder if such a file exists, otherwise relative to the
+    /// first file.
     pub(super) fn file(&self, name: &str, open: Resolver<'_>) -> String {
         let beside = if name.starts_with('/') { name.to_owned() } else { format!("{}/{name}", self.0) };
         if self.0.is_empty() || open(&beside).is_err() { name.to_owned() } else { beside }
     }
 }
 
-/// What a field may be.
+/// A field's value.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Value {
     Number(f64),
@@ -55,7 +55,7 @@ pub(super) enum Value {
     Block(Block),
 }
 
-/// The one block that a file holds.
+/// The single block of a file.
 pub(super) fn file(name: &str, open: Resolver<'_>) -> Result<Block, ReadError> {
     sourced(name, Folder::default(), open, 0)
 }
@@ -88,7 +88,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// What follows a block's type.
+    /// The rest of a block after its type.
     pub(super) fn block(&mut self, kind: String) -> Result<Block, ReadError> {
         let place = self.lexer.place.clone();
         let mut name = String::new();
@@ -143,7 +143,7 @@ impl Parser<'_, '_> {
         Ok(values)
     }
 
-    /// `disk0 .. disk3`: adds what comes after the first, up to the last.
+    /// `disk0 .. disk3`: appends the names after the first, up to the last.
     fn range(&self, values: &mut Vec<Value>, last: &Value) -> Result<(), ReadError> {
         let numbered = |value: &Value| {
             let Value::Word(word) = value else { return None };
@@ -166,7 +166,7 @@ impl Parser<'_, '_> {
         self.sourced(sourced).map(Value::Block)
     }
 
-    /// What `read` makes of the file that is named next, its folder, the resolver and the depth.
+    /// Applies `read` to the file named next, with its folder, the resolver and the nesting depth.
     pub(super) fn sourced<T>(
         &mut self,
         read: impl FnOnce(&str, Folder, Resolver<'_>, u32) -> Result<T, ReadError>,
@@ -180,7 +180,7 @@ impl Parser<'_, '_> {
         found.map_err(|error| error.named_at(&place))
     }
 
-    /// Whether the closing mark is next, which is then taken.
+    /// Whether the closing mark is next; consumes it.
     pub(super) fn closed(&mut self, mark: char) -> Result<bool, ReadError> {
         match self.lexer.peek() {
             Token::Mark(m) if m == mark => {
@@ -192,7 +192,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// A comma, which the last one may lack.
+    /// Consumes a comma, which is optional before the closing mark.
     pub(super) fn separator(&mut self, closing: char) -> Result<(), ReadError> {
         match self.lexer.peek() {
             Token::Mark(',') => {

@@ -1,6 +1,6 @@
-//! Measured seek curves: lines of `distance, ms[, deviation[, ms of a write]]`, under a line that says how many there are.
+//! Measured seek curves: lines of `distance, ms[, deviation[, write ms]]`, below a line with their number.
 //!
-//! The fourth number is Western Digital's extension. A file has it on every line or on none.
+//! The fourth number is Western Digital's extension. Either every line has it or none.
 
 use super::{ReadError, SourceLine};
 use crate::parameters::{LONGEST_MS, SeekPoint};

@@ -15,15 +15,15 @@ use crate::rotating::SEGMENTS_MAX;
 
 type ReadResult<T> = Result<T, ReadError>;
 
-/// DiskSim's own limit on a segment is the drive's size; this one keeps memory and arithmetic sane.
+/// DiskSim limits a segment by the drive's size; this limit bounds memory and prevents overflow.
 const SECTORS_MAX: u32 = 1 << 30;
 
-/// The drive that a block describes, on a host, if that is known.
+/// The drive of a block, with its host if known.
 pub(super) fn drive(block: Block, host: Option<HostSource>, open: Resolver<'_>) -> ReadResult<ParsedDrive> {
     let (name, file) = (block.name.clone(), block.place.file.clone());
     let mut fields = Fields::of(block, "disksim_disk")?;
     let model = model(fields.block("Model")?, open)?;
-    // The slower side of the bus counts, so that less than nothing is nothing.
+    // The slower side of the bus determines the time, so that a negative time has the effect of 0.
     let sector_ms = fields.number("Bulk sector transfer time", -SECTOR_MS_MAX, SECTOR_MS_MAX)?.max(0.0);
     let host = match host {
         None if sector_ms == 0.0 => Some(hosts::find(&name, &file, open)),
@@ -172,11 +172,11 @@ fn queue(f: &mut Fields) -> ReadResult<QueueParameters> {
     let policy = s.whole("Scheduling policy", 1, 28)?;
     let order = match policy {
         1 => QueueOrder::Fcfs,
-        // Among one command there is nothing to choose.
+        // With one command there is no choice.
         5..=7 | 9..=13 | 15.. if depth == 1 => QueueOrder::Fcfs,
         9 => QueueOrder::PositioningTimeOrBuffer { ageing: 0.0 },
         15 => QueueOrder::PositioningTimeOrBuffer { ageing: weight / 1000.0 },
-        // With priority for what is marked as urgent, which nothing here is.
+        // DiskSim's variant with priority for urgent requests; no request is marked as urgent here.
         20 => QueueOrder::PositioningTime { ageing: 0.0 },
         21 => QueueOrder::PositioningTimeOrBuffer { ageing: 0.0 },
         2 => QueueOrder::Look,
@@ -209,14 +209,14 @@ fn queue(f: &mut Fields) -> ReadResult<QueueParameters> {
         "Timeout scheduling",
         "Priority scheduling",
     ] {
-        // Each qualifies a scheme that is off, or a policy by cylinder, which is refused above.
+        // Each qualifies a scheme that is off, or a policy by cylinder, which is rejected above.
         s.optional_number(name, 0.0, f64::MAX)?;
     }
     f.notes.extend(s.done()?);
     Ok(QueueParameters { depth, order, ..QueueParameters::default() })
 }
 
-/// A field that counts only where there are several commands, and is not modelled for those.
+/// A field that has an effect only with several commands, for which it is not modelled.
 fn among_several(f: &mut Fields, name: &'static str, depth: u32) -> ReadResult<()> {
     match depth {
         1 => f.without_effect(name, &[0.0], "the drive takes one command at a time"),

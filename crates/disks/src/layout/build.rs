@@ -1,4 +1,4 @@
-//! How a layout is built from a drive's parameters.
+//! Construction of a layout from a drive's parameters.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use super::zone::Zone;
 use super::{Layout, LayoutError, TrackSpan, Turn, ZoneLayout, head};
 use crate::parameters::{IndexedLayout, LayoutParameters, Mapping, ZoneParameters};
 
-/// At most 2^8 parts: more than drives have zones, and no more than two of the processor's pages.
+/// At most 2^8 blocks: more than drives have zones, and at most two memory pages.
 const PARTS_BITS: u32 = 8;
 const TRACKS_MAX: u64 = 100_000_000;
 
@@ -47,7 +47,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// An index of runs. Its tracks tell their cylinder and head themselves; each kind of them stands as a zone.
+    /// Builds a layout from an index of runs, with one zone per track pattern.
     fn add_indexed(&mut self, p: &LayoutParameters, indexed: &IndexedLayout) -> Result<(), LayoutError> {
         let found = Indexed::new(indexed, p.surfaces, p.cylinders)?;
         self.mapping = Mapping::Cylinder;
@@ -68,7 +68,7 @@ impl Layout {
                 zone,
             });
         }
-        // Nothing is known of where a sector farther on may be if the runs turn back.
+        // If runs turn back, a later sector may be on any cylinder.
         self.farthest_moved = if found.rises { found.longest_piece } else { p.cylinders };
         self.capacity = indexed.sectors;
         self.indexed = Some(Box::new(found));
@@ -99,7 +99,7 @@ impl Layout {
         self.zones.push(ZoneLayout { density: density.min(u128::from(u64::MAX)) as u64, ..band });
     }
 
-    /// Adds a zone's rows; how many there are before the last that holds data, which need not be full, and how many sectors.
+    /// Appends a zone's rows. Returns the number of rows before the last with data (which may be incomplete), and their sectors.
     fn add_rows(&mut self, p: &LayoutParameters, z: &ZoneParameters, band: &ZoneLayout) -> (u32, u64) {
         let (mut behind, mut before_last) = (band.zone.rank(0), (0, 0));
         let mut tracks = Vec::with_capacity(p.surfaces as usize);
@@ -161,7 +161,7 @@ impl Layout {
         }
     }
 
-    /// Cuts the sectors into equal parts, and notes in which zone each begins.
+    /// Divides the sectors into equal blocks and records each one's first zone.
     fn divide(&mut self) {
         let last = self.capacity - 1;
         self.part_bits = (u64::BITS - last.leading_zeros()).saturating_sub(PARTS_BITS);
@@ -173,7 +173,7 @@ impl Layout {
     }
 }
 
-/// A track that holds these sectors of data of its zone, all but its angle; `row` is the first of its row.
+/// A track with these data sectors of its zone, without its angle; `row` is the first sector of its row.
 fn unangled(band: &ZoneLayout, physical: u64, row: u64, sectors: Range<u64>) -> Track {
     let (place, per_track) = (physical * band.zone.per_track, band.zone.per_track);
     let count = sectors.end - sectors.start;
@@ -185,18 +185,18 @@ fn unangled(band: &ZoneLayout, physical: u64, row: u64, sectors: Range<u64>) -> 
     Track { first: (sectors.start - row) as u32, angle: 0, offset, broken }
 }
 
-/// The number of a track in its zone, those without data counted.
+/// Number of a track in its zone, including tracks without data.
 fn physical(p: &LayoutParameters, row: u32, surface: u32) -> u64 {
     u64::from(row) * u64::from(p.surfaces) + u64::from(surface)
 }
 
-/// How many sectors of data a layout has, without building it. What cannot be built has none.
+/// Number of data sectors of a layout, without building it.
 pub(crate) fn capacity(p: &LayoutParameters) -> Result<u64, LayoutError> {
     let zones = zones(p)?.iter().map(|zone| zone.capacity).sum();
     Ok(p.indexed.as_ref().map_or(zones, |indexed| indexed.sectors))
 }
 
-/// The zones of a layout that is possible. An index of runs has others, and tells itself whether it is.
+/// The zones of a layout, checked. An index of runs has none.
 fn zones(p: &LayoutParameters) -> Result<Vec<Zone>, LayoutError> {
     check(p)?;
     if p.indexed.is_some() {
@@ -231,7 +231,7 @@ fn check(p: &LayoutParameters) -> Result<(), LayoutError> {
 
 fn check_zone(p: &LayoutParameters, zone: &ZoneParameters, i: usize, next: u32) -> Result<(), LayoutError> {
     let ordered = next <= zone.first_cylinder && zone.first_cylinder <= zone.last_cylinder;
-    // Published files count cylinders and number them from 0 with a difference of one; the zones decide.
+    // Published files differ by one between the count and the numbering of cylinders; the zones are authoritative.
     if !ordered || zone.last_cylinder > p.cylinders {
         return Err(LayoutError::Cylinders(i));
     }

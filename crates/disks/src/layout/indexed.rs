@@ -1,9 +1,8 @@
-//! Where sectors are on a drive whose layout is an index of runs: DiskSim's `layout_g4`.
+//! The position of sectors on a drive whose layout is an index of runs: DiskSim's `layout_g4`.
 //!
-//! Such drives go over one surface for a stretch of cylinders before they turn to the next, some there and back again, and
-//! rotate each run as they like. A place is found by descending the index: which run, the how-manieth of what it repeats,
-//! and so on down to a track. Angles add up on the way, in DiskSim's arithmetic: each number of the file becomes a
-//! fraction of 2^-32 by itself.
+//! Such drives use one surface over a range of cylinders before they turn to the next, some up and back again, with arbitrary angles
+//! for each run. A position is found by descending the index: the run, the repetition within it, and so on down to a track. Angles
+//! add up on the way in DiskSim's arithmetic, in which each number of the file is converted to a fraction of 2^-32 separately.
 //!
 //! *Source.* DiskSim 4.0 reference manual, "G4 layout"; behaviour of its diskmodel library.
 
@@ -11,24 +10,24 @@ use super::slips::Slips;
 use super::{LayoutError, TrackSpan, Turn};
 use crate::parameters::{IndexedLayout, Repeated, Run};
 
-/// More slipped sectors than a drive can have.
+/// Upper bound for slipped sectors.
 const SLIPS_MAX: u64 = 10_000_000;
 
-/// More sectors than a drive can have: as many as a float counts exactly, so that sums of some of them overflow nothing.
+/// Upper bound for sectors: a float counts them exactly, and sums of some of them do not overflow.
 const PLACES_MAX: u64 = 1 << 53;
 
-/// The index, checked: every place of the drive leads to a track.
+/// The checked index: every sector of the drive leads to a track.
 #[derive(Clone, Debug)]
 pub(super) struct Indexed {
     layout: IndexedLayout,
     slips: Slips,
-    /// The longest piece that a run of the last index repeats, in cylinders.
+    /// The longest part that a run of the last index repeats, in cylinders.
     pub(super) longest_piece: u32,
-    /// A sector farther on is never on a piece of the last index farther out.
+    /// Later sectors never lie on an earlier part of the last index.
     pub(super) rises: bool,
 }
 
-/// A track, and the places on it.
+/// A track and its sectors.
 struct Track {
     first: u64,
     end: u64,
@@ -38,7 +37,7 @@ struct Track {
     angle: Turn,
 }
 
-/// A fraction of a revolution. A cast from a float saturates, and NaN becomes 0.
+/// A fraction of a revolution as an angle. The cast saturates, and NaN becomes 0.
 pub(crate) fn turn(revolutions: f64) -> Turn {
     ((revolutions - revolutions.floor()) * (1_u64 << 32) as f64) as Turn
 }
@@ -49,7 +48,7 @@ impl Indexed {
         if layout.patterns.is_empty() || layout.patterns.iter().any(|n| !(1..=65_535).contains(n)) {
             return wrong("a track must have 1 to 65535 sectors");
         }
-        // Over how many cylinders each index goes, at most.
+        // The greatest number of cylinders that each index covers.
         let mut reaches: Vec<i64> = Vec::with_capacity(layout.indexes.len());
         for runs in &layout.indexes {
             check(layout, &reaches, runs, surfaces)?;
@@ -78,7 +77,7 @@ impl Indexed {
         &self.layout.indexes[index as usize]
     }
 
-    /// The run that holds a place, counted from the index's beginning.
+    /// The run that contains a position, counted from the index's beginning.
     fn run(runs: &[Run], place: u64) -> &Run {
         &runs[runs.partition_point(|run| run.first_sector <= place).max(1) - 1]
     }
@@ -106,7 +105,7 @@ impl Indexed {
         }
     }
 
-    /// The track of a sector of data.
+    /// The track of a data sector.
     pub(super) fn find(&self, sector: u64) -> TrackSpan {
         let track = self.track(self.slips.nth_good(0, sector));
         let first = track.first - self.slips.before(track.first);
@@ -124,13 +123,13 @@ impl Indexed {
         }
     }
 
-    /// Which one on its track a sector of data is.
+    /// Number of a data sector on its track.
     pub(super) fn on_track(&self, sector: u64) -> u32 {
         let place = self.slips.nth_good(0, sector);
         (place - self.track(place).first) as u32
     }
 
-    /// Where the piece of the last index begins that holds a sector: rises with the sector if the drive's runs do.
+    /// First cylinder of the last index's part that contains a sector: does not decrease with the sector if `rises`.
     pub(super) fn piece_cylinder(&self, sector: u64) -> u32 {
         let place = self.slips.nth_good(0, sector);
         let run = Self::run(self.runs(self.layout.indexes.len() as u32 - 1), place);
@@ -139,7 +138,7 @@ impl Indexed {
     }
 }
 
-/// An index holds every place from 0 to its length once.
+/// Checks that an index contains every position from 0 to its length once.
 fn check(layout: &IndexedLayout, reaches: &[i64], runs: &[Run], surfaces: u32) -> Result<(), LayoutError> {
     let wrong = |what| Err(LayoutError::Indexed(what));
     let mut next = 0;
@@ -183,7 +182,7 @@ fn rises(root: &[Run]) -> bool {
         && root.windows(2).all(|pair| span(&pair[0]).1 <= i64::from(pair[1].first_cylinder) + 1)
 }
 
-/// Sectors of data that a layout has room for.
+/// Number of data sectors that a layout has room for.
 pub(crate) fn capacity(layout: &IndexedLayout) -> u64 {
     layout.indexes.last().map_or(0, |root| length(root)).saturating_sub(slipped(layout))
 }
@@ -202,7 +201,7 @@ fn span(run: &Run) -> (i64, i64) {
     if count < 0 { (first + count + 1, first + 1) } else { (first, first + count) }
 }
 
-/// Over how many cylinders what a run repeats goes, at most.
+/// The greatest number of cylinders that one repetition of a run covers.
 fn piece(run: &Run, reaches: &[i64]) -> i64 {
     match run.repeats {
         Repeated::Track { .. } => i64::from(run.run_cylinders.unsigned_abs()),

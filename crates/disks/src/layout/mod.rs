@@ -1,13 +1,13 @@
-//! Where sectors are: sector number to cylinder, head and angle.
+//! The physical position of sectors: sector number to cylinder, head and angle.
 //!
-//! *Theory of operation.* Slips and spares are resolved once, when the layout is built, into a table with one entry a
-//! cylinder. A sector is most often on the track that was asked for last; else it is found by a look at the zones, a
-//! multiplication that guesses the cylinder, a step or two in the table, and a division that tells the track. Only a track with
-//! slips in its middle, and a sector whose data was moved, need a second search.
+//! *Theory of operation.* Slips and spares are resolved once, when the layout is built, into a table with one entry per cylinder. A
+//! sector is most often on the track of the previous query. Otherwise it is found by its zone, a multiplication that estimates the
+//! cylinder, one or two steps in the table, and a division that yields the track. Only tracks with slips between their sectors, and
+//! sectors whose data was moved, need a second search.
 //!
-//! Angles are 32-bit fractions of a revolution. The width of a sector is rounded down to such a unit, and what is left
-//! over is made good each time an angle passes zero: the arithmetic of DiskSim's `layout_g1`, which this repeats to
-//! the last bit, since 1 unit in each of some hundred additions would show.
+//! Angles are 32-bit fractions of a revolution. The width of a sector is rounded down to this unit, and the remainder is added each
+//! time an angle passes zero. This is the arithmetic of DiskSim's `layout_g1` to the last bit, because an error of one unit would
+//! add up over some hundred additions.
 //!
 //! *Sources.* DiskSim 4.0 reference manual, "Disk layout"; behaviour of its diskmodel library.
 
@@ -40,18 +40,18 @@ pub(crate) struct Layout {
     mapping: Mapping,
     zones: Vec<ZoneLayout>,
     rows: Rows,
-    /// The track that was asked for last.
+    /// The track of the previous query.
     recent: Cell<TrackSpan>,
     /// The first sector of each zone.
     zone_starts: Vec<u64>,
-    /// The zone in which each part of 2^`part_bits` sectors begins.
+    /// The zone in which each block of 2^`part_bits` sectors begins.
     parts: Vec<u16>,
     part_bits: u32,
-    /// Sectors that were moved, in order, and to where.
+    /// Sectors whose data was moved, in order, and their position.
     remapped: Vec<(u64, PhysicalSector)>,
-    /// Cylinders between where any of them is and where it would be.
+    /// The greatest distance of a moved sector from its original cylinder, in cylinders.
     farthest_moved: u32,
-    /// A layout of another kind, whose zones stand for kinds of tracks.
+    /// Set for a layout given as an index of runs; `zones` then has one entry per track pattern.
     indexed: Option<Box<Indexed>>,
     capacity: u64,
 }
@@ -59,36 +59,36 @@ pub(crate) struct Layout {
 /// The track of a sector.
 #[derive(Clone, Copy, Debug, Default)]
 struct TrackSpan {
-    /// Its first sector, and the sector behind its last.
+    /// First sector of the track, and the sector behind its last.
     first: u64,
     end: u64,
-    /// Its cylinder's number in the zone, and its own in the cylinder, in order of sectors.
+    /// Cylinder, counted from the zone's first; track in the cylinder, in order of sectors.
     row: u32,
     surface: u32,
-    /// Angle of its physical sector 0.
+    /// Angle of the track's physical sector 0.
     angle: Turn,
     zone: u16,
-    /// Physical sector of its first sector of data.
+    /// Physical sector of the first data sector.
     offset: u16,
-    /// Has slips in its middle.
+    /// Has slips between its data sectors.
     broken: bool,
 }
 
-/// What is the same for all tracks of a zone.
+/// Properties of all tracks of a zone.
 #[derive(Clone, Debug)]
 struct ZoneLayout {
     zone: Zone,
     first_sector: u64,
     first_row: u32,
     first_cylinder: u32,
-    /// Rows a sector of data, in units of 2^-64: what guesses a sector's row.
+    /// Rows per data sector in units of 2^-64; estimates a sector's row.
     density: u64,
     per_track: u32,
-    /// Sectors of data on a usual track.
+    /// Data sectors on a track without slips.
     usual: u32,
-    /// A sector's width.
+    /// Width of a sector.
     width: Turn,
-    /// What is left of a revolution after all sectors.
+    /// Remainder of a revolution after all sectors.
     rest: Turn,
     skews: Skews,
 }
@@ -102,18 +102,18 @@ pub(crate) struct PhysicalSector {
     pub(crate) head: u16,
     /// Zone.
     pub(crate) zone: u16,
-    /// Where it begins.
+    /// Angle of its beginning.
     pub(crate) angle: Turn,
-    /// Its number on the track.
+    /// Number on the track.
     pub(crate) sector: u32,
 }
 
-/// A sector's place and the sectors that follow it on its track.
+/// The position of a sector, and the sectors that follow it on its track.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
-    /// The sector's own place.
+    /// The position.
     pub(crate) spot: PhysicalSector,
-    /// The sector behind the last that can be reached without leaving the track.
+    /// The sector behind the last that follows without leaving the track.
     pub(crate) end: u64,
     /// The sector behind the track's last.
     pub(crate) track_end: u64,
@@ -123,31 +123,31 @@ pub(crate) struct Extent {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
-    /// No surfaces, cylinders, zones or range.
+    /// There is no surface, cylinder, zone or range.
     #[error("a drive needs at least one surface, one zone and one cylinder in a range")]
     Empty,
     /// A zone ends before it begins, overlaps the one before, or lies beyond the last cylinder.
     #[error("zone {0}: its cylinders are out of order or beyond the last")]
     Cylinders(usize),
-    /// A zone has no sectors on a track, or more than 65535.
+    /// The sectors per track are not 1 to 65535.
     #[error("zone {0}: sectors per track must be 1 to 65535")]
     SectorsPerTrack(usize),
-    /// Reserved and spare sectors leave nothing.
+    /// Reserved and spare sectors leave no room for data.
     #[error("zone {0}: reserved and spare sectors leave no room for data")]
     NoRoom(usize),
-    /// A remap lies beyond the zone. A slip there has nothing to skip.
+    /// A remap lies beyond the zone. (A slip beyond the zone has no effect.)
     #[error("zone {0}: a defect or its replacement lies beyond its end")]
     Beyond(usize),
-    /// An index of runs contradicts itself.
+    /// An index of runs is inconsistent.
     #[error("{0}")]
     Indexed(&'static str),
-    /// More tracks or zones than the model holds.
+    /// There are more tracks or zones than the model supports.
     #[error("too many tracks or zones for the model (100 million tracks, 65535 zones)")]
     TooLarge,
 }
 
 impl LayoutError {
-    /// The zone that is to blame, from 0, if one is.
+    /// The number of the invalid zone, from 0.
     pub(crate) fn zone(&self) -> Option<usize> {
         match *self {
             Self::Cylinders(zone) | Self::SectorsPerTrack(zone) | Self::NoRoom(zone) | Self::Beyond(zone) => {
@@ -159,12 +159,12 @@ impl LayoutError {
 }
 
 impl Layout {
-    /// How many sectors of data there are.
+    /// Number of data sectors.
     pub(crate) fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// A sector's place and what follows it on its track. `sector` must be less than the capacity.
+    /// The position of a sector, which must be less than the capacity.
     #[inline(always)]
     pub(crate) fn stretch(&self, sector: u64) -> Extent {
         let track = self.track_of(sector);
@@ -182,7 +182,7 @@ impl Layout {
         if self.remapped.is_empty() { plain } else { self.apply_remaps(sector, plain) }
     }
 
-    /// How many sectors of data there are on a sector's track.
+    /// Number of data sectors on a sector's track.
     pub(crate) fn on_track(&self, sector: u64) -> u64 {
         let track = self.track_of(sector);
         track.end - track.first
@@ -204,7 +204,7 @@ impl Layout {
         PhysicalSector { cylinder, head, zone, angle, sector }
     }
 
-    /// A moved sector is reached by itself; one before it ends the stretch.
+    /// A moved sector is an extent of its own; the extent of an earlier sector ends before it.
     #[cold]
     fn apply_remaps(&self, sector: u64, plain: Extent) -> Extent {
         let next = self.remapped.partition_point(|&(moved, _)| moved < sector);
@@ -215,7 +215,7 @@ impl Layout {
         }
     }
 
-    /// The cylinder of a sector if it was not moved: rises with the sector.
+    /// The sector's cylinder, ignoring moves: does not decrease with the sector.
     pub(crate) fn plain_cylinder(&self, sector: u64) -> u32 {
         if let Some(indexed) = &self.indexed {
             return if indexed.rises { indexed.piece_cylinder(sector) } else { 0 };
@@ -224,18 +224,18 @@ impl Layout {
         self.zones[usize::from(zone)].first_cylinder + row
     }
 
-    /// How many cylinders a sector may lie from its plain one.
+    /// The greatest distance of a sector from its [`plain_cylinder`](Self::plain_cylinder).
     pub(crate) fn farthest_moved(&self) -> u32 {
         self.farthest_moved
     }
 
-    /// The track's first sector and the sector behind its last.
+    /// The first sector of a sector's track, and the sector behind its last.
     pub(crate) fn track(&self, sector: u64) -> (u64, u64) {
         let TrackSpan { first, end, .. } = self.track_of(sector);
         (first, end)
     }
 
-    /// Sectors on the track of this sector, those without data included.
+    /// Physical sectors on a sector's track.
     pub(crate) fn per_track(&self, sector: u64) -> u32 {
         let zone =
             if self.indexed.is_some() { self.track_of(sector).zone } else { self.zone_of(sector) as u16 };
@@ -247,12 +247,12 @@ impl Layout {
         self.zones[usize::from(zone)].width
     }
 
-    /// The same of every zone, in order.
+    /// The width of a sector in each zone, in order.
     pub(crate) fn widths(&self) -> impl Iterator<Item = Turn> {
         self.zones.iter().map(|band| band.width)
     }
 
-    // What was found is always looked at where it is kept: one on its way through memory would be waited for.
+    // The result is read where it is stored; returning it from `find` would add a store-to-load dependency.
     #[inline(always)]
     fn track_of(&self, sector: u64) -> TrackSpan {
         let TrackSpan { first, end, .. } = self.recent.get();
@@ -262,7 +262,7 @@ impl Layout {
         self.recent.get()
     }
 
-    /// A sector's track is the one that was asked for last from now on.
+    /// Stores the sector's track in `recent`.
     #[inline(never)]
     fn find(&self, sector: u64) {
         if let Some(indexed) = &self.indexed {
@@ -292,7 +292,7 @@ impl Layout {
         self.recent.set(TrackSpan { first, end, row, surface, angle, zone: zone as u16, offset, broken });
     }
 
-    /// Looked up by the sector's first bits; a zone or two may begin before it within that part.
+    /// The zone of a sector, found by its leading bits and then linearly.
     fn zone_of(&self, sector: u64) -> usize {
         let mut zone = usize::from(self.parts[(sector >> self.part_bits) as usize]);
         while self.zone_starts.get(zone + 1).is_some_and(|&first| first <= sector) {
@@ -302,7 +302,7 @@ impl Layout {
     }
 }
 
-/// The head of the `surface`-th track of a cylinder, which is the `row`-th of its zone.
+/// The head of the `surface`-th track of a cylinder that is the `row`-th of its zone.
 fn head(mapping: Mapping, surfaces: u32, surface: u32, row: u32, cylinder: u32) -> u32 {
     let down = match mapping {
         Mapping::Cylinder => false,
@@ -312,7 +312,7 @@ fn head(mapping: Mapping, surfaces: u32, surface: u32, row: u32, cylinder: u32) 
     if down { surfaces - 1 - surface } else { surface }
 }
 
-/// `start + times * step`, with `rest` added for each time that passes zero.
+/// `start + times * step`, with `rest` added each time the angle passes zero.
 fn advance(start: Turn, times: u64, step: Turn, rest: Turn) -> Turn {
     let sum = u64::from(start) + times * u64::from(step);
     (sum as Turn).wrapping_add(((sum >> 32) as Turn).wrapping_mul(rest))

@@ -1,49 +1,48 @@
-//! Every row, the tracks of one cylinder, in sixteen bytes.
+//! The table of rows (the tracks of one cylinder), 16 bytes each.
 //!
-//! Where a random sector lies decides the speed of the whole model: a table that does not fit the processor's cache costs
-//! more than everything that is done with its answer. So a row says only where its sectors begin and by how many slips its
-//! skews were pushed. The rest follows, as each of its tracks holds as many sectors as is usual in its zone; a row of which
-//! that is not true is odd, and its tracks stand in a list of their own.
+//! The lookup of random sectors dominates the model's run time: a table larger than the processor's cache costs more than everything
+//! else. A row therefore has only its first sector and the number of slips that shift its skew. Everything else follows if each
+//! track has the zone's usual number of sectors. Rows for which that does not hold are *odd*, and have a list of their tracks.
 
 use super::Turn;
 
-/// Set in what is said of a row if it is odd.
+/// Flag of an odd row.
 const ODD: u32 = 1 << 31;
 
 #[derive(Clone, Copy, Debug)]
 struct Row {
     first: u64,
-    /// How many slips pushed its skews, or its number among the odd ones.
+    /// The number of slips that shift its skew, or `ODD` and its index among the odd rows.
     what: u32,
 }
 
 /// A track of an odd row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Track {
-    /// Its first sector, counted from the row's.
+    /// First sector, counted from the row's.
     pub(super) first: u32,
     /// Angle of its physical sector 0.
     pub(super) angle: Turn,
-    /// Physical sector of its first sector of data.
+    /// Physical sector of the first data sector.
     pub(super) offset: u16,
-    /// Has slips in its middle.
+    /// Has slips between its data sectors.
     pub(super) broken: bool,
 }
 
 /// The tracks of a row.
 pub(super) enum Tracks<'a> {
-    /// As many sectors on each as is usual, but for the last; skews pushed by so many slips.
+    /// The usual number of sectors on each track but the last; skews shifted by that many slips.
     Usual(u32),
-    /// One by one, those without data too.
+    /// All tracks, including those without data.
     Odd(&'a [Track]),
 }
 
-/// The rows in order of sectors, and behind the last one where it ends.
+/// The rows in order of sectors, and an entry behind the last.
 #[derive(Clone, Debug)]
 pub(super) struct Rows {
     surfaces: usize,
     rows: Vec<Row>,
-    /// The tracks of the odd ones, all surfaces of each.
+    /// The tracks of odd rows, one per surface.
     odd: Vec<Track>,
 }
 
@@ -52,12 +51,12 @@ impl Rows {
         Self { surfaces: surfaces as usize, rows: Vec::new(), odd: Vec::new() }
     }
 
-    /// How many were added.
+    /// Number of rows.
     pub(super) fn len(&self) -> u32 {
         self.rows.len() as u32
     }
 
-    /// Adds the next one, with usual tracks; false if so many slips cannot be told.
+    /// Appends a row with usual tracks; false if the number of slips does not fit.
     pub(super) fn push_usual(&mut self, first: u64, slips: u64) -> bool {
         let sayable = slips < u64::from(ODD);
         if sayable {
@@ -66,13 +65,13 @@ impl Rows {
         sayable
     }
 
-    /// Adds the next one, with a track for each surface.
+    /// Appends an odd row.
     pub(super) fn push_odd(&mut self, first: u64, tracks: &[Track]) {
         self.rows.push(Row { first, what: ODD | (self.odd.len() / self.surfaces) as u32 });
         self.odd.extend_from_slice(tracks);
     }
 
-    /// Says where the last one ends.
+    /// Appends the entry behind the last row.
     pub(super) fn end(&mut self, capacity: u64) {
         self.rows.push(Row { first: capacity, what: 0 });
     }
@@ -91,7 +90,7 @@ impl Rows {
         Tracks::Odd(&self.odd[begin..begin + self.surfaces])
     }
 
-    /// The row of a sector, which is most often the guessed one or a neighbour. There must be one.
+    /// The row of a sector, which must exist. Usually the estimated row or a neighbour.
     #[inline]
     pub(super) fn find(&self, sector: u64, guess: usize) -> usize {
         let mut index = guess.min(self.rows.len() - 2);
@@ -114,7 +113,7 @@ impl Rows {
     }
 }
 
-/// Which of a row's tracks holds the row's `sector`-th: most often the guessed one or a neighbour.
+/// The track with the row's `sector`-th sector. Usually the estimated track or a neighbour.
 pub(super) fn holding(tracks: &[Track], sector: u32, guess: usize) -> usize {
     let mut at = guess;
     while tracks[at].first > sector {

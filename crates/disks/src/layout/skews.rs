@@ -1,20 +1,20 @@
-//! Where tracks begin.
+//! The angles at which tracks begin.
 
 use super::zone::Zone;
 use super::{Turn, advance};
 use crate::parameters::{Angle, LayoutParameters, Sparing, ZoneParameters};
 
-/// What decides where a zone's tracks begin.
+/// A zone's offset and skews.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Skews {
     offset: Turn,
     track: Turn,
     cylinder: Turn,
-    /// Head switches on the way through a cylinder.
+    /// Head switches per cylinder.
     switches: u64,
     /// A sector's width.
     width: Turn,
-    /// What is left of a revolution after all sectors.
+    /// Remainder of a revolution after all sectors.
     rest: Turn,
 }
 
@@ -30,7 +30,7 @@ impl Skews {
         Self { offset, track, cylinder, switches, width, rest }
     }
 
-    /// Where the track of a row of the zone begins that is `surface`-th in order of sectors, pushed by so many slips.
+    /// The angle of a track, given its row in the zone, its number in the row, and the number of slips that shift its skew.
     pub(super) fn angle(&self, row: u32, surface: u32, slips: u64) -> Turn {
         let row = u64::from(row);
         let switches = u64::from(surface) + self.switches * row;
@@ -40,7 +40,7 @@ impl Skews {
     }
 }
 
-/// With spares in each cylinder or track, a slip pushes the skew of all tracks behind it: how many do that to a head's.
+/// The number of slips that shift the skew of a head's track. With spares in each cylinder or track, a slip shifts all later tracks.
 pub(super) fn slips_pushing(p: &LayoutParameters, zone: &Zone, row: u32, head: u32) -> u64 {
     let row_begins = u64::from(row) * u64::from(p.surfaces);
     let tracks = match p.sparing {

@@ -1,15 +1,15 @@
-//! Places that were skipped when sectors were numbered, and places whose data moved, found by binary search.
+//! Slipped and remapped sectors of a zone, found by binary search.
 //!
-//! A slip list is sorted once. With it goes `slips[i] - i`, which never falls, so that "how many slips lie at or before
-//! the n-th good place" is one search instead of DiskSim's scan over the whole list for every translation.
+//! The slip list is sorted once, together with `slips[i] - i`, which never decreases. The number of slips up to the n-th good sector
+//! is then one search; DiskSim scans the whole list for every translation.
 
 use crate::parameters::Remap;
 
-/// The slipped places of a zone, in order.
+/// The slipped sectors of a zone, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slips {
     places: Vec<u64>,
-    /// `places[i] - i`: the number of good places before slip `i`.
+    /// `places[i] - i`: the number of good sectors before slip `i`.
     good_before: Vec<u64>,
 }
 
@@ -26,12 +26,12 @@ impl Slips {
         self.places.len() as u64
     }
 
-    /// How many slips lie before `place`.
+    /// Number of slips before `place`.
     pub(super) fn before(&self, place: u64) -> u64 {
         self.places.partition_point(|&slip| slip < place) as u64
     }
 
-    /// The place of the `offset`-th good one from `base` on, counting from 0.
+    /// The position of the `offset`-th good sector from `base` on, counting from 0.
     pub(super) fn nth_good(&self, base: u64, offset: u64) -> u64 {
         if self.places.is_empty() {
             return base + offset;
@@ -42,13 +42,13 @@ impl Slips {
         base + offset + all.max(skipped) - skipped
     }
 
-    /// How many good places lie in `base..end`.
+    /// Number of good sectors in `base..end`.
     pub(super) fn good_between(&self, base: u64, end: u64) -> u64 {
         (end - base) - (self.before(end) - self.before(base))
     }
 }
 
-/// Defects and their replacements, in order of the defects.
+/// Defective sectors and their replacements, in order of the former.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Remaps(Vec<(u64, u64)>);
 
@@ -61,7 +61,7 @@ impl Remaps {
         Self(pairs)
     }
 
-    /// The defective places, in order.
+    /// The pairs, in order.
     pub(super) fn places(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter().copied()
     }

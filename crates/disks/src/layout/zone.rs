@@ -1,13 +1,13 @@
-//! One zone: where its n-th sector is on its tracks, under each sparing scheme.
+//! One zone: the position of its n-th data sector under each sparing scheme.
 //!
-//! Every scheme is the same picture with other sizes: the zone is cut into units (a track, a cylinder, a range of
-//! cylinders, or the whole zone), of each unit a fixed part holds data and the rest is spare, and slips move what
-//! follows them towards the unit's end. "Slip to end" schemes let slips move everything behind them in the zone.
+//! All schemes share one structure with different sizes. The zone is divided into units (a track, a cylinder, a range of cylinders,
+//! or the whole zone). A fixed part of each unit holds data, the rest is spare, and slips shift the following sectors towards the
+//! unit's end. In "slip to end" schemes slips shift all following sectors of the zone.
 
 use super::slips::{Remaps, Slips};
 use crate::parameters::{LayoutParameters, Sparing, ZoneParameters};
 
-/// A zone with its numbers worked out.
+/// A zone with its derived numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Zone {
     /// Sectors on a track.
@@ -17,23 +17,23 @@ pub(super) struct Zone {
     reserved: u64,
     unit: Unit,
     slips: Slips,
-    /// The same by where they are on the tracks, if `slips` counts them among the places that hold data.
+    /// The slips by their position on the tracks, if `slips` counts only sectors that hold data.
     on_tracks: Option<Slips>,
     /// Slips and remaps count tracks.
     by_track: bool,
     remaps: Remaps,
 }
 
-/// What shares spares.
+/// The unit that shares spares.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
-    /// Sectors of it, spares included.
+    /// Sectors, including spares.
     size: u64,
-    /// Sectors of it that hold data.
+    /// Sectors that hold data.
     data: u64,
-    /// Spares at its front.
+    /// Spares at the unit's front.
     front: u64,
-    /// Slips move what follows them in the whole zone, not in the unit only.
+    /// Slips shift all following sectors of the zone, not only of the unit.
     slips_through: bool,
 }
 
@@ -65,7 +65,7 @@ impl Zone {
         })
     }
 
-    /// The place, counted in sectors from the zone's start, of its `n`-th sector of data; remaps not regarded.
+    /// The position of the `n`-th data sector, in sectors from the zone's start, ignoring remaps.
     pub(super) fn place(&self, n: u64) -> u64 {
         let n = n + self.reserved;
         if self.by_track {
@@ -75,7 +75,7 @@ impl Zone {
         self.unit.place(&self.slips, n)
     }
 
-    /// How many sectors of data lie before `place`: the inverse of [`place`](Self::place) where there is data.
+    /// Number of data sectors before `place`: the inverse of [`place`](Self::place) at data sectors.
     pub(super) fn rank(&self, place: u64) -> u64 {
         let before =
             if self.by_track { self.rank_by_track(place) } else { self.unit.rank(&self.slips, place) };
@@ -89,20 +89,20 @@ impl Zone {
         good * self.per_track + if slipped { 0 } else { sector }
     }
 
-    /// Defective places and where their data is, one pair a sector.
+    /// Defective sectors and the position of their data.
     pub(super) fn remapped(&self) -> Vec<(u64, u64)> {
         let scale = if self.by_track { self.per_track } else { 1 };
         let each = move |(from, to): (u64, u64)| (0..scale).map(move |s| (from * scale + s, to * scale + s));
         self.remaps.places().flat_map(each).collect()
     }
 
-    /// Sectors of data on a track that has neither slips nor more than its own spares.
+    /// Data sectors on a track without slips and without spares other than its own.
     pub(super) fn usual_track(&self) -> u32 {
         let own_spares = !self.by_track && self.unit.size == self.per_track;
         (if own_spares { self.unit.data } else { self.per_track }) as u32
     }
 
-    /// How many slips lie before `place`. Slips by track are none.
+    /// Number of slips before `place`; 0 if slips count tracks.
     pub(super) fn slips_before(&self, place: u64) -> u64 {
         if self.by_track { 0 } else { self.on_tracks.as_ref().unwrap_or(&self.slips).before(place) }
     }
@@ -124,13 +124,13 @@ impl Unit {
             Sparing::SectorsPerCylinderAtFrontSlipToEnd => (cylinder, spares, true),
             Sparing::SectorsPerRange => (cylinder * u64::from(layout.range_cylinders), 0, false),
         };
-        // A whole zone ends by its capacity, a drive by its last sector; what is not data lies behind.
+        // The zone's capacity limits a unit of a whole zone, the drive's last sector that of `SectorsAtEnd`; spares lie behind.
         let whole = size == total || layout.sparing == Sparing::SectorsAtEnd;
         let data = if whole { size } else { size.checked_sub(spares).filter(|&d| d > 0)? };
         Some(Self { size, data, front, slips_through })
     }
 
-    /// Slips that move everything are counted among the places that hold data.
+    /// Slips that shift all following sectors are counted among data sectors.
     fn slip_place(&self, place: u64) -> u64 {
         if !self.slips_through {
             return place;
@@ -148,7 +148,7 @@ impl Unit {
         slips.nth_good(unit * self.size, self.unused(slips, unit) + offset)
     }
 
-    /// Good sectors left over at the front of a unit. Data then fills the unit to its end.
+    /// Good sectors that remain unused at the front of a unit, whose data extends to its end.
     fn unused(&self, slips: &Slips, unit: u64) -> u64 {
         if self.front == 0 {
             return 0;
@@ -167,7 +167,7 @@ impl Unit {
         unit * self.data + good.min(self.data)
     }
 
-    /// Sectors (or tracks) set aside in the zone. A last range that is not whole has no spares, as in DiskSim.
+    /// Spare sectors (or tracks) of the zone. An incomplete last range has no spares, as in DiskSim.
     fn spare(&self, layout: &LayoutParameters, zone: &ZoneParameters, cylinders: u64) -> u64 {
         let spares = u64::from(zone.spares);
         match layout.sparing {
@@ -179,7 +179,7 @@ impl Unit {
         }
     }
 
-    /// Sectors lost to slips that do not use up spares.
+    /// Capacity lost to slips that are not taken from the spares.
     fn slip_loss(&self, sparing: Sparing, slips: u64) -> u64 {
         let lost = self.slips_through || sparing == Sparing::SectorsPerZoneSlipToEnd;
         if lost { slips } else { 0 }

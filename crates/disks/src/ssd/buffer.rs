@@ -1,18 +1,17 @@
-//! The write buffer: pages on their way to the flash, in the order in which they were written.
+//! The write buffer: pages on their way to the flash, in the order of writing.
 //!
-//! A page has a number, one more than the page before it. The log holds them from the oldest that is not on flash
-//! to the newest: first those that programs have taken, in units, then those that wait. So "everything written
-//! before" is one number, and a flush has nothing to search.
-
+//! Pages are numbered consecutively. The log holds them from the oldest that is not on flash to the newest: first those that
+//! programs have taken, in units, then those that wait. "Everything written before" is therefore one number, and a flush needs no
+//! search.
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use hashbrown::HashMap;
 
-/// What stands in the log for a page that was discarded: no drive has so many.
+/// Marks a discarded page in the log. No drive has so many pages.
 const NOTHING: u64 = u64::MAX;
 
-/// Pages that one program takes: `count` from number `first`.
+/// Pages of one program: `count` from number `first`.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
     first: u64,
@@ -20,7 +19,7 @@ struct Unit {
     done: bool,
 }
 
-/// Where a page's copies in the buffer are.
+/// A page's copies in the buffer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     waiting: bool,
@@ -28,21 +27,21 @@ struct Held {
     taken: u32,
 }
 
-/// The buffer.
+/// The write buffer.
 #[derive(Clone, Debug)]
 pub(super) struct WriteBuffer {
     /// Pages numbered from `base`.
     log: VecDeque<u64>,
     base: u64,
-    /// The first number that no program has taken.
+    /// The number of the first page that no program has taken.
     untaken: u64,
     units: VecDeque<Unit>,
-    /// Name of the first of `units`.
+    /// Number of the first entry of `units`.
     first_unit: u64,
     held: HashMap<u64, Held>,
     room: u64,
     unit_pages: u64,
-    /// Programs go out for pages below this number even if they are not full.
+    /// Pages below this number are programmed even if they do not fill a program.
     forced: u64,
 }
 
@@ -61,12 +60,12 @@ impl WriteBuffer {
         }
     }
 
-    /// Whether a read finds the page here.
+    /// Whether the buffer has the page.
     pub(super) fn holds(&self, page: u64) -> bool {
         !self.held.is_empty() && self.held.contains_key(&page)
     }
 
-    /// Takes a written page; `false` if there is no room. One that still waits is overwritten in place.
+    /// Adds a written page; false if there is no room. A page that still waits is overwritten in place.
     pub(super) fn admit(&mut self, page: u64) -> bool {
         if self.held.get(&page).is_some_and(|held| held.waiting) {
             return true;
@@ -80,22 +79,22 @@ impl WriteBuffer {
         true
     }
 
-    /// The number that the next new page will have: everything admitted so far is below it.
+    /// The number of the next new page: all pages so far have lower numbers.
     pub(super) fn next_number(&self) -> u64 {
         self.base + self.log.len() as u64
     }
 
-    /// Everything below this number is on flash.
+    /// All pages below this number are on flash.
     pub(super) fn durable_below(&self) -> u64 {
         self.base
     }
 
-    /// Everything below `number` shall go to flash without waiting for company.
+    /// Programs all pages below `number`, even in incomplete programs.
     pub(super) fn force(&mut self, number: u64) {
         self.forced = self.forced.max(number);
     }
 
-    /// Pages that wait are wanted no more. They keep their places, which go to flash holding nothing.
+    /// Discards waiting pages. They keep their numbers and are programmed without content.
     pub(super) fn discard(&mut self, pages: &Range<u64>) {
         let waiting = (self.untaken - self.base) as usize;
         for place in self.log.range_mut(waiting..).filter(|page| pages.contains(page)) {
@@ -109,8 +108,8 @@ impl WriteBuffer {
         }
     }
 
-    /// The next pages to program, if there are enough or they are forced: the unit's name, and its pages passed to
-    /// `each`, but for what was discarded.
+    /// The next pages to program, if they fill a program or are forced. Returns the unit's number; passes its pages to `each`, except
+    /// discarded ones.
     pub(super) fn take(&mut self, mut each: impl FnMut(u64)) -> Option<u64> {
         let waiting = self.next_number() - self.untaken;
         if waiting == 0 || (waiting < self.unit_pages && self.untaken >= self.forced) {
@@ -128,7 +127,7 @@ impl WriteBuffer {
         Some(self.first_unit + self.units.len() as u64 - 1)
     }
 
-    /// A unit is on flash.
+    /// A unit has been programmed.
     pub(super) fn programmed(&mut self, name: u64) {
         let unit = &mut self.units[(name - self.first_unit) as usize];
         unit.done = true;

@@ -1,24 +1,24 @@
-//! The pace at which garbage collection's work is done.
+//! Pacing of garbage collection.
 //!
-//! What one superblock's opening made necessary (copies, and an erase of each die) is spread evenly over the pages that
-//! fill it: so the host's writes slow down by the amplification and never stand still for a whole collection.
+//! The work caused by opening a superblock (copies, and an erase of each die) is spread evenly over the pages that fill it. Writes
+//! slow down by the write amplification, and never wait for a whole collection.
 
 use super::translation::Collected;
 
-/// Work owed.
+/// Outstanding work.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Collector {
     copies: u64,
     erases: u64,
-    /// Pages of the host over which it is spread.
+    /// Host pages over which the work is spread.
     over: u64,
-    /// Copies due that do not fill a program yet.
+    /// Copies due that do not fill a program.
     due: u64,
-    /// Pages of flash read for a program of copies.
+    /// Flash pages read for one program of copies.
     reads: u32,
 }
 
-/// What a drive's collections come in.
+/// Sizes of a drive's units.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     pub(super) dies: u64,
@@ -42,7 +42,7 @@ impl Collector {
         self.reads = reads.clamp(1, sizes.pages_in_program) as u32;
     }
 
-    /// The host has written `pages`: how many programs of copies and how many erases go with them.
+    /// The host has written `pages`: returns the programs of copies and the erases that are due.
     pub(super) fn due(&mut self, pages: u64, sizes: &Sizes) -> (u64, u64) {
         let left = self.over.max(pages).max(1);
         let share = |owed: u64| (u128::from(owed) * u128::from(pages)).div_ceil(u128::from(left)) as u64;
@@ -56,7 +56,7 @@ impl Collector {
         (programs, erases)
     }
 
-    /// Pages of flash to read for a program of copies.
+    /// Flash pages to read for one program of copies.
     pub(super) fn reads(&self) -> u32 {
         self.reads
     }

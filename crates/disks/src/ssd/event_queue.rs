@@ -1,29 +1,29 @@
-//! What will happen in the drive and when.
+//! The drive's future events.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use elevator::{Span, Time};
 
-/// Something that happens at a time.
+/// An event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Event {
-    /// The controller has read a command.
+    /// The controller has accepted a command.
     Arrived(u32),
-    /// A write's data is in.
+    /// A write's data has been received.
     Received(u32),
-    /// A die has finished what it was doing in that generation of its work; stale if it was suspended since.
+    /// A die has finished its operation of that generation; obsolete if the operation was suspended.
     Die(u32, u32),
     /// A channel has finished its transfer.
     Channel(u32),
-    /// The host hears of a command's end.
+    /// A command has completed.
     Done(u32),
 }
 
-/// Events in order of time; those of one time in the order in which they were noted.
+/// Events in order of time; those of equal time in the order of insertion.
 ///
-/// The controller takes commands in order and the interface sends data in order, so that arrivals and ends are noted
-/// in order of time: they need no heap, which is most of what a read costs.
+/// Arrivals and completions are inserted in order of time, because the controller and the interface work in order. They need no
+/// heap, which would dominate the cost of a read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EventQueue {
     heap: BinaryHeap<Reverse<Entry>>,
@@ -67,7 +67,7 @@ impl EventQueue {
     }
 }
 
-/// The time that `bytes` take at a rate in units of 10^6 bytes a second.
+/// Transfer time of `bytes` at a rate in 10^6 bytes per second.
 pub(super) fn moving(bytes: u64, megabytes_per_second: u64) -> Span {
     Span::from_nanos((bytes * 1000).div_ceil(megabytes_per_second))
 }

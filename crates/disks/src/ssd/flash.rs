@@ -1,11 +1,11 @@
 //! Dies and channels.
 //!
-//! *Theory of operation.* A die does one thing at a time. It takes waiting reads first, but no more than
-//! `reads_before_program` in a row while a program or an erase waits. A read that comes behind a running program
-//! waits for its end, or suspends it if the die can. A page that was read goes over the channel from the die's register,
-//! while the die may read the next (cache read); a program's data comes over it first. A channel serves in the order asked.
+//! *Theory of operation.* A die does one operation at a time. It prefers waiting reads, but at most `reads_before_program` in a row
+//! while a program or an erase waits. A read behind a running program waits for its end, or suspends it if the die supports that. A
+//! page that was read goes over the channel from the die's register, while the die may read the next (cache read). A program's data
+//! goes over the channel first. A channel is first come, first served.
 //!
-//! *What is left out.* Planes read independently, read retries, wear, and programs that differ by the page's bit.
+//! *Not modelled.* Independent reads of planes, read retries, wear, and program times that depend on the page's bit.
 
 use std::collections::VecDeque;
 
@@ -14,37 +14,37 @@ use elevator::{Span, Time};
 use super::event_queue::{Event, EventQueue, moving};
 use super::parameters::{FlashParameters, PAGE_SECTORS};
 
-/// What a die is asked to do.
+/// An operation of a die.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Job {
-    /// Read from a page of flash.
+    /// Read part of a flash page.
     Read(Read),
     /// Program one page in each plane.
     Program {
-        /// The write buffer's unit; none for pages that garbage collection copies.
+        /// The write buffer's unit; `None` for pages that garbage collection copies.
         unit: Option<u64>,
-        /// The data is in the die already.
+        /// The data is already in the die.
         loaded: bool,
     },
-    /// Read so many pages that are to be programmed elsewhere.
+    /// Read pages that are to be programmed elsewhere.
     Copy {
-        /// Pages of flash.
+        /// Number of flash pages.
         reads: u32,
     },
     /// Erase one block in each plane.
     Erase,
 }
 
-/// A read of a part of a page of flash.
+/// A read of part of a flash page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Read {
-    /// The command that waits for it, if one does.
+    /// The command that waits for it.
     pub(super) command: Option<u32>,
-    /// The page of flash.
+    /// The flash page.
     pub(super) page: u64,
-    /// Mapping pages that go over the channel.
+    /// Mapping pages that are transferred.
     pub(super) mapping_pages: u32,
-    /// Sectors that the host gets.
+    /// Sectors for the host.
     pub(super) sectors: u32,
 }
 
@@ -58,14 +58,14 @@ struct Die {
     suspended: Option<Suspended>,
     generation: u32,
     reads_in_a_row: u32,
-    /// The page of flash whose content is still in the register.
+    /// The flash page in the register.
     register: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Running {
     job: Job,
-    /// `None` while a program's data is on the way.
+    /// `None` while a program's data is being transferred.
     ends: Option<Time>,
     suspends_left: u32,
 }
@@ -90,7 +90,7 @@ struct Transfer {
     takes: Span,
 }
 
-/// All dies and channels. Die `d` is on channel `d` modulo their number, so that neighbours do not share one.
+/// All dies and channels. Die `d` is on channel `d` modulo their number, so that adjacent dies are on different channels.
 #[derive(Clone, Debug)]
 pub(super) struct Flash {
     p: FlashParameters,
@@ -119,7 +119,7 @@ impl Flash {
         }
     }
 
-    /// Asks for a read. Pages of flash are striped over the dies by address.
+    /// Queues a read. Flash pages are striped over the dies by address.
     pub(super) fn read(&mut self, read: Read, now: Time, events: &mut EventQueue) {
         let d = (read.page % self.dies.len() as u64) as u32;
         let die = &mut self.dies[d as usize];
@@ -134,7 +134,7 @@ impl Flash {
         self.serve(d, now, delay, events);
     }
 
-    /// Asks a die for something else than a read.
+    /// Queues any operation other than a read.
     pub(super) fn work(&mut self, d: u32, job: Job, now: Time, events: &mut EventQueue) {
         self.dies[d as usize].work.push_back(job);
         if self.dies[d as usize].running.is_none() {
@@ -142,7 +142,7 @@ impl Flash {
         }
     }
 
-    /// An idle die takes up what is next for it; it can begin after `delay`.
+    /// Starts the next operation of an idle die, after `delay`.
     fn serve(&mut self, d: u32, now: Time, delay: Span, events: &mut EventQueue) {
         while let Some(next) = self.dies[d as usize].next(self.p.reads_before_program) {
             if self.start(d, next, now + delay, events) {
@@ -151,7 +151,7 @@ impl Flash {
         }
     }
 
-    /// `false` if the die is free for the next at once.
+    /// Returns false if the die can start another operation at once.
     fn start(&mut self, d: u32, next: Suspended, now: Time, events: &mut EventQueue) -> bool {
         let die = &mut self.dies[d as usize];
         if let Job::Read(read) = next.job {
@@ -185,7 +185,7 @@ impl Flash {
         })
     }
 
-    /// A die's event. Returns the job that ended, if the caller has to know.
+    /// Ends a die's operation. Returns it if it was a program.
     pub(super) fn die_done(
         &mut self,
         d: u32,
@@ -209,7 +209,7 @@ impl Flash {
         let rate = self.p.channel_megabytes_per_second;
         let takes = match job {
             Job::Read(read) => moving(u64::from(read.mapping_pages) * PAGE_SECTORS * 512, rate),
-            // Out to the controller, which corrects it, and in again.
+            // Out to the controller for error correction, and in again.
             Job::Copy { .. } => self.program_transfer * 2,
             _ => self.program_transfer,
         };
@@ -229,7 +229,7 @@ impl Flash {
         }
     }
 
-    /// A channel's event. Returns a read whose data is in the controller.
+    /// Ends a transfer. Returns the read whose data has arrived in the controller.
     pub(super) fn channel_done(&mut self, c: u32, now: Time, events: &mut EventQueue) -> Option<Read> {
         let Transfer { die: d, job, .. } = self.channels[c as usize].active.take()?;
         self.start_transfer(c, now, events);
@@ -260,7 +260,7 @@ impl Flash {
 }
 
 impl Die {
-    /// What it takes up next.
+    /// The next operation.
     fn next(&mut self, reads_before_program: u32) -> Option<Suspended> {
         let other_waits = self.suspended.is_some() || !self.work.is_empty();
         if (!other_waits || self.reads_in_a_row < reads_before_program)
@@ -281,7 +281,7 @@ impl Die {
         events.push(ends, Event::Die(d, self.generation));
     }
 
-    /// Whether the running program or erase gave way to a read.
+    /// Suspends the running program or erase for a read, if possible.
     fn suspend(&mut self, running: Running, now: Time) -> bool {
         let suspendable = matches!(running.job, Job::Program { .. } | Job::Erase);
         let rest = running.ends.map_or(Span::ZERO, |ends| ends.since(now));
@@ -296,7 +296,7 @@ impl Die {
     }
 }
 
-/// A job that has not begun.
+/// An operation that has not begun.
 fn fresh(job: Job) -> Suspended {
     Suspended { job, rest: Span::ZERO, suspends_left: 0 }
 }

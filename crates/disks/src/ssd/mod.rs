@@ -1,16 +1,14 @@
 //! A solid-state drive.
 //!
-//! *Theory of operation.* A command passes the controller, one at a time. A read goes to the dies that its pages are
-//! striped over, each page then over its channel, then to the host, and completes with the last. A write's data comes
-//! over the interface into the write buffer and is complete there (or, with FUA or the write cache off, once it is on
-//! flash). Whole programs leave the buffer for the dies in turn. While the buffer is full, writes wait: so the host
-//! sees the flash's own pace, less what garbage collection takes of it. A flush waits until everything written before
-//! is on flash.
+//! *Theory of operation.* The controller accepts one command at a time. A read goes to the dies over which its pages are striped;
+//! each page then crosses its channel and the interface, and the command completes with the last page. A write's data crosses the
+//! interface into the write buffer, where the write completes (with FUA, or without a write cache, once the data is on flash).
+//! Complete programs leave the buffer for the dies in turn. Writes wait while the buffer is full; the host then sees the rate of the
+//! flash, reduced by garbage collection. A flush waits until everything written before is on flash.
 //!
-//! *What is simple.* Pages that the host reads lie where their address says, whatever was written when: that is where
-//! sequential writing puts them, and for random access as good as any place. Every page counts as holding
-//! data. No single-level-cell region, no prefetching beyond the die's register, no mapping reads (the map is in
-//! memory), no wear, no errors.
+//! *Simplifications.* Pages are read from the die that their address determines, whenever they were written: sequential writing
+//! places them there, and for random access any die is equivalent. Every page counts as holding data. There is no single-level-cell
+//! region, no prefetching beyond the die's register, no read of the mapping (it is in memory), no wear, and no errors.
 //!
 //! *Sources.* Agrawal et al., "Design tradeoffs for SSD performance", 2008; Tavakkol et al., "MQSim", 2018 (stages,
 //! static striping, suspension); the numbers' sources are in the parameter files of the built-in drives.
@@ -55,7 +53,7 @@ pub struct Ssd {
     from_host_free: Time,
     next_die: u32,
     next_erase: u32,
-    /// Writes that found no room, in order.
+    /// Writes that wait for room in the buffer, in order.
     stalled: VecDeque<u32>,
     /// Commands that wait until all pages below a number are on flash, in order.
     undurable: VecDeque<(u64, u32)>,
@@ -63,14 +61,14 @@ pub struct Ssd {
     written: Written,
 }
 
-/// Pages of 4 KiB written: what the host wrote, what garbage collection copied.
+/// Amounts written, in pages of 4 KiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Written {
-    /// Pages that left the write buffer for the flash.
+    /// Pages programmed from the write buffer.
     pub host_pages: u64,
-    /// Pages copied to free superblocks.
+    /// Pages copied by garbage collection.
     pub copied_pages: u64,
-    /// Blocks erased, those of all planes of a die counted as one.
+    /// Blocks erased; the blocks of all planes of a die count as one.
     pub erases: u64,
 }
 
@@ -80,20 +78,20 @@ struct Active {
     command: Command,
     started: Time,
     arrived: Time,
-    /// Reads that have not reached the host.
+    /// Reads whose data has not reached the host.
     reads_left: u32,
     ends: Time,
-    /// The next page of a write to go into the buffer.
+    /// The next page of a write to enter the buffer.
     next_page: u64,
     from_buffer: bool,
     outcome: Outcome,
 }
 
 impl Ssd {
-    /// A drive at rest at time zero.
+    /// An idle drive at time zero.
     ///
     /// # Errors
-    /// If a parameter is out of its range, or they do not go together.
+    /// If a parameter is out of range, or parameters contradict each other.
     pub fn new(p: &SsdParameters) -> Result<Self, SsdError> {
         p.check()?;
         let idle =
@@ -126,13 +124,13 @@ impl Ssd {
         })
     }
 
-    /// What describes it.
+    /// The drive's parameters.
     #[must_use]
     pub fn parameters(&self) -> &SsdParameters {
         &self.p
     }
 
-    /// What it has written so far.
+    /// Amounts written so far.
     #[must_use]
     pub fn written(&self) -> Written {
         self.written
@@ -173,7 +171,7 @@ impl Ssd {
         }
     }
 
-    /// One read of flash for each page of flash that the write buffer does not hold whole.
+    /// Starts one flash read for each flash page that the write buffer does not have completely.
     fn read(&mut self, tag: u32, now: Time) {
         let Command { start, sectors, .. } = self.commands[tag as usize].command;
         let end = (start + sectors).0;
@@ -234,14 +232,14 @@ impl Ssd {
         }
     }
 
-    /// Data goes to the host; when its last byte is there.
+    /// Sends data to the host; returns when it has arrived.
     fn send(&mut self, bytes: u64, now: Time) -> Time {
         let ends = now.max(self.to_host_free) + moving(bytes, self.p.host.megabytes_per_second);
         self.to_host_free = ends;
         ends
     }
 
-    /// Data comes from the host; when its last byte is here.
+    /// Receives data from the host; returns when it has arrived.
     fn receive(&mut self, bytes: u64, now: Time) -> Time {
         let free = if self.p.host.full_duplex { &mut self.from_host_free } else { &mut self.to_host_free };
         *free = now.max(*free) + moving(bytes, self.p.host.megabytes_per_second);
@@ -253,7 +251,7 @@ impl Ssd {
         self.admit_stalled(now);
     }
 
-    /// Writes go into the buffer in order, as far as there is room.
+    /// Moves waiting writes into the buffer in order, as far as there is room.
     fn admit_stalled(&mut self, now: Time) {
         while let Some(&tag) = self.stalled.front() {
             let whole = self.admit(tag, now);
@@ -266,7 +264,7 @@ impl Ssd {
         }
     }
 
-    /// `false` if not all of the write found room.
+    /// Returns false if part of the write found no room.
     fn admit(&mut self, tag: u32, now: Time) -> bool {
         let Command { start, sectors, .. } = self.commands[tag as usize].command;
         let end = (start + sectors).0;
@@ -286,7 +284,7 @@ impl Ssd {
         page * PAGE_SECTORS >= end
     }
 
-    /// A page written in part is read first. Nobody waits for it, but the die is busy.
+    /// A partly written page is read first: no command waits for the read, but the die is busy.
     fn fill(&mut self, page: u64, now: Time) {
         let page = page / self.sizes.pages_in_page;
         self.flash.read(Read { command: None, page, mapping_pages: 1, sectors: 0 }, now, &mut self.events);
@@ -302,7 +300,7 @@ impl Ssd {
         }
     }
 
-    /// Finishes the command once everything in the buffer is on flash.
+    /// Completes the command once everything in the buffer is on flash.
     fn flush(&mut self, tag: u32, now: Time) {
         let number = self.buffer.next_number();
         if self.p.write_buffer.power_loss_protection || self.buffer.durable_below() >= number {
@@ -323,7 +321,7 @@ impl Ssd {
         }
     }
 
-    /// Sends what the buffer is ready to part with to the dies in turn, and garbage collection's share with it.
+    /// Sends complete or forced programs to the dies in turn, with the corresponding share of garbage collection.
     fn program(&mut self, now: Time) {
         loop {
             let mut pages = 0;
@@ -333,7 +331,7 @@ impl Ssd {
             });
             let Some(unit) = unit else { break };
             self.written.host_pages += pages;
-            // What a forced program leaves empty is used up all the same.
+            // The empty part of a forced program is used up all the same.
             let empty = self.sizes.pages_in_program - pages;
             self.collector.owe(self.map.pad(empty), &self.sizes);
             self.on_next_die(Job::Program { unit: Some(unit), loaded: false }, now);
@@ -359,7 +357,7 @@ impl Ssd {
         self.next_die = (self.next_die + 1) % self.p.flash.dies();
     }
 
-    /// The command is over; the host hears of it.
+    /// Completes a command.
     fn finish(&mut self, tag: u32, now: Time) {
         self.commands[tag as usize].ends = now;
         self.done(tag, now);

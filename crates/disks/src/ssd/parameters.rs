@@ -1,23 +1,23 @@
-//! What describes a solid-state drive: plain data, whole numbers, each with its unit in its name.
+//! Parameters of a solid-state drive: whole numbers with their unit in the name.
 
 use serde::{Deserialize, Serialize};
 
 /// The unit of the address mapping and of the write buffer: 4 KiB, in sectors.
 pub(crate) const PAGE_SECTORS: u64 = 8;
 
-/// A solid-state drive, completely. Absent fields have the defaults of [`SsdParameters::default`].
+/// A solid-state drive. Omitted fields have the defaults of [`SsdParameters::default`].
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SsdParameters {
-    /// What it is called.
+    /// Name.
     pub name: String,
-    /// Its size in sectors of 512 bytes; at least one mapping page of 8.
+    /// Size in sectors of 512 bytes; 8 (one mapping page) to 2^40.
     pub capacity_sectors: u64,
-    /// Commands it takes at once, 1 to 1024.
+    /// Commands accepted at once, 1 to 1024.
     #[serde(default = "defaults::depth")]
     pub depth: u32,
-    /// A flush may be one of several commands (NVMe). If not (SATA), a host sends it when the drive has nothing else, and
-    /// nothing beside it.
+    /// A flush may be queued with other commands (NVMe). Otherwise (SATA) a host submits a flush only while no other command is in the
+    /// drive, and no other command until it has completed.
     #[serde(default)]
     pub queued_flush: bool,
     /// The interface and the controller behind it.
@@ -26,10 +26,10 @@ pub struct SsdParameters {
     /// The flash chips.
     #[serde(default)]
     pub flash: FlashParameters,
-    /// Where written data waits for the flash.
+    /// The write buffer.
     #[serde(default)]
     pub write_buffer: WriteBufferParameters,
-    /// How logical pages are mapped to flash.
+    /// The mapping of logical pages to flash.
     #[serde(default)]
     pub translation: TranslationParameters,
 }
@@ -38,13 +38,13 @@ pub struct SsdParameters {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostParameters {
-    /// The controller is busy so long with each command; its inverse bounds the commands per second.
+    /// Time for which each command occupies the controller, which limits the commands per second; 0 to 10^9.
     pub command_ns: u64,
-    /// What the interface and the firmware add to each command without being busy.
+    /// Latency that interface and firmware add to each command without occupying the controller; 0 to 10^9.
     pub latency_ns: u64,
-    /// Data over the interface, in units of 10^6 bytes a second; at least 1.
+    /// Rate of the interface in 10^6 bytes per second; 1 to 10^6.
     pub megabytes_per_second: u64,
-    /// Reads and writes have a way each (PCI Express) and do not share one (SATA).
+    /// Reads and writes have separate paths (PCI Express) instead of a common one (SATA).
     pub full_duplex: bool,
 }
 
@@ -52,55 +52,55 @@ pub struct HostParameters {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FlashParameters {
-    /// Buses between controller and dies; 1 to 64.
+    /// Number of channels between controller and dies; 1 to 64.
     pub channels: u32,
-    /// Dies on each of them, working independently; 1 to 64.
+    /// Independent dies on each channel; 1 to 64.
     pub dies_per_channel: u32,
     /// Planes of a die, programmed and erased together; 1 to 8.
     pub planes: u32,
-    /// A plane's page: a multiple of 4096, at most 65536.
+    /// Size of a plane's page: a multiple of 4096, at most 65536.
     pub page_bytes: u32,
-    /// Pages that are erased together; 1 to 65536.
+    /// Pages of a block, which are erased together; 1 to 65536.
     pub pages_per_block: u32,
-    /// From the cells of one page into the die's register.
+    /// Time to read one page into the die's register; 0 to 10^9.
     pub page_read_ns: u64,
-    /// From the registers of all planes into the cells.
+    /// Time to program one page of each plane; 0 to 10^9.
     pub page_program_ns: u64,
-    /// A block of each plane.
+    /// Time to erase one block of each plane; 0 to 10^9.
     pub block_erase_ns: u64,
-    /// Data over a channel, in units of 10^6 bytes a second; at least 1.
+    /// Rate of a channel in 10^6 bytes per second; 1 to 10^6.
     pub channel_megabytes_per_second: u64,
-    /// How often a program or an erase may be interrupted for reads; 0 makes them wait for its end.
+    /// How often a program or an erase may be suspended for reads; 0: reads wait for its end.
     pub suspends_per_operation: u32,
-    /// From the order to suspend until the die can read.
+    /// Time to suspend an operation; 0 to 10^9.
     pub suspend_ns: u64,
-    /// From the order to resume until it works again.
+    /// Time to resume an operation; 0 to 10^9.
     pub resume_ns: u64,
     /// Reads that a die serves in a row while a program or an erase waits; at least 1.
     pub reads_before_program: u32,
 }
 
-/// Where written data waits for the flash.
+/// The write buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WriteBufferParameters {
-    /// Its size: at least two programs (planes times page) of data, at most 2^32.
+    /// Size: at least two programs (planes times page size), at most 2^32.
     pub bytes: u64,
-    /// A write completes in the buffer; off, each waits for the flash.
+    /// Writes complete in the buffer; otherwise on flash.
     pub write_cache: bool,
-    /// The buffer survives a loss of power: flushes and FUA have nothing to wait for.
+    /// The buffer survives a loss of power, so that flushes and FUA do not wait.
     pub power_loss_protection: bool,
 }
 
-/// How logical pages are mapped to flash.
+/// The mapping of logical pages to flash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TranslationParameters {
     /// Flash beyond the capacity, in percent of the capacity; 1 to 400.
     pub over_provisioning_percent: u32,
-    /// How much of the drive holds data from the start, from its first sector; 0 to 100.
+    /// The share of the drive, from its first sector, that holds data at the start, in percent; 0 to 100.
     pub filled_percent: u32,
-    /// The mapping tracks every page of a drive that has no more than this, else one in 2^n. 1024 to 2^28.
+    /// A drive with at most this many pages is tracked completely, otherwise one page in 2^n; 1024 to 2^28.
     pub tracked_pages_max: u32,
 }
 
@@ -150,7 +150,7 @@ impl Default for TranslationParameters {
     }
 }
 
-/// The default drive: a generic SATA one of 500 GB.
+/// A generic SATA drive of 500 GB.
 impl Default for SsdParameters {
     fn default() -> Self {
         Self {
@@ -170,36 +170,36 @@ impl Default for SsdParameters {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SsdError {
-    /// A number is out of its range.
+    /// A field is out of range.
     #[error("{field} must lie between {min} and {max}, not {value}")]
     Range {
-        /// Its name.
+        /// The field's name.
         field: &'static str,
-        /// What it is.
+        /// Its value.
         value: u64,
-        /// Least value.
+        /// Minimum.
         min: u64,
-        /// Greatest value.
+        /// Maximum.
         max: u64,
     },
-    /// Pages do not fit the mapping.
+    /// Flash pages are not a multiple of mapping pages.
     #[error("flash.page_bytes must be a multiple of 4096, not {0}")]
     PageBytes(u32),
-    /// The over-provisioning is fewer superblocks than garbage collection needs.
+    /// Garbage collection needs more spare superblocks.
     #[error(
         "over-provisioning of {spare} superblocks (one block of each plane of each die) is too little to collect \
          garbage, which takes at least {needed}: raise translation.over_provisioning_percent or lower flash.pages_per_block"
     )]
     OverProvisioning {
-        /// What there is.
+        /// Number of spare superblocks.
         spare: u64,
-        /// What it takes.
+        /// Required number.
         needed: u64,
     },
 }
 
 impl SsdParameters {
-    /// Whether every field is in its range.
+    /// Checks the range of every field.
     pub(super) fn check(&self) -> Result<(), SsdError> {
         let (host, flash, buffer, map) = (&self.host, &self.flash, &self.write_buffer, &self.translation);
         let second = 1_000_000_000;
@@ -235,29 +235,29 @@ impl SsdParameters {
         if whole { Ok(()) } else { Err(SsdError::PageBytes(flash.page_bytes)) }
     }
 
-    /// Its size in mapping pages.
+    /// Size in mapping pages.
     pub(super) fn pages(&self) -> u64 {
         self.capacity_sectors.div_ceil(PAGE_SECTORS)
     }
 }
 
 impl FlashParameters {
-    /// All dies.
+    /// Number of dies.
     pub(super) fn dies(&self) -> u32 {
         self.channels * self.dies_per_channel
     }
 
-    /// Mapping pages in a page of flash.
+    /// Mapping pages in a flash page.
     pub(super) fn pages_in_page(&self) -> u64 {
         u64::from(self.page_bytes) / (PAGE_SECTORS * 512)
     }
 
-    /// Mapping pages that one program writes.
+    /// Mapping pages written by one program.
     pub(super) fn pages_in_program(&self) -> u64 {
         self.pages_in_page() * u64::from(self.planes)
     }
 
-    /// What one program writes.
+    /// Bytes written by one program.
     fn program_bytes(&self) -> u64 {
         u64::from(self.page_bytes) * u64::from(self.planes)
     }

@@ -1,36 +1,35 @@
-//! The flash translation layer: which superblock holds a page, and what garbage collection must copy.
+//! The flash translation layer: the superblock of each page, and the copies that garbage collection needs.
 //!
-//! *Theory of operation.* Pages of 4 KiB are written to superblocks (one block of each plane of each die) in the order
-//! in which they come, so that writes spread over all dies whatever their addresses. When free superblocks run out, the
-//! closed one with the fewest valid pages is emptied (greedy) into a superblock of its own for copies.
+//! *Theory of operation.* Pages of 4 KiB are written to superblocks (one block of each plane of each die) in the order of arrival, so
+//! that writes spread over all dies whatever their addresses. When free superblocks run out, the closed superblock with the fewest
+//! valid pages is emptied (greedy) into a superblock for copies.
 //!
-//! *Why a sample.* A mapping of every page of a 1 TB drive takes 2 GB with its inverse. Write amplification does not
-//! depend on a drive's size, only on over-provisioning and on how writes are spread over addresses; so of a drive with
-//! more pages than `tracked_pages_max` one page in 2^n, at a hashed place in each aligned group, stands for all of the
-//! group, and superblocks shrink alike. Whatever the tracked pages do counts 2^n times. That is a miniature simulation
-//! with spatial sampling (Waldspurger et al., FAST 2015 and ATC 2017): sequential, hot and cold, and random
-//! writes keep their shape, where a formula would have to guess which of them it sees. A small drive is tracked whole.
+//! *Sampling.* A complete mapping of a 1 TB drive and its inverse take 2 GB. Write amplification does not depend on the size of a
+//! drive, only on over-provisioning and the distribution of writes over addresses. If a drive has more than `tracked_pages_max`
+//! pages, one page in 2^n, at a hashed position in each aligned group, represents its group; superblocks shrink accordingly, and each
+//! event counts 2^n times. This is a miniature simulation with spatial sampling (Waldspurger et al., FAST 2015 and ATC 2017):
+//! sequential, skewed and random writes keep their behaviour without a formula that would have to identify them.
 //!
 //! *Sources.* Agrawal et al., "Design tradeoffs for SSD performance", 2008 (page mapping over superblocks, greedy);
-//! Desnoyers, "Analytic modeling of SSD write performance", 2012 (what the tests hold it against).
+//! Desnoyers, "Analytic modeling of SSD write performance", 2012 (reference of the tests).
 
 use std::collections::VecDeque;
 
 use super::parameters::{SsdError, SsdParameters};
 
-/// A tracked page, or a place for one; `NOWHERE` is neither.
+/// A tracked page, or a slot for one. `NOWHERE`: none.
 type Index = u32;
 const NOWHERE: Index = Index::MAX;
 
-/// Collection begins when fewer superblocks than this are free: one for the host's writes, one for copies.
+/// Collection begins when fewer superblocks are free: one for the host's writes, one for copies.
 const RESERVE: usize = 2;
-/// Beyond the superblocks full of data: the two being written, the reserve, and one to gain from.
+/// Superblocks beyond those full of data: two that are being written, the reserve, and one from which collection gains.
 const SPARE_MIN: u64 = 5;
 
-/// What a write made garbage collection do, in pages of the whole drive.
+/// The garbage collection that a write caused, in pages of the whole drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Collected {
-    /// Valid pages to copy elsewhere.
+    /// Valid pages to copy.
     pub(super) copies: u64,
     /// Superblocks to erase.
     pub(super) superblocks: u64,
@@ -42,20 +41,20 @@ pub(super) struct Translation {
     sample_shift: u32,
     /// Tracked pages in a superblock.
     superblock_pages: u32,
-    /// By tracked page: its place.
+    /// By tracked page: its slot.
     place: Vec<Index>,
-    /// By place: the tracked page last written there; valid if that page's place still is this one.
+    /// By slot: the tracked page last written there, which is valid if its slot is still this one.
     content: Vec<Index>,
     /// Valid pages, by superblock.
     valid: Vec<u32>,
     free: VecDeque<u32>,
     host: Open,
     copies: Open,
-    /// Pages that programs left empty and that are not worth a tracked place yet.
+    /// Empty pages of programs that do not add up to a tracked slot yet.
     padding: u64,
 }
 
-/// A superblock being written: the next place and the place behind its last.
+/// A superblock that is being written: the next slot, and the slot behind the last.
 #[derive(Clone, Copy, Debug, Default)]
 struct Open {
     next: Index,
@@ -86,7 +85,7 @@ impl Translation {
         Ok(Self::filled(sample_shift, superblock_pages, tracked as usize, places, filled as u32))
     }
 
-    /// The first `filled` tracked pages were written once, in order.
+    /// A drive whose first `filled` tracked pages were written once, in order.
     fn filled(sample_shift: u32, superblock_pages: u32, tracked: usize, places: usize, filled: u32) -> Self {
         let in_order = |n: usize| {
             let mut indexes: Vec<Index> = (0..filled).collect();
@@ -109,7 +108,7 @@ impl Translation {
         }
     }
 
-    /// A page was written.
+    /// Writes a page.
     pub(super) fn write(&mut self, page: u64) -> Collected {
         let Some(tracked) = self.tracked(page) else { return Collected::default() };
         self.drop_content(tracked);
@@ -118,7 +117,7 @@ impl Translation {
         collected
     }
 
-    /// So many pages of a program held nothing. Their places are used up like any other.
+    /// Uses up the slots of empty pages of a program.
     pub(super) fn pad(&mut self, pages: u64) -> Collected {
         self.padding += pages;
         let mut all = Collected::default();
@@ -131,7 +130,7 @@ impl Translation {
         all
     }
 
-    /// Where the next page of the host's goes.
+    /// The slot of the host's next page.
     fn next_place(&mut self) -> (Index, Collected) {
         let mut collected = Collected::default();
         if self.host.next == self.host.end {
@@ -143,7 +142,7 @@ impl Translation {
         (place, collected)
     }
 
-    /// The pages `first..end` are no longer needed.
+    /// Discards the pages `first..end`.
     pub(super) fn discard(&mut self, first: u64, end: u64) {
         let group = |page: u64| page >> self.sample_shift;
         for tracked in group(first)..=group(end.saturating_sub(1)) {
@@ -154,7 +153,7 @@ impl Translation {
         }
     }
 
-    /// The tracked page of a group: a hashed place in it, so that no stride of the host's meets all or none.
+    /// The tracked page of a group. Its position is hashed, so that no stride of accesses hits all tracked pages or none.
     fn page_of(&self, tracked: u64) -> u64 {
         let mixed = tracked.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         (tracked << self.sample_shift) + (mixed & ((1 << self.sample_shift) - 1))
@@ -179,14 +178,14 @@ impl Translation {
     }
 
     fn open(&mut self) -> Open {
-        // `collect` keeps the reserve, and the check at the start that it can.
+        // `new` checks that `collect` can keep the reserve.
         let superblock = self.free.pop_front().expect("a free superblock");
         let next = superblock * self.superblock_pages;
         Open { next, end: next + self.superblock_pages }
     }
 
-    /// Empties superblocks until the reserve is free again. Their pages move at once; the drive pays for the copies
-    /// while it writes the next superblock.
+    /// Empties superblocks until the reserve is free. Their pages move at once; the copies take time while the next superblock is
+    /// being written.
     fn collect(&mut self) -> Collected {
         let mut collected = Collected::default();
         while self.free.len() <= RESERVE {
@@ -197,7 +196,7 @@ impl Translation {
         collected
     }
 
-    /// The closed superblock with the fewest valid pages, if emptying it gains anything.
+    /// The closed superblock with the fewest valid pages, if it is not full.
     fn victim(&self) -> Option<u32> {
         let mut closed = vec![true; self.valid.len()];
         self.free.iter().for_each(|&s| closed[s as usize] = false);
@@ -236,7 +235,7 @@ impl Translation {
     }
 }
 
-/// The least `n` with which one page in 2^n is no more than `limit`.
+/// The smallest `n` for which one page in 2^n is at most `limit`.
 fn shift_for(pages: u64, limit: u64) -> u32 {
     (0..40).find(|&n| pages.div_ceil(1 << n) <= limit).unwrap_or(40)
 }
@@ -268,7 +267,7 @@ mod tests {
         }
     }
 
-    /// Pages written by the flash for each page written by the host, once steady.
+    /// Flash writes per host write in the steady state.
     fn amplification(p: &SsdParameters, mut next: impl FnMut(u64) -> u64) -> f64 {
         let mut map = Translation::new(p).unwrap();
         let (pages, mut copies) = (p.pages(), 0);
@@ -281,8 +280,8 @@ mod tests {
         1.0 + copies as f64 / (4 * pages) as f64
     }
 
-    /// Desnoyers 2012: uniform random writes, cleaned in the order of writing: `1 / (1 - v)`, where the valid share `v`
-    /// of a victim solves `v = exp(-(1 - v) * spare ratio)`. Greedy cleaning can only be a little better.
+    /// Desnoyers 2012, for uniform random writes with FIFO cleaning: `1 / (1 - v)`, where the valid share `v` of a victim solves
+    /// `v = exp(-(1 - v) * spare ratio)`. Greedy cleaning is slightly better.
     fn desnoyers(over_provisioning_percent: f64) -> f64 {
         let ratio = 1.0 + over_provisioning_percent / 100.0;
         let v = (0..10_000).fold(0.5, |v: f64, _| (-(1.0 - v) * ratio).exp());
@@ -334,7 +333,7 @@ mod tests {
             let mut p = drive(10, tracked, scale);
             p.translation.filled_percent = 0;
             let pages = 4 * p.pages();
-            // An eighth of the drive, so that there is always something to empty that holds nothing.
+            // An eighth of the drive, so that some superblock without data can always be emptied.
             let emptied = |padding| {
                 let mut map = Translation::new(&p).unwrap();
                 (0..pages).fold(0, |emptied, page| {
