@@ -6,8 +6,8 @@
 use std::process::ExitCode;
 
 use elevator::{
-    Candidate, Direction, Growth, Reason, Request, RequestId, Span, Time, Tunable, TuneError, Value, View,
-    WorkConserving, tunables,
+    Candidate, Capabilities, Decision, Direction, Growth, Reason, Request, RequestId, Scheduler, Span, Time,
+    View, WorkConserving, tunables, tuned_by,
 };
 use schedulers::fifo::{Fifo, Links};
 use schedulers::{Listing, Make};
@@ -46,7 +46,7 @@ impl ReadsFirst {
     }
 }
 
-impl WorkConserving for ReadsFirst {
+impl Scheduler for ReadsFirst {
     fn insert(&mut self, _now: Time, request: &Request) {
         self.links.push_back(&mut self.lists[request.direction() as usize], request.id);
     }
@@ -57,6 +57,12 @@ impl WorkConserving for ReadsFirst {
         }
     }
 
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        self.dispatch_candidate(now, view).unwrap_or(Decision::Idle)
+    }
+}
+
+impl WorkConserving for ReadsFirst {
     fn candidate(&mut self, now: Time, view: &View<'_>) -> Option<Candidate> {
         let (read, write) = (self.oldest(Direction::Read), self.oldest(Direction::Write));
         let due = |id: &RequestId| view.requests[*id].arrived + self.tunables.patience <= now;
@@ -70,18 +76,10 @@ impl WorkConserving for ReadsFirst {
     fn take(&mut self, _now: Time, request: &Request) {
         self.links.remove(&mut self.lists[request.direction() as usize], request.id);
     }
+}
 
-    fn tunables(&self) -> &'static [Tunable] {
-        Tunables::TABLE
-    }
-
-    fn tunable(&self, name: &str) -> Option<Value> {
-        self.tunables.get(name)
-    }
-
-    fn tune(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
-        self.tunables.set(name, value)
-    }
+impl Capabilities for ReadsFirst {
+    tuned_by!(tunables);
 }
 
 fn main() -> ExitCode {

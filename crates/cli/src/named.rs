@@ -16,9 +16,15 @@ pub(crate) fn spec(catalogue: Catalogue, text: &str) -> Result<Spec, Error> {
     Spec::parse_in(catalogue, text).map_err(|error| Error::Usage(error.to_string()))
 }
 
+/// Rejects a scheduler with a part above the block layer.
+pub(crate) fn without_split_hooks(spec: Spec) -> Result<Spec, Error> {
+    let hint = "the modelled machine of 'dwell run' has them";
+    spec.at_the_block().map_err(|error| Error::Usage(format!("{}; {hint}", error.kind)))
+}
+
 /// The scheduler that `text` names, for one device: what needs an array or a machine around it is refused.
 pub(crate) fn of_one_device(catalogue: Catalogue, text: &str) -> Result<Spec, Error> {
-    let spec = spec(catalogue, text)?.at_the_block().map_err(|error| Error::Usage(error.to_string()))?;
+    let spec = without_split_hooks(spec(catalogue, text)?)?;
     if spec.listing().needs_array() {
         return Err(Error::Usage(format!(
             "{spec} directs the members of an array, and this is one device; use stream(...)"
@@ -49,7 +55,7 @@ pub fn scheduler_page(catalogue: Catalogue, file: &str, page: &str) -> Result<Sp
             _ => &page[value.span()],
         };
         let set = spec.with_tunable(key.get_ref(), text);
-        spec = set.map_err(|error| wrong(key.span().start, &error.problem))?;
+        spec = set.map_err(|error| wrong(key.span().start, &error.kind.to_string()))?;
     }
     Ok(spec)
 }

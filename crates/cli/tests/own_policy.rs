@@ -14,13 +14,12 @@ use elevator::queue::{Identity, Limits, Options, Plugging, Queue, Step, Submissi
 use elevator::{Direction, Op, Outcome, Scheduler, Sector, Sectors, Span, Time};
 use own_policy::{LISTING, ReadsFirst};
 use schedulers::registry::Catalogue;
-use schedulers::work_conserving::Bare;
 use schedulers::{Environment, Listing, Spec};
 
 static OWN: &[Listing] = &[LISTING];
 
 fn reads_first() -> Box<dyn Scheduler> {
-    Box::new(Bare::new(Box::new(ReadsFirst::default())))
+    Box::new(ReadsFirst::default())
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Division by a constant divisor through multiplication by its reciprocal.
 
-use elevator::rarely;
+use elevator::cold_path;
 
 /// A divisor.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ impl Divisor {
     /// The exact whole quotient.
     pub(crate) const fn quotient(self, n: u64) -> u64 {
         if n >> 63 != 0 {
-            rarely();
+            cold_path();
             return n / self.by;
         }
         ((n as u128 * self.reciprocal as u128) >> 64) as u64 >> self.shift

@@ -8,7 +8,7 @@
 //! *Sources.* Ruemmler and Wilkes, "An introduction to disk drive modeling", 1994 (seek equation); Lee and Katz, "An
 //! analytic performance model of disk arrays", 1993 (three-point curve); DiskSim 4.0 reference manual.
 
-use elevator::{Angles, rarely};
+use elevator::{Angles, cold_path};
 
 use crate::divisor::Divisor;
 use crate::layout::Turn;
@@ -94,7 +94,7 @@ impl Mechanics {
     /// From one track to another: the longer of arm move and head switch, then settling for a write.
     pub(crate) fn seek(&self, cylinders: u32, other_head: bool, write: bool) -> Picos {
         if let AccessTime::Constant(ms) = self.access {
-            rarely();
+            cold_path();
             return picos(ms);
         }
         let seeks = self.write_seeks.as_ref().filter(|_| write).unwrap_or(&self.seeks);
@@ -107,7 +107,7 @@ impl Mechanics {
     /// A lower bound for moves over at least that many cylinders, with or without a head switch or settling.
     pub(crate) fn least_seek(&self, cylinders: u32) -> Picos {
         if let AccessTime::Constant(ms) = self.access {
-            rarely();
+            cold_path();
             return picos(ms);
         }
         let arm = self.least_seeks[(cylinders as usize).min(self.least_seeks.len() - 1)];
@@ -142,7 +142,7 @@ impl Mechanics {
         let time = if time < 1 << 39 {
             time
         } else {
-            rarely();
+            cold_path();
             time % self.period()
         };
         (self.period.quotient(time << 24) << 8) as Turn

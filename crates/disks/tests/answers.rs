@@ -1,7 +1,7 @@
 //! A drive answers every command in the end, however many it has and in whatever order it takes them.
 
 use dwell_disks::{Command, Drive, Tag};
-use elevator::model::Random;
+use elevator::Random;
 use elevator::{Op, Sector, Sectors, Span, Time};
 
 /// Longer than any command can take: a revolution and the longest seek for each of 31 others, many times over.

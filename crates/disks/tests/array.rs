@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use dwell_disks::array::{Access, ArrayDescription, Geometry, Level, Link, Linked, MemberSector, Part};
 use dwell_disks::{Command, Drive, SkewedClock, Tag};
-use elevator::model::Random;
+use elevator::Random;
 use elevator::{Op, Sector, Sectors, Span, Time};
 
 /// Rows of the little arrays.

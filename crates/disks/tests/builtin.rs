@@ -3,7 +3,7 @@
 use dwell_disks::{
     Command, Drive, DriveDescription, DriveParameters, Ideal, Origin, Rotating, Tag, catalogue, curve,
 };
-use elevator::model::Random;
+use elevator::Random;
 use elevator::{Op, Sector, Sectors, Span, Time};
 
 fn description(name: &str) -> DriveDescription {

@@ -40,7 +40,7 @@ fn check_one(drive: &Rotating, now: Time, sector: u64, op: Op, other: u64) {
         for within in [time, time + Span::from_nanos(1), time + Span::from_micros(other % 10_000)] {
             let up = drive.reached_at_or_above(now, Sector(place), within);
             let down = drive.reached_at_or_below(now, Sector(place), within);
-            let held = |angles: Option<Angles>| angles.is_some_and(|angles| angles.hold(angle));
+            let held = |angles: Option<Angles>| angles.is_some_and(|angles| angles.contains(angle));
             assert!(place > sector || held(up), "{op:?} of {sector} takes {time:?}, from {place} on {up:?}");
             assert!(
                 place < sector || held(down),
@@ -85,7 +85,7 @@ fn few_lie_where_the_best_of_many_might() {
             let down = oracle.reached_at_or_below(now, Sector(sector), least);
             [up, down]
                 .iter()
-                .all(|angles| angles.is_some_and(|angles| angles.hold(oracle.angle(Sector(sector)))))
+                .all(|angles| angles.is_some_and(|angles| angles.contains(oracle.angle(Sector(sector)))))
         };
         held += sectors.iter().filter(may_be_reached).count();
     }

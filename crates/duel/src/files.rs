@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-use elevator::model::Random;
+use elevator::Random;
 
 use crate::DuelError;
 use crate::benchmark::{Content, FileSystem};

@@ -1,10 +1,11 @@
-//! What an array's coordinator and the schedulers of its members say to each other.
+//! The messages between an array's coordinator and the schedulers of its members.
 //!
-//! An array has a queue and a scheduler for each member disk. A [`Coordinator`] is a policy over those policies: it hears
-//! what the array is asked for and what becomes of it on each member, gives [`Directive`]s, and hears [`Report`]s. It
-//! touches no member by any other way. A scheduler that knows nothing of streams ignores directives and reports nothing.
+//! An array has a queue and a scheduler for each member disk. A [`Coordinator`] is a policy over those policies: it receives
+//! the array's requests and the events of their parts on each member, issues [`Directive`]s and receives [`Report`]s. A
+//! member's scheduler takes part through [`ArrayMember`]; a scheduler without this capability is left alone.
 
 use crate::request::{Op, Request, RequestId};
+use crate::scheduler::View;
 use crate::sector::{Sector, Sectors};
 use crate::time::Time;
 use crate::tunable::{TuneError, Value};
@@ -21,88 +22,100 @@ impl Member {
     }
 }
 
-/// The host's name for what an array was asked for; dense and small, reused once that is done.
+/// The host's id of an array request: dense and small, reused after the request has ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ArrayRequestId(pub u32);
 
-/// What an array was asked for, in its own addresses.
+/// A request to an array, in the array's addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ArrayRequest {
-    /// Its name.
+    /// The id.
     pub id: ArrayRequestId,
-    /// What it does.
+    /// The operation.
     pub op: Op,
     /// First sector.
     pub start: Sector,
     /// Length.
     pub sectors: Sectors,
-    /// Parts that it falls into.
+    /// The number of parts that it is divided into.
     pub parts: u32,
 }
 
-/// What a member's scheduler is told to do.
+/// What the coordinator has a member's scheduler do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Directive {
-    /// This queued request goes before everything else but what has expired, and nothing else before it.
+    /// Dispatch this queued request before everything that has not expired.
     Urgent(RequestId),
-    /// The stream of this queued request is established: serve it from its first dispatch on, by the actual arrivals. Said of
-    /// several requests one after the other, they are all of that stream. At most one stream is adopted; a new one, after
-    /// the end of the one before, takes its place.
+    /// Treat the stream of this queued request as established and serve it from its next dispatch on. Directives for
+    /// several requests in a row put all of them into that stream. A member adopts at most one stream; a new one replaces it
+    /// after its end.
     Adopt(RequestId),
-    /// Every member's head is with the stream: it is served until then, whatever the member's own slice says, and from now on
-    /// it can break. A time that has passed ends its service.
+    /// The heads of all members have reached the stream: serve it until this time, instead of the member's own slice. From
+    /// now on the stream can break. A time in the past ends the service.
     Slice(Time),
-    /// Whether streams are to be served at all; they are until it is said that they are not. Otherwise what the wrapped policy
-    /// selects goes at once.
+    /// Whether the member serves streams at all (default: true). If not, it dispatches the wrapped policy's candidate.
     Waiting(bool),
 }
 
-/// What a member's scheduler tells of the stream that it adopted.
+/// What a member's scheduler reports about the stream that it adopted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Report {
-    /// The head is there: the urgent request has completed.
+    /// The urgent request has completed: the head has reached the stream.
     Established,
-    /// It failed to find its next child, and is served no more.
+    /// The stream did not get its next request in time; its service has ended.
     Broken,
+}
+
+/// The member side: a scheduler that follows an array's coordinator.
+pub trait ArrayMember {
+    /// The request that the scheduler would dispatch if it never waited: the stream paper's *selected pending request*.
+    /// Changes no state.
+    fn selected(&mut self, now: Time, view: &View<'_>) -> Option<RequestId>;
+
+    /// Executes a directive. The host calls [`Scheduler::next`](crate::Scheduler::next) afterwards.
+    fn directed(&mut self, now: Time, view: &View<'_>, directive: Directive);
+
+    /// The next report for the coordinator. The host polls after every call.
+    fn report(&mut self) -> Option<Report>;
 }
 
 /// A policy over the policies of an array's members. `now` never runs backwards.
 ///
-/// After each call the host takes every [`directive`](Self::directive) and gives it to the member's scheduler before it
-/// asks that one what to dispatch.
+/// After each call the host passes every [`directive`](Self::directive) to its member's scheduler, before it calls that
+/// scheduler's `next`.
 pub trait Coordinator {
-    /// A member is gone: from now on nothing is asked of it.
+    /// A member failed and gets no more requests.
     fn lost(&mut self, now: Time, member: Member);
 
-    /// The array was asked for something. What becomes of its parts follows.
+    /// A request arrived at the array. The events of its parts follow.
     fn arrived(&mut self, now: Time, request: &ArrayRequest);
 
-    /// A part of `of` is a request in a member's queue now, perhaps with others.
+    /// A part of `of` became (part of) a request in a member's queue.
     fn inserted(&mut self, now: Time, member: Member, request: &Request, of: ArrayRequestId);
 
-    /// A queued request has grown; if by another one, that one's id ends.
+    /// A queued request grew. If it absorbed another request, that request's id ends.
     fn grown(&mut self, now: Time, member: Member, request: &Request, absorbed: Option<&Request>);
 
-    /// A request went to a member's device.
+    /// A request was dispatched to a member's device.
     fn dispatched(&mut self, now: Time, member: Member, request: &Request);
 
-    /// A member's device is done with a request. `selected` is what the member's policy would send now if it never waited:
-    /// its [selected pending request](crate::Scheduler::selected).
+    /// A member's device finished a request. `selected` is the member's
+    /// [selected pending request](ArrayMember::selected).
     fn part_completed(&mut self, now: Time, member: Member, request: &Request, selected: Option<RequestId>);
 
-    /// Everything that the array was asked for under this name is done.
+    /// Every part of this request is done.
     fn completed(&mut self, now: Time, id: ArrayRequestId);
 
-    /// A member's scheduler tells something.
+    /// A member's scheduler reports.
     fn reported(&mut self, now: Time, member: Member, report: Report);
 
-    /// When time alone changes something.
+    /// The time at which the host must call [`pass`](Self::pass), if no event comes first.
     fn next_event(&self) -> Option<Time>;
 
-    /// Time has passed.
+    /// The time of [`next_event`](Self::next_event) has come.
     fn pass(&mut self, now: Time);
 
-    /// The next directive, and for whom.
+    /// The next directive and its member.
     fn directive(&mut self) -> Option<(Member, Directive)>;
 
     /// Sets a tunable, effective from the next event on.

@@ -1,11 +1,12 @@
-//! The words that everyone in Dwell shares, the contract that a scheduler keeps, and the queue that hosts one.
+//! The contract between block-layer queues and I/O scheduling policies, and a queue that hosts a policy.
 //!
-//! - [`Time`], [`Span`], [`Sector`], [`Sectors`], [`Request`], [`Process`]: the words.
-//! - [`Scheduler`] and [`WorkConserving`]: the contract. Events in, decisions out, no clock.
-//! - [`Split`](split::Split): what a split-level policy hears and does above the block layer.
-//! - [`Queue`](queue::Queue): merging, plugging, request limits, tags, flushes, hot switching. The modelled machine and the
-//!   block device are two hosts of the same queue.
-//! - [`Checker`](check::Checker): holds any host and any scheduler to the contract, from the queue's events alone.
+//! - [`Time`], [`Span`], [`Sector`], [`Sectors`], [`Request`], [`Process`]: the vocabulary.
+//! - [`Scheduler`] and [`WorkConserving`]: the contract. Events in, decisions out, no clock. [`Capabilities`]: what a policy
+//!   offers besides, such as tunables.
+//! - [`Split`](split::Split): the hooks of a split-level policy above the block layer.
+//! - [`Queue`](queue::Queue): merging, plugging, request limits, tags, flushes, switching of live schedulers.
+//! - [`Checker`](check::Checker): verifies a host and its scheduler against the contract, from the queue's events alone.
+//! - [`model`]: random operations that test a scheduler against the checker.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -13,11 +14,12 @@
 extern crate alloc;
 
 pub mod array;
+mod capability;
 pub mod check;
-mod inspection;
+mod cold_path;
 pub mod model;
 pub mod queue;
-mod rarely;
+mod random;
 mod reason;
 mod request;
 mod requests;
@@ -28,17 +30,18 @@ pub mod split;
 mod time;
 mod tunable;
 
-pub use inspection::{Fact, Item};
-pub use rarely::rarely;
+pub use capability::{Capabilities, Fact, Inspection, Item, Tuning};
+pub use cold_path::cold_path;
+pub use random::Random;
 pub use reason::{HoldReason, Reason};
 pub use request::{
     CauseSet, Direction, Flags, Op, Outcome, Priority, PriorityClass, Process, Request, RequestId,
 };
 pub use requests::Requests;
 pub use scheduler::{
-    Angles, Candidate, Decision, Device, Growth, Hold, LastDispatched, Leave, Load, Positioning, Scheduler,
-    Side, View, Wake, WorkConserving,
+    Admission, Angles, Candidate, Decision, Device, Growth, Hold, LastDispatched, Load, Positioning,
+    Scheduler, Side, View, Wake, WorkConserving,
 };
 pub use sector::{SECTOR_BYTES, Sector, Sectors};
 pub use time::{Span, Time};
-pub use tunable::{Tunable, TuneError, Value};
+pub use tunable::{Tunable, TuneError, Value, ValueError};

@@ -12,6 +12,7 @@ use alloc::string::String;
 use crate::array::Directive;
 use crate::check::Checker;
 use crate::queue::{Accepted, Notice, Options, Queue, Step, Submission, SwitchMode, Ticket, Token};
+use crate::random::Random;
 use crate::request::{Flags, Op, Outcome, Priority, PriorityClass, Process};
 use crate::scheduler::{Load, Scheduler};
 use crate::sector::{Sector, Sectors};
@@ -79,37 +80,6 @@ pub fn run(config: &Config, make: &mut dyn FnMut(u64) -> Box<dyn Scheduler>) -> 
     }
     model.drain();
     model.report()
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014): small, and the same everywhere.
-#[derive(Clone, Copy, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// A generator that draws the same numbers for the same seed.
-    #[must_use]
-    pub const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next number.
-    pub const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `n`; 0 for `n` of 0.
-    pub const fn below(&mut self, n: u64) -> u64 {
-        ((self.next() as u128 * n as u128) >> 64) as u64
-    }
-
-    /// True once in `n` times.
-    pub const fn once_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
 }
 
 /// Processes that submit.

@@ -1,4 +1,4 @@
-//! Why a scheduler decided as it did, in words that logs, pictures and checkers share.
+//! The reasons that schedulers state with their decisions. Logs, plots and the checker use them.
 
 use core::fmt;
 
@@ -6,18 +6,33 @@ macro_rules! reasons {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[non_exhaustive]
         pub enum $name {
-            $(#[doc = $text] $variant),+
+            $(#[doc = concat!("`", $text, "`")] $variant,)+
+            /// A reason of a policy outside this workspace, as logs print it.
+            Custom(&'static str),
         }
 
         impl $name {
-            /// Every one, in declaration order.
+            /// Every reason of the policies in this workspace, in declaration order.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// In words, as logs print it.
+            /// The reason as logs print it.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text),+ }
+                match self {
+                    $(Self::$variant => $text,)+
+                    Self::Custom(text) => text,
+                }
+            }
+
+            /// A number for digests: the place in [`ALL`](Self::ALL); for a custom reason the length of its text above that.
+            pub(crate) const fn code(self) -> u64 {
+                enum Code { $($variant,)+ Custom }
+                match self {
+                    $(Self::$variant => Code::$variant as u64,)+
+                    Self::Custom(text) => Code::Custom as u64 + text.len() as u64,
+                }
             }
         }
 
@@ -30,7 +45,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Why this request and no other was dispatched.
+    /// Why a scheduler dispatched this request and no other.
     Reason {
         FirstCome = "first come",
         SectorOrder = "next in sector order",
@@ -66,7 +81,7 @@ reasons! {
 }
 
 reasons! {
-    /// Why the device is to wait although something is queued.
+    /// Why a scheduler leaves the device idle although requests are queued.
     HoldReason {
         AwaitCompletion = "waits for the completion after which to anticipate",
         AwaitProcess = "anticipates the process's next request",
@@ -81,5 +96,25 @@ reasons! {
         Plugged = "plugged: more is about to come",
         Barrier = "waits for everything before a barrier",
         Directed = "directed to wait",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use super::*;
+
+    #[test]
+    fn a_custom_reason_prints_its_own_text() {
+        assert_eq!(format!("{:>10}", Reason::Custom("because")), "   because");
+        assert_eq!(HoldReason::Custom("not yet").as_str(), "not yet");
+    }
+
+    #[test]
+    fn every_reason_has_a_text_of_its_own() {
+        for (n, reason) in Reason::ALL.iter().enumerate() {
+            assert!(Reason::ALL[..n].iter().all(|before| before.as_str() != reason.as_str()), "{reason}");
+        }
     }
 }

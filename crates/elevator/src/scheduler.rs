@@ -1,175 +1,95 @@
-//! The contract a scheduler keeps.
+//! The contract between a queue and a scheduling policy.
 //!
-//! A scheduler is a state machine. It has no clock, no thread, no file and no randomness of its own: events come
-//! in with the time at which they happened, decisions come out.
+//! A policy is a state machine without clock, thread, file or randomness: events arrive with the time at which they
+//! happened, and [`Scheduler::next`] returns a decision.
 
-use alloc::vec::Vec;
-
-use crate::array::{Directive, Report};
-use crate::inspection::Item;
+use crate::capability::Capabilities;
 use crate::reason::{HoldReason, Reason};
 use crate::request::{Direction, Outcome, Process, Request, RequestId};
 use crate::requests::Requests;
-use crate::sector::Sector;
-use crate::split::Split;
+use crate::sector::{Sector, Sectors};
 use crate::time::{Span, Time};
-use crate::tunable::{Tunable, TuneError, Value};
 
-/// A policy: decides which queued request the device gets next, or that it shall wait.
+/// A policy: decides which queued request the device gets next, or that the device waits.
 ///
-/// For every request the host calls [`insert`](Self::insert) once, [`merged`](Self::merged) any number of times
-/// while it is queued, and [`completed`](Self::completed) once after [`next`](Self::next) has returned it. A
-/// request that another one absorbed ends there and is named in that call. `now` never runs backwards.
-pub trait Scheduler {
+/// For every request the host calls [`insert`](Self::insert) once, [`merged`](Self::merged) any number of times while the
+/// request is queued, and [`completed`](Self::completed) once after [`next`](Self::next) has returned it. A request that
+/// another one absorbed ends with that call of `merged`. `now` never decreases.
+///
+/// Tunables, inspection, hooks above the block layer and the member side of an array are optional: see [`Capabilities`].
+pub trait Scheduler: Capabilities {
     /// A request entered the queue.
     fn insert(&mut self, now: Time, request: &Request);
 
-    /// A queued request grew. `request` is what it is now; `growth` says what it was and what it swallowed.
+    /// A queued request grew. `request` is the request after it grew; `growth` has its former extent and the request that
+    /// it absorbed.
     fn merged(&mut self, now: Time, request: &Request, growth: Growth<'_>);
 
-    /// The device has a free slot: what now?
+    /// Decides what to do with a free slot of the device.
     ///
-    /// A request returned in [`Decision::Dispatch`] is gone from the scheduler. The answer `Hold` or `Idle` is stale
-    /// after any event and at the `Hold`'s `until`; the host then asks again.
+    /// A request returned in [`Decision::Dispatch`] leaves the policy. A returned `Hold` or `Idle` is valid until the next
+    /// event, and a `Hold` at most until its `until`; then the host calls `next` again.
     fn next(&mut self, now: Time, view: &View<'_>) -> Decision;
 
-    /// The device is done with a request which this scheduler dispatched. One that a predecessor dispatched before a
-    /// switch is not reported.
-    fn completed(&mut self, now: Time, request: &Request, outcome: Outcome);
+    /// The device finished a request that this policy dispatched. Requests that a predecessor dispatched before a switch are
+    /// not reported.
+    fn completed(&mut self, _now: Time, _request: &Request, _outcome: Outcome) {}
 
     /// A process ended.
     fn exited(&mut self, _now: Time, _process: Process) {}
 
-    /// Whether this submitter may add one more request of that kind, where the request limit would decide otherwise.
-    fn may_queue(&self, _now: Time, _process: Option<Process>, _direction: Direction, _sync: bool) -> Leave {
-        Leave::ByLimit
+    /// Whether `process` may add one more request of that kind. Linux: `elv_may_queue`.
+    fn may_queue(
+        &self,
+        _now: Time,
+        _process: Option<Process>,
+        _direction: Direction,
+        _sync: bool,
+    ) -> Admission {
+        Admission::ByLimit
     }
 
-    /// Whether `request` (queued) may grow by `addition`, on that side of it. Both have the same direction.
+    /// Whether the queued `request` may grow by `addition` on `side`. Both have the same direction.
     fn may_merge(&self, _request: &Request, _addition: &Request, _side: Side) -> bool {
         true
     }
 
-    /// The longest that a request can stay in here under such a load, where the policy promises one.
+    /// An upper bound on the time from a request's insertion to its dispatch under `load`, if the policy has one.
+    /// The checker of the model verifies it.
     fn longest_wait(&self, _load: Load) -> Option<Span> {
         None
     }
-
-    /// Its part above the block layer, if it has one. A host without those hooks refuses such a policy.
-    fn split(&mut self) -> Option<&mut dyn Split> {
-        None
-    }
-
-    /// What it keeps, for people who look: streams, groups. Asked rarely; may allocate.
-    fn inspect(&self, _now: Time) -> Vec<Item> {
-        Vec::new()
-    }
-
-    /// What it would send if it never waited, where it knows: the stream paper's *selected pending request*. Asking changes
-    /// nothing.
-    fn selected(&mut self, _now: Time, _view: &View<'_>) -> Option<RequestId> {
-        None
-    }
-
-    /// An array's coordinator tells it something. The host asks for the next decision afterwards.
-    fn directed(&mut self, _now: Time, _view: &View<'_>, _directive: Directive) {}
-
-    /// The next thing that an array's coordinator should hear; asked for after every call.
-    fn report(&mut self) -> Option<Report> {
-        None
-    }
-
-    /// What can be tuned, with defaults, ranges and sources: of a wrapper its own, and behind them those of what it wraps.
-    fn tunables(&self) -> &[Tunable] {
-        &[]
-    }
-
-    /// The present value of a tunable.
-    fn tunable(&self, _name: &str) -> Option<Value> {
-        None
-    }
-
-    /// Sets a tunable, effective from the next event on.
-    ///
-    /// # Errors
-    /// If there is no such tunable, or the value is of another kind or out of range.
-    fn tune(&mut self, name: &str, _value: Value) -> Result<(), TuneError> {
-        Err(TuneError::unknown(name))
-    }
 }
 
-/// A policy that never lets the device wait while it has a request that may go: what the stream framework wraps.
-pub trait WorkConserving {
-    /// As [`Scheduler::insert`].
-    fn insert(&mut self, now: Time, request: &Request);
-
-    /// As [`Scheduler::merged`].
-    fn merged(&mut self, now: Time, request: &Request, growth: Growth<'_>);
-
-    /// What it would send now. Asking changes nothing: asked twice, it answers the same. `None` with requests queued
-    /// says that all of them must wait for a completion (a lower class behind a higher one in flight).
+/// A policy that dispatches whenever a request may go, and that a wrapper can be put around.
+///
+/// The policy implements [`Scheduler::next`] with [`dispatch_candidate`](Self::dispatch_candidate); a wrapper calls
+/// [`candidate`](Self::candidate) and [`take`](Self::take) in place of `next`.
+pub trait WorkConserving: Scheduler {
+    /// The request that the policy would dispatch now. A second call without an event in between returns the same. `None`
+    /// with requests queued means that all of them must wait for a completion (a lower class behind a higher one in flight).
     fn candidate(&mut self, now: Time, view: &View<'_>) -> Option<Candidate>;
 
-    /// Its candidate, which is sent.
-    fn take_candidate(&mut self, now: Time, view: &View<'_>) -> Option<Candidate> {
-        let candidate = self.candidate(now, view)?;
-        self.take(now, &view.requests[candidate.id]);
-        Some(candidate)
-    }
-
-    /// Its latest candidate was sent. Or another queued request was, over its head, if the ids differ.
+    /// `request` was dispatched: the latest candidate, or another queued request that the wrapper preferred.
     fn take(&mut self, now: Time, request: &Request);
 
-    /// As [`Scheduler::completed`].
-    fn completed(&mut self, _now: Time, _request: &Request, _outcome: Outcome) {}
-
-    /// As [`Scheduler::may_queue`], whoever submits it.
-    fn may_queue(&self, _now: Time, _direction: Direction, _sync: bool) -> Leave {
-        Leave::ByLimit
-    }
-
-    /// As [`Scheduler::may_merge`].
-    fn may_merge(&self, _request: &Request, _addition: &Request, _side: Side) -> bool {
-        true
-    }
-
-    /// As [`Scheduler::longest_wait`].
-    fn longest_wait(&self, _load: Load) -> Option<Span> {
-        None
-    }
-
-    /// As [`Scheduler::split`].
-    fn split(&mut self) -> Option<&mut dyn Split> {
-        None
-    }
-
-    /// As [`Scheduler::tunables`].
-    fn tunables(&self) -> &[Tunable] {
-        &[]
-    }
-
-    /// As [`Scheduler::tunable`].
-    fn tunable(&self, _name: &str) -> Option<Value> {
-        None
-    }
-
-    /// As [`Scheduler::tune`].
-    ///
-    /// # Errors
-    /// As there.
-    fn tune(&mut self, name: &str, _value: Value) -> Result<(), TuneError> {
-        Err(TuneError::unknown(name))
+    /// Takes the candidate and returns its dispatch.
+    #[inline]
+    fn dispatch_candidate(&mut self, now: Time, view: &View<'_>) -> Option<Decision> {
+        let Candidate { id, reason, .. } = self.candidate(now, view)?;
+        self.take(now, &view.requests[id]);
+        Some(Decision::Dispatch { id, reason })
     }
 }
 
-/// What a work-conserving policy would send now.
+/// The request that a work-conserving policy would dispatch now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate {
     /// The request.
     pub id: RequestId,
-    /// It has waited too long: nobody should make it wait for something better.
+    /// The request has waited too long: a wrapper must not delay it.
     pub urgent: bool,
-    /// Why this one.
+    /// Why this request.
     pub reason: Reason,
 }
 
@@ -178,12 +98,12 @@ pub struct Candidate {
 pub enum Decision {
     /// Send this request.
     Dispatch {
-        /// Which.
+        /// The request.
         id: RequestId,
-        /// Why this one.
+        /// Why this request.
         reason: Reason,
     },
-    /// Something is queued and shall wait.
+    /// Requests are queued, and the device waits.
     Hold(Hold),
     /// Nothing is queued.
     Idle,
@@ -192,58 +112,63 @@ pub enum Decision {
 /// A deliberate wait: why, until when at most, and what ends it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hold {
-    /// When to ask again at the latest. `None` only with [`Wake::Completion`] and [`Wake::Told`].
+    /// When to call `next` again at the latest. `None` only with [`Wake::Completion`] and [`Wake::External`].
     pub until: Option<Time>,
-    /// What is waited for. Every event ends the wait; this says which one it is meant for.
+    /// The event that the wait is meant for. Every event ends it.
     pub wake: Wake,
     /// Why.
     pub reason: HoldReason,
 }
 
-/// What ends a deliberate wait.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wake {
-    /// A better request arrives, or the time is up.
-    Timer,
-    /// A request in flight completes.
-    Completion,
-    /// A word from outside: an array's coordinator, a split policy's host.
-    Told,
+impl Hold {
+    /// Everything queued waits for requests of a higher priority class that are in flight.
+    pub const CLASS_WAITS: Self =
+        Self { until: None, wake: Wake::Completion, reason: HoldReason::ClassWaits };
 }
 
-/// A bound on what a scheduler is given to do.
+/// The event that a deliberate wait is meant for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wake {
+    /// An arrival, or the end of the wait's time.
+    Timer,
+    /// The completion of a request in flight.
+    Completion,
+    /// A call from outside the queue: an array's coordinator, a split policy's host.
+    External,
+}
+
+/// A bound on the work that a policy is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Load {
-    /// Most requests that are ever queued or in flight at once.
+    /// The most requests that are ever queued or in flight at once.
     pub requests: u32,
-    /// The longest that the device takes for one request, once it has turned to it. It serves them one by one in the
-    /// order in which it got them.
+    /// The longest service time of one request. The device serves requests one by one in the order of their dispatch.
     pub service: Span,
 }
 
 /// How a request grew.
 #[derive(Clone, Copy, Debug)]
 pub struct Growth<'a> {
-    /// Its first sector before.
+    /// The former first sector.
     pub was_start: Sector,
-    /// Its length before, in sectors.
-    pub was_sectors: crate::sector::Sectors,
-    /// The queued request that it swallowed, if it was not a new submission that it grew by. Its id ends with this call.
+    /// The former length.
+    pub was_sectors: Sectors,
+    /// The queued request that was absorbed; `None` if a new submission was added. Its id ends with this call.
     pub absorbed: Option<&'a Request>,
 }
 
-/// Leave to queue a request.
+/// A policy's answer to a submitter that wants to queue a request. Linux: `ELV_MQUEUE_MUST`, `_MAY`, `_NO`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Leave {
-    /// Even beyond the limit.
+pub enum Admission {
+    /// Admit, even beyond the request limit.
     Must,
-    /// As the limit says.
+    /// Admit within the request limit.
     ByLimit,
-    /// Not now, even below the limit.
+    /// Refuse for now, even below the request limit.
     No,
 }
 
-/// The side of a request at which another may join.
+/// The side of a request at which it grows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// Before its first sector.
@@ -252,7 +177,7 @@ pub enum Side {
     Back,
 }
 
-/// What a scheduler may look at when it decides.
+/// What a policy may read when it decides.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     /// Every queued and every dispatched request.
@@ -261,20 +186,20 @@ pub struct View<'a> {
     pub device: Device<'a>,
 }
 
-/// The device as a scheduler sees it.
+/// The device as a policy sees it.
 #[derive(Clone, Copy)]
 pub struct Device<'a> {
-    /// How many requests it takes at once.
+    /// The number of requests that the device accepts at once.
     pub depth: u32,
-    /// How many it has now.
+    /// The number of requests that the device has now.
     pub in_flight: u32,
-    /// The most recently dispatched request, the best guess at where the head will be when the next one is served.
+    /// The most recently dispatched request: the best estimate of the head's position for the next one.
     pub last_dispatched: Option<LastDispatched>,
-    /// Who can tell how long it takes to get somewhere, where there is such an oracle.
+    /// A source of positioning times, if the host has one.
     pub positioning: Option<&'a dyn Positioning>,
 }
 
-/// What is remembered of the most recently dispatched request, after it has completed too.
+/// The most recently dispatched request; valid after its completion too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LastDispatched {
     /// Its serial number.
@@ -287,43 +212,43 @@ pub struct LastDispatched {
     pub at: Time,
 }
 
-/// An oracle of positioning times: a drive's own model.
+/// Positioning times from a model of the drive.
 ///
-/// A drive that can say where on its platters something must lie to be reached within a time spares a scheduler from asking
-/// about every request. One that cannot says nothing, and is asked about all of them.
+/// A model that also implements the angle methods spares a policy from computing the positioning time of every queued
+/// request. The defaults exclude no request.
 pub trait Positioning {
-    /// From now until the first sector passes under the head, if the device began at once.
+    /// The time from `now` until the request's first sector passes under the head, if the device began at once.
     fn positioning_time(&self, now: Time, request: &Request) -> Span;
 
-    /// The angle at which a sector lies, always the same.
+    /// The angle of a sector on its platter, constant over time, in 2^-32 of a revolution.
     fn angle(&self, _sector: Sector) -> u32 {
         0
     }
 
-    /// The angles of all reads and writes that begin at `sector` or above and take `within` or less, and of others, perhaps;
-    /// `None` if there can be none. Those that begin where [`buffered`](Self::buffered) says may lie at any angle.
+    /// Angles that include those of all reads and writes which begin at `sector` or above and are reached within `within`;
+    /// `None` if there can be none. Requests that begin in a [`buffered`](Self::buffered) run may have any angle.
     fn reached_at_or_above(&self, _now: Time, _sector: Sector, _within: Span) -> Option<Angles> {
         Some(Angles::ALL)
     }
 
-    /// The same of those that begin at `sector` or below.
+    /// The same for requests that begin at `sector` or below.
     fn reached_at_or_below(&self, _now: Time, _sector: Sector, _within: Span) -> Option<Angles> {
         Some(Angles::ALL)
     }
 
-    /// The `n`-th run of sectors, from the first to the one behind the last, that the device need not go to; `None` if
-    /// there are no more than `n`.
+    /// The `n`-th run of sectors that the device serves without positioning, as (first, one past the last); `None` if there
+    /// are no more than `n`.
     fn buffered(&self, _n: usize) -> Option<(Sector, Sector)> {
         None
     }
 }
 
-/// The angles that pass under a head in some time, in 2^-32 of a revolution.
+/// A range of angles, in 2^-32 of a revolution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Angles {
-    /// The first of them.
+    /// The first angle.
     pub first: u32,
-    /// How far the last lies behind it.
+    /// The distance from the first angle to the last.
     pub length: u32,
 }
 
@@ -331,9 +256,9 @@ impl Angles {
     /// A whole revolution.
     pub const ALL: Self = Self { first: 0, length: u32::MAX };
 
-    /// Whether an angle is one of them.
+    /// Whether the range contains `angle`.
     #[must_use]
-    pub const fn hold(self, angle: u32) -> bool {
+    pub const fn contains(self, angle: u32) -> bool {
         angle.wrapping_sub(self.first) <= self.length
     }
 }

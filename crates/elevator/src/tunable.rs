@@ -1,5 +1,5 @@
-//! Tunables as data: names, ranges, defaults and sources in one table per scheduler, so that help, errors,
-//! parsing and live control come from the same place.
+//! Tunables as data: one table per scheduler with names, ranges, defaults and documentation. Help, parsing, error messages
+//! and live control are generated from it.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -12,7 +12,7 @@ use crate::time::Span;
 pub enum Value {
     /// A length of time.
     Span(Span),
-    /// A number of things.
+    /// A count.
     Count(u64),
     /// A distance or an amount in 512-byte sectors.
     Sectors(u64),
@@ -23,21 +23,26 @@ pub enum Value {
 }
 
 impl Value {
-    /// Reads `text` as a value of the same kind as `self`: `124ms`, `8`, `8192`, `50%` or `1.5`, `on`.
+    /// Parses `text` as a value of the same kind as `self`: `124ms`, `8`, `8192`, `50%` or `1.5`, `on`.
     ///
     /// # Errors
-    /// Says what form was expected.
-    pub fn parse_like(self, text: &str) -> Result<Self, String> {
+    /// If `text` has another form, or is a length of time beyond the range of [`Span`].
+    pub fn parse_like(self, text: &str) -> Result<Self, ValueError> {
         let text = text.trim();
+        let expected = |form| ValueError::Form { expected: form, found: text.to_string() };
         match self {
             Self::Span(_) => parse_span(text).map(Self::Span),
-            Self::Count(_) => parse_number(text, "a whole number").map(Self::Count),
-            Self::Sectors(_) => parse_number(text, "a whole number of 512-byte sectors").map(Self::Sectors),
-            Self::Percent(_) => parse_percent(text).map(Self::Percent),
+            Self::Count(_) => text.parse().map(Self::Count).map_err(|_| expected("a whole number")),
+            Self::Sectors(_) => {
+                text.parse().map(Self::Sectors).map_err(|_| expected("a whole number of 512-byte sectors"))
+            }
+            Self::Percent(_) => parse_percent(text)
+                .map(Self::Percent)
+                .ok_or_else(|| expected("a percentage (50%) or a factor (1.5)")),
             Self::Flag(_) => match text {
                 "1" | "on" | "true" | "yes" => Ok(Self::Flag(true)),
                 "0" | "off" | "false" | "no" => Ok(Self::Flag(false)),
-                _ => Err(format!("expected on or off, found '{text}'")),
+                _ => Err(expected("on or off")),
             },
         }
     }
@@ -67,9 +72,36 @@ impl fmt::Display for Value {
     }
 }
 
-fn parse_number(text: &str, expected: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("expected {expected}, found '{text}'"))
+/// A text that is no value of the wanted kind.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// The text has another form.
+    Form {
+        /// The expected form, in words.
+        expected: &'static str,
+        /// The text.
+        found: String,
+    },
+    /// The text is a length of time that exceeds [`Span::MAX`].
+    TooLong {
+        /// The text.
+        found: String,
+    },
 }
+
+impl fmt::Display for ValueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Form { expected, found } => write!(f, "expected {expected}, found '{found}'"),
+            Self::TooLong { found } => {
+                write!(f, "'{found}' is longer than the longest supported time (584 years)")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ValueError {}
 
 /// A decimal number scaled by `unit`, exact to the unit's digits, without floating point.
 fn scaled(number: &str, unit: u64) -> Option<u64> {
@@ -83,8 +115,9 @@ fn scaled(number: &str, unit: u64) -> Option<u64> {
     Some(value)
 }
 
-fn parse_span(text: &str) -> Result<Span, String> {
-    let error = || format!("expected a length of time with its unit (124ms, 2us, 5s, 1h), found '{text}'");
+fn parse_span(text: &str) -> Result<Span, ValueError> {
+    let form = "a length of time with its unit (124ms, 2us, 5s, 1h)";
+    let error = || ValueError::Form { expected: form, found: text.to_string() };
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let unit = match unit.trim() {
@@ -98,26 +131,25 @@ fn parse_span(text: &str) -> Result<Span, String> {
         _ => return Err(error()),
     };
     let is_number = number.bytes().any(|b| b.is_ascii_digit()) && number.matches('.').count() <= 1;
-    let too_long = || format!("'{text}' is longer than any time that is reckoned with (584 years)");
+    let too_long = || ValueError::TooLong { found: text.to_string() };
     scaled(number, unit).map(Span::from_nanos).ok_or_else(|| if is_number { too_long() } else { error() })
 }
 
-fn parse_percent(text: &str) -> Result<u64, String> {
-    let error = || format!("expected a percentage (50%) or a factor (1.5), found '{text}'");
+fn parse_percent(text: &str) -> Option<u64> {
     match text.strip_suffix('%') {
-        Some(percent) => percent.trim().parse().map_err(|_| error()),
-        None => scaled(text, 100).ok_or_else(error),
+        Some(percent) => percent.trim().parse().ok(),
+        None => scaled(text, 100),
     }
 }
 
 /// One tunable of a scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct Tunable {
-    /// Its published name.
+    /// The published name.
     pub name: &'static str,
-    /// What it does and what moving it does.
+    /// What the tunable does, and the effect of a change.
     pub doc: &'static str,
-    /// Its default, which also says what kind of value it takes.
+    /// The default; it determines the kind of value.
     pub default: Value,
     /// Least value allowed.
     pub min: Value,
@@ -126,74 +158,108 @@ pub struct Tunable {
 }
 
 impl Tunable {
-    /// Reads `text` as a value for this tunable: [`Value::parse_like`] its default, and within its range.
+    /// Parses `text` as a value of this tunable.
     ///
     /// # Errors
-    /// Says what form was expected, or the range where the form is right.
-    pub fn parse(&self, text: &str) -> Result<Value, String> {
+    /// If `text` has another form, or the value is out of range.
+    pub fn parse(&self, text: &str) -> Result<Value, TuneError> {
         match self.default.parse_like(text) {
-            Ok(value) => self.check(value).map(|()| value).map_err(|error| error.to_string()),
-            Err(_) if self.overflows(text) => Err(self.out_of_range(&text.trim()).to_string()),
-            Err(problem) => Err(format!("'{}': {problem}", self.name)),
+            Ok(value) => self.check(value).map(|()| value),
+            Err(_) if self.overflows(text) => Err(self.out_of_range(text.trim().to_string())),
+            Err(error) => Err(TuneError::Form { name: self.name, error }),
         }
     }
 
-    /// Whether `text`, which was not understood, would be with a smaller number.
+    /// Whether `text` fails to parse only because its number is too large.
     fn overflows(&self, text: &str) -> bool {
         let unit = text.trim().trim_start_matches(|c: char| c.is_ascii_digit());
         unit.len() < text.trim().len() && self.default.parse_like(&format!("1{unit}")).is_ok()
     }
 
-    fn out_of_range(&self, value: &dyn fmt::Display) -> TuneError {
-        let problem = format!("must be from {} to {}, not {value}", self.min, self.max);
-        TuneError { name: self.name.to_string(), problem }
+    const fn out_of_range(&self, found: String) -> TuneError {
+        TuneError::OutOfRange { name: self.name, min: self.min, max: self.max, found }
     }
 
-    /// Whether `value` is of this tunable's kind and within its range.
+    /// Checks that `value` is of this tunable's kind and within its range.
     ///
     /// # Errors
-    /// Says which.
+    /// If it is not.
     pub fn check(&self, value: Value) -> Result<(), TuneError> {
         if !value.same_kind(self.default) {
-            return Err(TuneError {
-                name: self.name.to_string(),
-                problem: format!("takes a value like {}, not {value}", self.default),
-            });
+            return Err(TuneError::Kind { name: self.name, example: self.default, found: value });
         }
         if value.rank() < self.min.rank() || value.rank() > self.max.rank() {
-            return Err(self.out_of_range(&value));
+            return Err(self.out_of_range(value.to_string()));
         }
         Ok(())
     }
 }
 
 /// A tunable could not be set.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TuneError {
-    /// The tunable that was named.
-    pub name: String,
-    /// What is wrong.
-    pub problem: String,
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum TuneError {
+    /// The scheduler has no tunable of that name.
+    Unknown {
+        /// The name.
+        name: String,
+    },
+    /// The value is of another kind.
+    Kind {
+        /// The tunable.
+        name: &'static str,
+        /// A value of the right kind: the tunable's default.
+        example: Value,
+        /// The value.
+        found: Value,
+    },
+    /// The value is out of range.
+    OutOfRange {
+        /// The tunable.
+        name: &'static str,
+        /// Least value allowed.
+        min: Value,
+        /// Greatest value allowed.
+        max: Value,
+        /// The value, as given.
+        found: String,
+    },
+    /// The text is no value of the tunable's kind.
+    Form {
+        /// The tunable.
+        name: &'static str,
+        /// What is wrong with the text.
+        error: ValueError,
+    },
 }
 
 impl TuneError {
-    /// No tunable has that name.
+    /// The scheduler has no tunable of that name.
     #[must_use]
     pub fn unknown(name: &str) -> Self {
-        Self { name: name.to_string(), problem: "is not a tunable of this scheduler".to_string() }
+        Self::Unknown { name: name.to_string() }
     }
 }
 
 impl fmt::Display for TuneError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "tunable '{}' {}", self.name, self.problem)
+        match self {
+            Self::Unknown { name } => write!(f, "tunable '{name}' is not a tunable of this scheduler"),
+            Self::Kind { name, example, found } => {
+                write!(f, "tunable '{name}' takes a value like {example}, not {found}")
+            }
+            Self::OutOfRange { name, min, max, found } => {
+                write!(f, "tunable '{name}' must be from {min} to {max}, not {found}")
+            }
+            Self::Form { name, error } => write!(f, "'{name}': {error}"),
+        }
     }
 }
 
 impl core::error::Error for TuneError {}
 
-/// Declares a scheduler's tunables: a struct of typed fields with `Default`, and the table behind
-/// [`Scheduler::tunables`](crate::Scheduler::tunables).
+/// Declares a scheduler's tunables: a struct of typed fields with `Default`, its table, and [`Tuning`](crate::Tuning) by
+/// name. Each line is `name: kind = default, least, greatest`.
 ///
 /// ```
 /// use dwell_elevator::{tunables, Span};
@@ -259,6 +325,20 @@ macro_rules! tunables {
                 Ok(())
             }
         }
+
+        impl $crate::Tuning for $name {
+            fn table(&self) -> &[$crate::Tunable] {
+                Self::TABLE
+            }
+
+            fn value(&self, name: &str) -> Option<$crate::Value> {
+                self.get(name)
+            }
+
+            fn set_value(&mut self, name: &str, value: $crate::Value) -> Result<(), $crate::TuneError> {
+                self.set(name, value)
+            }
+        }
     };
     (@type Span) => { $crate::Span };
     (@type Count) => { u64 };
@@ -272,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_read_with_their_units() {
+    fn values_are_parsed_with_their_units() {
         let span = Value::Span(Span::ZERO);
         assert_eq!(span.parse_like("124ms"), Ok(Value::Span(Span::from_millis(124))));
         assert_eq!(span.parse_like("0.5 s"), Ok(Value::Span(Span::from_millis(500))));
@@ -295,27 +375,27 @@ mod tests {
     }
 
     #[test]
-    fn a_number_too_large_to_be_read_is_answered_with_the_range() {
-        let said = |text: &str| Example::TABLE[0].parse(text).unwrap_err();
+    fn a_number_too_large_to_parse_is_reported_as_out_of_range() {
+        let message = |text: &str| Example::TABLE[0].parse(text).unwrap_err().to_string();
         for huge in ["2000", "99999999999999999999", " 99999999999999999999 "] {
             assert_eq!(
-                said(huge),
+                message(huge),
                 format!("tunable 'fifo_batch' must be from 1 to 1024, not {}", huge.trim())
             );
         }
         for other in ["", "many", "-1", "1.5", "99999999999999999999x"] {
-            assert!(said(other).contains("expected a whole number"), "{other}");
+            assert!(message(other).contains("expected a whole number"), "{other}");
         }
         let span = Value::Span(Span::ZERO);
         let wait =
             Tunable { default: span, min: span, max: Value::Span(Span::from_secs(60)), ..Example::TABLE[0] };
-        assert!(wait.parse("99999999999999999999s").unwrap_err().contains("must be from"));
-        assert!(wait.parse("99999999999999999999").unwrap_err().contains("with its unit"));
+        assert!(matches!(wait.parse("99999999999999999999s"), Err(TuneError::OutOfRange { .. })));
+        assert!(matches!(wait.parse("99999999999999999999"), Err(TuneError::Form { .. })));
         assert_eq!(Example::TABLE[0].parse("8"), Ok(Value::Count(8)));
     }
 
     #[test]
-    fn a_tunable_out_of_range_or_of_another_kind_is_refused() {
+    fn a_value_out_of_range_or_of_another_kind_is_rejected() {
         let mut example = Example::default();
         assert!(example.set("fifo_batch", Value::Count(0)).is_err());
         assert!(example.set("fifo_batch", Value::Flag(true)).is_err());

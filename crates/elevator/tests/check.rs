@@ -235,7 +235,7 @@ fn an_idle_device_without_a_reason_is_noticed() {
     notices("without end", |s| done(s.come(&a).held(hold(None, Wake::Timer))));
     notices("a time that has passed", |s| done(s.come(&a).held(hold(Some(Span::ZERO), Wake::Timer))));
     notices("waits for 10", |s| {
-        done(s.come(&a).held(hold(Some(LONGEST_HOLD + Span::from_secs(1)), Wake::Told)))
+        done(s.come(&a).held(hold(Some(LONGEST_HOLD + Span::from_secs(1)), Wake::External)))
     });
     notices("nothing in flight", |s| done(s.come(&a).held(hold(None, Wake::Completion))));
     notices("longer than the policy's bound", |s| {

@@ -11,8 +11,8 @@ use dwell_elevator::queue::{
     SwitchMode, Ticket, Token,
 };
 use dwell_elevator::{
-    CauseSet, Decision, Direction, Growth, Hold, HoldReason, Leave, Op, Outcome, Process, Request, Scheduler,
-    Sector, Sectors, Side, Span, Time, View, Wake,
+    Admission, Capabilities, CauseSet, Decision, Direction, Growth, Hold, HoldReason, Op, Outcome, Process,
+    Request, Scheduler, Sector, Sectors, Side, Span, Time, View, Wake,
 };
 
 /// First come, first served, with an ear that the test shares.
@@ -29,7 +29,7 @@ struct Ear {
     exited: Cell<u32>,
     /// Where the last dispatched request ended, when it was asked last.
     head: Cell<Option<Sector>>,
-    leave: Cell<Leave>,
+    leave: Cell<Admission>,
     may_merge: Cell<bool>,
     holds: Cell<bool>,
 }
@@ -41,7 +41,7 @@ impl Default for Ear {
             completed: RefCell::default(),
             exited: Cell::default(),
             head: Cell::default(),
-            leave: Cell::new(Leave::ByLimit),
+            leave: Cell::new(Admission::ByLimit),
             may_merge: Cell::new(true),
             holds: Cell::new(false),
         }
@@ -76,7 +76,13 @@ impl Scheduler for Listening {
         self.ear.exited.set(self.ear.exited.get() + 1);
     }
 
-    fn may_queue(&self, _now: Time, _process: Option<Process>, _direction: Direction, _sync: bool) -> Leave {
+    fn may_queue(
+        &self,
+        _now: Time,
+        _process: Option<Process>,
+        _direction: Direction,
+        _sync: bool,
+    ) -> Admission {
         self.ear.leave.get()
     }
 
@@ -84,6 +90,8 @@ impl Scheduler for Listening {
         self.ear.may_merge.get()
     }
 }
+
+impl Capabilities for Listening {}
 
 /// Counts the waits that it hears of.
 #[derive(Default)]
@@ -184,7 +192,7 @@ fn a_batch_ends_with_its_time_and_at_half_as_many_again() {
 #[test]
 fn a_scheduler_may_let_somebody_pass_the_limit_but_not_the_hard_one() {
     let mut host = Host::limited(8, 0);
-    host.ear.leave.set(Leave::Must);
+    host.ear.leave.set(Admission::Must);
     assert_eq!(host.reads_until_asleep(1, 0), 12);
     host.serve();
     assert_eq!(host.woken(), [1_200], "and who sleeps goes on below the hard one");
@@ -193,7 +201,7 @@ fn a_scheduler_may_let_somebody_pass_the_limit_but_not_the_hard_one() {
 #[test]
 fn a_scheduler_may_refuse_below_the_limit_but_never_everybody() {
     let mut host = Host::limited(8, 0);
-    host.ear.leave.set(Leave::No);
+    host.ear.leave.set(Admission::No);
     assert_eq!(host.read(1, 0), Accepted::Queued, "nothing else is there, so nobody would wake it");
     assert_eq!(host.read(1, 100), Accepted::Asleep);
     assert_eq!(host.read(1, 200), Accepted::Asleep);
@@ -206,9 +214,9 @@ fn a_scheduler_may_refuse_below_the_limit_but_never_everybody() {
 #[test]
 fn nobody_passes_those_who_sleep() {
     let mut host = Host::limited(8, 0);
-    host.ear.leave.set(Leave::No);
+    host.ear.leave.set(Admission::No);
     assert_eq!([0, 100].map(|start| host.read(1, start)), [Accepted::Queued, Accepted::Asleep]);
-    host.ear.leave.set(Leave::ByLimit);
+    host.ear.leave.set(Admission::ByLimit);
     assert_eq!(host.read(2, 200), Accepted::Asleep, "there would be room");
     host.serve();
     assert_eq!(host.woken(), [100, 200]);

@@ -6,8 +6,8 @@ use common::Fifo;
 use dwell_elevator::model::{Config, run};
 use dwell_elevator::queue::{Barriers, Cache, Identity, Limits, Options, Plugging};
 use dwell_elevator::{
-    Decision, Growth, Hold, HoldReason, Outcome, Reason, Request, RequestId, Scheduler, Span, Time, View,
-    Wake,
+    Capabilities, Decision, Growth, Hold, HoldReason, Reason, Request, RequestId, Scheduler, Span, Time,
+    View, Wake,
 };
 
 fn settings() -> Vec<Options> {
@@ -114,12 +114,12 @@ impl Scheduler for Faulty {
         }
     }
 
-    fn completed(&mut self, _now: Time, _request: &Request, _outcome: Outcome) {}
-
     fn longest_wait(&self, load: dwell_elevator::Load) -> Option<Span> {
         self.fifo.longest_wait(load)
     }
 }
+
+impl Capabilities for Faulty {}
 
 fn hold(until: Option<Time>, wake: Wake) -> Decision {
     Decision::Hold(Hold { until, wake, reason: HoldReason::AwaitChild })

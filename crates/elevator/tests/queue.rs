@@ -7,8 +7,8 @@ use dwell_elevator::queue::{
     Accepted, Barriers, Cache, Limits, Notice, Options, Plugging, Step, Submission, SwitchMode, Token,
 };
 use dwell_elevator::{
-    Decision, Flags, Growth, Load, Op, Outcome, Priority, PriorityClass, Reason, Request, RequestId,
-    Scheduler, Sector, Sectors, Span, Time, View,
+    Capabilities, Decision, Flags, Growth, Load, Op, Outcome, Priority, PriorityClass, Reason, Request,
+    RequestId, Scheduler, Sector, Sectors, Span, Time, View,
 };
 
 fn plain() -> Options {
@@ -371,12 +371,12 @@ impl Scheduler for Lifo {
         self.0.pop().map_or(Decision::Idle, |id| Decision::Dispatch { id, reason: Reason::FirstCome })
     }
 
-    fn completed(&mut self, _now: Time, _request: &Request, _outcome: Outcome) {}
-
     fn longest_wait(&self, _load: Load) -> Option<Span> {
         None
     }
 }
+
+impl Capabilities for Lifo {}
 
 #[test]
 fn the_switch_that_was_asked_for_last_is_the_one_that_stays() {

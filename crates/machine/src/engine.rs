@@ -11,7 +11,7 @@ mod setup;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use elevator::queue::{Accepted, Finished, Notice, Submission, SwitchMode, SwitchReport, Token};
-use elevator::{Process, Scheduler, Span, Time, rarely};
+use elevator::{Process, Scheduler, Span, Time, cold_path};
 
 use crate::array::{Array, ArraySetup};
 use crate::block::Block;
@@ -214,7 +214,7 @@ impl Machine {
     pub(crate) fn next_event(&mut self) -> Option<Time> {
         let outside = sooner(self.alarms.next(), self.storage.next_event());
         let outside = if self.splits {
-            rarely();
+            cold_path();
             sooner(outside, self.policy_alarm())
         } else {
             outside
@@ -248,7 +248,7 @@ impl Machine {
             stirred = !self.runnable.is_empty();
         }
         if std::mem::take(&mut self.met) {
-            rarely();
+            cold_path();
             self.notice_standstill();
         }
     }
@@ -372,7 +372,7 @@ impl Machine {
     /// A process does something with others, or with a kernel.
     fn acts(&mut self, process: usize) {
         if let Some(witness) = &mut self.witness {
-            rarely();
+            cold_path();
             witness.acted(process);
         }
     }
@@ -393,7 +393,7 @@ impl Machine {
 
     fn think(&mut self, process: usize, span: Span) {
         if let Some(witness) = &mut self.witness {
-            rarely();
+            cold_path();
             let some_unfinished = !self.processes[process].outstanding.is_empty();
             witness.thought(process, span, some_unfinished);
         }
@@ -403,7 +403,7 @@ impl Machine {
     #[inline]
     fn sleep_until(&mut self, process: usize, at: Time) {
         if let Some(witness) = &mut self.witness {
-            rarely();
+            cold_path();
             witness.slept_until(process, at);
         }
         self.alarms.set(at, process);
@@ -415,7 +415,7 @@ impl Machine {
         running.submitted += 1;
         running.outstanding.push(number);
         if let Some(witness) = &mut self.witness {
-            rarely();
+            cold_path();
             witness.asked(process, &io, running.outstanding.len() > 1);
         }
         let who = &running.who;

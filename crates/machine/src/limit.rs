@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn no_order_of_serving_them_is_faster() {
-        let mut random = elevator::model::Random::new(3);
+        let mut random = elevator::Random::new(3);
         for _ in 0..500 {
             let batches: Vec<Vec<u64>> = (0..1 + random.below(3))
                 .map(|_| (0..1 + random.below(4)).map(|_| 8 * random.below(200)).collect())

@@ -1,7 +1,7 @@
 //! Who hears what happens in a queue.
 
 use elevator::queue::{Event, Observer};
-use elevator::{Time, rarely};
+use elevator::{Time, cold_path};
 
 use crate::measure::Meter;
 
@@ -17,7 +17,7 @@ impl Observer for Listeners {
     fn event(&mut self, now: Time, event: &Event<'_>) {
         self.meter.event(now, event);
         if let Some(others) = &mut self.others {
-            rarely();
+            cold_path();
             // A copy, so that it is put together only where somebody hears it.
             let event = *event;
             others.event(now, &event);

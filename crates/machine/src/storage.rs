@@ -1,7 +1,7 @@
 //! What the engine asks things of: a disk behind its queue, or an array of them. The engine does not ask which.
 
 use elevator::queue::{Accepted, Notice, Queue, Submission};
-use elevator::{Direction, Process, Sectors, Time, rarely};
+use elevator::{Direction, Process, Sectors, Time, cold_path};
 
 use crate::array::Array;
 use crate::block::Block;
@@ -33,7 +33,7 @@ macro_rules! ask {
         match $storage {
             Storage::Disk($below) => $answer,
             Storage::Array($below) => {
-                rarely();
+                cold_path();
                 $answer
             }
         }

@@ -12,8 +12,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use dwell_schedulers::{Environment, Spec};
+use elevator::Random;
 use elevator::array::{ArrayRequest, ArrayRequestId, Coordinator, Directive, Member, Report};
-use elevator::model::Random;
 use elevator::{Flags, Op, Priority, Request, RequestId, Sector, Sectors, Span, Time};
 
 const UNIT: u64 = 128;

@@ -14,8 +14,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use dwell_schedulers::{Environment, Spec, registry};
+use elevator::Random;
 use elevator::Requests;
-use elevator::model::Random;
 use elevator::{
     Angles, Decision, Device, Flags, LastDispatched, Op, Outcome, Positioning, Priority, Process, Request,
     RequestId, Scheduler, Sector, Sectors, Span, Time, View,

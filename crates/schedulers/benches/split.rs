@@ -10,8 +10,8 @@ mod allocations;
 use std::time::Instant;
 
 use dwell_schedulers::{Environment, Listing, Spec, registry};
+use elevator::Random;
 use elevator::Requests;
-use elevator::model::Random;
 use elevator::split::{Account, CallId, CallKind, File, Page, SystemCall, Terms, Verdict};
 use elevator::{
     CauseSet, Decision, Device, Flags, LastDispatched, Op, Outcome, Priority, Process, Request, RequestId,

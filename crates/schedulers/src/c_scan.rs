@@ -23,7 +23,9 @@
 
 use alloc::boxed::Box;
 
-use elevator::{Candidate, Growth, Reason, Request, Time, View, WorkConserving};
+use elevator::{
+    Candidate, Capabilities, Decision, Growth, Reason, Request, Scheduler, Time, View, WorkConserving,
+};
 
 use crate::listing::{Listing, Make};
 use crate::look::{head, resort};
@@ -46,7 +48,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     make: Make::WorkConserving(|_| Box::new(CScan::default())),
 }];
 
-impl WorkConserving for CScan {
+impl Scheduler for CScan {
     fn insert(&mut self, _now: Time, request: &Request) {
         self.sorted.insert(request);
     }
@@ -55,6 +57,12 @@ impl WorkConserving for CScan {
         resort(&mut self.sorted, request, &growth);
     }
 
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        self.dispatch_candidate(now, view).unwrap_or(Decision::Idle)
+    }
+}
+
+impl WorkConserving for CScan {
     fn candidate(&mut self, _now: Time, view: &View<'_>) -> Option<Candidate> {
         let (id, reason) = match self.sorted.at_or_after(head(view)) {
             Some(id) => (id, Reason::SectorOrder),
@@ -68,16 +76,17 @@ impl WorkConserving for CScan {
     }
 }
 
+impl Capabilities for CScan {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::Table;
-    use crate::work_conserving::Bare;
     use Reason::{NewSweep, SectorOrder};
 
     #[test]
     fn up_and_again_from_the_bottom() {
-        let mut t = Table::new(Bare::new(Box::new(CScan::default())));
+        let mut t = Table::new(CScan::default());
         let [b, a, twin] = [500, 300, 300].map(|sector| t.read(sector));
         t.serves(a, SectorOrder);
         let [late, low] = [304, 100].map(|sector| t.read(sector));

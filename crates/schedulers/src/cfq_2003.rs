@@ -28,7 +28,9 @@
 
 use alloc::boxed::Box;
 
-use elevator::{Decision, Growth, Outcome, Process, Reason, Request, Scheduler, Side, Time, View, tunables};
+use elevator::{
+    Capabilities, Decision, Growth, Process, Reason, Request, Scheduler, Side, Time, View, tunables, tuned_by,
+};
 
 use crate::listing::{Listing, Make};
 use crate::process_rounds::ProcessRounds;
@@ -79,13 +81,13 @@ impl Scheduler for Cfq2003 {
         }
     }
 
-    fn completed(&mut self, _now: Time, _request: &Request, _outcome: Outcome) {}
-
     fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
         side == Side::Back && self.rounds.may_grow(request, addition)
     }
+}
 
-    tuned!(self.tunables: Tunables);
+impl Capabilities for Cfq2003 {
+    tuned_by!(tunables);
 }
 
 #[cfg(test)]

@@ -32,8 +32,8 @@
 use alloc::boxed::Box;
 
 use elevator::{
-    Decision, Direction, Growth, Leave, Outcome, Process, Reason, Request, Scheduler, Side, Time, View,
-    tunables,
+    Admission, Capabilities, Decision, Direction, Growth, Process, Reason, Request, Scheduler, Side, Time,
+    View, tunables, tuned_by,
 };
 
 use crate::listing::{Environment, Listing, Make};
@@ -112,12 +112,16 @@ impl Scheduler for Cfq2_6_9 {
         }
     }
 
-    fn completed(&mut self, _now: Time, _request: &Request, _outcome: Outcome) {}
-
-    fn may_queue(&self, _now: Time, process: Option<Process>, _direction: Direction, sync: bool) -> Leave {
+    fn may_queue(
+        &self,
+        _now: Time,
+        process: Option<Process>,
+        _direction: Direction,
+        sync: bool,
+    ) -> Admission {
         match self.rounds.queued(key(process), sync) {
-            Some(queued) if u64::from(queued) > self.share() => Leave::No,
-            _ => Leave::Must,
+            Some(queued) if u64::from(queued) > self.share() => Admission::No,
+            _ => Admission::Must,
         }
     }
 
@@ -126,8 +130,10 @@ impl Scheduler for Cfq2_6_9 {
         let own = side == Side::Back || self.rounds.is_of(request, key(addition.process));
         own && self.rounds.may_grow(request, addition)
     }
+}
 
-    tuned!(self.tunables: Tunables);
+impl Capabilities for Cfq2_6_9 {
+    tuned_by!(tunables);
 }
 
 #[cfg(test)]
@@ -162,11 +168,11 @@ mod tests {
             t.scheduler.may_queue(t.now, Some(Process::single(process)), Direction::Read, true)
         };
         for n in 0..129 {
-            assert_eq!(leave(&t, 1), Leave::Must);
+            assert_eq!(leave(&t, 1), Admission::Must);
             t.read_by(1, 100 * n);
         }
-        assert_eq!(leave(&t, 1), Leave::No, "129 are more than 128");
-        assert_eq!(leave(&t, 2), Leave::Must);
+        assert_eq!(leave(&t, 1), Admission::No, "129 are more than 128");
+        assert_eq!(leave(&t, 2), Admission::Must);
         for process in 3..4_000 {
             t.read_by(process, 0);
         }
@@ -174,9 +180,9 @@ mod tests {
         for n in 0..3 {
             t.read_by(2, n);
         }
-        assert_eq!(leave(&t, 2), Leave::Must);
+        assert_eq!(leave(&t, 2), Admission::Must);
         t.read_by(2, 4);
-        assert_eq!(leave(&t, 2), Leave::No);
+        assert_eq!(leave(&t, 2), Admission::No);
     }
 
     #[test]

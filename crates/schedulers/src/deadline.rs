@@ -37,8 +37,8 @@
 use alloc::boxed::Box;
 
 use elevator::{
-    Candidate, Direction, Growth, Load, Reason, Request, RequestId, Side, Span, Time, View, WorkConserving,
-    tunables,
+    Candidate, Capabilities, Decision, Direction, Growth, Load, Reason, Request, RequestId, Scheduler, Side,
+    Span, Time, View, WorkConserving, tunables, tuned_by,
 };
 
 use crate::fifo::{Fifo, Links};
@@ -234,7 +234,14 @@ fn is_contiguous(next: RequestId, view: &View<'_>) -> bool {
     view.device.last_dispatched.is_some_and(|last| last.end == view.requests[next].start)
 }
 
-impl WorkConserving for Deadline {
+impl Deadline {
+    /// Whether nothing is queued.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queues.iter().all(|queue| queue.fifo.is_empty())
+    }
+}
+
+impl Scheduler for Deadline {
     fn insert(&mut self, _now: Time, request: &Request) {
         let direction = request.direction();
         self.expires.set(request.id, request.arrived + self.expiry(direction));
@@ -254,6 +261,25 @@ impl WorkConserving for Deadline {
         }
     }
 
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        self.dispatch_candidate(now, view).unwrap_or(Decision::Idle)
+    }
+
+    fn may_merge(&self, _request: &Request, _addition: &Request, side: Side) -> bool {
+        side == Side::Back || self.tunables.front_merges
+    }
+
+    /// Once a request has expired, every batch of its direction begins with one that expired before it, or with it; and
+    /// between two such batches at most `writes_starved` batches of the other direction pass, or one.
+    fn longest_wait(&self, load: Load) -> Option<Span> {
+        let Tunables { read_expire, write_expire, writes_starved, fifo_batch, .. } = self.tunables;
+        let passing = fifo_batch.min(u64::from(load.requests)) * (writes_starved + 2);
+        let expiry = read_expire.max(write_expire);
+        (writes_starved > 0).then(|| expiry + load.service * u64::from(load.requests).saturating_mul(passing))
+    }
+}
+
+impl WorkConserving for Deadline {
     fn candidate(&mut self, now: Time, view: &View<'_>) -> Option<Candidate> {
         let mut batch = self.batch;
         let chosen = self.choose(now, view, &mut batch);
@@ -273,33 +299,21 @@ impl WorkConserving for Deadline {
         self.links.remove(&mut queue.fifo, request.id);
         self.queues[direction.other() as usize].next = None;
     }
+}
 
-    fn may_merge(&self, _request: &Request, _addition: &Request, side: Side) -> bool {
-        side == Side::Back || self.tunables.front_merges
-    }
-
-    /// Once a request has expired, every batch of its direction begins with one that expired before it, or with it; and
-    /// between two such batches at most `writes_starved` batches of the other direction pass, or one.
-    fn longest_wait(&self, load: Load) -> Option<Span> {
-        let Tunables { read_expire, write_expire, writes_starved, fifo_batch, .. } = self.tunables;
-        let passing = fifo_batch.min(u64::from(load.requests)) * (writes_starved + 2);
-        let expiry = read_expire.max(write_expire);
-        (writes_starved > 0).then(|| expiry + load.service * u64::from(load.requests).saturating_mul(passing))
-    }
-
-    tuned!(self.tunables: Tunables);
+impl Capabilities for Deadline {
+    tuned_by!(tunables);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{Table, request};
-    use crate::work_conserving::Bare;
     use Reason::{Batch as Goes, Expired, NewBatch, NewSweep, SectorOrder, Starved};
     use Version::{V2_6_9, V2_6_32};
 
     fn table(version: Version) -> Table {
-        Table::new(Bare::new(Box::new(Deadline::new(version))))
+        Table::new(Deadline::new(version))
     }
 
     fn with_batch(version: Version, fifo_batch: u64) -> Table {

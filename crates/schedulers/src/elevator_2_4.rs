@@ -33,8 +33,8 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use elevator::{
-    Candidate, Direction, Growth, Reason, Request, RequestId, Sector, Sectors, Time, View, WorkConserving,
-    tunables,
+    Candidate, Capabilities, Decision, Direction, Growth, Reason, Request, RequestId, Scheduler, Sector,
+    Sectors, Time, View, WorkConserving, tunables, tuned_by,
 };
 
 use crate::listing::{Listing, Make};
@@ -104,7 +104,7 @@ impl Elevator2_4 {
     }
 }
 
-impl WorkConserving for Elevator2_4 {
+impl Scheduler for Elevator2_4 {
     fn insert(&mut self, _now: Time, request: &Request) {
         let place = self.place(request.start);
         self.pass(place, request.sectors);
@@ -127,6 +127,12 @@ impl WorkConserving for Elevator2_4 {
         }
     }
 
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        self.dispatch_candidate(now, view).unwrap_or(Decision::Idle)
+    }
+}
+
+impl WorkConserving for Elevator2_4 {
     fn candidate(&mut self, _now: Time, _view: &View<'_>) -> Option<Candidate> {
         let id = *self.list.front()?;
         Some(Candidate { id, urgent: false, reason: Reason::SectorOrder })
@@ -135,19 +141,20 @@ impl WorkConserving for Elevator2_4 {
     fn take(&mut self, _now: Time, request: &Request) {
         self.remove(request.id);
     }
+}
 
-    tuned!(self.tunables: Tunables);
+impl Capabilities for Elevator2_4 {
+    tuned_by!(tunables);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{Table, request};
-    use crate::work_conserving::Bare;
     use elevator::Op;
 
     fn table() -> Table {
-        Table::new(Bare::new(Box::new(Elevator2_4::default())))
+        Table::new(Elevator2_4::default())
     }
 
     #[test]

@@ -42,8 +42,9 @@
 use alloc::boxed::Box;
 
 use elevator::{
-    Decision, Direction, Growth, Hold, HoldReason, Leave, Load, Op, Outcome, Process, Reason, Request,
-    RequestId, Scheduler, Side, Span, Time, Tunable, TuneError, Value, View, Wake, tunables,
+    Admission, Capabilities, Decision, Direction, Growth, Hold, HoldReason, Load, Op, Outcome, Process,
+    Reason, Request, RequestId, Scheduler, Side, Span, Time, Tunable, TuneError, Tuning, Value, View, Wake,
+    tunables, tuned_by_itself,
 };
 
 use crate::fifo::{Fifo, Links};
@@ -380,11 +381,17 @@ impl Scheduler for Kyber {
     }
 
     /// Asynchronous requests may fill three quarters of the queue. While they are kept out, synchronous ones pass them.
-    fn may_queue(&self, _now: Time, _process: Option<Process>, _direction: Direction, sync: bool) -> Leave {
+    fn may_queue(
+        &self,
+        _now: Time,
+        _process: Option<Process>,
+        _direction: Direction,
+        sync: bool,
+    ) -> Admission {
         match (self.asynchronous >= self.asynchronous_max, sync) {
-            (false, _) => Leave::ByLimit,
-            (true, true) => Leave::Must,
-            (true, false) => Leave::No,
+            (false, _) => Admission::ByLimit,
+            (true, true) => Admission::Must,
+            (true, false) => Admission::No,
         }
     }
 
@@ -402,13 +409,19 @@ impl Scheduler for Kyber {
         let turn = BATCH_SIZE.iter().sum::<u32>() + load.requests;
         Some(load.service * u64::from(turn) * u64::from(load.requests))
     }
+}
 
-    fn tunables(&self) -> &'static [Tunable] {
+impl Capabilities for Kyber {
+    tuned_by_itself!();
+}
+
+impl Tuning for Kyber {
+    fn table(&self) -> &[Tunable] {
         Tunables::TABLE
     }
 
     /// Beside the tunables, the present depths, to look at: `read_depth`, `write_depth`, `discard_depth`, `other_depth`.
-    fn tunable(&self, name: &str) -> Option<Value> {
+    fn value(&self, name: &str) -> Option<Value> {
         let depth = |domain: usize| Some(Value::Count(u64::from(self.domains[domain].depth)));
         match name {
             "read_depth" => depth(READ),
@@ -419,7 +432,7 @@ impl Scheduler for Kyber {
         }
     }
 
-    fn tune(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
+    fn set_value(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
         self.tunables.set(name, value)
     }
 }
@@ -614,10 +627,10 @@ mod tests {
             let id = requests.add(write(false));
             kyber.insert(Time::ZERO, &requests[id]);
         }
-        assert_eq!(leave(&kyber), [Leave::ByLimit, Leave::ByLimit]);
+        assert_eq!(leave(&kyber), [Admission::ByLimit, Admission::ByLimit]);
         let last = requests.add(write(false));
         kyber.insert(Time::ZERO, &requests[last]);
-        assert_eq!(leave(&kyber), [Leave::Must, Leave::No]);
+        assert_eq!(leave(&kyber), [Admission::Must, Admission::No]);
         let sent: Vec<RequestId> = (0..2)
             .filter_map(|_| match kyber.next(Time::ZERO, &View { requests: &requests, device }) {
                 Decision::Dispatch { id, .. } => Some(id),
@@ -625,8 +638,8 @@ mod tests {
             })
             .collect();
         kyber.completed(Time::ZERO, &requests[sent[0]], Outcome::Done);
-        assert_eq!(leave(&kyber), [Leave::Must, Leave::No], "that was the synchronous one");
+        assert_eq!(leave(&kyber), [Admission::Must, Admission::No], "that was the synchronous one");
         kyber.completed(Time::ZERO, &requests[sent[1]], Outcome::Done);
-        assert_eq!(leave(&kyber), [Leave::ByLimit, Leave::ByLimit]);
+        assert_eq!(leave(&kyber), [Admission::ByLimit, Admission::ByLimit]);
     }
 }

@@ -2,8 +2,7 @@
 //!
 //! A policy is found by its name with [`Spec::parse`] and made with [`Spec::build`]; [`registry::all`] lists them with
 //! their tunables and sources. The parts that policies are made of are public, since a policy of one's own needs them
-//! too: [`SortedIndex`](sorted::SortedIndex), [`Fifo`](fifo::Fifo), [`PerRequest`](per_request::PerRequest),
-//! [`Bare`](work_conserving::Bare).
+//! too: [`SortedIndex`](sorted::SortedIndex), [`Fifo`](fifo::Fifo), [`PerRequest`](per_request::PerRequest).
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -11,9 +10,6 @@
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
-
-#[macro_use]
-mod tuned;
 
 pub mod anticipatory;
 pub mod array;
@@ -44,10 +40,9 @@ pub mod split;
 pub mod sptf;
 pub mod sstf;
 pub mod stream;
-pub mod work_conserving;
 
 #[cfg(test)]
 mod testing;
 
 pub use listing::{Environment, Listing, Make};
-pub use spec::{Spec, SpecError};
+pub use spec::{Spec, SpecError, SpecErrorKind};

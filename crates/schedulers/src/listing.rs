@@ -43,13 +43,6 @@ pub enum Make {
     Scheduler(fn(&Environment) -> BoxedScheduler),
     /// One that never waits, and that others may wrap.
     WorkConserving(fn(&Environment) -> BoxedWorkConserving),
-    /// One that decides about waiting itself when alone, and leaves that to a wrapper around it.
-    Either {
-        /// With its own waiting.
-        alone: fn(&Environment) -> BoxedScheduler,
-        /// Without.
-        wrapped: fn(&Environment) -> BoxedWorkConserving,
-    },
     /// One that wraps a work-conserving policy.
     Wrapper(fn(&Environment, BoxedWorkConserving) -> BoxedScheduler),
     /// One for disk arrays: a wrapper for the members, and the coordinator of so many of them.
@@ -99,7 +92,7 @@ impl Listing {
     /// Whether a wrapper may be put around it.
     #[must_use]
     pub const fn is_work_conserving(&self) -> bool {
-        matches!(self.make, Make::WorkConserving(_) | Make::Either { .. })
+        matches!(self.make, Make::WorkConserving(_))
     }
 
     /// Whether it is put around another policy.

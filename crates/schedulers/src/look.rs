@@ -24,7 +24,10 @@
 
 use alloc::boxed::Box;
 
-use elevator::{Candidate, Growth, Reason, Request, RequestId, Sector, Time, View, WorkConserving};
+use elevator::{
+    Candidate, Capabilities, Decision, Growth, Reason, Request, RequestId, Scheduler, Sector, Time, View,
+    WorkConserving,
+};
 
 use crate::listing::{Listing, Make};
 use crate::sorted::{Key, SortedIndex};
@@ -76,7 +79,7 @@ impl Look {
     }
 }
 
-impl WorkConserving for Look {
+impl Scheduler for Look {
     fn insert(&mut self, _now: Time, request: &Request) {
         self.sorted.insert(request);
     }
@@ -85,6 +88,12 @@ impl WorkConserving for Look {
         resort(&mut self.sorted, request, &growth);
     }
 
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        self.dispatch_candidate(now, view).unwrap_or(Decision::Idle)
+    }
+}
+
+impl WorkConserving for Look {
     fn candidate(&mut self, _now: Time, view: &View<'_>) -> Option<Candidate> {
         let head = head(view);
         let (id, upward) = match self.ahead(head, self.upward) {
@@ -104,16 +113,17 @@ impl WorkConserving for Look {
     }
 }
 
+impl Capabilities for Look {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{Table, request};
-    use crate::work_conserving::Bare;
     use Reason::{NewSweep, SectorOrder};
 
     #[test]
     fn up_then_down_then_up() {
-        let mut t = Table::new(Bare::new(Box::new(Look::default())));
+        let mut t = Table::new(Look::default());
         let [c, a] = [500, 300].map(|sector| t.read(sector));
         t.serves(a, SectorOrder);
         let [b, under] = [400, 100].map(|sector| t.read(sector));
@@ -130,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_request_that_grew_is_where_it_begins_now() {
-        let mut t = Table::new(Bare::new(Box::new(Look::default())));
+        let mut t = Table::new(Look::default());
         let [near, far] = [300, 408].map(|sector| t.read(sector));
         let front = t.insert(request(400, 8));
         t.absorb(far, front);

@@ -42,8 +42,8 @@
 use alloc::boxed::Box;
 
 use elevator::{
-    Candidate, Direction, Growth, Leave, Outcome, PriorityClass, Reason, Request, RequestId, Side, Span,
-    Time, View, WorkConserving, tunables,
+    Admission, Candidate, Capabilities, Decision, Direction, Growth, Hold, Outcome, PriorityClass, Process,
+    Reason, Request, RequestId, Scheduler, Side, Span, Time, View, WorkConserving, tunables, tuned_by,
 };
 
 use crate::fifo::{Fifo, Links};
@@ -240,7 +240,7 @@ impl MqDeadline {
     }
 }
 
-impl WorkConserving for MqDeadline {
+impl Scheduler for MqDeadline {
     fn insert(&mut self, _now: Time, request: &Request) {
         let direction = request.direction();
         self.expires.set(request.id, request.arrived + self.expiry(direction));
@@ -263,6 +263,38 @@ impl WorkConserving for MqDeadline {
         }
     }
 
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        self.dispatch_candidate(now, view).unwrap_or_else(|| {
+            let mut queues = self.classes.iter().flat_map(|class| &class.queues);
+            if queues.all(|queue| queue.fifo.is_empty()) {
+                Decision::Idle
+            } else {
+                Decision::Hold(Hold::CLASS_WAITS)
+            }
+        })
+    }
+
+    fn completed(&mut self, _now: Time, request: &Request, _outcome: Outcome) {
+        self.ended(request);
+    }
+
+    fn may_queue(
+        &self,
+        _now: Time,
+        _process: Option<Process>,
+        direction: Direction,
+        _sync: bool,
+    ) -> Admission {
+        let full = u64::from(self.throttled) >= self.tunables.async_depth;
+        if full && direction == Direction::Write { Admission::No } else { Admission::ByLimit }
+    }
+
+    fn may_merge(&self, _request: &Request, _addition: &Request, side: Side) -> bool {
+        side == Side::Back || self.tunables.front_merges
+    }
+}
+
+impl WorkConserving for MqDeadline {
     fn candidate(&mut self, now: Time, view: &View<'_>) -> Option<Candidate> {
         let mut batch = self.batch;
         let chosen = self.choose(now, view, &mut batch);
@@ -282,33 +314,21 @@ impl WorkConserving for MqDeadline {
         self.links.remove(&mut queue.fifo, request.id);
         queue.latest_pos = request.start;
     }
+}
 
-    fn completed(&mut self, _now: Time, request: &Request, _outcome: Outcome) {
-        self.ended(request);
-    }
-
-    fn may_queue(&self, _now: Time, direction: Direction, _sync: bool) -> Leave {
-        let full = u64::from(self.throttled) >= self.tunables.async_depth;
-        if full && direction == Direction::Write { Leave::No } else { Leave::ByLimit }
-    }
-
-    fn may_merge(&self, _request: &Request, _addition: &Request, side: Side) -> bool {
-        side == Side::Back || self.tunables.front_merges
-    }
-
-    tuned!(self.tunables: Tunables);
+impl Capabilities for MqDeadline {
+    tuned_by!(tunables);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{Table, request};
-    use crate::work_conserving::Bare;
     use Reason::{Aged, Batch as Goes, Expired, NewBatch, NewSweep, Starved};
     use elevator::{HoldReason, Op, Priority, Value};
 
     fn table(settings: &[(&str, Value)]) -> Table {
-        let mut t = Table::new(Bare::new(Box::new(MqDeadline::default())));
+        let mut t = Table::new(MqDeadline::default());
         for (name, value) in settings {
             t.scheduler.tune(name, *value).unwrap();
         }
@@ -385,15 +405,15 @@ mod tests {
             [Direction::Read, Direction::Write].map(|way| t.scheduler.may_queue(t.now, None, way, true))
         };
         let [first, second] = [0, 8].map(|sector| t.write(sector));
-        assert_eq!(leave(&t), [Leave::ByLimit, Leave::No]);
+        assert_eq!(leave(&t), [Admission::ByLimit, Admission::No]);
         t.absorb(first, second);
-        assert_eq!(leave(&t), [Leave::ByLimit; 2], "the two are one");
+        assert_eq!(leave(&t), [Admission::ByLimit; 2], "the two are one");
         let third = t.write(100);
         t.read(200);
         t.sends(first, Goes);
-        assert_eq!(leave(&t), [Leave::ByLimit, Leave::No], "what is in flight counts");
+        assert_eq!(leave(&t), [Admission::ByLimit, Admission::No], "what is in flight counts");
         t.complete(first);
-        assert_eq!(leave(&t), [Leave::ByLimit; 2]);
+        assert_eq!(leave(&t), [Admission::ByLimit; 2]);
         t.sends(third, Goes);
     }
 

@@ -22,7 +22,10 @@
 
 use alloc::boxed::Box;
 
-use elevator::{Candidate, Growth, Load, Reason, Request, Span, Time, View, WorkConserving};
+use elevator::{
+    Candidate, Capabilities, Decision, Growth, Load, Reason, Request, Scheduler, Span, Time, View,
+    WorkConserving,
+};
 
 use crate::fifo::{Fifo, Links};
 use crate::listing::{Listing, Make};
@@ -45,7 +48,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     make: Make::WorkConserving(|_| Box::new(Noop::default())),
 }];
 
-impl WorkConserving for Noop {
+impl Scheduler for Noop {
     fn insert(&mut self, _now: Time, request: &Request) {
         self.links.push_back(&mut self.list, request.id);
     }
@@ -56,13 +59,8 @@ impl WorkConserving for Noop {
         }
     }
 
-    fn candidate(&mut self, _now: Time, _view: &View<'_>) -> Option<Candidate> {
-        let id = self.list.front()?;
-        Some(Candidate { id, urgent: false, reason: Reason::FirstCome })
-    }
-
-    fn take(&mut self, _now: Time, request: &Request) {
-        self.links.remove(&mut self.list, request.id);
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        self.dispatch_candidate(now, view).unwrap_or(Decision::Idle)
     }
 
     /// Everything that came before is served before; nothing that came later is.
@@ -71,15 +69,27 @@ impl WorkConserving for Noop {
     }
 }
 
+impl WorkConserving for Noop {
+    fn candidate(&mut self, _now: Time, _view: &View<'_>) -> Option<Candidate> {
+        let id = self.list.front()?;
+        Some(Candidate { id, urgent: false, reason: Reason::FirstCome })
+    }
+
+    fn take(&mut self, _now: Time, request: &Request) {
+        self.links.remove(&mut self.list, request.id);
+    }
+}
+
+impl Capabilities for Noop {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{Table, request};
-    use crate::work_conserving::Bare;
 
     #[test]
     fn first_come_first_served_whatever_grows() {
-        let mut t = Table::new(Bare::new(Box::new(Noop::default())));
+        let mut t = Table::new(Noop::default());
         let far = t.read(9_000);
         let near = t.read(0);
         let behind_far = t.insert(request(9_008, 8));

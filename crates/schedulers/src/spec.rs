@@ -13,12 +13,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use elevator::{Tunable, Value};
+use elevator::{Tunable, TuneError, Value};
 use wording::did_you_mean;
 
 use crate::listing::{BoxedCoordinator, BoxedScheduler, BoxedWorkConserving, Environment, Listing, Make};
 use crate::registry::{self, Catalogue, WRAPPED_BY_DEFAULT};
-use crate::work_conserving::Bare;
 
 /// A policy with the settings that differ from its defaults: what [`Spec::build`] makes any number of.
 #[derive(Clone, Debug)]
@@ -28,25 +27,123 @@ pub struct Spec {
     settings: Vec<(&'static Tunable, Value)>,
 }
 
-/// What is wrong with a name, and where.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// What is wrong with the name of a policy, and where.
+#[derive(Clone, PartialEq, Debug)]
 pub struct SpecError {
     /// The text.
     pub text: String,
-    /// The byte in it at which the trouble begins.
+    /// The byte offset in the text at which the error begins.
     pub position: usize,
-    /// The trouble.
-    pub problem: String,
+    /// What is wrong.
+    pub kind: SpecErrorKind,
+}
+
+/// What is wrong with the name of a policy.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum SpecErrorKind {
+    /// The text does not follow the syntax.
+    Expected {
+        /// What was expected, in words.
+        expected: String,
+        /// The character found; `None` at the end of the text.
+        found: Option<char>,
+    },
+    /// The name is complete and more text follows.
+    Trailing(char),
+    /// Parentheses are nested too deeply.
+    TooDeep,
+    /// No scheduler has that name.
+    UnknownScheduler {
+        /// The name.
+        name: String,
+        /// Every known name.
+        known: Vec<String>,
+    },
+    /// The scheduler has no tunable of that name.
+    UnknownTunable {
+        /// The scheduler's full name.
+        scheduler: String,
+        /// The name.
+        name: String,
+        /// Every tunable of the scheduler.
+        known: Vec<&'static str>,
+    },
+    /// A tunable is set twice.
+    SetTwice(String),
+    /// A tunable's value is wrong, or the policy rejects it.
+    Tune(TuneError),
+    /// The scheduler wraps no other scheduler.
+    NoWrapper(String),
+    /// The scheduler decides about waiting itself, so no wrapper can be put around it.
+    NotWrappable {
+        /// The scheduler's full name.
+        scheduler: String,
+        /// The full names of those that can be wrapped, where they are known.
+        wrappable: Vec<String>,
+    },
+    /// The wrapper has nothing to wrap.
+    WrapsNothing,
+    /// The scheduler needs hooks for system calls and the page cache, and the host has none.
+    NeedsSplitHooks(String),
+}
+
+impl fmt::Display for SpecErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Expected { expected, found: Some(found) } => {
+                write!(f, "expected {expected}, found '{found}'")
+            }
+            Self::Expected { expected, found: None } => write!(f, "expected {expected}, found the end"),
+            Self::Trailing(extra) => write!(f, "unexpected '{extra}' after the end of the name"),
+            Self::TooDeep => f.write_str("nested too deeply"),
+            Self::UnknownScheduler { name, known } => {
+                write!(f, "no scheduler is called '{name}'{}", suggest(name, known))
+            }
+            Self::UnknownTunable { scheduler, name, known } if known.is_empty() => {
+                write!(f, "'{scheduler}' has no tunable '{name}'; it has none")
+            }
+            Self::UnknownTunable { scheduler, name, known } => {
+                write!(f, "'{scheduler}' has no tunable '{name}'{}", suggest(name, known))
+            }
+            Self::SetTwice(name) => write!(f, "'{name}' is set twice"),
+            Self::Tune(error) => fmt::Display::fmt(error, f),
+            Self::NoWrapper(scheduler) => write!(f, "'{scheduler}' wraps no other scheduler"),
+            Self::NotWrappable { scheduler, wrappable } => {
+                write!(f, "'{scheduler}' decides about waiting itself and cannot be wrapped")?;
+                match wrappable.as_slice() {
+                    [] => Ok(()),
+                    names => write!(f, "; {} can", names.join(", ")),
+                }
+            }
+            Self::WrapsNothing => f.write_str("it wraps nothing"),
+            Self::NeedsSplitHooks(spec) => {
+                write!(
+                    f,
+                    "'{spec}' also schedules system calls and the page cache; this host has no hooks there"
+                )
+            }
+        }
+    }
+}
+
+/// The nearest known name, or all of them if none is near.
+fn suggest<S: AsRef<str>>(name: &str, known: &[S]) -> String {
+    let names = || known.iter().map(AsRef::as_ref);
+    match did_you_mean(name, names()) {
+        none if none.is_empty() => format!("; known are {}", names().collect::<Vec<_>>().join(", ")),
+        hint => hint,
+    }
 }
 
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (character {} of '{}')", self.problem, self.column(), self.text)
+        write!(f, "{} (character {} of '{}')", self.kind, self.column(), self.text)
     }
 }
 
 impl SpecError {
-    /// The character, counted from 1, at which the trouble begins.
+    /// The character, counted from 1, at which the error begins.
     #[must_use]
     pub fn column(&self) -> usize {
         self.text.get(..self.position).map_or(self.position, |before| before.chars().count()) + 1
@@ -73,7 +170,7 @@ impl Spec {
         let spec = reader.spec()?;
         match reader.peek() {
             None => Ok(spec),
-            Some(extra) => Err(reader.error(format!("'{extra}' is left over behind the end of the name"))),
+            Some(extra) => Err(reader.error(SpecErrorKind::Trailing(extra))),
         }
     }
 
@@ -116,17 +213,13 @@ impl Spec {
         self.listing.split || self.inside.as_ref().is_some_and(|inside| inside.is_split())
     }
 
-    /// The same, for a host that has no hooks above the block layer.
+    /// Checks that the policy works in a host without hooks above the block layer.
     ///
     /// # Errors
     /// If it needs them.
     pub fn at_the_block(self) -> Result<Self, SpecError> {
         if self.is_split() {
-            let problem = format!(
-                "'{self}' also schedules system calls and the page cache, which there are only on the modelled \
-                 machine of 'dwell run'"
-            );
-            return Err(self.fault(problem));
+            return Err(self.fault(SpecErrorKind::NeedsSplitHooks(self.to_string())));
         }
         Ok(self)
     }
@@ -145,15 +238,15 @@ impl Spec {
     /// # Errors
     /// If neither has a tunable of that name, or the value is of another kind or out of range.
     pub fn with_tunable(mut self, name: &str, value: &str) -> Result<Self, SpecError> {
-        let fault = |problem| SpecError { text: format!("{name}={value}"), position: 0, problem };
+        let fault = |kind| SpecError { text: format!("{name}={value}"), position: 0, kind };
         self.set(name, value).map_err(fault)?;
         Ok(self)
     }
 
-    fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
+    fn set(&mut self, name: &str, text: &str) -> Result<(), SpecErrorKind> {
         match (self.listing.tunable(name), &mut self.inside) {
             (Some(tunable), _) => {
-                let value = tunable.parse(text)?;
+                let value = tunable.parse(text).map_err(SpecErrorKind::Tune)?;
                 self.settings.retain(|(known, _)| known.name != name);
                 self.settings.push((tunable, value));
                 Ok(())
@@ -163,13 +256,10 @@ impl Spec {
         }
     }
 
-    fn unknown_tunable(&self, name: &str) -> String {
-        let names: Vec<&str> = self.listing.tunables.iter().map(|tunable| tunable.name).collect();
-        let known = match names.as_slice() {
-            [] => "; it has none".to_string(),
-            _ => suggest(name, &names),
-        };
-        format!("'{}' has no tunable '{name}'{known}", self.listing.full_name())
+    fn unknown_tunable(&self, name: &str) -> SpecErrorKind {
+        let known = self.listing.tunables.iter().map(|tunable| tunable.name).collect();
+        let scheduler = self.listing.full_name();
+        SpecErrorKind::UnknownTunable { scheduler, name: name.to_string(), known }
     }
 
     /// Makes the policy.
@@ -178,17 +268,16 @@ impl Spec {
     /// If the policy refuses a setting that its table allows.
     pub fn build(&self, environment: &Environment) -> Result<BoxedScheduler, SpecError> {
         let mut made: BoxedScheduler = match self.listing.make {
-            Make::Scheduler(make) | Make::Either { alone: make, .. } => make(environment),
-            Make::WorkConserving(_) => Box::new(Bare::new(self.build_work_conserving(environment)?)),
+            Make::Scheduler(make) => make(environment),
+            Make::WorkConserving(_) => self.build_work_conserving(environment)?,
             Make::Wrapper(make) | Make::Array { member: make, .. } => {
-                let inside =
-                    self.inside.as_ref().ok_or_else(|| self.fault("it wraps nothing".to_string()))?;
+                let inside = self.inside.as_ref().ok_or_else(|| self.fault(SpecErrorKind::WrapsNothing))?;
                 make(environment, inside.build_work_conserving(environment)?)
             }
         };
         if !matches!(self.listing.make, Make::WorkConserving(_)) {
             for (tunable, value) in self.settings.iter().filter(|(tunable, _)| self.is_of_members(tunable)) {
-                made.tune(tunable.name, *value).map_err(|error| self.fault(error.to_string()))?;
+                made.tune(tunable.name, *value).map_err(|error| self.fault(SpecErrorKind::Tune(error)))?;
             }
         }
         Ok(made)
@@ -212,24 +301,25 @@ impl Spec {
         let Make::Array { coordinator, .. } = self.listing.make else { return Ok(None) };
         let mut made = coordinator(environment, members);
         for (tunable, value) in &self.settings {
-            made.tune(tunable.name, *value).map_err(|error| self.fault(error.to_string()))?;
+            made.tune(tunable.name, *value).map_err(|error| self.fault(SpecErrorKind::Tune(error)))?;
         }
         Ok(Some(made))
     }
 
     fn build_work_conserving(&self, environment: &Environment) -> Result<BoxedWorkConserving, SpecError> {
-        let (Make::WorkConserving(make) | Make::Either { wrapped: make, .. }) = self.listing.make else {
-            return Err(self.fault(cannot_be_wrapped(self.listing)));
+        let Make::WorkConserving(make) = self.listing.make else {
+            let scheduler = self.listing.full_name();
+            return Err(self.fault(SpecErrorKind::NotWrappable { scheduler, wrappable: Vec::new() }));
         };
         let mut made = make(environment);
         for (tunable, value) in &self.settings {
-            made.tune(tunable.name, *value).map_err(|error| self.fault(error.to_string()))?;
+            made.tune(tunable.name, *value).map_err(|error| self.fault(SpecErrorKind::Tune(error)))?;
         }
         Ok(made)
     }
 
-    fn fault(&self, problem: String) -> SpecError {
-        SpecError { text: self.to_string(), position: 0, problem }
+    fn fault(&self, kind: SpecErrorKind) -> SpecError {
+        SpecError { text: self.to_string(), position: 0, kind }
     }
 }
 
@@ -261,10 +351,6 @@ impl fmt::Display for Compact {
     }
 }
 
-fn cannot_be_wrapped(listing: &Listing) -> String {
-    format!("'{}' decides about waiting itself and cannot be wrapped", listing.full_name())
-}
-
 /// A position in the text of a name, and whose names they are.
 struct Reader<'a> {
     catalogue: Catalogue,
@@ -276,12 +362,12 @@ struct Reader<'a> {
 const DEEPEST: usize = 8;
 
 impl<'a> Reader<'a> {
-    fn error(&self, problem: String) -> SpecError {
-        self.error_at(self.position, problem)
+    fn error(&self, kind: SpecErrorKind) -> SpecError {
+        self.error_at(self.position, kind)
     }
 
-    fn error_at(&self, position: usize, problem: String) -> SpecError {
-        SpecError { text: self.text.to_string(), position, problem }
+    fn error_at(&self, position: usize, kind: SpecErrorKind) -> SpecError {
+        SpecError { text: self.text.to_string(), position, kind }
     }
 
     /// The next character that is not blank.
@@ -304,8 +390,8 @@ impl<'a> Reader<'a> {
     }
 
     fn expected(&mut self, what: &str) -> SpecError {
-        let found = self.peek().map_or("the end".to_string(), |c| format!("'{c}'"));
-        self.error(format!("expected {what}, found {found}"))
+        let found = self.peek();
+        self.error(SpecErrorKind::Expected { expected: what.to_string(), found })
     }
 
     /// Everything up to one of `ends`, without blanks around it, and where it begins.
@@ -324,11 +410,11 @@ impl<'a> Reader<'a> {
 
     fn nested(&mut self, depth: usize) -> Result<Spec, SpecError> {
         if depth > DEEPEST {
-            return Err(self.error("nested too deeply".to_string()));
+            return Err(self.error(SpecErrorKind::TooDeep));
         }
         let (start, name) = self.word(&['(', ')', '{', '}', ',', '=']);
         if name.is_empty() {
-            return Err(self.error("expected the name of a scheduler".to_string()));
+            return Err(self.expected("the name of a scheduler"));
         }
         let listing =
             self.catalogue.find(name).ok_or_else(|| self.error_at(start, self.unknown_scheduler(name)))?;
@@ -346,34 +432,34 @@ impl<'a> Reader<'a> {
 
     fn inside(&mut self, wrapper: &Listing, depth: usize) -> Result<Spec, SpecError> {
         if !wrapper.is_wrapper() {
-            return Err(self.error(format!("'{}' wraps no other scheduler", wrapper.full_name())));
+            return Err(self.error(SpecErrorKind::NoWrapper(wrapper.full_name())));
         }
         self.expect('(')?;
         self.peek();
         let start = self.position;
         let inside = self.nested(depth + 1)?;
         if !inside.listing.is_work_conserving() {
-            return Err(self.error_at(start, self.not_work_conserving(inside.listing)));
+            return Err(self.error_at(start, self.not_wrappable(inside.listing)));
         }
         self.expect(')')?;
         Ok(inside)
     }
 
-    fn not_work_conserving(&self, listing: &Listing) -> String {
-        let names: Vec<String> =
+    fn not_wrappable(&self, listing: &Listing) -> SpecErrorKind {
+        let wrappable =
             self.catalogue.all().filter(|l| l.is_work_conserving()).map(Listing::full_name).collect();
-        format!("{}; {} can", cannot_be_wrapped(listing), names.join(", "))
+        SpecErrorKind::NotWrappable { scheduler: listing.full_name(), wrappable }
     }
 
-    fn unknown_scheduler(&self, name: &str) -> String {
-        let full: Vec<String> = self.catalogue.all().map(Listing::full_name).collect();
-        let mut names: Vec<&str> = self.catalogue.all().filter(|l| l.plain).map(|l| l.name).collect();
-        for name in &full {
-            if !names.contains(&name.as_str()) {
-                names.push(name);
+    fn unknown_scheduler(&self, name: &str) -> SpecErrorKind {
+        let plain = self.catalogue.all().filter(|l| l.plain).map(|l| l.name.to_string());
+        let mut known: Vec<String> = plain.collect();
+        for full in self.catalogue.all().map(Listing::full_name) {
+            if !known.contains(&full) {
+                known.push(full);
             }
         }
-        format!("no scheduler is called '{name}'{}", suggest(name, &names))
+        SpecErrorKind::UnknownScheduler { name: name.to_string(), known }
     }
 
     fn settings(&mut self, spec: &mut Spec) -> Result<(), SpecError> {
@@ -386,9 +472,10 @@ impl<'a> Reader<'a> {
                 spec.listing.tunable(name).ok_or_else(|| self.error_at(start, spec.unknown_tunable(name)))?;
             self.expect('=')?;
             let (start, text) = self.word(&[',', '}']);
-            let value = tunable.parse(text).map_err(|problem| self.error_at(start, problem))?;
+            let value =
+                tunable.parse(text).map_err(|error| self.error_at(start, SpecErrorKind::Tune(error)))?;
             if spec.settings.iter().any(|(known, _)| known.name == name) {
-                return Err(self.error_at(start, format!("'{name}' is set twice")));
+                return Err(self.error_at(start, SpecErrorKind::SetTwice(name.to_string())));
             }
             spec.settings.push((tunable, value));
             if self.peek() != Some('}') && !self.take(',') {
@@ -396,13 +483,5 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(())
-    }
-}
-
-/// Which was meant, or all of them where none is near.
-fn suggest(name: &str, names: &[&str]) -> String {
-    match did_you_mean(name, names.iter().copied()) {
-        none if none.is_empty() => format!("; known are {}", names.join(", ")),
-        hint => hint,
     }
 }

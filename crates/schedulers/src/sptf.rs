@@ -29,8 +29,8 @@ use alloc::boxed::Box;
 use core::iter;
 
 use elevator::{
-    Angles, Candidate, Growth, Op, Positioning, Reason, Request, RequestId, Sector, Span, Time, View,
-    WorkConserving, tunables,
+    Angles, Candidate, Capabilities, Decision, Growth, Op, Positioning, Reason, Request, RequestId,
+    Scheduler, Sector, Span, Time, View, WorkConserving, tunables, tuned_by,
 };
 
 use crate::fifo::{Fifo, Links};
@@ -165,7 +165,7 @@ impl Search<'_> {
         let Some(first) = requests.next() else { return false };
         let Some(angles) = reached(first.0, self.least) else { return false };
         for (sector, id) in iter::once(first).chain(requests.take(few - 1)) {
-            if angles.hold(self.angle(sector, id)) {
+            if angles.contains(self.angle(sector, id)) {
                 self.ask(id);
             }
         }
@@ -195,7 +195,7 @@ fn signed(span: Span) -> i128 {
     i128::from(span.as_nanos())
 }
 
-impl WorkConserving for Sptf {
+impl Scheduler for Sptf {
     fn insert(&mut self, _now: Time, request: &Request) {
         self.sorted.insert(request);
         self.links.push_back(&mut self.list, request.id);
@@ -213,6 +213,12 @@ impl WorkConserving for Sptf {
         }
     }
 
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        self.dispatch_candidate(now, view).unwrap_or(Decision::Idle)
+    }
+}
+
+impl WorkConserving for Sptf {
     fn candidate(&mut self, now: Time, view: &View<'_>) -> Option<Candidate> {
         let (id, reason) = match view.device.positioning {
             Some(oracle) => (self.soonest(now, view, oracle)?, Reason::ShortestPositioning),
@@ -226,15 +232,16 @@ impl WorkConserving for Sptf {
         self.links.remove(&mut self.list, request.id);
         self.elsewhere -= u32::from(!has_place(request));
     }
+}
 
-    tuned!(self.tunables: Tunables);
+impl Capabilities for Sptf {
+    tuned_by!(tunables);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{Random, Table, request};
-    use crate::work_conserving::Bare;
     use core::cell::Cell;
     use elevator::Requests;
     use elevator::{Device, LastDispatched, Value};
@@ -400,7 +407,7 @@ mod tests {
     }
 
     fn table(settings: &[(&str, Value)]) -> Table {
-        let mut t = Table::new(Bare::new(Box::new(Sptf::default())));
+        let mut t = Table::new(Sptf::default());
         t.positioning = Some(Box::new(Backward));
         for (name, value) in settings {
             t.scheduler.tune(name, *value).unwrap();

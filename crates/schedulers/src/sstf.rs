@@ -22,7 +22,10 @@
 
 use alloc::boxed::Box;
 
-use elevator::{Candidate, Growth, Reason, Request, RequestId, Sector, Time, View, WorkConserving};
+use elevator::{
+    Candidate, Capabilities, Decision, Growth, Reason, Request, RequestId, Scheduler, Sector, Time, View,
+    WorkConserving,
+};
 
 use crate::listing::{Listing, Make};
 use crate::look::{head, resort};
@@ -54,7 +57,7 @@ pub(crate) fn nearest(sorted: &SortedIndex, head: Sector) -> Option<RequestId> {
     }
 }
 
-impl WorkConserving for Sstf {
+impl Scheduler for Sstf {
     fn insert(&mut self, _now: Time, request: &Request) {
         self.sorted.insert(request);
     }
@@ -63,6 +66,12 @@ impl WorkConserving for Sstf {
         resort(&mut self.sorted, request, &growth);
     }
 
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        self.dispatch_candidate(now, view).unwrap_or(Decision::Idle)
+    }
+}
+
+impl WorkConserving for Sstf {
     fn candidate(&mut self, _now: Time, view: &View<'_>) -> Option<Candidate> {
         let id = nearest(&self.sorted, head(view))?;
         Some(Candidate { id, urgent: false, reason: Reason::NearestSector })
@@ -73,16 +82,17 @@ impl WorkConserving for Sstf {
     }
 }
 
+impl Capabilities for Sstf {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::Table;
-    use crate::work_conserving::Bare;
     use Reason::NearestSector as Nearest;
 
     #[test]
     fn the_nearest_first_and_of_two_the_one_ahead() {
-        let mut t = Table::new(Bare::new(Box::new(Sstf::default())));
+        let mut t = Table::new(Sstf::default());
         let [far, near] = [5_000, 100].map(|sector| t.read(sector));
         t.serves(near, Nearest); // the head is at 0, then at 108
         let [below, above] = [8, 208].map(|sector| t.read(sector));

@@ -63,19 +63,18 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem;
 
-use elevator::array::{Directive, Report};
+use elevator::array::{ArrayMember, Directive, Report};
 use elevator::service_time::ServiceCurve;
 use elevator::split::Split;
 use elevator::{
-    Candidate, Decision, Direction, Growth, Hold, HoldReason, Item, LastDispatched, Leave, Op, Outcome,
-    Process, Reason, Request, RequestId, Scheduler, Sector, Side, Span, Time, Tunable, TuneError, Value,
-    View, Wake, tunables,
+    Admission, Candidate, Capabilities, Decision, Direction, Growth, Hold, HoldReason, Inspection, Item,
+    LastDispatched, Op, Outcome, Process, Reason, Request, RequestId, Scheduler, Sector, Side, Span, Time,
+    Tunable, TuneError, Tuning, Value, View, Wake, tunables, tuned_by_itself,
 };
 
 use crate::fifo::{Fifo, Links};
 use crate::listing::{BoxedWorkConserving, Listing, Make};
 use crate::per_request::PerRequest;
-use crate::work_conserving::CLASS_WAITS;
 
 pub(crate) mod directed;
 #[cfg(test)]
@@ -677,7 +676,7 @@ impl StreamScheduling {
         self.served = None;
         self.step_forward(now, view);
         let candidate = self.policy.candidate(now, view);
-        candidate.map_or(CLASS_WAITS, |c| self.dispatch(now, view, c.id, c.reason))
+        candidate.map_or(Decision::Hold(Hold::CLASS_WAITS), |c| self.dispatch(now, view, c.id, c.reason))
     }
 
     /// Those that stood back are the policy's to select again.
@@ -891,7 +890,7 @@ impl Scheduler for StreamScheduling {
             return urgent;
         }
         if candidate.is_none() && self.stood_back.len() < self.queued {
-            return CLASS_WAITS;
+            return Decision::Hold(Hold::CLASS_WAITS);
         }
         self.follow_the_head(now);
         self.dedicated(now, view).unwrap_or_else(|| self.send_selected(now, view, candidate))
@@ -907,22 +906,55 @@ impl Scheduler for StreamScheduling {
         }
     }
 
-    fn may_queue(&self, now: Time, _process: Option<Process>, direction: Direction, sync: bool) -> Leave {
-        self.policy.may_queue(now, direction, sync)
+    fn may_queue(&self, now: Time, process: Option<Process>, direction: Direction, sync: bool) -> Admission {
+        self.policy.may_queue(now, process, direction, sync)
     }
 
     fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
         self.policy.may_merge(request, addition, side)
     }
+}
+
+impl Capabilities for StreamScheduling {
+    tuned_by_itself!();
 
     fn split(&mut self) -> Option<&mut dyn Split> {
         self.policy.split()
     }
 
+    fn inspection(&self) -> Option<&dyn Inspection> {
+        Some(self)
+    }
+
+    fn array_member(&mut self) -> Option<&mut dyn ArrayMember> {
+        Some(self)
+    }
+}
+
+impl Tuning for StreamScheduling {
+    fn table(&self) -> &[Tunable] {
+        &self.table
+    }
+
+    fn value(&self, name: &str) -> Option<Value> {
+        self.tunables.get(name).or_else(|| self.policy.tunable(name))
+    }
+
+    fn set_value(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
+        match self.tunables.get(name) {
+            Some(_) => self.tunables.set(name, value),
+            None => self.policy.tune(name, value),
+        }
+    }
+}
+
+impl Inspection for StreamScheduling {
     fn inspect(&self, now: Time) -> Vec<Item> {
         self.items(now)
     }
+}
 
+impl ArrayMember for StreamScheduling {
     fn selected(&mut self, now: Time, view: &View<'_>) -> Option<RequestId> {
         self.policy.candidate(now, view).map(|candidate| candidate.id)
     }
@@ -933,20 +965,5 @@ impl Scheduler for StreamScheduling {
 
     fn report(&mut self) -> Option<Report> {
         self.tell()
-    }
-
-    fn tunables(&self) -> &[Tunable] {
-        &self.table
-    }
-
-    fn tunable(&self, name: &str) -> Option<Value> {
-        self.tunables.get(name).or_else(|| self.policy.tunable(name))
-    }
-
-    fn tune(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
-        match self.tunables.get(name) {
-            Some(_) => self.tunables.set(name, value),
-            None => self.policy.tune(name, value),
-        }
     }
 }

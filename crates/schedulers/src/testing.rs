@@ -5,13 +5,13 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use elevator::Requests;
-use elevator::array::Directive;
+use elevator::array::{Directive, Report};
 use elevator::{
-    Decision, Device, Flags, Growth, HoldReason, LastDispatched, Op, Outcome, Positioning, Priority, Process,
-    Reason, Request, RequestId, Scheduler, Sector, Sectors, Span, Time, View,
+    Decision, Device, Flags, Growth, HoldReason, Item, LastDispatched, Op, Outcome, Positioning, Priority,
+    Process, Reason, Request, RequestId, Scheduler, Sector, Sectors, Span, Time, View,
 };
 
-pub(crate) use elevator::model::Random;
+pub(crate) use elevator::Random;
 
 /// A read of `sectors` at `start`, by nobody in particular; without a name, as a submission.
 pub(crate) fn request(start: u64, sectors: u32) -> Request {
@@ -128,7 +128,18 @@ impl Table {
             last_dispatched: self.last_dispatched,
             positioning: None,
         };
-        self.scheduler.directed(self.now, &View { requests: &self.requests, device }, directive);
+        let view = View { requests: &self.requests, device };
+        self.scheduler.array_member().expect("an array member").directed(self.now, &view, directive);
+    }
+
+    /// The scheduler's next report to an array's coordinator.
+    pub(crate) fn report(&mut self) -> Option<Report> {
+        self.scheduler.array_member()?.report()
+    }
+
+    /// What the scheduler shows of its state.
+    pub(crate) fn items(&self) -> Vec<Item> {
+        self.scheduler.inspection().map_or(Vec::new(), |inspection| inspection.inspect(self.now))
     }
 
     /// A dispatched request completes.

@@ -7,11 +7,12 @@
 mod endurance;
 
 use dwell_schedulers::{Environment, Spec, registry};
-use elevator::model::{Config, Random, run};
+use elevator::Random;
+use elevator::model::{Config, run};
 use elevator::queue::{Identity, Limits, Options, Plugging};
 use elevator::{
-    Decision, Direction, Growth, Leave, Load, Outcome, Process, Request, Scheduler, Side, Span, Time,
-    Tunable, TuneError, Value, View,
+    Admission, Capabilities, Decision, Direction, Growth, Load, Outcome, Process, Request, Scheduler, Side,
+    Span, Time, Tunable, TuneError, Tuning, Value, View, tuned_by_itself,
 };
 use endurance::{about, each, from_environment};
 
@@ -102,7 +103,7 @@ impl Scheduler for Meddled {
         self.inner.exited(now, process);
     }
 
-    fn may_queue(&self, now: Time, process: Option<Process>, direction: Direction, sync: bool) -> Leave {
+    fn may_queue(&self, now: Time, process: Option<Process>, direction: Direction, sync: bool) -> Admission {
         self.inner.may_queue(now, process, direction, sync)
     }
 
@@ -113,16 +114,22 @@ impl Scheduler for Meddled {
     fn longest_wait(&self, load: Load) -> Option<Span> {
         if self.often == 0 { self.inner.longest_wait(load) } else { None }
     }
+}
 
-    fn tunables(&self) -> &[Tunable] {
+impl Capabilities for Meddled {
+    tuned_by_itself!();
+}
+
+impl Tuning for Meddled {
+    fn table(&self) -> &[Tunable] {
         self.inner.tunables()
     }
 
-    fn tunable(&self, name: &str) -> Option<Value> {
+    fn value(&self, name: &str) -> Option<Value> {
         self.inner.tunable(name)
     }
 
-    fn tune(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
+    fn set_value(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
         self.inner.tune(name, value)
     }
 }

@@ -77,7 +77,7 @@ fn mistakes_are_told_with_their_place_and_the_nearest_name() {
         ("stream(stream)", 8, "cannot be wrapped; noop, deadline-2.6.9, deadline-2.6.32"),
         ("noop(deadline)", 5, "'noop' wraps no other scheduler"),
         ("stream(noop", 12, "expected ')', found the end"),
-        ("noop)", 5, "')' is left over"),
+        ("noop)", 5, "unexpected ')'"),
         ("deadline{fifo_bach=8}", 10, "has no tunable 'fifo_bach'; did you mean 'fifo_batch'?"),
         ("noop{fifo_batch=8}", 6, "'noop' has no tunable 'fifo_batch'; it has none"),
         ("deadline{fifo_batch}", 20, "expected '=', found '}'"),
@@ -91,7 +91,7 @@ fn mistakes_are_told_with_their_place_and_the_nearest_name() {
     ];
     for (text, column, problem) in table {
         let error = Spec::parse(text).expect_err(text);
-        assert!(error.problem.contains(problem), "{text}: {error}");
+        assert!(error.kind.to_string().contains(problem), "{text}: {error}");
         assert_eq!(error.column(), column, "{text}: {error}");
     }
 }
@@ -99,7 +99,8 @@ fn mistakes_are_told_with_their_place_and_the_nearest_name() {
 #[test]
 fn a_list_of_known_names_has_each_once() {
     let error = Spec::parse("quantum-entangled").unwrap_err();
-    let (_, list) = error.problem.split_once("known are ").unwrap();
+    let message = error.kind.to_string();
+    let (_, list) = message.split_once("known are ").unwrap();
     let names: Vec<&str> = list.split(", ").collect();
     let different: std::collections::BTreeSet<&str> = names.iter().copied().collect();
     assert_eq!(names.len(), different.len(), "{list}");
@@ -108,7 +109,7 @@ fn a_list_of_known_names_has_each_once() {
 #[test]
 fn no_text_makes_the_reader_panic() {
     let alphabet: Vec<char> = "stream(deadline{fifo_batch=8}){},=( é1.5% ms".chars().collect();
-    let mut random = elevator::model::Random::new(5);
+    let mut random = elevator::Random::new(5);
     for _ in 0..50_000 {
         let length = random.below(40);
         let text: String =

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::hash::Hasher;
 
 use dwell_schedulers::{Environment, Listing, Spec, registry};
-use elevator::model::Random;
+use elevator::Random;
 use elevator::queue::{Options, Queue, Step, Submission, Token};
 use elevator::split::{Account, Action, CallId, CallKind, File, Page, SystemCall, Terms, Verdict};
 use elevator::{CauseSet, Flags, Op, Outcome, Priority, Process, Sector, Sectors, Span, Time};

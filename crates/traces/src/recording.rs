@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::Read;
 
-use elevator::{Op, Span, Time, rarely};
+use elevator::{Op, Span, Time, cold_path};
 
 use crate::compression::{self, Wrapping};
 use crate::context::{Context, Source};
@@ -229,7 +229,7 @@ impl Recording {
     #[inline]
     fn has_sound_extent(&mut self, record: &Record) -> Result<bool, Error> {
         if record.op == Op::Flush {
-            rarely();
+            cold_path();
             return Ok(true);
         }
         let oddity = if record.bytes == 0 {
@@ -257,7 +257,7 @@ impl Recording {
         let origin = *self.origin.get_or_insert(moved);
         let on_our_clock = |time: Time| Time::from_nanos(time.as_nanos().saturating_sub(origin));
         if record.completed.is_some_and(|completed| completed < record.at) {
-            rarely();
+            cold_path();
             record.completed = None;
             self.context.skip(Oddity::CompletedEarly)?;
         }
@@ -303,7 +303,7 @@ impl Recording {
         self.latest = record.at;
         self.requests += 1;
         if record.process.is_some() && record.process != self.last_pid {
-            rarely();
+            cold_path();
             self.last_pid = record.process;
             if self.pids.len() < NAMES_MAX {
                 self.pids.extend(record.process);

@@ -17,7 +17,6 @@ use elevator::queue::Options as QueueOptions;
 use elevator::{Op, Time};
 use machine::{Machine, Measured, Setup, Stop};
 use schedulers::noop::Noop;
-use schedulers::work_conserving::Bare;
 use traces::{Options, Recording};
 use workloads::Workload;
 use workloads::replay::{Open, Replay};
@@ -74,7 +73,7 @@ fn whole(trace: &Path) -> Result<String, machine::Failure> {
     let replay: Replay = open.finish("trace", &|_| None);
     let mut machine = Machine::new(Setup {
         options: QueueOptions::default(),
-        scheduler: Box::new(Bare::new(Box::new(Noop::default()))),
+        scheduler: Box::new(Noop::default()),
         drive: drive().0,
         observer: None,
     });

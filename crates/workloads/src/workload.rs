@@ -56,7 +56,7 @@ pub(crate) fn apply(
             let hint = did_you_mean(name, names.iter().copied());
             return Err(error(format!("has no setting '{name}'; it has {}{hint}", names.join(", "))));
         };
-        let value = tunable.parse(text).map_err(error)?;
+        let value = tunable.parse(text).map_err(|e| error(e.to_string()))?;
         if let Value::Count(bytes) = value
             && name == "request_bytes"
             && !bytes.is_multiple_of(SECTOR_BYTES)

@@ -1,7 +1,7 @@
 //! Scripts and machine descriptions that were damaged: an error that says where, or something that can run, never a panic.
 
+use elevator::Random;
 use elevator::Sector;
-use elevator::model::Random;
 use machine::kernel::{Description, Image, Kernel};
 use workloads::scenario::{Scenario, papers};
 

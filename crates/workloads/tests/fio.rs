@@ -5,7 +5,6 @@ use elevator::queue::Options;
 use elevator::{Op, Sector, Span, Time};
 use machine::{Machine, Next, Setup, Stop};
 use schedulers::noop::Noop;
-use schedulers::work_conserving::Bare;
 use workloads::Workload;
 use workloads::fio::JobFile;
 
@@ -298,7 +297,7 @@ fn every_option_that_is_not_honoured_is_told_at_once() {
 
 #[test]
 fn arbitrary_text_is_refused_or_read_but_never_a_panic() {
-    let mut random = elevator::model::Random::new(7);
+    let mut random = elevator::Random::new(7);
     for _ in 0..20_000 {
         let mut text = READERS.as_bytes().to_vec();
         for _ in 0..1 + random.below(6) {
@@ -336,7 +335,7 @@ startdelay=1
 fn run(file: &JobFile) -> Vec<(String, u64)> {
     let mut machine = Machine::new(Setup {
         options: Options::default(),
-        scheduler: Box::new(Bare::new(Box::new(Noop::default()))),
+        scheduler: Box::new(Noop::default()),
         drive: Box::new(Fixed::new(1 << 30, 1, Span::from_micros(100))),
         observer: None,
     });

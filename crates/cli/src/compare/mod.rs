@@ -136,8 +136,7 @@ pub(crate) fn specs(catalogue: Catalogue, names: &[String], host: Host) -> Resul
     }
     let spec = |name| {
         let spec = named::spec(catalogue, name)?;
-        let spec = if host == Host::Disk { spec.at_the_block() } else { Ok(spec) };
-        let spec = spec.map_err(|error| Error::Usage(error.to_string()))?;
+        let spec = if host == Host::Disk { named::without_split_hooks(spec)? } else { spec };
         if on_array && spec.is_split() {
             return Err(Error::Usage(format!(
                 "{spec} also schedules system calls and the page cache, in front of one queue, and an array has a queue \

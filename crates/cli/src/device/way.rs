@@ -1,7 +1,7 @@
 //! A drive at the end of a way: through loop devices, FUSE and a server, which a modelled queue knows nothing of.
 
 use disks::{Command, Completion, Drive, Ideal, Travel};
-use elevator::model::Random;
+use elevator::Random;
 use elevator::{Positioning, Sector, Sectors, Span, Time};
 
 /// What the way takes after about such a wait: times that are each as likely as any other. Whoever waited long wakes slowly.

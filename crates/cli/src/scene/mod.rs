@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use disks::array::Geometry;
-use elevator::model::Random;
+use elevator::Random;
 use elevator::queue::{Identity, Observer, Options};
 use elevator::{Span, Time};
 use machine::kernel::{Description, Kernel, Sample, Tagging};

@@ -191,7 +191,7 @@ fn set(parameters: &mut Parameters, setting: &str) -> Result<(), Error> {
         let hint = did_you_mean(name, all.iter().copied());
         return Err(problem(format!("no parameter has that name; there are {}{hint}", all.join(", "))));
     };
-    let value = tunable.parse(value).map_err(problem)?;
+    let value = tunable.parse(value).map_err(|error| problem(error.to_string()))?;
     parameters.set(name, value).map_err(|error| problem(error.to_string()))
 }
 

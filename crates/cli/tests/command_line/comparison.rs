@@ -131,10 +131,14 @@ fn split_policies_are_refused_where_there_is_nothing_above_the_queue_or_more_tha
             &[policy, "a queue for each member", "leave --array out"],
         );
     }
-    fails(&["compare", "par-read", "-s", "afq"], 2, &["'afq'", "modelled machine of 'dwell run'"]);
+    fails(
+        &["compare", "par-read", "-s", "afq"],
+        2,
+        &["'afq'", "the modelled machine of 'dwell run' has them"],
+    );
     let nowhere = "unix:/nonexistent/refused.sock";
     let serve = ["serve", "--memory", "--size", "64MiB", "-s", "split-deadline", "--nbd", nowhere];
-    fails(&serve, 2, &["modelled machine of 'dwell run'"]);
+    fails(&serve, 2, &["the modelled machine of 'dwell run' has them"]);
 }
 
 #[test]

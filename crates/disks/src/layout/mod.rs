@@ -21,7 +21,7 @@ mod zone;
 use std::cell::Cell;
 
 pub(crate) use build::capacity;
-use elevator::rarely;
+use elevator::cold_path;
 use indexed::Indexed;
 pub(crate) use indexed::{capacity as capacity_of_runs, turn};
 use rows::{Rows, Track, Tracks};
@@ -170,7 +170,7 @@ impl Layout {
         let track = self.track_of(sector);
         let band = &self.zones[usize::from(track.zone)];
         let on_track = if track.broken {
-            rarely();
+            cold_path();
             if let Some(indexed) = &self.indexed {
                 return self.indexed_stretch(indexed, sector);
             }
@@ -266,7 +266,7 @@ impl Layout {
     #[inline(never)]
     fn find(&self, sector: u64) {
         if let Some(indexed) = &self.indexed {
-            rarely();
+            cold_path();
             return self.recent.set(indexed.find(sector));
         }
         let zone = self.zone_of(sector);

@@ -1,6 +1,6 @@
 //! Assignment of the arm to tasks, and the first access of each task.
 
-use elevator::rarely;
+use elevator::cold_path;
 
 use super::Rotating;
 use super::access::{Access, Aim};
@@ -103,7 +103,7 @@ impl Rotating {
         match self.fidelity {
             Fidelity::Drive => now.max(ready_at).max(self.arm_free_at),
             Fidelity::DiskSim => {
-                rarely();
+                cold_path();
                 now + ready_at.saturating_sub(now) + self.arm_free_at.saturating_sub(now)
             }
         }

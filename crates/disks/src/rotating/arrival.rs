@@ -1,6 +1,6 @@
 //! Arrival of commands.
 
-use elevator::{Op, rarely};
+use elevator::{Op, cold_path};
 
 use super::Rotating;
 use super::bus::{Bus, Message};
@@ -42,7 +42,7 @@ impl Rotating {
     pub(super) fn arrive(&mut self, now: Picos, command: Command) {
         self.serial += 1;
         if command.op == Op::Flush {
-            rarely();
+            cold_path();
             self.flushes.push((self.serial, command.tag, now));
             return;
         }
@@ -190,7 +190,7 @@ fn remove(list: &mut Vec<TaskId>, id: TaskId) {
     if list.last() == Some(&id) {
         list.pop();
     } else if let Some(at) = list.iter().position(|&listed| listed == id) {
-        rarely();
+        cold_path();
         list.remove(at);
     }
 }

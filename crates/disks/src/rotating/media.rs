@@ -1,6 +1,6 @@
 //! Events on the medium: counting the sectors that have passed, computing the next event, and its consequences.
 
-use elevator::rarely;
+use elevator::cold_path;
 
 use super::Rotating;
 use super::access::{Access, Rotation};
@@ -127,7 +127,7 @@ impl Rotating {
 
     fn take_jump(&mut self) {
         let Some((at, to)) = self.access.as_ref().and_then(|access| access.jump) else { return };
-        rarely();
+        cold_path();
         if self.position() != at {
             return;
         }

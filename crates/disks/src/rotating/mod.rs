@@ -40,7 +40,7 @@ use std::collections::VecDeque;
 
 use access::{Access, Head, Rotation};
 use bus::{Bus, BusRequest};
-use elevator::{Op, Outcome, Positioning, Sector, Span, Time, rarely};
+use elevator::{Op, Outcome, Positioning, Sector, Span, Time, cold_path};
 pub(crate) use segment::SEGMENTS_MAX;
 use segment::Segments;
 use task::{COMMANDS_MAX, TaskId, Tasks};
@@ -362,7 +362,7 @@ impl Rotating {
     fn set_origin(&mut self, now: Time) {
         let rested = now.as_nanos().saturating_sub(self.origin);
         if rested > Picos::MAX / 4000 && self.quiet() {
-            rarely();
+            cold_path();
             let since = (u128::from(rested) * 1000).saturating_sub(u128::from(self.head.at));
             let turned = (since % u128::from(self.mechanics.period())) as Picos;
             self.head.angle = self.head.angle.wrapping_add(self.mechanics.turned(turned));
@@ -391,10 +391,10 @@ impl Drive for Rotating {
         let service = Service { started: now, ..Default::default() };
         self.unanswered += 1;
         if outside {
-            rarely();
+            cold_path();
             self.complete(at, command.tag, Outcome::Failed, service);
         } else if command.op == Op::Discard || (command.sectors.0 == 0 && command.op != Op::Flush) {
-            rarely();
+            cold_path();
             self.complete(at, command.tag, Outcome::Done, service);
         } else {
             self.inbox.push_back((at + self.timing.request, command));

@@ -5,7 +5,7 @@
 //! the write begins, a clean one that it overlaps, an empty one, a clean one, one that only reads ahead. Among equals, the
 //! least recently used.
 
-use elevator::rarely;
+use elevator::cold_path;
 
 use super::Rotating;
 use super::preempt::Preemption;
@@ -71,11 +71,11 @@ impl Rotating {
 
     fn value_for_read(&self, task: &Task, s: &Segment) -> Option<(u8, Hit)> {
         if s.state == State::Empty {
-            rarely();
+            cold_path();
             return Some((3, Hit::Miss));
         }
         if s.holds(task.start) {
-            rarely();
+            cold_path();
             return self.value_of_hit(task, s);
         }
         if s.unused() { Some((2, Hit::Miss)) } else { self.value_elsewhere(task, s) }

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use elevator::model::Random;
+use elevator::Random;
 use serde::{Deserialize, Serialize};
 
 use super::Recorder;

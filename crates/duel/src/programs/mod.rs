@@ -19,7 +19,7 @@ mod tree;
 use std::io;
 use std::time::{Duration, Instant};
 
-use elevator::model::Random;
+use elevator::Random;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 

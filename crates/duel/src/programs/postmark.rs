@@ -10,7 +10,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use elevator::model::Random;
+use elevator::Random;
 use rustix::fs::{Advice, fadvise, syncfs};
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! The queue of an array's member: what the coordinator says to its scheduler and hears from it.
+//! The queue of an array's member: directives to its scheduler, reports from it.
 
 use super::{Observer, Queue};
 use crate::array::{Directive, Report};
@@ -7,21 +7,23 @@ use crate::scheduler::{Device, Positioning, View};
 use crate::time::Time;
 
 impl<O: Observer> Queue<O> {
-    /// The coordinator tells the scheduler something; ask for the next step again.
+    /// Passes a directive of the coordinator to the scheduler. The host calls [`next`](Self::next) afterwards.
     pub fn direct(&mut self, now: Time, directive: Directive) {
         let view = View { requests: &self.requests, device: self.device(None) };
-        self.scheduler.directed(now, &view, directive);
+        if let Some(member) = self.scheduler.array_member() {
+            member.directed(now, &view, directive);
+        }
     }
 
-    /// The next thing that the scheduler has to tell the coordinator.
+    /// The scheduler's next report for the coordinator.
     pub fn report(&mut self) -> Option<Report> {
-        self.scheduler.report()
+        self.scheduler.array_member()?.report()
     }
 
-    /// What the scheduler would send if it never waited.
+    /// The request that the scheduler would dispatch if it never waited; `None` if it is no array member.
     pub fn selected(&mut self, now: Time, positioning: Option<&dyn Positioning>) -> Option<RequestId> {
         let device = self.device(positioning);
-        self.scheduler.selected(now, &View { requests: &self.requests, device })
+        self.scheduler.array_member()?.selected(now, &View { requests: &self.requests, device })
     }
 
     fn device<'a>(&self, positioning: Option<&'a dyn Positioning>) -> Device<'a> {

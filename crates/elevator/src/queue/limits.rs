@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use super::options::Limits;
 use super::parts::PartId;
 use crate::request::{Direction, Process};
-use crate::scheduler::Leave;
+use crate::scheduler::Admission;
 use crate::time::Time;
 
 /// One direction's account.
@@ -30,25 +30,25 @@ struct Batcher {
 }
 
 /// Both directions' accounts.
-pub(super) struct Admission {
+pub(super) struct RequestCounts {
     limits: Limits,
     sides: [Side; 2],
     batchers: Vec<Batcher>,
 }
 
-impl Admission {
+impl RequestCounts {
     pub(super) fn new(limits: Limits) -> Self {
         Self { limits, sides: Default::default(), batchers: Vec::new() }
     }
 
-    /// Whether one more may be allocated now, for a submitter that is not asleep; `leave` is asked where it matters.
+    /// Whether one more may be allocated now, for a submitter that is not asleep; `admission` is called only below the hard limit.
     #[inline]
     pub(super) fn admits(
         &mut self,
         now: Time,
         direction: Direction,
         process: Option<Process>,
-        leave: impl FnOnce() -> Leave,
+        admission: impl FnOnce() -> Admission,
     ) -> bool {
         let side = &self.sides[direction as usize];
         if side.allocated == 0 {
@@ -57,11 +57,13 @@ impl Admission {
         if side.allocated >= self.limits.hard() {
             return false;
         }
-        match leave() {
-            Leave::Must => true,
-            Leave::No => false,
-            Leave::ByLimit if side.allocated < self.limits.nr_requests && side.sleepers.is_empty() => true,
-            Leave::ByLimit => self.batching(now, process),
+        match admission() {
+            Admission::Must => true,
+            Admission::No => false,
+            Admission::ByLimit if side.allocated < self.limits.nr_requests && side.sleepers.is_empty() => {
+                true
+            }
+            Admission::ByLimit => self.batching(now, process),
         }
     }
 
@@ -97,13 +99,13 @@ impl Admission {
     }
 
     /// Whether the first sleeper may go on.
-    pub(super) fn may_wake(&self, direction: Direction, leave: Leave) -> bool {
+    pub(super) fn may_wake(&self, direction: Direction, admission: Admission) -> bool {
         let side = &self.sides[direction as usize];
         side.allocated == 0
-            || match leave {
-                Leave::Must => side.allocated < self.limits.hard(),
-                Leave::No => false,
-                Leave::ByLimit => side.allocated < self.limits.nr_requests,
+            || match admission {
+                Admission::Must => side.allocated < self.limits.hard(),
+                Admission::No => false,
+                Admission::ByLimit => side.allocated < self.limits.nr_requests,
             }
     }
 

@@ -36,11 +36,11 @@ pub use order::SwitchMode;
 pub use parts::Submission;
 
 use self::flush::{Flushes, Then};
-use self::limits::Admission;
+use self::limits::RequestCounts;
 use self::merge::MergeIndex;
 use self::order::Order;
 use self::parts::{Chain, Part, PartId, Parts};
-use crate::rarely;
+use crate::cold_path;
 use crate::reason::{HoldReason, Reason};
 use crate::request::{Direction, Flags, Op, Outcome, Priority, Process, Request, RequestId};
 use crate::requests::Requests;
@@ -137,7 +137,7 @@ pub struct Queue<O: Observer = ()> {
     meta: Vec<Meta>,
     parts: Parts,
     merges: MergeIndex,
-    admission: Admission,
+    counts: RequestCounts,
     flushes: Flushes,
     order: Order,
     /// Requests gathered in the plug of [`Plugging::Task`].
@@ -173,7 +173,7 @@ impl<O: Observer> Queue<O> {
             meta: Vec::new(),
             parts: Parts::default(),
             merges: MergeIndex::default(),
-            admission: Admission::new(options.limits),
+            counts: RequestCounts::new(options.limits),
             flushes: Flushes::default(),
             order: Order::default(),
             plug: Vec::new(),
@@ -233,7 +233,7 @@ impl<O: Observer> Queue<O> {
     /// congestion is measured on it.
     #[must_use]
     pub const fn allocated(&self, direction: Direction) -> u32 {
-        self.admission.allocated(direction)
+        self.counts.allocated(direction)
     }
 
     /// Whether there is something that the host must hear of.
@@ -285,7 +285,7 @@ impl<O: Observer> Queue<O> {
             return Step::Dispatch(self.dispatch_first(now));
         }
         if let Some(until) = self.plugged_until {
-            rarely();
+            cold_path();
             if now < until {
                 let hold = Hold { until: Some(until), wake: Wake::Timer, reason: HoldReason::Plugged };
                 self.tell_held(now, hold);
@@ -419,7 +419,7 @@ impl<O: Observer> Queue<O> {
         match (request.op, outcome) {
             (Op::Flush, _) => self.flushed(now, id, meta, outcome),
             (_, Outcome::GivenBack) => {
-                rarely();
+                cold_path();
                 self.given_back.push_back(id);
             }
             _ => self.finish_request(now, id, meta, outcome),
@@ -450,7 +450,7 @@ impl<O: Observer> Queue<O> {
         let flush_behind = request.flags.fua && outcome == Outcome::Done && self.flushes_behind();
         let mut chain = meta.chain;
         if flush_behind {
-            rarely();
+            cold_path();
             // Forced unit access is never merged: the chain is one part.
             if let Some(part) = self.parts.first(chain) {
                 self.wait_for_flush(part, Then::Finish);
@@ -460,7 +460,7 @@ impl<O: Observer> Queue<O> {
                 self.tell_finished(now, &part, outcome, meta.dispatched);
             }
         }
-        self.admission.free(request.direction());
+        self.counts.free(request.direction());
     }
 
     /// Forced unit access is a flush behind the write.
@@ -494,11 +494,11 @@ impl<O: Observer> Queue<O> {
         match self.options.identity {
             Identity::Shown => process,
             Identity::Hidden => {
-                rarely();
+                cold_path();
                 None
             }
             Identity::Same => {
-                rarely();
+                cold_path();
                 Some(Process::single(1))
             }
         }

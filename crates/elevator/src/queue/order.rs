@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::flush::Then;
 use super::parts::PartId;
 use super::{Barriers, Event, Observer, Queue, State, SwitchReport};
-use crate::rarely;
+use crate::cold_path;
 use crate::request::RequestId;
 use crate::scheduler::Scheduler;
 use crate::time::{Span, Time};
@@ -43,7 +43,7 @@ pub(super) struct Order {
 impl Order {
     pub(super) const fn is_draining(&self) -> bool {
         if self.barrier.is_some() {
-            rarely();
+            cold_path();
         }
         self.barrier.is_some()
     }

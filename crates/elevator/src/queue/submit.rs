@@ -4,7 +4,7 @@ use super::flush::Then;
 use super::merge::alike;
 use super::parts::{Chain, PartId, Submission};
 use super::{Accepted, Barriers, Cache, Event, Meta, Notice, Observer, Plugging, Queue, State};
-use crate::rarely;
+use crate::cold_path;
 use crate::request::{Direction, Op, Outcome, Request, RequestId};
 use crate::scheduler::{Growth, Side};
 use crate::time::Time;
@@ -17,7 +17,7 @@ impl<O: Observer> Queue<O> {
         }
         let accepted = self.accept(now, part);
         if accepted == Accepted::Asleep {
-            self.admission.told(self.parts.get(part).submission.op.direction());
+            self.counts.told(self.parts.get(part).submission.op.direction());
         }
         if self.order.is_draining() {
             self.settle(now);
@@ -67,12 +67,12 @@ impl<O: Observer> Queue<O> {
         let submission = &self.parts.get(part).submission;
         let Submission { token, op, flags, process, .. } = *submission;
         let direction = op.direction();
-        let leave = || self.scheduler.may_queue(now, process, direction, op.is_sync(flags));
-        if self.admission.admits(now, direction, process, leave) {
+        let admission = || self.scheduler.may_queue(now, process, direction, op.is_sync(flags));
+        if self.counts.admits(now, direction, process, admission) {
             self.admit(now, part);
             return Accepted::Queued;
         }
-        self.admission.sleep(direction, part);
+        self.counts.sleep(direction, part);
         self.observer.event(now, &Event::Slept(token));
         Accepted::Asleep
     }
@@ -81,7 +81,7 @@ impl<O: Observer> Queue<O> {
     fn admit(&mut self, now: Time, part: PartId) {
         let submission = &self.parts.get(part).submission;
         let token = submission.token;
-        self.admission.allocate(submission.op.direction());
+        self.counts.allocate(submission.op.direction());
         let (request, chain) = (submission.as_request(now), Chain::of(part, submission));
         let id = self.add(request, chain);
         let request = &self.requests[id];
@@ -110,7 +110,7 @@ impl<O: Observer> Queue<O> {
         let id = self.requests.add(request);
         let meta = Meta { state: State::Plugged, chain, dispatched: Time::ZERO, generation: None };
         if id.index() == self.meta.len() {
-            rarely();
+            cold_path();
             self.meta.push(meta);
         } else {
             self.meta[id.index()] = meta;
@@ -229,7 +229,7 @@ impl<O: Observer> Queue<O> {
             _ => self.plug.retain(|&plugged| plugged != other),
         }
         self.requests.remove(other);
-        self.admission.free(neighbour.direction());
+        self.counts.free(neighbour.direction());
         self.wake_sleepers(now);
     }
 
@@ -237,7 +237,7 @@ impl<O: Observer> Queue<O> {
     #[inline]
     pub(super) fn wake_sleepers(&mut self, now: Time) {
         for direction in Direction::BOTH {
-            if self.admission.anybody_sleeps(direction) {
+            if self.counts.anybody_sleeps(direction) {
                 self.wake_sleepers_of(now, direction);
             }
         }
@@ -245,7 +245,7 @@ impl<O: Observer> Queue<O> {
 
     #[cold]
     fn wake_sleepers_of(&mut self, now: Time, direction: Direction) {
-        while let Some(part) = self.admission.first_sleeper(direction)
+        while let Some(part) = self.counts.first_sleeper(direction)
             && self.wake_sleeper(now, direction, part)
         {}
     }
@@ -254,12 +254,12 @@ impl<O: Observer> Queue<O> {
     fn wake_sleeper(&mut self, now: Time, direction: Direction, part: PartId) -> bool {
         let submission = &self.parts.get(part).submission;
         let (token, process) = (submission.token, submission.process);
-        let leave =
+        let admission =
             self.scheduler.may_queue(now, process, direction, submission.op.is_sync(submission.flags));
-        if !self.admission.may_wake(direction, leave) {
+        if !self.counts.may_wake(direction, admission) {
             return false;
         }
-        if self.admission.wake(now, direction, process) {
+        if self.counts.wake(now, direction, process) {
             self.notices.push_back(Notice::Woken(token));
         }
         if !self.try_merge(now, part) {

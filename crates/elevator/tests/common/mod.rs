@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use dwell_elevator::queue::{Accepted, Notice, Options, Queue, Step, Submission, Ticket, Token};
 use dwell_elevator::{
-    Decision, Growth, Load, Op, Outcome, Reason, Request, RequestId, Scheduler, Sector, Sectors, Span, Time,
-    View,
+    Capabilities, Decision, Growth, Load, Op, Outcome, Reason, Request, RequestId, Scheduler, Sector,
+    Sectors, Span, Time, View,
 };
 
 /// First come, first served.
@@ -30,12 +30,12 @@ impl Scheduler for Fifo {
         }
     }
 
-    fn completed(&mut self, _now: Time, _request: &Request, _outcome: Outcome) {}
-
     fn longest_wait(&self, load: Load) -> Option<Span> {
         Some(load.service * u64::from(load.requests))
     }
 }
+
+impl Capabilities for Fifo {}
 
 /// A host whose clock stands still unless it is moved.
 #[allow(dead_code, reason = "each test file uses its part")]

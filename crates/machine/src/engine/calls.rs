@@ -2,7 +2,7 @@
 
 use elevator::queue::Accepted;
 use elevator::split::Terms;
-use elevator::{Direction, Outcome, Span, Time, rarely};
+use elevator::{Direction, Outcome, Span, Time, cold_path};
 
 use super::{Blocked, Failure, Machine, Outstanding, sooner};
 use crate::kernel::{Call, Kernel, Polled, Returned, TaskId};
@@ -97,7 +97,7 @@ impl Machine {
     #[inline]
     pub(super) fn advance_kernel(&mut self) {
         if let Some(kernel) = &mut self.kernel {
-            rarely();
+            cold_path();
             kernel.advance(self.now);
             self.hear_kernel();
         }
@@ -146,7 +146,7 @@ impl Machine {
     #[inline]
     pub(super) fn hear_kernel(&mut self) {
         if self.kernel.is_some() || self.splits {
-            rarely();
+            cold_path();
             self.hear_from_above();
         }
     }

@@ -54,8 +54,9 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use elevator::{
-    Decision, Direction, Growth, Hold, HoldReason, Item, Leave, Outcome, Process, Reason, Request, RequestId,
-    Scheduler, Span, Time, TuneError, Value, View, Wake, tunables,
+    Admission, Capabilities, Decision, Direction, Growth, Hold, HoldReason, Inspection, Item, Outcome,
+    Process, Reason, Request, RequestId, Scheduler, Span, Time, TuneError, Tuning, Value, View, Wake,
+    tunables, tuned_by_itself,
 };
 
 use self::batches::Batches;
@@ -538,28 +539,39 @@ impl<S: Settings, J: Judges<S>> Scheduler for Anticipatory<S, J> {
     }
 
     /// The awaited process may exceed the limit: it must not sleep while the device waits for it.
-    fn may_queue(&self, _now: Time, process: Option<Process>, _direction: Direction, _sync: bool) -> Leave {
+    fn may_queue(
+        &self,
+        _now: Time,
+        process: Option<Process>,
+        _direction: Direction,
+        _sync: bool,
+    ) -> Admission {
         let awaited = self.wait.awaited().filter(|_| self.wait.is_waiting());
         match (awaited, process) {
-            (Some(awaited), Some(process)) if self.judgement.is_awaited(awaited, process) => Leave::Must,
-            _ => Leave::ByLimit,
+            (Some(awaited), Some(process)) if self.judgement.is_awaited(awaited, process) => Admission::Must,
+            _ => Admission::ByLimit,
         }
     }
+}
 
-    fn inspect(&self, now: Time) -> Vec<Item> {
-        let awaited = self.wait.awaited().filter(|_| self.wait.is_waiting());
-        self.judgement.inspect(self.ticks.at(now), awaited)
+impl<S: Settings, J: Judges<S>> Capabilities for Anticipatory<S, J> {
+    tuned_by_itself!();
+
+    fn inspection(&self) -> Option<&dyn Inspection> {
+        Some(self)
     }
+}
 
-    fn tunables(&self) -> &'static [elevator::Tunable] {
+impl<S: Settings, J: Judges<S>> Tuning for Anticipatory<S, J> {
+    fn table(&self) -> &[elevator::Tunable] {
         S::TABLE
     }
 
-    fn tunable(&self, name: &str) -> Option<Value> {
+    fn value(&self, name: &str) -> Option<Value> {
         self.settings.get(name)
     }
 
-    fn tune(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
+    fn set_value(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
         let hz = self.settings.hz();
         self.settings.set(name, value)?;
         if self.settings.hz() != hz {
@@ -570,5 +582,12 @@ impl<S: Settings, J: Judges<S>> Scheduler for Anticipatory<S, J> {
         self.timing = self.settings.timing();
         self.judgement.tuned(&self.settings);
         Ok(())
+    }
+}
+
+impl<S: Settings, J: Judges<S>> Inspection for Anticipatory<S, J> {
+    fn inspect(&self, now: Time) -> Vec<Item> {
+        let awaited = self.wait.awaited().filter(|_| self.wait.is_waiting());
+        self.judgement.inspect(self.ticks.at(now), awaited)
     }
 }

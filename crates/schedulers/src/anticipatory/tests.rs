@@ -1,7 +1,7 @@
 //! Decision tables that read like the source: at what time what arrives or completes, and what is to happen then.
 
 use elevator::{
-    Direction, Flags, HoldReason, Leave, Op, Process, Reason, Request, RequestId, Span, Time, Value,
+    Admission, Direction, Flags, HoldReason, Op, Process, Reason, Request, RequestId, Span, Time, Value,
 };
 
 use super::{Tunables, Tunables2_6_9, version_2_6_9, version_2_6_32};
@@ -389,10 +389,10 @@ fn the_awaited_process_may_exceed_the_limit() {
         t.read_by(2, FAR);
         let leave =
             |t: &Table, n| t.scheduler.may_queue(t.now, Some(Process::single(n)), Direction::Read, true);
-        assert_eq!(leave(&t, 1), Leave::ByLimit, "nothing is waited for yet");
+        assert_eq!(leave(&t, 1), Admission::ByLimit, "nothing is waited for yet");
         t.holds(AwaitProcess, until(6));
-        assert_eq!((leave(&t, 1), leave(&t, 2)), (Leave::Must, Leave::ByLimit));
-        assert_eq!(t.scheduler.may_queue(t.now, None, Direction::Read, true), Leave::ByLimit);
+        assert_eq!((leave(&t, 1), leave(&t, 2)), (Admission::Must, Admission::ByLimit));
+        assert_eq!(t.scheduler.may_queue(t.now, None, Direction::Read, true), Admission::ByLimit);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The way in: from a request to its queue, and what its coming says about its process.
 
-use elevator::{Leave, Priority, PriorityClass, Process, Request, Span, Time};
+use elevator::{Admission, Priority, PriorityClass, Process, Request, Span, Time};
 
 use super::names::{ContextId, QueueId};
 use super::queue::Handle;
@@ -363,7 +363,7 @@ impl Bfq {
 
     /// Asynchronous requests may fill half of the queue, or 3/16 while somebody is raised; and nobody may fill more than
     /// his share by weight of what is open to him. Those who are kept out are passed by those who are not.
-    pub(super) fn leave(&self, process: Option<Process>, sync: bool) -> Leave {
+    pub(super) fn leave(&self, process: Option<Process>, sync: bool) -> Admission {
         let sixteenths = match (sync, self.raised_busy > 0) {
             (true, _) => 16,
             (false, false) => 8,
@@ -372,9 +372,9 @@ impl Bfq {
         let open = (u64::from(self.nr_requests) * sixteenths / 16).max(1);
         let crowded = !sync && u64::from(self.allocated_async) >= open;
         if crowded || self.has_more_than_share(process, sync, open) {
-            return Leave::No;
+            return Admission::No;
         }
-        if self.allocated < self.nr_requests { Leave::Must } else { Leave::ByLimit }
+        if self.allocated < self.nr_requests { Admission::Must } else { Admission::ByLimit }
     }
 
     fn has_more_than_share(&self, process: Option<Process>, sync: bool, open: u64) -> bool {

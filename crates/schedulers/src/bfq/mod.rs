@@ -84,8 +84,8 @@ mod weights;
 use alloc::boxed::Box;
 
 use elevator::{
-    Decision, Direction, Growth, Leave, Outcome, Process, Request, RequestId, Scheduler, Sector, Side, Span,
-    Time, Tunable, TuneError, Value, View, tunables,
+    Admission, Capabilities, Decision, Direction, Growth, Outcome, Process, Request, RequestId, Scheduler,
+    Sector, Side, Span, Time, Tunable, TuneError, Tuning, Value, View, tunables, tuned_by_itself,
 };
 
 use self::backlog::Entry;
@@ -293,7 +293,13 @@ impl Scheduler for Bfq {
         self.free_released();
     }
 
-    fn may_queue(&self, _now: Time, process: Option<Process>, _direction: Direction, sync: bool) -> Leave {
+    fn may_queue(
+        &self,
+        _now: Time,
+        process: Option<Process>,
+        _direction: Direction,
+        sync: bool,
+    ) -> Admission {
         self.leave(process, sync)
     }
 
@@ -310,16 +316,22 @@ impl Scheduler for Bfq {
         };
         queue == Some(self.requests[request.id].queue)
     }
+}
 
-    fn tunables(&self) -> &'static [Tunable] {
+impl Capabilities for Bfq {
+    tuned_by_itself!();
+}
+
+impl Tuning for Bfq {
+    fn table(&self) -> &[Tunable] {
         Tunables::TABLE
     }
 
-    fn tunable(&self, name: &str) -> Option<Value> {
+    fn value(&self, name: &str) -> Option<Value> {
         self.tunables.get(name)
     }
 
-    fn tune(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
+    fn set_value(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
         let before = self.tunables;
         self.tunables.set(name, value)?;
         if before.low_latency && !self.tunables.low_latency {

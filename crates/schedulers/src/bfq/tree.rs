@@ -210,7 +210,7 @@ impl Nodes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use elevator::model::Random;
+    use elevator::Random;
 
     #[test]
     fn two_trees_over_one_array_behave_like_sorted_vectors() {

@@ -53,8 +53,9 @@ mod trees;
 use alloc::boxed::Box;
 
 use elevator::{
-    Decision, Direction, Growth, Leave, Op, Outcome, Priority, PriorityClass, Process, Reason, Request,
-    RequestId, Scheduler, Sector, Side, Span, Time, TuneError, Value, View, tunables,
+    Admission, Capabilities, Decision, Direction, Growth, Op, Outcome, Priority, PriorityClass, Process,
+    Reason, Request, RequestId, Scheduler, Sector, Side, Span, Time, TuneError, Tuning, Value, View,
+    tunables, tuned_by_itself,
 };
 
 use self::hardware::Hardware;
@@ -517,12 +518,18 @@ impl Scheduler for Cfq2_6_32 {
     }
 
     /// The process for which the device idles must not sleep, once in a slice.
-    fn may_queue(&self, _now: Time, process: Option<Process>, _direction: Direction, sync: bool) -> Leave {
+    fn may_queue(
+        &self,
+        _now: Time,
+        process: Option<Process>,
+        _direction: Direction,
+        sync: bool,
+    ) -> Admission {
         let context = self.contexts.find(key(process)).filter(|_| sync);
         let queue = context.and_then(|slot| self.contexts[slot].queue);
         match queue.map(|id| &self.queues[id].slice) {
-            Some(slice) if slice.wait_request && !slice.must_alloc => Leave::Must,
-            _ => Leave::ByLimit,
+            Some(slice) if slice.wait_request && !slice.must_alloc => Admission::Must,
+            _ => Admission::ByLimit,
         }
     }
 
@@ -539,16 +546,22 @@ impl Scheduler for Cfq2_6_32 {
         let context = self.contexts.find(key(addition.process));
         record.is_sync && context.is_some_and(|slot| self.contexts[slot].queue == Some(record.queue))
     }
+}
 
-    fn tunables(&self) -> &'static [elevator::Tunable] {
+impl Capabilities for Cfq2_6_32 {
+    tuned_by_itself!();
+}
+
+impl Tuning for Cfq2_6_32 {
+    fn table(&self) -> &[elevator::Tunable] {
         Tunables::TABLE
     }
 
-    fn tunable(&self, name: &str) -> Option<Value> {
+    fn value(&self, name: &str) -> Option<Value> {
         self.tunables.get(name)
     }
 
-    fn tune(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
+    fn set_value(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
         let hz = self.tunables.hz;
         self.tunables.set(name, value)?;
         if self.tunables.hz != hz {

@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 
-use elevator::model::Random;
+use elevator::Random;
 use elevator::{
-    Decision, Direction, Flags, HoldReason, Leave, Op, Priority, PriorityClass, Process, Reason, Request,
+    Admission, Decision, Direction, Flags, HoldReason, Op, Priority, PriorityClass, Process, Reason, Request,
     RequestId, Side, Span, Time, Value,
 };
 
@@ -333,9 +333,9 @@ fn the_process_that_is_idled_for_may_exceed_the_limit_once() {
     let first = t.read_by(1, 1_000);
     t.serves(first, NewSlice);
     let leave = |t: &Table, n| t.scheduler.may_queue(t.now, Some(Process::single(n)), Direction::Read, true);
-    assert_eq!((leave(&t, 1), leave(&t, 2)), (Leave::Must, Leave::ByLimit));
+    assert_eq!((leave(&t, 1), leave(&t, 2)), (Admission::Must, Admission::ByLimit));
     t.read_by(1, 1_008);
-    assert_eq!(leave(&t, 1), Leave::ByLimit);
+    assert_eq!(leave(&t, 1), Admission::ByLimit);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Decision tables: what groups change, and what they leave as it is in 2.6.9.
 
 use elevator::{
-    Decision, Direction, Fact, HoldReason, Leave, Process, Reason, RequestId, Sector, Span, Value,
+    Admission, Decision, Direction, Fact, HoldReason, Process, Reason, RequestId, Sector, Span, Value,
 };
 
 use super::new;
@@ -165,7 +165,7 @@ fn a_group_is_forgotten_after_its_lifetime() {
 #[test]
 fn a_group_is_forgotten_by_its_members_as_well() {
     let mut t = cas();
-    let groups = |t: &Table| t.scheduler.inspect(t.now).len();
+    let groups = |t: &Table| t.items().len();
     for n in 0..3 {
         later(&mut t, 900);
         joins(&mut t, 1, 100_000 + 8 * n);
@@ -221,7 +221,7 @@ fn any_member_may_exceed_the_limit_while_its_group_is_waited_for() {
     t.read_by(3, FAR);
     t.holds(AwaitGroup, Some(t.now + Span::from_millis(6)));
     let leave = |n| t.scheduler.may_queue(t.now, Some(Process::single(n)), Direction::Read, true);
-    assert_eq!([leave(1), leave(2), leave(3)], [Leave::Must, Leave::Must, Leave::ByLimit]);
+    assert_eq!([leave(1), leave(2), leave(3)], [Admission::Must, Admission::Must, Admission::ByLimit]);
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn it_tells_its_groups_and_which_of_them_is_awaited() {
     file(&mut t, 1, 100_000, SectorOrder);
     t.read_by(50, FAR);
     t.holds(AwaitGroup, Some(t.now + Span::from_millis(6)));
-    let groups = t.scheduler.inspect(t.now);
+    let groups = t.items();
     let told = |n: usize, name| groups[n].fact(name).unwrap();
     assert_eq!(groups.len(), 2);
     assert_eq!((told(0, "position"), told(0, "awaited")), (Fact::Sector(Sector(100_008)), Fact::Flag(true)));

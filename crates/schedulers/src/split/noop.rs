@@ -18,7 +18,10 @@
 use alloc::boxed::Box;
 
 use elevator::split::{Account, Action, Page, Split, SystemCall, Terms, Verdict};
-use elevator::{Candidate, CauseSet, Growth, Load, Request, Span, Time, View, WorkConserving};
+use elevator::{
+    Candidate, Capabilities, CauseSet, Decision, Growth, Load, Request, Scheduler, Span, Time, View,
+    WorkConserving,
+};
 
 use crate::listing::{Listing, Make};
 use crate::noop::Noop;
@@ -38,7 +41,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
 #[derive(Default)]
 pub struct SplitNoop(Noop);
 
-impl WorkConserving for SplitNoop {
+impl Scheduler for SplitNoop {
     fn insert(&mut self, now: Time, request: &Request) {
         self.0.insert(now, request);
     }
@@ -47,6 +50,16 @@ impl WorkConserving for SplitNoop {
         self.0.merged(now, request, growth);
     }
 
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        self.dispatch_candidate(now, view).unwrap_or(Decision::Idle)
+    }
+
+    fn longest_wait(&self, load: Load) -> Option<Span> {
+        self.0.longest_wait(load)
+    }
+}
+
+impl WorkConserving for SplitNoop {
     fn candidate(&mut self, now: Time, view: &View<'_>) -> Option<Candidate> {
         self.0.candidate(now, view)
     }
@@ -54,11 +67,9 @@ impl WorkConserving for SplitNoop {
     fn take(&mut self, now: Time, request: &Request) {
         self.0.take(now, request);
     }
+}
 
-    fn longest_wait(&self, load: Load) -> Option<Span> {
-        self.0.longest_wait(load)
-    }
-
+impl Capabilities for SplitNoop {
     fn split(&mut self) -> Option<&mut dyn Split> {
         Some(self)
     }
@@ -88,11 +99,10 @@ mod tests {
 
     use super::super::testing::Host;
     use super::*;
-    use crate::work_conserving::Bare;
 
     #[test]
     fn nobody_is_held_and_the_first_goes_first() {
-        let mut t = Host::new(Bare::new(Box::<SplitNoop>::default())).accounts(&[Terms::default(); 2]);
+        let mut t = Host::new(SplitNoop::default()).accounts(&[Terms::default(); 2]);
         t.dirty(0, 7, 0, 10_000);
         assert_eq!(t.fsync(0, 7).1, Verdict::Proceed);
         assert_eq!(t.write(1, 7).1, Verdict::Proceed);

@@ -22,8 +22,8 @@ use alloc::vec::Vec;
 
 use elevator::split::{Account, Action, CallId, CallKind, Page, Split, SystemCall, Terms, Verdict};
 use elevator::{
-    CauseSet, Decision, Growth, Hold, HoldReason, Outcome, Reason, Request, RequestId, Scheduler, Span, Time,
-    View, Wake, tunables,
+    Capabilities, CauseSet, Decision, Growth, Hold, HoldReason, Reason, Request, RequestId, Scheduler, Span,
+    Time, View, Wake, tunables, tuned_by,
 };
 
 use super::bucket::Bucket;
@@ -150,7 +150,7 @@ impl Scheduler for PlainToken {
         let Some(account) = self.choose(now) else {
             let waiting = self.queues.iter().filter(|(_, queue)| !queue.is_empty());
             let until = waiting.filter_map(|(&account, _)| self.opens(account)).min();
-            let wake = if until.is_some() { Wake::Timer } else { Wake::Told };
+            let wake = if until.is_some() { Wake::Timer } else { Wake::External };
             return Decision::Hold(Hold { until, wake, reason: HoldReason::NoToken });
         };
         let oldest = self.queues.get_mut(&account).and_then(VecDeque::pop_front);
@@ -165,14 +165,14 @@ impl Scheduler for PlainToken {
         }
         Decision::Dispatch { id, reason: Reason::FirstCome }
     }
+}
 
-    fn completed(&mut self, _now: Time, _request: &Request, _outcome: Outcome) {}
-
+impl Capabilities for PlainToken {
     fn split(&mut self) -> Option<&mut dyn Split> {
         Some(self)
     }
 
-    tuned!(self.tunables: Tunables);
+    tuned_by!(tunables);
 }
 
 impl Split for PlainToken {

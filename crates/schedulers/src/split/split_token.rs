@@ -41,8 +41,8 @@ use alloc::vec::Vec;
 
 use elevator::split::{Account, Action, CallId, CallKind, Page, Split, SystemCall, Terms, Verdict};
 use elevator::{
-    CauseSet, Decision, Growth, Hold, HoldReason, Op, Outcome, Reason, Request, RequestId, Scheduler, Side,
-    Span, Time, View, Wake, tunables,
+    Capabilities, CauseSet, Decision, Growth, Hold, HoldReason, Op, Outcome, Reason, Request, RequestId,
+    Scheduler, Side, Span, Time, View, Wake, tunables, tuned_by,
 };
 
 use super::bucket::Bucket;
@@ -191,7 +191,7 @@ impl SplitToken {
         let worth = !self.lanes.has_reads(place) && member.sequential && may_read;
         let returned = (member.in_flight == 0).then_some(member.returned + self.tunables.idle);
         let in_time = sent < self.tunables.turn_bytes && returned.is_none_or(|until| now < until);
-        let wake = if returned.is_some() { Wake::Timer } else { Wake::Told };
+        let wake = if returned.is_some() { Wake::Timer } else { Wake::External };
         (worth && in_time).then_some(Hold { until: returned, wake, reason: HoldReason::AwaitSliceOwner })
     }
 
@@ -258,7 +258,7 @@ impl Scheduler for SplitToken {
             return Decision::Dispatch { id, reason };
         }
         let until = self.opens();
-        let wake = if until.is_some() { Wake::Timer } else { Wake::Told };
+        let wake = if until.is_some() { Wake::Timer } else { Wake::External };
         Decision::Hold(Hold { until, wake, reason: HoldReason::NoToken })
     }
 
@@ -273,12 +273,14 @@ impl Scheduler for SplitToken {
     fn may_merge(&self, request: &Request, addition: &Request, _side: Side) -> bool {
         request.causes == addition.causes
     }
+}
 
+impl Capabilities for SplitToken {
     fn split(&mut self) -> Option<&mut dyn Split> {
         Some(self)
     }
 
-    tuned!(self.tunables: Tunables);
+    tuned_by!(tunables);
 }
 
 impl Split for SplitToken {

@@ -33,7 +33,7 @@ fn an_urgent_request_goes_first_and_says_so() {
     let mut t = table();
     let (first, other) = called(&mut t);
     t.serves(first, Reason::Urgent);
-    assert_eq!(t.scheduler.report(), Some(Report::Established), "the head is there");
+    assert_eq!(t.report(), Some(Report::Established), "the head is there");
     t.at(100).holds(HoldReason::AwaitChild, Some(at_ms(110)));
     let second = t.read(8);
     t.serves(second, Reason::Child);
@@ -52,9 +52,9 @@ fn an_urgent_request_waits_until_the_device_is_through_with_others() {
     t.holds(HoldReason::Directed, None);
     t.complete(before);
     t.sends(first, Reason::Urgent);
-    assert_eq!(t.scheduler.report(), None, "the head is on its way");
+    assert_eq!(t.report(), None, "the head is on its way");
     t.complete(first);
-    assert_eq!(t.scheduler.report(), Some(Report::Established));
+    assert_eq!(t.report(), Some(Report::Established));
 }
 
 #[test]
@@ -66,11 +66,11 @@ fn it_breaks_only_when_its_slice_has_begun() {
         t.at(ms);
         assert!(matches!(t.next(), elevator::Decision::Hold(_)), "other heads are not there yet");
     }
-    assert_eq!(t.scheduler.report(), Some(Report::Established));
+    assert_eq!(t.report(), Some(Report::Established));
     t.direct(Directive::Slice(at_ms(600)));
     t.holds(HoldReason::AwaitChild, Some(at_ms(410)));
     t.at(410).serves(other, Reason::StreamBroken);
-    assert_eq!(t.scheduler.report(), Some(Report::Broken));
+    assert_eq!(t.report(), Some(Report::Broken));
 }
 
 #[test]

@@ -9,7 +9,10 @@ use crate::noop::Noop;
 use crate::testing::{Table, at_ms, request};
 use Reason::{Child, CloseEnough, FirstCome, StreamBroken, StreamSliceOver};
 use elevator::service_time::MeasuredPoint;
-use elevator::{Fact, Priority, PriorityClass, WorkConserving};
+use elevator::{
+    Candidate, Capabilities, Decision, Fact, Growth, HoldReason, Item, Priority, PriorityClass, Reason,
+    Request, RequestId, Scheduler, Span, Time, Tunable, Tuning, Value, View, WorkConserving, tuned_by_itself,
+};
 
 /// 1 ms up to 1,000 sectors away, 10 ms from 100,000 on, straight between.
 fn curve() -> ServiceCurve {
@@ -384,19 +387,39 @@ fn what_it_wraps_is_tuned_through_it() {
 /// A policy with a tunable of its own, and one that is called as one of the framework's.
 struct Named;
 
-impl WorkConserving for Named {
+impl Scheduler for Named {
     fn insert(&mut self, _: Time, _: &Request) {}
 
     fn merged(&mut self, _: Time, _: &Request, _: Growth<'_>) {}
 
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        self.dispatch_candidate(now, view).unwrap_or(Decision::Idle)
+    }
+}
+
+impl WorkConserving for Named {
     fn candidate(&mut self, _: Time, _: &View<'_>) -> Option<Candidate> {
         None
     }
 
     fn take(&mut self, _: Time, _: &Request) {}
+}
 
-    fn tunables(&self) -> &[Tunable] {
+impl Capabilities for Named {
+    tuned_by_itself!();
+}
+
+impl Tuning for Named {
+    fn table(&self) -> &[Tunable] {
         const { &[crate::deadline::Tunables::TABLE[0], Tunables::TABLE[0]] }
+    }
+
+    fn value(&self, _: &str) -> Option<Value> {
+        None
+    }
+
+    fn set_value(&mut self, name: &str, _: Value) -> Result<(), TuneError> {
+        Err(TuneError::unknown(name))
     }
 }
 
@@ -411,7 +434,7 @@ fn what_can_be_tuned_of_what_it_wraps_is_listed_behind_its_own_once() {
 /// What `inspect` says of the stream in that role.
 fn told(t: &Table, role: &str) -> Option<Item> {
     let is = |item: &Item| matches!(item.fact("role"), Some(Fact::Word(word)) if word == role);
-    t.scheduler.inspect(t.now).into_iter().find(is)
+    t.items().into_iter().find(is)
 }
 
 #[test]

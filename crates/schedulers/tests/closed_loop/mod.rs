@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use dwell_schedulers::{Environment, Spec};
-use elevator::model::Random;
+use elevator::Random;
 use elevator::queue::{Event, Notice, Observer, Options, Queue, Step, Submission, Ticket, Token};
 use elevator::{
     Flags, Op, Outcome, Priority, PriorityClass, Process, Reason, Request, Scheduler, Sector, Sectors, Span,

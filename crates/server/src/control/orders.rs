@@ -106,7 +106,7 @@ impl Orders {
             now,
             scheduler: self.scheduler.clone(),
             tunables: tunables(queue.chosen()),
-            items: queue.scheduler().inspect(now),
+            items: queue.scheduler().inspection().map_or(Vec::new(), |inspection| inspection.inspect(now)),
             queued: queue.queued(),
             in_flight: queue.in_flight(),
             depth: queue.options().depth,
@@ -149,7 +149,7 @@ fn tune(name: &str, value: &str, device: &mut Device) -> Result<(), String> {
     let scheduler = device.queue().chosen();
     let known = scheduler.tunables().iter().find(|tunable| tunable.name == name);
     let tunable = known.ok_or_else(|| elevator::TuneError::unknown(name).to_string())?;
-    let value = tunable.parse(value)?;
+    let value = tunable.parse(value).map_err(|error| error.to_string())?;
     scheduler.tune(name, value).map_err(|error| error.to_string())
 }
 

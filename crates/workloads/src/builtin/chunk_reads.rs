@@ -9,7 +9,7 @@
 //! directory that was unpacked in one go. Starting a process takes `fork`, about what fork, exec and the dynamic linker
 //! cost a Pentium 4.
 
-use elevator::model::Random;
+use elevator::Random;
 use elevator::{Sector, Sectors, Span, tunables};
 use machine::{Await, Io, Next, Program, Who};
 

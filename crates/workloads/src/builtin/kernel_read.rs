@@ -10,7 +10,7 @@
 //! ahead of the reader, who is slow: 4 GB in 850 s is hexdump's own work. Both times of computing are set so that an
 //! instance alone takes about as long as published.
 
-use elevator::model::Random;
+use elevator::Random;
 use elevator::{Flags, Sector, Sectors, Span, tunables};
 use machine::{Await, Io, Next, Program, Who};
 use wording::whole;

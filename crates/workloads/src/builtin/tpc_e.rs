@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use elevator::model::Random;
+use elevator::Random;
 use elevator::{Flags, Op, Sector, Sectors, Span, Time, tunables};
 use machine::{Await, Io, Next, Program, Who};
 use wording::whole;

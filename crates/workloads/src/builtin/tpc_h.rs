@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
-use elevator::model::Random;
+use elevator::Random;
 use elevator::{Sector, Sectors, Span, Time, tunables};
 use machine::{Await, Io, Next, Program, Who};
 use wording::whole;

@@ -2,7 +2,7 @@
 
 mod tree;
 
-use elevator::model::Random;
+use elevator::Random;
 use machine::kernel::{Image, Path};
 
 pub use tree::Like;

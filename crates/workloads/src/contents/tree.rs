@@ -5,7 +5,7 @@
 //! kept as quantiles and drawn from in integers, so that it is the same on every machine. Numbers of files and directories
 //! are about those of the release, rounded; they are counts from memory of published statistics, not from an archive.
 
-use elevator::model::Random;
+use elevator::Random;
 use serde::Deserialize;
 
 use super::Contents;

@@ -1,6 +1,6 @@
 //! A job's requests one after the other: which comes next and when, whether it is made of the device or of a kernel.
 
-use elevator::model::Random;
+use elevator::Random;
 use elevator::{Direction, Span};
 
 use super::job::{Job, Pattern};

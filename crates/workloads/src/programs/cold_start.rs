@@ -4,8 +4,8 @@
 //! binary, its libraries, fonts, locale, configuration), each where the last fault left off or somewhere else, and compute
 //! a little between them. Nobody published a list; this is drawn from a seed, and its numbers are parameters.
 
+use elevator::Random;
 use elevator::Span;
-use elevator::model::Random;
 use machine::kernel::Open;
 use serde::Deserialize;
 

@@ -9,8 +9,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use elevator::Random;
 use elevator::Span;
-use elevator::model::Random;
 use machine::Meeting;
 use machine::kernel::{Open, Path};
 use serde::Deserialize;

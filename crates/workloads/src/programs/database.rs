@@ -1,7 +1,7 @@
 //! A small database: transactions that read pages anywhere in a table and append to a log that must be durable, and a
 //! query that scans a table from start to end.
 
-use elevator::model::Random;
+use elevator::Random;
 use machine::kernel::Open;
 use serde::Deserialize;
 

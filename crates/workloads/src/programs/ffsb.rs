@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use elevator::model::Random;
+use elevator::Random;
 use machine::kernel::{Open, Path};
 use serde::Deserialize;
 

@@ -3,8 +3,8 @@
 //! As its version 1.5 does: a transaction is a read or an append, and a create or a delete, each evenly. The stream paper
 //! gives 10,000 files of 0.5 to 10 KB and no number of transactions; 500 is the program's default.
 
+use elevator::Random;
 use elevator::Span;
-use elevator::model::Random;
 use machine::kernel::Path;
 use serde::Deserialize;
 

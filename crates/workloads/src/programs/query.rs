@@ -1,6 +1,6 @@
 //! A query of a decision support database: scans one table, and for what it finds looks rows up in others.
 
-use elevator::model::Random;
+use elevator::Random;
 use machine::kernel::Open;
 use serde::Deserialize;
 

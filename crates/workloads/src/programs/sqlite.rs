@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use elevator::model::Random;
+use elevator::Random;
 use machine::Meeting;
 use machine::kernel::Open;
 use serde::Deserialize;

@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use elevator::model::Random;
+use elevator::Random;
 use elevator::{Span, Time};
 use machine::Meeting;
 use machine::kernel::{Descriptor, Open};

@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use elevator::model::Random;
+use elevator::Random;
 use elevator::split::Terms;
 use elevator::{Priority, Span, Time};
 use machine::kernel::Open;

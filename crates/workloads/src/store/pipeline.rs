@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use elevator::model::Random;
+use elevator::Random;
 use elevator::{Span, Time};
 
 /// What a message takes.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ::duel::{Benchmark, Blocks, Fio, Order, PARKED, Task};
-use elevator::model::Random;
+use elevator::Random;
 use elevator::queue::Options;
 use elevator::{Flags, Op, Priority, PriorityClass, Sector, Sectors, Span, Time};
 use machine::{Await, Io, Next, Program, Who};

@@ -118,7 +118,7 @@ impl Pieces {
 
 #[cfg(test)]
 mod tests {
-    use elevator::model::Random;
+    use elevator::Random;
 
     use super::*;
 

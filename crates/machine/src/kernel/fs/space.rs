@@ -174,7 +174,7 @@ const fn ones(n: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use elevator::model::Random;
+    use elevator::Random;
 
     use super::*;
 

@@ -2,8 +2,8 @@
 
 use elevator::split::Split;
 use elevator::{
-    Candidate, Growth, Op, Outcome, Reason, Request, RequestId, Side, Time, Tunable, TuneError, Value, View,
-    WorkConserving,
+    Candidate, Capabilities, Decision, Growth, Op, Outcome, Reason, Request, RequestId, Scheduler, Side,
+    Time, Tunable, TuneError, Tuning, Value, View, WorkConserving, tuned_by_itself,
 };
 
 use super::{Afq, Tunables};
@@ -41,7 +41,7 @@ impl Afq {
     }
 }
 
-impl WorkConserving for Afq {
+impl Scheduler for Afq {
     fn insert(&mut self, _now: Time, request: &Request) {
         let (place, ahead) = (self.place_of(request), self.ahead());
         self.shares.begins(place, ahead);
@@ -58,6 +58,36 @@ impl WorkConserving for Afq {
         }
     }
 
+    /// As published, with anticipation: the device waits for the reader whose turn it is. A wrapper does not call this.
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        if self.lanes.is_empty() {
+            return Decision::Idle;
+        }
+        let owner = self.reads.goes_on(now, &self.tunables).filter(|&place| !self.lanes.has_reads(place));
+        let awaited = owner.filter(|_| !self.lanes.writes_wait());
+        if let Some(hold) = awaited.and_then(|place| self.reads.awaits(now, place, &self.tunables)) {
+            return Decision::Hold(hold);
+        }
+        self.dispatch_candidate(now, view).unwrap_or(Decision::Idle)
+    }
+
+    fn completed(&mut self, now: Time, request: &Request, _outcome: Outcome) {
+        self.in_flight -= 1;
+        self.calls.idle_since = now;
+        let place = self.place_of(request);
+        self.shares.ends(place);
+        if request.op == Op::Read {
+            self.reads.came_back(now, place);
+        }
+    }
+
+    /// Requests of different accounts stay apart; the host merges only what has the same causes.
+    fn may_merge(&self, request: &Request, addition: &Request, _side: Side) -> bool {
+        request.causes == addition.causes
+    }
+}
+
+impl WorkConserving for Afq {
     fn candidate(&mut self, now: Time, _view: &View<'_>) -> Option<Candidate> {
         self.choose(now).map(|(id, reason)| Candidate { id, urgent: false, reason })
     }
@@ -75,35 +105,26 @@ impl WorkConserving for Afq {
             self.writes_in_a_row += 1;
         }
     }
+}
 
-    fn completed(&mut self, now: Time, request: &Request, _outcome: Outcome) {
-        self.in_flight -= 1;
-        self.calls.idle_since = now;
-        let place = self.place_of(request);
-        self.shares.ends(place);
-        if request.op == Op::Read {
-            self.reads.came_back(now, place);
-        }
-    }
-
-    /// Requests of different accounts stay apart; the host merges only what has the same causes.
-    fn may_merge(&self, request: &Request, addition: &Request, _side: Side) -> bool {
-        request.causes == addition.causes
-    }
+impl Capabilities for Afq {
+    tuned_by_itself!();
 
     fn split(&mut self) -> Option<&mut dyn Split> {
         Some(self)
     }
+}
 
-    fn tunables(&self) -> &'static [Tunable] {
+impl Tuning for Afq {
+    fn table(&self) -> &[Tunable] {
         Tunables::TABLE
     }
 
-    fn tunable(&self, name: &str) -> Option<Value> {
+    fn value(&self, name: &str) -> Option<Value> {
         self.tunables.get(name)
     }
 
-    fn tune(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
+    fn set_value(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
         self.tunables.set(name, value)?;
         self.ledger.charge_ways(self.tunables.seeks);
         Ok(())

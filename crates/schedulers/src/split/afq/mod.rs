@@ -49,7 +49,6 @@
 //! Yang et al., *Split-Level I/O Scheduling*, SOSP 2015, "Priority Scheduler"; its published code for constants and for what
 //! is counted.
 
-mod alone;
 mod block;
 mod calls;
 mod reads;
@@ -62,7 +61,6 @@ use alloc::boxed::Box;
 use elevator::split::Account;
 use elevator::{Span, tunables};
 
-use self::alone::Alone;
 use self::calls::Calls;
 use self::reads::Reads;
 use self::shares::Shares;
@@ -108,7 +106,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     source: "Yang et al., Split-Level I/O Scheduling, SOSP 2015",
     split: true,
     tunables: Tunables::TABLE,
-    make: Make::Either { alone: |_| Box::new(Alone(Afq::default())), wrapped: |_| Box::new(Afq::default()) },
+    make: Make::WorkConserving(|_| Box::new(Afq::default())),
 }];
 
 /// AFQ without anticipation of its own: what a wrapper wraps.

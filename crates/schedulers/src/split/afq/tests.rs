@@ -16,7 +16,7 @@ fn priority(level: u8) -> Terms {
 /// Accounts 0, 1, … of these priority levels.
 fn host(levels: &[u8]) -> Host {
     let terms: Vec<_> = levels.iter().map(|&level| priority(level)).collect();
-    Host::new(Alone(Afq::default())).accounts(&terms)
+    Host::new(Afq::default()).accounts(&terms)
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use elevator::split::Split;
 use elevator::{
-    Candidate, Growth, Op, Outcome, Reason, Request, Side, Time, Tunable, TuneError, Value, View,
-    WorkConserving,
+    Candidate, Capabilities, Decision, Growth, Hold, Op, Outcome, Reason, Request, Scheduler, Side, Time,
+    Tunable, TuneError, Tuning, Value, View, WorkConserving, tuned_by_itself,
 };
 
 use super::urgent::Claim;
@@ -56,7 +56,7 @@ impl SplitDeadline {
     }
 }
 
-impl WorkConserving for SplitDeadline {
+impl Scheduler for SplitDeadline {
     fn insert(&mut self, now: Time, request: &Request) {
         let due = self.due(request);
         self.urgent.insert(request, due);
@@ -99,6 +99,32 @@ impl WorkConserving for SplitDeadline {
         }
     }
 
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        self.dispatch_candidate(now, view).unwrap_or_else(|| {
+            if self.urgent.is_empty() && self.others.is_empty() {
+                Decision::Idle
+            } else {
+                Decision::Hold(Hold::CLASS_WAITS)
+            }
+        })
+    }
+
+    fn completed(&mut self, now: Time, request: &Request, outcome: Outcome) {
+        let took = self.device.gives_back(now, request);
+        self.background.served(now, request, took);
+        if self.counts(request) {
+            self.background.done(u64::from(request.sectors.0));
+        }
+        self.others.completed(now, request, outcome);
+    }
+
+    fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
+        let is_due = self.urgent.due(request).is_some();
+        is_due == self.due(addition).is_some() && (is_due || self.others.may_merge(request, addition, side))
+    }
+}
+
+impl WorkConserving for SplitDeadline {
     fn candidate(&mut self, now: Time, view: &View<'_>) -> Option<Candidate> {
         self.promote(now, view);
         match self.urgent.first(self.patience.lets_pass()) {
@@ -120,34 +146,26 @@ impl WorkConserving for SplitDeadline {
             self.others.take(now, request);
         }
     }
+}
 
-    fn completed(&mut self, now: Time, request: &Request, outcome: Outcome) {
-        let took = self.device.gives_back(now, request);
-        self.background.served(now, request, took);
-        if self.counts(request) {
-            self.background.done(u64::from(request.sectors.0));
-        }
-        self.others.completed(now, request, outcome);
-    }
-
-    fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
-        let is_due = self.urgent.due(request).is_some();
-        is_due == self.due(addition).is_some() && (is_due || self.others.may_merge(request, addition, side))
-    }
+impl Capabilities for SplitDeadline {
+    tuned_by_itself!();
 
     fn split(&mut self) -> Option<&mut dyn Split> {
         Some(self)
     }
+}
 
-    fn tunables(&self) -> &'static [Tunable] {
+impl Tuning for SplitDeadline {
+    fn table(&self) -> &[Tunable] {
         Tunables::TABLE
     }
 
-    fn tunable(&self, name: &str) -> Option<Value> {
+    fn value(&self, name: &str) -> Option<Value> {
         self.tunables.get(name).or_else(|| self.others.tunable(name))
     }
 
-    fn tune(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
+    fn set_value(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
         if self.tunables.get(name).is_some() {
             return self.tunables.set(name, value);
         }

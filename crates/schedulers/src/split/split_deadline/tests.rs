@@ -1,17 +1,16 @@
 //! Decision table.
 
 use elevator::split::{Action, File, Terms, Verdict};
-use elevator::{CauseSet, Flags, HoldReason, Op, Reason, Request, RequestId};
+use elevator::{CauseSet, Flags, HoldReason, Op, Reason, Request, RequestId, Span};
 
 use super::super::testing::Host;
 use super::*;
 use crate::testing::request;
-use crate::work_conserving::Bare;
 
 /// Account 0 wants its fsync within 100 ms; account 1 does not care.
 fn host() -> Host {
     let urgent = Terms { fsync_deadline: Some(Span::from_millis(100)), ..Terms::default() };
-    Host::new(Bare::new(Box::<SplitDeadline>::default())).accounts(&[urgent, Terms::default()])
+    Host::new(SplitDeadline::default()).accounts(&[urgent, Terms::default()])
 }
 
 fn sync_write(t: &mut Host, account: u32, start: u64) -> RequestId {

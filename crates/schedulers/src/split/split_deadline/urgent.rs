@@ -64,6 +64,10 @@ impl Urgent {
         if lets_pass { perhaps.or(sure) } else { sure.or(perhaps) }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.sure.first().or(self.perhaps.first()).is_none()
+    }
+
     const fn order(&mut self, claim: Claim) -> &mut SortedIndex {
         match claim {
             Claim::Sure => &mut self.sure,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use elevator::model::Random;
+use elevator::Random;
 
 use super::*;
 

@@ -2,7 +2,7 @@
 //!
 //! Sources: `fs/ext2/ialloc.c` of 2.6, in our own words; the Orlov allocator's announcement of November 2002.
 
-use elevator::model::Random;
+use elevator::Random;
 
 use super::super::space::{GROUP, Space};
 use super::Groups;

@@ -9,7 +9,7 @@ mod geometry;
 
 use std::ops::Range;
 
-use elevator::model::Random;
+use elevator::Random;
 
 use self::geometry::Geometry;
 use super::check::Fault;

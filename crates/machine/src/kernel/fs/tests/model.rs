@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use elevator::model::Random;
+use elevator::Random;
 
 use super::super::*;
 

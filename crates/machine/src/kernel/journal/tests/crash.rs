@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use elevator::Random;
 use elevator::Span;
-use elevator::model::Random;
 
 use super::super::*;
 use super::medium::{At, Content, Logged, Medium, Out, Then};

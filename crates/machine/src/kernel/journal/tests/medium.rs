@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use elevator::model::Random;
+use elevator::Random;
 
 use super::super::{Tid, WriteId};
 use crate::kernel::fs::{Block, Inode};
