@@ -91,7 +91,7 @@ fn blkparse_text(recordings: &[Read]) {
         for (record, again) in records.iter().zip(&again) {
             let said = |r: &Record| (r.at, r.op, r.start(), r.sectors(), r.flags.sync, r.process);
             assert_eq!(said(record), said(again), "{name}");
-            let names = [&recording, &reread].map(|of| record.process.and_then(|pid| of.process_name(pid)));
+            let names = [recording, &reread].map(|of| record.process.and_then(|pid| of.process_name(pid)));
             assert_eq!(names[0], names[1], "{name}");
         }
         let completions = |records: &[Record]| {
