@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn a_tuner_that_was_overruled_is_not_started_again() {
         let (device, ours, theirs) = ("sda".to_owned(), "none".to_owned(), "bfq".to_owned());
-        let overruled = Error::from(keeper::Error::Foreign { device, ours, theirs });
+        let overruled = Error::from(tuner_live::Error::Foreign { device, ours, theirs });
         assert!(matches!(overruled, Error::Overruled(_)), "{overruled:?}");
         let unit = include_str!("../../../packaging/dwell-tune@.service");
         assert!(unit.contains(&format!("\nRestartPreventExitStatus={OVERRULED}\n")));

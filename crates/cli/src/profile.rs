@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use capture::profile::{Load, Plan, Profile};
 use comfy_table::{Table, presets};
-use keeper::{QueueSettings, journal};
+use tuner_live::{QueueSettings, settings_backup};
 use wording::whole;
 
 use crate::arguments::ProfileArguments;
@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     let switched = scheduling.queues.iter().filter(|_| scheduling.offers_a_choice());
     let claims = switched.map(|layer| {
         let queue = QueueSettings::of(&layer.name);
-        journal::recover_of(&queue, Path::new("/sys/block")).iter().for_each(|line| say!("{line}"));
+        settings_backup::recover_of(&queue, Path::new("/sys/block")).iter().for_each(|line| say!("{line}"));
         queue.claim()
     });
     let _claims = claims.collect::<Result<Vec<_>, _>>()?;

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::process::Command;
 
 use elevator::{Op, Sector, Sectors, Span, Time};
-use keeper::database::Database;
 use serde_json::{Value, json};
 use tuner::{
     Access, Analyser, Better, ClusterState, Metric, Observed, Parameters, Performance, Random, SchedulerId,
     State, Window,
 };
+use tuner_live::database::Database;
 
 #[track_caller]
 fn fails(arguments: &[&str], code: i32, said: &str) {

@@ -2,14 +2,14 @@
 
 use std::io::Write;
 
-use keeper::arms::Arms;
-use keeper::database::Database;
-use keeper::outside::Outside;
-use keeper::{Seen, in_words, system};
 use schedulers::registry::Catalogue;
 use serde::Serialize;
 use tuner::beyond::Served;
 use tuner::{Analyser, Better, Decision, Observed, SchedulerId, Values, Why};
+use tuner_live::arms::Arms;
+use tuner_live::database::Database;
+use tuner_live::outside::Outside;
+use tuner_live::{Seen, in_words, system};
 use wording::counted;
 
 use super::does_not_fit;
@@ -314,19 +314,19 @@ mod tests {
             &self.0
         }
 
-        fn add(&mut self, _: &str) -> Result<(), keeper::Error> {
+        fn add(&mut self, _: &str) -> Result<(), tuner_live::Error> {
             panic!("advise searches nothing")
         }
 
-        fn rename(&mut self, _: usize, _: &str) -> Result<(), keeper::Error> {
+        fn rename(&mut self, _: usize, _: &str) -> Result<(), tuner_live::Error> {
             panic!("advise searches nothing")
         }
 
-        fn current(&mut self) -> Result<String, keeper::Error> {
+        fn current(&mut self) -> Result<String, tuner_live::Error> {
             Ok(self.0[0].clone())
         }
 
-        fn switch(&mut self, _: usize) -> Result<Duration, keeper::Error> {
+        fn switch(&mut self, _: usize) -> Result<Duration, tuner_live::Error> {
             panic!("advise changes nothing")
         }
 

@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use comfy_table::Table;
-use keeper::in_words;
 use serde_json::{Value, json};
 use tuner::State;
 use tuner::beyond::Shape;
+use tuner_live::in_words;
 use wording::counted;
 
 use super::patterns::{table, worth};

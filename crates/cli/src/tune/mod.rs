@@ -12,13 +12,13 @@ use std::iter::once;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use keeper::database::Database;
-use keeper::journal::{self, Journal};
-use keeper::status::{self, Shown, Status};
-use keeper::{Counters, Keeper, QueueSettings, Settings, Windower, system};
 use schedulers::registry::Catalogue;
 use tuner::beyond::{Hysteresis, RegretBound, Restraints, SwitchCost};
 use tuner::{Analyser, Metric, State};
+use tuner_live::database::Database;
+use tuner_live::settings_backup::{self, SettingsBackup};
+use tuner_live::status::{self, Shown, Status};
+use tuner_live::{Counters, LiveTuner, QueueSettings, Settings, Windower, system};
 use wording::counted;
 
 use self::setup::Target;
@@ -40,14 +40,16 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     }
     let directory = directory_of(&arguments.watching.database);
     if !arguments.dry_run {
-        journal::recover(&directory, Path::new("/sys/block")).iter().for_each(|line| say!("{line}"));
+        settings_backup::recover(&directory, Path::new("/sys/block")).iter().for_each(|line| say!("{line}"));
     }
     let target = Target::find(&arguments.device)?;
     for queue in &target.queues {
         if arguments.dry_run {
-            journal::left_behind(queue).iter().for_each(|line| say!("{line}"));
+            settings_backup::left_behind(queue).iter().for_each(|line| say!("{line}"));
         } else {
-            journal::recover_of(queue, Path::new("/sys/block")).iter().for_each(|line| say!("{line}"));
+            settings_backup::recover_of(queue, Path::new("/sys/block"))
+                .iter()
+                .for_each(|line| say!("{line}"));
         }
     }
     let metric = setup::metric(&arguments.watching);
@@ -59,7 +61,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     target.doubts(&arguments.watching).iter().for_each(|doubt| say!("{doubt}"));
     let served = arguments.watching.control.is_some();
     let noted = target.queues.iter().filter(|_| !arguments.dry_run && !served);
-    let journals = noted.map(|queue| Journal::begin(&directory, queue));
+    let journals = noted.map(|queue| SettingsBackup::begin(&directory, queue));
     let journals = journals.collect::<Result<Vec<_>, _>>()?;
     let arms = setup::arms(&target, &arguments.watching, catalogue, journals)?;
     let seed = arguments.seed.unwrap_or_else(setup::drawn_seed);
@@ -71,11 +73,11 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let all = analyser.schedulers().len();
     let analyser = analyser.with_restraints(restraints(&arguments.restraints, all, metric));
     let settings = Settings { dry_run: arguments.dry_run, command: arguments.watching.command.clone() };
-    let keeper = Keeper::new(&target.layer.name, analyser, arms, metric, settings)?;
+    let tuner = LiveTuner::new(&target.layer.name, analyser, arms, metric, settings)?;
     let mut run = Run {
         windows: target.watch(length, metric)?,
         counters: Counters::within(Path::new("/sys/block"), &target.layer.name),
-        keeper,
+        tuner,
         database,
         drive: target.drive.clone(),
         saved: 0,
@@ -148,7 +150,7 @@ struct Run {
     windows: Windower<capture::Capture>,
     /// What is looked at instead while no choice matters.
     counters: Option<Counters>,
-    keeper: Keeper,
+    tuner: LiveTuner,
     database: Database,
     drive: String,
     /// Windows that had been analysed at the last saving.
@@ -161,7 +163,7 @@ struct Run {
 }
 
 impl Run {
-    fn go_on(&mut self) -> Result<(), keeper::Error> {
+    fn go_on(&mut self) -> Result<(), tuner_live::Error> {
         systemd::tell(&[systemd::State::Ready]);
         self.tell();
         let until = self.until;
@@ -172,10 +174,10 @@ impl Run {
         while let Some(line) = self.window(&mut going_on)? {
             if let Some(line) = line {
                 // The device is looked after whether anybody reads this or not.
-                let _ = writeln!(std::io::stdout(), "{}: {line}", self.keeper.status().device);
+                let _ = writeln!(std::io::stdout(), "{}: {line}", self.tuner.status().device);
             }
             self.tell();
-            if self.keeper.status().windows.is_multiple_of(SAVE_EVERY)
+            if self.tuner.status().windows.is_multiple_of(SAVE_EVERY)
                 && let Err(error) = self.save()
             {
                 say!("what was learned since the last saving is kept in memory for now: {error}");
@@ -188,22 +190,22 @@ impl Run {
     fn window(
         &mut self,
         going_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Option<Option<String>>, keeper::Error> {
-        let resting = self.counters.as_mut().filter(|_| self.keeper.is_at_rest());
+    ) -> Result<Option<Option<String>>, tuner_live::Error> {
+        let resting = self.counters.as_mut().filter(|_| self.tuner.is_at_rest());
         if let Some(counters) = resting {
             self.windows.let_go();
             let load = counters.window(self.windows.length(), going_on)?;
-            return load.map(|load| self.keeper.rested(&load)).transpose();
+            return load.map(|load| self.tuner.rested(&load)).transpose();
         }
         self.counters.iter_mut().for_each(Counters::let_go);
         let Some(seen) = self.windows.next(&mut capture::now, going_on)? else { return Ok(None) };
         let asked = !seen.window.accesses.is_empty();
-        let outcome = self.keeper.window(seen)?;
+        let outcome = self.tuner.window(seen)?;
         Ok(Some(asked.then_some(outcome.line)))
     }
 
     fn tell(&mut self) {
-        let status = self.keeper.status();
+        let status = self.tuner.status();
         if let Err(error) = status::write(&self.runtime, status)
             && !std::mem::replace(&mut self.hidden, true)
         {
@@ -215,13 +217,13 @@ impl Run {
     }
 
     /// Keeps what was learned, if anything was: where nothing matters, nothing wakes a disk.
-    fn save(&mut self) -> Result<(), keeper::Error> {
-        let analysed = self.keeper.status().analysed;
+    fn save(&mut self) -> Result<(), tuner_live::Error> {
+        let analysed = self.tuner.status().analysed;
         if analysed == self.saved {
             return Ok(());
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() as i64;
-        self.database.save(&self.drive, &self.keeper.analyser().state(), now)?;
+        self.database.save(&self.drive, &self.tuner.analyser().state(), now)?;
         self.saved = analysed;
         Ok(())
     }
@@ -231,12 +233,12 @@ impl Run {
         if let Err(error) = self.save() {
             say!("what was learned since the last saving is lost: {error}");
         }
-        let Status { device, pid, .. } = self.keeper.status();
+        let Status { device, pid, .. } = self.tuner.status();
         if status::read(&self.runtime, device).is_ok_and(|there| there.is_some_and(|there| there.pid == *pid))
         {
             let _ = std::fs::remove_file(status::file(&self.runtime, device));
         }
-        let Status { windows, switches, switching_seconds, processor_seconds, .. } = self.keeper.status();
+        let Status { windows, switches, switching_seconds, processor_seconds, .. } = self.tuner.status();
         say!(
             "{}, {} that took {switching_seconds:.2} s together, {processor_seconds:.2} s of processor time",
             counted(*windows, "window"),
@@ -258,12 +260,12 @@ fn restore(
         let known = in_words(&state);
         analyser.restore(state).map_err(|problem| does_not_fit("--database", path, &problem))?;
         let aside = if arguments.transfer.is_some() { "; what --transfer names is left aside" } else { "" };
-        say!("{known} are known of {drive}, by {}{aside}", keeper::in_words(metric));
+        say!("{known} are known of {drive}, by {}{aside}", tuner_live::in_words(metric));
     } else if let Some(other) = &arguments.transfer {
         let problem = |what: &str| Error::Input(format!("{}: {what}", other.display()));
         let mut there =
             Database::look_to_transfer(other)?.ok_or_else(|| problem("there is none, or nothing in it"))?;
-        let by = keeper::in_words(metric);
+        let by = tuner_live::in_words(metric);
         let unknown = || problem(&format!("nothing is known there of {drive} by {by}"));
         let state = there.load(drive, metric)?.ok_or_else(unknown)?;
         let known = in_words(&state);
@@ -300,7 +302,7 @@ fn show(arguments: &TuneArguments) -> Result<(), Error> {
     let read = status::read(&arguments.runtime, name)
         .map_err(|error| Error::file(status::file(&arguments.runtime, name).display(), &error))?;
     let Some(status) = read else {
-        let left: Vec<String> = target.queues.iter().filter_map(journal::left_behind).collect();
+        let left: Vec<String> = target.queues.iter().filter_map(settings_backup::left_behind).collect();
         return Err(Error::Failed(
             once(format!("{name}: nobody tunes it")).chain(left).collect::<Vec<_>>().join("\n"),
         ));

@@ -7,11 +7,11 @@ use std::path::Path;
 
 use capture::topology::Stack;
 use comfy_table::{Table, presets};
-use keeper::database::{Database, Drive};
-use keeper::{QueueSettings, identity, in_words, learned, picture};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tuner::{ClusterState, Metric, State};
+use tuner_live::database::{Database, Drive};
+use tuner_live::{QueueSettings, identity, in_words, learned, picture};
 use wording::counted;
 
 use super::kinds;

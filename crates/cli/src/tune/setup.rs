@@ -6,13 +6,13 @@ use std::time::Duration;
 use capture::topology::{Layer, Scheduling, Stack};
 use capture::{Capture, Options, Way};
 use elevator::Span;
-use keeper::arms::{Arms, KernelArms, ServedArms};
-use keeper::journal::Journal;
-use keeper::{Cgroups, Parties, QueueSettings, ThreadGroups, Windower, identity, outside};
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use tuner::beyond::Space;
 use tuner::{Analyser, Better, Metric, Of, Parameters, Random, Which};
+use tuner_live::arms::{Arms, KernelArms, ServedArms};
+use tuner_live::settings_backup::SettingsBackup;
+use tuner_live::{Cgroups, FairnessUnit, QueueSettings, ThreadGroups, Windower, identity, outside};
 use wording::did_you_mean;
 
 use super::space;
@@ -34,16 +34,16 @@ pub(super) struct Target {
     pub(super) drive: String,
 }
 
-impl From<keeper::Error> for Error {
-    fn from(error: keeper::Error) -> Self {
+impl From<tuner_live::Error> for Error {
+    fn from(error: tuner_live::Error) -> Self {
         let text = error.to_string();
         match error {
-            keeper::Error::Capture(error) => Self::from(error),
+            tuner_live::Error::Capture(error) => Self::from(error),
             _ if error.is_permission() => Self::Permission(format!("{text}; run it as root")),
-            keeper::Error::Usage(_) | keeper::Error::NoArm { .. } => Self::Usage(text),
-            keeper::Error::Database { .. } => Self::Input(text),
-            keeper::Error::Foreign { .. } => Self::Overruled(text),
-            keeper::Error::Refused { .. } => Self::Kernel(text),
+            tuner_live::Error::Usage(_) | tuner_live::Error::NoArm { .. } => Self::Usage(text),
+            tuner_live::Error::Database { .. } => Self::Input(text),
+            tuner_live::Error::Foreign { .. } => Self::Overruled(text),
+            tuner_live::Error::Refused { .. } => Self::Kernel(text),
             _ => Self::Failed(text),
         }
     }
@@ -83,12 +83,12 @@ impl Target {
         };
         let windows = Windower::new(open, window)?;
         let parties = match metric {
-            Metric::CgroupFairness => Parties::Cgroups(Cgroups::new("/proc")),
+            Metric::CgroupFairness => FairnessUnit::Cgroups(Cgroups::new("/proc")),
             // To the tracer each thread is by itself.
             Metric::Fairness if windows.way() != Some(Way::Bpf) => {
-                Parties::Threads(ThreadGroups::new("/proc"))
+                FairnessUnit::Threads(ThreadGroups::new("/proc"))
             }
-            _ => Parties::Processes,
+            _ => FairnessUnit::Processes,
         };
         Ok(windows.among(parties))
     }
@@ -99,7 +99,7 @@ pub(super) fn arms(
     target: &Target,
     watching: &Watching,
     catalogue: Catalogue,
-    journals: Vec<Journal>,
+    journals: Vec<SettingsBackup>,
 ) -> Result<Box<dyn Arms>, Error> {
     let Some(socket) = &watching.control else {
         return Ok(Box::new(KernelArms::new(target.queues.clone(), &watching.arms)?.noting(journals)));
@@ -118,7 +118,7 @@ pub(super) fn arms(
         named::of_one_device(catalogue, name)?;
     }
     let arms = ServedArms::new(socket, queue, names).map_err(|error| match error {
-        keeper::Error::File { path, source } => no_server(&path, &source),
+        tuner_live::Error::File { path, source } => no_server(&path, &source),
         other => other.into(),
     });
     Ok(Box::new(arms?))
@@ -134,7 +134,7 @@ pub(super) fn spaces(
     let plain: Vec<String> = arms.iter().filter(|arm| !arm.contains('{')).cloned().collect();
     if watching.control.is_none() {
         let below = target.stack.itself().name != target.queues[0].name();
-        return keeper::space::of_kernel(&target.queues[0], below, &plain);
+        return tuner_live::space::of_kernel(&target.queues[0], below, &plain);
     }
     of_policies(catalogue, &plain)
 }

@@ -8,7 +8,7 @@ use elevator::Process;
 
 /// Whose shares of a device are compared.
 #[derive(Debug)]
-pub enum Parties {
+pub enum FairnessUnit {
     /// Each process's (thread group's).
     Processes,
     /// Each process's, where the source knows threads only.
@@ -17,7 +17,7 @@ pub enum Parties {
     Cgroups(Cgroups),
 }
 
-impl Parties {
+impl FairnessUnit {
     /// The party of whoever asked, by a number that stays its own; `None` if it cannot be told.
     pub(crate) fn of(&mut self, process: Process) -> Option<u64> {
         match self {
@@ -124,7 +124,7 @@ mod tests {
     fn threads_of_a_process_are_one_party() {
         // SAFETY: takes nothing and returns a number.
         let task = || unsafe { libc::gettid() } as u32;
-        let mut parties = Parties::Threads(ThreadGroups::new("/proc"));
+        let mut parties = FairnessUnit::Threads(ThreadGroups::new("/proc"));
         let (done, wait) = std::sync::mpsc::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
         let other = std::thread::spawn(move || {
@@ -143,7 +143,7 @@ mod tests {
     fn processes_of_a_group_are_one_party_until_the_window_is_over() {
         let tree = Tree::new("parties");
         let proc = [(1, "0::/a\n"), (2, "0::/b\n"), (3, "0::/a\n")].map(|(who, text)| tree.cgroup(who, text));
-        let mut parties = Parties::Cgroups(Cgroups::new(&proc[0]));
+        let mut parties = FairnessUnit::Cgroups(Cgroups::new(&proc[0]));
         let mut of = |process| parties.of(Process::single(process));
         assert_eq!([1, 2, 3, 4].map(&mut of), [Some(0), Some(1), Some(0), None]);
         tree.cgroup(1, "0::/b\n");

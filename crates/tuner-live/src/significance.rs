@@ -25,7 +25,7 @@ use tuner::Better;
 
 use crate::blocks::{Blocks, Found, Measured, WORTH};
 use crate::load::Load;
-use crate::rest::Known;
+use crate::standby::Known;
 
 /// Windows after which all is asked again: the first time, and at most, an hour at the default length. Each time that nothing is
 /// found it takes twice as long. A value that falls is no reason to ask: a device is asked for less most of the time.
@@ -45,7 +45,7 @@ pub(crate) enum Verdict {
 
 /// What is known of each arm, whatever the pattern.
 #[derive(Debug)]
-pub(crate) struct Indifference {
+pub(crate) struct SignificanceTest {
     better: Better,
     none: usize,
     arms: usize,
@@ -73,7 +73,7 @@ enum State {
 
 const MATTERS: State = State::Matters { windows: 0, vain: 0 };
 
-impl Indifference {
+impl SignificanceTest {
     /// Over these arms; `None` if `none` is not one of them, as there is no cheapest then.
     pub(crate) fn new(arms: &[String], better: Better) -> Option<Self> {
         let none = arms.iter().position(|arm| arm == "none")?;
@@ -198,12 +198,12 @@ mod tests {
         ["mq-deadline", "none", "bfq", "kyber"].map(str::to_owned).to_vec()
     }
 
-    fn fresh() -> Indifference {
-        Indifference::new(&names(), Better::Higher).unwrap()
+    fn fresh() -> SignificanceTest {
+        SignificanceTest::new(&names(), Better::Higher).unwrap()
     }
 
     /// A window in which the device was busy throughout.
-    fn learn(indifference: &mut Indifference, arm: usize, value: f64, load: &Load) {
+    fn learn(indifference: &mut SignificanceTest, arm: usize, value: f64, load: &Load) {
         indifference.learn(arm, Measured::throughout(value), load);
     }
 
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn without_none_there_is_nothing_to_find() {
         let without_none = ["bfq".to_owned(), "kyber".to_owned()];
-        assert!(Indifference::new(&without_none, Better::Higher).is_none());
+        assert!(SignificanceTest::new(&without_none, Better::Higher).is_none());
     }
 
     #[test]
@@ -342,7 +342,7 @@ mod tests {
     }
 
     /// Windows until it is asked again whether it matters, if the analyser believes in this gain in each.
-    fn doubted(indifference: &mut Indifference, mut gain: impl FnMut(u32) -> Option<f64>) -> u32 {
+    fn doubted(indifference: &mut SignificanceTest, mut gain: impl FnMut(u32) -> Option<f64>) -> u32 {
         while let Verdict::Measure(arm) = indifference.verdict() {
             learn(indifference, arm, [100.0, 100.0, 900.0, 100.0][arm], &SMALL);
         }

@@ -10,7 +10,7 @@ pub(crate) struct Tree(PathBuf);
 
 impl Tree {
     pub(crate) fn new(test: &str) -> Self {
-        let root = std::env::temp_dir().join(format!("dwell-keeper-{test}-{}", std::process::id()));
+        let root = std::env::temp_dir().join(format!("dwell-tuner-live-{test}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         fs::create_dir_all(root.join("state")).unwrap();
         Self(root)

@@ -45,7 +45,7 @@ struct Record {
 
 /// A device's settings from before; puts them back when it is dropped.
 #[derive(Debug)]
-pub struct Journal {
+pub struct SettingsBackup {
     path: PathBuf,
     queue: QueueSettings,
     record: Record,
@@ -60,7 +60,7 @@ pub(crate) struct Switch {
     set: Own,
 }
 
-impl Journal {
+impl SettingsBackup {
     /// Notes what `queue` is set to, in `directory`; or what it was set to before a run that was killed, if that could not be put back.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ impl Journal {
     }
 }
 
-impl Drop for Journal {
+impl Drop for SettingsBackup {
     fn drop(&mut self) {
         if !self.record.is_of(&self.queue) {
             let _ = fs::remove_file(&self.path);
@@ -386,14 +386,14 @@ mod tests {
     use crate::testing::Tree;
 
     /// Of the tuner, which leaves things as the kernel does.
-    fn switch(journal: &mut Journal, settings: &[(&str, &str)]) {
+    fn switch(journal: &mut SettingsBackup, settings: &[(&str, &str)]) {
         let switch = journal.begin_switch(settings[0].1);
         settings.iter().for_each(|(setting, value)| journal.queue.set(setting, value).unwrap());
         journal.end_switch(switch);
     }
 
     /// As SIGKILL leaves it: the file stays, its process has another start time. Where that is.
-    fn kill(journal: Journal) -> PathBuf {
+    fn kill(journal: SettingsBackup) -> PathBuf {
         let mut record = journal.record.clone();
         record.started += 1;
         let path = journal.path.clone();
@@ -406,7 +406,7 @@ mod tests {
     fn what_was_set_is_put_back_in_order() {
         let tree = Tree::new("put-back");
         let queue = tree.queue("sda");
-        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
         switch(&mut journal, &[("scheduler", "bfq"), ("read_ahead_kb", "4096")]);
         assert_eq!(journal.record.before("scheduler"), Some("mq-deadline"));
         drop(journal);
@@ -419,10 +419,10 @@ mod tests {
     fn a_killed_run_is_put_right_by_the_next_and_a_living_one_left_alone() {
         let tree = Tree::new("killed");
         let queue = tree.queue("sda");
-        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
         switch(&mut journal, &[("scheduler", "bfq")]);
         assert_eq!(recover(&tree.directory(), &tree.block()), [""; 0], "it lives");
-        let again = Journal::begin(&tree.directory(), &queue).unwrap_err().to_string();
+        let again = SettingsBackup::begin(&tree.directory(), &queue).unwrap_err().to_string();
         assert!(again.contains("tunes it already"), "{again}");
         kill(journal);
         let said = recover(&tree.directory(), &tree.block());
@@ -442,7 +442,7 @@ mod tests {
             let start = std::sync::Barrier::new(2);
             let begin = || {
                 start.wait();
-                Journal::begin(&tree.directory(), &queue)
+                SettingsBackup::begin(&tree.directory(), &queue)
             };
             let (one, other) = std::thread::scope(|scope| {
                 let one = scope.spawn(begin);
@@ -457,7 +457,7 @@ mod tests {
         let tree = Tree::new("elsewhere");
         let queue = tree.queue("sda");
         drop(queue.claim().unwrap());
-        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
         switch(&mut journal, &[("scheduler", "bfq")]);
         assert_eq!(left_behind(&queue), None, "it lives");
         kill(journal);
@@ -473,7 +473,7 @@ mod tests {
     fn what_somebody_has_claimed_meanwhile_is_put_back_when_that_ends() {
         let tree = Tree::new("claimed");
         let queue = tree.queue("sda");
-        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
         switch(&mut journal, &[("scheduler", "bfq")]);
         kill(journal);
         let claim = queue.claim().unwrap();
@@ -492,7 +492,7 @@ mod tests {
         let own = queue.file("iosched");
         fs::create_dir(&own).unwrap();
         fs::write(own.join("fifo_batch"), "16\n").unwrap();
-        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
         // An arm of the very scheduler that was there before.
         switch(&mut journal, &[("scheduler", "mq-deadline"), ("iosched/fifo_batch", "1")]);
         kill(journal);
@@ -502,7 +502,7 @@ mod tests {
     }
 
     /// Whether it ends or is killed: at the end, and just as well at the next start.
-    fn ends(journal: Journal, tree: &Tree) -> Vec<String> {
+    fn ends(journal: SettingsBackup, tree: &Tree) -> Vec<String> {
         kill(journal);
         recover(&tree.directory(), &tree.block())
     }
@@ -511,7 +511,7 @@ mod tests {
     fn a_scheduler_that_somebody_else_sets_just_before_the_end_stays() {
         let tree = Tree::new("theirs");
         let queue = tree.queue("sda");
-        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
         switch(&mut journal, &[("scheduler", "bfq"), ("read_ahead_kb", "64")]);
         queue.set("scheduler", "kyber").unwrap();
         // The kernel's own, of a queue under kyber.
@@ -525,7 +525,7 @@ mod tests {
     fn a_scheduler_that_somebody_else_sets_after_a_kill_stays_and_is_said() {
         let tree = Tree::new("theirs-killed");
         let queue = tree.queue("sda");
-        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
         switch(&mut journal, &[("scheduler", "bfq"), ("read_ahead_kb", "64")]);
         queue.set("scheduler", "kyber").unwrap();
         let said = ends(journal, &tree);
@@ -538,14 +538,14 @@ mod tests {
     fn settings_that_the_tuner_never_touched_stay_as_somebody_else_sets_them() {
         let tree = Tree::new("untouched");
         let queue = tree.queue("sda");
-        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
         // The number of requests is the kernel's own with another scheduler.
         switch(&mut journal, &[("scheduler", "bfq"), ("nr_requests", "256")]);
         queue.set("read_ahead_kb", "512").unwrap();
         let said = ends(journal, &tree);
         assert!(said[1].ends_with("somebody else has set read_ahead_kb=512 since; it stays"), "{said:?}");
         assert_eq!(now(&queue), ["mq-deadline", "64", "512"]);
-        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
         switch(&mut journal, &[("scheduler", "bfq"), ("nr_requests", "256")]);
         queue.set("nr_requests", "32").unwrap();
         drop(journal);
@@ -558,7 +558,7 @@ mod tests {
         for came in 0..=steps.len() {
             let tree = Tree::new("half-way");
             let queue = tree.queue("sda");
-            let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+            let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
             switch(&mut journal, &[("scheduler", "none"), ("nr_requests", "32")]);
             let _ = journal.begin_switch("bfq");
             steps[..came].iter().for_each(|(setting, value)| queue.set(setting, value).unwrap());
@@ -567,7 +567,7 @@ mod tests {
         }
         let tree = Tree::new("half-way-theirs");
         let queue = tree.queue("sda");
-        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
         let _ = journal.begin_switch("bfq");
         queue.set("scheduler", "kyber").unwrap();
         ends(journal, &tree);
@@ -602,7 +602,7 @@ mod tests {
         let note = tree.directory().join("sda.before.json");
         fs::write(&note, "{\"pid\": 1, \"sta").unwrap();
         assert_eq!(recover(&tree.directory(), &tree.block()), [""; 0]);
-        let journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        let journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
         assert_eq!(journal.record.before("scheduler"), Some("mq-deadline"));
     }
 
@@ -611,7 +611,7 @@ mod tests {
         let tree = Tree::new("no-note");
         let queue = tree.queue("sda");
         fs::create_dir_all(tree.directory().join("sda.before.json/in-the-way")).unwrap();
-        let said = Journal::begin(&tree.directory(), &queue).unwrap_err().to_string();
+        let said = SettingsBackup::begin(&tree.directory(), &queue).unwrap_err().to_string();
         assert!(said.contains("sda.before.json: ") && said.contains("--database"), "{said}");
         assert_eq!(fs::read_dir(tree.directory()).unwrap().count(), 1, "nothing half written stays");
     }
@@ -621,7 +621,7 @@ mod tests {
     fn where_there_is_no_room_for_another_note_all_is_the_tuners_own() {
         let tree = Tree::new("no-room");
         let queue = tree.queue("sda");
-        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
         switch(&mut journal, &[("scheduler", "bfq")]);
         let in_the_way = tree.directory().join("sda.before.new");
         fs::create_dir(&in_the_way).unwrap();
@@ -641,7 +641,7 @@ mod tests {
     fn what_is_refused_stays_noted_until_it_is_put_back() {
         let tree = Tree::new("refused");
         let queue = tree.queue("sda");
-        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
         switch(&mut journal, &[("scheduler", "bfq"), ("read_ahead_kb", "4096")]);
         let path = kill(journal);
         let mut record = read(&path).unwrap();
@@ -657,7 +657,7 @@ mod tests {
             said.len() == 2 && said[0].contains("not all") && said[1].contains("read_ahead_kb"),
             "{said:?}"
         );
-        let journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        let journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
         assert_eq!(journal.record.before("read_ahead_kb"), Some("128"), "not what is there now");
         drop(journal);
         assert!(path.exists(), "it was refused again");
@@ -673,7 +673,7 @@ mod tests {
     fn a_device_that_vanished_needs_nothing() {
         let tree = Tree::new("vanished");
         let queue = tree.queue("sda");
-        kill(Journal::begin(&tree.directory(), &queue).unwrap());
+        kill(SettingsBackup::begin(&tree.directory(), &queue).unwrap());
         tree.unplug("sda");
         let said = recover(&tree.directory(), &tree.block());
         assert!(said.len() == 1 && said[0].contains("is gone"), "{said:?}");
@@ -683,7 +683,7 @@ mod tests {
     fn another_device_of_the_same_name_is_left_as_it_is() {
         let tree = Tree::new("replaced");
         let queue = tree.queue("sda");
-        let mut journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
         switch(&mut journal, &[("scheduler", "bfq")]);
         // As if it were of another disk, which had the name when this was noted.
         journal.record.inode = journal.record.inode.map(|inode| inode + 1);
@@ -696,7 +696,7 @@ mod tests {
         );
         record.started += 1;
         write(&path, &record).unwrap();
-        let begun = Journal::begin(&tree.directory(), &queue).unwrap();
+        let begun = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
         assert_eq!(begun.record.before("scheduler"), Some("bfq"), "what was noted is of the other one");
         drop(begun);
         write(&path, &record).unwrap();
@@ -709,7 +709,7 @@ mod tests {
     fn what_was_noted_before_the_machine_started_anew_is_nothing_to_put_back() {
         let tree = Tree::new("boot");
         let queue = tree.queue("sda");
-        let journal = Journal::begin(&tree.directory(), &queue).unwrap();
+        let journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
         let (path, mut record) = (journal.path.clone(), journal.record.clone());
         std::mem::forget(journal);
         // The very same process number and time after its start: no other process is meant by it.

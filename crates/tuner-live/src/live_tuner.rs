@@ -10,10 +10,10 @@ use wording::counted;
 use crate::arms::Arms;
 use crate::blocks::Measured;
 use crate::error::Error;
-use crate::indifference::{Indifference, Verdict};
 use crate::load::Load;
 use crate::observe::Seen;
 use crate::outside::Outside;
+use crate::significance::{SignificanceTest, Verdict};
 use crate::status::Status;
 use crate::system;
 
@@ -27,7 +27,7 @@ pub struct Settings {
 }
 
 /// Keeps a device on the scheduler that serves it best.
-pub struct Keeper {
+pub struct LiveTuner {
     analyser: Analyser,
     arms: Box<dyn Arms>,
     metric: Metric,
@@ -38,7 +38,7 @@ pub struct Keeper {
     drained: Option<Duration>,
     outside: Outside,
     /// `None` where nothing is to be measured but by the analyser's own trials.
-    indifference: Option<Indifference>,
+    indifference: Option<SignificanceTest>,
     /// Arms that could not be set.
     refused: BTreeSet<usize>,
 }
@@ -54,7 +54,7 @@ pub struct Outcome {
     pub decision: Option<Decision>,
 }
 
-impl Keeper {
+impl LiveTuner {
     /// Over these arms, which must be those that the analyser chooses from, in order; those that it searches are added.
     ///
     /// # Errors
@@ -86,7 +86,8 @@ impl Keeper {
             ..Status::default()
         };
         let measures = analyser.tries_freely();
-        let indifference = measures.then(|| Indifference::new(analyser.plain(), metric.better())).flatten();
+        let indifference =
+            measures.then(|| SignificanceTest::new(analyser.plain(), metric.better())).flatten();
         let (drained, outside, refused) = (None, Outside::new(command), BTreeSet::new());
         Ok(Self {
             analyser,
@@ -202,7 +203,7 @@ impl Keeper {
     /// Whether no choice matters, so that it costs nothing to look away until [`rested`](Self::rested) says otherwise.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
-        let resting = self.indifference.as_ref().map(Indifference::verdict);
+        let resting = self.indifference.as_ref().map(SignificanceTest::verdict);
         let at = |arm: usize| self.arms.names()[arm] == self.expected;
         !self.dry_run && matches!(resting, Some(Verdict::Rest(none)) if at(none))
     }

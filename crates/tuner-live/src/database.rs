@@ -22,7 +22,7 @@ use tuner::{ClusterState, Metric, State};
 
 use self::tables::{APPLICATION, Made, SEEN_FROM_1, VERSION, make};
 use crate::error::Error;
-use crate::keeper::in_words;
+use crate::live_tuner::in_words;
 
 /// How long a file is waited for that somebody else writes.
 const PATIENCE: Duration = Duration::from_secs(5);

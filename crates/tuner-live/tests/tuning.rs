@@ -6,10 +6,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use elevator::{Op, Sector, Sectors, Span, Time};
-use keeper::arms::{Arms, KernelArms};
-use keeper::{Error, Keeper, Load, Outcome, QueueSettings, Seen, Settings};
 use tuner::beyond::{Hysteresis, RegretBound, Restraints, SwitchCost};
 use tuner::{Access, Analyser, Better, Metric, Parameters, Performance, Random, Window};
+use tuner_live::arms::{Arms, KernelArms};
+use tuner_live::{Error, LiveTuner, Load, Outcome, QueueSettings, Seen, Settings};
 
 /// `/sys/block` with one device, removed when this is dropped.
 struct Tree(PathBuf);
@@ -74,10 +74,10 @@ impl Arms for Made {
     }
 }
 
-fn keeper(arms: Box<dyn Arms>, metric: Metric, settings: Settings) -> Keeper {
+fn keeper(arms: Box<dyn Arms>, metric: Metric, settings: Settings) -> LiveTuner {
     let names = arms.names().to_vec();
     let analyser = Analyser::new(names, metric, Parameters::default(), Random::seeded(3)).unwrap();
-    Keeper::new("sda", analyser, arms, metric, settings).unwrap()
+    LiveTuner::new("sda", analyser, arms, metric, settings).unwrap()
 }
 
 fn settings(dry_run: bool, command: Option<&str>) -> Settings {
@@ -103,7 +103,7 @@ fn seen(n: u64, bandwidth: f64) -> Seen {
 }
 
 /// Windows on a device where each arm gives its bandwidth.
-fn windows(keeper: &mut Keeper, arms: &Made, bandwidth: &[f64], count: u64) -> Vec<Outcome> {
+fn windows(keeper: &mut LiveTuner, arms: &Made, bandwidth: &[f64], count: u64) -> Vec<Outcome> {
     let now = || arms.0.borrow().last().copied().unwrap_or(0);
     (0..count).map(|n| keeper.window(seen(n, bandwidth[now()])).unwrap()).collect()
 }
@@ -133,7 +133,8 @@ fn what_restrains_the_analyser_is_not_gone_round_by_measuring() {
         let analyser = Analyser::new(names, Metric::Bandwidth, parameters, Random::seeded(3)).unwrap();
         let all: Box<dyn Arms> = Box::new(made(&["none", "mq-deadline", "bfq"]));
         let analyser = analyser.with_restraints(restraints);
-        let mut keeper = Keeper::new("sda", analyser, all, Metric::Bandwidth, settings(false, None)).unwrap();
+        let mut keeper =
+            LiveTuner::new("sda", analyser, all, Metric::Bandwidth, settings(false, None)).unwrap();
         let outcomes: Vec<_> = (0..20).map(|n| keeper.window(seen(n, 300e6)).unwrap()).collect();
         outcomes.iter().filter(|outcome| outcome.line.contains("is to be measured")).count()
     };
@@ -247,7 +248,8 @@ fn an_arm_that_is_refused_does_not_keep_the_others_from_being_chosen() {
         let names = arms.names().to_vec();
         let analyser = Analyser::new(names, Metric::Bandwidth, parameters, Random::seeded(3)).unwrap();
         let all: Box<dyn Arms> = Box::new(arms.clone());
-        let mut keeper = Keeper::new("sda", analyser, all, Metric::Bandwidth, settings(false, None)).unwrap();
+        let mut keeper =
+            LiveTuner::new("sda", analyser, all, Metric::Bandwidth, settings(false, None)).unwrap();
         let outcomes = windows(&mut keeper, &arms, &[50e6, 0.0, 90e6], 100);
         let said = outcomes.iter().filter(|outcome| outcome.line.contains("refused (")).count();
         assert_eq!(keeper.status().current, "bfq", "kinds {kinds}, refused {said} times");
@@ -397,7 +399,7 @@ fn programs_that_think_between_answers_are_helped_by_a_scheduler() {
 }
 
 /// Until it is at rest, on a device where nothing matters.
-fn resting() -> (Keeper, Made) {
+fn resting() -> (LiveTuner, Made) {
     let arms = made(&["none", "mq-deadline", "bfq"]);
     let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
     assert!(!keeper.is_at_rest(), "it has seen nothing yet");

@@ -13,8 +13,8 @@ use server::control::protocol::State;
 use wording::did_you_mean;
 
 use crate::error::Error;
-use crate::journal::{Journal, Switch};
 use crate::queue::{QueueSettings, SETTINGS};
+use crate::settings_backup::{SettingsBackup, Switch};
 
 /// Schedulers by name, one of which is in use.
 pub trait Arms {
@@ -102,7 +102,7 @@ struct Changed {
 pub struct KernelArms {
     queues: Vec<QueueSettings>,
     /// Where it is noted what each of them was set to, and is now; put back what they note when they are dropped.
-    journals: Vec<Journal>,
+    journals: Vec<SettingsBackup>,
     names: Vec<String>,
     arms: Vec<Arm>,
     /// The arm that was set here, and its settings.
@@ -138,7 +138,7 @@ impl KernelArms {
 
     /// Notes what is set in the queues' journals, which put it back when this is dropped.
     #[must_use]
-    pub fn noting(self, journals: Vec<Journal>) -> Self {
+    pub fn noting(self, journals: Vec<SettingsBackup>) -> Self {
         Self { journals, ..self }
     }
 
@@ -374,7 +374,8 @@ mod tests {
 
     /// As a tuner has them, over the first of them.
     fn noted(tree: &Tree, queues: &[QueueSettings], names: &[String]) -> KernelArms {
-        let journals = queues.iter().map(|queue| Journal::begin(&tree.directory(), queue).unwrap()).collect();
+        let journals =
+            queues.iter().map(|queue| SettingsBackup::begin(&tree.directory(), queue).unwrap()).collect();
         KernelArms::new(queues.to_vec(), names).unwrap().noting(journals)
     }
 

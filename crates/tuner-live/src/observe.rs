@@ -8,7 +8,7 @@ use tuner::{Access, Completion, Performance, Tally, Window};
 
 use crate::busy::Busy;
 use crate::error::Error;
-use crate::parties::Parties;
+use crate::fairness_unit::FairnessUnit;
 
 /// A window that took more than so many of its lengths was not watched through: the machine slept, or this process was
 /// stopped.
@@ -42,7 +42,7 @@ pub struct Windower<S> {
     start: Option<Time>,
     /// What was reported after the end of the window before.
     later: Batch,
-    parties: Parties,
+    parties: FairnessUnit,
     busy: Busy,
 }
 
@@ -65,14 +65,14 @@ impl<S: Source> Windower<S> {
             counts: Counts::default(),
             start: None,
             later: Batch::default(),
-            parties: Parties::Processes,
+            parties: FairnessUnit::Processes,
             busy: Busy::default(),
         })
     }
 
     /// Whose shares are compared, if not each process's as the source tells it.
     #[must_use]
-    pub fn among(self, parties: Parties) -> Self {
+    pub fn among(self, parties: FairnessUnit) -> Self {
         Self { parties, ..self }
     }
 
@@ -177,7 +177,7 @@ impl Gathered {
         }
     }
 
-    fn take(&mut self, batch: &mut Batch, parties: &mut Parties) {
+    fn take(&mut self, batch: &mut Batch, parties: &mut FairnessUnit) {
         for arrival in batch.arrivals.drain(..) {
             let Arrival { at: time, start: position, op, sectors: size, .. } = arrival;
             match time < self.end {
@@ -194,7 +194,7 @@ impl Gathered {
         batch.clear();
     }
 
-    fn count(&mut self, completed: &Completed, parties: &mut Parties) {
+    fn count(&mut self, completed: &Completed, parties: &mut FairnessUnit) {
         let arrival = &completed.arrival;
         self.ended.push((arrival.at, completed.at));
         if completed.failed || arrival.op == Op::Flush {
