@@ -29,11 +29,11 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     let load = Load { readers: arguments.readers, each, ..Load::default() };
     // A tuner would switch what is measured, and take the switches here for somebody's, where there is anything to switch.
     let switched = scheduling.queues.iter().filter(|_| scheduling.offers_a_choice());
-    let claims = switched.map(|layer| {
-        let queue = QueueSettings::of(&layer.name);
-        settings_backup::recover_of(&queue, Path::new("/sys/block")).iter().for_each(|line| say!("{line}"));
-        queue.claim()
-    });
+    let backups = Path::new(settings_backup::DIRECTORY);
+    settings_backup::restore_leftovers(backups, Path::new("/sys/block"))
+        .iter()
+        .for_each(|line| say!("{line}"));
+    let claims = switched.map(|layer| QueueSettings::of(&layer.name).claim());
     let _claims = claims.collect::<Result<Vec<_>, _>>()?;
     let plan = Plan { switch: !arguments.no_switch, even_if_used: arguments.even_if_used, load };
     let mut say = |what: &str| say!("{}: {what}", scheduling.above.name);

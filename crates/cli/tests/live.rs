@@ -251,14 +251,14 @@ fn beside_a_tuner_nobody_tunes_nor_measures_nor_changes_what_was_learned() {
     let Some(served) = Served::new("beside", &[]) else { return };
     let node = served.node.to_str().unwrap();
     let tuner = |place: &str, time: &str| {
-        let (database, runtime) = (served.file(&format!("{place}/tuner.sqlite")), served.file(place));
+        let (database, runtime) = (served.file(&format!("{place}/learned")), served.file(place));
         let options =
             ["--dry-run", "--window", "100ms", "--for", time, "--runtime", &runtime, "--database", &database];
         let mut tuner = dwell(&["tune", node]);
         tuner.args(options).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let forget = || {
-        let database = served.file("one/tuner.sqlite");
+        let database = served.file("one/learned");
         dwell(&["patterns", "forget", "--all", "--database", &database]).output().unwrap()
     };
     let profile = || {

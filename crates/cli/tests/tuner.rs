@@ -27,25 +27,45 @@ fn what_cannot_be_tuned_is_said() {
     fails(&["tune", "/dev/null", "--command", "true", "--metric", "iops"], 2, "cannot be used with");
 }
 
+/// Issue 29, finding 2: `tune` restored settings from every file beside its database, whoever had placed it, and wrote to any path in it.
+#[test]
+fn a_file_planted_beside_the_database_is_not_restored() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("planted-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("made");
+    let victim = directory.join("victim");
+    std::fs::write(&victim, "untouched").expect("written");
+    let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    for device in devices.filter_map(|entry| entry.file_name().into_string().ok()) {
+        let planted = directory.join(format!("{device}.before.json"));
+        let before = json!([[victim, "overwritten"]]);
+        let record = json!({"pid": 1, "started": 0, "device": device, "before": before});
+        std::fs::write(&planted, record.to_string()).expect("written");
+        // Without root the file is this user's anyway.
+        let _ = std::os::unix::fs::chown(planted, Some(65534), None);
+    }
+    let database = directory.join("tuner");
+    fails(&["tune", "/dev/nosuch", "--database", database.to_str().expect("UTF-8")], 2, "/dev/nosuch");
+    assert_eq!(std::fs::read_to_string(&victim).expect("read"), "untouched");
+    std::fs::remove_dir_all(directory).expect("removed");
+}
+
 #[test]
 fn a_database_that_is_not_there_or_none_is_said() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let absent = directory.join("absent.sqlite");
+    let absent = directory.join("absent");
     let absent = absent.to_str().expect("UTF-8");
-    fails(&["patterns", "--database", absent, "list"], 6, "there is none");
-    fails(&["patterns", "--database", absent, "forget", "3"], 6, "there is none");
-    let nothing = directory.join(format!("nothing-{}.sqlite", std::process::id()));
-    std::fs::write(&nothing, "").expect("written");
-    fails(&["patterns", "--database", nothing.to_str().expect("UTF-8"), "list"], 6, "nothing in it");
-    std::fs::remove_file(nothing).expect("removed");
-    let text = directory.join(format!("text-{}.sqlite", std::process::id()));
-    std::fs::write(
-        &text,
-        "no database at all, but long enough to be read as a header of one: 0123456789 0123456789 0123456789",
-    )
-    .expect("written");
-    fails(&["patterns", "--database", text.to_str().expect("UTF-8"), "list"], 6, "is damaged");
-    std::fs::remove_file(text).expect("removed");
+    fails(&["patterns", "--database", absent, "list"], 6, "missing or empty");
+    fails(&["patterns", "--database", absent, "forget", "3"], 6, "missing or empty");
+    let file = directory.join(format!("file-{}", std::process::id()));
+    std::fs::write(&file, "").expect("written");
+    fails(&["patterns", "--database", file.to_str().expect("UTF-8"), "list"], 6, "is not a directory");
+    std::fs::remove_file(file).expect("removed");
+    let bad = directory.join(format!("bad-{}", std::process::id()));
+    std::fs::create_dir_all(&bad).expect("made");
+    fails(&["patterns", "--database", bad.to_str().expect("UTF-8"), "list"], 6, "missing or empty");
+    std::fs::write(bad.join("disk.json"), "no database").expect("written");
+    fails(&["patterns", "--database", bad.to_str().expect("UTF-8"), "list"], 6, "is damaged");
+    std::fs::remove_dir_all(bad).expect("removed");
 }
 
 #[test]
@@ -83,7 +103,7 @@ fn learned() -> State {
 #[test]
 fn what_was_learned_is_told_to_programs() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let file = directory.join(format!("shown-{}.sqlite", std::process::id()));
+    let file = directory.join(format!("shown-{}", std::process::id()));
     Database::open(&file).unwrap().save("disk", &learned(), 0).unwrap();
     let show = |of: &[&str]| -> Value {
         let line = ["patterns", "--database", file.to_str().expect("UTF-8"), "show", "--json"];
@@ -102,7 +122,7 @@ fn what_was_learned_is_told_to_programs() {
     });
     assert_eq!(show(&["0"]), cluster);
     let kind = show(&["--kind", "0"]);
-    std::fs::remove_file(&file).expect("removed");
+    std::fs::remove_dir_all(&file).expect("removed");
     assert_eq!(
         (&kind["schema_version"], &kind["drive"], &kind["kind"]),
         (&json!(1), &json!("disk"), &json!(0))
@@ -120,9 +140,9 @@ fn what_was_learned_is_told_to_programs() {
 #[test]
 fn what_was_learned_by_several_metrics_is_chosen_from_by_name() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let file = directory.join(format!("metrics-{}.sqlite", std::process::id()));
+    let file = directory.join(format!("metrics-{}", std::process::id()));
     let path = file.to_str().expect("UTF-8");
-    let mut database = Database::open(&file).unwrap();
+    let database = Database::open(&file).unwrap();
     for metric in [Metric::Bandwidth, Metric::UserBandwidth, Metric::External(Better::Lower)] {
         database.save("disk", &State { metric, ..learned() }, 0).unwrap();
     }
@@ -136,7 +156,7 @@ fn what_was_learned_by_several_metrics_is_chosen_from_by_name() {
         let drives = json(&["list", "--json"])["drives"].take();
         drives.as_array().expect("several").iter().map(|drive| drive["metric"].clone()).collect()
     };
-    assert_eq!(known(), ["bandwidth", "user-bandwidth", "command, less is better"]);
+    assert_eq!(known(), ["bandwidth", "command, less is better", "user-bandwidth"]);
     for of in [&["show", "0"][..], &["merge", "0", "1"], &["forget", "0"]] {
         let several = "choose one with --metric: bandwidth; command, less is better; user-bandwidth";
         fails(&[&["patterns", "--database", path][..], of].concat(), 2, several);
@@ -156,8 +176,8 @@ fn what_was_learned_by_several_metrics_is_chosen_from_by_name() {
     assert!(patterns(&["forget", "--all", "--metric", "command"]).status.success());
     assert_eq!(known(), ["bandwidth", "user-bandwidth"]);
     assert!(patterns(&["forget", "--all"]).status.success());
-    fails(&["patterns", "--database", path, "list"], 2, "nothing was learned yet");
-    std::fs::remove_file(&file).expect("removed");
+    fails(&["patterns", "--database", path, "list"], 6, "missing or empty");
+    std::fs::remove_dir_all(&file).expect("removed");
 }
 
 #[test]

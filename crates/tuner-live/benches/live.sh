@@ -149,7 +149,7 @@ fixed before
 use "$first"
 was=$(now_in_use)
 # shellcheck disable=SC2086 # several words
-"$dwell" tune "$loop" ${OWN:+--control "$work/ctl"} $arms --window "$window" --database "$work/tuner.sqlite" --runtime "$runtime" --seed "${SEED:-1}" ${OPTIONS:-} >"$work/decisions" 2>"$work/summary" &
+"$dwell" tune "$loop" ${OWN:+--control "$work/ctl"} $arms --window "$window" --database "$work/learned" --runtime "$runtime" --seed "${SEED:-1}" ${OPTIONS:-} >"$work/decisions" 2>"$work/summary" &
 tuner=$!
 for n in $(seq "$rounds"); do round "tuner@$n"; done
 kill -INT $tuner; wait $tuner; tuner=
@@ -192,7 +192,7 @@ if [ "$search" -gt 0 ]; then
     echo none >"$queue/scheduler"
     was=$(settings)
     # shellcheck disable=SC2086 # several words
-    "$dwell" tune "$loop" $arms --search 2 --window "$window" --database "$work/search.sqlite" --runtime "$runtime" --seed 1 ${OPTIONS:-} >"$work/search" 2>"$work/search-summary" &
+    "$dwell" tune "$loop" $arms --search 2 --window "$window" --database "$work/learned-search" --runtime "$runtime" --seed 1 ${OPTIONS:-} >"$work/search" 2>"$work/search-summary" &
     tuner=$!
     for n in $(seq "$search"); do round "search@$n" | sed 's/^/  /'; done
     kill -INT $tuner; wait $tuner; tuner=
@@ -216,7 +216,7 @@ before=$(in_use "$queue")
 echo none >"$queue/scheduler"
 without=$(three)
 echo "$before" >"$queue/scheduler"
-"$dwell" tune "$flat" --window 500ms --database "$work/tuner.sqlite" --runtime "$runtime" --seed 1 >"$work/flat-decisions" 2>"$work/flat-summary" &
+"$dwell" tune "$flat" --window 500ms --database "$work/learned" --runtime "$runtime" --seed 1 >"$work/flat-decisions" 2>"$work/flat-summary" &
 tuner=$!
 # shellcheck disable=SC2086
 fio $load --runtime=60 >/dev/null &

@@ -375,7 +375,7 @@ mod tests {
     /// As a tuner has them, over the first of them.
     fn noted(tree: &Tree, queues: &[QueueSettings], names: &[String]) -> KernelArms {
         let journals =
-            queues.iter().map(|queue| SettingsBackup::begin(&tree.directory(), queue).unwrap()).collect();
+            queues.iter().map(|queue| SettingsBackup::begin(&tree.backups(), queue).unwrap()).collect();
         KernelArms::new(queues.to_vec(), names).unwrap().noting(journals)
     }
 
@@ -414,7 +414,7 @@ mod tests {
         drop(arms);
         let now = ["scheduler", "nr_requests", "read_ahead_kb"].map(|setting| queue.get(setting).unwrap());
         assert_eq!(now, ["kyber", "256", "128"]);
-        assert_eq!(fs::read_dir(tree.directory()).unwrap().count(), 0, "nothing is left to be put back");
+        assert_eq!(fs::read_dir(tree.backups()).unwrap().count(), 0, "nothing is left to be put back");
     }
 
     #[test]

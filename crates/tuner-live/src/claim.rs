@@ -1,10 +1,8 @@
 //! Who may switch a device's scheduler: one process at a time, a tuner or a profile, whatever database and status it keeps.
 
-use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -13,7 +11,7 @@ use crate::queue::{BLOCK, QueueSettings};
 
 /// Where devices are claimed, whatever database and status a tuner keeps. What is there stays until the machine is started anew: a file that
 /// was removed could be locked by one and made again by another.
-pub(crate) const CLAIMS: &str = "/run/dwell";
+const CLAIMS: &str = "/run/dwell";
 
 impl QueueSettings {
     /// Claims the device for whoever is to switch its schedulers alone, a tuner or a profile, for as long as the file that is returned is open.
@@ -35,20 +33,6 @@ impl QueueSettings {
 
     fn claim_file(&self, directory: &Path) -> PathBuf {
         directory.join(format!("claim-{}", self.name()))
-    }
-
-    /// Leaves word in the claim in which directory it is noted what was set before, for whoever comes after a kill and keeps its notes
-    /// elsewhere. Where this fails, that one finds nothing.
-    pub(crate) fn leave_word(&self, notes: &Path) {
-        let notes = notes.canonicalize().unwrap_or_else(|_| notes.to_owned());
-        let file = fs::OpenOptions::new().write(true).truncate(true).open(self.claim_file(&self.claims()));
-        let _ = file.and_then(|mut file| file.write_all(notes.as_os_str().as_bytes()));
-    }
-
-    /// The word that was left last.
-    pub(crate) fn word(&self) -> Option<PathBuf> {
-        let notes = fs::read(self.claim_file(&self.claims())).ok().filter(|notes| !notes.is_empty())?;
-        Some(OsString::from_vec(notes).into())
     }
 
     fn claim_in(&self, directory: &Path) -> Result<fs::File, Error> {
@@ -82,10 +66,11 @@ impl QueueSettings {
     }
 }
 
-/// A file that only its owner may open, made if it is not there.
-pub(crate) fn private(path: &Path) -> io::Result<fs::File> {
+/// A file that only its owner may open; creates it if it is missing.
+fn private(path: &Path) -> io::Result<fs::File> {
     fs::create_dir_all(path.parent().unwrap_or(path))?;
-    fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)
 }
 
 /// The process that has locked a file.

@@ -47,13 +47,10 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// What was set before cannot be noted, so nothing is changed.
-    #[error(
-        "{}: {source}; what is to be put back is noted beside the database, which --database puts elsewhere",
-        path.display()
-    )]
-    Note {
-        /// Where.
+    /// The settings before tuning cannot be stored, so nothing was changed.
+    #[error("{}: {source}; the present settings cannot be stored there, so nothing was changed", path.display())]
+    Backup {
+        /// The file.
         path: PathBuf,
         /// Why not.
         source: io::Error,
@@ -83,7 +80,7 @@ impl Error {
     #[must_use]
     pub fn is_permission(&self) -> bool {
         match self {
-            Self::Refused { source, .. } | Self::File { source, .. } | Self::Note { source, .. } => {
+            Self::Refused { source, .. } | Self::File { source, .. } | Self::Backup { source, .. } => {
                 source.kind() == io::ErrorKind::PermissionDenied
             }
             Self::NoArm { last, .. } => last.is_permission(),

@@ -28,6 +28,7 @@ mod claim;
 pub mod database;
 mod error;
 mod fairness_unit;
+mod files;
 pub mod identity;
 pub mod learned;
 mod live_tuner;

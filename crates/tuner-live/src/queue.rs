@@ -101,6 +101,10 @@ impl QueueSettings {
             |source| Error::Refused { what: path.display().to_string(), value: value.to_owned(), source };
         // Opened without creating: a file in the place of a device that is gone would be no setting.
         let write = |value: &str| {
+            if !path.canonicalize()?.starts_with(self.directory.canonicalize()?) {
+                let problem = "the path leads out of the device's queue directory";
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+            }
             let mut file = fs::OpenOptions::new().write(true).truncate(true).open(&path)?;
             io::Write::write_all(&mut file, value.as_bytes())
         };

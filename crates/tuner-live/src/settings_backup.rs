@@ -1,100 +1,116 @@
-//! What was set before anything was changed, in a file, so that a run that was killed is put right by the next.
+//! Settings backup: the values that a device's settings had before the tuner changed them, stored in a file, so that the next run restores
+//! them if this process is killed.
 //!
-//! The file is written whole before the first change and removed after the last was taken back: while something is refused it stays, and
-//! is tried again by whoever begins next. It names the process and when that started, as process numbers are used again, and the number
-//! of the queue's directory, as names of devices are.
+//! # Life of a file
+//! [`SettingsBackup::begin`] writes the file before the first change. Dropping the backup restores the settings and removes the file. If the
+//! process is killed the file stays, and [`restore_leftovers`] does the same at the next start. A setting that the kernel rejects keeps the
+//! file, and the next start tries again. The file names its process by number and start time, and the device by the inode of its queue
+//! directory, because process numbers and device names are reused. It is not flushed to the disk: settings do not survive a reboot either.
 //!
-//! Whoever puts back must know what is the tuner's own: what somebody else has set since stays. So the file also says what a switch has set,
-//! and that is whatever reads differently after it than before, as the kernel moves more than it is told to. While a switch is under way
-//! nobody can say how far it came, and all counts as its own but a third scheduler. The file is not forced to the disk: settings do not
-//! outlive the start of the machine that a lost file is of, and a disk at rest would be woken.
+//! # What is restored
+//! Only values that the tuner set: a value that another process has set since stays. The file therefore also lists what each switch set, which
+//! is everything that reads differently after the switch, as the kernel resets more than the scheduler. During a switch every value
+//! counts as the tuner's own, except a third scheduler.
+//!
+//! # Trust
+//! The file decides what root writes to sysfs. It is read only from a directory and with an owner that [`PrivateDirectory`] accepts, and it
+//! may name only [`SETTINGS`] and the attributes in `iosched` of one device, with short printable values. [`QueueSettings::set`] also
+//! rejects symbolic links that lead out of the device's queue directory.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 use capture::{is_process, this_process};
 use serde::{Deserialize, Serialize};
 
-use crate::claim::{CLAIMS, private};
 use crate::error::Error;
-use crate::queue::QueueSettings;
+use crate::files::PrivateDirectory;
+use crate::queue::{QueueSettings, SETTINGS};
 use crate::system;
 
-/// Of each setting the values that the tuner gave it; an empty list is of one that is its own whatever it reads as.
-type Own = BTreeMap<String, Vec<String>>;
+/// Where backups are stored. Only root can enter it.
+pub const DIRECTORY: &str = "/run/dwell/tune";
 
-/// What the file holds.
+/// A backup is about 1 KB long: four settings of the queue and some ten of the scheduler.
+const LENGTH_MAX: u64 = 64 * 1024;
+/// The longest value or attribute name. sysfs attributes are at most a page long, but settings are numbers and names.
+const TEXT_MAX: usize = 256;
+
+/// For each setting the values that the tuner gave it; an empty list accepts every value as the tuner's own.
+type OwnValues = BTreeMap<String, Vec<String>>;
+
+/// The content of a file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Record {
     pid: u32,
     started: u64,
-    /// The kernel's number of this start of the machine; what was set before it is gone. Older notes have none.
-    #[serde(default)]
-    boot: Option<String>,
+    /// The kernel's identifier of this boot.
+    boot: String,
     device: String,
-    /// Of the queue's directory. Older notes have none.
-    #[serde(default)]
+    /// Of the queue's directory in sysfs.
     inode: Option<u64>,
     before: Vec<(String, String)>,
-    /// What was set since. Older notes do not tell, and all that differs is put back.
-    #[serde(default)]
-    set: Option<Own>,
+    /// `None` if it is unknown what the tuner set: then every setting that differs is restored.
+    set: Option<OwnValues>,
 }
 
-/// A device's settings from before; puts them back when it is dropped.
+/// The settings of a device before the tuner changed them; restores them when it is dropped.
 #[derive(Debug)]
 pub struct SettingsBackup {
-    path: PathBuf,
+    directory: PrivateDirectory,
     queue: QueueSettings,
     record: Record,
-    /// It was said that the file cannot be written any more.
-    hidden: bool,
+    /// A failure to write the file was reported.
+    is_failure_reported: bool,
 }
 
-/// How a queue was when a switch of its scheduler began.
+/// The state of a queue at the start of a switch.
 #[derive(Debug)]
 pub(crate) struct Switch {
     from: Vec<Option<String>>,
-    set: Own,
+    set: OwnValues,
 }
 
 impl SettingsBackup {
-    /// Notes what `queue` is set to, in `directory`; or what it was set to before a run that was killed, if that could not be put back.
+    /// Stores the present settings of `queue` in `directory`, or keeps the stored ones of a killed process that could not be restored.
     ///
     /// # Errors
     /// Another living process tunes the device, or the file cannot be written.
     pub fn begin(directory: &Path, queue: &QueueSettings) -> Result<Self, Error> {
-        let failed = |source| Error::Note { path: directory.to_owned(), source };
-        fs::create_dir_all(directory).map_err(failed)?;
-        let _alone = alone_in(directory).map_err(failed)?;
-        be_alone(directory, queue.name())?;
-        let path = note(directory, queue.name());
+        let file = file_name(queue.name());
+        let path = directory.join(&file);
+        let failed = |source| Error::Backup { path: path.clone(), source };
+        let directory = PrivateDirectory::create(directory).map_err(failed)?;
+        let _lock = directory.lock().map_err(failed)?;
+        let left = Record::read(&directory, &file).ok();
+        if let Some(other) = left.as_ref().filter(|left| left.is_alive()) {
+            let problem = format!("{}: process {} already tunes it; end that first", queue.name(), other.pid);
+            return Err(Error::Usage(problem));
+        }
         let (pid, started) = this_process();
-        let (boot, device) = (boot(), queue.name().to_owned());
-        let left = read(&path).filter(|left| left.is_of_this_start() && left.is_of(queue));
-        let (before, set) = match left {
+        let (before, set) = match left.filter(|left| left.is_of_this_boot() && left.is_of(queue)) {
             Some(Record { before, set, .. }) => (before, set),
-            None => (queue.all(), Some(Own::new())),
+            None => (queue.all(), Some(OwnValues::new())),
         };
-        let record = Record { pid, started, boot, device, inode: queue.inode(), before, set };
-        write(&path, &record).map_err(|source| Error::Note { path: path.clone(), source })?;
-        queue.leave_word(directory);
-        Ok(Self { path, queue: queue.clone(), record, hidden: false })
+        let device = queue.name().to_owned();
+        let record = Record { pid, started, boot: boot(), device, inode: queue.inode(), before, set };
+        record.write(&directory).map_err(failed)?;
+        Ok(Self { directory, queue: queue.clone(), record, is_failure_reported: false })
     }
 
-    /// Notes that `scheduler` is about to be set, and settings beside it. What somebody else has set beside it until now is what is put
-    /// back from now on.
+    /// Call before a switch to `scheduler`. Values that another process has set until now become the values to restore.
     pub(crate) fn begin_switch(&mut self, scheduler: &str) -> Switch {
-        self.record.adopt(&self.queue);
+        self.record.adopt_foreign(&self.queue);
         let from = self.record.readings(&self.queue);
-        let set = self.record.set.replace(self.record.under_way(&self.queue, scheduler));
-        self.note();
+        let set = self.record.set.replace(self.record.during_switch(&self.queue, scheduler));
+        self.write();
         Switch { from, set: set.unwrap_or_else(|| self.record.everything()) }
     }
 
-    /// Notes what a switch has set, whether all of it came about or not.
+    /// Call after a switch, whether it succeeded or not.
     pub(crate) fn end_switch(&mut self, Switch { from, mut set }: Switch) {
         for (((setting, _), from), now) in
             self.record.before.iter().zip(from).zip(self.record.readings(&self.queue))
@@ -106,216 +122,236 @@ impl SettingsBackup {
             }
         }
         self.record.set = Some(set);
-        self.note();
+        self.write();
     }
 
-    /// Where this fails the device is looked after all the same: only a kill would find an older note.
-    fn note(&mut self) {
-        let written = write(&self.path, &self.record);
+    /// Tuning goes on if this fails: only after a kill would an outdated file matter.
+    fn write(&mut self) {
+        let written = self.record.write(&self.directory);
         if written.is_err() {
-            // What the older note says was set would make what is set now somebody else's. All is the tuner's own by this one.
-            let _ = write_over(&self.path, &Record { set: None, ..self.record.clone() });
+            // By the outdated file the tuner's latest values would be another process's.
+            let unknown = Record { set: None, ..self.record.clone() };
+            let text = serde_json::to_vec(&unknown).unwrap_or_default();
+            let _ = self.directory.overwrite(&file_name(&self.record.device), text);
         }
         if let Err(source) = &written
-            && !self.hidden
+            && !self.is_failure_reported
         {
-            let path = self.path.display();
-            system::say(&format!(
-                "{path}: {source}; what is set is not noted for now, in case this process is killed"
+            let path = self.directory.path(&file_name(&self.record.device));
+            system::warn(&format!(
+                "{}: {source}; if this process is killed, the next start may not restore every setting",
+                path.display()
             ));
         }
-        self.hidden = written.is_err();
+        self.is_failure_reported = written.is_err();
     }
 }
 
 impl Drop for SettingsBackup {
     fn drop(&mut self) {
         if !self.record.is_of(&self.queue) {
-            let _ = fs::remove_file(&self.path);
+            let _ = self.directory.remove(&file_name(&self.record.device));
             return;
         }
-        let PutBack { theirs, problems, .. } = put_back(&self.path, &self.queue, &self.record);
-        theirs.iter().chain(&problems).for_each(|line| system::say(line));
+        let Restored { foreign, problems, .. } = restore(&self.directory, &self.queue, &self.record);
+        foreign.iter().chain(&problems).for_each(|line| system::warn(line));
     }
 }
 
-/// Where a device's settings are noted.
-fn note(directory: &Path, device: &str) -> PathBuf {
-    directory.join(format!("{}.before.json", device.replace('/', "!")))
+/// A slash in a device's name is `!` in sysfs.
+fn file_name(device: &str) -> String {
+    format!("{}.json", device.replace('/', "!"))
 }
 
-/// An error if a living process has noted a device's settings in `directory`.
-fn be_alone(directory: &Path, device: &str) -> Result<(), Error> {
-    match read(&note(directory, device)).filter(lives) {
-        None => Ok(()),
-        Some(other) => {
-            let problem = format!("{device}: process {} tunes it already; end that first", other.pid);
-            Err(Error::Usage(problem))
-        }
-    }
-}
-
-/// Puts back what runs that live no more have changed; what was done, in words. `block` is `/sys/block`.
-pub fn recover(directory: &Path, block: &Path) -> Vec<String> {
-    let mut done = Vec::new();
-    // Where there is no directory there are no notes.
-    let _alone = alone_in(directory);
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let ours = path.to_string_lossy().ends_with(".before.json");
-        let Some(record) = ours.then(|| read(&path)).flatten().filter(|record| !lives(record)) else {
-            continue;
-        };
-        let queue = QueueSettings::within(block, &record.device);
-        let Record { device, pid, .. } = &record;
-        if let Some(why) = record.is_over(&queue) {
-            let _ = fs::remove_file(&path);
-            done.push(format!("{device}: {why} process {pid} was killed, nothing to put back"));
-            continue;
-        }
-        let _claim = match queue.claim() {
-            Ok(claim) => claim,
-            Err(why) => {
-                done.push(format!(
-                    "{why}; what process {pid}, which was killed, has set of it stays until then"
-                ));
-                continue;
-            }
-        };
-        let PutBack { back, theirs, problems } = put_back(&path, &queue, &record);
-        let was = back.join(" ");
-        if !problems.is_empty() {
-            let note = path.display();
-            done.push(format!("{device}: not all is put back after process {pid}, which was killed: {was}; the next start tries again, unless {note} is removed"));
-        } else if !back.is_empty() {
-            done.push(format!("{device}: put back after process {pid}, which was killed: {was}"));
-        }
-        done.extend(theirs.into_iter().chain(problems));
-    }
-    done
-}
-
-/// The same of what a run has changed that noted it elsewhere, if it was the last to switch this queue's schedulers.
-pub fn recover_of(queue: &QueueSettings, block: &Path) -> Vec<String> {
-    queue.word().map_or(Vec::new(), |directory| recover(&directory, block))
-}
-
-/// What is still to be put back of a queue, in words, if anything is.
+/// Restores what killed processes have changed; returns what was done, a line each. `block` is `/sys/block`. Without permission to enter the
+/// directory, or where it is missing, there is nothing to do.
 #[must_use]
-pub fn left_behind(queue: &QueueSettings) -> Option<String> {
-    let path = note(&queue.word()?, queue.name());
-    let Record { pid, before, .. } =
-        read(&path).filter(|note| !lives(note) && note.is_over(queue).is_none())?;
-    let before: Vec<String> = before
-        .iter()
-        .filter(|it| differs(queue, it))
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
+pub fn restore_leftovers(directory: &Path, block: &Path) -> Vec<String> {
+    let path = directory;
+    let directory = match PrivateDirectory::open(directory) {
+        Ok(directory) => directory,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+        // Not even a look into it is allowed.
+        Err(error) if error.raw_os_error() == Some(libc::EACCES) => return Vec::new(),
+        Err(error) => {
+            return vec![format!("{}: {error}; the settings backups in it are ignored", path.display())];
+        }
+    };
+    let Ok(_lock) = directory.lock() else { return Vec::new() };
+    let files = directory.names().into_iter().filter(|name| name.ends_with(".json"));
+    files.flat_map(|file| restore_leftover(&directory, &file, block)).collect()
+}
+
+fn restore_leftover(directory: &PrivateDirectory, file: &str, block: &Path) -> Vec<String> {
+    let record = match Record::read(directory, file) {
+        Ok(record) if record.is_alive() => return Vec::new(),
+        Ok(record) => record,
+        Err(problem) => {
+            let path = directory.path(file);
+            return vec![format!("{}: ignored ({problem}); remove it", path.display())];
+        }
+    };
+    let queue = QueueSettings::within(block, &record.device);
+    let Record { device, pid, .. } = &record;
+    if let Some(why) = record.is_obsolete(&queue) {
+        let _ = directory.remove(file);
+        return vec![format!("{device}: process {pid} was killed, and {why} since; nothing to restore")];
+    }
+    let _claim = match queue.claim() {
+        Ok(claim) => claim,
+        Err(why) => {
+            return vec![format!(
+                "{why}; the settings that process {pid} had changed before it was killed stay until then"
+            )];
+        }
+    };
+    let Restored { settings, foreign, problems } = restore(directory, &queue, &record);
+    let settings = settings.join(" ");
+    let mut lines = Vec::new();
+    if !problems.is_empty() {
+        let path = directory.path(file);
+        lines.push(format!(
+            "{device}: not every setting could be restored after process {pid} was killed, only: {settings}; the next start tries again, unless you remove {}",
+            path.display()
+        ));
+    } else if !settings.is_empty() {
+        lines.push(format!("{device}: restored after process {pid} was killed: {settings}"));
+    }
+    lines.into_iter().chain(foreign).chain(problems).collect()
+}
+
+/// What [`restore_leftovers`] would restore of a queue, as a line, if anything.
+#[must_use]
+pub fn left_behind(directory: &Path, queue: &QueueSettings) -> Option<String> {
+    let directory = PrivateDirectory::open(directory).ok()?;
+    let record = Record::read(&directory, &file_name(queue.name())).ok()?;
+    if record.is_alive() || record.is_obsolete(queue).is_some() {
+        return None;
+    }
+    let differing = record.before.iter().filter(|it| differs(queue, it));
+    let before: Vec<String> = differing.map(|(name, value)| format!("{name}={value}")).collect();
     (!before.is_empty()).then(|| {
-        let (device, before) = (queue.name(), before.join(" "));
-        format!("{device}: process {pid}, which was killed, has changed it; before: {before}; the next 'dwell tune' puts that back")
+        let (device, pid, before) = (queue.name(), record.pid, before.join(" "));
+        format!("{device}: process {pid} changed its settings and was killed; before: {before}; the next 'dwell tune' restores them")
     })
 }
 
-/// Whether a setting that can be read reads otherwise.
+/// Whether a readable setting has another value.
 fn differs(queue: &QueueSettings, (setting, value): &(String, String)) -> bool {
     queue.get(setting).is_ok_and(|now| now != *value)
 }
 
-/// Keeps others from looking at notes and writing or removing them in between, for as long as it is held. The lock is of a file that
-/// nobody else may open, as one of a directory that anybody may read anybody may hold for ever; without such a file it is that.
-fn alone_in(directory: &Path) -> io::Result<fs::File> {
-    let file = private(&Path::new(CLAIMS).join("notes")).or_else(|_| fs::File::open(directory))?;
-    file.lock()?;
-    Ok(file)
-}
-
-/// What came of putting back, in words.
-struct PutBack {
-    /// What read otherwise and is as it was before.
-    back: Vec<String>,
-    theirs: Vec<String>,
+/// The result of restoring a device.
+struct Restored {
+    /// Settings that had other values, as `name=value`.
+    settings: Vec<String>,
+    /// A line for each value that another process has set.
+    foreign: Vec<String>,
+    /// A line for each setting that the kernel rejected.
     problems: Vec<String>,
 }
 
-/// Puts back what the tuner has set, and removes the note at `path` if nothing of it was refused.
-fn put_back(path: &Path, queue: &QueueSettings, record: &Record) -> PutBack {
-    let theirs = record.theirs(queue);
-    let stays = |setting: &str| theirs.iter().any(|(name, _)| name == setting);
-    // All else is the kernel's anew with another scheduler.
+/// Restores what the tuner has set, and removes the file unless the kernel rejected a setting.
+fn restore(directory: &PrivateDirectory, queue: &QueueSettings, record: &Record) -> Restored {
+    let foreign = record.foreign(queue);
+    let stays = |setting: &str| foreign.iter().any(|(name, _)| name == setting);
+    // With another process's scheduler, the kernel has reset every other setting.
     let concerned = |setting: &str| !stays("scheduler") || setting == "read_ahead_kb";
-    let mut then = Record { set: Some(record.everything()), ..record.clone() };
-    then.before.retain(|(setting, _)| concerned(setting));
-    // A switch of the scheduler resets theirs, too.
-    then.before.iter_mut().for_each(|(setting, value)| {
-        theirs.iter().filter(|(name, _)| name == setting).for_each(|(_, now)| value.clone_from(now));
+    let mut target = Record { set: Some(record.everything()), ..record.clone() };
+    target.before.retain(|(setting, _)| concerned(setting));
+    // Restoring the scheduler resets another process's values, too.
+    target.before.iter_mut().for_each(|(setting, value)| {
+        foreign.iter().filter(|(name, _)| name == setting).for_each(|(_, now)| value.clone_from(now));
     });
-    let differed: Vec<bool> = then.before.iter().map(|it| differs(queue, it)).collect();
+    let differed: Vec<bool> = target.before.iter().map(|it| differs(queue, it)).collect();
     if differed.contains(&true) {
-        // A kill in between: the scheduler is back, and what goes with it reads as the kernel likes. If it cannot be noted, it is done.
-        let _ = write(path, &then);
+        // A kill after the scheduler is restored leaves the kernel's own values in the other settings.
+        let _ = target.write(directory);
     }
-    let (mut back, mut problems) = (Vec::new(), Vec::new());
-    for (each @ (setting, value), differed) in then.before.iter().zip(differed) {
+    let (mut settings, mut problems) = (Vec::new(), Vec::new());
+    for (each @ (setting, value), differed) in target.before.iter().zip(differed) {
         match differs(queue, each).then(|| queue.set(setting, value)) {
             Some(Err(problem)) => problems.push(problem.to_string()),
-            // What the kernel sets anew with the scheduler is as it was again without a word.
-            Some(Ok(())) | None if differed => back.push(format!("{setting}={value}")),
+            // The kernel may have reset it together with the scheduler.
+            Some(Ok(())) | None if differed => settings.push(format!("{setting}={value}")),
             _ => {}
         }
     }
-    // What is refused is to be put back later only if it still reads as it does.
+    // A rejected setting is restored later only if it still has the tuner's value.
     let _ = match problems.is_empty() {
-        true => fs::remove_file(path),
-        false => write(path, &Record { set: record.set.clone(), ..then.clone() }),
+        true => directory.remove(&file_name(&record.device)),
+        false => Record { set: record.set.clone(), ..target.clone() }.write(directory),
     };
     let line = |(name, value): &(String, String)| {
-        format!("{}: somebody else has set {name}={value} since; it stays", record.device)
+        format!("{}: another process has set {name}={value} since; keeping that", record.device)
     };
-    PutBack {
-        back,
-        theirs: theirs.iter().filter(|(name, _)| name == "scheduler" || concerned(name)).map(line).collect(),
-        problems,
-    }
+    let foreign = foreign.iter().filter(|(name, _)| name == "scheduler" || concerned(name)).map(line);
+    Restored { settings, foreign: foreign.collect(), problems }
 }
 
-fn read(path: &Path) -> Option<Record> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
-}
-
-fn write(path: &Path, record: &Record) -> io::Result<()> {
-    system::replace(path, |new| {
-        serde_json::to_writer(fs::File::create(new)?, record)?;
-        Ok(())
-    })
-}
-
-/// Writes a note in the place of another of the same device where there is no room for two. One that is shorter is followed by blanks.
-fn write_over(path: &Path, record: &Record) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).open(path)?;
-    let mut text = serde_json::to_vec(record)?;
-    let length = usize::try_from(file.metadata()?.len()).unwrap_or_default();
-    text.resize(text.len().max(length), b' ');
-    file.write_all(&text)
+/// Whether the tuner may write this attribute of a queue.
+fn is_allowed(setting: &str) -> bool {
+    let plain = |name: &str| {
+        let valid = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        !name.is_empty() && name.len() <= TEXT_MAX && name.bytes().all(valid)
+    };
+    // The kernel puts nothing but the scheduler's tunables there, by names that depend on the scheduler.
+    SETTINGS.contains(&setting) || setting.strip_prefix("iosched/").is_some_and(plain)
 }
 
 impl Record {
-    /// Whether it is of this start of the machine: settings do not outlive one, and by the name of a device there may be another
-    /// one now.
-    fn is_of_this_start(&self) -> bool {
-        self.boot.is_none() || self.boot == boot()
+    /// Reads and checks a file.
+    fn read(directory: &PrivateDirectory, file: &str) -> Result<Self, String> {
+        let bytes = directory.read(file, LENGTH_MAX).map_err(|error| match error.raw_os_error() {
+            Some(_) => format!("cannot be read ({error})"),
+            None => error.to_string(),
+        })?;
+        let record: Self = serde_json::from_slice(&bytes).map_err(|error| format!("is damaged ({error})"))?;
+        record.check(file)?;
+        Ok(record)
     }
 
-    /// Whether it is of that queue and not of another device that had the name.
+    fn check(&self, file: &str) -> Result<(), String> {
+        if file_name(&self.device) != file || self.device.is_empty() || self.device.contains(['/', '\0']) {
+            return Err(format!("names the device '{}'", self.device.escape_default()));
+        }
+        let of_own = self.set.iter().flatten();
+        let names = self.before.iter().map(|(name, _)| name).chain(of_own.clone().map(|(name, _)| name));
+        if let Some(name) = names.into_iter().find(|name| !is_allowed(name)) {
+            return Err(format!("names '{}', which is no setting of a queue", name.escape_default()));
+        }
+        let values = self.before.iter().map(|(_, value)| value).chain(of_own.flat_map(|(_, values)| values));
+        let printable = |value: &&String| value.len() <= TEXT_MAX && !value.contains(char::is_control);
+        match values.into_iter().find(|value| !printable(value)) {
+            Some(value) => Err(format!("holds the value '{:.60}'", value.escape_default().to_string())),
+            None => Ok(()),
+        }
+    }
+
+    fn write(&self, directory: &PrivateDirectory) -> io::Result<()> {
+        directory.replace(&file_name(&self.device), &serde_json::to_vec(self)?)
+    }
+
+    /// Whether the process that wrote it still runs.
+    fn is_alive(&self) -> bool {
+        self.is_of_this_boot() && is_process(self.pid, self.started)
+    }
+
+    /// Settings do not survive a reboot, and the name may be another device's then.
+    fn is_of_this_boot(&self) -> bool {
+        self.boot == boot()
+    }
+
+    /// Whether it is of this queue and not of an earlier device with the same name.
     fn is_of(&self, queue: &QueueSettings) -> bool {
-        queue.exists() && self.inode.is_none_or(|noted| queue.inode() == Some(noted))
+        queue.exists() && self.inode.is_none_or(|stored| queue.inode() == Some(stored))
     }
 
-    /// Why nothing of it is to be put back, if so, in words: since ...
-    fn is_over(&self, queue: &QueueSettings) -> Option<&'static str> {
+    /// Why there is nothing to restore, if so: "... since".
+    fn is_obsolete(&self, queue: &QueueSettings) -> Option<&'static str> {
         match () {
-            () if !self.is_of_this_start() => Some("the machine was started anew since"),
-            () if !self.is_of(queue) => Some("that device is gone since"),
+            () if !self.is_of_this_boot() => Some("the machine was restarted"),
+            () if !self.is_of(queue) => Some("the device was removed"),
             () => None,
         }
     }
@@ -324,20 +360,20 @@ impl Record {
         self.before.iter().find(|(name, _)| name == setting).map(|(_, value)| value.as_str())
     }
 
-    /// Of all that was noted how it reads now; a scheduler's settings only while it is that scheduler's turn, as others have some of the
-    /// same name.
+    /// The present value of each stored setting; of a scheduler's settings only while that scheduler is in use, as others have settings
+    /// of the same name.
     fn readings(&self, queue: &QueueSettings) -> Vec<Option<String>> {
         let same = queue.get("scheduler").is_ok_and(|now| self.before("scheduler") == Some(now.as_str()));
         let reads = |name: &String| queue.get(name).ok().filter(|_| same || !name.starts_with("iosched/"));
         self.before.iter().map(|(name, _)| reads(name)).collect()
     }
 
-    /// What reads as neither the tuner nor whoever was there before has set it, and how.
-    fn theirs(&self, queue: &QueueSettings) -> Vec<(String, String)> {
+    /// Settings with a value that is neither the stored one nor the tuner's.
+    fn foreign(&self, queue: &QueueSettings) -> Vec<(String, String)> {
         let each = self.before.iter().zip(self.readings(queue));
         let reads = each.filter_map(|((name, before), now)| Some((name, before, now?)));
-        let theirs = reads.filter(|(name, before, now)| now != *before && !self.is_own(name, now));
-        theirs.map(|(name, _, now)| (name.clone(), now)).collect()
+        let foreign = reads.filter(|(name, before, now)| now != *before && !self.is_own(name, now));
+        foreign.map(|(name, _, now)| (name.clone(), now)).collect()
     }
 
     /// Whether the tuner has given a setting that value.
@@ -346,23 +382,23 @@ impl Record {
         set.get(setting).is_some_and(|own| own.is_empty() || own.contains(value))
     }
 
-    /// Takes what somebody else has set beside the scheduler for what is to be put back.
-    fn adopt(&mut self, queue: &QueueSettings) {
-        for (setting, now) in self.theirs(queue) {
-            let place = self.before.iter_mut().find(|(name, _)| *name == setting && name != "scheduler");
-            let Some((_, before)) = place else { continue };
+    /// Makes values that another process has set, except the scheduler, the values to restore.
+    fn adopt_foreign(&mut self, queue: &QueueSettings) {
+        for (setting, now) in self.foreign(queue) {
+            let stored = self.before.iter_mut().find(|(name, _)| *name == setting && name != "scheduler");
+            let Some((_, before)) = stored else { continue };
             *before = now;
             self.set.iter_mut().for_each(|set| _ = set.remove(&setting));
         }
     }
 
-    /// All that was noted, as the tuner's own whatever it reads as.
-    fn everything(&self) -> Own {
+    /// Every setting, with any value, as the tuner's own.
+    fn everything(&self) -> OwnValues {
         self.before.iter().map(|(name, _)| (name.clone(), Vec::new())).collect()
     }
 
-    /// What is the tuner's own while the queue is switched to a scheduler.
-    fn under_way(&self, queue: &QueueSettings, scheduler: &str) -> Own {
+    /// The tuner's own values while the queue is switched to a scheduler.
+    fn during_switch(&self, queue: &QueueSettings, scheduler: &str) -> OwnValues {
         let schedulers = queue.get("scheduler").into_iter().chain([scheduler.to_owned()]).collect();
         let mut set = self.everything();
         set.insert("scheduler".to_owned(), schedulers);
@@ -370,79 +406,95 @@ impl Record {
     }
 }
 
-fn lives(record: &Record) -> bool {
-    record.is_of_this_start() && is_process(record.pid, record.started)
-}
-
-/// The kernel's number of this start of the machine.
-fn boot() -> Option<String> {
-    let number = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    Some(number.trim().to_owned())
+/// The kernel's identifier of this boot.
+fn boot() -> String {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    text.map_or_else(|_| String::new(), |id| id.trim().to_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
     use super::*;
     use crate::testing::Tree;
 
-    /// Of the tuner, which leaves things as the kernel does.
-    fn switch(journal: &mut SettingsBackup, settings: &[(&str, &str)]) {
-        let switch = journal.begin_switch(settings[0].1);
-        settings.iter().for_each(|(setting, value)| journal.queue.set(setting, value).unwrap());
-        journal.end_switch(switch);
+    /// A switch of the tuner.
+    fn switch(backup: &mut SettingsBackup, settings: &[(&str, &str)]) {
+        let switch = backup.begin_switch(settings[0].1);
+        settings.iter().for_each(|(setting, value)| backup.queue.set(setting, value).unwrap());
+        backup.end_switch(switch);
     }
 
-    /// As SIGKILL leaves it: the file stays, its process has another start time. Where that is.
-    fn kill(journal: SettingsBackup) -> PathBuf {
-        let mut record = journal.record.clone();
+    /// Leaves the file as SIGKILL does. Its process gets another start time, as this one still runs.
+    fn kill(backup: SettingsBackup) -> Record {
+        let mut record = backup.record.clone();
         record.started += 1;
-        let path = journal.path.clone();
-        std::mem::forget(journal);
-        write(&path, &record).unwrap();
-        path
+        record.write(&backup.directory).unwrap();
+        std::mem::forget(backup);
+        record
+    }
+
+    fn begin(tree: &Tree) -> SettingsBackup {
+        SettingsBackup::begin(&tree.backups(), &tree.queue("sda")).unwrap()
+    }
+
+    fn restored(tree: &Tree) -> Vec<String> {
+        restore_leftovers(&tree.backups(), &tree.block())
+    }
+
+    fn restored_after_kill(backup: SettingsBackup, tree: &Tree) -> Vec<String> {
+        kill(backup);
+        restored(tree)
+    }
+
+    fn now(queue: &QueueSettings) -> [String; 3] {
+        ["scheduler", "nr_requests", "read_ahead_kb"].map(|setting| queue.get(setting).unwrap())
+    }
+
+    fn files(tree: &Tree) -> usize {
+        fs::read_dir(tree.backups()).unwrap().count()
     }
 
     #[test]
-    fn what_was_set_is_put_back_in_order() {
-        let tree = Tree::new("put-back");
-        let queue = tree.queue("sda");
-        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
-        switch(&mut journal, &[("scheduler", "bfq"), ("read_ahead_kb", "4096")]);
-        assert_eq!(journal.record.before("scheduler"), Some("mq-deadline"));
-        drop(journal);
-        assert_eq!(queue.get("scheduler").unwrap(), "mq-deadline");
-        assert_eq!(queue.get("read_ahead_kb").unwrap(), "128");
-        assert!(fs::read_dir(tree.directory()).unwrap().next().is_none(), "no file stays");
+    fn dropping_the_backup_restores_the_settings_and_removes_the_file() {
+        let tree = Tree::new("restore");
+        let mut backup = begin(&tree);
+        switch(&mut backup, &[("scheduler", "bfq"), ("read_ahead_kb", "4096")]);
+        let queue = backup.queue.clone();
+        drop(backup);
+        assert_eq!(now(&queue), ["mq-deadline", "64", "128"]);
+        assert_eq!(files(&tree), 0);
     }
 
     #[test]
-    fn a_killed_run_is_put_right_by_the_next_and_a_living_one_left_alone() {
+    fn the_next_start_restores_after_a_kill_and_ignores_a_living_process() {
         let tree = Tree::new("killed");
-        let queue = tree.queue("sda");
-        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
-        switch(&mut journal, &[("scheduler", "bfq")]);
-        assert_eq!(recover(&tree.directory(), &tree.block()), [""; 0], "it lives");
-        let again = SettingsBackup::begin(&tree.directory(), &queue).unwrap_err().to_string();
-        assert!(again.contains("tunes it already"), "{again}");
-        kill(journal);
-        let said = recover(&tree.directory(), &tree.block());
-        assert!(
-            said.len() == 1 && said[0].contains("put back") && said[0].contains("mq-deadline"),
-            "{said:?}"
-        );
+        let mut backup = begin(&tree);
+        let queue = backup.queue.clone();
+        switch(&mut backup, &[("scheduler", "bfq")]);
+        assert_eq!(restored(&tree), [""; 0], "it still runs");
+        let second = SettingsBackup::begin(&tree.backups(), &queue).unwrap_err().to_string();
+        assert!(second.contains("already tunes it"), "{second}");
+        assert_eq!(left_behind(&tree.backups(), &queue), None);
+        kill(backup);
+        let left = left_behind(&tree.backups(), &queue).unwrap();
+        assert!(left.contains("before: scheduler=mq-deadline;"), "{left}");
+        let lines = restored(&tree);
+        assert!(lines.len() == 1 && lines[0].contains("restored after") && lines[0].contains("mq-deadline"));
         assert_eq!(queue.get("scheduler").unwrap(), "mq-deadline");
-        assert_eq!(recover(&tree.directory(), &tree.block()), [""; 0], "once");
+        assert_eq!((left_behind(&tree.backups(), &queue), restored(&tree)), (None, vec![]), "once");
     }
 
     #[test]
-    fn of_two_that_begin_at_once_one_does() {
+    fn one_of_two_concurrent_starts_succeeds() {
         let tree = Tree::new("at-once");
         let queue = tree.queue("sda");
         for _ in 0..1000 {
             let start = std::sync::Barrier::new(2);
             let begin = || {
                 start.wait();
-                SettingsBackup::begin(&tree.directory(), &queue)
+                SettingsBackup::begin(&tree.backups(), &queue)
             };
             let (one, other) = std::thread::scope(|scope| {
                 let one = scope.spawn(begin);
@@ -453,273 +505,328 @@ mod tests {
     }
 
     #[test]
-    fn what_was_noted_elsewhere_is_put_back_too() {
-        let tree = Tree::new("elsewhere");
-        let queue = tree.queue("sda");
-        drop(queue.claim().unwrap());
-        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
-        switch(&mut journal, &[("scheduler", "bfq")]);
-        assert_eq!(left_behind(&queue), None, "it lives");
-        kill(journal);
-        let left = left_behind(&queue).unwrap();
-        assert!(left.contains("before: scheduler=mq-deadline;"), "{left}");
-        assert_eq!(recover_of(&queue, &tree.block()).len(), 1);
-        assert_eq!(queue.get("scheduler").unwrap(), "mq-deadline");
-        assert_eq!((left_behind(&queue), recover_of(&queue, &tree.block())), (None, vec![]), "once");
-    }
-
-    /// Its tuner with another database, or a profile, would find another scheduler than it has set.
-    #[test]
-    fn what_somebody_has_claimed_meanwhile_is_put_back_when_that_ends() {
+    fn a_claimed_device_is_restored_after_the_claim_ends() {
         let tree = Tree::new("claimed");
-        let queue = tree.queue("sda");
-        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
-        switch(&mut journal, &[("scheduler", "bfq")]);
-        kill(journal);
+        let mut backup = begin(&tree);
+        let queue = backup.queue.clone();
+        switch(&mut backup, &[("scheduler", "bfq")]);
+        kill(backup);
         let claim = queue.claim().unwrap();
-        let said = recover(&tree.directory(), &tree.block());
-        assert!(said.len() == 1 && said[0].contains("stays until then"), "{said:?}");
+        let lines = restored(&tree);
+        assert!(lines.len() == 1 && lines[0].contains("stay until then"), "{lines:?}");
         assert_eq!(queue.get("scheduler").unwrap(), "bfq");
         drop(claim);
-        recover(&tree.directory(), &tree.block());
+        restored(&tree);
         assert_eq!(queue.get("scheduler").unwrap(), "mq-deadline");
     }
 
     #[test]
-    fn settings_of_the_scheduler_that_was_in_use_are_put_back_too() {
+    fn the_schedulers_own_settings_are_restored() {
         let tree = Tree::new("iosched");
         let queue = tree.queue("sda");
-        let own = queue.file("iosched");
-        fs::create_dir(&own).unwrap();
-        fs::write(own.join("fifo_batch"), "16\n").unwrap();
-        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
-        // An arm of the very scheduler that was there before.
-        switch(&mut journal, &[("scheduler", "mq-deadline"), ("iosched/fifo_batch", "1")]);
-        kill(journal);
-        let said = recover(&tree.directory(), &tree.block());
-        assert!(said.len() == 1 && said[0].ends_with(": iosched/fifo_batch=16"), "{said:?}");
+        fs::create_dir(queue.file("iosched")).unwrap();
+        fs::write(queue.file("iosched/fifo_batch"), "16\n").unwrap();
+        let mut backup = begin(&tree);
+        // An arm of the scheduler that was in use before.
+        switch(&mut backup, &[("scheduler", "mq-deadline"), ("iosched/fifo_batch", "1")]);
+        let lines = restored_after_kill(backup, &tree);
+        assert!(lines.len() == 1 && lines[0].ends_with(": iosched/fifo_batch=16"), "{lines:?}");
         assert_eq!(queue.get("iosched/fifo_batch").unwrap(), "16");
     }
 
-    /// Whether it ends or is killed: at the end, and just as well at the next start.
-    fn ends(journal: SettingsBackup, tree: &Tree) -> Vec<String> {
-        kill(journal);
-        recover(&tree.directory(), &tree.block())
-    }
-
     #[test]
-    fn a_scheduler_that_somebody_else_sets_just_before_the_end_stays() {
-        let tree = Tree::new("theirs");
-        let queue = tree.queue("sda");
-        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
-        switch(&mut journal, &[("scheduler", "bfq"), ("read_ahead_kb", "64")]);
+    fn another_processs_scheduler_stays_at_the_end() {
+        let tree = Tree::new("foreign");
+        let mut backup = begin(&tree);
+        let queue = backup.queue.clone();
+        switch(&mut backup, &[("scheduler", "bfq"), ("read_ahead_kb", "64")]);
         queue.set("scheduler", "kyber").unwrap();
-        // The kernel's own, of a queue under kyber.
+        // The kernel's own value under kyber.
         queue.set("nr_requests", "256").unwrap();
-        drop(journal);
+        drop(backup);
         assert_eq!(now(&queue), ["kyber", "256", "128"]);
-        assert!(fs::read_dir(tree.directory()).unwrap().next().is_none(), "no file stays");
+        assert_eq!(files(&tree), 0);
     }
 
     #[test]
-    fn a_scheduler_that_somebody_else_sets_after_a_kill_stays_and_is_said() {
-        let tree = Tree::new("theirs-killed");
-        let queue = tree.queue("sda");
-        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
-        switch(&mut journal, &[("scheduler", "bfq"), ("read_ahead_kb", "64")]);
+    fn another_processs_scheduler_stays_after_a_kill() {
+        let tree = Tree::new("foreign-killed");
+        let mut backup = begin(&tree);
+        let queue = backup.queue.clone();
+        switch(&mut backup, &[("scheduler", "bfq"), ("read_ahead_kb", "64")]);
         queue.set("scheduler", "kyber").unwrap();
-        let said = ends(journal, &tree);
-        assert!(said[1].ends_with("somebody else has set scheduler=kyber since; it stays"), "{said:?}");
+        let lines = restored_after_kill(backup, &tree);
+        assert!(
+            lines[1].ends_with("another process has set scheduler=kyber since; keeping that"),
+            "{lines:?}"
+        );
         assert_eq!(now(&queue), ["kyber", "64", "128"]);
-        assert_eq!(recover(&tree.directory(), &tree.block()), [""; 0], "once");
+        assert_eq!(restored(&tree), [""; 0], "once");
     }
 
     #[test]
-    fn settings_that_the_tuner_never_touched_stay_as_somebody_else_sets_them() {
+    fn another_processs_value_of_a_setting_that_the_tuner_left_alone_stays() {
         let tree = Tree::new("untouched");
-        let queue = tree.queue("sda");
-        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
-        // The number of requests is the kernel's own with another scheduler.
-        switch(&mut journal, &[("scheduler", "bfq"), ("nr_requests", "256")]);
+        let mut backup = begin(&tree);
+        let queue = backup.queue.clone();
+        // With another scheduler the kernel sets nr_requests itself.
+        switch(&mut backup, &[("scheduler", "bfq"), ("nr_requests", "256")]);
         queue.set("read_ahead_kb", "512").unwrap();
-        let said = ends(journal, &tree);
-        assert!(said[1].ends_with("somebody else has set read_ahead_kb=512 since; it stays"), "{said:?}");
+        let lines = restored_after_kill(backup, &tree);
+        assert!(lines[1].ends_with("another process has set read_ahead_kb=512 since; keeping that"));
         assert_eq!(now(&queue), ["mq-deadline", "64", "512"]);
-        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
-        switch(&mut journal, &[("scheduler", "bfq"), ("nr_requests", "256")]);
+        let mut backup = SettingsBackup::begin(&tree.backups(), &queue).unwrap();
+        switch(&mut backup, &[("scheduler", "bfq"), ("nr_requests", "256")]);
         queue.set("nr_requests", "32").unwrap();
-        drop(journal);
-        assert_eq!(now(&queue), ["mq-deadline", "32", "512"], "though the scheduler is put back");
+        drop(backup);
+        assert_eq!(now(&queue), ["mq-deadline", "32", "512"], "although the scheduler is restored");
     }
 
     #[test]
-    fn whenever_it_is_killed_in_a_switch_all_of_it_is_put_back_but_a_third_scheduler() {
+    fn a_kill_at_any_step_of_a_switch_restores_everything_but_a_third_scheduler() {
         let steps = [("scheduler", "bfq"), ("nr_requests", "256"), ("read_ahead_kb", "64")];
-        for came in 0..=steps.len() {
+        for done in 0..=steps.len() {
             let tree = Tree::new("half-way");
-            let queue = tree.queue("sda");
-            let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
-            switch(&mut journal, &[("scheduler", "none"), ("nr_requests", "32")]);
-            let _ = journal.begin_switch("bfq");
-            steps[..came].iter().for_each(|(setting, value)| queue.set(setting, value).unwrap());
-            ends(journal, &tree);
-            assert_eq!(now(&queue), ["mq-deadline", "64", "128"], "{came} steps");
+            let mut backup = begin(&tree);
+            let queue = backup.queue.clone();
+            switch(&mut backup, &[("scheduler", "none"), ("nr_requests", "32")]);
+            let _ = backup.begin_switch("bfq");
+            steps[..done].iter().for_each(|(setting, value)| queue.set(setting, value).unwrap());
+            restored_after_kill(backup, &tree);
+            assert_eq!(now(&queue), ["mq-deadline", "64", "128"], "{done} steps");
         }
-        let tree = Tree::new("half-way-theirs");
-        let queue = tree.queue("sda");
-        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
-        let _ = journal.begin_switch("bfq");
+        let tree = Tree::new("half-way-foreign");
+        let mut backup = begin(&tree);
+        let queue = backup.queue.clone();
+        let _ = backup.begin_switch("bfq");
         queue.set("scheduler", "kyber").unwrap();
-        ends(journal, &tree);
+        restored_after_kill(backup, &tree);
         assert_eq!(queue.get("scheduler").unwrap(), "kyber");
     }
 
     #[test]
-    fn of_an_older_note_everything_is_put_back() {
-        let tree = Tree::new("older");
-        let queue = tree.queue("sda");
-        let note = tree.directory().join("sda.before.json");
-        let older = r#"{"pid":1,"started":0,"device":"sda","before":[["scheduler","mq-deadline"],["nr_requests","64"],["read_ahead_kb","128"]]}"#;
-        fs::write(&note, older).unwrap();
-        queue.set("scheduler", "bfq").unwrap();
-        queue.set("nr_requests", "256").unwrap();
-        let said = recover(&tree.directory(), &tree.block());
-        assert_eq!(
-            said,
-            ["sda: put back after process 1, which was killed: scheduler=mq-deadline nr_requests=64"]
-        );
-        assert_eq!(now(&queue), ["mq-deadline", "64", "128"]);
+    fn nothing_is_changed_if_the_file_cannot_be_written() {
+        let tree = Tree::new("no-backup");
+        fs::create_dir_all(tree.backups().join("sda.json/obstacle")).unwrap();
+        fs::set_permissions(tree.backups(), fs::Permissions::from_mode(0o700)).unwrap();
+        let problem = SettingsBackup::begin(&tree.backups(), &tree.queue("sda")).unwrap_err().to_string();
+        assert!(problem.contains("sda.json: ") && problem.contains("nothing was changed"), "{problem}");
+        assert_eq!(files(&tree), 1, "no partly written file stays");
     }
 
-    fn now(queue: &QueueSettings) -> [String; 3] {
-        ["scheduler", "nr_requests", "read_ahead_kb"].map(|setting| queue.get(setting).unwrap())
-    }
-
+    /// On a full disk the outdated file would make the tuner's latest values another process's.
     #[test]
-    fn a_damaged_note_is_left_where_it_is_and_stops_nobody() {
-        let tree = Tree::new("damaged");
-        let queue = tree.queue("sda");
-        let note = tree.directory().join("sda.before.json");
-        fs::write(&note, "{\"pid\": 1, \"sta").unwrap();
-        assert_eq!(recover(&tree.directory(), &tree.block()), [""; 0]);
-        let journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
-        assert_eq!(journal.record.before("scheduler"), Some("mq-deadline"));
-    }
-
-    #[test]
-    fn what_cannot_be_noted_is_not_begun() {
-        let tree = Tree::new("no-note");
-        let queue = tree.queue("sda");
-        fs::create_dir_all(tree.directory().join("sda.before.json/in-the-way")).unwrap();
-        let said = SettingsBackup::begin(&tree.directory(), &queue).unwrap_err().to_string();
-        assert!(said.contains("sda.before.json: ") && said.contains("--database"), "{said}");
-        assert_eq!(fs::read_dir(tree.directory()).unwrap().count(), 1, "nothing half written stays");
-    }
-
-    /// As on a full disk: by the older note what the tuner has set since would be somebody else's.
-    #[test]
-    fn where_there_is_no_room_for_another_note_all_is_the_tuners_own() {
+    fn without_room_for_a_second_file_every_value_counts_as_the_tuners() {
         let tree = Tree::new("no-room");
-        let queue = tree.queue("sda");
-        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
-        switch(&mut journal, &[("scheduler", "bfq")]);
-        let in_the_way = tree.directory().join("sda.before.new");
-        fs::create_dir(&in_the_way).unwrap();
-        switch(&mut journal, &[("scheduler", "none")]);
-        let path = journal.path.clone();
-        std::mem::forget(journal);
-        let mut noted = read(&path).unwrap();
-        noted.started += 1;
-        fs::remove_dir(in_the_way).unwrap();
-        write(&path, &noted).unwrap();
-        let said = recover(&tree.directory(), &tree.block());
-        assert_eq!(queue.get("scheduler").unwrap(), "mq-deadline", "{said:?}");
+        let mut backup = begin(&tree);
+        let queue = backup.queue.clone();
+        switch(&mut backup, &[("scheduler", "bfq")]);
+        let obstacle = tree.backups().join("sda.json.new");
+        fs::create_dir(&obstacle).unwrap();
+        switch(&mut backup, &[("scheduler", "none")]);
+        fs::remove_dir(obstacle).unwrap();
+        let mut stored = Record::read(&backup.directory, "sda.json").unwrap();
+        stored.started += 1;
+        stored.write(&backup.directory).unwrap();
+        std::mem::forget(backup);
+        let lines = restored(&tree);
+        assert_eq!(queue.get("scheduler").unwrap(), "mq-deadline", "{lines:?}");
     }
 
-    /// Whoever has no leave to put back must not lose what is to be put back, nor take what was left for what was there before.
     #[test]
-    fn what_is_refused_stays_noted_until_it_is_put_back() {
-        let tree = Tree::new("refused");
-        let queue = tree.queue("sda");
-        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
-        switch(&mut journal, &[("scheduler", "bfq"), ("read_ahead_kb", "4096")]);
-        let path = kill(journal);
-        let mut record = read(&path).unwrap();
-        // Nobody may write to this one.
+    fn a_setting_that_the_kernel_rejects_stays_stored_until_it_is_restored() {
+        let tree = Tree::new("rejected");
+        let mut backup = begin(&tree);
+        let (queue, directory) = (backup.queue.clone(), PrivateDirectory::open(&tree.backups()).unwrap());
+        switch(&mut backup, &[("scheduler", "bfq"), ("read_ahead_kb", "4096")]);
+        let mut record = kill(backup);
         let ahead = queue.file("read_ahead_kb");
         fs::remove_file(&ahead).unwrap();
-        std::os::unix::fs::symlink("/proc/sys/kernel/ostype", &ahead).unwrap();
+        symlink("/proc/sys/kernel/ostype", &ahead).unwrap();
         let reads = queue.get("read_ahead_kb").unwrap();
         record.set.as_mut().unwrap().insert("read_ahead_kb".to_owned(), vec![reads, "4096".to_owned()]);
-        write(&path, &record).unwrap();
-        let said = recover(&tree.directory(), &tree.block());
-        assert!(
-            said.len() == 2 && said[0].contains("not all") && said[1].contains("read_ahead_kb"),
-            "{said:?}"
-        );
-        let journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
-        assert_eq!(journal.record.before("read_ahead_kb"), Some("128"), "not what is there now");
-        drop(journal);
-        assert!(path.exists(), "it was refused again");
+        record.write(&directory).unwrap();
+        let lines = restored(&tree);
+        assert!(lines.len() == 2 && lines[0].contains("not every") && lines[1].contains("read_ahead_kb"));
+        let backup = SettingsBackup::begin(&tree.backups(), &queue).unwrap();
+        assert_eq!(backup.record.before("read_ahead_kb"), Some("128"), "not the present value");
+        drop(backup);
+        assert_eq!(files(&tree), 1, "rejected again");
         fs::remove_file(&ahead).unwrap();
         fs::write(&ahead, "4096\n").unwrap();
-        // The process that noted it last is this one, which lives.
-        write(&path, &record).unwrap();
-        assert_eq!(recover(&tree.directory(), &tree.block()).len(), 1);
-        assert_eq!((queue.get("read_ahead_kb").unwrap(), path.exists()), ("128".to_owned(), false));
+        record.write(&directory).unwrap();
+        assert_eq!(restored(&tree).len(), 1);
+        assert_eq!((queue.get("read_ahead_kb").unwrap(), files(&tree)), ("128".to_owned(), 0));
     }
 
     #[test]
-    fn a_device_that_vanished_needs_nothing() {
-        let tree = Tree::new("vanished");
-        let queue = tree.queue("sda");
-        kill(SettingsBackup::begin(&tree.directory(), &queue).unwrap());
-        tree.unplug("sda");
-        let said = recover(&tree.directory(), &tree.block());
-        assert!(said.len() == 1 && said[0].contains("is gone"), "{said:?}");
-    }
-
-    #[test]
-    fn another_device_of_the_same_name_is_left_as_it_is() {
-        let tree = Tree::new("replaced");
-        let queue = tree.queue("sda");
-        let mut journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
-        switch(&mut journal, &[("scheduler", "bfq")]);
-        // As if it were of another disk, which had the name when this was noted.
-        journal.record.inode = journal.record.inode.map(|inode| inode + 1);
-        let (path, mut record) = (journal.path.clone(), journal.record.clone());
-        drop(journal);
-        assert_eq!(
-            queue.get("scheduler").unwrap(),
-            "bfq",
-            "pulled out and another put in while it was tuned"
-        );
+    fn the_settings_of_a_removed_device_are_not_given_to_its_successor() {
+        let tree = Tree::new("successor");
+        let mut backup = begin(&tree);
+        let queue = backup.queue.clone();
+        switch(&mut backup, &[("scheduler", "bfq")]);
+        // The backup's device had the name before this one.
+        backup.record.inode = backup.record.inode.map(|inode| inode + 1);
+        let mut record = backup.record.clone();
+        drop(backup);
+        assert_eq!(queue.get("scheduler").unwrap(), "bfq", "replaced while it was tuned");
         record.started += 1;
-        write(&path, &record).unwrap();
-        let begun = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
-        assert_eq!(begun.record.before("scheduler"), Some("bfq"), "what was noted is of the other one");
-        drop(begun);
-        write(&path, &record).unwrap();
-        let said = recover(&tree.directory(), &tree.block());
-        assert!(said.len() == 1 && said[0].contains("is gone since"), "{said:?}");
-        assert_eq!((queue.get("scheduler").unwrap(), path.exists()), ("bfq".to_owned(), false));
+        let directory = PrivateDirectory::open(&tree.backups()).unwrap();
+        record.write(&directory).unwrap();
+        let next = SettingsBackup::begin(&tree.backups(), &queue).unwrap();
+        assert_eq!(next.record.before("scheduler"), Some("bfq"));
+        drop(next);
+        record.write(&directory).unwrap();
+        let lines = restored(&tree);
+        assert!(lines.len() == 1 && lines[0].contains("the device was removed since"), "{lines:?}");
+        assert_eq!((queue.get("scheduler").unwrap(), files(&tree)), ("bfq".to_owned(), 0));
     }
 
     #[test]
-    fn what_was_noted_before_the_machine_started_anew_is_nothing_to_put_back() {
+    fn a_file_from_before_a_reboot_is_removed() {
         let tree = Tree::new("boot");
-        let queue = tree.queue("sda");
-        let journal = SettingsBackup::begin(&tree.directory(), &queue).unwrap();
-        let (path, mut record) = (journal.path.clone(), journal.record.clone());
-        std::mem::forget(journal);
-        // The very same process number and time after its start: no other process is meant by it.
-        record.boot = Some("another".to_owned());
-        write(&path, &record).unwrap();
-        // By that name there may be another disk now.
+        let backup = begin(&tree);
+        let queue = backup.queue.clone();
+        // The same process number and start time, in another boot.
+        let record = Record { boot: "another".to_owned(), ..backup.record.clone() };
+        record.write(&backup.directory).unwrap();
+        std::mem::forget(backup);
         queue.set("scheduler", "bfq").unwrap();
-        let said = recover(&tree.directory(), &tree.block());
-        assert!(said.len() == 1 && said[0].contains("started anew"), "{said:?}");
+        let lines = restored(&tree);
+        assert!(lines.len() == 1 && lines[0].contains("the machine was restarted since"), "{lines:?}");
+        assert_eq!((queue.get("scheduler").unwrap(), files(&tree)), ("bfq".to_owned(), 0));
+    }
+
+    /// A file of a killed process with this content; the lines that restoring prints. Nothing may be written through it.
+    fn planted(test: &str, change: impl Fn(&mut serde_json::Value)) -> Vec<String> {
+        let tree = Tree::new(test);
+        let victim = tree.directory().join("victim");
+        fs::write(&victim, "untouched").unwrap();
+        let mut backup = begin(&tree);
+        switch(&mut backup, &[("scheduler", "bfq")]);
+        let mut json = serde_json::to_value(kill(backup)).unwrap();
+        change(&mut json);
+        let text = json.to_string().replace("VICTIM", victim.to_str().unwrap());
+        let directory = PrivateDirectory::open(&tree.backups()).unwrap();
+        directory.replace("sda.json", text.as_bytes()).unwrap();
+        let lines = restored(&tree);
+        assert_eq!(fs::read_to_string(victim).unwrap(), "untouched", "{test}");
+        assert_eq!(tree.queue("sda").get("scheduler").unwrap(), "mq-deadline", "the tree's own value");
+        lines
+    }
+
+    /// Issue 29, finding 2: the path of a setting was joined unchecked, so that an absolute one overwrote any file.
+    #[test]
+    fn a_file_that_names_anything_but_a_queues_settings_is_ignored() {
+        let before = |name: &'static str| {
+            move |json: &mut serde_json::Value| json["before"] = serde_json::json!([[name, "planted"]])
+        };
+        let names =
+            ["VICTIM", "../../../victim", "iosched/../../../../victim", "iosched/", "zoned", "iosched/a b"];
+        for name in names {
+            let lines = planted("planted-name", before(name));
+            assert!(lines.len() == 1 && lines[0].contains("no setting of a queue"), "{name}: {lines:?}");
+        }
+        let lines = planted("planted-set", |json| json["set"] = serde_json::json!({"VICTIM": []}));
+        assert!(lines.len() == 1 && lines[0].contains("no setting of a queue"), "{lines:?}");
+        for device in ["../state/victim", "/etc", "", "sdb"] {
+            let lines = planted("planted-device", |json| json["device"] = device.into());
+            assert!(lines.len() == 1 && lines[0].contains("names the device"), "{device}: {lines:?}");
+        }
+        for value in ["two\nlines", &"x".repeat(300)] {
+            let lines = planted("planted-value", |json| {
+                json["before"] = serde_json::json!([["scheduler", value]]);
+            });
+            assert!(lines.len() == 1 && lines[0].contains("holds the value"), "{lines:?}");
+        }
+        let lines = planted("planted-json", |json| *json = serde_json::json!({"pid": 1}));
+        assert!(lines.len() == 1 && lines[0].contains("is damaged"), "{lines:?}");
+        let lines = planted("planted-huge", |json| json["boot"] = "x".repeat(100_000).into());
+        assert!(lines.len() == 1 && lines[0].contains("longer than 65536 bytes"), "{lines:?}");
+    }
+
+    #[test]
+    fn a_damaged_file_does_not_prevent_tuning() {
+        let tree = Tree::new("damaged");
+        let directory = PrivateDirectory::create(&tree.backups()).unwrap();
+        directory.replace("sda.json", b"{\"pid\": 1, \"sta").unwrap();
+        let lines = restored(&tree);
+        assert!(lines.len() == 1 && lines[0].contains("is damaged"), "{lines:?}");
+        assert_eq!(begin(&tree).record.before("scheduler"), Some("mq-deadline"));
+    }
+
+    /// An attribute that is a symbolic link to a file elsewhere.
+    #[test]
+    fn a_link_out_of_the_queue_directory_is_not_written_through() {
+        let tree = Tree::new("linked");
+        let queue = tree.queue("sda");
+        let victim = tree.directory().join("victim");
+        fs::write(&victim, "128").unwrap();
+        fs::remove_file(queue.file("read_ahead_kb")).unwrap();
+        symlink(&victim, queue.file("read_ahead_kb")).unwrap();
+        fs::create_dir(tree.directory().join("elsewhere")).unwrap();
+        fs::write(tree.directory().join("elsewhere/quantum"), "1").unwrap();
+        symlink(tree.directory().join("elsewhere"), queue.file("iosched")).unwrap();
+        for setting in ["read_ahead_kb", "iosched/quantum"] {
+            let problem = queue.set(setting, "planted").unwrap_err().to_string();
+            assert!(problem.contains("leads out of"), "{problem}");
+        }
+        assert_eq!(fs::read_to_string(victim).unwrap(), "128");
+        assert_eq!(fs::read_to_string(tree.directory().join("elsewhere/quantum")).unwrap(), "1");
+    }
+
+    /// The user and group `nobody`.
+    const NOBODY: u32 = 65534;
+
+    #[test]
+    fn a_file_that_another_user_owns_is_ignored() {
+        let tree = Tree::new("owned-file");
+        let mut backup = begin(&tree);
+        let queue = backup.queue.clone();
+        switch(&mut backup, &[("scheduler", "bfq")]);
+        kill(backup);
+        if let Err(error) = chown(tree.backups().join("sda.json"), Some(NOBODY), None) {
+            return eprintln!("SKIPPED: only root can give a file away ({error})");
+        }
+        let lines = restored(&tree);
+        assert!(lines.len() == 1 && lines[0].contains("owned by user 65534"), "{lines:?}");
         assert_eq!(queue.get("scheduler").unwrap(), "bfq");
-        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_directory_that_another_user_owns_is_not_used() {
+        let tree = Tree::new("owned-directory");
+        let mut backup = begin(&tree);
+        let queue = backup.queue.clone();
+        switch(&mut backup, &[("scheduler", "bfq")]);
+        kill(backup);
+        if let Err(error) = chown(tree.backups(), Some(NOBODY), None) {
+            return eprintln!("SKIPPED: only root can give a directory away ({error})");
+        }
+        let lines = restored(&tree);
+        assert!(lines.len() == 1 && lines[0].contains("owned by user 65534"), "{lines:?}");
+        assert_eq!(queue.get("scheduler").unwrap(), "bfq");
+        let problem = SettingsBackup::begin(&tree.backups(), &queue).unwrap_err().to_string();
+        assert!(problem.contains("owned by user 65534"), "{problem}");
+    }
+
+    /// `tune --dry-run` and `tune --status` work without root.
+    #[test]
+    fn a_user_who_may_not_enter_the_directory_sees_nothing_to_restore() {
+        let tree = Tree::new("nobody");
+        let mut backup = begin(&tree);
+        let queue = backup.queue.clone();
+        switch(&mut backup, &[("scheduler", "bfq")]);
+        kill(backup);
+        let (path, block) = (tree.backups(), tree.block());
+        let as_nobody = std::thread::spawn(move || {
+            // SAFETY: takes numbers only; the raw system call concerns this thread alone.
+            if unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) } != 0 {
+                eprintln!("SKIPPED: only root can become another user");
+                return (vec![], None);
+            }
+            (restore_leftovers(&path, &block), left_behind(&path, &queue))
+        });
+        assert_eq!(as_nobody.join().unwrap(), (vec![], None));
     }
 }

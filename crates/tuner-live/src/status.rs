@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::system;
+use crate::files;
+
+/// A status is some hundred bytes long, plus the names of the arms.
+const LENGTH_MAX: u64 = 1 << 20;
 
 /// What a tuner did so far.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -70,7 +73,7 @@ pub fn file(directory: &Path, device: &str) -> PathBuf {
 pub fn write(directory: &Path, status: &Status) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let text = serde_json::to_vec(status)?;
-    system::replace(&file(directory, &status.device), |new| fs::write(new, text))
+    files::replace(&file(directory, &status.device), &text, false)
 }
 
 /// Reads it; `None` if nobody tunes the device, also where a tuner that was killed has left its status.
@@ -78,7 +81,7 @@ pub fn write(directory: &Path, status: &Status) -> io::Result<()> {
 /// # Errors
 /// The file cannot be read.
 pub fn read(directory: &Path, device: &str) -> io::Result<Option<Status>> {
-    match fs::read(file(directory, device)) {
+    match files::read(&file(directory, device), LENGTH_MAX) {
         Ok(bytes) => {
             let status: Status = serde_json::from_slice(&bytes)?;
             Ok(Some(status).filter(|status| capture::is_process(status.pid, status.started)))

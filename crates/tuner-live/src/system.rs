@@ -3,10 +3,8 @@
 //! "our method runs in low priority threads being able to reduce the impact on CPU bound applications" (IOAnalyzer, I).
 
 use std::fmt::Display;
-use std::fs;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
-use std::path::Path;
 
 /// `IOPRIO_WHO_PROCESS`, and classes 3 (idle) and 0 (none: what the processor's priority says) in the upper bits, of `linux/ioprio.h`.
 const WHO_PROCESS: libc::c_int = 1;
@@ -58,15 +56,9 @@ pub(crate) fn at_normal_priority<T>(what: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Says what went wrong while things are put back, which goes on whether anybody reads it or not: `eprintln!` would end it there.
-pub(crate) fn say(what: &dyn Display) {
-    let _ = writeln!(io::stderr(), "{what}");
-}
-
-/// Puts what `write` makes in a file's place, whole or not at all; nothing half written is left.
-pub(crate) fn replace(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
-    let new = path.with_extension("new");
-    write(&new).and_then(|()| fs::rename(&new, path)).inspect_err(|_| _ = fs::remove_file(&new))
+/// Writes a line to standard error and goes on if that fails, where `eprintln!` panics: the settings have yet to be restored.
+pub(crate) fn warn(line: &dyn Display) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Processor time that this process took so far, in seconds.

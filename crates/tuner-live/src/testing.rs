@@ -32,6 +32,11 @@ impl Tree {
         self.0.join("state")
     }
 
+    /// Where settings backups are stored; it does not exist at first.
+    pub(crate) fn backups(&self) -> PathBuf {
+        self.0.join("backups")
+    }
+
     /// A device under mq-deadline. A plain file keeps what is written, without brackets, and reads as the one scheduler.
     pub(crate) fn queue(&self, name: &str) -> QueueSettings {
         let queue = self.block().join(name).join("queue");

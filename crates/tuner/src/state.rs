@@ -102,6 +102,7 @@ pub struct ClusterState {
     /// Requests in the window that made it.
     pub requests: u64,
     /// Sector jumps.
+    #[serde(serialize_with = "integers")]
     pub points: Vec<f64>,
     /// Windows that hit it.
     pub hits: u64,
@@ -111,6 +112,11 @@ pub struct ClusterState {
     pub performance: Vec<(Vec<f64>, u64)>,
     /// Numbers of the clusters that followed, and how often.
     pub successors: Vec<(u64, u64)>,
+}
+
+/// Jumps are whole numbers of sectors, which take fewer characters than floats.
+fn integers<S: serde::Serializer>(points: &[f64], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(points.iter().map(|&point| point as i64))
 }
 
 impl ClusterState {

@@ -29,8 +29,8 @@ pub(crate) struct Watching {
     /// A parameter of the analyser, as kinds=off, the paper's way; several times. docs/tuner.md lists them and what they do
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub(crate) settings: Vec<String>,
-    /// Where what was learned is kept
-    #[arg(long, value_name = "FILE", default_value = "/var/lib/dwell/tuner.sqlite")]
+    /// The directory in which the tuner stores what it learned
+    #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/dwell/tuner")]
     pub(crate) database: PathBuf,
     /// A device that 'dwell serve' serves: choose among Dwell's own policies, by its control socket
     #[arg(long, value_name = "SOCKET")]
@@ -122,8 +122,8 @@ pub(crate) struct TuneArguments {
     /// Also try settings of the schedulers and the queue, so many at a time, which an optimiser proposes
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=8))]
     pub(crate) search: u8,
-    /// Begin with what was learned of a drive of the same model and size elsewhere, from that machine's database
-    #[arg(long, value_name = "FILE")]
+    /// Start with what another machine's tuner learned about a drive of the same model and size: a file of its database, or the directory
+    #[arg(long, value_name = "PATH")]
     pub(crate) transfer: Option<PathBuf>,
     /// Show metrics to Prometheus at this address
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -139,8 +139,8 @@ pub(crate) struct TuneArguments {
 /// What the tuner learned.
 #[derive(Args, Debug)]
 pub(crate) struct PatternsArguments {
-    /// Where what was learned is kept
-    #[arg(long, value_name = "FILE", default_value = "/var/lib/dwell/tuner.sqlite", global = true)]
+    /// The directory in which the tuner stores what it learned
+    #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/dwell/tuner", global = true)]
     pub(crate) database: PathBuf,
     /// The drive, or a part of its name; needed where there are several
     #[arg(long, value_name = "NAME", global = true)]

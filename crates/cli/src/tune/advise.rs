@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     system::idle().iter().for_each(|refused| say!("not granted: {refused}"));
     let mut arms = setup::arms(&target, &arguments.watching, catalogue, Vec::new())?;
     let (length, mut analyser) = setup::analyser(arms.names(), &arguments.watching, 1)?;
-    if let Some(mut database) = Database::look(&arguments.watching.database)?
+    if let Some(database) = Database::open_existing(&arguments.watching.database)?
         && let Some(state) = database.load(&target.drive, metric)?
     {
         let file = &arguments.watching.database;

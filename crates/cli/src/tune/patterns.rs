@@ -25,14 +25,9 @@ const WIDE: usize = 80;
 
 pub(crate) fn run(arguments: &PatternsArguments) -> Result<(), Error> {
     let path = &arguments.database;
-    let nothing = || {
-        Error::Input(format!("{}: there is none, or nothing in it; 'dwell tune' makes it", path.display()))
-    };
+    let nothing = || Error::Input(format!("{}: missing or empty; 'dwell tune' creates it", path.display()));
     let changes = matches!(arguments.command, PatternsCommand::Merge { .. } | PatternsCommand::Forget { .. });
-    let mut database = match changes && path.exists() {
-        true => Database::open(path)?,
-        false => Database::look(path)?.ok_or_else(nothing)?,
-    };
+    let database = Database::open_existing(path)?.ok_or_else(nothing)?;
     let meant = meant(&database, arguments)?;
     if let (PatternsCommand::List { json }, [_, _, ..]) = (&arguments.command, &*meant) {
         return drives(&meant, *json);
@@ -55,19 +50,19 @@ pub(crate) fn run(arguments: &PatternsArguments) -> Result<(), Error> {
         }
         PatternsCommand::Merge { kinds: true, into, other } => {
             state.kinds.merge(*into as usize, *other as usize).map_err(Error::Usage)?;
-            Ok(database.save(drive, &state, saved)?)
+            Ok(database.save(drive, &state, saved).map(drop)?)
         }
         PatternsCommand::Merge { into, other, .. } => {
             learned::merge(&mut state, *into, *other).map_err(Error::Usage)?;
-            Ok(database.save(drive, &state, saved)?)
+            Ok(database.save(drive, &state, saved).map(drop)?)
         }
         PatternsCommand::Forget { kind: Some(kind), .. } => {
             state.kinds.forget_load(*kind).map_err(Error::Usage)?;
-            Ok(database.save(drive, &state, saved)?)
+            Ok(database.save(drive, &state, saved).map(drop)?)
         }
         PatternsCommand::Forget { cluster, .. } => {
             learned::forget(&mut state, cluster.unwrap_or_default()).map_err(Error::Usage)?;
-            Ok(database.save(drive, &state, saved)?)
+            Ok(database.save(drive, &state, saved).map(drop)?)
         }
     }
 }
@@ -82,9 +77,6 @@ fn claim_all(drive: &str) -> Result<Vec<File>, Error> {
 /// What can be meant of all that is known, in order of the drives' names: at least one.
 fn meant(database: &Database, arguments: &PatternsArguments) -> Result<Vec<Drive>, Error> {
     let known = database.drives()?;
-    if known.is_empty() {
-        return Err(Error::Usage(format!("{}: nothing was learned yet", arguments.database.display())));
-    }
     let part = arguments.drive.as_deref().unwrap_or_default();
     let mut such = known.clone();
     such.retain(|drive| drive.name.contains(part));

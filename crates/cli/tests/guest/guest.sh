@@ -87,14 +87,14 @@ begins_with() { echo "$1" >"/sys/block/$2/queue/scheduler"; }
 tunes() {
     local before
     before=$(scheduler "$2")
-    "${@:3}" dwell tune "$1" --window 1s --arm none --arm bfq --database tuner.sqlite >tuner.log 2>&1 &
+    "${@:3}" dwell tune "$1" --window 1s --arm none --arm bfq --database learned >tuner.log 2>&1 &
     tuner=$!
     until_true eval "! is_set $2 $before" || { cat tuner.log && return 1; }
 }
 
 # attends DEVICE DISK: begins a tuner ($tuner) of what nobody asks for anything. Then nothing is decided either.
 attends() {
-    dwell tune "$1" --window 1s --database tuner.sqlite >tuner.log 2>&1 &
+    dwell tune "$1" --window 1s --database learned >tuner.log 2>&1 &
     tuner=$!
     until_true test -e "/run/dwell/tune-$2.json"
 }

@@ -66,7 +66,7 @@ tuned() {
     local server device tuner
     served "serving /dev/sda" dwell serve /dev/sda --attach --control control --scheduler deadline
     reads "$device"
-    dwell tune "$device" --control control --arm cfq --arm noop --window 1s --database tuner.sqlite >tuner.log 2>&1 &
+    dwell tune "$device" --control control --arm cfq --arm noop --window 1s --database learned >tuner.log 2>&1 &
     tuner=$!
     until_true grep -q "the switch took" tuner.log || { cat tuner.log && return 1; }
     kill $tuner

@@ -102,9 +102,9 @@ killed() {
     tunes_both "$1"
     kill -KILL $tuner
     ends $tuner 137
-    dwell tune "$1" --window 1s --for 1s --database tuner.sqlite >tuner.log 2>&1
-    expect "sda: put back after process" tuner.log
-    expect "sdb: put back after process" tuner.log
+    dwell tune "$1" --window 1s --for 1s --database learned >tuner.log 2>&1
+    expect "sda: restored after process" tuner.log
+    expect "sdb: restored after process" tuner.log
     is_set sda mq-deadline && is_set sdb mq-deadline
 }
 

@@ -34,7 +34,7 @@ tuner_unit() {
     systemctl status --no-pager dwell-tune@sda
     same "$(state dwell-tune@sda Type)" notify
     test -n "$(state dwell-tune@sda StatusText)"
-    refused 2 "end that first" dwell tune /dev/sda --for 1s --database tuner.sqlite
+    refused 2 "end that first" dwell tune /dev/sda --for 1s --database learned
     dwell tune /dev/sda --status
     systemctl stop dwell-tune@sda
     same "$(state dwell-tune@sda Result)" success
@@ -50,7 +50,7 @@ killed_unit() {
     until_true state_is dwell-tune@sda NRestarts 1
     until_true state_is dwell-tune@sda ActiveState active
     journalctl -u dwell-tune@sda --no-pager >said
-    expect "sda: put back after process" said
+    expect "sda: restored after process" said
     systemctl stop dwell-tune@sda
     is_set sda mq-deadline
 }

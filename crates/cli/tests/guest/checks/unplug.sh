@@ -77,8 +77,8 @@ another() {
     pull
     plug
     begins_with bfq sdb
-    dwell tune /dev/sdb --window 1s --for 2s --arm bfq --arm none --database tuner.sqlite >tuner.log 2>&1
-    expect "nothing to put back" tuner.log
+    dwell tune /dev/sdb --window 1s --for 2s --arm bfq --arm none --database learned >tuner.log 2>&1
+    expect "nothing to restore" tuner.log
     is_set sdb bfq
 }
 
