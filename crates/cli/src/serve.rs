@@ -13,7 +13,7 @@ use server::backend::{Backend, Emulated, FileBackend, FileOptions, Memory, Natur
 use server::control::SchedulerFactory;
 use server::control::protocol::State;
 use server::nbd::{Address, TlsFiles};
-use server::{AttachOptions, Configuration, NbdOptions, Report, ServeError, TimesSummary};
+use server::{AttachOptions, Configuration, NbdOptions, Report, ServeError, TimesSummary, supervisor};
 use wording::counted;
 
 use crate::arguments::{IdentifyBy, ServeArguments};
@@ -25,13 +25,16 @@ use crate::quantity::{size, span};
 use crate::{identity, named, profile, systemd};
 
 pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<(), Error> {
+    if arguments.attach && source(arguments).is_some() && supervisor::is_needed() {
+        std::process::exit(supervisor::supervise(&AttachOptions::default().runtime)?);
+    }
     let asked = arguments.size.as_deref().map(size).transpose()?;
     let configuration = configuration(arguments, asked, catalogue)?;
     let scheduler = named::spec(catalogue, &configuration.scheduler)?;
     let report = server::run_with(configuration, |server| {
         // Whoever wanted to know may have gone: others are served all the same.
         let mut out = std::io::stdout().lock();
-        if let Some(path) = server.attached() {
+        if let (Some(path), false) = (server.attached(), server.is_resumed()) {
             let _ = writeln!(out, "{}", path.display());
         }
         for address in server.addresses() {
@@ -103,10 +106,16 @@ fn configuration(
     configuration.speed = arguments.speed;
     configuration.poll = arguments.poll.as_deref().map(|text| span("--poll", text)).transpose()?;
     configuration.control.clone_from(&arguments.control);
-    configuration.attach = arguments.attach.then(AttachOptions::default);
+    configuration.attach =
+        arguments.attach.then(|| AttachOptions { source: source(arguments), ..AttachOptions::default() });
     configuration.identify = arguments.identify.map(|IdentifyBy::Bpf| identity::by_bpf());
     configuration.nbd = nbd(arguments)?;
     Ok(configuration)
+}
+
+/// The file or device that keeps the data when this process dies.
+fn source(arguments: &ServeArguments) -> Option<std::path::PathBuf> {
+    arguments.path.clone().filter(|_| !arguments.discard_data)
 }
 
 type BackendMaker = Box<dyn FnOnce() -> Result<Box<dyn Backend>, ServeError> + Send>;

@@ -7,6 +7,8 @@
 //! serve --drive wd5000aaks --speed 60 --attach
 //! ```
 //!
+//! `--supervised` runs the server below a supervisor, as `dwell serve --attach` does.
+//!
 //! `--check` holds the queue to the contract: violations are printed at the end, and make it fail.
 
 use std::error::Error;
@@ -24,7 +26,7 @@ use schedulers::{Environment, Spec};
 use server::backend::{Backend, Emulated, Engine, FileBackend, FileOptions, Memory, Nature, Nothing};
 use server::control::SchedulerFactory;
 use server::nbd::TlsFiles;
-use server::{AttachOptions, Configuration, NbdOptions, ServeError, say};
+use server::{AttachOptions, Configuration, NbdOptions, ServeError, say, supervisor};
 
 #[derive(Default)]
 struct Arguments {
@@ -53,6 +55,7 @@ struct Arguments {
     read_only: bool,
     per_address: Option<u16>,
     idle_ms: Option<u64>,
+    supervised: bool,
 }
 
 fn main() {
@@ -89,6 +92,7 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
             "--speed" => arguments.speed = Some(value()?.parse()?),
             "--check" => arguments.check = true,
             "--plain-queue" => arguments.plain_queue = true,
+            "--supervised" => arguments.supervised = true,
             "--even-if-used" => arguments.even_if_used = true,
             "--read-only" => arguments.read_only = true,
             "--per-address" => arguments.per_address = Some(value()?.parse()?),
@@ -140,6 +144,10 @@ impl Observer for Shared {
 
 fn serve() -> Result<(), Box<dyn Error>> {
     let arguments = arguments()?;
+    let runtime = arguments.runtime.clone().unwrap_or_else(|| AttachOptions::default().runtime);
+    if arguments.supervised && supervisor::is_needed() {
+        std::process::exit(supervisor::supervise(&runtime)?);
+    }
     let name = arguments.scheduler.clone().unwrap_or_else(|| "deadline".to_string());
     let (size, depth) = (arguments.size, arguments.depth.unwrap_or(31));
     let (memory, nothing, file) = (arguments.memory, arguments.nothing, arguments.file.clone());
@@ -198,9 +206,8 @@ fn serve() -> Result<(), Box<dyn Error>> {
         });
     }
     if arguments.attach {
-        let default = AttachOptions::default();
-        let runtime = arguments.runtime.unwrap_or_else(|| default.runtime.clone());
-        configuration.attach = Some(AttachOptions { runtime, ..default });
+        let source = arguments.file.clone();
+        configuration.attach = Some(AttachOptions { runtime, source, ..AttachOptions::default() });
     }
     let shared = Shared(Arc::default());
     if arguments.check {
@@ -210,9 +217,13 @@ fn serve() -> Result<(), Box<dyn Error>> {
             Box::new(shared)
         }));
     }
+    // A supervisor restarts this program with the same output.
+    let is_restart = arguments.supervised;
     let report = server::run_with(configuration, |server| {
-        // The first line says that it serves, and where: what tests wait for.
-        println!("serving {}", server.attached().map_or("sockets".into(), |path| path.to_string_lossy()));
+        // Tests wait for the first line, which names what is served.
+        if !server.is_resumed() || !is_restart {
+            println!("serving {}", server.attached().map_or("sockets".into(), |path| path.to_string_lossy()));
+        }
         server.refused().iter().for_each(|what| say!("refused: {what}"));
     })?;
     println!("{}", serde_json::to_string(&report)?);

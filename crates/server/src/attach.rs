@@ -1,13 +1,21 @@
-//! The device as the kernel sees it: the FUSE file, the loop device on it, and how both are taken down, also by a later
-//! server when this one was killed.
+//! The attached device: the FUSE file, the loop device on it, how a later process continues both, and how they are taken down, also
+//! after a server that was killed.
+//!
+//! | the server | the device |
+//! |---|---|
+//! | ends in order, the device is unused | detached, unmounted |
+//! | ends in order, the device is used | served until it is unused; under systemd 254 or later left to the next start |
+//! | is killed, another process stores the descriptor | requests wait; the next process continues |
+//! | is killed, no process does | its users get errors; the next server takes down what is left |
 
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use rustix::process::geteuid;
@@ -17,7 +25,9 @@ use serde::{Deserialize, Serialize};
 use crate::ServeError;
 use crate::backend::Geometry;
 use crate::buffer::LARGEST;
-use crate::fuse::{Mount, abort, unmount};
+use crate::descriptor_store::{Store, Stored};
+use crate::fuse::{Mount, abort, connection_number, is_connected, unmount};
+use crate::locks;
 use crate::loop_device::{Lifetime, LoopDevice, QueueSettings};
 use crate::private_directory;
 
@@ -38,6 +48,9 @@ pub struct AttachOptions {
     /// Largest request of the loop device in KiB. Small ones keep answers punctual: an answer of 1 MiB into fresh memory
     /// takes milliseconds.
     pub max_sectors_kb: u32,
+    /// The file or device that holds the data. With it, a process that stores the connection's descriptor (systemd, or a supervisor)
+    /// lets the device outlive this process. None if the data is this process's memory.
+    pub source: Option<PathBuf>,
 }
 
 impl Default for AttachOptions {
@@ -48,49 +61,217 @@ impl Default for AttachOptions {
             nr_requests: 128,
             read_ahead_kb: 128,
             max_sectors_kb: 512,
+            source: None,
         }
     }
+}
+
+/// A process, by its id and the time when it started, as ids are used again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct ProcessId {
+    pid: u32,
+    started: u64,
+}
+
+impl ProcessId {
+    fn of(pid: u32) -> Self {
+        Self { pid, started: start_time(pid).unwrap_or(0) }
+    }
+
+    fn is_alive(self) -> bool {
+        start_time(self.pid) == Some(self.started)
+    }
+}
+
+/// What makes a device recoverable.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Recovery {
+    /// The process that stores the descriptor; none if systemd does.
+    keeper: Option<ProcessId>,
+    source: PathBuf,
+    /// File system, number there, and device number of the source: another disk under the same name is not the same disk.
+    node: (u64, u64, u64),
+    /// Set once the kernel knows the size.
+    sectors: u64,
+    block_bytes: u32,
+}
+
+fn node_of(path: &Path) -> io::Result<(u64, u64, u64)> {
+    fs::metadata(path).map(|found| (found.dev(), found.ino(), found.rdev()))
 }
 
 /// What a server has put up, in a file for those after it.
 #[derive(Serialize, Deserialize)]
 struct Record {
-    pid: u32,
-    /// When that process started, as pids are used again.
-    started: u64,
+    server: ProcessId,
     mount: PathBuf,
+    /// The kernel's number of the connection.
+    connection: Option<u32>,
     device: Option<LoopDevice>,
+    recovery: Option<Recovery>,
+}
+
+impl Record {
+    /// Whether a process serves the device, or may.
+    fn is_alive(&self) -> bool {
+        self.server.is_alive()
+            || self.recovery.as_ref().is_some_and(|recovery| match recovery.keeper {
+                Some(keeper) => keeper.is_alive(),
+                None => is_connected(&self.mount),
+            })
+    }
+
+    /// The loop device, in words.
+    fn device_name(&self) -> String {
+        self.device
+            .as_ref()
+            .map_or_else(|| "no device".to_owned(), |device| device.path().display().to_string())
+    }
 }
 
 /// The device's file, mounted, and then the loop device on it.
 pub(crate) struct Attachment {
     options: AttachOptions,
+    name: String,
     record_path: PathBuf,
     record: Record,
+    store: Option<Store>,
+    /// A copy of the connection for the store.
+    connection: OwnedFd,
+    /// The kernel can send unanswered requests again.
+    can_resend: Arc<AtomicBool>,
+    /// A former process has attached it.
+    resumed: bool,
+    /// The store has the connection.
+    is_stored: bool,
+    /// The next process continues with everything that is here.
+    is_left: bool,
     /// Dropped last of all: unmounts.
-    _mount: Mount,
+    mount: Option<Mount>,
 }
 
 impl Attachment {
-    /// Mounts the file; the server must serve the descriptor before anybody opens it.
+    /// Continues a device that a former process left, or mounts the file; the server must serve the descriptor before a process opens
+    /// the file.
     pub(crate) fn mount(options: &AttachOptions) -> Result<(Self, OwnedFd), ServeError> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
         let failed = |source| ServeError::io("attaching", source);
         may_mount()?;
         let directory = private_directory::make(&options.runtime)?;
+        let (store, stored) = match options.source {
+            Some(_) if !options.only_file => Store::from_environment(),
+            _ => (None, Vec::new()),
+        };
+        for stored in stored {
+            if let Some(resumed) = Self::resume(options, &directory, store.as_ref(), stored)? {
+                return Ok(resumed);
+            }
+        }
         clean_up(&directory);
-        let name = format!("{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let recovery = match (&store, &options.source) {
+            (Some(store), Some(source)) => {
+                let keeper = store.pid().map(ProcessId::of);
+                // A file that does not exist yet is made by its back end; `attach` looks again.
+                let node = node_of(source).unwrap_or_default();
+                Some(Recovery { keeper, source: source.clone(), node, sectors: 0, block_bytes: 0 })
+            }
+            _ => None,
+        };
+        refuse_twice(&directory, recovery.as_ref())?;
+        let (name, mount, connection) = Self::new_mount(&directory).map_err(failed)?;
         let path = directory.join(&name);
-        let record_path = directory.join(format!("{name}.json"));
-        let started = start_time(process::id()).unwrap_or(0);
-        let record = Record { pid: process::id(), started, mount: path.clone(), device: None };
+        let server = ProcessId::of(process::id());
+        let record =
+            Record { server, connection: connection_number(&path), mount: path, device: None, recovery };
+        let record_path = record_path(&directory, &name);
         write(&record_path, &record).map_err(failed)?;
-        let (mount, connection) = Mount::new(&path, LARGEST as u32)
-            .inspect_err(|_| {
-                let _ = fs::remove_file(&record_path);
-            })
-            .map_err(failed)?;
-        Ok((Self { options: options.clone(), record_path, record, _mount: mount }, connection))
+        let copy = connection.try_clone().map_err(failed)?;
+        let attachment = Self {
+            options: options.clone(),
+            name,
+            record_path,
+            record,
+            store,
+            connection: copy,
+            can_resend: Arc::default(),
+            resumed: false,
+            is_stored: false,
+            is_left: false,
+            mount: Some(mount),
+        };
+        Ok((attachment, connection))
+    }
+
+    /// A mount of a name that no other server has. A former process may have had the same process id.
+    fn new_mount(directory: &Path) -> io::Result<(String, Mount, OwnedFd)> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        loop {
+            let name = format!("{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+            match Mount::new(&directory.join(&name), LARGEST as u32) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                mounted => return mounted.map(|(mount, connection)| (name, mount, connection)),
+            }
+        }
+    }
+
+    /// Continues the device of a stored descriptor; none if no device was left.
+    fn resume(
+        options: &AttachOptions,
+        directory: &Path,
+        store: Option<&Store>,
+        Stored { name, descriptor }: Stored,
+    ) -> Result<Option<(Self, OwnedFd)>, ServeError> {
+        let failed = |source| ServeError::io("continuing the attached device", source);
+        let record_path = record_path(directory, &name);
+        let record =
+            fs::read(&record_path).ok().and_then(|text| serde_json::from_slice::<Record>(&text).ok());
+        let record = record.filter(|record| {
+            record.recovery.is_some() && record.device.as_ref().is_some_and(LoopDevice::is_attached)
+        });
+        let (Some(store), Some(mut record)) = (store, record) else {
+            let _ = store.map(|store| store.remove(&name));
+            return Ok(None);
+        };
+        let (device, Some(recovery)) = (record.device_name(), &record.recovery) else { return Ok(None) };
+        if let Some(source) = &options.source
+            && node_of(source).ok() != Some(recovery.node)
+        {
+            let problem = format!(
+                "{device} is attached to {} and waits for its server: start it with that file or device again, or close the stored \
+                 descriptor ('systemctl clean --what=fdstore UNIT'), which makes the users of {device} fail",
+                recovery.source.display()
+            );
+            return Err(ServeError::refused(source, &problem));
+        }
+        // Writes of the former process that are still on their way would land among those to come.
+        locks::wait_until_free(&recovery.source, SOURCE_BUSY)?;
+        record.server = ProcessId::of(process::id());
+        write(&record_path, &record).map_err(failed)?;
+        say!("{device}: continuing after another process; requests have waited");
+        let copy = descriptor.try_clone().map_err(failed)?;
+        let attachment = Self {
+            options: options.clone(),
+            name,
+            record_path,
+            mount: Some(Mount::adopt(&record.mount)),
+            record,
+            store: Some(store.clone()),
+            connection: copy,
+            can_resend: Arc::new(AtomicBool::new(true)),
+            resumed: true,
+            is_stored: true,
+            // Until it is served: a start that fails leaves it to the next one.
+            is_left: true,
+        };
+        Ok(Some((attachment, descriptor)))
+    }
+
+    pub(crate) const fn is_resumed(&self) -> bool {
+        self.resumed
+    }
+
+    /// Where the front end notes that the kernel can send unanswered requests again.
+    pub(crate) fn can_resend(&self) -> Arc<AtomicBool> {
+        self.can_resend.clone()
     }
 
     /// Attaches the loop device, unless only the file is wanted; the path of what there is. The file must be served.
@@ -99,12 +280,18 @@ impl Attachment {
         if self.options.only_file {
             return Ok(self.record.mount.clone());
         }
+        if self.resumed {
+            let path = self.attach_again(geometry)?;
+            self.is_left = false;
+            return Ok(path);
+        }
         let lifetime = Lifetime::UntilDetached;
         let (device, _) =
             LoopDevice::attach(&self.record.mount, geometry.block_bytes, lifetime).map_err(failed)?;
         let path = device.path();
         // Before anything of it is changed, and once: with what was there.
         self.record.device = Some(device.clone());
+        self.record_size(geometry);
         write(&self.record_path, &self.record).map_err(failed)?;
         if geometry.read_only {
             device.set_read_only(true).map_err(failed)?;
@@ -116,11 +303,71 @@ impl Attachment {
             max_sectors_kb: self.options.max_sectors_kb,
         });
         refused.iter().for_each(|what| say!("{}: not set: {what}", path.display()));
+        self.store_connection(&path);
         Ok(path)
     }
 
-    /// Detaches the loop device while the file is still served. Waits as long as somebody uses it, unless `give_up`
-    /// says so: then its users get errors.
+    fn record_size(&mut self, geometry: &Geometry) {
+        if let Some(recovery) = &mut self.record.recovery {
+            recovery.node = node_of(&recovery.source).unwrap_or(recovery.node);
+            (recovery.sectors, recovery.block_bytes) = (geometry.capacity.0, geometry.block_bytes);
+        }
+    }
+
+    /// Checks that the loop device that is there shows what is served.
+    fn attach_again(&self, geometry: &Geometry) -> Result<PathBuf, ServeError> {
+        let (Some(device), Some(recovery)) = (&self.record.device, &self.record.recovery) else {
+            return Err(ServeError::io("attaching", io::ErrorKind::NotFound.into()));
+        };
+        let (now, then) =
+            ((geometry.capacity.0, geometry.block_bytes), (recovery.sectors, recovery.block_bytes));
+        if now != then {
+            let problem = format!(
+                "{} has {} sectors in blocks of {} bytes, but this start serves {} in blocks of {}: start with the former options",
+                device.path().display(),
+                then.0,
+                then.1,
+                now.0,
+                now.1
+            );
+            return Err(ServeError::refused(&recovery.source, &problem));
+        }
+        Ok(device.path())
+    }
+
+    fn store_connection(&mut self, device: &Path) {
+        let Some(store) = &self.store else { return };
+        if !self.can_resend.load(Ordering::Relaxed) {
+            return say!(
+                "{}: a crash of this process loses the device: the kernel cannot send requests again (Linux 6.9 and later can)",
+                device.display()
+            );
+        }
+        match store.put(&self.name, self.connection.as_fd()) {
+            Ok(()) => self.is_stored = true,
+            Err(error) => say!(
+                "{}: a crash of this process loses the device: its descriptor was not stored ({error})",
+                device.display()
+            ),
+        }
+    }
+
+    /// Whether the next process is to continue the device: this one never served it or `broke`, or it ends in order while a file system
+    /// on the device is mounted or a program has claimed the device.
+    pub(crate) fn is_for_next(&self, broke: bool) -> bool {
+        let keeps = self.store.as_ref().is_some_and(Store::keeps_while_stopped);
+        let is_claimed = || self.record.device.as_ref().is_some_and(LoopDevice::is_claimed);
+        self.is_left || self.is_stored && (broke || keeps && is_claimed())
+    }
+
+    /// Leaves everything to the next process.
+    pub(crate) fn leave(&mut self) {
+        say!("{}: left attached; requests wait for the next start", self.record.device_name());
+        self.is_left = true;
+    }
+
+    /// Detaches the loop device while the file is still served. Waits while a process uses it, unless `give_up` returns true: then
+    /// its users get errors.
     pub(crate) fn detach(&self, give_up: impl Fn() -> bool) {
         let Some(device) = &self.record.device else { return };
         // While it is ours: once detached, it may be somebody else's at once.
@@ -128,14 +375,14 @@ impl Attachment {
         if let Err(error) = device.ask_to_detach() {
             say!("{}: {error}", device.path().display());
         }
-        let mut told = false;
+        let mut warned = false;
         while !device.wait_detached(PATIENCE) {
             if give_up() {
                 say!("{}: given up while in use; its users get errors", device.path().display());
                 return;
             }
-            if !told {
-                told = true;
+            if !warned {
+                warned = true;
                 let mounts = device.mounts().join(", ");
                 let by =
                     if mounts.is_empty() { "a program".to_string() } else { format!("mounts: {mounts}") };
@@ -144,6 +391,35 @@ impl Attachment {
         }
     }
 }
+
+fn record_path(directory: &Path, name: &str) -> PathBuf {
+    directory.join(format!("{name}.json"))
+}
+
+/// Refuses to serve by a second process what another one has attached, or will continue.
+fn refuse_twice(directory: &Path, wanted: Option<&Recovery>) -> Result<(), ServeError> {
+    let Some(wanted) = wanted else { return Ok(()) };
+    for (_, record) in records(directory) {
+        if let Some(recovery) = &record.recovery
+            && recovery.node == wanted.node
+            && wanted.node != (0, 0, 0)
+            && record.is_alive()
+        {
+            let by = match (record.server.is_alive(), recovery.keeper) {
+                (true, _) => format!("process {} serves it", record.server.pid),
+                (false, Some(keeper)) => format!("process {} is about to serve it again", keeper.pid),
+                (false, None) => "systemd keeps it for its unit: start that".to_owned(),
+            };
+            let problem = format!("is attached as {}, and {by}", record.device_name());
+            return Err(ServeError::refused(&wanted.source, &problem));
+        }
+    }
+    Ok(())
+}
+
+/// How long requests of a former process may keep the file or device that holds the data: a disk's error recovery takes up to a
+/// minute.
+const SOURCE_BUSY: Duration = Duration::from_secs(90);
 
 /// Says at once what is missing, rather than leaving it to the first call that fails.
 fn may_mount() -> Result<(), ServeError> {
@@ -158,6 +434,15 @@ fn may_mount() -> Result<(), ServeError> {
 
 impl Drop for Attachment {
     fn drop(&mut self) {
+        if self.is_left {
+            if let Some(mount) = self.mount.take() {
+                mount.leave();
+            }
+            return;
+        }
+        if let (true, Some(store)) = (self.is_stored, &self.store) {
+            let _ = store.remove(&self.name);
+        }
         unmount(&self.record.mount);
         let _ = fs::remove_file(&self.record_path);
     }
@@ -180,22 +465,37 @@ fn start_time(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// Takes down what servers that live no more have put up.
-fn clean_up(runtime: &Path) {
-    for entry in fs::read_dir(runtime).into_iter().flatten().flatten() {
+/// The records that this user's servers have left.
+fn records(directory: &Path) -> impl Iterator<Item = (PathBuf, Record)> {
+    fs::read_dir(directory).into_iter().flatten().flatten().filter_map(|entry| {
         let path = entry.path();
-        // Everything else in there is a server's file, and to look at it waits for that server.
+        // Everything else in there is a server's file, and a look at it waits for that server.
         let is_record = path.extension().is_some_and(|extension| extension == "json");
-        // What a record says is done with all our rights, so it must be ours.
-        let ours = || entry.metadata().is_ok_and(|found| found.uid() == geteuid().as_raw());
-        if let Some(record) = (is_record && ours()).then(|| fs::read(&path).ok()).flatten()
-            && let Ok(record) = serde_json::from_slice::<Record>(&record)
-            && start_time(record.pid) != Some(record.started)
-        {
-            say!("cleaning up after server {}, which was killed", record.pid);
+        // What a record names is taken down with all rights of this process, so it must be this user's.
+        let is_ours = || entry.metadata().is_ok_and(|found| found.uid() == geteuid().as_raw());
+        let text = (is_record && is_ours()).then(|| fs::read(&path).ok()).flatten()?;
+        Some((path, serde_json::from_slice(&text).ok()?))
+    })
+}
+
+/// Takes down what dead servers have put up, unless another process will continue it.
+fn clean_up(directory: &Path) {
+    for (path, record) in records(directory) {
+        if !record.is_alive() {
+            say!("cleaning up after server {}, which was killed", record.server.pid);
             record.take_down();
             let _ = fs::remove_file(path);
         }
+    }
+}
+
+/// Takes down the device of that name, which no process will continue.
+pub(crate) fn give_up(runtime: &Path, name: &str) {
+    let Ok(directory) = private_directory::make(runtime) else { return };
+    let path = record_path(&directory, name);
+    if let Some((_, record)) = records(&directory).find(|(found, _)| *found == path) {
+        record.take_down();
+        let _ = fs::remove_file(path);
     }
 }
 
@@ -206,9 +506,9 @@ impl Record {
         let is_noted = |device: &LoopDevice| noted.is_some_and(|noted| noted.path() == device.path());
         let others = LoopDevice::attached_to(&self.mount).into_iter().filter(|device| !is_noted(device));
         let attached: Vec<LoopDevice> = noted.cloned().into_iter().chain(others).collect();
-        // One that was killed while it had its own file open waits for its own answer to the end of that, and with it whoever asks
-        // the device for anything.
-        abort(&self.mount);
+        // A server that was killed while it had its own file open waits for its own answer to the close, and with it every request to
+        // the device.
+        abort(&self.mount, self.connection);
         for device in attached {
             device.restore();
             if let Err(error) = device.ask_to_detach() {
@@ -231,12 +531,42 @@ mod tests {
         let mount = runtime.join("nothing");
         let started = start_time(process::id()).unwrap();
         for (name, started) in [("dead.json", started + 1), ("living.json", started)] {
-            let record = Record { pid: process::id(), started, mount: mount.clone(), device: None };
+            let server = ProcessId { pid: process::id(), started };
+            let record =
+                Record { server, mount: mount.clone(), connection: None, device: None, recovery: None };
             write(&runtime.join(name), &record).unwrap();
         }
         clean_up(&runtime);
         assert!(!runtime.join("dead.json").exists());
         assert!(runtime.join("living.json").exists());
+        fs::remove_dir_all(runtime).unwrap();
+    }
+
+    #[test]
+    fn the_record_of_a_dead_server_is_kept_while_its_supervisor_lives() {
+        let runtime = std::env::temp_dir().join(format!("dwell-attach-keeper-{}", process::id()));
+        fs::create_dir(&runtime).unwrap();
+        let source = runtime.join("disk");
+        fs::write(&source, "").unwrap();
+        let living = ProcessId::of(process::id());
+        let dead = ProcessId { started: living.started + 1, ..living };
+        let node = node_of(&source).unwrap();
+        let recovery =
+            |keeper| Recovery { keeper, source: source.clone(), node, sectors: 8, block_bytes: 512 };
+        let path = runtime.join("x.json");
+        let record = |keeper| {
+            let recovery = Some(recovery(Some(keeper)));
+            Record { server: dead, mount: runtime.join("x"), connection: None, device: None, recovery }
+        };
+        write(&path, &record(living)).unwrap();
+        clean_up(&runtime);
+        assert!(path.exists(), "its supervisor is about to continue it");
+        let refused = refuse_twice(&runtime, Some(&recovery(Some(living)))).unwrap_err().to_string();
+        assert!(refused.contains("is about to serve it again"), "{refused}");
+        write(&path, &record(dead)).unwrap();
+        refuse_twice(&runtime, Some(&recovery(Some(living)))).unwrap();
+        clean_up(&runtime);
+        assert!(!path.exists());
         fs::remove_dir_all(runtime).unwrap();
     }
 
@@ -262,7 +592,8 @@ mod tests {
         fs::create_dir(&runtime).unwrap();
         let victim = runtime.join("not a mount of ours");
         fs::write(&victim, "kept").unwrap();
-        let record = Record { pid: process::id(), started: 1, mount: victim.clone(), device: None };
+        let server = ProcessId { pid: process::id(), started: 1 };
+        let record = Record { server, mount: victim.clone(), connection: None, device: None, recovery: None };
         let path = runtime.join("planted.json");
         write(&path, &record).unwrap();
         std::os::unix::fs::chown(&path, Some(65534), None).unwrap();

@@ -16,6 +16,7 @@
 //! | `core` | a device and its front ends, without sleep or clock |
 //! | `thread` | the loop around the core |
 //! | `front`, `nbd`, `fuse`, `attach` | the ways in |
+//! | `descriptor_store`, `supervisor` | the attached device outlives its server |
 //! | `identity` | who asks, where the way in does not show it |
 //! | `backend` | where the data is |
 //! | `control` | live control |
@@ -43,6 +44,7 @@ mod buffer;
 mod clock;
 pub mod control;
 mod core;
+mod descriptor_store;
 mod device;
 mod error;
 pub mod front;
@@ -64,6 +66,7 @@ mod realtime;
 mod resident;
 mod server;
 mod statistics;
+pub mod supervisor;
 mod thread;
 mod vigil;
 

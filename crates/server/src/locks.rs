@@ -62,6 +62,26 @@ pub(crate) fn lock(path: &Path, file: &File, read_only: bool) -> Result<(), Serv
     Ok(())
 }
 
+/// Waits until no process has the file locked for writing, at most so long. A file that cannot be opened is left to
+/// the back end, which reports why.
+pub(crate) fn wait_until_free(path: &Path, at_most: Duration) -> Result<(), ServeError> {
+    let began = Instant::now();
+    let mut warned = false;
+    loop {
+        let Ok(file) = File::open(path) else { return Ok(()) };
+        // As a reader, which a writer excludes.
+        match try_lock(&file, true) {
+            Ok(()) => return Ok(()),
+            Err(problem) if began.elapsed() > at_most => return Err(ServeError::refused(path, problem)),
+            Err(_) if !warned && began.elapsed() > AFTERLIFE => {
+                warned = true;
+                say!("{}: waiting for requests of the former server to end", path.display());
+            }
+            Err(_) => thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
 fn try_lock(file: &File, read_only: bool) -> Result<(), &'static str> {
     let (lock, Permissions { held, excluded }) = if read_only {
         (FlockOperation::NonBlockingLockShared, READER)

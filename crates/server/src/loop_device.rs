@@ -278,6 +278,15 @@ impl LoopDevice {
         Ok(())
     }
 
+    /// Whether a file system on it or a part of it is mounted, or another device or program has claimed it (`O_EXCL`).
+    pub(crate) fn is_claimed(&self) -> bool {
+        let exclusive = OpenOptions::new()
+            .read(true)
+            .custom_flags(rustix::fs::OFlags::EXCL.bits() as i32)
+            .open(self.path());
+        exclusive.is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::BUSY))
+    }
+
     /// Asks for its detachment, which happens once nobody has it open.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use crate::control::protocol::State;
 use crate::control::{Line, Order, Orders, SchedulerFactory, Snapshot, Socket, state};
 use crate::device::Device;
 use crate::front::FrontEnd;
-use crate::fuse::Fuse;
+use crate::fuse::{Fuse, FuseOptions};
 use crate::identity::{IdentifyFactory, Identity};
 use crate::lookout::Lookout;
 use crate::nbd::{Acceptor, Nbd, NbdOptions};
@@ -201,7 +201,7 @@ fn signals_of(signals: impl IntoIterator<Item = libc::c_int>) -> io::Result<Unix
 }
 
 /// Whether whoever started this process wanted it to ignore a signal, as `nohup` does.
-fn is_ignored(signal: libc::c_int) -> bool {
+pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
     // SAFETY: all zeroes are a valid action, of which a pointer is good for the call.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: nothing is changed; the present action is written to `action`.
@@ -242,9 +242,16 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
     };
     if let Some(options) = &configuration.attach {
         let (mount, connection) = Attachment::mount(options)?;
-        attachment = Some(mount);
         let data = reserve.as_ref().map_or(usize::MAX, |reserve| reserve.data);
-        fronts.push(Box::new(Fuse::new(connection, identity, options.only_file, data)));
+        let fuse = FuseOptions {
+            identity,
+            only_file: options.only_file,
+            most_held: data,
+            resumed: mount.is_resumed(),
+            can_resend: mount.can_resend(),
+        };
+        attachment = Some(mount);
+        fronts.push(Box::new(Fuse::new(connection, fuse)));
     }
     let (orders, heard) = channel();
     let (stop, stops) = channel();
@@ -380,6 +387,12 @@ impl Server {
         self.attached.as_deref()
     }
 
+    /// Whether the attached device is one that a former process had attached.
+    #[must_use]
+    pub fn is_resumed(&self) -> bool {
+        self.attachment.as_ref().is_some_and(Attachment::is_resumed)
+    }
+
     /// Where NBD clients may connect, with the ports that were given where any would do.
     #[must_use]
     pub fn addresses(&self) -> &[String] {
@@ -445,7 +458,9 @@ impl Server {
 
     /// The loop device first, while its file is still served; then the device; then the mount.
     fn take_down(&mut self) -> Result<Report, ServeError> {
-        if let Some(attachment) = &self.attachment {
+        let broke = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+        let is_left = self.attachment.as_ref().is_some_and(|attachment| attachment.is_for_next(broke));
+        if let (false, Some(attachment)) = (is_left, &self.attachment) {
             // Without its thread the device is not served any more: nobody can use it to an end.
             let broke = || self.thread.as_ref().is_none_or(JoinHandle::is_finished);
             attachment.detach(|| {
@@ -456,6 +471,9 @@ impl Server {
         let broke = |source| ServeError::io("the device's thread broke", source);
         let thread = self.thread.take().ok_or_else(|| broke(io::Error::other("it had ended before")))?;
         let served = thread.join().map_err(|_| broke(io::Error::other("it panicked")));
+        if let (true, Some(attachment)) = (is_left, &mut self.attachment) {
+            attachment.leave();
+        }
         self.attachment = None;
         let snapshot = served?.map_err(broke)?;
         Ok(Report { state: state(&snapshot, self.line.speed), refused: std::mem::take(&mut self.refused) })

@@ -2,6 +2,8 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use elevator::{Op, SECTOR_BYTES, Sector, Sectors};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
@@ -55,6 +57,9 @@ pub(crate) struct Fuse {
     only_file: bool,
     /// The file has been read: whoever attaches it has done so.
     attached: bool,
+    /// A former process has served the connection.
+    resumed: bool,
+    can_resend: Arc<AtomicBool>,
     pending: Vec<Option<Pending>>,
     free: Vec<u32>,
     /// Where the next request is received.
@@ -72,9 +77,23 @@ pub(crate) struct Fuse {
     stopped: bool,
 }
 
+/// What a FUSE front end is told at its start.
+pub(crate) struct FuseOptions {
+    pub(crate) identity: Identity,
+    /// Loop devices on the file are others' business.
+    pub(crate) only_file: bool,
+    /// Bytes of memory that requests may take, unless one request takes more.
+    pub(crate) most_held: usize,
+    /// A former process has served the connection.
+    pub(crate) resumed: bool,
+    /// Set once the kernel has shown that it can send unanswered requests again.
+    pub(crate) can_resend: Arc<AtomicBool>,
+}
+
 impl Fuse {
-    /// A front end whose requests take at most `most_held` bytes of memory, or that of one request if that is more.
-    pub(crate) fn new(connection: OwnedFd, identity: Identity, only_file: bool, most_held: usize) -> Self {
+    /// A front end on this connection.
+    pub(crate) fn new(connection: OwnedFd, options: FuseOptions) -> Self {
+        let FuseOptions { identity, only_file, most_held, resumed, can_resend } = options;
         Self {
             connection,
             bytes: 0,
@@ -82,14 +101,16 @@ impl Fuse {
             rotational: false,
             discards: true,
             only_file,
-            attached: false,
+            attached: resumed,
+            resumed,
+            can_resend,
             pending: Vec::new(),
             free: Vec::new(),
             receive: None,
             held: 0,
             most_held,
             full: false,
-            initialised: false,
+            initialised: resumed,
             identity,
             ended: false,
             stopped: false,
@@ -103,7 +124,7 @@ impl Fuse {
 
     /// Leaves requests in the kernel, or takes them again.
     fn set_full(&mut self, full: bool, host: &mut Host<'_>) {
-        if self.full != full && !self.ended {
+        if self.full != full && !self.ended && !self.stopped {
             self.full = full;
             let interest = Interest { read: !full, write: false };
             // The connection is watched since the start, so this cannot fail.
@@ -166,8 +187,9 @@ impl Fuse {
             Operation::Read { offset, bytes } => self.read(unique, offset, bytes, host),
             Operation::Fsync => self.submit(unique, Kind::Other, (Op::Flush, 0, 0), Payload::None, host),
             Operation::Fallocate { offset, bytes, mode } => self.fallocate(unique, offset, bytes, mode, host),
-            Operation::Init { minor, flags } => {
+            Operation::Init { minor, flags, more_flags } => {
                 self.initialised = true;
+                self.can_resend.store(protocol::can_resend(flags, more_flags), Ordering::Relaxed);
                 self.answer(unique, &protocol::init(minor, flags, LARGEST as u32));
             }
             Operation::GetAttr | Operation::SetAttr => {
@@ -302,12 +324,17 @@ impl FrontEnd for Fuse {
         self.block_bytes = u64::from(geometry.block_bytes);
         self.rotational = geometry.rotational;
         self.discards = geometry.discards;
-        host.watch(&self.connection, CONNECTION, Interest::READ)
+        host.watch(&self.connection, CONNECTION, Interest::READ)?;
+        if self.resumed {
+            // Only a kernel that can do this lets a server store its connection.
+            rustix::io::write(&self.connection, &protocol::resend())?;
+        }
+        Ok(())
     }
 
     fn ready(&mut self, _number: u32, host: &mut Host<'_>) {
         for _ in 0..TURN {
-            if self.ended || !self.receive(host) {
+            if self.ended || self.stopped || !self.receive(host) {
                 break;
             }
         }
@@ -351,7 +378,11 @@ impl FrontEnd for Fuse {
 
     fn flush(&mut self, _host: &mut Host<'_>) {}
 
-    fn stop(&mut self, _host: &mut Host<'_>) {
+    /// Requests that have not been received stay in the kernel, for the next process.
+    fn stop(&mut self, host: &mut Host<'_>) {
+        if !self.stopped && !self.ended {
+            let _ = host.unwatch(&self.connection);
+        }
         self.stopped = true;
     }
 

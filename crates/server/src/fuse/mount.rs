@@ -5,12 +5,18 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::OFlags;
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::process::{getegid, geteuid};
 
+use rustix::io::Errno;
+
 use super::protocol::MODE;
+use crate::names::unescaped;
 
 /// A file over which the device's file is mounted, until this is dropped.
 pub(crate) struct Mount {
@@ -22,7 +28,7 @@ impl Mount {
     /// Mounts over a new file at `path`; requests arrive on the descriptor, which does not block.
     ///
     /// # Errors
-    /// There is no FUSE, or no leave to mount (CAP_SYS_ADMIN).
+    /// There is no FUSE, no permission to mount (CAP_SYS_ADMIN), or something at `path`.
     pub(crate) fn new(path: &Path, max_read: u32) -> io::Result<(Self, OwnedFd)> {
         let connection = OpenOptions::new()
             .read(true)
@@ -49,10 +55,23 @@ impl Mount {
         mount.mounted = true;
         Ok((mount, connection.into()))
     }
+
+    /// The mount that a former process made at `path`.
+    pub(crate) fn adopt(path: &Path) -> Self {
+        Self { path: path.to_path_buf(), mounted: true }
+    }
+
+    /// Leaves the mount to the next process.
+    pub(crate) fn leave(mut self) {
+        self.path = PathBuf::new();
+    }
 }
 
 impl Drop for Mount {
     fn drop(&mut self) {
+        if self.path.as_os_str().is_empty() {
+            return;
+        }
         if self.mounted {
             unmount(&self.path);
         } else {
@@ -61,16 +80,50 @@ impl Drop for Mount {
     }
 }
 
-/// Has everything that waits for the server of `path` end with an error. It may be unmounted by this, or not.
-pub(crate) fn abort(path: &Path) {
-    let _ = rustix::mount::unmount(path, UnmountFlags::FORCE);
+/// Where the kernel's FUSE control file system lists the connections (`Documentation/filesystems/fuse.rst`).
+const CONNECTIONS: &str = "/sys/fs/fuse/connections";
+
+/// The number of the connection that is mounted at `path`: the minor device number of the file system. From `mountinfo`, as a look at
+/// the file itself waits for its server.
+pub(crate) fn connection_number(path: &Path) -> Option<u32> {
+    let mounts = fs::read("/proc/self/mountinfo").ok()?;
+    let at = |field: &[u8]| unescaped(field) == path;
+    let line = mounts
+        .split(|&byte| byte == b'\n')
+        .rfind(|line| line.split(|&byte| byte == b' ').nth(4).is_some_and(at))?;
+    let number = line.split(|&byte| byte == b' ').nth(2)?;
+    std::str::from_utf8(number).ok()?.split_once(':')?.1.parse().ok()
 }
+
+/// Ends every request on a connection with an error, those to come included. The mount may be gone afterwards, or not. A mount of
+/// another mount namespace is out of reach of `umount`: then `connection`, its number, serves, where the control file system is
+/// mounted.
+pub(crate) fn abort(path: &Path, connection: Option<u32>) {
+    let _ = rustix::mount::unmount(path, UnmountFlags::FORCE);
+    if let Some(number) = connection {
+        let _ = fs::write(format!("{CONNECTIONS}/{number}/abort"), "1");
+    }
+}
+
+/// Whether a server answers at `path`, or may yet: false only if the connection has been aborted. An open file is a request, which
+/// waits for a server that is absent, so a thread asks.
+pub(crate) fn is_connected(path: &Path) -> bool {
+    let ((answer, answered), path) = (channel(), path.to_path_buf());
+    let ask = move || answer.send(File::open(path).err().and_then(|error| Errno::from_io_error(&error)));
+    if thread::Builder::new().name("probe".into()).spawn(ask).is_err() {
+        return true;
+    }
+    answered.recv_timeout(PROBE) != Ok(Some(Errno::NOTCONN))
+}
+
+/// How long an aborted connection may take to refuse.
+const PROBE: Duration = Duration::from_millis(300);
 
 /// Unmounts whatever is at `path` and removes the file beneath, whether its server lives or not.
 pub(crate) fn unmount(path: &Path) {
     if let Err(error) = rustix::mount::unmount(path, UnmountFlags::empty()) {
         // In use, or its server is dead: out of sight now, and gone when its last user is.
-        if error != rustix::io::Errno::INVAL {
+        if error != Errno::INVAL {
             let _ = rustix::mount::unmount(path, UnmountFlags::DETACH);
         }
     }

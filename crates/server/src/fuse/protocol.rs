@@ -21,6 +21,10 @@ const BIG_WRITES: u32 = 1 << 5;
 const ASYNC_DIO: u32 = 1 << 15;
 const MAX_PAGES: u32 = 1 << 22;
 
+/// `FUSE_INIT_EXT`: the request has 32 more flags. `FUSE_HAS_RESEND`, bit 39: Linux 6.9 and later.
+const INIT_EXT: u32 = 1 << 30;
+const HAS_RESEND: u32 = 1 << (39 - 32);
+
 /// Flags of an open file: past the page cache, and writes side by side.
 const FOPEN_DIRECT_IO: u32 = 1;
 const FOPEN_PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
@@ -36,6 +40,8 @@ pub(super) enum Operation {
     Init {
         minor: u32,
         flags: u32,
+        /// Flags of bits 32 to 63.
+        more_flags: u32,
     },
     GetAttr,
     SetAttr,
@@ -87,7 +93,11 @@ pub(super) fn request(bytes: &[u8]) -> Option<Request> {
     let arguments = &bytes[IN_HEADER..];
     let io = || (u64_at(arguments, 8), u32_at(arguments, 16));
     let operation = match opcode {
-        26 => Operation::Init { minor: u32_at(arguments, 4), flags: u32_at(arguments, 12) },
+        26 => Operation::Init {
+            minor: u32_at(arguments, 4),
+            flags: u32_at(arguments, 12),
+            more_flags: u32_at(arguments, 16),
+        },
         3 => Operation::GetAttr,
         4 => Operation::SetAttr,
         14 => Operation::Open,
@@ -115,6 +125,17 @@ pub(super) fn out_header(unique: u64, bytes: usize, errno: i32) -> [u8; OUT_HEAD
     header[4..8].copy_from_slice(&(-errno).to_ne_bytes());
     header[8..].copy_from_slice(&unique.to_ne_bytes());
     header
+}
+
+/// Whether the kernel can send requests again that a former process had received and not answered.
+pub(super) const fn can_resend(flags: u32, more_flags: u32) -> bool {
+    flags & INIT_EXT != 0 && more_flags & HAS_RESEND != 0
+}
+
+/// `FUSE_NOTIFY_RESEND`: makes the kernel send again every request that has been received and not answered.
+pub(super) fn resend() -> [u8; OUT_HEADER] {
+    const FUSE_NOTIFY_RESEND: i32 = 7;
+    out_header(0, 0, -FUSE_NOTIFY_RESEND)
 }
 
 /// Fields put one behind the other.
@@ -216,6 +237,13 @@ mod tests {
         assert_eq!(statfs(1 << 30).len(), 80);
         assert_eq!(out_header(1, 8, 0)[..4], 24u32.to_ne_bytes());
         assert_eq!(out_header(1, 0, 5)[4..8], (-5i32).to_ne_bytes());
+    }
+
+    #[test]
+    fn a_kernel_that_can_resend_has_both_flags_and_the_notification_is_a_positive_code() {
+        assert!(can_resend(1 << 30, 1 << 7));
+        assert!(!can_resend(0, 1 << 7) && !can_resend(1 << 30, !(1 << 7)));
+        assert_eq!(resend()[4..8], 7i32.to_ne_bytes());
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod ending;
 mod filesystems;
 mod memory;
 mod permissions;
+mod recovery;
 mod settings;
 
 use std::fs;

@@ -99,6 +99,25 @@ impl Served {
             .expect("the server starts")
     }
 
+    /// One by this command, of which the last argument is the path of a program to run with the arguments that follow.
+    pub fn start_by(command: &mut Command, arguments: &[&str]) -> Option<Self> {
+        Self::spawn(command.arg(program()).args(arguments))
+    }
+
+    /// The processes that it has started and that run.
+    pub fn children(&self) -> Vec<u32> {
+        let stats = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+            let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+            Some((pid, fs::read_to_string(entry.path().join("stat")).ok()?))
+        });
+        let parent = |stat: &str| -> Option<u32> {
+            let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+            fields.next().filter(|&state| state != "Z")?;
+            fields.next()?.parse().ok()
+        };
+        stats.filter(|(_, stat)| parent(stat) == Some(self.pid())).map(|(pid, _)| pid).collect()
+    }
+
     fn spawn(command: &mut Command) -> Option<Self> {
         let mut child = command.arg("--check").stdout(Stdio::piped()).spawn().expect("the example runs");
         let mut output = BufReader::new(child.stdout.take().unwrap());

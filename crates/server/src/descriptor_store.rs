@@ -1,0 +1,225 @@
+//! Keeps the attached device's FUSE descriptor in another process, so that the device outlives this one.
+//!
+//! The kernel keeps a FUSE connection, and every request on it, as long as one process holds the descriptor of `/dev/fuse`. Two
+//! processes can hold it: systemd (its file-descriptor store, for a unit with `FileDescriptorStoreMax=`) and
+//! [`supervisor`](crate::supervisor). Both take the same messages: `FDSTORE=1` with the descriptor, `FDSTOREREMOVE=1` at the end.
+//! The next process inherits the descriptor and continues.
+//!
+//! Sources: sd_notify(3), sd_listen_fds(3); `SCM_RIGHTS` in unix(7).
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::{
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, sendmsg, sendmsg_addr,
+};
+use rustix::process::getppid;
+
+/// In the environment of a supervised process: the supervisor's process id, the number of the descriptor on which it takes
+/// messages, and for each descriptor that it kept a name and a number, separated by colons.
+pub(crate) const SUPERVISOR: &str = "DWELL_SUPERVISOR";
+
+/// Where systemd starts to number the descriptors that a process inherits.
+const FIRST_INHERITED: RawFd = 3;
+
+/// A descriptor that a former process stored.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) name: String,
+    pub(crate) descriptor: OwnedFd,
+}
+
+/// A process that keeps descriptors for this one.
+#[derive(Clone, Debug)]
+pub(crate) enum Store {
+    /// [`supervisor`](crate::supervisor), which restarts this process.
+    Supervisor { pid: u32, socket: Arc<UnixDatagram> },
+    /// systemd, at the address in `NOTIFY_SOCKET`.
+    ServiceManager { address: OsString, keeps_while_stopped: bool },
+}
+
+impl Store {
+    /// The store of this process, if there is one, and what a former process left in it. The second call finds no descriptors:
+    /// each has one owner.
+    pub(crate) fn from_environment() -> (Option<Self>, Vec<Stored>) {
+        static TAKEN: AtomicBool = AtomicBool::new(false);
+        if TAKEN.swap(true, Ordering::Relaxed) {
+            return (None, Vec::new());
+        }
+        if let Some(found) = env::var(SUPERVISOR).ok().and_then(|text| supervised(&text)) {
+            return found;
+        }
+        let Some(address) = env::var_os("NOTIFY_SOCKET") else { return (None, Vec::new()) };
+        // systemd sets FDSTORE since version 254, which also keeps descriptors while a unit is stopped for a restart.
+        let keeps_while_stopped =
+            env::var("FDSTORE").is_ok_and(|most| most.parse::<u32>().is_ok_and(|n| n > 0));
+        (Some(Self::ServiceManager { address, keeps_while_stopped }), inherited())
+    }
+
+    /// The process that keeps the descriptors; none for systemd.
+    pub(crate) const fn pid(&self) -> Option<u32> {
+        match self {
+            Self::Supervisor { pid, .. } => Some(*pid),
+            Self::ServiceManager { .. } => None,
+        }
+    }
+
+    /// Whether descriptors are kept when this process ends in order.
+    pub(crate) const fn keeps_while_stopped(&self) -> bool {
+        matches!(self, Self::ServiceManager { keeps_while_stopped: true, .. })
+    }
+
+    /// Stores a descriptor under `name`.
+    ///
+    /// # Errors
+    /// The keeper does not listen.
+    pub(crate) fn put(&self, name: &str, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        self.send(&format!("FDSTORE=1\nFDNAME={name}"), Some(descriptor))
+    }
+
+    /// Has the descriptor of that name closed.
+    ///
+    /// # Errors
+    /// The keeper does not listen.
+    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
+        self.send(&format!("FDSTOREREMOVE=1\nFDNAME={name}"), None)
+    }
+
+    fn send(&self, message: &str, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        match self {
+            Self::Supervisor { socket, .. } => send(socket.as_fd(), None, message, descriptor),
+            Self::ServiceManager { address, .. } => notify(address, message, descriptor),
+        }
+    }
+}
+
+/// Sends a message to systemd.
+fn notify(address: &OsString, message: &str, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let bytes = address.as_bytes();
+    let address = match bytes.strip_prefix(b"@") {
+        Some(name) => SocketAddrUnix::new_abstract_name(name)?,
+        None => SocketAddrUnix::new(Path::new(address))?,
+    };
+    send(UnixDatagram::unbound()?.as_fd(), Some(&address), message, descriptor)
+}
+
+fn send(
+    socket: BorrowedFd<'_>,
+    to: Option<&SocketAddrUnix>,
+    message: &str,
+    descriptor: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let data = [IoSlice::new(message.as_bytes())];
+    let descriptors: Vec<BorrowedFd<'_>> = descriptor.into_iter().collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    }
+    match to {
+        Some(to) => sendmsg_addr(socket, to, &data, &mut control, SendFlags::NOSIGNAL)?,
+        None => sendmsg(socket, &data, &mut control, SendFlags::NOSIGNAL)?,
+    };
+    Ok(())
+}
+
+/// Takes a descriptor that this process has inherited.
+fn take(number: RawFd) -> Option<OwnedFd> {
+    // SAFETY: the caller's environment names the descriptor, it is open (checked), and the environment is read once, so it has no
+    // other owner.
+    let open = unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0;
+    let descriptor = open.then(|| unsafe { OwnedFd::from_raw_fd(number) })?;
+    fcntl_setfd(&descriptor, FdFlags::CLOEXEC).ok()?;
+    Some(descriptor)
+}
+
+/// What a supervisor gave to this process; none if the variable is another process's.
+fn supervised(text: &str) -> Option<(Option<Store>, Vec<Stored>)> {
+    let mut fields = text.split(':');
+    let pid: u32 = fields.next()?.parse().ok()?;
+    if getppid().map(|parent| parent.as_raw_pid() as u32) != Some(pid) {
+        return None;
+    }
+    let socket = UnixDatagram::from(take(fields.next()?.parse().ok()?)?);
+    let mut stored = Vec::new();
+    while let (Some(name), Some(number)) = (fields.next(), fields.next()) {
+        stored.extend(
+            number.parse().ok().and_then(take).map(|descriptor| Stored { name: name.to_owned(), descriptor }),
+        );
+    }
+    Some((Some(Store::Supervisor { pid, socket: Arc::new(socket) }), stored))
+}
+
+/// What systemd gave to this process.
+fn inherited() -> Vec<Stored> {
+    let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
+    if number("LISTEN_PID") != Some(process::id()) {
+        return Vec::new();
+    }
+    let (count, names) = (number("LISTEN_FDS").unwrap_or(0), env::var("LISTEN_FDNAMES").unwrap_or_default());
+    let names = names.split(':').map(str::to_owned);
+    (FIRST_INHERITED..)
+        .zip(names)
+        .take(count as usize)
+        .filter_map(|(number, name)| Some(Stored { name, descriptor: take(number)? }))
+        .collect()
+}
+
+/// A message from a supervised process.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Message<'a> {
+    Store(&'a str),
+    Remove(&'a str),
+}
+
+/// Parses a message; other states of sd_notify(3) give none.
+pub(crate) fn message(text: &str) -> Option<Message<'_>> {
+    let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
+    let name = value("FDNAME=")?;
+    match (value("FDSTORE="), value("FDSTOREREMOVE=")) {
+        (Some("1"), None) => Some(Message::Store(name)),
+        (None, Some("1")) => Some(Message::Remove(name)),
+        _ => None,
+    }
+}
+
+/// How a supervisor describes itself and what it keeps to the process that it starts.
+pub(crate) fn environment(socket: &impl AsRawFd, stored: &[Stored]) -> String {
+    let mut text = format!("{}:{}", process::id(), socket.as_raw_fd());
+    for Stored { name, descriptor } in stored {
+        text += &format!(":{name}:{}", descriptor.as_raw_fd());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_store_and_remove_by_name() {
+        assert_eq!(message("FDSTORE=1\nFDNAME=7-0"), Some(Message::Store("7-0")));
+        assert_eq!(message("FDSTOREREMOVE=1\nFDNAME=7-0\n"), Some(Message::Remove("7-0")));
+        for text in ["", "READY=1", "FDSTORE=1", "FDNAME=x", "FDSTORE=0\nFDNAME=x"] {
+            assert_eq!(message(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_variable_of_another_process_is_ignored() {
+        let parent = getppid().unwrap().as_raw_pid();
+        for text in ["", "x", "1", &format!("{}:9999", parent + 1), &format!("{parent}:9999")] {
+            assert!(supervised(text).is_none(), "{text}");
+        }
+    }
+}
