@@ -9,7 +9,7 @@ use elevator::{
     Candidate, Capabilities, Decision, Direction, Growth, Reason, Request, RequestId, Scheduler, Span, Time,
     View, WorkConserving, tunables, tuned_by,
 };
-use schedulers::fifo::{Fifo, Links};
+use schedulers::parts::fifo::{Fifo, Links};
 use schedulers::{Listing, Make};
 
 tunables! {

@@ -1,14 +1,15 @@
-//! Every policy of this crate, by name. Help, documentation and error messages come from here. A program with policies of its
-//! own puts them beside these in a [`Catalogue`].
+//! The policies by name. Help, documentation and error messages are generated from these lists. A program adds policies of
+//! its own with a [`Catalogue`].
 
 use alloc::string::{String, ToString};
 use core::fmt;
 
 use crate::listing::Listing;
-use crate::{
-    anticipatory, array, bfq, c_scan, cfq_2_6_9, cfq_2_6_32, cfq_2003, cooperative, deadline, elevator_2_4,
-    kyber, look, mq_deadline, noop, split, sptf, sstf, stream,
+use crate::policies::{
+    anticipatory, bfq, c_scan, cfq_2_6_9, cfq_2_6_32, cfq_2003, cooperative, deadline, elevator_2_4, kyber,
+    look, mq_deadline, noop, sptf, sstf, stream,
 };
+use crate::{array, baselines, split};
 
 /// Each policy file's versions, in the order in which help shows them.
 const FILES: &[&[Listing]] = &[
@@ -32,8 +33,8 @@ const FILES: &[&[Listing]] = &[
     split::afq::LISTINGS,
     split::split_deadline::LISTINGS,
     split::split_token::LISTINGS,
-    split::plain_token::LISTINGS,
-    split::noop::LISTINGS,
+    baselines::plain_token::LISTINGS,
+    baselines::split_noop::LISTINGS,
 ];
 
 /// What a wrapper wraps when it is named without one.

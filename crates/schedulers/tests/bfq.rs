@@ -3,8 +3,8 @@
 mod closed_loop;
 
 use closed_loop::{Disk, FAR, Load, Log, Path, Served, level};
-use dwell_schedulers::bfq::Bfq;
-use dwell_schedulers::kyber::Kyber;
+use dwell_schedulers::policies::bfq::Bfq;
+use dwell_schedulers::policies::kyber::Kyber;
 use elevator::queue::{Identity, Options};
 use elevator::{Op, Priority, PriorityClass, Reason, Request, Scheduler, Sector, Span, Value};
 

@@ -3,7 +3,7 @@
 mod closed_loop;
 
 use closed_loop::{Disk, reader, run};
-use dwell_schedulers::kyber::Kyber;
+use dwell_schedulers::policies::kyber::Kyber;
 use elevator::queue::{Event, Limits, Observer, Options, Plugging, Queue, Step, Submission, Ticket, Token};
 use elevator::{Flags, HoldReason, Op, Outcome, Reason, Sector, Sectors, Span, Time, Value};
 

@@ -16,7 +16,7 @@ use disks::{Command, Drive, Tag, catalogue};
 use elevator::queue::Options as QueueOptions;
 use elevator::{Op, Time};
 use machine::{Machine, Measured, Setup, Stop};
-use schedulers::noop::Noop;
+use schedulers::policies::noop::Noop;
 use traces::{Options, Recording};
 use workloads::Workload;
 use workloads::replay::{Open, Replay};

@@ -4,7 +4,7 @@ use disks::Fixed;
 use elevator::queue::Options;
 use elevator::{Op, Sector, Span, Time};
 use machine::{Machine, Next, Setup, Stop};
-use schedulers::noop::Noop;
+use schedulers::policies::noop::Noop;
 use workloads::Workload;
 use workloads::fio::JobFile;
 

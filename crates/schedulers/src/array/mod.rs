@@ -63,8 +63,8 @@ use elevator::service_time::ServiceCurve;
 use elevator::{Op, Request, RequestId, Sector, Sectors, Span, Time, TuneError, Value, tunables};
 
 use crate::listing::{Listing, Make};
-use crate::per_request::PerRequest;
-use crate::stream::StreamScheduling;
+use crate::parts::per_request::PerRequest;
+use crate::policies::stream::StreamScheduling;
 
 mod service;
 #[cfg(test)]
@@ -115,7 +115,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
         member: |environment, policy| {
             Box::new(StreamScheduling::new(policy, environment.service_times.clone()))
         },
-        member_tunables: crate::stream::Tunables::TABLE,
+        member_tunables: crate::policies::stream::Tunables::TABLE,
         coordinator: |environment, members| {
             Box::new(StreamCoordinator::new(environment.service_times.clone(), members))
         },

@@ -8,7 +8,7 @@ use elevator::{RequestId, Time};
 use super::StreamCoordinator;
 use super::trial::Conduct;
 use super::virtual_streams::StreamId;
-use crate::stream::directed::gathering_time;
+use crate::policies::stream::directed::gathering_time;
 
 /// How far a member has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use elevator::{Growth, Op, Request, RequestId, Sector};
 
-use crate::sorted::{Key, SortedIndex};
+use crate::parts::sorted::{Key, SortedIndex};
 
 /// So many requests of a lane may pass its oldest one, then that is next: as many as are a batch of `deadline`. Several who
 /// read in sequence in one account, a virtual machine's processes, would otherwise wait for the first of them to end.

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use elevator::split::{Account, File, Page};
 use elevator::{CauseSet, Op, Request};
 
-use super::cost::{Head, seek};
+use super::tokens::{Head, seek};
 
 /// What is outstanding on behalf of a set of causes.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +54,7 @@ pub struct Ledger {
     files: BTreeMap<File, Written>,
     head: Head,
     /// Whether writes are charged their way.
-    ways: bool,
+    charges_seeks: bool,
 }
 
 /// Requests that nobody is known to have caused are this account's.
@@ -66,13 +66,19 @@ pub type Charge<'a> = &'a mut dyn FnMut(usize, i64);
 impl Ledger {
     /// An empty one, which charges writes their way or not.
     #[must_use]
-    pub const fn new(ways: bool) -> Self {
-        Self { places: BTreeMap::new(), sets: Vec::new(), files: BTreeMap::new(), head: Head::new(), ways }
+    pub const fn new(charges_seeks: bool) -> Self {
+        Self {
+            places: BTreeMap::new(),
+            sets: Vec::new(),
+            files: BTreeMap::new(),
+            head: Head::new(),
+            charges_seeks,
+        }
     }
 
     /// From now on writes are charged their way, or not.
-    pub const fn charge_ways(&mut self, ways: bool) {
-        self.ways = ways;
+    pub const fn charge_seeks(&mut self, charges_seeks: bool) {
+        self.charges_seeks = charges_seeks;
     }
 
     /// An account's place; places are given in the order in which accounts are first heard of, from 0.
@@ -122,7 +128,7 @@ impl Ledger {
             return;
         }
         let file = self.files.entry(page.file).or_default();
-        let charged = self.ways && file.pages > 0;
+        let charged = self.charges_seeks && file.pages > 0;
         let way = if charged { seek(file.end.abs_diff(page.offset)) } else { 0 };
         file.end = page.offset + u64::from(page.bytes);
         file.pages += u64::from(before.is_none());
@@ -160,7 +166,7 @@ impl Ledger {
         let cost = self.head.moves(request.start, request.sectors);
         let owed = match request.op {
             Op::Read => cost,
-            _ if self.ways => cost - request.sectors.bytes(),
+            _ if self.charges_seeks => cost - request.sectors.bytes(),
             _ => 0,
         };
         if let Some(set) = request.causes {
@@ -259,7 +265,7 @@ mod tests {
     #[test]
     fn where_ways_are_not_charged_a_write_is_its_pages_and_a_read_still_its_way() {
         let mut t = Owed::new();
-        t.ledger.charge_ways(false);
+        t.ledger.charge_seeks(false);
         t.dirty(0, A, None);
         t.dirty(100 * 4096, A, None);
         t.clean(0, A);

@@ -1,24 +1,18 @@
-//! Split-level policies: at the system call, in memory and at the block layer at once; and the token buckets that they are
-//! compared with, which know one level only.
+//! Split-level policies: they schedule system calls, dirty pages and block requests together.
 //!
-//! | file | what |
+//! | module | content |
 //! |---|---|
-//! | `afq` | shares by priority: stride scheduling, reads at the block, writes and fsync at the call |
-//! | `split_deadline` | deadlines for fsync: what would be in its way is bled out first |
-//! | `split_token` | limits by account: charged when dirtied, corrected when sent, refunded when freed |
-//! | `plain_token` | the same limits at the block layer alone, and at the system call alone |
-//! | `noop` | hears everything and does nothing: what the hooks cost |
-//! | `ledger`, `cost`, `bucket`, `lane` | what they share: who is charged what, what a request costs, debts, what is queued |
+//! | [`afq`] | shares by priority: stride scheduling; reads at the block layer, writes and fsync at the system call |
+//! | [`split_deadline`] | deadlines for fsync: dirty data that would delay it is written back first |
+//! | [`split_token`] | rate limits by account: charged when pages become dirty, corrected at dispatch, refunded when freed |
+//! | [`ledger`], [`tokens`], [`lane`] | shared parts: charges per account, prices and token buckets, queues per account |
 
 pub mod afq;
-pub mod bucket;
-pub mod cost;
 pub mod lane;
 pub mod ledger;
-pub mod noop;
-pub mod plain_token;
 pub mod split_deadline;
 pub mod split_token;
+pub mod tokens;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

@@ -45,9 +45,9 @@ use elevator::{
     Scheduler, Side, Span, Time, View, Wake, tunables, tuned_by,
 };
 
-use super::bucket::Bucket;
 use super::lane::Lanes;
 use super::ledger::Ledger;
+use super::tokens::Bucket;
 use crate::listing::{Listing, Make};
 
 tunables! {

@@ -126,7 +126,7 @@ impl Tuning for Afq {
 
     fn set_value(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
         self.tunables.set(name, value)?;
-        self.ledger.charge_ways(self.tunables.seeks);
+        self.ledger.charge_seeks(self.tunables.seeks);
         Ok(())
     }
 }

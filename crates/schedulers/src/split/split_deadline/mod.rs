@@ -78,9 +78,9 @@ use self::device::InDevice;
 use self::patience::Patience;
 use self::urgent::{Claim, Urgency, Urgent};
 use super::ledger::Ledger;
-use crate::deadline::{Deadline, Version};
 use crate::listing::{Listing, Make};
-use crate::sorted::{Key, SortedIndex};
+use crate::parts::sorted::{Key, SortedIndex};
+use crate::policies::deadline::{Deadline, Version};
 
 tunables! {
     /// What can be tuned, beside what `deadline` offers.

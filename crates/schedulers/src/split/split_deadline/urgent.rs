@@ -2,8 +2,8 @@
 
 use elevator::{Request, RequestId, Time};
 
-use crate::per_request::PerRequest;
-use crate::sorted::{Key, SortedIndex};
+use crate::parts::per_request::PerRequest;
+use crate::parts::sorted::{Key, SortedIndex};
 
 /// What is known of the wait.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -1,0 +1,161 @@
+//! Requests of one process after those of another: the machinery of the first two CFQs.
+//!
+//! Each process has a queue in sector order. When the list for the device runs dry, it is filled in rounds, each of which
+//! takes the lowest request of every queue, until there are enough; then it is put in sector order.
+//!
+//! All queues lie one behind the other in one sorted index, so that memory depends on how many requests there are and not on
+//! how they are spread over processes.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use elevator::{Growth, Request, RequestId, Sector, View};
+use hashbrown::HashMap;
+
+use crate::parts::per_request::PerRequest;
+use crate::parts::sorted::{Key, SortedIndex};
+
+/// Where a request is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Place {
+    /// On its way to the device, and not to be touched any more.
+    #[default]
+    Dispatch,
+    /// In the process queue of that index.
+    Queue(u32),
+}
+
+/// Bits of a place in the index that are the sector (8 PiB; beyond, a queue's order is not quite that of sectors); the rest
+/// are the queue.
+const SECTOR_BITS: u32 = 44;
+
+/// Where a queue's request that begins at `start` stands in the index.
+const fn place(queue: u32, start: Sector) -> Sector {
+    Sector((queue as u64) << SECTOR_BITS | start.0 & ((1 << SECTOR_BITS) - 1))
+}
+
+/// One process's requests.
+#[derive(Clone, Copy, Default)]
+struct ProcessQueue {
+    key: Option<u32>,
+    /// Asynchronous and synchronous ones.
+    queued: [u32; 2],
+}
+
+/// Every process's requests, and those that the device gets next.
+#[derive(Default)]
+pub(crate) struct ProcessRounds {
+    /// Requests by queue, then by sector.
+    sorted: SortedIndex,
+    queues: Vec<ProcessQueue>,
+    free: Vec<u32>,
+    by_key: HashMap<Option<u32>, u32>,
+    /// Queues with requests, the head of the list last: a process that begins to ask is served first.
+    rr_list: Vec<u32>,
+    dispatch: VecDeque<RequestId>,
+    places: PerRequest<Place>,
+}
+
+impl ProcessRounds {
+    /// A request of the process with that number; all of unknown processes are one's.
+    pub(crate) fn insert(&mut self, key: Option<u32>, request: &Request) {
+        let index = self.queue_of(key);
+        self.sorted.insert(&Request { start: place(index, request.start), ..*request });
+        self.queues[index as usize].queued[usize::from(request.is_sync())] += 1;
+        self.places.set(request.id, Place::Queue(index));
+    }
+
+    fn queue_of(&mut self, key: Option<u32>) -> u32 {
+        if let Some(&index) = self.by_key.get(&key) {
+            return index;
+        }
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.queues.push(ProcessQueue::default());
+            self.queues.len() as u32 - 1
+        });
+        self.queues[index as usize] = ProcessQueue { key, queued: [0; 2] };
+        self.by_key.insert(key, index);
+        self.rr_list.push(index);
+        index
+    }
+
+    /// A request grew, perhaps by swallowing another.
+    pub(crate) fn merged(&mut self, request: &Request, growth: &Growth<'_>) {
+        if let (Place::Queue(index), true) = (self.places[request.id], growth.was_start != request.start) {
+            self.sorted.remove_key(Key::at(place(index, growth.was_start), request.serial));
+            self.sorted.insert(&Request { start: place(index, request.start), ..*request });
+        }
+        if let Some(absorbed) = growth.absorbed
+            && let Place::Queue(index) = self.places[absorbed.id]
+        {
+            self.take(index, absorbed);
+        }
+    }
+
+    fn take(&mut self, index: u32, request: &Request) {
+        self.sorted.remove_key(Key::at(place(index, request.start), request.serial));
+        self.queues[index as usize].queued[usize::from(request.is_sync())] -= 1;
+    }
+
+    /// Queues without requests leave the list.
+    fn drop_empty(&mut self) {
+        let Self { queues, free, by_key, rr_list, .. } = self;
+        rr_list.retain(|&index| {
+            let queue = &queues[index as usize];
+            let busy = queue.queued != [0; 2];
+            if !busy {
+                by_key.remove(&queue.key);
+                free.push(index);
+            }
+            busy
+        });
+    }
+
+    /// The next request for the device. If it has none left, rounds are made until it has `quantum` or there are no more.
+    pub(crate) fn next(&mut self, quantum: u64, view: &View<'_>) -> Option<RequestId> {
+        if self.dispatch.is_empty() {
+            while (self.dispatch.len() as u64) < quantum && !self.rr_list.is_empty() {
+                self.round(view);
+            }
+            let order = |id: &RequestId| Key::of(&view.requests[*id]);
+            self.dispatch.make_contiguous().sort_unstable_by_key(order);
+        }
+        self.dispatch.pop_front()
+    }
+
+    /// The lowest request of every queue goes to the device.
+    fn round(&mut self, view: &View<'_>) {
+        for n in (0..self.rr_list.len()).rev() {
+            let index = self.rr_list[n];
+            if let Some(id) = self.sorted.at_or_after(place(index, Sector(0))) {
+                self.take(index, &view.requests[id]);
+                self.places[id] = Place::Dispatch;
+                self.dispatch.push_back(id);
+            }
+        }
+        self.drop_empty();
+    }
+
+    /// Whether a queued request may still grow by a submission, or by another queued request: that must be of the same process
+    /// and not be on its way either.
+    pub(crate) fn may_grow(&self, request: &Request, addition: &Request) -> bool {
+        let place = self.places[request.id];
+        place != Place::Dispatch && self.places.get(addition.id).is_none_or(|&other| other == place)
+    }
+
+    /// Whether a queued request belongs to the process with that number.
+    pub(crate) fn is_of(&self, request: &Request, key: Option<u32>) -> bool {
+        matches!(self.places[request.id], Place::Queue(index) if self.queues[index as usize].key == key)
+    }
+
+    /// How many processes have requests.
+    pub(crate) fn busy_queues(&self) -> u64 {
+        self.rr_list.len() as u64
+    }
+
+    /// How many asynchronous or synchronous requests that process has queued, if it has any.
+    pub(crate) fn queued(&self, key: Option<u32>, sync: bool) -> Option<u32> {
+        let index = *self.by_key.get(&key)?;
+        Some(self.queues[index as usize].queued[usize::from(sync)])
+    }
+}

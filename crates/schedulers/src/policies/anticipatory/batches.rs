@@ -1,0 +1,202 @@
+//! Batches: reads and writes by turns, each for a time, and never mixed in the device (1.9).
+
+use super::Timing;
+use super::lists::Kind;
+use crate::parts::jiffies::{Jiffies, Retelling};
+
+/// The batch that runs, and how many writes one may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batches {
+    kind: Kind,
+    /// The old kind's requests are still in the device.
+    changed: bool,
+    /// Its first read has not completed; only then its clock starts.
+    new: bool,
+    /// When the batch is over.
+    expires: Jiffies,
+    /// Writes in a batch: tuned so that they take about `write_batch_expire`.
+    write_batch_count: u64,
+    /// Writes left in this one.
+    current_write_count: u64,
+    /// The write batch ran out of writes, or of reads to go on with: how long it took says nothing.
+    write_batch_idled: bool,
+}
+
+impl Batches {
+    /// A read batch. The count of writes is a guess: ten ticks each.
+    pub(crate) fn new(timing: &Timing) -> Self {
+        Self {
+            kind: Kind::Sync,
+            changed: false,
+            new: false,
+            expires: timing.read_batch_expire,
+            write_batch_count: (timing.write_batch_expire / 10).max(2),
+            current_write_count: 0,
+            write_batch_idled: false,
+        }
+    }
+
+    /// Ticks are of another length.
+    pub(crate) const fn retell(&mut self, anew: Retelling) {
+        anew.apply(&mut self.expires);
+    }
+
+    /// What the batch is of.
+    pub(crate) const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Whether the device has to be drained first.
+    pub(crate) const fn is_changing(&self) -> bool {
+        self.changed
+    }
+
+    /// Whether the batch is over, if the other kind has work. Reads go by time, writes by time or number.
+    pub(crate) const fn is_expired(&self, now: Jiffies) -> bool {
+        let out_of_writes = matches!(self.kind, Kind::Async) && self.current_write_count == 0;
+        !self.changed && !self.new && (now > self.expires || out_of_writes)
+    }
+
+    /// Before each decision: a write batch that nobody contends for cannot be timed.
+    pub(crate) const fn note_idleness(&mut self, reads: bool, writes: bool) {
+        if matches!(self.kind, Kind::Async) && !reads && (self.current_write_count == 0 || !writes) {
+            self.write_batch_idled = true;
+        }
+    }
+
+    /// A read is sent and no write waits: the batch's time starts over.
+    pub(crate) const fn uncontended_read(&mut self, now: Jiffies, timing: &Timing) {
+        self.expires = now + timing.read_batch_expire;
+    }
+
+    /// Reads from now on.
+    pub(crate) const fn switch_to_reads(&mut self) {
+        self.changed |= matches!(self.kind, Kind::Async);
+        self.kind = Kind::Sync;
+    }
+
+    /// Writes from now on.
+    pub(crate) const fn switch_to_writes(&mut self) {
+        if matches!(self.kind, Kind::Sync) {
+            self.changed = true;
+            // The queue may have run out of reads before the batch's first one came back.
+            self.new = false;
+        }
+        self.kind = Kind::Async;
+        self.current_write_count = self.write_batch_count;
+        self.write_batch_idled = false;
+    }
+
+    /// The device has nothing of the old kind any more. A write batch's clock starts now; a read batch's with the first
+    /// read that completes, since the device may still be busy with writes that it has cached.
+    pub(crate) const fn drained(&mut self, now: Jiffies, timing: &Timing) {
+        if self.changed {
+            self.changed = false;
+            match self.kind {
+                Kind::Async => self.expires = now + timing.write_batch_expire,
+                Kind::Sync => self.new = true,
+            }
+        }
+    }
+
+    /// A write goes to the device.
+    pub(crate) const fn sent_write(&mut self) {
+        self.current_write_count = self.current_write_count.saturating_sub(1);
+    }
+
+    /// A request of that kind completed.
+    pub(crate) const fn completed(&mut self, kind: Kind, now: Jiffies, timing: &Timing) {
+        if self.new && self.kind as usize == kind as usize {
+            self.tune(now, timing);
+            self.expires = now + timing.read_batch_expire;
+            self.new = false;
+        }
+    }
+
+    /// Fits the number of writes in a batch to the time that the last one took.
+    const fn tune(&mut self, now: Jiffies, timing: &Timing) {
+        let batch = timing.write_batch_expire;
+        let write_time = (now + batch).saturating_sub(self.expires);
+        let count = self.write_batch_count;
+        self.write_batch_count = if write_time > batch && !self.write_batch_idled {
+            if write_time > batch * 3 { count / 2 } else { count - 1 }
+        } else if write_time < batch && self.current_write_count == 0 {
+            if batch > write_time * 3 { count.saturating_mul(2) } else { count + 1 }
+        } else {
+            count
+        };
+        if self.write_batch_count < 1 {
+            self.write_batch_count = 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMING: Timing = Timing {
+        read_expire: 125,
+        write_expire: 250,
+        read_batch_expire: 500,
+        write_batch_expire: 125,
+        antic_expire: 6,
+    };
+
+    /// A write batch of `sent` writes that took `ticks` until the first read came back; how many the next may have.
+    fn after(count: u64, sent: u64, ticks: u64, idled: bool) -> u64 {
+        let mut b = Batches { write_batch_count: count, ..Batches::new(&TIMING) };
+        b.switch_to_writes();
+        b.drained(1_000, &TIMING);
+        (0..sent).for_each(|_| b.sent_write());
+        if idled {
+            b.note_idleness(false, false);
+        }
+        b.switch_to_reads();
+        b.drained(1_000 + ticks, &TIMING);
+        b.completed(Kind::Sync, 1_000 + ticks, &TIMING);
+        b.write_batch_count
+    }
+
+    #[test]
+    fn the_number_of_writes_follows_the_time_they_took() {
+        assert_eq!(Batches::new(&TIMING).write_batch_count, 12);
+        assert_eq!(after(12, 12, 376, false), 6, "more than three times too long: half");
+        assert_eq!(after(12, 12, 375, false), 11, "too long: one less");
+        assert_eq!(after(12, 12, 375, true), 12, "uncontended: it says nothing");
+        assert_eq!(after(12, 12, 125, false), 12, "as wanted");
+        assert_eq!(after(12, 12, 124, false), 13, "too short: one more");
+        assert_eq!(after(12, 12, 41, false), 24, "less than a third: twice as many");
+        assert_eq!(after(12, 11, 41, false), 12, "but only if all were used");
+        assert_eq!(after(1, 1, 1_000, false), 1, "at least one");
+    }
+
+    #[test]
+    fn a_read_batch_begins_to_count_when_its_first_read_completes() {
+        let mut b = Batches::new(&TIMING);
+        b.switch_to_writes();
+        assert!(b.is_changing() && !b.is_expired(10_000));
+        b.drained(600, &TIMING);
+        assert!(!b.is_expired(725));
+        assert!(b.is_expired(726));
+        b.switch_to_reads();
+        b.drained(726, &TIMING);
+        assert!(!b.is_expired(10_000), "nothing has completed");
+        b.completed(Kind::Async, 800, &TIMING);
+        assert!(!b.is_expired(10_000));
+        b.completed(Kind::Sync, 1_000, &TIMING);
+        assert!(!b.is_expired(1_500));
+        assert!(b.is_expired(1_501));
+    }
+
+    #[test]
+    fn a_write_batch_also_ends_by_number() {
+        let mut b = Batches { write_batch_count: 2, ..Batches::new(&TIMING) };
+        b.switch_to_writes();
+        b.drained(0, &TIMING);
+        b.sent_write();
+        assert!(!b.is_expired(1));
+        b.sent_write();
+        assert!(b.is_expired(1));
+    }
+}

@@ -1,0 +1,322 @@
+//! Queues of processes that read the same places become one, and are split again when they do so no more.
+//!
+//! Merging is a redirection: the process whose request lies close to another queue's sends its requests there from now on.
+//! It happens in the first 100 ms of a queue only, since later on closeness is mostly chance. Queues created within 180 ms
+//! of each other with the same priority are taken for one task's; after 600 ms they are merged for good, unless keeping the
+//! device idle for the queue pays: then it is better left alone. (While any queue is raised, that never pays, which is how
+//! several sequential readers that start together at the default weight come to share one queue, and the disk's head has to
+//! run between them.)
+
+use elevator::{PriorityClass, Request, Sector, Span, Time};
+
+use super::contexts::ContextId;
+use super::contexts::Saved;
+use super::queue::QueueId;
+use super::queue::Raising;
+use super::{Bfq, burst, passed};
+
+/// How long a queue may be merged after its first service.
+const MERGE_TIME: Span = Span::from_millis(100);
+/// Sectors between the close.
+const CLOSE: u64 = 8 * 1024;
+/// Queues created farther apart than this are never merged for good.
+const STABLE_TOGETHER: Span = Span::from_millis(600);
+/// How old a queue must be for that.
+const STABLE_AGE: Span = Span::from_millis(600);
+
+impl Bfq {
+    fn too_late_to_merge(&self, now: Time, id: QueueId) -> bool {
+        let queue = &self.queues[id];
+        queue.service_since_backlogged > 0 && queue.first_io + MERGE_TIME < now
+    }
+
+    /// Puts the queue where its next request lies, in the index of those that may find cooperators.
+    pub(super) fn reposition(&mut self, now: Time, id: QueueId) {
+        self.unposition(id);
+        let idle_class = self.service.get(id).class == PriorityClass::Idle;
+        let Some(next) = self.queues[id].next else { return };
+        if self.is_fast_and_queues() || idle_class || self.too_late_to_merge(now, id) {
+            return;
+        }
+        let start = self.start_of(next);
+        let taken = self.positions.around(start)[1].is_some_and(|(at, _)| at == start);
+        if !taken {
+            let key = self.key_of(next);
+            self.positions.insert_key(key, next);
+            self.queues[id].positioned = Some((key, next));
+        }
+    }
+
+    pub(super) fn unposition(&mut self, id: QueueId) {
+        if let Some((key, _)) = self.queues[id].positioned.take() {
+            self.positions.remove_key(key);
+        }
+    }
+
+    /// The queue whose next request lies nearest to `sector`, if it is close.
+    fn close_to(&self, sector: Sector) -> Option<QueueId> {
+        let nearest =
+            self.positions.around(sector).into_iter().flatten().min_by_key(|(at, _)| at.distance(sector));
+        let (at, request) = nearest?;
+        (at.distance(sector) <= CLOSE).then(|| self.requests[request].queue)
+    }
+
+    fn may_cooperate(&self, now: Time, id: QueueId, other: QueueId) -> bool {
+        let class = self.service.get(id).class;
+        let alike = class == self.service.get(other).class && class != PriorityClass::Idle;
+        let suited = |id: QueueId| self.queues[id].sync && !self.queues[id].is_seeky();
+        alike && suited(id) && suited(other) && !self.too_late_to_merge(now, other)
+    }
+
+    /// Where requests of this process go that would go to `id`: to the queue that it is to be merged with, if there is one.
+    pub(super) fn find_cooperator(
+        &mut self,
+        now: Time,
+        id: QueueId,
+        request: &Request,
+        context: ContextId,
+    ) -> Option<QueueId> {
+        if self.queues[id].merges_into.is_some() {
+            return Some(self.end_of_chain(id));
+        }
+        if self.is_fast_and_queues() {
+            return None;
+        }
+        if self.is_stable_merge_due(now, id, context) {
+            return self.merge_stably(id, context);
+        }
+        if self.too_late_to_merge(now, id) || self.service.busy() == 1 {
+            return None;
+        }
+        self.cooperator_in_service(now, id, request).and_then(|other| self.arrange_merge(id, other)).or_else(
+            || {
+                let other = self.close_to(request.start).filter(|&other| other != id)?;
+                self.may_cooperate(now, id, other).then(|| self.arrange_merge(id, other))?
+            },
+        )
+    }
+
+    fn cooperator_in_service(&self, now: Time, id: QueueId, request: &Request) -> Option<QueueId> {
+        let other = self.in_service().filter(|&other| other != id)?;
+        let close = request.start.distance(self.driver.service_position) <= CLOSE;
+        (close && self.may_cooperate(now, id, other)).then_some(other)
+    }
+
+    fn end_of_chain(&self, mut id: QueueId) -> QueueId {
+        while let Some(next) = self.queues[id].merges_into {
+            id = next;
+        }
+        id
+    }
+
+    /// Arranges that the processes of `id` move on to `other`, or to where that one's move. They are counted there from
+    /// now on.
+    fn arrange_merge(&mut self, id: QueueId, other: QueueId) -> Option<QueueId> {
+        if self.queues[other].processes == 0 {
+            return None;
+        }
+        let into = self.end_of_chain(other);
+        let moving = self.queues[id].processes;
+        if into == id || moving == 0 || self.queues[into].processes == 0 {
+            return None;
+        }
+        self.queues[id].merges_into = Some(into);
+        self.queues[into].processes += moving;
+        Some(into)
+    }
+
+    /// Moves a process from its queue `id` to the one that this is merged with.
+    pub(super) fn merge(&mut self, now: Time, context: ContextId, id: QueueId, into: QueueId) {
+        self.save_state(now, id);
+        self.save_state(now, into);
+        let io_bound = core::mem::take(&mut self.queues[id].io_bound);
+        self.queues[into].io_bound |= io_bound;
+        self.inherit_waker(id, into);
+        self.inherit_raising(id, into);
+        self.contexts[context].sync = Some(into);
+        if self.contexts[context].stable_merge == Some(into) {
+            self.forget_stable_merge(context);
+        }
+        self.queues[id].owner = None;
+        let shared = &mut self.queues[into];
+        shared.shared = true;
+        shared.owner = None;
+        if self.queues.resolve(self.last_created) == Some(id) {
+            self.last_created = Some(self.queues.handle(into));
+        }
+        self.release(now, id);
+    }
+
+    fn inherit_waker(&mut self, id: QueueId, into: QueueId) {
+        let waker = self.queues[id].waker;
+        let has_one = self.queues.resolve(self.queues[into].waker).is_some();
+        if let Some(by) = self.queues.resolve(waker).filter(|&by| by != into && !has_one) {
+            self.set_waker(into, by);
+        }
+    }
+
+    fn inherit_raising(&mut self, id: QueueId, into: QueueId) {
+        let factor = self.service.get(id).raising;
+        if factor == 1 {
+            return;
+        }
+        if self.service.get(into).raising == 1 {
+            let raising = self.queues[id].raising;
+            let service = self.queues[into].raising.service;
+            self.queues[into].raising = Raising { service, ..raising };
+            self.set_factor(into, factor);
+        }
+        self.set_factor(id, 1);
+    }
+
+    /// What a queue was like before it was shared, kept with its process.
+    fn save_state(&mut self, now: Time, id: QueueId) {
+        let queue = &self.queues[id];
+        let Some(owner) = queue.owner else { return };
+        let unborn = queue.just_created && !queue.in_large_burst && self.tunables.low_latency;
+        let mut saved = Saved {
+            weight: self.service.get(id).base_weight,
+            think: queue.think,
+            thinks_briefly: queue.thinks_briefly,
+            io_bound: queue.io_bound,
+            io_start: queue.io_start,
+            idle_total: queue.idle_total,
+            in_large_burst: queue.in_large_burst,
+            was_in_burst_list: queue.in_burst_list,
+            factor: self.service.get(id).raising,
+            raising: queue.raising,
+            injection: queue.injection,
+        };
+        if unborn {
+            // It would have been raised, had it lived to see its first request.
+            let (factor, why, lasts) = self.factor_at_creation();
+            let service = self.contexts[owner].saved.raising.service;
+            saved.factor = factor;
+            saved.raising = Raising { why, lasts, since: now, interactive_since: None, service };
+        }
+        self.contexts[owner].saved = saved;
+    }
+
+    /// Gives a process its own queue back.
+    pub(super) fn resume_state(&mut self, now: Time, id: QueueId, context: ContextId) {
+        let saved = self.contexts[context].saved;
+        let queue = &mut self.queues[id];
+        queue.thinks_briefly = saved.thinks_briefly;
+        queue.io_bound = saved.io_bound;
+        queue.injection = saved.injection;
+        queue.think = saved.think;
+        queue.io_start = saved.io_start;
+        queue.idle_total = saved.idle_total;
+        queue.raising = saved.raising;
+        self.service.get_mut(id).new_weight = saved.weight;
+        self.resume_raising(now, id, saved.factor);
+    }
+
+    /// The process's queue has been shared by processes that do not cooperate: whether the process keeps it, being the last
+    /// one.
+    pub(super) fn split(&mut self, now: Time, id: QueueId, context: ContextId) -> bool {
+        let queue = &mut self.queues[id];
+        if queue.processes == 1 && queue.merges_into.is_none() {
+            queue.shared = false;
+            queue.to_split = false;
+            return true;
+        }
+        self.contexts[context].sync = None;
+        self.cancel_merges(id);
+        self.release(now, id);
+        false
+    }
+
+    /// A process that leaves `id` will not follow its merges.
+    pub(super) fn cancel_merges(&mut self, id: QueueId) {
+        let mut next = self.queues[id].merges_into;
+        while let Some(into) = next {
+            self.queues[into].processes -= 1;
+            next = self.queues[into].merges_into;
+            self.free_if_unused(into);
+        }
+    }
+
+    /// One process less sends its requests to the queue.
+    pub(super) fn release(&mut self, now: Time, id: QueueId) {
+        let empty = self.queues[id].is_empty();
+        if self.service.get(id).busy && empty && self.in_service() != Some(id) {
+            self.not_busy(now, id, false);
+        }
+        if self.queues.resolve(self.last_created) == Some(id) {
+            self.last_created = None;
+        }
+        self.queues[id].processes -= 1;
+        self.free_if_unused(id);
+    }
+
+    /// A queue was created: is it one of several of the same task? The answer is the queue to use.
+    pub(super) fn consider_stable_merge(&mut self, now: Time, id: QueueId, context: ContextId) -> QueueId {
+        let handle = Some(self.queues.handle(id));
+        let Some(last) = self.queues.resolve(self.last_created).filter(|&last| self.is_of_a_kind(id, last))
+        else {
+            self.last_created = handle;
+            return id;
+        };
+        if self.queues[last].created + burst::INTERVAL < now {
+            return id;
+        }
+        if self.is_fast_and_queues() {
+            return self.merge_at_birth(now, id, last, context);
+        }
+        self.forget_stable_merge(context);
+        self.queues[last].awaited_by += 1;
+        self.contexts[context].stable_merge = Some(last);
+        id
+    }
+
+    fn is_of_a_kind(&self, id: QueueId, last: QueueId) -> bool {
+        let (queue, other) = (&self.queues[id], &self.queues[last]);
+        other.created + STABLE_TOGETHER >= queue.created
+            && other.level == queue.level
+            && self.service.get(last).class == self.service.get(id).class
+    }
+
+    fn merge_at_birth(&mut self, now: Time, id: QueueId, last: QueueId, context: ContextId) -> QueueId {
+        let Some(into) = self.arrange_merge(id, last) else { return id };
+        if let Some(owner) = self.queues[into].owner {
+            self.contexts[owner].stably_merged = true;
+        }
+        self.contexts[context].stably_merged = true;
+        self.queues[id].owner = Some(context);
+        self.merge(now, context, id, into);
+        into
+    }
+
+    fn is_stable_merge_due(&self, now: Time, id: QueueId, context: ContextId) -> bool {
+        let queue = &self.queues[id];
+        self.contexts[context].stable_merge.is_some()
+            && queue.sync
+            && !queue.just_created
+            && passed(now, queue.split, STABLE_AGE)
+            && passed(now, Some(queue.created), STABLE_AGE)
+    }
+
+    /// Decides on a merge for good that was put off.
+    fn merge_stably(&mut self, id: QueueId, context: ContextId) -> Option<QueueId> {
+        let other = self.contexts[context].stable_merge?;
+        let wanted =
+            !self.idling_pays(id) && self.queues[id].processes > 0 && self.queues[other].processes > 0;
+        let into = if wanted { self.arrange_merge(id, other) } else { None };
+        if let Some(into) = into {
+            self.contexts[context].stably_merged = true;
+            if let Some(owner) = self.queues[into].owner {
+                self.contexts[owner].stably_merged = true;
+            }
+        }
+        self.forget_stable_merge(context);
+        into
+    }
+
+    pub(super) fn forget_stable_merge(&mut self, context: ContextId) {
+        if let Some(other) = self.contexts[context].stable_merge.take() {
+            self.queues[other].awaited_by -= 1;
+            self.free_if_unused(other);
+        }
+    }
+}

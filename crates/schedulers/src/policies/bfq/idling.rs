@@ -1,0 +1,135 @@
+//! Whether to keep the device idle for the queue in service, and for how long.
+
+use alloc::vec::Vec;
+
+use elevator::{Hold, HoldReason, PriorityClass, Span, Time, Wake};
+
+use super::Bfq;
+use super::budget::{Expiry, THINK_MIN};
+use super::queue::QueueId;
+
+/// Raised queues are waited for at least so long.
+const RAISED_MIN: Span = Span::from_millis(20);
+/// So many requests of others in the device delay a raised queue's next one noticeably.
+const OTHERS_IN_FLIGHT: u32 = 4;
+
+impl Bfq {
+    /// Idling gives throughput: on a disk, for a process that reads on and on; on a disk that takes one request at a time,
+    /// for everybody. Not while raised queues are busy: the fewer requests others get served, the fewer tags they hold.
+    pub(super) fn idling_pays(&self, id: QueueId) -> bool {
+        let queue = &self.queues[id];
+        let sequential = !queue.is_seeky() && queue.io_bound && queue.thinks_briefly;
+        let single = self.driver.queues == Some(false);
+        let pays = match self.driver.rotational {
+            true => single || sequential,
+            false => single && sequential,
+        };
+        queue.processes > 0 && pays && self.raised_busy == 0
+    }
+
+    /// Without idling the queue would lose its share: it is raised and others are not or have many requests in the device,
+    /// or shares differ, or it is the only one, and somebody else's crowd must not come before its next request.
+    pub(super) fn needs_idling(&self, id: QueueId) -> bool {
+        let queue = &self.queues[id];
+        if queue.processes == 0 {
+            return false;
+        }
+        let busy = self.service.busy();
+        let crowd = self.driver.in_flight >= queue.dispatched + OTHERS_IN_FLIGHT;
+        let raised = self.service.get(id).raising > 1 && (self.raised_busy < busy || crowd);
+        raised || busy == 1 || self.service.is_asymmetric(Some(id))
+    }
+
+    pub(super) fn better_to_idle(&self, id: QueueId) -> bool {
+        let queue = &self.queues[id];
+        if queue.processes == 0 || self.tunables.strict_guarantees {
+            return queue.processes > 0;
+        }
+        let idle_class = self.service.get(id).class == PriorityClass::Idle;
+        let never = self.tunables.slice_idle == Span::ZERO || !queue.sync || idle_class;
+        !never && (self.idling_pays(id) || self.needs_idling(id))
+    }
+
+    /// It is empty, but the device is to be kept for it.
+    pub(super) fn must_idle(&self, id: QueueId) -> bool {
+        self.queues[id].is_empty() && self.better_to_idle(id)
+    }
+
+    /// Keeps the device idle from now on. Briefly for a seeker, whose next request gains nothing by it.
+    pub(super) fn begin_idling(&mut self, now: Time, id: QueueId) {
+        let raised = self.service.get(id).raising > 1;
+        let slice = self.tunables.slice_idle;
+        let time = if raised {
+            slice.max(RAISED_MIN)
+        } else if self.queues[id].is_seeky() && !self.service.is_asymmetric(Some(id)) {
+            slice.min(THINK_MIN)
+        } else {
+            slice
+        };
+        self.queues[id].waits = true;
+        self.idling_began = now;
+        self.idle_until = Some(now + time);
+    }
+
+    pub(super) fn end_idling(&mut self, id: QueueId) {
+        self.queues[id].waits = false;
+        self.idle_until = None;
+    }
+
+    /// Time has come to `now`: the wait may be over. It ends when it was to end, whenever somebody asks.
+    pub(super) fn advance(&mut self, now: Time) {
+        let Some(until) = self.idle_until.filter(|&until| until <= now) else { return };
+        self.idle_until = None;
+        let Some(id) = self.in_service() else { return };
+        self.queues[id].waits = false;
+        if self.is_timed_out(until, id) {
+            self.expire(until, id, true, Expiry::Timeout);
+        } else if self.queues[id].is_empty() {
+            self.expire(until, id, true, Expiry::TooIdle);
+        }
+    }
+
+    /// Why nothing is sent although something is queued.
+    pub(super) const fn hold(&self) -> Hold {
+        match self.idle_until {
+            Some(_) => {
+                Hold { until: self.idle_until, wake: Wake::Timer, reason: HoldReason::AwaitSliceOwner }
+            }
+            None => Hold { until: None, wake: Wake::Completion, reason: HoldReason::AwaitCompletion },
+        }
+    }
+}
+
+/// The weights of the queues that have requests, in ascending order, each with the number of its queues. There are eight
+/// levels of priority, hence few entries; queues with raised weights are not counted.
+#[derive(Default)]
+pub(super) struct Weights {
+    counts: Vec<(u32, u32)>,
+}
+
+impl Weights {
+    pub(super) fn add(&mut self, weight: u32) {
+        match self.counts.binary_search_by_key(&weight, |&(weight, _)| weight) {
+            Ok(at) => self.counts[at].1 += 1,
+            Err(at) => self.counts.insert(at, (weight, 1)),
+        }
+    }
+
+    pub(super) fn remove(&mut self, weight: u32) {
+        if let Ok(at) = self.counts.binary_search_by_key(&weight, |&(weight, _)| weight) {
+            self.counts[at].1 -= 1;
+            if self.counts[at].1 == 0 {
+                self.counts.remove(at);
+            }
+        }
+    }
+
+    /// Whether there are different ones.
+    pub(super) fn vary(&self) -> bool {
+        self.counts.len() > 1
+    }
+
+    pub(super) fn least(&self) -> Option<u32> {
+        self.counts.first().map(|&(weight, _)| weight)
+    }
+}

@@ -1,0 +1,210 @@
+//! Others' requests sent while the queue in service is empty: how many it bears, and who wakes whom.
+//!
+//! A queue bears another's request if that does not make its own next one take half as long again as it takes alone. This
+//! is learnt: the limit of requests in the device goes up by one each time they did no harm, and down by one when they did.
+//! Once a second it is learnt anew.
+//!
+//! Some queues are empty because they wait for another one's requests to be done (a database for its log). If a queue that
+//! thinks long turns busy within 4 ms of a completion of the same other queue three times running, that one is its waker,
+//! and is served while the device is kept idle for the woken one.
+
+use elevator::{RequestId, Span, Time};
+
+use super::Bfq;
+use super::contexts::ContextId;
+use super::queue::Injection;
+use super::queue::QueueId;
+
+/// Between two changes of a limit.
+const PAUSE: Span = Span::from_millis(10);
+/// After which a limit is learnt anew.
+const FORGET: Span = Span::from_secs(1);
+/// A queue that starts to think briefly keeps its limit for so long.
+const FORGET_ON_CHANGE: Span = Span::from_millis(100);
+/// From the waker's completion to the woken one's request.
+const WAKES_WITHIN: Span = Span::from_millis(4);
+/// Three times running means it.
+const WAKES: u32 = 3;
+/// Within so many times `slice_idle`.
+const WAKES_SLICES: u64 = 128;
+/// On solid state, one request of that many sectors at a time.
+const LARGE: u64 = 64;
+
+/// How the effect of injections on the queue in service is measured: from a request that found it empty, to its end.
+#[derive(Default)]
+pub(super) struct Sampling {
+    /// When the request came.
+    began: Time,
+    /// It has not been dispatched yet.
+    awaits_dispatch: bool,
+    /// It has, and is this one.
+    request: Option<RequestId>,
+    /// Others' requests were sent meanwhile.
+    injected: bool,
+}
+
+impl Sampling {
+    pub(super) const fn stop(&mut self) {
+        self.awaits_dispatch = false;
+        self.request = None;
+        self.injected = false;
+    }
+
+    /// The queue in service sends a request.
+    pub(super) const fn dispatched(&mut self, id: RequestId) {
+        if self.awaits_dispatch {
+            self.awaits_dispatch = false;
+            self.request = Some(id);
+        }
+    }
+}
+
+impl Bfq {
+    /// A request comes to a queue whose process had none: who woke it, and what is to be measured on it?
+    pub(super) fn prepare_injection(&mut self, now: Time, id: QueueId) {
+        self.look_for_waker(now, id);
+        if self.queues[id].injection.lowered + FORGET <= now {
+            self.reset_injection(now, id);
+        }
+        let injection = self.queues[id].injection;
+        let alone = self.driver.in_flight == 0;
+        let measurable = alone || (injection.alone.is_some() && self.sampling.injected);
+        if self.in_service() == Some(id) && measurable && injection.lowered + PAUSE <= now {
+            self.sampling.began = now;
+            self.sampling.awaits_dispatch = true;
+            self.sampling.injected &= !alone;
+        }
+    }
+
+    /// Begins to learn anew: one who thinks long bears one request, one who does not, none.
+    fn reset_injection(&mut self, now: Time, id: QueueId) {
+        self.sampling.request = None;
+        let queue = &mut self.queues[id];
+        queue.injection = Injection { limit: u32::from(!queue.thinks_briefly), alone: None, lowered: now };
+    }
+
+    /// The queue began to think long, or stopped to.
+    pub(super) fn think_time_changed(&mut self, now: Time, id: QueueId) {
+        let queue = &self.queues[id];
+        let unlearnt = queue.injection.alone.is_none();
+        if unlearnt && (!queue.thinks_briefly || queue.injection.lowered + FORGET_ON_CHANGE <= now) {
+            self.reset_injection(now, id);
+        }
+    }
+
+    /// A request is done; if it is the measured one, the limit follows. Before it is counted out of the device.
+    pub(super) fn learn_from(&mut self, now: Time, request: RequestId, id: QueueId) {
+        if self.sampling.request != Some(request) {
+            return;
+        }
+        let took = now.since(self.sampling.began);
+        let injected = self.sampling.injected;
+        let last_in_flight = self.driver.in_flight == 1;
+        let in_flight_max = self.driver.in_flight_max;
+        let injection = &mut self.queues[id].injection;
+        let limit_before = injection.limit;
+        if let Some(alone) = injection.alone.filter(|_| injected) {
+            if took >= alone + alone / 2 && limit_before > 0 {
+                injection.limit -= 1;
+                injection.lowered = now;
+            } else if took < alone + alone / 2 && limit_before <= in_flight_max {
+                injection.limit += 1;
+            }
+        }
+        match injection.alone {
+            None if last_in_flight => {
+                injection.limit = limit_before.max(1);
+                injection.alone = Some(took);
+            }
+            Some(alone) if took < alone || (!injected && last_in_flight) => injection.alone = Some(took),
+            _ => {}
+        }
+        self.sampling.request = None;
+        self.sampling.injected = false;
+    }
+
+    fn look_for_waker(&mut self, now: Time, id: QueueId) {
+        let Some(last) = self.queues.resolve(self.last_completed).filter(|&last| last != id) else { return };
+        let soon = now.since(self.driver.last_completion) < WAKES_WITHIN;
+        if self.queues[id].thinks_briefly || !soon {
+            return;
+        }
+        let again = self.queues.resolve(self.queues[id].tentative_waker) == Some(last);
+        let limit = self.tunables.slice_idle * WAKES_SLICES;
+        let handle = self.queues.handle(last);
+        let queue = &mut self.queues[id];
+        if again && now <= queue.waker_since + limit {
+            queue.waker_detections += 1;
+        } else {
+            queue.tentative_waker = Some(handle);
+            queue.waker_detections = 1;
+            queue.waker_since = now;
+        }
+        if queue.waker_detections == WAKES {
+            self.set_waker(id, last);
+        }
+    }
+
+    pub(super) fn set_waker(&mut self, id: QueueId, waker: QueueId) {
+        self.queues[id].waker = Some(self.queues.handle(waker));
+        self.queues[id].tentative_waker = None;
+        self.queues[waker].woken = Some(self.queues.handle(id));
+    }
+
+    /// Of the queues that another one wakes, that one remembers the latest that turned busy.
+    pub(super) fn note_woken(&mut self, id: QueueId) {
+        if let Some(waker) = self.queues.resolve(self.queues[id].waker) {
+            self.queues[waker].woken = Some(self.queues.handle(id));
+        }
+    }
+
+    /// A queue that has a request which fits into its budget.
+    fn has_fitting(&self, id: QueueId) -> bool {
+        self.service.get(id).busy && self.fits(id)
+    }
+
+    /// Whose request may be sent while the queue in service is waited for.
+    pub(super) fn injectable(&mut self, id: QueueId) -> Option<QueueId> {
+        let queue = &self.queues[id];
+        if let Some(own) = queue.owner.and_then(|owner| self.own_async(owner)) {
+            return Some(own);
+        }
+        let waker = self.queues.resolve(queue.waker);
+        let woken = self.queues.resolve(queue.woken);
+        let woken = woken.filter(|&woken| self.queues.resolve(self.queues[woken].waker) == Some(id));
+        if let Some(friend) = [waker, woken].into_iter().flatten().find(|&id| self.has_fitting(id)) {
+            return Some(friend);
+        }
+        let raised = self.service.get(id).raising > 1;
+        let harmless = !raised || self.raised_busy > 1 || !queue.thinks_briefly;
+        let may = harmless && !self.idling_pays(id);
+        may.then(|| self.choose_for_injection(id, raised)).flatten()
+    }
+
+    /// The process's own asynchronous requests can only do it good.
+    fn own_async(&self, owner: ContextId) -> Option<QueueId> {
+        let id = self.contexts[owner].asynchronous.filter(|&id| self.has_fitting(id))?;
+        let next = self.queues[id].next?;
+        (self.requests[next].context == owner).then_some(id)
+    }
+
+    fn choose_for_injection(&mut self, id: QueueId, raised: bool) -> Option<QueueId> {
+        let queue = &self.queues[id];
+        if self.driver.in_flight >= queue.injection.limit {
+            return None;
+        }
+        let anybody = !raised || !queue.thinks_briefly;
+        let chosen = self.service.active().find(|&other| {
+            self.fits(other)
+                && (anybody || self.service.get(other).raising > 1)
+                && !(self.is_large_on_solid_state(other) && self.driver.in_flight > 0)
+        });
+        self.sampling.injected |= chosen.is_some();
+        chosen
+    }
+
+    fn is_large_on_solid_state(&self, id: QueueId) -> bool {
+        let large = |next| self.requests[next].sectors >= LARGE;
+        !self.driver.rotational && self.queues[id].next.is_some_and(large)
+    }
+}

@@ -1,0 +1,354 @@
+//! BFQ: budget fair queueing. Every process gets the share of the disk's service that its weight buys, and whoever has
+//! just begun, or asks for little and often, gets it at once.
+//!
+//! # Idea
+//! Each process has a queue, and each queue a budget in sectors, not in time: the device is the queue's own until the
+//! budget is used up, the queue runs dry, or 125 ms have passed. B-WF2Q+ (file `service`) says who is next, so that
+//! shares follow weights whatever the budgets are; therefore budgets may be large for those who use them well
+//! (sequential readers, for throughput) and small for the others (for latency). When the queue in service runs empty,
+//! the device may be kept idle for its next request, if that pays or if its share would be lost otherwise.
+//!
+//! # State
+//! | file | what |
+//! |---|---|
+//! | `contexts`, `queue` | who asks; his synchronous queue (asynchronous requests share one queue a priority level) |
+//! | `service`, `tree`, `weights` | the order of service in virtual time, per class |
+//! | `backlog` | a queue's requests: by sector, by age, which is next |
+//! | `arrival`, `dispatch` | the two ways through it all, and the states of a queue in between |
+//! | `budget` | the end of a slot: what it is charged, what budget comes next |
+//! | `idling` | whether to keep the device idle, and for how long |
+//! | `rate` | the device's peak rate: how large a budget may be |
+//! | `weight_raising`, `burst` | weights raised for interactive and soft real-time processes, but not for a crowd |
+//! | `cooperation` | queues of processes that read the same places merged, and split again |
+//! | `injection` | others' requests sent while the queue in service is empty; queues that wake each other |
+//!
+//! # Order of decisions
+//! 1. `strict_guarantees`: one request in the device at a time.
+//! 2. The slot of the queue in service is over (125 ms, times the raise of its weight): it is put back in order, unless
+//!    it is about to be waited for.
+//! 3. Its next request fits into its budget: send it. If it does not: a new budget, and back in order.
+//! 4. It is empty, but worth waiting for (or for its requests in the device): wait 8 ms (2 ms if it only seeks, 20 ms if
+//!    it is raised). Meanwhile others' requests may be injected: its own process's asynchronous ones, those of the queue
+//!    that wakes it or that it wakes, or anybody's up to a limit learnt from how much it is slowed down.
+//! 5. It is empty otherwise: out of service. Who is next in virtual time gets his budget; from 3 again.
+//!
+//! Within a queue: a request past its `fifo_expire`, looked at once a slot; else sync before async, metadata before data,
+//! and the nearest, where 16 MiB back count double and farther back comes last.
+//!
+//! # Where it differs from the source
+//! - No control groups: all queues are in one group. No actuators: one per device.
+//! - Slots end with a tick of HZ=250, as in the source; whatever else is in jiffies there is in nanoseconds, and where it adds four
+//!   jiffies, 16 ms.
+//! - A limit of the source that can never take effect (it compares nanoseconds with jiffies, and would allow one
+//!   injection after a whole `slice_idle`) is left out.
+//! - A close cooperator is the nearest of the two neighbours in sector order; the source's choice depends on the shape
+//!   of its tree.
+//! - Of several queues that one queue wakes, only the latest to turn busy is remembered, where the source keeps a list
+//!   of which it looks at the first.
+//! - A class changed while the queue is busy moves it in the count of busy queues; the source forgets to.
+//! - What may queue is counted here in requests that the scheduler has, out of `nr_requests`; synchronous writes are not
+//!   told from reads. Processes that the host does not name share one queue, as a loop device's worker does.
+//! - With `strict_guarantees` the source raises `slice_idle` to 8 ms when it is set; so does this.
+//! - A slow queue is charged for its time out of `timeout_sync`; the source divides by that one's default whatever it is
+//!   set to.
+//! - Queues merge when a request is put in. The source looks for a cooperator before, when a bio might join a queued
+//!   request, so a cooperator's first bio can join there already.
+//!
+//! # Not for
+//! Devices so fast that a microsecond a request matters; throughput at any price (`low_latency` off helps).
+//!
+//! # Sources
+//! `block/bfq-iosched.c` and `block/bfq-wf2q.c`, Linux 6.12 (6.12.117 as Debian has it), compared function by function; what
+//! 6.13 to 6.18 changed since was not.
+//! P. Valente and A. Avanzini, "Evolution of the BFQ Storage I/O Scheduler" (2015).
+
+mod arrival;
+mod backlog;
+mod budget;
+mod burst;
+mod contexts;
+mod cooperation;
+mod dispatch;
+mod idling;
+mod injection;
+mod queue;
+
+mod rate;
+mod service;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod weight_raising;
+
+use alloc::boxed::Box;
+
+use elevator::{
+    Admission, Capabilities, Decision, Direction, Growth, Outcome, Process, Request, RequestId, Scheduler,
+    Sector, Side, Span, Time, Tunable, TuneError, Tuning, Value, View, tunables, tuned_by_itself,
+};
+
+use self::backlog::Entry;
+use self::burst::Burst;
+use self::contexts::Contexts;
+use self::injection::Sampling;
+use self::queue::QueueId;
+use self::queue::{Handle, Queues};
+use self::rate::Rate;
+use self::service::Service;
+use crate::listing::{Listing, Make};
+use crate::parts::fifo::Links;
+use crate::parts::per_request::PerRequest;
+use crate::parts::sorted::SortedIndex;
+
+tunables! {
+    /// What can be tuned in BFQ.
+    pub struct Tunables {
+        /// Whether interactive and soft real-time processes are privileged. Off gives throughput and plain shares.
+        low_latency: Flag = true, false, true;
+        /// How long the device is kept idle for a queue's next request. 0 gives up throughput of sequential readers and
+        /// shares, for the throughput of devices that queue.
+        slice_idle: Span = Span::from_millis(8), Span::ZERO, Span::from_secs(5);
+        /// Whether to idle always, and to send one request at a time, as the only way to have the order of service obeyed.
+        strict_guarantees: Flag = false, false, true;
+        /// When a synchronous request is due.
+        fifo_expire_sync: Span = Span::from_millis(125), Span::from_millis(1), Span::from_secs(3600);
+        /// When an asynchronous request is due.
+        fifo_expire_async: Span = Span::from_millis(250), Span::from_millis(1), Span::from_secs(3600);
+        /// How far back a seek may go that competes with seeks ahead. (The kernel takes KiB.)
+        back_seek_max: Sectors = 32_768, 0, 1 << 40;
+        /// What a seek back is multiplied by.
+        back_seek_penalty: Count = 2, 1, 1_000;
+        /// How long a queue may be served in one go; of a raised queue, times the raise. In whole ticks of 4 ms, begun ones
+        /// included, so that 125 ms are 120 to 124.
+        timeout_sync: Span = Span::from_millis(125), Span::from_millis(1), Span::from_secs(10);
+        /// Sectors that a queue may be served in one go; 0 lets the device's measured rate decide.
+        max_budget: Sectors = 0, 0, 1 << 31;
+        /// Whether tasks gather requests before they submit them. Ours, for hosts that know: a task that does not, as one that reads
+        /// a device directly, call by call, has read the clock again by the time its first request is looked at.
+        plugged: Flag = true, false, true;
+    }
+}
+
+pub(crate) const LISTINGS: &[Listing] = &[Listing {
+    name: "bfq",
+    version: "",
+    plain: true,
+    about: "a share of the service for every process by weight, and low latency for those who need it",
+    source: "Linux 6.x, block/bfq-iosched.c and block/bfq-wf2q.c",
+    split: false,
+    tunables: Tunables::TABLE,
+    make: Make::Scheduler(|environment| Box::new(Bfq::new(environment.rotational, environment.nr_requests))),
+}];
+
+/// Levels of priority in a class.
+const LEVELS: usize = 8;
+
+/// What is known of the device.
+#[derive(Default)]
+struct Driver {
+    rotational: bool,
+    /// Requests in the device.
+    in_flight: u32,
+    /// Most of them since the last judgement.
+    in_flight_max: u32,
+    samples: u32,
+    /// Whether it takes several at once and makes something of it; unknown until it was judged.
+    queues: Option<bool>,
+    /// Where the request that was sent last ends.
+    position: Sector,
+    /// The same, of the queue in service.
+    service_position: Sector,
+    last_completion: Time,
+}
+
+/// The scheduler; see the head of this module.
+pub struct Bfq {
+    tunables: Tunables,
+    nr_requests: u32,
+    contexts: Contexts,
+    queues: Queues,
+    service: Service,
+    /// One queue for each level of the real-time and best-effort classes, and one for the idle class.
+    asynchronous: [[Option<QueueId>; LEVELS]; 3],
+    requests: PerRequest<Entry>,
+    links: Links,
+    queued: u32,
+    /// Requests queued or dispatched: all, and the asynchronous ones.
+    allocated: u32,
+    allocated_async: u32,
+    driver: Driver,
+    rate: Rate,
+    /// Sectors of the largest budget.
+    max_budget: u64,
+    /// Grows to 256 as budgets are assigned: the rate is to be trusted when there were enough.
+    budgets_assigned: u32,
+    slot_began: Time,
+    idling_began: Time,
+    /// When the device has been idle long enough.
+    idle_until: Option<Time>,
+    /// Busy queues whose weight is raised.
+    raised_busy: u32,
+    burst: Burst,
+    /// Next requests of queues that may find cooperators, by position.
+    positions: SortedIndex,
+    last_created: Option<Handle>,
+    last_completed: Option<Handle>,
+    sampling: Sampling,
+}
+
+impl Bfq {
+    /// For a device with a head to move (`rotational`) or without, on a queue that takes so many requests.
+    #[must_use]
+    pub fn new(rotational: bool, nr_requests: u32) -> Self {
+        Self {
+            tunables: Tunables::default(),
+            nr_requests,
+            contexts: Contexts::default(),
+            queues: Queues::default(),
+            service: Service::default(),
+            asynchronous: Default::default(),
+            requests: PerRequest::new(),
+            links: Links::new(),
+            queued: 0,
+            allocated: 0,
+            allocated_async: 0,
+            driver: Driver { rotational, ..Driver::default() },
+            rate: Rate::new(rotational),
+            max_budget: budget::DEFAULT,
+            budgets_assigned: 0,
+            slot_began: Time::ZERO,
+            idling_began: Time::ZERO,
+            idle_until: None,
+            raised_busy: 0,
+            burst: Burst::default(),
+            positions: SortedIndex::new(),
+            last_created: None,
+            last_completed: None,
+            sampling: Sampling::default(),
+        }
+    }
+
+    /// A solid-state device that queues: it finds the best order itself, so queues need not be merged for it.
+    fn is_fast_and_queues(&self) -> bool {
+        !self.driver.rotational && self.driver.queues != Some(false)
+    }
+
+    fn in_service(&self) -> Option<QueueId> {
+        self.service.in_service()
+    }
+
+    /// Frees a queue that nobody can send requests to any more, that has none, and whose past does not matter.
+    fn free_if_unused(&mut self, id: QueueId) {
+        let queue = &self.queues[id];
+        let unused = queue.processes == 0 && queue.allocated == 0 && queue.awaited_by == 0;
+        if unused && self.queues.is_in_use(id) && !self.service.is_somewhere(id) {
+            self.unposition(id);
+            self.service.uncount_weight(id);
+            self.queues.free(id);
+        }
+    }
+
+    fn free_released(&mut self) {
+        while let Some(id) = self.service.next_released() {
+            self.free_if_unused(id);
+        }
+    }
+}
+
+/// Whether `since` plus `time` has passed; `None` was long ago.
+fn passed(now: Time, since: Option<Time>, time: Span) -> bool {
+    since.is_none_or(|since| since + time < now)
+}
+
+impl Scheduler for Bfq {
+    fn insert(&mut self, now: Time, request: &Request) {
+        self.advance(now);
+        self.arrive(now, request);
+        self.free_released();
+    }
+
+    fn merged(&mut self, now: Time, request: &Request, growth: Growth<'_>) {
+        self.advance(now);
+        self.grow(now, request, growth);
+        self.free_released();
+    }
+
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        self.advance(now);
+        let decision = self.decide(now, view);
+        self.free_released();
+        decision
+    }
+
+    fn completed(&mut self, now: Time, request: &Request, _outcome: Outcome) {
+        self.advance(now);
+        self.complete(now, request.id);
+        self.free_released();
+    }
+
+    fn exited(&mut self, now: Time, process: Process) {
+        self.advance(now);
+        self.end_process(now, process);
+        self.free_released();
+    }
+
+    fn may_queue(
+        &self,
+        _now: Time,
+        process: Option<Process>,
+        _direction: Direction,
+        sync: bool,
+    ) -> Admission {
+        self.leave(process, sync)
+    }
+
+    /// Requests of one queue become one. At the back of a request, a submission of anybody may join it as well: the source
+    /// does not let it at first, but when it has become a request and is put in, it continues whoever's.
+    fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
+        let queue = if self.is_queued(addition.id) {
+            Some(self.requests[addition.id].queue)
+        } else if side == Side::Back {
+            return true;
+        } else {
+            let context = self.contexts.find(addition.process);
+            context.and_then(|context| self.queue_of(context, addition.is_sync()))
+        };
+        queue == Some(self.requests[request.id].queue)
+    }
+}
+
+impl Capabilities for Bfq {
+    tuned_by_itself!();
+}
+
+impl Tuning for Bfq {
+    fn table(&self) -> &[Tunable] {
+        Tunables::TABLE
+    }
+
+    fn value(&self, name: &str) -> Option<Value> {
+        self.tunables.get(name)
+    }
+
+    fn set_value(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
+        let before = self.tunables;
+        self.tunables.set(name, value)?;
+        if before.low_latency && !self.tunables.low_latency {
+            self.end_all_raising();
+        }
+        if !before.strict_guarantees && self.tunables.strict_guarantees {
+            self.tunables.slice_idle = self.tunables.slice_idle.max(Tunables::default().slice_idle);
+        }
+        self.max_budget = match self.tunables.max_budget {
+            0 if (before.max_budget, before.timeout_sync) == (0, self.tunables.timeout_sync) => {
+                self.max_budget
+            }
+            0 => self.rate.sectors_in(self.slot()),
+            fixed => fixed,
+        };
+        Ok(())
+    }
+}
+
+/// A request's name for which there is no request.
+const NO_REQUEST: RequestId = RequestId(u32::MAX);

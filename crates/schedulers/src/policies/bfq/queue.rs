@@ -1,0 +1,313 @@
+//! Queues: the requests of one process (or of several that cooperate), and everything known about how it behaves.
+
+use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
+
+use elevator::{RequestId, Sector, Span, Time};
+
+use super::contexts::ContextId;
+use crate::parts::fifo::Fifo;
+use crate::parts::sorted::SortedIndex;
+
+/// A queue's id: its index in the slab.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct QueueId(pub(super) u32);
+
+impl QueueId {
+    pub(super) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The name of a queue that may be gone by the time it is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Handle {
+    id: QueueId,
+    generation: u32,
+}
+
+/// Mean time that a process thinks between its last completion and its next request: decaying average in 256ths.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ThinkTime {
+    samples: u64,
+    total: u64,
+    mean: Span,
+}
+
+impl ThinkTime {
+    pub(super) fn add(&mut self, thought: Span) {
+        self.samples = (7 * self.samples + 256) / 8;
+        self.total = (7 * self.total + 256 * thought.as_nanos()) / 8;
+        self.mean = Span::from_nanos((self.total + 128) / self.samples);
+    }
+
+    /// Whether the mean is longer than `limit` and founded on samples enough (three of them).
+    pub(super) fn is_longer_than(&self, limit: Span) -> bool {
+        self.samples > 80 && self.mean > limit
+    }
+}
+
+/// Why a queue's weight is raised.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Raised {
+    #[default]
+    No,
+    /// It has only begun to read: an application starts, somebody waits for it.
+    Interactive,
+    /// It asks for little and at regular intervals: a player.
+    SoftRealTime,
+}
+
+/// The state of raising a queue's weight; the factor itself is with the entity.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Raising {
+    pub(super) why: Raised,
+    /// How long it may last.
+    pub(super) lasts: Span,
+    /// When the present period began, or the latest one ended, or (not raised) the latest request came.
+    pub(super) since: Time,
+    /// When the interactive period began that a soft real-time one interrupted.
+    pub(super) interactive_since: Option<Time>,
+    /// Sectors served since it began.
+    pub(super) service: u64,
+}
+
+/// How much of others' requests a queue bears while it is in service and empty.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Injection {
+    /// Most requests in the device for another to be injected.
+    pub(super) limit: u32,
+    /// How long its requests take when nothing is injected.
+    pub(super) alone: Option<Span>,
+    /// When the limit was last lowered or reset.
+    pub(super) lowered: Time,
+}
+
+/// One queue.
+pub(super) struct Queue {
+    generation: u32,
+    in_use: bool,
+
+    // Whose it is.
+    /// Its process's context; `None` once several share it.
+    pub(super) owner: Option<ContextId>,
+    pub(super) sync: bool,
+    pub(super) level: u8,
+    /// Processes that send their requests here, and those that will by a merge already arranged.
+    pub(super) processes: u32,
+    /// Requests queued or dispatched.
+    pub(super) allocated: u32,
+    /// Contexts that may want to merge their queue with this one later.
+    pub(super) awaited_by: u32,
+    /// Where its processes will go with their next requests.
+    pub(super) merges_into: Option<QueueId>,
+    pub(super) created: Time,
+
+    // What it has to do.
+    pub(super) sorted: SortedIndex,
+    pub(super) fifo: Fifo,
+    pub(super) next: Option<RequestId>,
+    /// The next one was chosen because it had expired.
+    pub(super) next_expired: bool,
+    pub(super) dispatched: u32,
+    /// Its place in the index of positions: its next request, as that was when it was put there.
+    pub(super) positioned: Option<(crate::parts::sorted::Key, RequestId)>,
+
+    // Flags.
+    pub(super) just_created: bool,
+    /// The device is idle, waiting for its next request.
+    pub(super) waits: bool,
+    /// What it was waited for has come.
+    pub(super) anticipated: bool,
+    /// It ran empty and was not waited for.
+    pub(super) waits_unattended: bool,
+    /// The oldest request was looked at in this slot of service.
+    pub(super) fifo_checked: bool,
+    pub(super) thinks_briefly: bool,
+    /// It keeps the device busy most of the time that it has it.
+    pub(super) io_bound: bool,
+    pub(super) in_large_burst: bool,
+    pub(super) in_burst_list: bool,
+    pub(super) soft_rt_pending: bool,
+    /// Several processes share it.
+    pub(super) shared: bool,
+    /// They do not cooperate any more.
+    pub(super) to_split: bool,
+
+    // Budget.
+    /// Sectors of the budget it gets next, as its behaviour earned it.
+    pub(super) max_budget: u64,
+    /// When its slot ends at the latest; of a queue out of service and empty: since when. `None`: never, long ago.
+    pub(super) budget_timeout: Option<Time>,
+
+    // Behaviour.
+    pub(super) think: ThinkTime,
+    pub(super) last_completion: Time,
+    /// One bit per request, 1 if it was a seek.
+    pub(super) seeks: u32,
+    pub(super) last_end: Sector,
+    pub(super) io_start: Time,
+    pub(super) idle_total: u64,
+    pub(super) first_io: Time,
+    /// When it last turned from empty to busy, and the sectors served since.
+    pub(super) backlogged: Time,
+    pub(super) service_since_backlogged: u64,
+
+    // Privileges.
+    pub(super) raising: Raising,
+    /// From when on a request may count as soft real-time.
+    pub(super) soft_rt_next: Time,
+    /// When it was last split from others.
+    pub(super) split: Option<Time>,
+
+    // Injection.
+    pub(super) injection: Injection,
+    /// Whose completions make this one go on.
+    pub(super) waker: Option<Handle>,
+    pub(super) tentative_waker: Option<Handle>,
+    pub(super) waker_detections: u32,
+    pub(super) waker_since: Time,
+    /// The latest one that this one wakes.
+    pub(super) woken: Option<Handle>,
+}
+
+impl Queue {
+    fn new(now: Time, sync: bool, generation: u32, sorted: SortedIndex) -> Self {
+        Self {
+            generation,
+            in_use: true,
+            owner: None,
+            sync,
+            level: 4,
+            processes: 1,
+            allocated: 0,
+            awaited_by: 0,
+            merges_into: None,
+            created: now,
+            sorted,
+            fifo: Fifo::new(),
+            next: None,
+            next_expired: false,
+            dispatched: 0,
+            positioned: None,
+            just_created: sync,
+            waits: false,
+            anticipated: false,
+            waits_unattended: false,
+            fifo_checked: false,
+            thinks_briefly: sync,
+            io_bound: true,
+            in_large_burst: false,
+            in_burst_list: false,
+            soft_rt_pending: false,
+            shared: false,
+            to_split: false,
+            max_budget: 0,
+            budget_timeout: None,
+            think: ThinkTime::default(),
+            last_completion: now + Span::from_nanos(1),
+            // The first request is almost certainly a seek, but has no predecessor to tell.
+            seeks: 1,
+            last_end: Sector(0),
+            io_start: now,
+            idle_total: 0,
+            first_io: Time::ZERO,
+            backlogged: Time::ZERO,
+            service_since_backlogged: 0,
+            raising: Raising { since: now, ..Raising::default() },
+            soft_rt_next: now,
+            split: None,
+            injection: Injection { lowered: now, ..Injection::default() },
+            waker: None,
+            tentative_waker: None,
+            waker_detections: 0,
+            waker_since: Time::ZERO,
+            woken: None,
+        }
+    }
+
+    /// Nanoseconds since its last completion, 1 at least: no process is so fast. Before the first they are the most there is, less
+    /// than none by one: the source's "minus infinity" lies a nanosecond ahead of a clock that stands still while a task gathers
+    /// requests (since 6.9), and the difference wraps round. Of a task that gathers none the clock goes on.
+    pub(super) fn idle_for(&self, now: Time) -> u64 {
+        if now < self.last_completion { u64::MAX } else { now.since(self.last_completion).as_nanos().max(1) }
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.next.is_none()
+    }
+
+    /// More than 19 of its latest 32 requests were seeks.
+    pub(super) const fn is_seeky(&self) -> bool {
+        self.seeks.count_ones() > 19
+    }
+
+    pub(super) const fn is_totally_seeky(&self) -> bool {
+        self.seeks == u32::MAX
+    }
+}
+
+/// Every queue.
+#[derive(Default)]
+pub(super) struct Queues {
+    slots: Vec<Queue>,
+    free: Vec<QueueId>,
+}
+
+impl Queues {
+    /// A new queue. The slot of one that is gone lends it its memory.
+    pub(super) fn add(&mut self, now: Time, sync: bool) -> QueueId {
+        match self.free.pop() {
+            Some(id) => {
+                let slot = &mut self.slots[id.index()];
+                let sorted = core::mem::take(&mut slot.sorted);
+                *slot = Queue::new(now, sync, slot.generation + 1, sorted);
+                id
+            }
+            None => {
+                self.slots.push(Queue::new(now, sync, 0, SortedIndex::new()));
+                QueueId(self.slots.len() as u32 - 1)
+            }
+        }
+    }
+
+    pub(super) fn free(&mut self, id: QueueId) {
+        let slot = &mut self.slots[id.index()];
+        debug_assert!(slot.in_use && slot.sorted.is_empty());
+        slot.in_use = false;
+        slot.generation += 1;
+        self.free.push(id);
+    }
+
+    pub(super) fn is_in_use(&self, id: QueueId) -> bool {
+        self[id].in_use
+    }
+
+    pub(super) fn handle(&self, id: QueueId) -> Handle {
+        Handle { id, generation: self[id].generation }
+    }
+
+    /// The queue of that name, if it is still there.
+    pub(super) fn resolve(&self, handle: Option<Handle>) -> Option<QueueId> {
+        handle.filter(|handle| self[handle.id].generation == handle.generation).map(|handle| handle.id)
+    }
+
+    /// All that are in use.
+    pub(super) fn ids(&self) -> impl Iterator<Item = QueueId> + use<> {
+        (0..self.slots.len() as u32).map(QueueId)
+    }
+}
+
+impl Index<QueueId> for Queues {
+    type Output = Queue;
+
+    fn index(&self, id: QueueId) -> &Queue {
+        &self.slots[id.index()]
+    }
+}
+
+impl IndexMut<QueueId> for Queues {
+    fn index_mut(&mut self, id: QueueId) -> &mut Queue {
+        &mut self.slots[id.index()]
+    }
+}

@@ -1,0 +1,168 @@
+//! Complete fair queueing as it was first posted: one request of every process in each round.
+//!
+//! # Idea
+//! Whoever asks little should not wait for whoever asks much. Every process has a queue, and each gets a request in by turns;
+//! only what goes to the device together is put in sector order. A read of a quiet process waits for a round, not
+//! for the flood of others.
+//!
+//! # State
+//! A queue in sector order per process with requests, the list of these queues, and the list for the device.
+//!
+//! # Order of decisions
+//! 1. The next request of the list for the device.
+//! 2. If that is empty: the lowest request of every process, round after round, until there are `quantum` or no more; in
+//!    sector order.
+//!
+//! # Where it differs from the source
+//! The posted inner loop has a slip: it takes the first queue of the list each time instead of the next. The intended round
+//! is kept. The list for the device is kept sorted. The hash of 64 buckets has no effect and is a hash table. Only back merges, as posted, and
+//! none into what is in the list for the device. Requests of unknown processes are one process's.
+//!
+//! # Not for
+//! Throughput: nobody is waited for, so with several readers the head moves for every request. Nor latency under
+//! writeback: the flusher is one process as any other, but fairness counts requests, and with a full device list nothing
+//! expires (the pauses of 20 s without a read that doc 002 saw).
+//!
+//! # Sources
+//! Axboe, "CFQ disk scheduler (was SFQ)", 11 February 2003, a patch against 2.5.60; facts 3.1.
+
+use alloc::boxed::Box;
+
+use elevator::{
+    Capabilities, Decision, Growth, Process, Reason, Request, Scheduler, Side, Time, View, tunables, tuned_by,
+};
+
+use crate::listing::{Listing, Make};
+use crate::parts::process_rounds::ProcessRounds;
+
+tunables! {
+    /// What can be tuned. A constant in the source.
+    pub struct Tunables {
+        /// Requests that go to the device together, at least; a round is never cut short. Larger: fewer seeks, less fair.
+        quantum: Count = 8, 1, 1_000_000;
+    }
+}
+
+/// CFQ as posted in February 2003.
+#[derive(Default)]
+pub struct Cfq2003 {
+    tunables: Tunables,
+    rounds: ProcessRounds,
+}
+
+pub(crate) const LISTINGS: &[Listing] = &[Listing {
+    name: "cfq",
+    version: "2003",
+    plain: false,
+    about: "a request of every process by turns, no waiting: the CFQ of the 2003 benchmarks",
+    source: "Axboe's patch against Linux 2.5.60, 11 February 2003",
+    split: false,
+    tunables: Tunables::TABLE,
+    make: Make::Scheduler(|_| Box::new(Cfq2003::default())),
+}];
+
+fn key(process: Option<Process>) -> Option<u32> {
+    process.map(|process| process.task)
+}
+
+impl Scheduler for Cfq2003 {
+    fn insert(&mut self, _now: Time, request: &Request) {
+        self.rounds.insert(key(request.process), request);
+    }
+
+    fn merged(&mut self, _now: Time, request: &Request, growth: Growth<'_>) {
+        self.rounds.merged(request, &growth);
+    }
+
+    fn next(&mut self, _now: Time, view: &View<'_>) -> Decision {
+        match self.rounds.next(self.tunables.quantum, view) {
+            Some(id) => Decision::Dispatch { id, reason: Reason::RoundRobin },
+            None => Decision::Idle,
+        }
+    }
+
+    fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
+        side == Side::Back && self.rounds.may_grow(request, addition)
+    }
+}
+
+impl Capabilities for Cfq2003 {
+    tuned_by!(tunables);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Table, request};
+    use Reason::RoundRobin;
+    use elevator::RequestId;
+
+    fn serves(t: &mut Table, ids: &[RequestId]) {
+        ids.iter().for_each(|&id| t.serves(id, RoundRobin));
+    }
+
+    #[test]
+    fn every_process_gets_one_in_before_anybody_gets_two() {
+        let mut t = Table::new(Cfq2003::default());
+        let greedy: [RequestId; 10] = core::array::from_fn(|n| t.read_by(1, 1_000 + 10 * n as u64));
+        let quiet = t.read_by(2, 9_000);
+        // Seven of the first process and the one of the second make eight; in sector order.
+        serves(&mut t, &greedy[..7]);
+        serves(&mut t, &[quiet]);
+        serves(&mut t, &greedy[7..]);
+        t.idles();
+    }
+
+    #[test]
+    fn a_round_is_never_cut_short() {
+        let mut t = Table::new(Cfq2003::default());
+        let ids: [RequestId; 12] = core::array::from_fn(|n| t.read_by(n as u32, 100 * (12 - n as u64)));
+        let late = t.read_by(0, 5);
+        // Twelve queues: the round takes the lowest of each, 5 before 1200 of process 0.
+        serves(&mut t, &[late]);
+        let in_order: [RequestId; 11] = core::array::from_fn(|n| ids[11 - n]);
+        serves(&mut t, &in_order);
+        serves(&mut t, &[ids[0]]);
+    }
+
+    #[test]
+    fn what_comes_later_waits_for_the_next_rounds() {
+        let mut t = Table::new(Cfq2003::default());
+        let [a, b] = [100, 300].map(|sector| t.read_by(1, sector));
+        serves(&mut t, &[a]);
+        let between = t.read_by(2, 200);
+        serves(&mut t, &[b, between]);
+    }
+
+    #[test]
+    fn only_back_merges_and_only_before_the_round() {
+        let mut t = Table::new(Cfq2003::default());
+        let [a, b] = [100, 300].map(|sector| t.read_by(1, sector));
+        let addition = request(108, 8);
+        assert!(t.scheduler.may_merge(&t.requests[a], &addition, Side::Back));
+        assert!(!t.scheduler.may_merge(&t.requests[a], &addition, Side::Front));
+        serves(&mut t, &[a]);
+        assert!(!t.scheduler.may_merge(&t.requests[b], &addition, Side::Back));
+    }
+
+    #[test]
+    fn requests_become_one_within_a_process_and_before_the_round() {
+        let mut t = Table::new(Cfq2003::default());
+        let [first, listed] = [100, 300].map(|sector| t.read_by(1, sector));
+        serves(&mut t, &[first]);
+        let [queued, next, other] = [(1, 292), (1, 308), (2, 316)].map(|(by, at)| t.read_by(by, at));
+        let may = |t: &Table, id, by| t.scheduler.may_merge(&t.requests[id], &t.requests[by], Side::Back);
+        assert!(!may(&t, queued, listed), "it is on its way to the device");
+        assert!(may(&t, queued, next) && !may(&t, next, other));
+    }
+
+    #[test]
+    fn a_swallowed_request_is_served_with_the_one_that_swallowed_it() {
+        let mut t = Table::new(Cfq2003::default());
+        let [a, b] = [100, 108].map(|sector| t.read_by(1, sector));
+        let other = t.read_by(2, 200);
+        t.absorb(a, b);
+        serves(&mut t, &[a, other]);
+        t.idles();
+    }
+}

@@ -1,0 +1,496 @@
+//! Deadline, as Linux had it in 2.6.9 and in 2.6.32.
+//!
+//! # Idea
+//! Serve in one-way sector order, in batches of one direction, but look between batches whether somebody has waited too
+//! long. Reads are preferred, since somebody waits for them, and may pass writes by only a few times.
+//!
+//! # State
+//! Per direction an index by sector, a list by arrival (each request with its expiry time), and the request that follows
+//! the last dispatched one in sector order (`next`); only one direction has a `next`. `batching` counts requests since a
+//! batch began, `starved` the read batches that passed waiting writes by.
+//!
+//! # Order of decisions
+//! 1. A batch is running (there is a `next`, and `batching` < `fifo_batch`): its next request.
+//! 2. Otherwise choose a direction: reads, if there are any, unless writes wait and reads passed them by `writes_starved`
+//!    times; else writes, which sets `starved` back to 0.
+//! 3. In that direction: the request longest in the list, if it has expired. This is what *urgent* means here.
+//! 4. Else its `next`, if it has one.
+//! 5. Else a new sweep: from the request longest in the list (2.6.32), or from the lowest sector (2.6.9).
+//!
+//! In 2.6.9 a batch goes on only while requests are contiguous: at any other `next` rules 2 to 5 are applied, and rule 4
+//! does not begin a new batch, so that from then on every request is chosen by them until a batch begins.
+//!
+//! # Where it differs from the source
+//! - A request expires so long after it arrived, and not after it was last given to a scheduler: a switch forgives
+//!   nothing. In Linux a switch drains first, so there is no difference to see.
+//! - Both send a queued request at once when another with the same first sector arrives; here both requests stay.
+//! - A request that is sent over the policy's head (by the stream framework) counts in the batch and moves the sweep, as
+//!   if the policy had chosen it.
+//! - Time is exact where Linux counts jiffies.
+//!
+//! # Not for
+//! Several synchronous readers on one disk: each read is served at once, and the head moves for every one of them.
+//!
+//! # Sources
+//! Linux 2.6.11 `drivers/block/deadline-iosched.c` (the same in 2.6.9) and 2.6.32 `block/deadline-iosched.c`.
+
+use alloc::boxed::Box;
+
+use elevator::{
+    Candidate, Capabilities, Decision, Direction, Growth, Load, Reason, Request, RequestId, Scheduler, Side,
+    Span, Time, View, WorkConserving, tunables, tuned_by,
+};
+
+use crate::listing::{Listing, Make};
+use crate::parts::fifo::{Fifo, Links};
+use crate::parts::per_request::PerRequest;
+use crate::parts::sorted::{Key, SortedIndex};
+
+tunables! {
+    /// What can be tuned. Names and defaults are Linux's.
+    pub struct Tunables {
+        /// How long a read may wait before it is sent out of order. Shorter: smaller worst case, more seeks.
+        read_expire: Span = Span::from_millis(500), Span::ZERO, Span::from_secs(3_600);
+        /// How long a write may wait before it is sent out of order. A soft limit: reads go first even so.
+        write_expire: Span = Span::from_secs(5), Span::ZERO, Span::from_secs(3_600);
+        /// How many read batches may pass waiting writes by. At 0, writes always go first.
+        writes_starved: Count = 2, 0, 1_000;
+        /// Requests in a batch, between which nobody looks at the lists. At 1, nearly first come, first served.
+        fifo_batch: Count = 16, 1, 1_000_000;
+        /// Whether a request may grow at its front. Off saves the look-up where it never happens.
+        front_merges: Flag = true, false, true;
+    }
+}
+
+/// Which Linux's rules.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Version {
+    /// 2.6.9: contiguous batches; a sweep begins at the lowest sector.
+    V2_6_9,
+    /// 2.6.32: batches in sector order; a sweep begins with the request that has waited longest.
+    V2_6_32,
+}
+
+/// The counters of a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Batch {
+    batching: u64,
+    starved: u64,
+}
+
+/// The two orders in which one direction's requests are kept.
+#[derive(Default)]
+struct Queue {
+    sorted: SortedIndex,
+    fifo: Fifo,
+    next: Option<RequestId>,
+}
+
+/// Deadline, in either version.
+pub struct Deadline {
+    tunables: Tunables,
+    version: Version,
+    queues: [Queue; 2],
+    links: Links,
+    expires: PerRequest<Time>,
+    batch: Batch,
+    /// The latest candidate, and what the counters will be once it has been taken.
+    choice: Option<(RequestId, Batch)>,
+}
+
+pub(crate) const LISTINGS: &[Listing] = &[
+    Listing {
+        name: "deadline",
+        version: "2.6.9",
+        plain: false,
+        about: "contiguous batches in one-way sector order, expired requests first",
+        source: "Linux 2.6.9 to 2.6.12, drivers/block/deadline-iosched.c",
+        split: false,
+        tunables: Tunables::TABLE,
+        make: Make::WorkConserving(|_| Box::new(Deadline::new(Version::V2_6_9))),
+    },
+    Listing {
+        name: "deadline",
+        version: "2.6.32",
+        plain: true,
+        about: "batches in one-way sector order, expired requests first",
+        source: "Linux 2.6.32, block/deadline-iosched.c",
+        split: false,
+        tunables: Tunables::TABLE,
+        make: Make::WorkConserving(|_| Box::new(Deadline::new(Version::V2_6_32))),
+    },
+];
+
+impl Deadline {
+    /// With the defaults, and nothing queued.
+    #[must_use]
+    pub fn new(version: Version) -> Self {
+        Self {
+            tunables: Tunables::default(),
+            version,
+            queues: Default::default(),
+            links: Links::new(),
+            expires: PerRequest::new(),
+            batch: Batch::default(),
+            choice: None,
+        }
+    }
+
+    const fn expiry(&self, direction: Direction) -> Span {
+        match direction {
+            Direction::Read => self.tunables.read_expire,
+            Direction::Write => self.tunables.write_expire,
+        }
+    }
+
+    /// The request that follows the last dispatched one, and may go on with its batch.
+    fn next_in_batch(&self, view: &View<'_>, batch: &mut Batch) -> Option<RequestId> {
+        let [reads, writes] = &self.queues;
+        let next = writes.next.or(reads.next)?;
+        if self.version == Version::V2_6_9 && !is_contiguous(next, view) {
+            batch.batching += self.tunables.fifo_batch;
+        }
+        (batch.batching < self.tunables.fifo_batch).then_some(next)
+    }
+
+    fn choose_direction(&self, batch: &mut Batch) -> Option<(Direction, Reason)> {
+        let [reads, writes] = self.queues.each_ref().map(|queue| !queue.fifo.is_empty());
+        if !reads && !writes {
+            return None;
+        }
+        let mut starving = false;
+        if reads && writes {
+            starving = batch.starved >= self.tunables.writes_starved;
+            batch.starved += 1;
+        }
+        if reads && !starving {
+            return Some((Direction::Read, Reason::NewBatch));
+        }
+        batch.starved = 0;
+        Some((Direction::Write, if starving { Reason::Starved } else { Reason::NewBatch }))
+    }
+
+    /// The request with which a direction goes on outside a batch.
+    fn choose_request(
+        &self,
+        now: Time,
+        direction: Direction,
+        batch: &mut Batch,
+    ) -> Option<(RequestId, Reason)> {
+        let queue = &self.queues[direction as usize];
+        let oldest = queue.fifo.front()?;
+        if now > self.expires[oldest] {
+            batch.batching = 0;
+            return Some((oldest, Reason::Expired));
+        }
+        match (queue.next, self.version) {
+            (Some(next), Version::V2_6_9) => Some((next, Reason::SectorOrder)),
+            (Some(next), Version::V2_6_32) => {
+                batch.batching = 0;
+                Some((next, Reason::NewBatch))
+            }
+            (None, version) => {
+                batch.batching = 0;
+                let lowest = queue.sorted.first()?;
+                Some((if version == Version::V2_6_9 { lowest } else { oldest }, Reason::NewSweep))
+            }
+        }
+    }
+
+    fn choose(&self, now: Time, view: &View<'_>, batch: &mut Batch) -> Option<(RequestId, Reason)> {
+        if let Some(next) = self.next_in_batch(view, batch) {
+            return Some((next, Reason::Batch));
+        }
+        let (direction, why) = self.choose_direction(batch)?;
+        let (id, reason) = self.choose_request(now, direction, batch)?;
+        Some((id, if reason == Reason::Expired || why == Reason::NewBatch { reason } else { why }))
+    }
+
+    /// Takes a request, as it was with that key, out of its queue's order; if it was `next`, its successor is now.
+    fn unsort(&mut self, id: RequestId, direction: Direction, key: Key) {
+        let queue = &mut self.queues[direction as usize];
+        if queue.next == Some(id) {
+            queue.next = queue.sorted.after(key);
+        }
+        queue.sorted.remove_key(key);
+    }
+
+    /// The absorbed request ends. If it would have expired first, the other one takes its place.
+    fn absorb(&mut self, request: &Request, absorbed: &Request) {
+        let direction = absorbed.direction();
+        self.unsort(absorbed.id, direction, Key::of(absorbed));
+        let fifo = &mut self.queues[direction as usize].fifo;
+        if self.expires[absorbed.id] < self.expires[request.id] {
+            self.links.remove(fifo, request.id);
+            self.links.replace(fifo, absorbed.id, request.id);
+            self.expires[request.id] = self.expires[absorbed.id];
+        } else {
+            self.links.remove(fifo, absorbed.id);
+        }
+    }
+}
+
+fn is_contiguous(next: RequestId, view: &View<'_>) -> bool {
+    view.device.last_dispatched.is_some_and(|last| last.end == view.requests[next].start)
+}
+
+impl Deadline {
+    /// Whether nothing is queued.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queues.iter().all(|queue| queue.fifo.is_empty())
+    }
+}
+
+impl Scheduler for Deadline {
+    fn insert(&mut self, _now: Time, request: &Request) {
+        let direction = request.direction();
+        self.expires.set(request.id, request.arrived + self.expiry(direction));
+        let queue = &mut self.queues[direction as usize];
+        queue.sorted.insert(request);
+        self.links.push_back(&mut queue.fifo, request.id);
+    }
+
+    fn merged(&mut self, _now: Time, request: &Request, growth: Growth<'_>) {
+        if growth.was_start != request.start {
+            let direction = request.direction();
+            self.unsort(request.id, direction, Key::at(growth.was_start, request.serial));
+            self.queues[direction as usize].sorted.insert(request);
+        }
+        if let Some(absorbed) = growth.absorbed {
+            self.absorb(request, absorbed);
+        }
+    }
+
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        self.dispatch_candidate(now, view).unwrap_or(Decision::Idle)
+    }
+
+    fn may_merge(&self, _request: &Request, _addition: &Request, side: Side) -> bool {
+        side == Side::Back || self.tunables.front_merges
+    }
+
+    /// Once a request has expired, every batch of its direction begins with one that expired before it, or with it; and
+    /// between two such batches at most `writes_starved` batches of the other direction pass, or one.
+    fn longest_wait(&self, load: Load) -> Option<Span> {
+        let Tunables { read_expire, write_expire, writes_starved, fifo_batch, .. } = self.tunables;
+        let passing = fifo_batch.min(u64::from(load.requests)) * (writes_starved + 2);
+        let expiry = read_expire.max(write_expire);
+        (writes_starved > 0).then(|| expiry + load.service * u64::from(load.requests).saturating_mul(passing))
+    }
+}
+
+impl WorkConserving for Deadline {
+    fn candidate(&mut self, now: Time, view: &View<'_>) -> Option<Candidate> {
+        let mut batch = self.batch;
+        let chosen = self.choose(now, view, &mut batch);
+        batch.batching += 1;
+        self.choice = chosen.map(|(id, _)| (id, batch));
+        chosen.map(|(id, reason)| Candidate { id, urgent: reason == Reason::Expired, reason })
+    }
+
+    fn take(&mut self, _now: Time, request: &Request) {
+        let direction = request.direction();
+        self.batch = match self.choice.take() {
+            Some((id, batch)) if id == request.id => batch,
+            _ => Batch { batching: self.batch.batching + 1, ..self.batch },
+        };
+        let queue = &mut self.queues[direction as usize];
+        queue.next = queue.sorted.take(request);
+        self.links.remove(&mut queue.fifo, request.id);
+        self.queues[direction.other() as usize].next = None;
+    }
+}
+
+impl Capabilities for Deadline {
+    tuned_by!(tunables);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Table, request};
+    use Reason::{Batch as Goes, Expired, NewBatch, NewSweep, SectorOrder, Starved};
+    use Version::{V2_6_9, V2_6_32};
+
+    fn table(version: Version) -> Table {
+        Table::new(Deadline::new(version))
+    }
+
+    fn with_batch(version: Version, fifo_batch: u64) -> Table {
+        let mut t = table(version);
+        t.scheduler.tune("fifo_batch", elevator::Value::Count(fifo_batch)).unwrap();
+        t
+    }
+
+    #[test]
+    fn a_batch_goes_upward_in_sector_order() {
+        let mut t = table(V2_6_32);
+        let [b, c, a] = [500, 900, 100].map(|sector| t.read(sector));
+        t.serves(b, NewSweep); // the one that has waited longest begins
+        t.serves(c, Goes);
+        t.serves(a, NewSweep); // nothing above: again from the longest waiting
+        t.idles();
+    }
+
+    #[test]
+    fn a_sweep_of_2_6_9_begins_at_the_lowest_sector_and_only_contiguous_requests_are_a_batch() {
+        let mut t = table(V2_6_9);
+        let [b, c, a, a2] = [500, 900, 100, 108].map(|sector| t.read(sector));
+        t.serves(a, NewSweep);
+        t.serves(a2, Goes); // 108 follows 100..108
+        t.serves(b, SectorOrder); // a gap ends the batch; the sweep goes on
+        t.serves(c, SectorOrder);
+    }
+
+    #[test]
+    fn expiry_is_looked_at_only_between_batches() {
+        let mut t = with_batch(V2_6_32, 3);
+        let low = t.read(0);
+        t.serves(low, NewSweep);
+        let old = t.read(50);
+        let [a, b, c] = [100, 200, 300].map(|sector| t.read(sector));
+        let behind = t.read(40);
+        t.at(0).sends(old, NewSweep);
+        t.complete(old);
+        t.at(600).serves(a, Goes);
+        t.serves(b, Goes); // three in this batch
+        t.serves(c, Expired); // c came before `behind`
+        t.serves(behind, Expired);
+    }
+
+    #[test]
+    fn an_expired_request_of_2_6_9_breaks_the_sweep_at_the_next_gap() {
+        let mut t = table(V2_6_9);
+        let first = t.read(1_000);
+        t.serves(first, NewSweep);
+        let old = t.read(10);
+        t.at(400);
+        let [a, b] = [2_000, 3_000].map(|sector| t.read(sector));
+        t.serves(old, NewSweep);
+        t.serves(a, SectorOrder);
+        let older = t.read(20);
+        t.at(800).serves(b, SectorOrder);
+        t.at(901).serves(older, Expired);
+    }
+
+    #[test]
+    fn reads_pass_writes_by_twice() {
+        for version in [V2_6_9, V2_6_32] {
+            let mut t = with_batch(version, 1);
+            let reads = [0, 100, 200, 300, 400].map(|sector| t.read(sector));
+            let writes = [50, 60].map(|sector| t.write(sector));
+            let goes_on = if version == V2_6_9 { SectorOrder } else { NewBatch };
+            t.serves(reads[0], NewSweep);
+            t.serves(reads[1], goes_on);
+            t.serves(writes[0], Starved);
+            t.serves(reads[2], NewSweep); // the write has moved the sweep away
+            t.serves(reads[3], goes_on);
+            t.serves(writes[1], Starved); // and set the count back
+            t.serves(reads[4], NewSweep);
+        }
+    }
+
+    #[test]
+    fn the_defaults_are_linuxs() {
+        let Tunables { read_expire, write_expire, writes_starved, fifo_batch, front_merges } =
+            Tunables::default();
+        assert_eq!((read_expire, write_expire), (Span::from_millis(500), Span::from_secs(5)));
+        assert_eq!((writes_starved, fifo_batch, front_merges), (2, 16, true));
+    }
+
+    #[test]
+    fn every_choice_but_the_next_in_a_batch_begins_one() {
+        let mut t = with_batch(V2_6_32, 2);
+        let [a, b, c, d, e] = [100, 200, 300, 400, 500].map(|sector| t.read(sector));
+        let expired = [10, 20].map(|sector| t.read(sector));
+        t.serves(a, NewSweep);
+        t.serves(b, Goes);
+        t.serves(c, NewBatch); // the sweep goes on in a new batch,
+        t.serves(d, Goes);
+        t.at(501).serves(e, Expired);
+        t.serves(expired[0], Expired); // and an expired one begins a batch as well:
+        t.serves(expired[1], Goes); // nobody asks whether this one has expired
+    }
+
+    #[test]
+    fn a_batch_goes_on_behind_a_request_that_was_absorbed() {
+        for version in [V2_6_9, V2_6_32] {
+            let mut t = table(version);
+            let [a, next, behind] = [100, 108, 116].map(|sector| t.read(sector));
+            t.sends(a, NewSweep);
+            let front = t.read(100);
+            t.absorb(front, next);
+            let goes_on = if version == V2_6_9 { SectorOrder } else { Goes };
+            t.serves(behind, goes_on); // 108..116 is not where the last one ended, but its successor is
+            t.serves(front, NewSweep);
+        }
+    }
+
+    #[test]
+    fn writes_expire_later_than_reads() {
+        let mut t = with_batch(V2_6_32, 1);
+        let [high, low, higher, highest] = [900, 100, 950, 960].map(|sector| t.write(sector));
+        t.serves(high, NewSweep);
+        t.at(501).serves(higher, NewBatch);
+        t.at(5_000).serves(highest, NewBatch);
+        let late = t.write(970);
+        t.at(5_001).serves(low, Expired);
+        t.serves(late, NewBatch);
+    }
+
+    #[test]
+    fn a_request_expires_by_its_arrival_however_late_this_scheduler_got_it() {
+        let mut t = with_batch(V2_6_32, 1);
+        let moved = [900, 100].map(|sector| t.requests.add(request(sector, 8)));
+        t.at(400);
+        moved.iter().for_each(|&id| t.scheduler.insert(t.now, &t.requests[id]));
+        t.serves(moved[0], NewSweep);
+        t.read(950);
+        t.at(501).serves(moved[1], Expired);
+    }
+
+    #[test]
+    fn a_request_at_its_expiry_is_not_yet_expired() {
+        let mut t = with_batch(V2_6_32, 1);
+        let [high, low] = [900, 100].map(|sector| t.read(sector));
+        t.at(500).serves(high, NewSweep);
+        t.read(950);
+        t.at(501).serves(low, Expired);
+    }
+
+    #[test]
+    fn the_older_of_two_that_join_gives_its_place_in_the_list() {
+        let mut t = with_batch(V2_6_32, 1);
+        let old = t.read(1_000);
+        let other = t.read(0);
+        t.at(100);
+        let young = t.insert(request(992, 8));
+        t.absorb(young, old); // 992..1008 now expires when `old` would have
+        t.at(501).serves(young, Expired);
+        t.serves(other, Expired);
+        t.idles();
+    }
+
+    #[test]
+    fn a_request_sent_over_its_head_counts_in_the_batch_and_moves_the_sweep() {
+        use elevator::Requests;
+        use elevator::{Device, View};
+        let mut policy = Deadline::new(V2_6_32);
+        let mut requests = Requests::default();
+        let ids = [100, 200, 300, 400].map(|sector| requests.add(request(sector, 8)));
+        for id in ids {
+            policy.insert(Time::ZERO, &requests[id]);
+        }
+        let device = Device { depth: 1, in_flight: 0, last_dispatched: None, positioning: None };
+        let asked = |policy: &mut Deadline| {
+            let view = View { requests: &requests, device };
+            let first = policy.candidate(Time::ZERO, &view);
+            assert_eq!(first, policy.candidate(Time::ZERO, &view), "asking changes nothing");
+            first.map(|candidate| candidate.id)
+        };
+        assert_eq!(asked(&mut policy), Some(ids[0]));
+        policy.take(Time::ZERO, &requests[ids[2]]);
+        assert_eq!(policy.batch.batching, 1);
+        assert_eq!(asked(&mut policy), Some(ids[3]));
+    }
+}

@@ -1,0 +1,103 @@
+//! Noop: first come, first served.
+//!
+//! # Idea
+//! Sends requests in the order in which they came; the queue's merging is all that happens to them. The right choice
+//! where a lower level knows better (a virtual machine's guest, an array controller), and the yardstick of the papers.
+//!
+//! # State
+//! One list.
+//!
+//! # Order of decisions
+//! 1. The request that is longest in the list.
+//!
+//! # Where it differs from the source
+//! Linux's noop hands everything to the dispatch list at the first request of the driver, this one keeps requests until
+//! each is asked for, so that they can be merged for longer.
+//!
+//! # Not for
+//! A disk of several readers: the head goes wherever the next one pleases.
+//!
+//! # Sources
+//! Linux 2.6.32 `block/noop-iosched.c`; the stream paper, section 3.1.
+
+use alloc::boxed::Box;
+
+use elevator::{
+    Candidate, Capabilities, Decision, Growth, Load, Reason, Request, Scheduler, Span, Time, View,
+    WorkConserving,
+};
+
+use crate::listing::{Listing, Make};
+use crate::parts::fifo::{Fifo, Links};
+
+/// First come, first served.
+#[derive(Default)]
+pub struct Noop {
+    links: Links,
+    list: Fifo,
+}
+
+pub(crate) const LISTINGS: &[Listing] = &[Listing {
+    name: "noop",
+    version: "",
+    plain: true,
+    about: "first come, first served",
+    source: "Linux 2.6.32, block/noop-iosched.c",
+    split: false,
+    tunables: &[],
+    make: Make::WorkConserving(|_| Box::new(Noop::default())),
+}];
+
+impl Scheduler for Noop {
+    fn insert(&mut self, _now: Time, request: &Request) {
+        self.links.push_back(&mut self.list, request.id);
+    }
+
+    fn merged(&mut self, _now: Time, _request: &Request, growth: Growth<'_>) {
+        if let Some(absorbed) = growth.absorbed {
+            self.links.remove(&mut self.list, absorbed.id);
+        }
+    }
+
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        self.dispatch_candidate(now, view).unwrap_or(Decision::Idle)
+    }
+
+    /// Everything that came before is served before; nothing that came later is.
+    fn longest_wait(&self, load: Load) -> Option<Span> {
+        Some(load.service * u64::from(load.requests))
+    }
+}
+
+impl WorkConserving for Noop {
+    fn candidate(&mut self, _now: Time, _view: &View<'_>) -> Option<Candidate> {
+        let id = self.list.front()?;
+        Some(Candidate { id, urgent: false, reason: Reason::FirstCome })
+    }
+
+    fn take(&mut self, _now: Time, request: &Request) {
+        self.links.remove(&mut self.list, request.id);
+    }
+}
+
+impl Capabilities for Noop {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Table, request};
+
+    #[test]
+    fn first_come_first_served_whatever_grows() {
+        let mut t = Table::new(Noop::default());
+        let far = t.read(9_000);
+        let near = t.read(0);
+        let behind_far = t.insert(request(9_008, 8));
+        t.absorb(far, behind_far);
+        let late = t.read(4_000);
+        t.serves(far, Reason::FirstCome);
+        t.serves(near, Reason::FirstCome);
+        t.serves(late, Reason::FirstCome);
+        t.idles();
+    }
+}

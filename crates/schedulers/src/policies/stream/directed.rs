@@ -1,0 +1,191 @@
+//! Stream scheduling on a member of an array: what the coordinator directs, and what it is told.
+
+use elevator::array::{Directive, Report};
+use elevator::{Decision, Hold, HoldReason, Reason, Request, RequestId, Span, Time, View, Wake};
+
+use super::{NO_STREAM, Stream, StreamId, StreamScheduling};
+
+/// How long it may take to bring the heads to a stream, in slices. Each member must first be through with what its device
+/// has; after some time of others' requests that may be a full device queue. In between streams it is one seek.
+/// At most the longest slice that can be set.
+pub(crate) fn gathering_time(slice: Span) -> Span {
+    (slice * 4).min(Span::from_secs(5))
+}
+
+/// The stream that the coordinator has the member serve.
+#[derive(Clone, Copy)]
+struct Adopted {
+    stream: StreamId,
+    /// Until when: the array's slice, or before that has begun the member's own.
+    until: Time,
+    /// Not every member's head is there yet. Until then the stream cannot break: nobody can ask for its next request.
+    awaits_others: bool,
+}
+
+/// What the coordinator has said, as far as it still matters.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Directives {
+    /// Goes at once.
+    urgent: Option<RequestId>,
+    /// Adopted when one of its requests is dispatched.
+    called: Option<StreamId>,
+    /// The head is with the adopted stream when it has completed.
+    brings: Option<RequestId>,
+    adopted: Option<Adopted>,
+    /// No stream is to be served.
+    is_off: bool,
+    /// What the coordinator has not been told yet.
+    report: Option<Report>,
+}
+
+impl Directives {
+    /// Whether a stream may be served that the coordinator did not ask for.
+    pub(super) const fn is_off(&self) -> bool {
+        self.is_off
+    }
+
+    /// Until when the coordinator wants the stream served, if it does.
+    pub(super) fn slice_of(&self, stream: StreamId) -> Option<Time> {
+        self.adopted.filter(|adopted| adopted.stream == stream).map(|adopted| adopted.until)
+    }
+
+    /// A request's place was taken by one that absorbed it.
+    pub(super) fn absorbed(&mut self, absorbed: RequestId, by: RequestId) {
+        if self.urgent == Some(absorbed) {
+            self.urgent = Some(by);
+        }
+    }
+
+    /// A request of the stream leaves the queue; whether that is to be adopted now.
+    pub(super) fn dispatched(&mut self, id: RequestId, stream: StreamId) -> bool {
+        self.urgent.take_if(|urgent| *urgent == id);
+        self.called.take_if(|called| *called == stream).is_some()
+    }
+
+    /// The request has completed.
+    pub(super) fn completed(&mut self, id: RequestId) {
+        if self.brings.take_if(|brings| *brings == id).is_some() && self.adopted.is_some() {
+            self.report = Some(Report::Established);
+        }
+    }
+
+    /// Whether the stream's deadline does not count yet.
+    pub(super) fn is_patient(&self, now: Time, stream: StreamId) -> bool {
+        self.adopted
+            .is_some_and(|adopted| adopted.stream == stream && adopted.awaits_others && now < adopted.until)
+    }
+
+    /// The stream is gone for good.
+    pub(super) fn aborted(&mut self, stream: StreamId) {
+        self.called.take_if(|called| *called == stream);
+        if self.adopted.take_if(|adopted| adopted.stream == stream).is_some() {
+            self.report = Some(Report::Broken);
+        }
+    }
+
+    /// The stream's slice is over, which is no fault of its own.
+    pub(super) fn slice_over(&mut self, stream: StreamId) {
+        self.adopted.take_if(|adopted| adopted.stream == stream);
+    }
+}
+
+impl StreamScheduling {
+    pub(super) fn apply(&mut self, now: Time, view: &View<'_>, directive: Directive) {
+        // A directive may give those another slice that stood back when theirs was over.
+        self.step_forward(now, view);
+        match directive {
+            Directive::Urgent(id) => self.directives.urgent = Some(id),
+            Directive::Adopt(id) => self.call(&view.requests[id]),
+            Directive::Slice(until) if until <= now => self.end_slice(now),
+            Directive::Slice(until) => self.begin_slice(now, until),
+            Directive::Waiting(waits) => {
+                self.directives.is_off = !waits;
+                self.served = None;
+            }
+        }
+    }
+
+    /// The request is of the stream that is to be adopted, whatever stream it was in.
+    fn call(&mut self, request: &Request) {
+        let was = self.stream_of[request.id];
+        let gathering = self.directives.adopted.filter(|adopted| adopted.awaits_others);
+        let called = self.directives.called.or(gathering.map(|adopted| adopted.stream));
+        let Some(called) = called else {
+            self.directives.adopted = None;
+            if was == NO_STREAM {
+                let fresh = Stream { budget: self.latest_budget, ..Stream::default() };
+                let called = self.new_stream(fresh);
+                self.extend(called, request);
+            }
+            self.directives.called = Some(self.stream_of[request.id]);
+            return;
+        };
+        if was == called {
+            return;
+        }
+        if was != NO_STREAM {
+            self.links.remove(&mut self.streams[was as usize].queued, request.id);
+            self.abort_if_over(was);
+        }
+        self.extend(called, request);
+    }
+
+    fn begin_slice(&mut self, now: Time, until: Time) {
+        let Some(adopted) = &mut self.directives.adopted else { return };
+        adopted.until = until;
+        adopted.awaits_others = false;
+        let id = adopted.stream;
+        if let Some(served) = self.served.as_mut().filter(|served| served.stream == id) {
+            served.until = until;
+        }
+        self.renew(now, id);
+    }
+
+    fn end_slice(&mut self, now: Time) {
+        (self.directives.urgent, self.directives.called) = (None, None);
+        let Some(Adopted { stream, .. }) = self.directives.adopted.take() else { return };
+        if let Some(served) = self.served.as_mut().filter(|served| served.stream == stream) {
+            served.until = now;
+        }
+    }
+
+    /// The wait for the stream's next request begins now.
+    pub(super) fn renew(&mut self, now: Time, id: StreamId) {
+        let stream = self.stream(id);
+        if stream.is_parent_to_be && !stream.is_early() {
+            let budget = stream.budget;
+            self.expect_child(id, now, budget);
+        }
+    }
+
+    pub(super) fn take_report(&mut self) -> Option<Report> {
+        self.directives.report.take()
+    }
+
+    /// What the coordinator's urgent request demands, if there is one. The head is to stay with it: what is in the device
+    /// already goes first, or the device's own queue would call the head away again.
+    pub(super) fn urgent(&mut self, now: Time, view: &View<'_>) -> Option<Decision> {
+        let id = self.directives.urgent?;
+        let stream = self.stream_of[id];
+        if self.in_device.iter().any(|other| other.stream != stream) {
+            let hold = Hold { until: None, wake: Wake::Completion, reason: HoldReason::Directed };
+            return Some(Decision::Hold(hold));
+        }
+        self.directives.urgent = None;
+        if self.stood_back.contains(&id) {
+            self.step_forward(now, view);
+        }
+        Some(self.dispatch(now, view, id, Reason::Urgent))
+    }
+
+    /// From now on the stream counts as established. Until the coordinator says more, it has the member's own slice.
+    pub(super) fn adopt(&mut self, now: Time, id: StreamId, request: RequestId) {
+        let threshold = self.tunables.stream_threshold;
+        let stream = self.stream_mut(id);
+        stream.length = stream.length.max(threshold);
+        let until = now + gathering_time(self.tunables.stream_time_slice);
+        self.directives.adopted = Some(Adopted { stream: id, until, awaits_others: true });
+        self.directives.brings = Some(request);
+        self.served = None;
+    }
+}

@@ -1,0 +1,122 @@
+//! What a member makes of the coordinator's directives, one by one.
+
+use alloc::boxed::Box;
+
+use elevator::array::{Directive, Report};
+use elevator::service_time::{MeasuredPoint, ServiceCurve};
+use elevator::{HoldReason, Reason, RequestId, Span};
+
+use super::StreamScheduling;
+use crate::policies::noop::Noop;
+use crate::testing::{Table, at_ms};
+
+/// Far away from everything else: 10 ms. Nearer than 1,000 sectors everything takes 1 ms.
+const ELSEWHERE: u64 = 1_000_000_000;
+
+fn table() -> Table {
+    let points = [(0, 1), (1_000, 1), (100_000, 10)];
+    let points = points.map(|(distance, ms)| MeasuredPoint { distance, time: Span::from_millis(ms) });
+    Table::new(StreamScheduling::new(Box::new(Noop::default()), ServiceCurve::fit(&points, Span::ZERO)))
+}
+
+/// A stream's first request is called, with another one from elsewhere waiting; both are queued.
+fn called(t: &mut Table) -> (RequestId, RequestId) {
+    let other = t.read(ELSEWHERE);
+    let first = t.read(0);
+    t.direct(Directive::Urgent(first));
+    t.direct(Directive::Adopt(first));
+    (first, other)
+}
+
+#[test]
+fn an_urgent_request_goes_first_and_says_so() {
+    let mut t = table();
+    let (first, other) = called(&mut t);
+    t.serves(first, Reason::Urgent);
+    assert_eq!(t.report(), Some(Report::Established), "the head is there");
+    t.at(100).holds(HoldReason::AwaitChild, Some(at_ms(110)));
+    let second = t.read(8);
+    t.serves(second, Reason::Child);
+    let now = t.now;
+    t.direct(Directive::Slice(now));
+    t.serves(other, Reason::StreamSliceOver);
+}
+
+#[test]
+fn an_urgent_request_waits_until_the_device_is_through_with_others() {
+    let mut t = table();
+    t.depth = 31;
+    let before = t.read(ELSEWHERE / 2);
+    t.sends(before, Reason::FirstCome);
+    let (first, _) = called(&mut t);
+    t.holds(HoldReason::Directed, None);
+    t.complete(before);
+    t.sends(first, Reason::Urgent);
+    assert_eq!(t.report(), None, "the head is on its way");
+    t.complete(first);
+    assert_eq!(t.report(), Some(Report::Established));
+}
+
+#[test]
+fn it_breaks_only_when_its_slice_has_begun() {
+    let mut t = table();
+    let (first, other) = called(&mut t);
+    t.serves(first, Reason::Urgent);
+    for ms in [10, 50, 200, 400] {
+        t.at(ms);
+        assert!(matches!(t.next(), elevator::Decision::Hold(_)), "other heads are not there yet");
+    }
+    assert_eq!(t.report(), Some(Report::Established));
+    t.direct(Directive::Slice(at_ms(600)));
+    t.holds(HoldReason::AwaitChild, Some(at_ms(410)));
+    t.at(410).serves(other, Reason::StreamBroken);
+    assert_eq!(t.report(), Some(Report::Broken));
+}
+
+#[test]
+fn what_is_queued_already_is_of_the_stream_if_the_coordinator_says_so() {
+    let mut t = table();
+    let other = t.read(ELSEWHERE);
+    let requests = [0, 136, 272].map(|start| t.read(start));
+    t.direct(Directive::Urgent(requests[0]));
+    requests.into_iter().for_each(|request| t.direct(Directive::Adopt(request)));
+    t.serves(requests[0], Reason::Urgent);
+    t.serves(requests[1], Reason::Child);
+    t.serves(requests[2], Reason::Child);
+    let now = t.now;
+    t.direct(Directive::Slice(now));
+    t.serves(other, Reason::StreamSliceOver);
+}
+
+#[test]
+fn the_arrays_slice_replaces_the_members_own() {
+    let mut t = table();
+    let (first, _) = called(&mut t);
+    t.serves(first, Reason::Urgent);
+    t.direct(Directive::Slice(at_ms(5)));
+    t.holds(HoldReason::AwaitChild, Some(at_ms(5)));
+}
+
+#[test]
+fn what_another_request_absorbs_stays_urgent() {
+    let mut t = table();
+    let before = t.read(0);
+    let urgent = t.read(8);
+    t.direct(Directive::Urgent(urgent));
+    t.absorb(before, urgent);
+    t.serves(before, Reason::Urgent);
+}
+
+#[test]
+fn told_not_to_wait_it_sends_what_the_policy_selects() {
+    let mut t = table();
+    let (first, other) = called(&mut t);
+    t.serves(first, Reason::Urgent);
+    t.holds(HoldReason::AwaitChild, Some(at_ms(10)));
+    t.direct(Directive::Waiting(false));
+    t.serves(other, Reason::FirstCome);
+    let elsewhere = t.read(ELSEWHERE);
+    let child = t.read(8);
+    t.serves(elsewhere, Reason::FirstCome);
+    t.serves(child, Reason::FirstCome);
+}

@@ -1,0 +1,969 @@
+//! Stream scheduling: makes any work-conserving policy wait for requests that are worth waiting for, knowing nothing of
+//! processes.
+//!
+//! # Idea
+//! A decision to wait is *judicious* if a future request R comes for which
+//! `wait time(R) + service time(R) < service time(selected pending request)`, where the *selected pending request* is what
+//! the wrapped policy would send. Whether one comes is not predicted from anybody's history; it is observed whether one
+//! came. The first arrival after the completion of a request that satisfies the inequality is that request's *child*.
+//! Parents and children form a *stream*. Once `stream_threshold` requests long it is *established*: the next child is
+//! expected too, and the disk waits for it. For `stream_time_slice` the disk serves one stream, then a pending request.
+//!
+//! # State
+//! Of each stream only its latest request's end and its length. Streams whose latest request may still get a child are in
+//! the *parent-to-be queue*, sorted by *deadline*: completion time + service time(selected pending request), after which
+//! no arrival can satisfy the inequality. Streams form from arrivals whatever was decided.
+//!
+//! # Order of decisions
+//! 1. The wrapped policy's candidate, if it is *urgent* (expired): dedicated service is suspended. On a member of an array,
+//!    then what the coordinator marked urgent.
+//! 2. While a stream is served and its slice is not over: its next child, if it has come; or another's request that came
+//!    while the disk waited and satisfies the inequality.
+//! 3. The same, nothing there yet: wait, at most until the deadline. A stream that has no child by then aborts, but if it
+//!    is longer than `stream_threshold` by more than `tolerance_factor`, it gets a *second chance* to be extended.
+//! 4. The candidate. If it continues an established stream, that one is served from now on.
+//!
+//! # Where it differs from the source
+//! The paper (its pseudo code was not at hand) is silent on these, so the choice is ours:
+//! - *Second deadline*: `second_chance` per cent of the first time again. The disk does not wait for it (the paper lets it
+//!   stay idle for one service time at most); the stream may only be extended until then, and has to grow from
+//!   `stream_threshold` again before it gets another chance.
+//! - *Nothing pending*: there is no bound in the text. The disk idles and loses nothing; arrivals are judged as if the last
+//!   request that was pending still were, until one really is.
+//! - *Several parents* for one arrival: the nearest.
+//! - *Requests that do not wait for their parent* (several outstanding): a request in the device may have children too.
+//!   Their wait time is zero, which would make the inequality too easy: they must be within `early_child` of the selected
+//!   pending request's service time.
+//! - *Several children* of one parent: the first one extends the stream, and so does whoever comes within `early_child`.
+//!   Others that satisfy the inequality begin *branches*, streams as long as their parent's. So when readers of nearby
+//!   files go on after they have waited for each other, each of them heads an established stream.
+//! - *Writes* form streams, and queued children of writes are served in dedication, but the disk does not wait for one that is
+//!   not there (`wait_after_writes`). Little could be won: a write into the drive's cache costs no seek, and behind one on the
+//!   medium the next sector has just passed. Much is lost: each commit of a data base ends with a write to the journal, whose
+//!   place goes on with the next commit, so the first write of the next commit would be held until that broke. An array's
+//!   disks wait as they are told.
+//! - *Children that come when their slice is over* stand back until somebody else's request was sent. Otherwise a policy in
+//!   sector order would select the very stream whose time is up.
+//! - *Devices that queue* (depth > 1). The paper's tail rule, with `pending_in_device` off: the request dispatched last
+//!   counts as completed, its timer starts at once, nothing else gets in. When the device can swallow all that waits,
+//!   nothing is ever pending under that rule and no stream begins. With `pending_in_device` on (our rule, the default),
+//!   requests in the device count as pending too, of them all the nearest is the selected one, a parent's time begins when
+//!   it has really completed, and while a stream is served nothing else gets in. The head then is where the stream is, at
+//!   any depth.
+//!
+//! # Not for
+//! Devices without a head. Fairness and priority classes are the wrapped policy's concern, and a stream's slice can stand
+//! before them: a class of higher priority that is not urgent waits until the slice is over.
+//!
+//! # Sources
+//! "A Scheduling Framework That Makes Any Disk Schedulers Non-Work-Conserving Solely Based on Request Characteristics",
+//! FAST 2011, sections 2.1 and 3.1 to 3.2.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::mem;
+
+use elevator::array::{ArrayMember, Directive, Report};
+use elevator::service_time::ServiceCurve;
+use elevator::split::Split;
+use elevator::{
+    Admission, Candidate, Capabilities, Decision, Direction, Growth, Hold, HoldReason, Inspection, Item,
+    LastDispatched, Op, Outcome, Process, Reason, Request, RequestId, Scheduler, Sector, Side, Span, Time,
+    Tunable, TuneError, Tuning, Value, View, Wake, tunables, tuned_by_itself,
+};
+
+use crate::listing::{BoxedWorkConserving, Listing, Make};
+use crate::parts::fifo::{Fifo, Links};
+use crate::parts::per_request::PerRequest;
+
+pub(crate) mod directed;
+#[cfg(test)]
+mod directed_tests;
+mod inspection;
+#[cfg(test)]
+mod tests;
+
+use directed::Directives;
+
+tunables! {
+    /// What can be tuned. Names and defaults are the paper's, but that it has no name for `backward_penalty`.
+    /// `second_chance`, `early_child`, `wait_after_writes`, `pending_in_device` and `directed` are ours.
+    pub struct Tunables {
+        /// How many requests make a stream established. More: fewer waits in vain, a later start.
+        stream_threshold: Count = 4, 1, 1_000_000;
+        /// By how much a stream must exceed the threshold for a second chance.
+        tolerance_factor: Percent = 50, 0, 100_000;
+        /// How long the second chance lasts, as a share of the first. At 0 there is none.
+        second_chance: Percent = 100, 0, 10_000;
+        /// How long a stream is served while others wait. Gains throughput up to about 100 ms, then costs waiting only.
+        stream_time_slice: Span = Span::from_millis(124), Span::ZERO, Span::from_secs(5);
+        /// What a distance backward costs, as a share of the same distance forward.
+        backward_penalty: Percent = 150, 100, 10_000;
+        /// How near a child must be that comes before its parent has completed, or is not its first: its service time as a
+        /// share of the selected pending request's. More lets neighbours' requests into a stream. At 0 there are none.
+        early_child: Percent = 25, 0, 100;
+        /// Whether the disk waits for the child of a write, too.
+        wait_after_writes: Flag = false, false, true;
+        /// Whether requests in the device count as pending, and a parent's time begins when it has left the device. Off:
+        /// the paper's tail rule.
+        pending_in_device: Flag = true, false, true;
+        /// Whether streams are served only when an array's coordinator says so. They form all the same.
+        directed: Flag = false, false, true;
+    }
+}
+
+pub(crate) const LISTINGS: &[Listing] = &[Listing {
+    name: "stream",
+    version: "",
+    plain: true,
+    about: "waits for the next request of a stream, whoever issues it; around any work-conserving scheduler",
+    source: "FAST 2011, a scheduling framework that makes any disk schedulers non-work-conserving",
+    split: false,
+    tunables: Tunables::TABLE,
+    make: Make::Wrapper(|environment, policy| {
+        Box::new(StreamScheduling::new(policy, environment.service_times.clone()))
+    }),
+}];
+
+/// A stream's place in the array of streams.
+type StreamId = u32;
+
+/// Of a request that belongs to no stream.
+const NO_STREAM: StreamId = u32::MAX;
+
+/// Most streams in the parent-to-be queue: a bit of a word for each. It "is usually very small"; this bounds the time of an
+/// arrival, at the cost of forgetting the stream that would be forgotten next anyway.
+const PARENTS_MAX: usize = 64;
+
+/// A stream whose deadline does not count yet is looked at again after this time at the earliest.
+const LEAST_PATIENCE: Span = Span::from_millis(1);
+
+/// A sequence of requests, each the child of the one before.
+#[derive(Clone, Default)]
+struct Stream {
+    /// The end of its latest request, queued or not: where its child is expected.
+    position: Sector,
+    /// The latest request's serial number.
+    latest: u64,
+    /// Requests so far.
+    length: u64,
+    /// Its requests in the queue.
+    queued: Fifo,
+    /// Its requests in the device.
+    in_device: u32,
+    /// From when a child's wait time counts; [`Time::MAX`] while it is zero.
+    since: Time,
+    /// service time(selected pending request).
+    budget: Span,
+    /// `since + budget`.
+    deadline: Time,
+    /// The latest but one, which may still have other children.
+    before: Parent,
+    /// Whether it is in the parent-to-be queue.
+    is_parent_to_be: bool,
+    /// Its latest request has completed, and was not yet compared with anything pending: its deadline is open.
+    is_undecided: bool,
+    /// It missed its deadline once and has its second chance.
+    is_second_chance: bool,
+    /// Its latest request is a write.
+    writes: bool,
+}
+
+/// A request that may have children for as long as `budget` from `since` on.
+#[derive(Clone, Copy, Default)]
+struct Parent {
+    position: Sector,
+    since: Time,
+    budget: Span,
+}
+
+/// A place in the parent-to-be queue.
+#[derive(Clone, Copy)]
+struct ParentToBe {
+    deadline: Time,
+    stream: StreamId,
+    /// No request that begins below `low` or at `high` or above satisfies the inequality, however soon it comes. Most arrivals
+    /// are told so by these two numbers alone.
+    low: u64,
+    high: u64,
+}
+
+impl ParentToBe {
+    const fn reaches(&self, start: Sector) -> bool {
+        (self.low <= start.0) & (start.0 < self.high)
+    }
+}
+
+impl Stream {
+    /// Its latest request as a parent.
+    fn parent(&self) -> Parent {
+        Parent { position: self.position, since: self.since, budget: self.budget }
+    }
+
+    /// Whether a child that came now would come before its parent has completed.
+    fn is_early(&self) -> bool {
+        self.since == Time::MAX
+    }
+}
+
+/// The stream that the disk is dedicated to.
+#[derive(Clone, Copy)]
+struct Served {
+    stream: StreamId,
+    until: Time,
+}
+
+/// A request in the device.
+#[derive(Clone, Copy)]
+struct InDevice {
+    id: RequestId,
+    start: Sector,
+    stream: StreamId,
+}
+
+/// The stream scheduling framework around a work-conserving policy.
+pub struct StreamScheduling {
+    policy: BoxedWorkConserving,
+    tunables: Tunables,
+    /// The framework's tunables, and behind them the policy's but for those whose names are taken.
+    table: Vec<Tunable>,
+    service_times: ServiceCurve,
+    streams: Vec<Stream>,
+    free: Vec<StreamId>,
+    /// The parent-to-be queue, earliest deadline first.
+    parents_to_be: Vec<ParentToBe>,
+    stream_of: PerRequest<StreamId>,
+    links: Links,
+    served: Option<Served>,
+    /// The stream of the request dispatched last: where the head is.
+    tail: StreamId,
+    /// The streams with `is_undecided`.
+    undecided: Vec<StreamId>,
+    /// Requests in the device.
+    in_device: Vec<InDevice>,
+    /// Requests queued, those included that stand back.
+    queued: usize,
+    /// Queued children that the policy has not been told of, since their stream's slice is over.
+    stood_back: Vec<RequestId>,
+    /// Came while the disk waited and satisfies the inequality, but belongs to another stream.
+    close_enough: Option<RequestId>,
+    /// service time(selected pending request) of the latest decision that had one.
+    latest_budget: Span,
+    /// Why dedicated service has ended, until the next dispatch says it.
+    ended: Option<Reason>,
+    /// What an array's coordinator has said.
+    directives: Directives,
+    /// Memory is set aside for this many streams.
+    prepared: usize,
+}
+
+impl StreamScheduling {
+    /// The framework around `policy`, with nothing queued.
+    #[must_use]
+    pub fn new(policy: BoxedWorkConserving, service_times: ServiceCurve) -> Self {
+        let tunables = Tunables::default();
+        let of_policy = policy.tunables().iter().filter(|tunable| tunables.get(tunable.name).is_none());
+        let table = Tunables::TABLE.iter().chain(of_policy).copied().collect();
+        Self {
+            policy,
+            tunables,
+            table,
+            service_times,
+            streams: Vec::new(),
+            free: Vec::new(),
+            parents_to_be: Vec::with_capacity(PARENTS_MAX + 1),
+            stream_of: PerRequest::new(),
+            links: Links::new(),
+            served: None,
+            tail: NO_STREAM,
+            undecided: Vec::new(),
+            in_device: Vec::new(),
+            queued: 0,
+            stood_back: Vec::new(),
+            close_enough: None,
+            latest_budget: Span::ZERO,
+            ended: None,
+            directives: Directives::default(),
+            prepared: 0,
+        }
+    }
+
+    /// Sets memory aside for every stream that there can be: each has a request, or is in the parent-to-be queue.
+    fn prepare(&mut self) {
+        let most = self.queued + self.in_device.len() + PARENTS_MAX + 1;
+        if most > self.prepared {
+            self.prepared = most.next_power_of_two();
+            self.streams.reserve(self.prepared - self.streams.len());
+            self.free.reserve(self.prepared - self.free.len());
+            self.undecided.reserve(self.prepared - self.undecided.len());
+            self.stood_back.reserve(self.prepared - self.stood_back.len());
+            self.in_device.reserve(self.prepared - self.in_device.len());
+        }
+    }
+
+    fn stream(&self, id: StreamId) -> &Stream {
+        &self.streams[id as usize]
+    }
+
+    fn stream_mut(&mut self, id: StreamId) -> &mut Stream {
+        &mut self.streams[id as usize]
+    }
+
+    fn is_established(&self, id: StreamId) -> bool {
+        id != NO_STREAM && self.stream(id).length >= self.tunables.stream_threshold
+    }
+
+    /// The paper's `calculate_service_time(disk_pos, req_pos)`.
+    fn service_time(&self, disk: Sector, request: Sector) -> Span {
+        self.service_times.service_time(disk, request, self.tunables.backward_penalty)
+    }
+
+    // Forming streams
+
+    /// Whether `request`, arriving now, satisfies the inequality for a parent whose selected pending request is taken to cost
+    /// that share; its service time if so.
+    fn satisfies(&self, now: Time, parent: Parent, share: u64, request: &Request) -> Option<Span> {
+        let left = parent.budget.percent(share).saturating_sub(now.since(parent.since));
+        if left == Span::ZERO {
+            return None;
+        }
+        let service = self.service_time(parent.position, request.start);
+        (service < left).then_some(service)
+    }
+
+    /// Whether `request` is a child of the stream's latest request, or another child of the one before.
+    fn continues(&self, now: Time, stream: &Stream, request: &Request) -> Option<Span> {
+        if !stream.is_early() {
+            return self.satisfies(now, stream.parent(), 100, request);
+        }
+        self.satisfies(now, stream.parent(), self.tunables.early_child, request)
+            .or_else(|| self.satisfies(now, stream.before, 100, request))
+    }
+
+    /// The parent-to-be whose child `request` is: the nearest of those for which the inequality holds. With the time that
+    /// it would take from there.
+    fn parent_of(&self, now: Time, request: &Request) -> Option<(Span, StreamId)> {
+        if request.op == Op::Flush {
+            return None;
+        }
+        let children = self.within_reach(request.start).filter_map(|id| {
+            let service = self.continues(now, self.stream(id), request)?;
+            Some((service, id))
+        });
+        children.min_by_key(|(service, _)| *service)
+    }
+
+    /// The parents-to-be that could have a child there, in the queue's order. All are compared before any is looked at: which
+    /// of them it will be, no processor guesses.
+    fn within_reach(&self, start: Sector) -> impl Iterator<Item = StreamId> + '_ {
+        let compared = self.parents_to_be.iter().enumerate();
+        let mut within = compared
+            .fold(0_u64, |within, (place, parent)| within | u64::from(parent.reaches(start)) << place);
+        core::iter::from_fn(move || {
+            let place = within.trailing_zeros() as usize;
+            within &= within.wrapping_sub(1);
+            self.parents_to_be.get(place).map(|parent| parent.stream)
+        })
+    }
+
+    /// The stream that an arrival belongs to, if it has a parent: the parent's, or a branch of it.
+    fn join(&mut self, now: Time, request: &Request) -> Option<StreamId> {
+        let (service, parent) = self.parent_of(now, request)?;
+        let stream = self.stream(parent);
+        let is_first = stream.queued.is_empty() && !stream.is_early();
+        let is_near = service < stream.budget.percent(self.tunables.early_child);
+        let id = if is_first || is_near { parent } else { self.branch(parent) };
+        self.extend(id, request);
+        Some(id)
+    }
+
+    /// A stream that begins with another child of the same parent, and is as long.
+    fn branch(&mut self, parent: StreamId) -> StreamId {
+        let Stream { length, budget, .. } = *self.stream(parent);
+        self.new_stream(Stream { length, budget, ..Stream::default() })
+    }
+
+    /// A queued request becomes the latest one of a stream.
+    fn extend(&mut self, id: StreamId, request: &Request) {
+        self.stream_of.set(request.id, id);
+        let stream = &mut self.streams[id as usize];
+        if stream.queued.is_empty() && !stream.is_early() {
+            stream.before = stream.parent();
+        }
+        stream.length += 1;
+        stream.latest = request.serial;
+        stream.position = request.end();
+        stream.writes = request.op == Op::Write;
+        stream.is_second_chance = false;
+        self.links.push_back(&mut stream.queued, request.id);
+        self.move_reach(id);
+    }
+
+    /// A new stream of one request, which is on its way to the device.
+    fn begin(&mut self, request: &Request) -> StreamId {
+        let writes = request.op == Op::Write;
+        let id = self.new_stream(Stream { latest: request.serial, length: 1, writes, ..Stream::default() });
+        self.stream_of.set(request.id, id);
+        id
+    }
+
+    // In line, so that a stream is made where it stays.
+    #[inline(always)]
+    fn new_stream(&mut self, stream: Stream) -> StreamId {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.streams.push(Stream::default());
+            self.streams.len() as StreamId - 1
+        });
+        *self.stream_mut(id) = stream;
+        id
+    }
+
+    /// The stream's latest request may have a child from `since` on, for as long as `budget`. From [`Time::MAX`] on: its
+    /// deadline is open.
+    fn expect_child(&mut self, id: StreamId, since: Time, budget: Span) {
+        let deadline = since + budget;
+        let stream = self.stream_mut(id);
+        (stream.since, stream.budget, stream.deadline) = (since, budget, deadline);
+        // To compare every arrival with the only request in the device costs less than to work out how far it reaches.
+        let (low, high) =
+            if since == Time::MAX && self.in_device.len() <= 1 { (0, u64::MAX) } else { self.reach(id) };
+        self.queue_parent(ParentToBe { deadline, stream: id, low, high });
+        if self.parents_to_be.len() > PARENTS_MAX {
+            let first = self.take_first_parent();
+            self.abort_if_over(first);
+        }
+    }
+
+    /// Gives a parent-to-be its place in the queue: behind those whose deadlines are not later. Few are there, and mostly it
+    /// is among the last already: it changes places with its neighbours until it is right.
+    fn queue_parent(&mut self, parent: ParentToBe) {
+        let was = mem::replace(&mut self.stream_mut(parent.stream).is_parent_to_be, true);
+        let queue = &mut self.parents_to_be;
+        let known = if was { queue.iter().rposition(|other| other.stream == parent.stream) } else { None };
+        let mut place = known.unwrap_or(queue.len());
+        if known.is_none() {
+            queue.push(parent);
+        }
+        while place > 0 && queue[place - 1].deadline > parent.deadline {
+            queue[place] = queue[place - 1];
+            place -= 1;
+        }
+        while place + 1 < queue.len() && queue[place + 1].deadline <= parent.deadline {
+            queue[place] = queue[place + 1];
+            place += 1;
+        }
+        queue[place] = parent;
+    }
+
+    /// Where a child of the stream's latest request may begin at all, or, until that has completed, another child of the
+    /// one before.
+    fn reach(&self, id: StreamId) -> (u64, u64) {
+        let stream = self.stream(id);
+        let latest = self.reach_of(stream.parent());
+        if stream.before.budget == Span::ZERO || !stream.is_early() {
+            return latest;
+        }
+        let before = self.reach_of(stream.before);
+        (latest.0.min(before.0), latest.1.max(before.1))
+    }
+
+    fn reach_of(&self, parent: Parent) -> (u64, u64) {
+        let distance = self.service_times.distance_taking(parent.budget);
+        let position = parent.position.0;
+        (position.saturating_sub(distance), position.saturating_add(distance))
+    }
+
+    /// The latest request of a stream in the parent-to-be queue has changed.
+    fn move_reach(&mut self, id: StreamId) {
+        if self.stream(id).is_parent_to_be {
+            let (low, high) = self.reach(id);
+            for parent in self.parents_to_be.iter_mut().filter(|parent| parent.stream == id) {
+                (parent.low, parent.high) = (low, high);
+            }
+        }
+    }
+
+    /// Takes the stream with the earliest deadline, of which there must be one, out of the parent-to-be queue.
+    fn take_first_parent(&mut self) -> StreamId {
+        let ParentToBe { stream, .. } = self.parents_to_be.remove(0);
+        self.stream_mut(stream).is_parent_to_be = false;
+        stream
+    }
+
+    /// Streams whose deadlines have passed leave the parent-to-be queue.
+    fn pass_deadlines(&mut self, now: Time) {
+        while self.parents_to_be.first().is_some_and(|first| first.deadline <= now) {
+            let id = self.take_first_parent();
+            if !self.has_no_request(id) {
+                continue;
+            }
+            if self.directives.is_patient(now, id) {
+                let budget = self.stream(id).budget.max(LEAST_PATIENCE);
+                self.expect_child(id, now, budget);
+            } else {
+                self.miss_deadline(id);
+            }
+        }
+    }
+
+    fn has_no_request(&self, id: StreamId) -> bool {
+        self.stream(id).queued.is_empty() && self.stream(id).in_device == 0
+    }
+
+    /// No child came in time. A stream that is long enough gets a second chance, the others abort.
+    fn miss_deadline(&mut self, id: StreamId) {
+        let Tunables { stream_threshold: threshold, tolerance_factor, second_chance, .. } = self.tunables;
+        let tolerated = threshold + threshold * tolerance_factor / 100;
+        let has_another = self.stream(id).length > tolerated && !self.stream(id).is_second_chance;
+        // The disks of an array wait on: one that left would take the stream from all of them.
+        if !has_another || self.directives.slice_of(id).is_none() {
+            self.end_service_of(id, Reason::StreamBroken);
+        }
+        let stream = self.stream_mut(id);
+        if has_another {
+            stream.is_second_chance = true;
+            stream.length = threshold;
+            let (since, budget) = (stream.deadline, stream.budget.percent(second_chance));
+            self.expect_child(id, since, budget);
+        } else {
+            self.abort_if_over(id);
+        }
+    }
+
+    /// Forgets a stream that cannot get a child any more and has no request left.
+    fn abort_if_over(&mut self, id: StreamId) {
+        if !self.stream(id).is_parent_to_be && self.has_no_request(id) {
+            self.end_service_of(id, Reason::StreamBroken);
+            if self.tail == id {
+                self.tail = NO_STREAM;
+            }
+            self.drop_decision(id);
+            self.directives.aborted(id);
+            self.free.push(id);
+        }
+    }
+
+    // The selected pending request
+
+    /// service time(selected pending request), were the head at the end of the stream's latest request. `None` if nothing
+    /// is pending but the stream's own.
+    fn selected_pending(&self, id: StreamId, candidate: Option<&Request>) -> Option<Span> {
+        let disk = self.stream(id).position;
+        let candidate = candidate.filter(|request| self.stream_of[request.id] != id);
+        let selected = candidate.map(|request| self.service_time(disk, request.start));
+        let nearest = self.nearest_in_device(id, disk);
+        selected.into_iter().chain(nearest).min()
+    }
+
+    /// What the device's own scheduler would probably turn to, if it is another stream's.
+    fn nearest_in_device(&self, id: StreamId, disk: Sector) -> Option<Span> {
+        if !self.tunables.pending_in_device {
+            return None;
+        }
+        let others = self.in_device.iter().filter(|other| other.stream != id);
+        others.map(|other| self.service_time(disk, other.start)).min()
+    }
+
+    /// Decides, for the latest requests that have completed, until when a child is worth waiting for.
+    fn decide(&mut self, candidate: Option<&Request>) {
+        let mut undecided = mem::take(&mut self.undecided);
+        undecided.retain(|&id| !self.decide_for(id, candidate));
+        self.undecided = undecided;
+    }
+
+    /// As [`decide`](Self::decide) for one stream: whether anything was pending that its child could be compared with.
+    fn decide_for(&mut self, id: StreamId, candidate: Option<&Request>) -> bool {
+        let Some(budget) = self.selected_pending(id, candidate) else { return false };
+        self.latest_budget = budget;
+        let stream = self.stream_mut(id);
+        stream.is_undecided = false;
+        let since = stream.since;
+        self.expect_child(id, since, budget);
+        true
+    }
+
+    /// The stream needs no decision any more: its request has a child in the device, or never will.
+    fn drop_decision(&mut self, id: StreamId) {
+        if mem::take(&mut self.stream_mut(id).is_undecided) {
+            self.undecided.retain(|&other| other != id);
+        }
+    }
+
+    // Serving streams
+
+    fn end_service_of(&mut self, id: StreamId, reason: Reason) {
+        if self.served.is_some_and(|served| served.stream == id) {
+            self.served = None;
+            self.ended = Some(reason);
+        }
+    }
+
+    /// If an urgent request called the head away from the served stream, and none of its requests is there to return to,
+    /// the disk stays where it went.
+    fn follow_the_head(&mut self, now: Time) {
+        let Some(Served { stream, .. }) = self.served else { return };
+        let is_adopted = self.directives.slice_of(stream).is_some();
+        if stream != self.tail && !is_adopted && self.has_no_request(stream) {
+            self.served = None;
+            if self.may_be_served(self.tail) {
+                self.serve(now, self.tail);
+            }
+        }
+    }
+
+    /// An urgent request goes at once; the served stream keeps what is left of its slice.
+    fn suspend_service(&mut self, now: Time, view: &View<'_>, urgent: Candidate) -> Decision {
+        let suspended = self.served.filter(|served| now < served.until);
+        let decision = self.dispatch(now, view, urgent.id, urgent.reason);
+        self.served = suspended.or(self.served);
+        decision
+    }
+
+    fn serve(&mut self, now: Time, stream: StreamId) {
+        let until = self.directives.slice_of(stream).unwrap_or(now + self.tunables.stream_time_slice);
+        self.served = Some(Served { stream, until });
+    }
+
+    /// Whether the disk may be dedicated to the stream: it is established, and adopted where an array decides.
+    fn may_be_served(&self, id: StreamId) -> bool {
+        self.is_established(id)
+            && !self.directives.is_off()
+            && (!self.tunables.directed || self.directives.slice_of(id).is_some())
+    }
+
+    /// What dedicated service demands, if there is any and its slice is not over.
+    fn dedicated(&mut self, now: Time, view: &View<'_>) -> Option<Decision> {
+        let Served { stream, until } = self.served?;
+        if now >= until {
+            self.ended = Some(Reason::StreamSliceOver);
+            self.directives.slice_over(stream);
+            return None;
+        }
+        if let Some(child) = self.stream(stream).queued.front() {
+            return Some(self.dispatch(now, view, child, Reason::Child));
+        }
+        if let Some(close) = self.close_enough.take() {
+            return Some(self.dispatch(now, view, close, Reason::CloseEnough));
+        }
+        let wait = self.wait_for_child(now, stream, until);
+        if wait.is_none() {
+            self.end_service_of(stream, Reason::StreamBroken);
+        }
+        wait
+    }
+
+    /// Waits, if the stream's next request may still come in time and is worth it.
+    fn wait_for_child(&self, now: Time, id: StreamId, slice_end: Time) -> Option<Decision> {
+        let stream = self.stream(id);
+        let is_worth_it = !stream.is_second_chance && (!stream.writes || self.tunables.wait_after_writes);
+        let is_directed = self.directives.slice_of(id).is_some();
+        if !stream.is_parent_to_be || stream.deadline <= now || !(is_worth_it || is_directed) {
+            return None;
+        }
+        let until = Some(stream.deadline.min(slice_end));
+        let wake = if stream.deadline == Time::MAX { Wake::Completion } else { Wake::Timer };
+        Some(Decision::Hold(Hold { until, wake, reason: HoldReason::AwaitChild }))
+    }
+
+    /// What the policy selects, now that no stream demands anything.
+    fn send_selected(&mut self, now: Time, view: &View<'_>, candidate: Option<Candidate>) -> Decision {
+        if let Some(Candidate { id, reason, .. }) = candidate {
+            let own = self.served.is_some_and(|served| served.stream == self.stream_of[id]);
+            let reason = if own { reason } else { self.ended.take().unwrap_or(reason) };
+            return self.dispatch(now, view, id, reason);
+        }
+        // All that is queued stood back for somebody who is gone.
+        self.served = None;
+        self.step_forward(now, view);
+        let candidate = self.policy.candidate(now, view);
+        candidate.map_or(Decision::Hold(Hold::CLASS_WAITS), |c| self.dispatch(now, view, c.id, c.reason))
+    }
+
+    /// Those that stood back are the policy's to select again.
+    fn step_forward(&mut self, now: Time, view: &View<'_>) {
+        for id in self.stood_back.drain(..) {
+            self.policy.insert(now, &view.requests[id]);
+        }
+    }
+
+    /// Whether a request of `stream` that arrives now must let somebody else go first.
+    fn must_stand_back(&self, now: Time, stream: StreamId) -> bool {
+        let over = self.served.is_some_and(|served| served.stream == stream && now >= served.until);
+        over && self.queued > self.stream(stream).queued.len()
+    }
+
+    fn dispatch(&mut self, now: Time, view: &View<'_>, id: RequestId, reason: Reason) -> Decision {
+        let request = &view.requests[id];
+        self.queued -= 1;
+        self.policy.take(now, request);
+        let stream = self.leave_queue(request);
+        if self.directives.dispatched(id, stream) {
+            self.adopt(now, stream, id);
+        }
+        if self.served.is_none_or(|served| served.stream != stream) {
+            self.step_forward(now, view);
+        }
+        self.turn_to(now, stream, reason == Reason::CloseEnough);
+        self.in_device.push(InDevice { id, start: request.start, stream });
+        self.expect_children_of_dispatched(now, view, request, stream);
+        Decision::Dispatch { id, reason }
+    }
+
+    /// The request is in no list any more; a request without a parent begins a stream.
+    fn leave_queue(&mut self, request: &Request) -> StreamId {
+        let mut id = self.stream_of[request.id];
+        if id == NO_STREAM {
+            id = self.begin(request);
+        } else {
+            self.links.remove(&mut self.streams[id as usize].queued, request.id);
+        }
+        let stream = self.stream_mut(id);
+        stream.in_device += 1;
+        if stream.latest == request.serial {
+            stream.position = request.end();
+        }
+        id
+    }
+
+    /// The head goes to `stream`. Which stream is served from now on? One that is close enough goes on with the slice.
+    fn turn_to(&mut self, now: Time, stream: StreamId, is_close_enough: bool) {
+        self.tail = stream;
+        self.close_enough = None;
+        match self.served {
+            Some(served) if served.stream == stream => {}
+            Some(served) if is_close_enough && self.directives.slice_of(served.stream).is_some() => {}
+            Some(served) if is_close_enough && self.is_established(stream) => {
+                self.served = Some(Served { stream, ..served });
+            }
+            _ if self.may_be_served(stream) => self.serve(now, stream),
+            _ => self.served = None,
+        }
+    }
+
+    /// A request may have children as soon as it is in the device. By the tail rule it counts as completed there.
+    fn expect_children_of_dispatched(&mut self, now: Time, view: &View<'_>, request: &Request, id: StreamId) {
+        self.drop_decision(id);
+        let selected = if view.device.depth == 1 {
+            None // One decision a request is enough: the next one follows when this one has completed.
+        } else {
+            self.selected_behind(now, view, request, id)
+        };
+        let stream = self.stream(id);
+        let budget = selected.unwrap_or(if stream.length > 1 { stream.budget } else { self.latest_budget });
+        let tail_rule = view.device.depth > 1 && !self.tunables.pending_in_device;
+        self.expect_child(id, if tail_rule { now } else { Time::MAX }, budget);
+    }
+
+    /// service time(selected pending request) once `request` is in the device.
+    fn selected_behind(
+        &mut self,
+        now: Time,
+        view: &View<'_>,
+        request: &Request,
+        id: StreamId,
+    ) -> Option<Span> {
+        let mut after = *view;
+        after.device.in_flight += 1;
+        after.device.last_dispatched = Some(LastDispatched {
+            serial: request.serial,
+            start: request.start,
+            end: request.end(),
+            at: now,
+        });
+        let candidate = self.policy.candidate(now, &after).map(|candidate| &view.requests[candidate.id]);
+        let selected = self.selected_pending(id, candidate)?;
+        self.latest_budget = selected;
+        Some(selected)
+    }
+
+    /// The device is done with a request of the stream. When it has none left, its child's wait time begins.
+    fn leave_device(&mut self, now: Time, id: StreamId) {
+        let stream = self.stream_mut(id);
+        stream.in_device -= 1;
+        if stream.in_device > 0 {
+            return;
+        }
+        if stream.since == Time::MAX {
+            stream.since = now;
+            stream.is_undecided = true;
+            self.undecided.push(id);
+        } else {
+            self.abort_if_over(id);
+        }
+    }
+
+    /// The absorbed request's place in its stream falls to the one that absorbed it, unless that has a place already.
+    fn inherit(&mut self, request: &Request, absorbed: &Request) {
+        let id = mem::replace(&mut self.stream_of[absorbed.id], NO_STREAM);
+        if id == NO_STREAM {
+            return;
+        }
+        self.links.remove(&mut self.streams[id as usize].queued, absorbed.id);
+        if self.stream_of[request.id] == NO_STREAM {
+            self.stream_of[request.id] = id;
+            let stream = &mut self.streams[id as usize];
+            self.links.push_back(&mut stream.queued, request.id);
+            if stream.latest == absorbed.serial {
+                stream.latest = request.serial;
+            }
+        } else {
+            self.abort_if_over(id);
+        }
+    }
+
+    /// Tells the policy of growth; requests that stand back it has not heard of.
+    fn forward_growth(&mut self, now: Time, request: &Request, mut growth: Growth<'_>) {
+        if let Some(absorbed) = growth.absorbed
+            && self.forget_stood_back(absorbed.id)
+        {
+            growth.absorbed = None;
+        }
+        if self.stood_back.contains(&request.id) {
+            if growth.absorbed.is_none() {
+                return;
+            }
+            self.forget_stood_back(request.id);
+            let before = Request { start: growth.was_start, sectors: growth.was_sectors, ..*request };
+            self.policy.insert(now, &before);
+        }
+        self.policy.merged(now, request, growth);
+    }
+
+    fn forget_stood_back(&mut self, id: RequestId) -> bool {
+        let place = self.stood_back.iter().position(|&other| other == id);
+        place.map(|place| self.stood_back.remove(place)).is_some()
+    }
+}
+
+impl Scheduler for StreamScheduling {
+    fn insert(&mut self, now: Time, request: &Request) {
+        self.pass_deadlines(now);
+        self.queued += 1;
+        self.prepare();
+        self.stream_of.set(request.id, NO_STREAM);
+        let joined = self.join(now, request);
+        if let Some(stream) = joined
+            && self.must_stand_back(now, stream)
+        {
+            self.stood_back.push(request.id);
+            return;
+        }
+        if let Some(Served { stream, .. }) = self.served
+            && joined != Some(stream)
+            && self.close_enough.is_none()
+            && self.stream(stream).since <= now
+            && self.continues(now, self.stream(stream), request).is_some()
+        {
+            self.close_enough = Some(request.id);
+        }
+        self.policy.insert(now, request);
+    }
+
+    fn merged(&mut self, now: Time, request: &Request, growth: Growth<'_>) {
+        if let Some(absorbed) = growth.absorbed {
+            self.queued -= 1;
+            self.inherit(request, absorbed);
+            if self.close_enough == Some(absorbed.id) {
+                self.close_enough = Some(request.id);
+            }
+            self.directives.absorbed(absorbed.id, request.id);
+        }
+        let id = self.stream_of[request.id];
+        if id != NO_STREAM && self.stream(id).latest == request.serial {
+            self.stream_mut(id).position = request.end();
+            self.move_reach(id);
+        }
+        self.forward_growth(now, request, growth);
+    }
+
+    fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
+        let candidate = self.policy.candidate(now, view);
+        self.decide(candidate.map(|candidate| &view.requests[candidate.id]));
+        self.pass_deadlines(now);
+        if self.queued == 0 {
+            return Decision::Idle;
+        }
+        if let Some(urgent) = candidate.filter(|candidate| candidate.urgent) {
+            return self.suspend_service(now, view, urgent);
+        }
+        if let Some(urgent) = self.urgent(now, view) {
+            return urgent;
+        }
+        if candidate.is_none() && self.stood_back.len() < self.queued {
+            return Decision::Hold(Hold::CLASS_WAITS);
+        }
+        self.follow_the_head(now);
+        self.dedicated(now, view).unwrap_or_else(|| self.send_selected(now, view, candidate))
+    }
+
+    fn completed(&mut self, now: Time, request: &Request, outcome: Outcome) {
+        self.policy.completed(now, request, outcome);
+        self.pass_deadlines(now);
+        self.directives.completed(request.id);
+        if let Some(place) = self.in_device.iter().position(|other| other.id == request.id) {
+            let InDevice { stream, .. } = self.in_device.swap_remove(place);
+            self.leave_device(now, stream);
+        }
+    }
+
+    fn may_queue(&self, now: Time, process: Option<Process>, direction: Direction, sync: bool) -> Admission {
+        self.policy.may_queue(now, process, direction, sync)
+    }
+
+    fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
+        self.policy.may_merge(request, addition, side)
+    }
+}
+
+impl Capabilities for StreamScheduling {
+    tuned_by_itself!();
+
+    fn split(&mut self) -> Option<&mut dyn Split> {
+        self.policy.split()
+    }
+
+    fn inspection(&self) -> Option<&dyn Inspection> {
+        Some(self)
+    }
+
+    fn array_member(&mut self) -> Option<&mut dyn ArrayMember> {
+        Some(self)
+    }
+}
+
+impl Tuning for StreamScheduling {
+    fn table(&self) -> &[Tunable] {
+        &self.table
+    }
+
+    fn value(&self, name: &str) -> Option<Value> {
+        self.tunables.get(name).or_else(|| self.policy.tunable(name))
+    }
+
+    fn set_value(&mut self, name: &str, value: Value) -> Result<(), TuneError> {
+        match self.tunables.get(name) {
+            Some(_) => self.tunables.set(name, value),
+            None => self.policy.tune(name, value),
+        }
+    }
+}
+
+impl Inspection for StreamScheduling {
+    fn inspect(&self, now: Time) -> Vec<Item> {
+        self.items(now)
+    }
+}
+
+impl ArrayMember for StreamScheduling {
+    fn selected(&mut self, now: Time, view: &View<'_>) -> Option<RequestId> {
+        self.policy.candidate(now, view).map(|candidate| candidate.id)
+    }
+
+    fn directed(&mut self, now: Time, view: &View<'_>, directive: Directive) {
+        self.apply(now, view, directive);
+    }
+
+    fn report(&mut self) -> Option<Report> {
+        self.take_report()
+    }
+}

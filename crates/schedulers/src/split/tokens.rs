@@ -1,0 +1,139 @@
+//! Token accounting: the price of a request, and a bucket that may go into debt.
+//!
+//! The price is in byte equivalents: a request costs its size, and for the seek before it the distance, at most 2 MiB.
+//!
+//! # Sources
+//! Yang et al., "Split-Level I/O Scheduling", SOSP 2015: the simple disk model of Split-Token.
+
+use elevator::{SECTOR_BYTES, Sector, Sectors, Span, Time};
+
+/// The longest seek, in byte equivalents: about 20 ms at 100 MB/s. Larger: random work is charged more.
+pub const LONGEST_SEEK: u64 = 2 << 20;
+
+/// The price of a seek over so many bytes of address space.
+#[must_use]
+pub const fn seek(distance: u64) -> u64 {
+    if distance < LONGEST_SEEK { distance } else { LONGEST_SEEK }
+}
+
+/// Follows the head.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Head {
+    at: Option<Sector>,
+}
+
+impl Head {
+    /// Nowhere yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { at: None }
+    }
+
+    /// What it costs to go to `start` and transfer `sectors`, in byte equivalents; the head is there afterwards. The first
+    /// request is charged no seek.
+    pub fn moves(&mut self, start: Sector, sectors: Sectors) -> u64 {
+        let distance = self.at.map_or(0, |at| at.distance(start).saturating_mul(SECTOR_BYTES));
+        self.at = Some(start + sectors);
+        seek(distance) + sectors.bytes()
+    }
+}
+
+/// Tokens are byte equivalents.
+#[derive(Clone, Copy, Debug)]
+pub struct Bucket {
+    /// Tokens a second; `None` for an account without limit.
+    rate: Option<u64>,
+    /// The most that can be saved.
+    cap: u64,
+    /// What is there, in tokens × 10^9, so that no fraction is lost; negative in debt.
+    credit: i128,
+    at: Time,
+}
+
+const SCALE: i128 = 1_000_000_000;
+
+impl Bucket {
+    /// An empty one that refills at `rate` and holds what comes in `saves`.
+    #[must_use]
+    pub fn new(now: Time, rate: Option<u64>, saves: Span) -> Self {
+        let mut bucket = Self { rate, cap: 0, credit: 0, at: now };
+        bucket.set(now, rate, saves);
+        bucket
+    }
+
+    /// Another rate from now on.
+    pub fn set(&mut self, now: Time, rate: Option<u64>, saves: Span) {
+        self.refill(now);
+        self.rate = rate;
+        let cap = u128::from(rate.unwrap_or(0)) * u128::from(saves.as_nanos()) / SCALE as u128;
+        self.cap = u64::try_from(cap).unwrap_or(u64::MAX);
+    }
+
+    fn refill(&mut self, now: Time) {
+        let passed = now.since(self.at);
+        self.at = now;
+        if let Some(rate) = self.rate {
+            let most = i128::from(self.cap) * SCALE;
+            let refilled = self.credit + i128::from(rate) * i128::from(passed.as_nanos());
+            self.credit = refilled.min(most.max(self.credit));
+        }
+    }
+
+    /// Spends tokens, or gives some back. Without a limit nothing is counted.
+    pub fn spend(&mut self, now: Time, tokens: i64) {
+        self.refill(now);
+        if self.rate.is_some() {
+            self.credit -= i128::from(tokens) * SCALE;
+        }
+    }
+
+    /// Whether anything may be begun now: there is no limit, or no debt.
+    pub fn is_open(&mut self, now: Time) -> bool {
+        self.refill(now);
+        self.rate.is_none() || self.credit >= 0
+    }
+
+    /// When the debt will be paid, if nothing more is spent; `None` if there is none, or if it never will be.
+    #[must_use]
+    pub fn opens(&self) -> Option<Time> {
+        let rate = self.rate.filter(|&rate| rate > 0 && self.credit < 0)?;
+        let ns = (-self.credit + i128::from(rate) - 1) / i128::from(rate);
+        Some(self.at + Span::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX / 2)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::at_ms;
+
+    #[test]
+    fn debt_is_paid_at_the_rate_and_savings_end_at_the_cap() {
+        let mut bucket = Bucket::new(Time::ZERO, Some(1000), Span::from_secs(2));
+        assert!(bucket.is_open(Time::ZERO));
+        bucket.spend(Time::ZERO, 500);
+        assert!(!bucket.is_open(at_ms(499)));
+        assert_eq!(bucket.opens(), Some(at_ms(500)));
+        assert!(bucket.is_open(at_ms(500)));
+        bucket.spend(at_ms(60_000), 2000); // two seconds' worth was saved, no more
+        assert!(bucket.is_open(at_ms(60_000)));
+        bucket.spend(at_ms(60_000), 1);
+        assert!(!bucket.is_open(at_ms(60_000)));
+    }
+
+    #[test]
+    fn without_a_limit_it_is_always_open() {
+        let mut bucket = Bucket::new(Time::ZERO, None, Span::from_secs(1));
+        bucket.spend(Time::ZERO, i64::MAX);
+        assert!(bucket.is_open(Time::ZERO));
+        assert_eq!(bucket.opens(), None);
+    }
+
+    #[test]
+    fn a_rate_of_nothing_never_opens_again() {
+        let mut bucket = Bucket::new(Time::ZERO, Some(0), Span::from_secs(1));
+        bucket.spend(Time::ZERO, 1);
+        assert!(!bucket.is_open(at_ms(1_000_000)));
+        assert_eq!(bucket.opens(), None);
+    }
+}
