@@ -4,11 +4,11 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use comfy_table::{Table, presets};
+use elevator::text::{counted, did_you_mean};
 use schedulers::registry::Catalogue;
 use serde_json::Value;
 use server::control::Client;
 use server::control::protocol::{ItemState, State};
-use wording::{counted, did_you_mean};
 
 use crate::arguments::{CtlArguments, CtlCommand};
 use crate::error::Error;

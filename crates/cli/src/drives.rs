@@ -6,8 +6,8 @@ use std::path::Path;
 
 use comfy_table::{Table, presets};
 use disks::{Drive, DriveDescription, catalogue, validate};
+use elevator::text::counted;
 use serde_json::json;
-use wording::counted;
 
 use crate::arguments::{DrivesArguments, DrivesCommand};
 use crate::device::{describe, tell};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use capture::topology::{Layer, Scheduling, Stack};
 use capture::{Capture, Options, Source, Way};
-use wording::counted;
+use elevator::text::counted;
 
 use crate::arguments::WayName;
 use crate::error::Error;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use capture::profile::{Load, Plan, Profile};
 use comfy_table::{Table, presets};
+use elevator::text::whole;
 use tuner_live::{QueueSettings, settings_backup};
-use wording::whole;
 
 use crate::arguments::ProfileArguments;
 use crate::error::{Error, can_be_written};

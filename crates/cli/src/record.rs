@@ -4,8 +4,8 @@ use std::io::BufWriter;
 use std::time::{Duration, Instant};
 
 use capture::{Batch, Options, Recorder, Source, Way};
+use elevator::text::counted;
 use traces::write::Written;
-use wording::counted;
 
 use crate::arguments::RecordArguments;
 use crate::error::Error;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use disks::{Drive, Truncated};
 use elevator::queue::{Barriers, Limits};
+use elevator::text::counted;
 use elevator::{SECTOR_BYTES, Scheduler, Sector};
 use schedulers::Environment;
 use schedulers::registry::Catalogue;
@@ -14,7 +15,6 @@ use server::control::SchedulerFactory;
 use server::control::protocol::State;
 use server::nbd::{Address, TlsFiles};
 use server::{AttachOptions, Configuration, NbdOptions, Report, ServeError, TimesSummary, supervisor};
-use wording::counted;
 
 use crate::arguments::{IdentifyBy, ServeArguments};
 use crate::device::{Device, tell};

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use comfy_table::{Table, presets};
 use elevator::Span;
+use elevator::text::counted;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use serde_json::json;
@@ -16,7 +17,6 @@ use traces::write::{
     BlkparseWriter, Compressed, DiskSimWriter, DwellWriter, FioWriter, Written, not_written,
 };
 use traces::{Info, Record, Recording};
-use wording::counted;
 
 use crate::arguments::{Reading, TraceArguments, TraceCommand};
 use crate::error::{Error, is_no_device};

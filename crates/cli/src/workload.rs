@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use elevator::text::did_you_mean;
 use elevator::{SECTOR_BYTES, Sector};
 use traces::{DeviceChoice, Format, Options, Record, Recording, TimeUnit};
-use wording::did_you_mean;
 use workloads::builtin::Builtin;
 use workloads::fio::JobFile;
 use workloads::replay::{Closed, Open, Replay};

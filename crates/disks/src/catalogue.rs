@@ -6,7 +6,7 @@
 
 use std::io;
 
-use wording::did_you_mean;
+use elevator::text::did_you_mean;
 
 use crate::description::{self, DescriptionError, DriveDescription, DriveParameters, Origin};
 use crate::disksim::{self, Resolver};

@@ -1,7 +1,7 @@
 //! Overrides of a drive's fields: `{depth=1,buffer=off}`.
 
+use elevator::text::did_you_mean;
 use toml::{Table, Value};
-use wording::did_you_mean;
 
 use crate::description::{DriveDescription, DriveParameters};
 use crate::parameters::{Caching, FastWrite, ReadAhead};

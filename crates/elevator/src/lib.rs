@@ -27,6 +27,7 @@ mod scheduler;
 mod sector;
 pub mod service_time;
 pub mod split;
+pub mod text;
 mod time;
 mod tunable;
 

@@ -13,8 +13,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
+use elevator::text::did_you_mean;
 use elevator::{Tunable, TuneError, Value};
-use wording::did_you_mean;
 
 use crate::listing::{BoxedCoordinator, BoxedScheduler, BoxedWorkConserving, Environment, Listing, Make};
 use crate::registry::{self, Catalogue, WRAPPED_BY_DEFAULT};

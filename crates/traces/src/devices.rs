@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use elevator::text::counted;
 use serde::Serialize;
-use wording::counted;
 
 use crate::options::DeviceChoice;
 use crate::record::DeviceId;

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use elevator::Span;
+use elevator::text::counted;
 use serde::{Serialize, Serializer};
-use wording::counted;
 
 use crate::compression::Wrapping;
 use crate::format::Format;

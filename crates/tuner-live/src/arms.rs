@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use capture::topology::together;
+use elevator::text::did_you_mean;
 use server::control::Client;
 use server::control::protocol::State;
-use wording::did_you_mean;
 
 use crate::error::Error;
 use crate::queue::{QueueSettings, SETTINGS};

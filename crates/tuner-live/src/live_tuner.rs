@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use elevator::Span;
+use elevator::text::counted;
 use tuner::{Analyser, Decision, Metric, Observed, SchedulerId, Why};
-use wording::counted;
 
 use crate::arms::Arms;
 use crate::blocks::Measured;

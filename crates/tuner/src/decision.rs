@@ -1,6 +1,6 @@
 //! What the analyser answers: a scheduler, and why in words.
 
-use wording::counted;
+use elevator::text::counted;
 
 use crate::beyond::Served;
 use crate::chain::Expected;

@@ -1,8 +1,8 @@
 //! A set of processes, and the settings that shape it.
 
+use elevator::text::did_you_mean;
 use elevator::{SECTOR_BYTES, Sector, Tunable, TuneError, Value};
 use machine::{Machine, Program, Who};
-use wording::did_you_mean;
 
 /// Processes in order of start.
 pub type Processes = Vec<(Who, Box<dyn Program>)>;

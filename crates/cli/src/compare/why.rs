@@ -1,6 +1,6 @@
 //! Why a scheduler came out as it did, in words: where it sent the head, and what it let the device wait for.
 
-use wording::counted;
+use elevator::text::counted;
 
 use super::run::Run;
 use crate::format::time;

@@ -20,8 +20,8 @@ use schedulers::registry::Catalogue;
 use serde_json::json;
 
 use comparison::Comparison;
+use elevator::text::did_you_mean;
 use predict::Model;
-use wording::did_you_mean;
 
 use crate::arguments::{DuelArguments, Sight};
 use crate::device::{Device, tell};

@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use elevator::queue::Observer;
+use elevator::text::did_you_mean;
 use machine::Timeline;
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use serde_json::json;
-use wording::did_you_mean;
 use workloads::fio::JobFile;
 use workloads::scenario::{Scenario, papers};
 

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use elevator::text::counted;
 use schedulers::registry::Catalogue;
 use serde::Serialize;
 use tuner::beyond::Served;
@@ -10,7 +11,6 @@ use tuner_live::arms::Arms;
 use tuner_live::database::Database;
 use tuner_live::outside::Outside;
 use tuner_live::{Seen, in_words, system};
-use wording::counted;
 
 use super::does_not_fit;
 use super::setup::{self, Target};

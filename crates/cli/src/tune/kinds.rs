@@ -3,11 +3,11 @@
 use std::io::Write;
 
 use comfy_table::Table;
+use elevator::text::counted;
 use serde_json::{Value, json};
 use tuner::State;
 use tuner::beyond::Shape;
 use tuner_live::in_words;
-use wording::counted;
 
 use super::patterns::{table, worth};
 use crate::error::Error;

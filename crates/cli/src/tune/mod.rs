@@ -12,6 +12,7 @@ use std::iter::once;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use elevator::text::counted;
 use schedulers::registry::Catalogue;
 use tuner::beyond::{Hysteresis, RegretBound, Restraints, SwitchCost};
 use tuner::{Analyser, Metric, State};
@@ -19,7 +20,6 @@ use tuner_live::database::{self, Database};
 use tuner_live::settings_backup::{self, SettingsBackup};
 use tuner_live::status::{self, Shown, Status};
 use tuner_live::{Counters, LiveTuner, QueueSettings, Settings, Windower, system};
-use wording::counted;
 
 use self::setup::Target;
 use crate::arguments::{RestraintName, TuneArguments};

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use capture::topology::Stack;
 use comfy_table::{Table, presets};
+use elevator::text::counted;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tuner::{ClusterState, Metric, State};
 use tuner_live::database::{Database, Drive};
 use tuner_live::{QueueSettings, identity, in_words, learned, picture};
-use wording::counted;
 
 use super::kinds;
 use crate::arguments::{PatternsArguments, PatternsCommand};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use comfy_table::Table;
+use elevator::text::counted;
 use elevator::{Span, Time};
 use serde_json::{Value, json};
 use traces::Record;
@@ -11,7 +12,6 @@ use tuner::{
     Access, Analyser, CInfo, Metric, Observed, Parameters, Random, SchedulerId, State, Store, Why, Window,
     Windows,
 };
-use wording::counted;
 
 use super::kinds::{NAMED, asked};
 use super::patterns::table;

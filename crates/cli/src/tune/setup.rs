@@ -6,6 +6,7 @@ use std::time::Duration;
 use capture::topology::{Layer, Scheduling, Stack};
 use capture::{Capture, Options, Way};
 use elevator::Span;
+use elevator::text::did_you_mean;
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use tuner::beyond::Space;
@@ -13,7 +14,6 @@ use tuner::{Analyser, Better, Metric, Of, Parameters, Random, Which};
 use tuner_live::arms::{Arms, KernelArms, ServedArms};
 use tuner_live::settings_backup::SettingsBackup;
 use tuner_live::{Cgroups, FairnessUnit, QueueSettings, ThreadGroups, Windower, identity, outside};
-use wording::did_you_mean;
 
 use super::space;
 use crate::arguments::{MetricName, Watching};

@@ -1,7 +1,7 @@
 //! Arrays by name: `raid0:5x64k`, `raid5:8x256k{failed=2, link=400}`.
 
+use elevator::text::did_you_mean;
 use elevator::{Sector, Sectors};
-use wording::did_you_mean;
 
 use super::geometry::{Geometry, Level, MEMBERS_MAX};
 use super::stripe_cache::StripeCache;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use wording::did_you_mean_of;
+use elevator::text::did_you_mean_of;
 
 /// An invalid description.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,8 +1,8 @@
 //! Origins of numbers.
 
+use elevator::text::did_you_mean;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
-use wording::did_you_mean;
 
 use super::error::Problem;
 

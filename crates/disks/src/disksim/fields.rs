@@ -1,6 +1,6 @@
 //! Typed access to a block's fields. Fields that no call has consumed are unknown.
 
-use wording::did_you_mean;
+use elevator::text::did_you_mean;
 
 use super::parser::{Block, Field, Value};
 use super::{Note, ReadError, Resolver, SourceLine, text};

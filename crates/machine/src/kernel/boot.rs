@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use elevator::text::did_you_mean;
 use elevator::{CauseSet, Sector, Sectors, Span, Time};
 use hashbrown::HashMap;
-use wording::did_you_mean;
 
 use super::cache::{CachedFiles, Lru, Pages};
 use super::description::{Description, Partition};

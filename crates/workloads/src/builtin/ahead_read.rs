@@ -9,9 +9,9 @@
 //! This is the steady state only: no cache, no window that grows, nothing read twice. The machine's own page cache
 //! replaces it where it can.
 
+use elevator::text::whole;
 use elevator::{Sector, Sectors, Span, tunables};
 use machine::{Await, Io, Next, Program, Who};
-use wording::whole;
 
 use super::{GIB, KIB};
 use crate::script::script;

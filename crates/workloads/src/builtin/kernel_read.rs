@@ -11,9 +11,9 @@
 //! instance alone takes about as long as published.
 
 use elevator::Random;
+use elevator::text::whole;
 use elevator::{Flags, Sector, Sectors, Span, tunables};
 use machine::{Await, Io, Next, Program, Who};
-use wording::whole;
 
 use super::{GIB, KIB};
 use crate::script::script;

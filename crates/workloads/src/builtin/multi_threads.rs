@@ -5,9 +5,9 @@
 //! accessed by one process is 100MB, and the distance of files read by adjacent processes is 50GB. Two threads of a
 //! process synchronizes after each makes every five requests." (section 3.4)
 
+use elevator::text::whole;
 use elevator::{Priority, Process, Sector, Sectors, tunables};
 use machine::{Await, Io, Meeting, Next, Program, Who};
-use wording::whole;
 
 use super::{GIB, KIB};
 use crate::script::script;

@@ -4,9 +4,9 @@
 //! between each two adjacent files. By default the thinktime between consecutive requests of a process is set to 0."
 //! (section 3.3). Here every request of the program is a request of the disk: no page cache, no read-ahead.
 
+use elevator::text::whole;
 use elevator::{Sector, Sectors, Span, tunables};
 use machine::{Await, Io, Next, Program, Who};
-use wording::whole;
 
 use super::{GIB, KIB};
 use crate::script::script;

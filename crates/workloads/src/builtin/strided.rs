@@ -5,9 +5,9 @@
 //! the distance from the start of one read to the start of the next. No read-ahead is modelled: a stride is what the
 //! kernel's does not follow.
 
+use elevator::text::whole;
 use elevator::{Sector, Sectors, tunables};
 use machine::{Await, Io, Next, Program, Who};
-use wording::whole;
 
 use super::{GIB, KIB};
 use crate::script::script;

@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use elevator::Random;
+use elevator::text::whole;
 use elevator::{Flags, Op, Process, Sector, Sectors, Span, Time, tunables};
 use machine::{Await, Io, Next, Program, Who};
-use wording::whole;
 
 use super::{GIB, KIB};
 use crate::workload::{Processes as Started, Settings, SettingsError, Workload, apply};

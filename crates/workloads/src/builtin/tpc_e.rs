@@ -15,9 +15,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use elevator::Random;
+use elevator::text::whole;
 use elevator::{Flags, Op, Sector, Sectors, Span, Time, tunables};
 use machine::{Await, Io, Next, Program, Who};
-use wording::whole;
 
 use super::{GIB, KIB};
 use crate::workload::{Processes, Settings, SettingsError, Workload, apply};

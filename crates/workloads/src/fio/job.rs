@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use elevator::text::did_you_mean;
 use elevator::{Priority, PriorityClass, Sector, Sectors, Span};
-use wording::did_you_mean;
 
 use super::parse::{JobFileError, Section, Setting, size, span};
 

@@ -18,8 +18,8 @@ mod steps;
 use std::sync::Arc;
 
 use elevator::Sector;
+use elevator::text::counted;
 use machine::{Program, Who};
-use wording::counted;
 
 use crate::workload::Workload;
 

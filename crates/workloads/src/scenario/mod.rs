@@ -12,10 +12,10 @@ mod step;
 use std::rc::Rc;
 
 use elevator::split::Terms;
+use elevator::text::did_you_mean_of;
 use elevator::{Priority, Process as Identified};
 use machine::kernel::{self, Description};
 use machine::{Machine, Who};
-use wording::did_you_mean_of;
 
 pub use page::{Amount, Change, Figure, Identity, Page, Paper, Percentile};
 pub use step::Step;

@@ -1,17 +1,38 @@
-//! Which known name was meant by one that nothing has.
+//! Text for messages: counts, sizes, and suggestions for misspelt names.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// `; did you mean 'deadline'?`, for the end of what is said of a name that nothing has; empty where no known name is near.
+/// A count with its noun: `1 request`, `2 requests`, `3 switches`.
+#[must_use]
+pub fn counted(number: u64, one: &str) -> String {
+    let ending = match one {
+        _ if number == 1 => "",
+        _ if one.ends_with(['s', 'h']) => "es",
+        _ => "s",
+    };
+    format!("{number} {one}{ending}")
+}
+
+/// A size in the largest binary unit of which it is a whole number, up to GiB: `128 KiB`, `1000 bytes`.
+#[must_use]
+pub fn whole(bytes: u64) -> String {
+    let power = (u64::from(bytes.trailing_zeros()) / 10).min(3) as usize;
+    match (bytes, power) {
+        (0, _) | (_, 0) => format!("{bytes} bytes"),
+        _ => format!("{} {}", bytes >> (10 * power), ["bytes", "KiB", "MiB", "GiB"][power]),
+    }
+}
+
+/// `; did you mean 'deadline'?`: the end of a message about an unknown name. Empty if no known name is near.
 #[must_use]
 pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(name, known).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default()
 }
 
-/// The same for a message that names what was not known and then what is, each in back quotes, as serde's do.
+/// The same for a message of serde's form: the unknown name in back quotes, then the known names in back quotes.
 #[must_use]
 pub fn did_you_mean_of(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
@@ -20,8 +41,8 @@ pub fn did_you_mean_of(message: &str) -> String {
     hint.unwrap_or_default()
 }
 
-/// The known name nearest to `name`, whatever the case of the letters; of several the first. Near is what at most a third of the
-/// letters, or one, must be changed for, and what `name` is the beginning of.
+/// The known name nearest to `name`, ignoring case; of several the first. A name is near if at most a third of its letters
+/// (at least one) differ, or if it begins with `name`.
 fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name: Vec<char> = name.to_lowercase().chars().collect();
     let far = |known: &str| {
@@ -34,8 +55,7 @@ fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&
     near.min_by_key(|&(edits, _)| edits).map(|(_, known)| known)
 }
 
-/// How many letters must be put in, left out, exchanged or swapped with their neighbour to make `b` of `a` (Damerau's and
-/// Levenshtein's distance, no letter touched twice).
+/// The optimal string alignment distance: insertions, deletions, substitutions and swaps of neighbours, no letter edited twice.
 fn edits(a: &[char], b: &[char]) -> usize {
     let mut edits = vec![vec![0; b.len() + 1]; a.len() + 1];
     for i in 0..=a.len() {
@@ -58,7 +78,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelt_name_finds_its_neighbour() {
+    fn counts_have_their_plural() {
+        let all = [(0, "request"), (1, "request"), (2, "process"), (1, "switch"), (3, "switch")];
+        let expected = ["0 requests", "1 request", "2 processes", "1 switch", "3 switches"];
+        assert_eq!(all.map(|(number, one)| counted(number, one)), expected);
+    }
+
+    #[test]
+    fn sizes_use_the_largest_whole_unit() {
+        let expected = ["0 bytes", "1000 bytes", "128 KiB", "1 MiB", "51 GiB", "2048 GiB"];
+        assert_eq!([0, 1000, 128 << 10, 1 << 20, 51 << 30, 1 << 41].map(whole), expected);
+    }
+
+    #[test]
+    fn a_misspelt_name_gets_the_nearest_known_name() {
         let known = ["noop", "bfq", "deadline", "mq-deadline", "ssd-nvme", "wd5000aaks"];
         for (name, near) in [
             ("deadlin", Some("deadline")),
@@ -82,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_are_counted_as_a_typist_makes_them() {
+    fn edits_are_counted() {
         let count = |a: &str, b: &str| {
             let [a, b]: [Vec<char>; 2] = [a, b].map(|text| text.chars().collect());
             edits(&a, &b)

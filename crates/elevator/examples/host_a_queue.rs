@@ -1,0 +1,55 @@
+//! Hosts a queue with a first-come-first-served policy in front of a device that takes 5 ms a request.
+//!
+//! `cargo run -p dwell-elevator --example host_a_queue`
+
+use std::collections::VecDeque;
+
+use dwell_elevator::queue::{Notice, Options, Queue, Step, Submission, Token};
+use dwell_elevator::{
+    Capabilities, Decision, Growth, Op, Outcome, Reason, Request, RequestId, Scheduler, Sector, Sectors,
+    Span, Time, View,
+};
+
+/// The policy: ids in order of arrival. Requests are owned by the queue.
+#[derive(Default)]
+struct Fifo(VecDeque<RequestId>);
+
+impl Capabilities for Fifo {}
+
+impl Scheduler for Fifo {
+    fn insert(&mut self, _now: Time, request: &Request) {
+        self.0.push_back(request.id);
+    }
+
+    fn merged(&mut self, _now: Time, _request: &Request, growth: Growth<'_>) {
+        self.0.retain(|&id| growth.absorbed.is_none_or(|absorbed| absorbed.id != id));
+    }
+
+    fn next(&mut self, _now: Time, _view: &View<'_>) -> Decision {
+        self.0.pop_front().map_or(Decision::Idle, |id| Decision::Dispatch { id, reason: Reason::FirstCome })
+    }
+}
+
+fn main() {
+    let mut queue: Queue = Queue::new(Options { depth: 1, ..Options::default() }, Box::<Fifo>::default());
+    let mut now = Time::ZERO;
+    // Two adjacent reads, which the queue merges, and one elsewhere. The plug gathers them.
+    queue.plug();
+    for (token, start) in [(1, 0), (2, 8), (3, 1_000_000)] {
+        let read = Submission::new(Token(token), Op::Read, Sector(start), Sectors(8));
+        println!("{now}: submit {:?}: {:?}", read.token, queue.submit(now, read));
+    }
+    queue.unplug(now);
+    // The host's loop: dispatch while the device has room, complete, collect what has finished.
+    while let Step::Dispatch(ticket) = queue.next(now, None) {
+        let Request { op, start, sectors, .. } = *queue.request(&ticket);
+        println!("{now}: dispatch {op} of {sectors} sectors at {start}");
+        now += Span::from_millis(5);
+        queue.complete(now, ticket, Outcome::Done);
+        while let Some(notice) = queue.notice() {
+            if let Notice::Finished(finished) = notice {
+                println!("{now}: finished {:?} after {}", finished.token, now.since(finished.submitted));
+            }
+        }
+    }
+}
