@@ -113,6 +113,9 @@ fn in_words(state: &State) -> String {
         state.holds,
         state.head_sector,
     );
+    if let Some(fault) = &state.last_scheduler_fault {
+        text += &format!("scheduler faults: {}; the latest: {fault}\n", state.scheduler_faults);
+    }
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
         "operation",

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use disks::{Drive, Truncated};
-use elevator::queue::{Barriers, Limits};
+use elevator::queue::{Barriers, Limits, Supervision};
 use elevator::text::counted;
-use elevator::{SECTOR_BYTES, Scheduler, Sector};
+use elevator::{SECTOR_BYTES, Scheduler, Sector, Span};
 use schedulers::Environment;
 use schedulers::registry::Catalogue;
 use server::backend::{Backend, Emulated, FileBackend, FileOptions, Memory, Nature, Nothing};
@@ -103,6 +103,11 @@ fn configuration(
     };
     let mut configuration = Configuration::new(backend, &scheduler, factory);
     configuration.options.depth = arguments.depth;
+    configuration.options.supervision = Supervision {
+        longest_hold: limit("--longest-hold", &arguments.longest_hold)?,
+        oldest: limit("--oldest-request", &arguments.oldest_request)?,
+        ..Supervision::default()
+    };
     configuration.speed = arguments.speed;
     configuration.poll = arguments.poll.as_deref().map(|text| span("--poll", text)).transpose()?;
     configuration.control.clone_from(&arguments.control);
@@ -116,6 +121,12 @@ fn configuration(
 /// The file or device that keeps the data when this process dies.
 fn source(arguments: &ServeArguments) -> Option<std::path::PathBuf> {
     arguments.path.clone().filter(|_| !arguments.discard_data)
+}
+
+/// A time limit; zero is none.
+fn limit(option: &str, text: &str) -> Result<Option<Span>, Error> {
+    let limit = span(option, text)?;
+    Ok((!limit.is_zero()).then(|| Span::from_nanos(limit.as_nanos() as u64)))
 }
 
 type BackendMaker = Box<dyn FnOnce() -> Result<Box<dyn Backend>, ServeError> + Send>;

@@ -155,7 +155,7 @@ mod tests {
     use elevator::queue::{Options, Queue};
     use schedulers::{Environment, Spec};
     use server::backend::{Nothing, Payload};
-    use server::{Ask, Device, News, Statistics, Watch};
+    use server::{Ask, Device, News, Watch};
 
     use super::*;
 
@@ -165,7 +165,7 @@ mod tests {
         let end = parking.geometry().capacity;
         let options = Options { depth: 1 + PARKED, ..Options::default() };
         let noop = Spec::parse("noop").unwrap().build(&Environment::default()).unwrap();
-        let watch = Watch { statistics: Statistics::default(), log: None, observer: None };
+        let watch = Watch::new(None);
         let mut device = Device::new(Queue::observed(options, noop, watch), Box::new(parking));
         // A server that was kept from running has them all at once.
         device.plug();

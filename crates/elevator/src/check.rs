@@ -11,7 +11,7 @@ use core::hash::Hasher;
 
 use fnv::FnvHasher;
 
-use crate::queue::{Barriers, Cache, Event, Observer, Options, SwitchReport, Token};
+use crate::queue::{Barriers, Cache, Event, Fault, Observer, Options, SwitchReport, Token};
 use crate::reason::Reason;
 use crate::request::{Flags, Op, Outcome, Request, RequestId};
 use crate::scheduler::{Hold, Side, Wake};
@@ -87,6 +87,9 @@ pub struct Checker {
     now: Time,
     queued: u32,
     in_flight: u32,
+    /// Faults of schedulers are counted, and are no violation.
+    tolerates_faults: bool,
+    faults: u64,
     digest: Digest,
     violations: Vec<String>,
     count: u64,
@@ -107,6 +110,8 @@ impl Checker {
             now: Time::ZERO,
             queued: 0,
             in_flight: 0,
+            tolerates_faults: false,
+            faults: 0,
             digest: Digest::default(),
             violations: Vec::new(),
             count: 0,
@@ -116,6 +121,17 @@ impl Checker {
     /// From now on, no request may stay in the scheduler longer than `bound`.
     pub const fn set_bound(&mut self, bound: Option<Span>) {
         self.bound = bound;
+    }
+
+    /// From now on a faulty scheduler is no violation, as long as the queue recovers from it.
+    pub const fn tolerate_faults(&mut self) {
+        self.tolerates_faults = true;
+    }
+
+    /// How many faults of schedulers the queue has detected.
+    #[must_use]
+    pub const fn faults(&self) -> u64 {
+        self.faults
     }
 
     /// What was violated, in words: the first twenty.
@@ -366,6 +382,10 @@ impl Checker {
     }
 
     fn held(&mut self, hold: Hold, queued: u32, in_flight: u32) {
+        if self.tolerates_faults {
+            // The queue decides which holds are faults.
+            return;
+        }
         if queued == 0 && hold.wake == Wake::Timer {
             self.violated(format!("the device is to wait ({}) with nothing queued", hold.reason));
         }
@@ -438,6 +458,14 @@ impl Checker {
         }
     }
 
+    fn faulted(&mut self, fault: Fault, queued: u32) {
+        self.faults += 1;
+        self.check_counts(queued, self.in_flight);
+        if !self.tolerates_faults {
+            self.violated(format!("the scheduler {fault}"));
+        }
+    }
+
     fn switched(&mut self, report: SwitchReport) {
         if (report.moved, report.in_flight) != (self.queued, self.in_flight) {
             let (queued, in_flight) = (self.queued, self.in_flight);
@@ -483,6 +511,7 @@ impl Observer for Checker {
             Event::Completed { request, outcome, .. } => self.completed(request, outcome),
             Event::Finished(token, outcome) => self.finished(token, outcome),
             Event::Switched(report) => self.switched(report),
+            Event::Faulted { fault, queued } => self.faulted(fault, queued),
             Event::Slept(_) | Event::Exited(_) => {}
         }
     }
@@ -524,6 +553,7 @@ impl Digest {
             Event::Finished(token, _) => (11, token.0),
             Event::Exited(process) => (12, u64::from(process.task)),
             Event::Switched(report) => (13, u64::from(report.moved)),
+            Event::Faulted { queued, .. } => (14, u64::from(queued)),
         };
         self.word(now.as_nanos());
         self.word(kind);

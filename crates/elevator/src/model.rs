@@ -11,7 +11,7 @@ use alloc::string::String;
 
 use crate::array::Directive;
 use crate::check::Checker;
-use crate::queue::{Accepted, Notice, Options, Queue, Step, Submission, SwitchMode, Ticket, Token};
+use crate::queue::{Accepted, Contain, Notice, Options, Queue, Step, Submission, SwitchMode, Ticket, Token};
 use crate::random::Random;
 use crate::request::{Flags, Op, Outcome, Priority, PriorityClass, Process};
 use crate::scheduler::{Load, Scheduler};
@@ -37,6 +37,10 @@ pub struct Config {
     pub switches: bool,
     /// Whether somebody directs it as an array's coordinator does, without rhyme or reason.
     pub directs: bool,
+    /// Whether the schedulers are known to be faulty: the queue must recover from each fault, which is then no violation.
+    pub tolerates_faults: bool,
+    /// Contains the schedulers' panics; see [`Queue::contain_panics`].
+    pub contain: Option<Contain>,
 }
 
 impl Default for Config {
@@ -50,6 +54,8 @@ impl Default for Config {
             faults: true,
             switches: false,
             directs: false,
+            tolerates_faults: false,
+            contain: None,
         }
     }
 }
@@ -65,6 +71,8 @@ pub struct Report {
     pub finished: u64,
     /// Virtual time that passed.
     pub elapsed: Span,
+    /// Faults of schedulers from which the queue recovered.
+    pub faults: u64,
 }
 
 /// Runs `config.operations` operations against schedulers that `make` builds (called once, and at every switch with
@@ -110,9 +118,16 @@ impl<'a> Model<'a> {
     fn new(config: &'a Config, make: &'a mut dyn FnMut(u64) -> Box<dyn Scheduler>) -> Self {
         let scheduler = make(0);
         let mut checker = Checker::new(&config.options);
-        if !config.switches && !config.faults {
+        if !config.switches && !config.faults && !config.tolerates_faults {
             checker
                 .set_bound(scheduler.longest_wait(Load { requests: config.most, service: config.service }));
+        }
+        if config.tolerates_faults {
+            checker.tolerate_faults();
+        }
+        let mut queue = Queue::observed(config.options, scheduler, checker);
+        if let Some(contain) = config.contain {
+            queue.contain_panics(contain);
         }
         let mut random = Random::new(config.seed);
         let positions = core::array::from_fn(|_| random.below(CAPACITY));
@@ -120,7 +135,7 @@ impl<'a> Model<'a> {
             config,
             make,
             random,
-            queue: Queue::observed(config.options, scheduler, checker),
+            queue,
             now: Time::ZERO,
             device: VecDeque::new(),
             wake: None,
@@ -328,6 +343,12 @@ impl<'a> Model<'a> {
             let found = checker.violations().join("\n  ");
             return Err(format!("seed {seed}: {} violations\n  {found}", checker.count()));
         }
-        Ok(Report { digest: checker.digest(), longest_wait: checker.longest_wait(), finished, elapsed })
+        Ok(Report {
+            digest: checker.digest(),
+            longest_wait: checker.longest_wait(),
+            finished,
+            elapsed,
+            faults: checker.faults(),
+        })
     }
 }

@@ -135,10 +135,10 @@ fn a_broken_scheduler_is_found_out() {
     let options = Options { depth: 1, plugging: Plugging::None, ..Options::default() };
     let config = Config { seed: 4321, options, faults: false, operations: 20_000, ..Config::default() };
     for (fault, words) in [
-        (Fault::Forgets, "says idle"),
-        (Fault::Lazy, "says idle"),
-        (Fault::HoldsForever, "waits without end"),
-        (Fault::HoldsAgain, "was never finished"),
+        (Fault::Forgets, "returned idle with"),
+        (Fault::Lazy, "returned idle with"),
+        (Fault::HoldsForever, "returned a hold without end"),
+        (Fault::HoldsAgain, "held back every request of an idle device for 30"),
         (Fault::HoldsInThePast, "a time that has passed"),
         (Fault::HoldsForLong, "waits for 60 s"),
         (Fault::WaitsForNothing, "with nothing in flight"),

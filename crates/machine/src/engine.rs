@@ -164,7 +164,7 @@ impl Machine {
     ///
     /// # Errors
     /// [`Failure::Deadlock`] if processes wait for what cannot come; [`Failure::Call`] and [`Failure::NoKernel`] for calls;
-    /// [`Failure::NoHooks`] if the scheduler works above the block layer and there is no kernel.
+    /// [`Failure::Scheduler`] if a scheduler was faulty; [`Failure::NoHooks`] if the scheduler works above the block layer and there is no kernel.
     pub fn run(&mut self, stop: Stop) -> Result<(), Failure> {
         self.begin()?;
         let mut events = 0u32;
@@ -172,7 +172,7 @@ impl Machine {
             events = events.wrapping_add(1);
             if stop.is_before(at)? || (events.is_multiple_of(4096) && stop.is_asked()) {
                 self.cut = true;
-                return Ok(());
+                return self.check_schedulers();
             }
             self.go_to(at)?;
         }
@@ -203,9 +203,15 @@ impl Machine {
 
     pub(crate) fn stuck(&mut self) -> Result<(), Failure> {
         self.failed()?;
+        self.check_schedulers()?;
         let waiting = self.processes.iter().filter(|p| p.blocked != Blocked::Ended);
         let waiting: Vec<String> = waiting.map(|process| process.who.name.clone()).collect();
         if waiting.is_empty() { Ok(()) } else { Err(Failure::Deadlock { waiting }) }
+    }
+
+    fn check_schedulers(&mut self) -> Result<(), Failure> {
+        let fault = self.storage.meters().into_iter().find_map(|meter| meter.fault);
+        fault.map_or(Ok(()), |fault| Err(Failure::Scheduler(fault)))
     }
 
     /// When something happens next. A kernel's own alarms go on for ever, so they count only while a process can gain by

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use disks::{Completion, Travel};
-use elevator::queue::{Event, Finished, Observer};
+use elevator::queue::{Event, Fault, Finished, Observer};
 use elevator::{Direction, Op, Outcome, Request, Span, Time};
 use serde::Serialize;
 
@@ -337,6 +337,8 @@ pub(crate) struct Meter {
     in_flight: u32,
     busy: Span,
     busy_since: Time,
+    /// The first fault of the scheduler: from then on another policy decides.
+    pub(crate) fault: Option<Fault>,
 }
 
 impl Meter {
@@ -389,6 +391,9 @@ impl Observer for Meter {
         match event {
             Event::Dispatched { .. } => self.began(now),
             Event::Completed { .. } => self.ended(now),
+            Event::Faulted { fault, .. } => {
+                self.fault.get_or_insert(*fault);
+            }
             _ => {}
         }
         if let Some(waited) = self.wait_clock.event(now, event) {

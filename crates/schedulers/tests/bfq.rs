@@ -36,6 +36,7 @@ const DEPTH_31: Options = Options {
     identity: Identity::Shown,
     cache: elevator::queue::Cache::WriteThrough,
     barriers: elevator::queue::Barriers::Completed,
+    supervision: elevator::queue::Supervision::UNTIMED,
 };
 
 /// 100 MB/s and a command's overhead where the last one ended, and else as long as a seek and half a turn take.

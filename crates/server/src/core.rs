@@ -58,6 +58,7 @@ impl Core {
     /// Completes what was due before `now`: the arrivals that follow are of this moment.
     pub(crate) fn begin_round(&mut self, now: Time) {
         self.device.advance(now);
+        self.notice_fault();
         self.device.plug();
     }
 
@@ -87,8 +88,24 @@ impl Core {
                     self.with_front(index, now, |front, host| front.stop(host));
                 }
             }
-            order => self.handler.handle(order, now, &mut self.device, &self.fronts),
+            order => {
+                self.notice_fault();
+                self.handler.handle(order, now, &mut self.device, &self.fronts);
+                self.notice_fault();
+            }
         }
+    }
+
+    /// Records a fault of the scheduler, before another scheduler takes over.
+    fn notice_fault(&mut self) {
+        if let Some((fault, queued)) = self.device.fault() {
+            self.handler.fell_back(fault, queued);
+        }
+    }
+
+    /// What the scheduler did and the queue did about it, once for each fault.
+    pub(crate) const fn fault(&mut self) -> Option<String> {
+        self.handler.fault()
     }
 
     /// Passes answers to the front ends and what follows from them to the device, until nothing follows or `goes_on` says
@@ -111,6 +128,7 @@ impl Core {
                 break;
             }
         }
+        self.notice_fault();
     }
 
     /// Passes the device's news on to the front ends; whether there was any.

@@ -4,11 +4,13 @@
 //! [`submit`](Device::submit) operations and take the [`news`](Device::news); [`advance`](Device::advance) does
 //! everything that is due in between.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::{fmt, mem};
 
 use disks::Tag;
 use elevator::queue::{
-    Accepted, Finished, Notice, Plugging, Queue, Step, Submission, SwitchMode, SwitchReport, Ticket, Token,
+    Accepted, Fault, Finished, Notice, Plugging, Queue, Step, Submission, SwitchMode, SwitchReport, Ticket,
+    Token,
 };
 use elevator::{Flags, Op, Outcome, Priority, Process, Scheduler, Sector, Sectors, Span, Time};
 use rustix::io::Errno;
@@ -144,7 +146,8 @@ pub struct Device {
 impl Device {
     /// A device of an empty queue and a back end that has nothing to do.
     #[must_use]
-    pub fn new(queue: Queue<Watch>, backend: Box<dyn Backend>) -> Self {
+    pub fn new(mut queue: Queue<Watch>, backend: Box<dyn Backend>) -> Self {
+        queue.contain_panics(contain);
         let depth = queue.options().depth.min(backend.geometry().depth);
         let mut slots = Vec::new();
         slots.resize_with(depth as usize, Slot::default);
@@ -397,6 +400,11 @@ impl Device {
         self.failure.get_or_insert(Failure { op: job.op, start, sectors, error });
     }
 
+    /// The latest fault of a scheduler since this was called, and how many requests were queued then.
+    pub(crate) const fn fault(&mut self) -> Option<(Fault, u32)> {
+        self.queue.observer().fault.take()
+    }
+
     /// The first thing that the back end could not do since this was asked.
     pub const fn failure(&mut self) -> Option<Failure> {
         self.failure.take()
@@ -455,5 +463,19 @@ impl Device {
     #[must_use]
     pub fn draining_for(&self) -> Option<Span> {
         self.queue.draining_for(self.now)
+    }
+}
+
+/// Runs a call of a scheduler; whether it ended without a panic. Schedulers are untrusted: a panic in one must not end the device's
+/// thread. This needs panics that unwind, which no profile of the workspace changes.
+fn contain(call: &mut dyn FnMut()) -> bool {
+    // A scheduler whose call has panicked is not called again, so nothing observes the state in which the panic has left it.
+    match panic::catch_unwind(AssertUnwindSafe(call)) {
+        Ok(()) => true,
+        Err(payload) => {
+            // The payload is the scheduler's: dropping it could panic again.
+            mem::forget(payload);
+            false
+        }
     }
 }

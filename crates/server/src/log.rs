@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use elevator::queue::Event;
+use elevator::queue::{Event, Fault};
 use elevator::{HoldReason, Op, Outcome, Reason, RequestId, Sector, Sectors, Span, Time};
 
 /// Entries between the device's thread and the writer: a third of a second at 200,000 a second. What does not fit is
@@ -24,6 +24,7 @@ enum What {
     Held { reason: HoldReason, until: Option<Time>, queued: u32 },
     Completed { outcome: Outcome, took: Span },
     Switched { moved: u32, in_flight: u32 },
+    Faulted { fault: Fault, queued: u32 },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +114,7 @@ fn entry(now: Time, event: &Event<'_>) -> Option<(RequestId, What)> {
         Event::Switched(report) => {
             (RequestId(u32::MAX), What::Switched { moved: report.moved, in_flight: report.in_flight })
         }
+        Event::Faulted { fault, queued } => (RequestId(u32::MAX), What::Faulted { fault, queued }),
         _ => return None,
     })
 }
@@ -169,5 +171,6 @@ fn write_entry(out: &mut impl Write, entry: &Entry) -> io::Result<()> {
         What::Switched { moved, in_flight } => {
             writeln!(out, "{at} switch: {moved} requests taken over, {in_flight} in flight")
         }
+        What::Faulted { fault, queued } => writeln!(out, "{at} fault queued {queued}: the scheduler {fault}"),
     }
 }

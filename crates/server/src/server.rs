@@ -27,7 +27,7 @@ use crate::poller::Bell;
 use crate::privileges;
 use crate::realtime::{self, Punctuality};
 use crate::resident;
-use crate::statistics::{Statistics, Watch};
+use crate::statistics::Watch;
 use crate::thread::{DeviceThread, Waiting};
 use crate::vigil::Vigil;
 
@@ -342,7 +342,7 @@ fn prepare(
     let options =
         Options { depth, cache: geometry.cache, barriers: geometry.barriers, ..configuration.options };
     let observer = configuration.observer.map(|make| make(&options));
-    let watch = Watch { statistics: Statistics::default(), log: None, observer };
+    let watch = Watch::new(observer);
     let keeps_time = backend.keeps_time();
     // Only an answer that must not be early or late is worth a processor's undivided attention.
     let refused = if keeps_time {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use elevator::queue::{Event, Finished, Observer, SwitchReport};
+use elevator::queue::{Event, Fault, Finished, Observer, SwitchReport};
 use elevator::{Op, Outcome, Process, Sector, Span, Time};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -120,6 +120,8 @@ pub struct Statistics {
     pub switches: (u64, Option<SwitchReport>),
     /// Requests found broken as a whole and sent again in parts.
     pub salvaged: u64,
+    /// Faults of schedulers, from each of which the queue recovered.
+    pub faults: u64,
 }
 
 impl Statistics {
@@ -181,9 +183,17 @@ pub struct Watch {
     pub log: Option<DecisionLog>,
     /// Another observer: a checker in tests.
     pub observer: Option<Box<dyn Observer + Send>>,
+    /// The latest fault that has not been taken, and how many requests were queued then.
+    pub(crate) fault: Option<(Fault, u32)>,
 }
 
 impl Watch {
+    /// A watch that begins to count now, and passes events on to `observer`.
+    #[must_use]
+    pub fn new(observer: Option<Box<dyn Observer + Send>>) -> Self {
+        Self { statistics: Statistics::default(), log: None, observer, fault: None }
+    }
+
     /// Ends the decision log if its time is over, whether anything happens then or not: its file may be on what somebody wants to
     /// unmount. When that will be, if it is on.
     pub(crate) fn log_until(&mut self, now: Time) -> Option<Time> {
@@ -204,6 +214,10 @@ impl Observer for Watch {
             Event::Held { .. } => self.statistics.holds += 1,
             Event::Switched(report) => {
                 self.statistics.switches = (self.statistics.switches.0 + 1, Some(*report));
+            }
+            Event::Faulted { fault, queued } => {
+                self.statistics.faults += 1;
+                self.fault = Some((*fault, *queued));
             }
             _ => {}
         }

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use elevator::Time;
@@ -116,6 +117,11 @@ impl DeviceThread {
         }
         let clock = &self.clock;
         self.core.end_round(now, || clock.now(), || clock.real(clock.now().since(now)) <= ROUND);
+        if let Some(fault) = self.core.fault() {
+            // Each fault is logged: there is one for each switch to a faulty scheduler at most. Standard error may be a file on the
+            // device that this thread serves, so another thread writes.
+            let _ = thread::Builder::new().name("log".into()).spawn(move || say!("{fault}"));
+        }
         let device = &mut self.core.device;
         if device.answered(self.clock.now(), self.keeps_time) {
             self.waiting.lookout.answered();

@@ -14,7 +14,7 @@ use elevator::{Flags, Op, Scheduler, Sector, Sectors, Span, Time};
 use rustix::io::Errno;
 use schedulers::{Environment, Spec};
 use server::backend::{Backend, Done, Emulated, Geometry, Job, Medium, Memory, Nature, Nothing, Payload};
-use server::{Answer, Ask, Device, Failure, News, Statistics, Watch};
+use server::{Answer, Ask, Device, Failure, News, Watch};
 
 fn scheduler(name: &str) -> Box<dyn Scheduler> {
     Spec::parse(name).unwrap().build(&Environment::default()).unwrap()
@@ -41,7 +41,7 @@ fn device(name: &str, backend: Box<dyn Backend>) -> (Device, Shared) {
     };
     let shared = Shared(Arc::new(Mutex::new(Checker::new(&options))));
     let observer: Box<dyn Observer + Send> = Box::new(shared.clone());
-    let watch = Watch { statistics: Statistics::default(), log: None, observer: Some(observer) };
+    let watch = Watch::new(Some(observer));
     (Device::new(Queue::observed(options, scheduler(name), watch), backend), shared)
 }
 

@@ -70,6 +70,14 @@ pub(crate) struct ServeArguments {
     /// of memory. Never in front of an emulated drive
     #[arg(long, value_name = "TIME", conflicts_with = "drive")]
     pub(crate) poll: Option<String>,
+    /// A scheduler that holds back every request of an idle device for this long is faulty: noop replaces it. Must be longer than any
+    /// wait that a tunable of the scheduler permits; 0ns never replaces
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub(crate) longest_hold: String,
+    /// A scheduler is faulty if it has not dispatched a request of this age, has dispatched 10,000 others meanwhile, and has exceeded
+    /// twice the waiting bound that it promises, if it promises any; 0ns never replaces
+    #[arg(long, value_name = "TIME", default_value = "120s")]
+    pub(crate) oldest_request: String,
     /// Serve a device although it is mounted or held; must be given twice
     #[arg(long, action = clap::ArgAction::Count)]
     pub(crate) even_if_used: u8,

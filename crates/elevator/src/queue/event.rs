@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use super::Token;
+use super::{Fault, Token};
 use crate::reason::Reason;
 use crate::request::{Flags, Op, Outcome, Process, Request};
 use crate::scheduler::{Hold, Side};
@@ -78,6 +78,14 @@ pub enum Event<'a> {
     Finished(Token, Outcome),
     /// A process ended.
     Exited(Process),
+    /// The scheduler is faulty. A `Switched` to the queue's own policy follows: at once, or when the queue has drained if the
+    /// faulty scheduler was to take over then.
+    Faulted {
+        /// What the scheduler did.
+        fault: Fault,
+        /// Requests queued, which the queue's own policy receives.
+        queued: u32,
+    },
     /// Another scheduler took over.
     Switched(SwitchReport),
 }

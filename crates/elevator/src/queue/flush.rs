@@ -60,6 +60,11 @@ impl Flushes {
         self.running.pop_front()
     }
 
+    /// Whether the device has one.
+    pub(super) const fn is_running(&self) -> bool {
+        self.in_flight
+    }
+
     /// Nobody waits for one, and none runs.
     pub(super) fn is_quiet(&self) -> bool {
         !self.in_flight && self.waiting.is_empty()

@@ -1,24 +1,26 @@
-//! The queue that hosts a scheduler: between whoever submits and a device with a number of tags.
+//! The queue that hosts a scheduler: between submitters and a device with a number of tags.
 //!
-//! A host calls [`Queue::submit`] when somebody asks for something, [`Queue::next`] when the device may take something, and
-//! [`Queue::complete`] when the device is done with it; after each of these it drains [`Queue::notice`]. `next` is asked
-//! again after every call and at the time that its last [`Step::Wait`] named. There is no clock, lock or thread in
-//! here: one owner, events in, decisions out.
+//! A host calls [`Queue::submit`] for each submission, [`Queue::next`] when the device may take a request, and [`Queue::complete`] when
+//! the device has finished one. After each of these calls it drains [`Queue::notice`]. It calls `next` again after every other call
+//! and at the time that the last [`Step::Wait`] named. The queue has no clock, lock or thread: one owner, events in, decisions out.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `parts` | submissions as hosts know them; requests as schedulers see them are [`Requests`] |
+//! | `parts` | submissions as hosts name them; schedulers see them as [`Requests`] |
 //! | `submit` | the way in: merged, admitted, or asleep |
 //! | `merge` | which requests may grow, and by what |
-//! | `limits` | who may add a request, who sleeps |
+//! | `limits` | which submitter may add a request, which sleeps |
 //! | `flush` | durability: flushes past the scheduler, forced unit access |
 //! | `order` | barriers that drain, and the switch of schedulers |
+//! | `hosted`, `fault` | calls of the scheduler, and recovery from a faulty one |
 //! | `directed` | an array's coordinator and the scheduler |
-//! | `event` | what observers hear |
+//! | `event` | what observers receive |
 
 mod directed;
 mod event;
+mod fault;
 mod flush;
+mod hosted;
 mod limits;
 mod merge;
 mod options;
@@ -31,15 +33,20 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 pub use event::{Event, Observer, SwitchReport};
+pub use fault::{Fault, Supervision};
+pub use hosted::Contain;
 pub use options::{Barriers, Cache, Identity, Limits, Options, Plugging};
 pub use order::SwitchMode;
 pub use parts::Submission;
 
+use self::fault::Watchdog;
 use self::flush::{Flushes, Then};
+use self::hosted::Hosted;
 use self::limits::RequestCounts;
 use self::merge::MergeIndex;
 use self::order::Order;
 use self::parts::{Chain, Part, PartId, Parts};
+use crate::capability::Item;
 use crate::cold_path;
 use crate::reason::{HoldReason, Reason};
 use crate::request::{Direction, Flags, Op, Outcome, Priority, Process, Request, RequestId};
@@ -124,14 +131,19 @@ struct Meta {
     state: State,
     chain: Chain,
     dispatched: Time,
-    /// The scheduler that dispatched it, and that is told of its completion if it is still there.
+    /// Number of the scheduler that dispatched it: only that one receives its completion.
     generation: Option<u32>,
+    /// When the present scheduler received it.
+    inserted: Time,
+    /// Requests that the present scheduler had dispatched by then.
+    inserted_behind: u64,
 }
 
 /// A queue and the scheduler that it hosts.
 pub struct Queue<O: Observer = ()> {
     options: Options,
-    scheduler: Box<dyn Scheduler>,
+    hosted: Hosted,
+    watchdog: Watchdog,
     generation: u32,
     requests: Requests,
     meta: Vec<Meta>,
@@ -167,7 +179,8 @@ impl<O: Observer> Queue<O> {
     pub fn observed(options: Options, scheduler: Box<dyn Scheduler>, observer: O) -> Self {
         Self {
             options,
-            scheduler,
+            hosted: Hosted::new(scheduler),
+            watchdog: Watchdog::default(),
             generation: 0,
             requests: Requests::default(),
             meta: Vec::new(),
@@ -200,15 +213,24 @@ impl<O: Observer> Queue<O> {
         &mut self.observer
     }
 
-    /// The scheduler that it hosts, to look at.
+    /// The scheduler that it hosts. Panics of calls through this reference are not contained; see [`inspect`](Self::inspect).
     #[must_use]
     pub fn scheduler(&self) -> &dyn Scheduler {
-        &*self.scheduler
+        self.hosted.get()
     }
 
-    /// The part of the hosted scheduler that works above the block layer, if it has one.
+    /// What the scheduler keeps, for users: streams, groups. Empty if the call panics, which replaces the scheduler.
+    pub fn inspect(&mut self, now: Time) -> Vec<Item> {
+        let items = self
+            .hosted
+            .call("inspect", |scheduler| scheduler.inspection().map(|inspection| inspection.inspect(now)));
+        self.recover(now);
+        items.flatten().unwrap_or_default()
+    }
+
+    /// The part of the hosted scheduler that works above the block layer, if it has one. Its panics are not contained.
     pub fn split(&mut self) -> Option<&mut dyn Split> {
-        self.scheduler.split()
+        self.hosted.get_mut().split()
     }
 
     /// Submissions not yet finished.
@@ -256,7 +278,9 @@ impl<O: Observer> Queue<O> {
         let Submission { token, op, start, sectors, flags, process, .. } = submission;
         self.observer.event(now, &Event::Submitted { token, op, start, sectors, flags, process });
         let part = self.parts.add(Submission { process: self.shown(process), ..submission }, now);
-        self.take_in(now, part)
+        let accepted = self.take_in(now, part);
+        self.recover(now);
+        accepted
     }
 
     /// More submissions follow at once: gather them. Only for [`Plugging::Task`].
@@ -273,6 +297,7 @@ impl<O: Observer> Queue<O> {
             self.insert(now, self.plug[at]);
         }
         self.plug.clear();
+        self.recover(now);
     }
 
     /// The device may have a free tag: what now? `positioning` is the device's oracle, if it has one.
@@ -300,34 +325,52 @@ impl<O: Observer> Queue<O> {
         self.options.barriers.flushes_alone() && self.in_flight > 0 && !self.flushes.is_quiet()
     }
 
+    /// Asks the scheduler. One that is found faulty is replaced, and its successor is asked.
     #[inline]
     fn ask(&mut self, now: Time, positioning: Option<&dyn Positioning>) -> Step {
+        loop {
+            match self.decide(now, positioning) {
+                Some(step) => return step,
+                None => self.recover(now),
+            }
+        }
+    }
+
+    /// `None` if the scheduler is faulty.
+    #[inline]
+    fn decide(&mut self, now: Time, positioning: Option<&dyn Positioning>) -> Option<Step> {
+        if let Err(fault) = self.check_ages(now) {
+            self.hosted.fault = Some(fault);
+            return None;
+        }
         let device = Device {
             depth: self.options.depth,
             in_flight: self.in_flight,
             last_dispatched: self.last_dispatched,
             positioning,
         };
-        match self.scheduler.next(now, &View { requests: &self.requests, device }) {
-            Decision::Dispatch { id, reason } => {
-                assert_eq!(
-                    self.meta[id.index()].state,
-                    State::Queued,
-                    "a scheduler returned {id:?}, which it does not have"
-                );
+        let view = View { requests: &self.requests, device };
+        let decision = self.hosted.call("next", |scheduler| scheduler.next(now, &view))?;
+        let checked = match decision {
+            Decision::Dispatch { id, reason } => self.check_dispatch(id).map(|()| {
+                self.watchdog.progressed();
+                self.watchdog.dispatched += 1;
                 self.queued -= 1;
                 self.merges.remove(&self.requests[id]);
                 Step::Dispatch(self.dispatch(now, id, reason, Some(self.generation)))
-            }
-            Decision::Hold(hold) => {
+            }),
+            Decision::Hold(hold) => self.check_hold(now, hold).map(|bounded| {
                 self.tell_held(now, hold);
-                Step::Wait(hold)
-            }
+                Step::Wait(bounded)
+            }),
+            Decision::Idle if self.queued > 0 => Err(Fault::Idle { queued: self.queued }),
             Decision::Idle => {
+                self.watchdog.progressed();
                 self.observer.event(now, &Event::Idle { queued: self.queued });
-                Step::Idle
+                Ok(Step::Idle)
             }
-        }
+        };
+        checked.map_err(|fault| self.hosted.fault = Some(fault)).ok()
     }
 
     #[inline(never)]
@@ -380,7 +423,7 @@ impl<O: Observer> Queue<O> {
             causes: None,
             arrived: now,
         };
-        let id = self.add(flush, Chain::EMPTY);
+        let id = self.add(now, flush, Chain::EMPTY);
         self.dispatch(now, id, Reason::Flush, None)
     }
 
@@ -413,8 +456,11 @@ impl<O: Observer> Queue<O> {
         let meta = self.meta[id.index()];
         self.in_flight -= 1;
         self.observer.event(now, &Event::Completed { request, outcome, dispatched: meta.dispatched });
+        if request.op != Op::Flush {
+            self.watchdog.served(now.since(meta.dispatched));
+        }
         if meta.generation == Some(self.generation) {
-            self.scheduler.completed(now, request, outcome);
+            self.hosted.call("completed", |scheduler| scheduler.completed(now, request, outcome));
         }
         match (request.op, outcome) {
             (Op::Flush, _) => self.flushed(now, id, meta, outcome),
@@ -425,6 +471,7 @@ impl<O: Observer> Queue<O> {
             _ => self.finish_request(now, id, meta, outcome),
         }
         self.settle(now);
+        self.recover(now);
     }
 
     #[cold]
@@ -485,7 +532,8 @@ impl<O: Observer> Queue<O> {
     pub fn exited(&mut self, now: Time, process: Process) {
         if self.options.identity == Identity::Shown {
             self.observer.event(now, &Event::Exited(process));
-            self.scheduler.exited(now, process);
+            self.hosted.call("exited", |scheduler| scheduler.exited(now, process));
+            self.recover(now);
         }
     }
 

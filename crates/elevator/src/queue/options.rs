@@ -1,5 +1,6 @@
 //! How a queue is set up.
 
+use super::Supervision;
 use crate::sector::Sectors;
 use crate::time::Span;
 
@@ -24,6 +25,8 @@ pub struct Options {
     pub cache: Cache,
     /// What a flush holds back.
     pub barriers: Barriers,
+    /// When a scheduler counts as faulty and is replaced.
+    pub supervision: Supervision,
 }
 
 impl Default for Options {
@@ -38,6 +41,7 @@ impl Default for Options {
             identity: Identity::Shown,
             cache: Cache::WriteBack { fua: true },
             barriers: Barriers::Completed,
+            supervision: Supervision::default(),
         }
     }
 }

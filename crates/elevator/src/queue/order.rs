@@ -4,7 +4,9 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::fault::Fault;
 use super::flush::Then;
+use super::hosted::{Noop, contained};
 use super::parts::PartId;
 use super::{Barriers, Event, Observer, Queue, State, SwitchReport};
 use crate::cold_path;
@@ -68,22 +70,36 @@ impl<O: Observer> Queue<O> {
         mode: SwitchMode,
     ) -> Option<SwitchReport> {
         self.unplug(now);
+        let report = self.switch_to(now, scheduler, mode);
+        self.recover(now);
+        report
+    }
+
+    fn switch_to(
+        &mut self,
+        now: Time,
+        scheduler: Box<dyn Scheduler>,
+        mode: SwitchMode,
+    ) -> Option<SwitchReport> {
         match mode {
             SwitchMode::Transfer => {
-                let report = self.take_over(now, scheduler, now);
+                let report = self.take_over(now, Some(scheduler), now);
                 // What was to take over once the queue has drained was asked for before this.
-                if matches!(self.order.barrier, Some(Barrier::Switch(..))) {
-                    self.order.barrier = None;
+                if let Some(Barrier::Switch(waiting, _)) =
+                    self.order.barrier.take_if(|barrier| matches!(barrier, Barrier::Switch(..)))
+                {
+                    self.hosted.discard(waiting);
                     self.release(now);
                 }
                 Some(report)
             }
             SwitchMode::Drain => {
                 if let Some(Barrier::Switch(waiting, _)) = &mut self.order.barrier {
-                    *waiting = scheduler;
+                    let replaced = core::mem::replace(waiting, scheduler);
+                    self.hosted.discard(replaced);
                 } else if self.order.barrier.is_some() || self.drained() {
                     // A barrier is being drained for already, or nothing has to be: there is nothing better to wait for.
-                    return Some(self.take_over(now, scheduler, now));
+                    return Some(self.take_over(now, Some(scheduler), now));
                 } else {
                     self.order.barrier = Some(Barrier::Switch(scheduler, now));
                 }
@@ -92,8 +108,19 @@ impl<O: Observer> Queue<O> {
         }
     }
 
-    fn take_over(&mut self, now: Time, scheduler: Box<dyn Scheduler>, ordered: Time) -> SwitchReport {
-        self.scheduler = scheduler;
+    /// Replaces the scheduler, by the queue's own if there is no other, and hands over what is queued. Reports the fault of the old
+    /// one first, if there is any.
+    pub(super) fn take_over(
+        &mut self,
+        now: Time,
+        scheduler: Option<Box<dyn Scheduler>>,
+        ordered: Time,
+    ) -> SwitchReport {
+        if let Some(fault) = self.hosted.fault {
+            self.report_fault(now, fault);
+        }
+        self.hosted.replace(scheduler);
+        self.reset_watchdog();
         self.generation += 1;
         self.last_hold = None;
         let ids = self.queued_in_order();
@@ -101,7 +128,10 @@ impl<O: Observer> Queue<O> {
         let report = SwitchReport { moved, in_flight: self.in_flight, drained_for: now.since(ordered) };
         self.observer.event(now, &Event::Switched(report));
         for id in ids {
-            self.scheduler.insert(now, &self.requests[id]);
+            let meta = &mut self.meta[id.index()];
+            (meta.inserted, meta.inserted_behind) = (now, 0);
+            let request = &self.requests[id];
+            self.hosted.call("insert", |scheduler| scheduler.insert(now, request));
         }
         report
     }
@@ -153,7 +183,7 @@ impl<O: Observer> Queue<O> {
                 }
                 Some(Barrier::Running | Barrier::Flush) => self.release(now),
                 Some(Barrier::Switch(scheduler, ordered)) => {
-                    self.take_over(now, scheduler, ordered);
+                    self.take_over(now, Some(scheduler), ordered);
                     self.release(now);
                 }
             }
@@ -180,12 +210,28 @@ impl<O: Observer> Queue<O> {
         }
     }
 
-    /// The scheduler that was chosen last, to tune: the one hosted, or the one that takes over once the queue has drained.
-    pub fn chosen(&mut self) -> &mut dyn Scheduler {
-        match &mut self.order.barrier {
-            Some(Barrier::Switch(next, _)) => &mut **next,
-            _ => &mut *self.scheduler,
+    /// Calls the scheduler that was chosen last: the one hosted, or the one that takes over once the queue has drained. `None` if the
+    /// call panics: the queue's own policy then takes the place of that scheduler.
+    pub fn with_chosen<R>(
+        &mut self,
+        now: Time,
+        method: &'static str,
+        call: impl FnOnce(&mut dyn Scheduler) -> R,
+    ) -> Option<R> {
+        let Some(Barrier::Switch(next, _)) = &mut self.order.barrier else {
+            let result = self.hosted.call(method, call);
+            self.recover(now);
+            return result;
+        };
+        let Some(contain) = self.hosted.contain else { return Some(call(&mut **next)) };
+        let result = contained(contain, || call(&mut **next));
+        if result.is_none() {
+            let noop: Box<dyn Scheduler> = Box::new(Noop::default());
+            let faulty = core::mem::replace(next, noop);
+            self.hosted.discard(faulty);
+            self.report_fault(now, Fault::Panicked { method });
         }
+        result
     }
 
     /// How long a barrier has held submissions back, for hosts that show it.

@@ -1,12 +1,13 @@
 //! The way in: a submission starts, is merged into a queued request or becomes one, or its submitter sleeps.
 
 use super::flush::Then;
+use super::hosted::Hosted;
 use super::merge::alike;
 use super::parts::{Chain, PartId, Submission};
 use super::{Accepted, Barriers, Cache, Event, Meta, Notice, Observer, Plugging, Queue, State};
 use crate::cold_path;
-use crate::request::{Direction, Op, Outcome, Request, RequestId};
-use crate::scheduler::{Growth, Side};
+use crate::request::{Direction, Op, Outcome, Process, Request, RequestId};
+use crate::scheduler::{Admission, Growth, Side};
 use crate::time::Time;
 
 impl<O: Observer> Queue<O> {
@@ -67,7 +68,8 @@ impl<O: Observer> Queue<O> {
         let submission = &self.parts.get(part).submission;
         let Submission { token, op, flags, process, .. } = *submission;
         let direction = op.direction();
-        let admission = || self.scheduler.may_queue(now, process, direction, op.is_sync(flags));
+        let hosted = &mut self.hosted;
+        let admission = || may_queue(hosted, now, process, direction, op.is_sync(flags));
         if self.counts.admits(now, direction, process, admission) {
             self.admit(now, part);
             return Accepted::Queued;
@@ -83,7 +85,7 @@ impl<O: Observer> Queue<O> {
         let token = submission.token;
         self.counts.allocate(submission.op.direction());
         let (request, chain) = (submission.as_request(now), Chain::of(part, submission));
-        let id = self.add(request, chain);
+        let id = self.add(now, request, chain);
         let request = &self.requests[id];
         self.observer.event(now, &Event::Carried(token, request));
         self.merges.add(request);
@@ -106,9 +108,16 @@ impl<O: Observer> Queue<O> {
 
     // In line, so that the request is put together where it is kept.
     #[inline(always)]
-    pub(super) fn add(&mut self, request: Request, chain: Chain) -> RequestId {
+    pub(super) fn add(&mut self, now: Time, request: Request, chain: Chain) -> RequestId {
         let id = self.requests.add(request);
-        let meta = Meta { state: State::Plugged, chain, dispatched: Time::ZERO, generation: None };
+        let meta = Meta {
+            state: State::Plugged,
+            chain,
+            dispatched: Time::ZERO,
+            generation: None,
+            inserted: now,
+            inserted_behind: 0,
+        };
         if id.index() == self.meta.len() {
             cold_path();
             self.meta.push(meta);
@@ -121,11 +130,14 @@ impl<O: Observer> Queue<O> {
     #[inline]
     pub(super) fn insert(&mut self, now: Time, id: RequestId) {
         self.plug_itself(now);
-        self.meta[id.index()].state = State::Queued;
+        let meta = &mut self.meta[id.index()];
+        meta.state = State::Queued;
+        (meta.inserted, meta.inserted_behind) = (now, self.watchdog.dispatched);
         self.queued += 1;
+        self.note_load();
         let request = &self.requests[id];
         self.observer.event(now, &Event::Inserted(request));
-        self.scheduler.insert(now, request);
+        self.hosted.call("insert", |scheduler| scheduler.insert(now, request));
     }
 
     /// [`Plugging::Queue`]: plugs an empty queue, unplugs a full enough one.
@@ -172,14 +184,18 @@ impl<O: Observer> Queue<O> {
         true
     }
 
-    fn may_grow(&self, id: RequestId, addition: &Request, chain: Chain, side: Side) -> bool {
+    fn may_grow(&mut self, id: RequestId, addition: &Request, chain: Chain, side: Side) -> bool {
         let request = &self.requests[id];
         let meta = &self.meta[id.index()];
         self.options.merges
             && alike(request, addition)
             && request.sectors.0.saturating_add(addition.sectors.0) <= self.options.max_sectors.0
             && meta.chain.segments + chain.segments <= self.options.max_segments
-            && (meta.state == State::Plugged || self.scheduler.may_merge(request, addition, side))
+            && (meta.state == State::Plugged
+                || self
+                    .hosted
+                    .call("may_merge", |scheduler| scheduler.may_merge(request, addition, side))
+                    .unwrap_or(false))
     }
 
     fn grow(
@@ -208,7 +224,7 @@ impl<O: Observer> Queue<O> {
         self.merges.add(&request);
         if self.meta[id.index()].state == State::Queued {
             let growth = Growth { was_start: was.start, was_sectors: was.sectors, absorbed };
-            self.scheduler.merged(now, &request, growth);
+            self.hosted.call("merged", |scheduler| scheduler.merged(now, &request, growth));
         }
     }
 
@@ -224,6 +240,9 @@ impl<O: Observer> Queue<O> {
         self.merges.remove(&neighbour);
         self.grow(now, id, &neighbour, meta.chain, side, Some(&neighbour));
         self.observer.event(now, &Event::Absorbed(&self.requests[id], &neighbour));
+        let grown = &mut self.meta[id.index()];
+        grown.inserted = grown.inserted.min(meta.inserted);
+        grown.inserted_behind = grown.inserted_behind.min(meta.inserted_behind);
         match meta.state {
             State::Queued => self.queued -= 1,
             _ => self.plug.retain(|&plugged| plugged != other),
@@ -254,8 +273,8 @@ impl<O: Observer> Queue<O> {
     fn wake_sleeper(&mut self, now: Time, direction: Direction, part: PartId) -> bool {
         let submission = &self.parts.get(part).submission;
         let (token, process) = (submission.token, submission.process);
-        let admission =
-            self.scheduler.may_queue(now, process, direction, submission.op.is_sync(submission.flags));
+        let sync = submission.op.is_sync(submission.flags);
+        let admission = may_queue(&mut self.hosted, now, process, direction, sync);
         if !self.counts.may_wake(direction, admission) {
             return false;
         }
@@ -267,6 +286,18 @@ impl<O: Observer> Queue<O> {
         }
         true
     }
+}
+
+/// Whether the scheduler admits a request; the limit decides if the call panics.
+fn may_queue(
+    hosted: &mut Hosted,
+    now: Time,
+    process: Option<Process>,
+    direction: Direction,
+    sync: bool,
+) -> Admission {
+    let admission = hosted.call("may_queue", |scheduler| scheduler.may_queue(now, process, direction, sync));
+    admission.unwrap_or(Admission::ByLimit)
 }
 
 /// Whether a submission asks for more than to be served.

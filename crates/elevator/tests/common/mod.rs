@@ -1,5 +1,8 @@
 //! The simplest scheduler there is, and a host to hold it.
 
+#[allow(dead_code, reason = "each test file uses its part")]
+pub mod faulty;
+
 use std::collections::VecDeque;
 
 use dwell_elevator::queue::{Accepted, Notice, Options, Queue, Step, Submission, Ticket, Token};

@@ -1,5 +1,7 @@
 //! Why a run ends before its programs do.
 
+use elevator::queue::Fault;
+
 use crate::kernel::Errno;
 
 /// Why a machine could not go on.
@@ -11,6 +13,9 @@ pub enum Failure {
         /// Their names.
         waiting: Vec<String>,
     },
+    /// The queue found the scheduler faulty and replaced it, so the run is not one of this scheduler.
+    #[error("the scheduler {0}")]
+    Scheduler(Fault),
     /// Something would happen so late that times no longer add up.
     #[error("goes on for more than 292 years, which is as far as the modelled clock is trusted")]
     EndOfTime,

@@ -23,6 +23,12 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     single("dispatched_requests_total", "counter", "Requests dispatched.", statistics.dispatched);
     single("holds_total", "counter", "Deliberate waits begun.", statistics.holds);
     single("switches_total", "counter", "Switches of schedulers.", statistics.switches.0);
+    single(
+        "scheduler_faults_total",
+        "counter",
+        "Faults of schedulers, each of which made noop the scheduler.",
+        statistics.faults,
+    );
     single("clients", "gauge", "Clients connected.", snapshot.clients.len() as u64);
     by_operation(&mut out, snapshot, "operations_total", "Operations done.", |account| account.done);
     by_operation(&mut out, snapshot, "failed_operations_total", "Operations failed.", |account| {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use elevator::queue::{SwitchMode, SwitchReport};
+use elevator::queue::{Fault, SwitchMode, SwitchReport};
 use elevator::{Item, Scheduler, Sector, Span, Time};
 
 use super::protocol::TunableState;
@@ -55,17 +55,35 @@ pub(crate) struct Snapshot {
     pub(crate) clients: Vec<Client>,
     pub(crate) draining: Option<Span>,
     pub(crate) log_lost: Option<u64>,
+    pub(crate) last_fault: Option<String>,
 }
 
 /// Obeys orders.
 pub(crate) struct Orders {
     factory: SchedulerFactory,
     scheduler: String,
+    /// What the latest faulty scheduler did.
+    fault: Option<String>,
+    /// The same, until the log has it.
+    unlogged: Option<String>,
 }
 
 impl Orders {
     pub(crate) fn new(factory: SchedulerFactory, scheduler: String) -> Self {
-        Self { factory, scheduler }
+        Self { factory, scheduler, fault: None, unlogged: None }
+    }
+
+    /// The scheduler was faulty, and the queue's own policy has replaced it.
+    pub(crate) fn fell_back(&mut self, fault: Fault, queued: u32) {
+        let faulty = std::mem::replace(&mut self.scheduler, "noop".to_string());
+        let fault = format!("scheduler '{faulty}' {fault}; noop has taken over its {queued} queued requests");
+        self.unlogged = Some(fault.clone());
+        self.fault = Some(fault);
+    }
+
+    /// The latest fault of a scheduler, once.
+    pub(crate) const fn fault(&mut self) -> Option<String> {
+        self.unlogged.take()
     }
 
     /// Obeys one. Whoever gave it may be gone by now; that is its affair.
@@ -84,7 +102,7 @@ impl Orders {
                 let _ = reply.send(self.switch(scheduler, mode, now, device));
             }
             Order::Tune { tunable, value, reply } => {
-                let _ = reply.send(tune(&tunable, &value, device));
+                let _ = reply.send(tune(&tunable, &value, now, device));
             }
             Order::Log { file, during, reply } => {
                 let _ = reply.send(log(file, now + during, device));
@@ -105,8 +123,8 @@ impl Orders {
         Snapshot {
             now,
             scheduler: self.scheduler.clone(),
-            tunables: tunables(queue.chosen()),
-            items: queue.scheduler().inspection().map_or(Vec::new(), |inspection| inspection.inspect(now)),
+            tunables: queue.with_chosen(now, "tunables", tunables).unwrap_or_default(),
+            items: queue.inspect(now),
             queued: queue.queued(),
             in_flight: queue.in_flight(),
             depth: queue.options().depth,
@@ -117,6 +135,7 @@ impl Orders {
             clients: fronts.iter().flat_map(|front| front.clients()).collect(),
             draining,
             log_lost: queue.observer().log.as_ref().map(DecisionLog::lost),
+            last_fault: self.fault.clone(),
         }
     }
 
@@ -133,7 +152,7 @@ impl Orders {
     }
 }
 
-fn tunables(scheduler: &dyn Scheduler) -> Vec<TunableState> {
+fn tunables(scheduler: &mut dyn Scheduler) -> Vec<TunableState> {
     let state = |tunable: &elevator::Tunable| TunableState {
         name: tunable.name.to_string(),
         value: scheduler.tunable(tunable.name).unwrap_or(tunable.default).to_string(),
@@ -145,12 +164,15 @@ fn tunables(scheduler: &dyn Scheduler) -> Vec<TunableState> {
     scheduler.tunables().iter().map(state).collect()
 }
 
-fn tune(name: &str, value: &str, device: &mut Device) -> Result<(), String> {
-    let scheduler = device.queue().chosen();
-    let known = scheduler.tunables().iter().find(|tunable| tunable.name == name);
-    let tunable = known.ok_or_else(|| elevator::TuneError::unknown(name).to_string())?;
-    let value = tunable.parse(value).map_err(|error| error.to_string())?;
-    scheduler.tune(name, value).map_err(|error| error.to_string())
+fn tune(name: &str, value: &str, now: Time, device: &mut Device) -> Result<(), String> {
+    let tune = |scheduler: &mut dyn Scheduler| {
+        let known = scheduler.tunables().iter().find(|tunable| tunable.name == name);
+        let tunable = known.ok_or_else(|| elevator::TuneError::unknown(name).to_string())?;
+        let value = tunable.parse(value).map_err(|error| error.to_string())?;
+        scheduler.tune(name, value).map_err(|error| error.to_string())
+    };
+    let tuned = device.queue().with_chosen(now, "tune", tune);
+    tuned.unwrap_or_else(|| Err("the scheduler panicked; noop has taken over".to_string()))
 }
 
 fn log(file: File, until: Time, device: &mut Device) -> Result<(), String> {

@@ -175,4 +175,8 @@ pub struct State {
     pub draining_ns: Option<u64>,
     /// The decision log is on, and so many of its entries were left out.
     pub log_lost: Option<u64>,
+    /// Faults of schedulers; each made `noop` the scheduler.
+    pub scheduler_faults: u64,
+    /// The latest of them.
+    pub last_scheduler_fault: Option<String>,
 }

@@ -337,6 +337,8 @@ pub(crate) fn state(snapshot: &Snapshot, speed: u32) -> State {
         last_switch: statistics.switches.1.map(|report| switched(Some(report))),
         draining_ns: snapshot.draining.map(Span::as_nanos),
         log_lost: snapshot.log_lost,
+        scheduler_faults: statistics.faults,
+        last_scheduler_fault: snapshot.last_fault.clone(),
     }
 }
 

@@ -46,7 +46,7 @@ impl Scenario {
             Failure::NoKernel { process, .. } | Failure::Call { process, .. } => {
                 (step(process), failure.clone())
             }
-            Failure::NoHooks | Failure::EndOfTime => (None, failure.clone()),
+            Failure::NoHooks | Failure::EndOfTime | Failure::Scheduler(_) => (None, failure.clone()),
         };
         self.source.said(at, &failure.to_string())
     }

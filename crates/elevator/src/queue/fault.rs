@@ -1,0 +1,289 @@
+//! Faults of a scheduler: how the queue detects them while it runs, and who takes over.
+//!
+//! A scheduler is untrusted code: users write their own. A fault must cost the user the policy, not the device. The queue owns every
+//! request, so it can recover from any fault: it replaces the scheduler by a built-in first-come-first-served policy (`noop`) and
+//! inserts every queued request there in order of arrival. No request is lost, none is dispatched twice.
+//!
+//! | fault | detected |
+//! |---|---|
+//! | an id that names no queued request | at once, when the scheduler returns it |
+//! | `Idle` with requests queued; a hold without end or with an end that has passed | at once |
+//! | a panic | at once, if the host sets [`Queue::contain_panics`] |
+//! | an endless hold | after [`Supervision::longest_hold`] |
+//! | a request that is never dispatched | after [`Supervision::oldest`] and [`Supervision::overtaken`] |
+//!
+//! The two time limits count only what the scheduler is responsible for:
+//! - A hold counts while requests are queued and the device has nothing but a flush to do. While the device is busy, however slow it
+//!   is, nothing counts.
+//! - A request ages from its insertion into the present scheduler. Submissions behind a barrier, asleep, or in the plug have not been
+//!   inserted. A request is overdue only if the scheduler has also dispatched many others since then, so a slow device with a long
+//!   backlog triggers nothing. A scheduler that promises a bound ([`Scheduler::longest_wait`]) has at least twice that bound.
+//!   Requests of the idle class are exempt: they wait for as long as other classes have requests.
+//! - Policies that work above the block layer are exempt from both. They limit the rates of processes, so a hold may last for as long
+//!   as a process is in debt. Only a modelled machine hosts them.
+//!
+//! An endless loop inside a call is not detected here, since the call does not return. The host's own watchdog must end it.
+
+use core::fmt;
+
+use super::hosted::Contain;
+use super::{Event, Observer, Queue, State};
+use crate::cold_path;
+use crate::request::{PriorityClass, RequestId};
+use crate::scheduler::{Hold, Load, Wake};
+use crate::time::{Span, Time};
+
+/// When the queue calls a scheduler faulty. `None` switches a check off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Supervision {
+    /// How long a scheduler may hold back every request while the device is idle, over any number of successive holds. Default: 30 s,
+    /// the time that Linux gives a SCSI disk for one command before it aborts the command. The model of operations allows every
+    /// shipped policy 10 s ([`LONGEST_HOLD`](crate::check::LONGEST_HOLD)).
+    pub longest_hold: Option<Span>,
+    /// How old a queued request may become. Default: 120 s, when Linux reports a task that waits for it as hung.
+    pub oldest: Option<Span>,
+    /// How many others the scheduler must have dispatched since a request was inserted before that request counts as overdue. Default:
+    /// 10,000. A policy that picks at random among 256 queued requests passes one over this often with a probability of 10^-17.
+    pub overtaken: u64,
+}
+
+impl Supervision {
+    /// Only the checks that need no time limit.
+    pub const UNTIMED: Self = Self { longest_hold: None, oldest: None, overtaken: 0 };
+}
+
+impl Default for Supervision {
+    fn default() -> Self {
+        Self {
+            longest_hold: Some(Span::from_secs(30)),
+            oldest: Some(Span::from_secs(120)),
+            overtaken: 10_000,
+        }
+    }
+}
+
+/// What a scheduler did wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Fault {
+    /// It dispatched an id that names no queued request: unknown, ended, or in the device already.
+    NotQueued(RequestId),
+    /// It returned [`Decision::Idle`](crate::Decision::Idle) while it had requests.
+    Idle {
+        /// How many.
+        queued: u32,
+    },
+    /// It returned a hold that neither a time nor an event will end.
+    HoldWithoutEnd(Hold),
+    /// It returned a hold whose end has passed.
+    HoldInThePast(Hold),
+    /// It held back every request of an idle device.
+    HeldTooLong {
+        /// The latest of its holds.
+        hold: Hold,
+        /// For how long.
+        held: Span,
+    },
+    /// It did not dispatch a request.
+    NeverDispatched {
+        /// The request's serial number.
+        serial: u64,
+        /// Since its insertion.
+        waited: Span,
+        /// Requests dispatched meanwhile.
+        overtaken: u64,
+    },
+    /// It panicked.
+    Panicked {
+        /// The method of [`Scheduler`](crate::Scheduler) that did.
+        method: &'static str,
+    },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NotQueued(id) => write!(f, "dispatched {id:?}, which names no queued request"),
+            Self::Idle { queued } => write!(f, "returned idle with {queued} requests queued"),
+            Self::HoldWithoutEnd(hold) => {
+                write!(f, "returned a hold without end ({})", hold.reason)?;
+                match hold.wake {
+                    Wake::Completion => f.write_str(": it awaits a completion with nothing in flight"),
+                    _ => Ok(()),
+                }
+            }
+            Self::HoldInThePast(hold) => {
+                write!(f, "returned a hold until a time that has passed ({})", hold.reason)
+            }
+            Self::HeldTooLong { hold, held } => {
+                write!(f, "held back every request of an idle device for {held} ({})", hold.reason)
+            }
+            Self::NeverDispatched { serial, waited, overtaken } => {
+                write!(
+                    f,
+                    "did not dispatch request {serial} for {waited} and dispatched {overtaken} others meanwhile"
+                )
+            }
+            Self::Panicked { method } => write!(f, "panicked in {method}()"),
+        }
+    }
+}
+
+/// What the queue remembers to detect faults.
+#[derive(Default)]
+pub(super) struct Watchdog {
+    /// Since when the scheduler has held back an idle device.
+    held_since: Option<Time>,
+    /// When the ages of queued requests are compared with the limit next.
+    next_scan: Time,
+    /// Requests that the scheduler has dispatched.
+    pub(super) dispatched: u64,
+    /// The longest time that the device took for a request, its own queue included.
+    longest_service: Span,
+    /// The most requests that were queued or in flight at once.
+    most: u32,
+}
+
+impl Watchdog {
+    /// Requests are scanned this many times within their limit.
+    const SCANS: u64 = 8;
+
+    /// The scheduler made progress, or there is nothing that it holds back.
+    #[inline]
+    pub(super) const fn progressed(&mut self) {
+        self.held_since = None;
+    }
+
+    /// The device was done with a request.
+    #[inline]
+    pub(super) fn served(&mut self, took: Span) {
+        self.held_since = None;
+        self.longest_service = self.longest_service.max(took);
+    }
+}
+
+impl<O: Observer> Queue<O> {
+    /// From now on the queue calls its scheduler through `contain`, which must run the closure and return whether it ended without a
+    /// panic. A host with the standard library passes a function around `catch_unwind`; a kernel, where a panic does not unwind, sets
+    /// nothing. The panic message of the standard library's hook is still printed.
+    pub const fn contain_panics(&mut self, contain: Contain) {
+        self.hosted.contain = Some(contain);
+    }
+
+    /// Whether the queue has replaced a faulty scheduler by its own and no other was switched to since.
+    #[must_use]
+    pub const fn has_fallen_back(&self) -> bool {
+        self.hosted.is_fallback
+    }
+
+    /// Replaces the scheduler if a call has found it faulty.
+    #[inline]
+    pub(super) fn recover(&mut self, now: Time) {
+        if self.hosted.fault.is_some() {
+            cold_path();
+            self.fall_back(now);
+        }
+    }
+
+    #[cold]
+    fn fall_back(&mut self, now: Time) {
+        // Taking over reports the fault.
+        self.take_over(now, None, now);
+    }
+
+    /// What is wrong with dispatching this id, if anything is.
+    #[inline]
+    pub(super) fn check_dispatch(&self, id: RequestId) -> Result<(), Fault> {
+        // A dead id keeps its last state, so both must be asked.
+        let queued = self.requests.get(id).is_some() && self.meta[id.index()].state == State::Queued;
+        if queued { Ok(()) } else { Err(Fault::NotQueued(id)) }
+    }
+
+    /// What is wrong with this hold, if anything is; else the hold, ended no later than when it would be too long.
+    pub(super) fn check_hold(&mut self, now: Time, hold: Hold) -> Result<Hold, Fault> {
+        if self.queued == 0 {
+            self.watchdog.held_since = None;
+            return Ok(hold);
+        }
+        match (hold.wake, hold.until) {
+            (_, Some(until)) if until <= now => return Err(Fault::HoldInThePast(hold)),
+            (Wake::Timer, None) => return Err(Fault::HoldWithoutEnd(hold)),
+            (Wake::Completion, None) if self.in_flight == 0 => return Err(Fault::HoldWithoutEnd(hold)),
+            _ => {}
+        }
+        let counts = self.is_idle_for_scheduler() && !self.hosted.is_split;
+        let (Some(limit), true) = (self.options.supervision.longest_hold, counts) else {
+            self.watchdog.held_since = None;
+            return Ok(hold);
+        };
+        let since = *self.watchdog.held_since.get_or_insert(now);
+        let held = now.since(since);
+        if held >= limit {
+            return Err(Fault::HeldTooLong { hold, held });
+        }
+        let end = since + limit;
+        Ok(Hold { until: Some(hold.until.map_or(end, |until| until.min(end))), ..hold })
+    }
+
+    /// Whether the device has nothing to do but a flush, of which schedulers are not informed.
+    fn is_idle_for_scheduler(&self) -> bool {
+        self.in_flight == u32::from(self.flushes.is_running())
+    }
+
+    /// The overdue request, if there is one. Looks at all queued requests, but only a few times within the limit.
+    #[inline]
+    pub(super) fn check_ages(&mut self, now: Time) -> Result<(), Fault> {
+        if now < self.watchdog.next_scan {
+            return Ok(());
+        }
+        self.scan_ages(now)
+    }
+
+    #[cold]
+    fn scan_ages(&mut self, now: Time) -> Result<(), Fault> {
+        let Some(limit) = self.options.supervision.oldest.filter(|_| !self.hosted.is_split) else {
+            self.watchdog.next_scan = Time::from_nanos(u64::MAX);
+            return Ok(());
+        };
+        self.watchdog.next_scan = now + Span::from_nanos(limit.as_nanos() / Watchdog::SCANS + 1);
+        let (overtaken, dispatched) = (self.options.supervision.overtaken, self.watchdog.dispatched);
+        let queued = self.requests.iter().filter(|request| {
+            let meta = &self.meta[request.id.index()];
+            meta.state == State::Queued
+                && request.priority.class != PriorityClass::Idle
+                && dispatched - meta.inserted_behind >= overtaken
+        });
+        let oldest =
+            queued.map(|request| (self.meta[request.id.index()].inserted, request.serial, request.id));
+        let Some((inserted, serial, id)) = oldest.min() else { return Ok(()) };
+        let waited = now.since(inserted);
+        if waited < limit {
+            return Ok(());
+        }
+        let load = Load { requests: self.watchdog.most, service: self.watchdog.longest_service };
+        let promised = self.hosted.call("longest_wait", |scheduler| scheduler.longest_wait(load)).flatten();
+        if promised.is_some_and(|promised| waited < Span::from_nanos(promised.as_nanos().saturating_mul(2))) {
+            return Ok(());
+        }
+        let overtaken = dispatched - self.meta[id.index()].inserted_behind;
+        Err(Fault::NeverDispatched { serial, waited, overtaken })
+    }
+
+    /// Notes how many requests there are, for the load under which a scheduler promises its bound.
+    #[inline]
+    pub(super) fn note_load(&mut self) {
+        self.watchdog.most = self.watchdog.most.max(self.queued + self.in_flight);
+    }
+
+    /// Reports what the scheduler did, and what the queue did about it.
+    pub(super) fn report_fault(&mut self, now: Time, fault: Fault) {
+        let queued = self.queued;
+        self.observer.event(now, &Event::Faulted { fault, queued });
+    }
+
+    /// Forgets what belonged to the scheduler before.
+    pub(super) fn reset_watchdog(&mut self) {
+        let Watchdog { longest_service, most, .. } = self.watchdog;
+        self.watchdog = Watchdog { longest_service, most, ..Watchdog::default() };
+    }
+}
