@@ -110,6 +110,8 @@ fn configuration(
     };
     configuration.speed = arguments.speed;
     configuration.poll = arguments.poll.as_deref().map(|text| span("--poll", text)).transpose()?;
+    let limit = span("--request-timeout", &arguments.request_timeout)?;
+    configuration.request_timeout = (!limit.is_zero()).then_some(limit);
     configuration.control.clone_from(&arguments.control);
     configuration.attach =
         arguments.attach.then(|| AttachOptions { source: source(arguments), ..AttachOptions::default() });

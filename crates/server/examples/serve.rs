@@ -56,6 +56,8 @@ struct Arguments {
     per_address: Option<u16>,
     idle_ms: Option<u64>,
     supervised: bool,
+    request_timeout_ms: Option<u64>,
+    teardown_ms: Option<u64>,
 }
 
 fn main() {
@@ -92,6 +94,8 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
             "--speed" => arguments.speed = Some(value()?.parse()?),
             "--check" => arguments.check = true,
             "--plain-queue" => arguments.plain_queue = true,
+            "--request-timeout-ms" => arguments.request_timeout_ms = Some(value()?.parse()?),
+            "--teardown-ms" => arguments.teardown_ms = Some(value()?.parse()?),
             "--supervised" => arguments.supervised = true,
             "--even-if-used" => arguments.even_if_used = true,
             "--read-only" => arguments.read_only = true,
@@ -187,6 +191,10 @@ fn serve() -> Result<(), Box<dyn Error>> {
         configuration.poll = Some(Duration::from_micros(us));
     }
     configuration.control = arguments.control;
+    configuration.request_timeout = arguments.request_timeout_ms.map(Duration::from_millis);
+    if let Some(limit) = arguments.teardown_ms {
+        configuration.teardown_limit = Duration::from_millis(limit);
+    }
     if !arguments.nbd.is_empty() {
         let addresses = arguments.nbd.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
         let tls = arguments.tls.map(|directory| TlsFiles {

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::geteuid;
 use rustix::thread::{CapabilitySet, capabilities};
@@ -366,30 +367,70 @@ impl Attachment {
         self.is_left = true;
     }
 
-    /// Detaches the loop device while the file is still served. Waits while a process uses it, unless `give_up` returns true: then
-    /// its users get errors.
-    pub(crate) fn detach(&self, give_up: impl Fn() -> bool) {
-        let Some(device) = &self.record.device else { return };
-        // While it is ours: once detached, it may be somebody else's at once.
-        device.restore();
-        if let Err(error) = device.ask_to_detach() {
-            say!("{}: {error}", device.path().display());
-        }
-        let mut warned = false;
-        while !device.wait_detached(PATIENCE) {
-            if give_up() {
-                say!("{}: given up while in use; its users get errors", device.path().display());
-                return;
+    /// Detaches the loop device while the file is still served. Waits while a process uses it, unless `give_up` (called with whether
+    /// the kernel is still about to detach it) has a reason: then its users get errors. Returns whether that was so.
+    pub(crate) fn detach(&self, mut give_up: impl FnMut(bool) -> GiveUp) -> bool {
+        let Some(device) = self.record.device.clone() else { return false };
+        let path = device.path();
+        let waits = device.clone();
+        // Both calls wait for requests to the device: a thread waits, so that this one need not.
+        let detaching = thread::Builder::new().name("detach".into()).spawn(move || {
+            // While the loop device is ours: once detached, it may be another program's at once.
+            device.restore();
+            if let Err(error) = device.ask_to_detach() {
+                say!("{}: {error}", device.path().display());
             }
-            if !warned {
+        });
+        let is_detaching = || detaching.as_ref().is_ok_and(|thread| !thread.is_finished());
+        let began = Instant::now();
+        let mut warned = false;
+        loop {
+            if !is_detaching() && waits.wait_detached(DETACH_STEP) {
+                return false;
+            }
+            let reason = match give_up(is_detaching()) {
+                GiveUp::No => None,
+                GiveUp::Asked | GiveUp::Broke => Some("given up while in use".to_owned()),
+                GiveUp::Stalled { limit } => {
+                    Some(format!("no request was completed for {} s", limit.as_secs_f64()))
+                }
+            };
+            if let Some(reason) = reason {
+                say!("{}: {reason}; its users get errors", path.display());
+                self.abort();
+                return true;
+            }
+            if is_detaching() {
+                thread::sleep(DETACH_STEP);
+            } else if !warned && began.elapsed() > PATIENCE {
                 warned = true;
-                let mounts = device.mounts().join(", ");
+                let mounts = waits.mounts().join(", ");
                 let by =
                     if mounts.is_empty() { "a program".to_string() } else { format!("mounts: {mounts}") };
-                say!("{}: still in use by {by}; served until then", device.path().display());
+                say!("{}: still in use by {by}; served until then", path.display());
             }
         }
     }
+
+    /// Fails every request to the device, those to come included.
+    pub(crate) fn abort(&self) {
+        abort(&self.record.mount, self.record.connection);
+    }
+}
+
+/// How often a detached device is looked for.
+const DETACH_STEP: Duration = Duration::from_millis(20);
+
+/// Why a device is not served until its users are done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum GiveUp {
+    No,
+    Asked,
+    /// The device's thread has ended.
+    Broke,
+    Stalled {
+        limit: Duration,
+    },
 }
 
 fn record_path(directory: &Path, name: &str) -> PathBuf {
@@ -575,9 +616,9 @@ mod tests {
         let mut child = process::Command::new("sleep").arg("60").spawn().unwrap();
         assert!(start_time(child.id()).is_some());
         child.kill().unwrap();
-        let until = std::time::Instant::now() + Duration::from_secs(5);
-        while start_time(child.id()).is_some() && std::time::Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
+        let until = Instant::now() + Duration::from_secs(5);
+        while start_time(child.id()).is_some() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(start_time(child.id()), None);
         child.wait().unwrap();

@@ -161,6 +161,10 @@ impl Core {
         if let Some(log) = self.device.queue().observer().log.take() {
             log.close();
         }
+        if self.device.lost() > 0 {
+            // The back end would wait for what it may never get, and its memory must outlive that.
+            std::mem::forget(self.device);
+        }
         snapshot
     }
 }

@@ -113,6 +113,13 @@ fn notify(address: &OsString, message: &str, descriptor: Option<BorrowedFd<'_>>)
     send(UnixDatagram::unbound()?.as_fd(), Some(&address), message, descriptor)
 }
 
+/// Sends a message to the service manager that started this process, if one did: see sd_notify(3).
+pub(crate) fn notify_service_manager(message: &str) {
+    if let Some(address) = env::var_os("NOTIFY_SOCKET") {
+        let _ = notify(&address, message, None);
+    }
+}
+
 fn send(
     socket: BorrowedFd<'_>,
     to: Option<&SocketAddrUnix>,

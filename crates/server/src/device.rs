@@ -104,7 +104,26 @@ struct Operation {
     flushes: bool,
     process: Option<Process>,
     payload: Payload,
+    /// The back end has its data.
+    has_data: bool,
     result: Result<(), Errno>,
+}
+
+/// What a job was to do that was answered before the back end has returned it.
+#[derive(Clone, Copy)]
+struct Lost {
+    op: Op,
+    start: Sector,
+    end: Sector,
+}
+
+/// Requests that the back end has had for too long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Overdue {
+    /// The first of them.
+    pub first: Failure,
+    /// How many.
+    pub count: u32,
 }
 
 /// A job that failed as a whole and is tried again piece by piece, so that one bad sector fails one request.
@@ -119,6 +138,8 @@ struct Salvage {
 struct Slot {
     ticket: Option<Ticket>,
     salvage: Option<Salvage>,
+    started: Time,
+    lost: Option<Lost>,
 }
 
 /// A queue, a back end, and everything between them.
@@ -141,6 +162,8 @@ pub struct Device {
     promised: Vec<Time>,
     /// The first failure that nobody has heard of.
     failure: Option<Failure>,
+    /// Slots whose jobs were answered before the back end has returned them.
+    lost: u32,
 }
 
 impl Device {
@@ -165,6 +188,7 @@ impl Device {
             has_new: false,
             promised: Vec::new(),
             failure: None,
+            lost: 0,
         }
     }
 
@@ -207,7 +231,17 @@ impl Device {
         self.has_new = true;
         let Ask { cookie, op, start, sectors, flags, process, payload } = ask;
         let (flushes, result) = (op == Op::Flush || flags.fua || flags.preflush, Ok(()));
-        let token = self.keep(Operation { front, cookie, op, sectors, flushes, process, payload, result });
+        let token = self.keep(Operation {
+            front,
+            cookie,
+            op,
+            sectors,
+            flushes,
+            process,
+            payload,
+            has_data: false,
+            result,
+        });
         let submission = Submission {
             token,
             op,
@@ -281,7 +315,7 @@ impl Device {
     fn fill(&mut self) -> bool {
         let mut any = false;
         self.held_until = None;
-        while !self.tags.is_empty() {
+        while !self.tags.is_empty() || self.lost as usize == self.slots.len() {
             match self.queue.next(self.now, self.backend.positioning()) {
                 Step::Dispatch(ticket) => self.start(ticket),
                 Step::Wait(hold) => {
@@ -299,23 +333,31 @@ impl Device {
     }
 
     fn start(&mut self, ticket: Ticket) {
+        if self.lost > 0 && self.is_blocked(&ticket) {
+            return self.fail(ticket);
+        }
         let Some(tag) = self.tags.pop() else { unreachable!("asked only with a free tag") };
         let mut pieces = self.lists.pop().unwrap_or_default();
         for part in self.queue.submissions(&ticket) {
             let operation = self.operations[part.token.0 as usize].as_mut().expect("an unfinished operation");
             let payload = mem::take(&mut operation.payload);
+            operation.has_data = matches!(payload, Payload::Data(_));
             pieces.push(Piece { owner: part.token.0, sectors: part.sectors, payload, result: Ok(()) });
         }
         let request = self.queue.request(&ticket);
         let (op, start, sectors) = (request.op, request.start, request.sectors);
         let fua = self.queue.is_forced(&ticket);
-        self.slots[tag.0 as usize].ticket = Some(ticket);
+        let slot = &mut self.slots[tag.0 as usize];
+        (slot.ticket, slot.started) = (Some(ticket), self.now);
         self.backend.start(self.now, Job { tag, op, start, sectors, fua, pieces });
     }
 
     /// The back end is done with a job.
     fn done(&mut self, done: Done) {
         let Done { mut job, at, result } = done;
+        if self.slots[job.tag.0 as usize].lost.take().is_some() {
+            return self.returned_late(job);
+        }
         for piece in &mut job.pieces {
             piece.result = result;
         }
@@ -328,6 +370,69 @@ impl Device {
         }
         let result = job.pieces.iter().fold(result, |whole, piece| whole.and(piece.result));
         self.end(job, at, result);
+    }
+
+    /// Fails what the back end has had for `limit` or longer. It keeps the tags and the memory of those requests until it returns them.
+    /// Meanwhile writes to the same sectors fail too: a write that is carried out late must not replace a newer one. When no tag is left,
+    /// every request fails.
+    pub fn expire(&mut self, now: Time, limit: Span) -> Option<Overdue> {
+        self.now = self.now.max(now);
+        let mut overdue: Option<Overdue> = None;
+        for index in 0..self.slots.len() {
+            let slot = &mut self.slots[index];
+            let Some(ticket) = slot.ticket.take_if(|_| now.since(slot.started) >= limit) else { continue };
+            let request = self.queue.request(&ticket);
+            let (op, start, sectors) = (request.op, request.start, request.sectors);
+            slot.lost = Some(Lost { op, start, end: start + sectors });
+            self.lost += 1;
+            if let Some(salvage) = slot.salvage.take() {
+                salvage.todo.chain(salvage.ended).for_each(|piece| recycle(&mut self.pool, piece));
+            }
+            self.fail(ticket);
+            let first = Failure { op, start, sectors, error: Errno::TIMEDOUT };
+            overdue.get_or_insert(Overdue { first, count: 0 }).count += 1;
+        }
+        if let Some(overdue) = overdue {
+            self.statistics().timed_out += u64::from(overdue.count);
+            self.has_new = true;
+        }
+        overdue
+    }
+
+    /// Requests that were failed and that the back end has not returned.
+    #[must_use]
+    pub const fn lost(&self) -> u32 {
+        self.lost
+    }
+
+    /// Whether a request cannot be given to the back end.
+    fn is_blocked(&self, ticket: &Ticket) -> bool {
+        let request = self.queue.request(ticket);
+        let changes = |op| matches!(op, Op::Write | Op::Discard);
+        let overlaps = |lost: Lost| {
+            changes(lost.op) && changes(request.op) && lost.start < request.end() && request.start < lost.end
+        };
+        self.tags.is_empty() || self.slots.iter().filter_map(|slot| slot.lost).any(overlaps)
+    }
+
+    /// Completes a request with an error without the back end. A front end gets as much memory back as it gave.
+    fn fail(&mut self, ticket: Ticket) {
+        for part in self.queue.submissions(&ticket) {
+            let operation = self.operations[part.token.0 as usize].as_mut().expect("an unfinished operation");
+            operation.result = Err(Errno::IO);
+            if mem::take(&mut operation.has_data) {
+                operation.payload = Payload::Data(self.pool.take(operation.sectors.bytes() as usize));
+            }
+        }
+        self.queue.complete(self.now, ticket, Outcome::Failed);
+    }
+
+    /// The back end has returned a job that was failed.
+    fn returned_late(&mut self, mut job: Job) {
+        self.lost -= 1;
+        job.pieces.drain(..).for_each(|piece| recycle(&mut self.pool, piece));
+        self.lists.push(job.pieces);
+        self.tags.push(job.tag);
     }
 
     /// Tries a failed job again, piece by piece.
@@ -426,7 +531,7 @@ impl Device {
         let index = finished.token.0 as usize;
         let operation = self.operations[index].take().expect("an unfinished operation");
         self.free.push(index as u32);
-        let Operation { front, cookie, op, sectors, flushes, process, payload, result } = operation;
+        let Operation { front, cookie, op, sectors, flushes, process, payload, result, .. } = operation;
         let result = match finished.outcome {
             Outcome::Failed | Outcome::GivenBack if flushes => result.and(Err(Errno::IO)),
             _ => result,
@@ -477,5 +582,12 @@ fn contain(call: &mut dyn FnMut()) -> bool {
             mem::forget(payload);
             false
         }
+    }
+}
+
+/// Gives a piece's memory back.
+fn recycle(pool: &mut Pool, piece: Piece) {
+    if let Payload::Data(buffer) = piece.payload {
+        pool.put(buffer);
     }
 }

@@ -61,6 +61,7 @@ pub mod nbd;
 mod poller;
 mod private_directory;
 mod privileges;
+mod progress;
 mod rate_limit;
 mod realtime;
 mod resident;

@@ -12,7 +12,7 @@ use elevator::queue::{Observer, Options, Queue};
 use serde::Serialize;
 
 use crate::ServeError;
-use crate::attach::{AttachOptions, Attachment};
+use crate::attach::{AttachOptions, Attachment, GiveUp};
 use crate::backend::{Backend, Geometry, Medium};
 use crate::clock::Clock;
 use crate::control::protocol::State;
@@ -25,6 +25,7 @@ use crate::lookout::Lookout;
 use crate::nbd::{Acceptor, Nbd, NbdOptions};
 use crate::poller::Bell;
 use crate::privileges;
+use crate::progress::{self, Progress, Stall};
 use crate::realtime::{self, Punctuality};
 use crate::resident;
 use crate::statistics::Watch;
@@ -44,6 +45,9 @@ const POLL: Duration = Duration::from_micros(50);
 /// How often it is looked for whether the block device that is served is still there, of which nobody is told who does not ask it
 /// for anything.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// A disk that answers nothing for so long has failed: SCSI's error recovery starts after 30 s.
+const TEARDOWN_LIMIT: Duration = Duration::from_secs(30);
 
 /// What is served, and how.
 pub struct Configuration {
@@ -72,7 +76,11 @@ pub struct Configuration {
     /// within this time of the answer before, costs up to one processor for it. `None`: 50 µs in front of what answers at
     /// once, and not at all in front of a disk. Never in front of an emulated drive.
     pub poll: Option<Duration>,
-    /// Somebody who hears the queue's every event.
+    /// How long the back end may take for one request, in real time, before the request fails; `None` for ever.
+    pub request_timeout: Option<Duration>,
+    /// How long the attached device may make no progress while it is taken down, before its users get errors.
+    pub teardown_limit: Duration,
+    /// Receives the queue's every event.
     pub observer: Option<ObserverFactory>,
 }
 
@@ -96,6 +104,8 @@ impl Configuration {
             control: None,
             punctuality: Punctuality::default(),
             poll: None,
+            request_timeout: None,
+            teardown_limit: TEARDOWN_LIMIT,
             observer: None,
         }
     }
@@ -122,6 +132,7 @@ pub struct Server {
     medium: Option<Medium>,
     addresses: Vec<String>,
     refused: Vec<String>,
+    teardown_limit: Duration,
     /// The TLS configuration of NBD, to read its certificates again.
     acceptor: Option<Acceptor>,
     _control: Option<Socket>,
@@ -137,10 +148,11 @@ pub(crate) enum Stop {
 }
 
 /// Says that the device's thread has ended, however it does.
-struct Ending(Sender<Stop>);
+struct Ending(Sender<Stop>, Arc<Progress>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
+        self.1.end();
         let _ = self.0.send(Stop::Ended);
     }
 }
@@ -182,6 +194,11 @@ pub fn run_with(configuration: Configuration, started: impl FnOnce(&Server)) -> 
     }
     let stop = server.stop.clone();
     thread::Builder::new().name("signals".into()).spawn(move || hear(signals, &stop)).map_err(failed)?;
+    if let Some(interval) = progress::watchdog_interval() {
+        let (progress, bell) = (server.line.progress.clone(), server.line.bell.clone());
+        let watch = move || progress::watch(&progress, &bell, interval);
+        thread::Builder::new().name("watchdog".into()).spawn(watch).map_err(failed)?;
+    }
     started(&server);
     server.wait()
 }
@@ -256,7 +273,15 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
     let (orders, heard) = channel();
     let (stop, stops) = channel();
     let bell = Arc::new(Bell::new().map_err(failed)?);
-    let line = Line { orders, bell: bell.clone(), speed: configuration.speed.max(1), stop: stop.clone() };
+    let progress = Arc::new(Progress::default());
+    let line = Line {
+        orders,
+        bell: bell.clone(),
+        speed: configuration.speed.max(1),
+        stop: stop.clone(),
+        progress: progress.clone(),
+    };
+    let teardown_limit = configuration.teardown_limit;
     let control = match &configuration.control {
         Some(path) => Some(
             Socket::listen(path, line.clone())
@@ -265,12 +290,12 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
         None => None,
     };
     let (ready, started) = channel();
-    let ending = Ending(stop.clone());
+    let ending = Ending(stop.clone(), progress.clone());
     let thread = thread::Builder::new()
         .name("device".into())
         .spawn(move || {
             let _ending = ending;
-            serve(configuration, fronts, bell, heard, &ready)
+            serve(configuration, fronts, (bell, progress), heard, &ready)
         })
         .map_err(failed)?;
     let Serving { geometry, medium, addresses, mut refused } = started.recv().unwrap_or_else(|_| {
@@ -288,6 +313,7 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
         medium,
         addresses,
         refused,
+        teardown_limit,
         acceptor,
         _control: control,
     };
@@ -306,12 +332,12 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
 fn serve(
     configuration: Configuration,
     fronts: Vec<Box<dyn FrontEnd + Send>>,
-    bell: Arc<Bell>,
+    shared: (Arc<Bell>, Arc<Progress>),
     orders: Receiver<Order>,
     ready: &Sender<Result<Serving, ServeError>>,
 ) -> io::Result<Box<Snapshot>> {
     resident::lock_stack();
-    match prepare(configuration, fronts, bell, orders) {
+    match prepare(configuration, fronts, shared, orders) {
         Ok((mut thread, serving)) => {
             if let Err(error) = privileges::restrict_device_thread() {
                 say!("warning: the device's thread keeps all capabilities: {error}");
@@ -331,7 +357,7 @@ fn serve(
 fn prepare(
     configuration: Configuration,
     fronts: Vec<Box<dyn FrontEnd + Send>>,
-    bell: Arc<Bell>,
+    (bell, progress): (Arc<Bell>, Arc<Progress>),
     orders: Receiver<Order>,
 ) -> Result<(DeviceThread, Serving), ServeError> {
     let backend = (configuration.backend)()?;
@@ -356,7 +382,11 @@ fn prepare(
     let device = Device::new(Queue::observed(options, scheduler, watch), backend);
     let fronts = fronts.into_iter().map(|front| front as Box<dyn FrontEnd>).collect();
     let handler = Orders::new(configuration.schedulers, configuration.scheduler);
-    let waiting = Waiting { lookout: Lookout::new(configuration.punctuality.spin), vigil: Vigil::new(poll) };
+    let waiting = Waiting {
+        lookout: Lookout::new(configuration.punctuality.spin),
+        vigil: Vigil::new(poll),
+        request_timeout: configuration.request_timeout,
+    };
     let thread = DeviceThread::new(
         Clock::new(configuration.speed),
         device,
@@ -364,6 +394,7 @@ fn prepare(
         (bell, orders, handler),
         waiting,
         keeps_time,
+        progress,
     )
     .map_err(|error| ServeError::io("starting", error))?;
     let addresses = thread.addresses();
@@ -456,20 +487,47 @@ impl Server {
         self.take_down()
     }
 
-    /// The loop device first, while its file is still served; then the device; then the mount.
+    /// The loop device first, while its file is still served; then the device; then the mount. If the device makes no progress meanwhile,
+    /// the FUSE connection is aborted, so that its users get errors, and a device's thread that waits for its disk is left behind.
     fn take_down(&mut self) -> Result<Report, ServeError> {
-        let broke = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
-        let is_left = self.attachment.as_ref().is_some_and(|attachment| attachment.is_for_next(broke));
+        let has_ended = || self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+        let is_left = self.attachment.as_ref().is_some_and(|attachment| attachment.is_for_next(has_ended()));
+        let (progress, limit) = (self.line.progress.clone(), self.teardown_limit);
+        let mut is_aborted = false;
+        let mut stall = Stall::new(&progress, limit);
         if let (false, Some(attachment)) = (is_left, &self.attachment) {
-            // Without its thread the device is not served any more: nobody can use it to an end.
-            let broke = || self.thread.as_ref().is_none_or(JoinHandle::is_finished);
-            attachment.detach(|| {
-                broke() || !matches!(self.stops.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout))
+            is_aborted = attachment.detach(|is_detaching| {
+                // Without its thread the device is not served any more: no user can finish.
+                if has_ended() {
+                    GiveUp::Broke
+                } else if stall.is_stalled(is_detaching) {
+                    GiveUp::Stalled { limit }
+                } else if !matches!(self.stops.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout)) {
+                    GiveUp::Asked
+                } else {
+                    GiveUp::No
+                }
             });
         }
         let _ = self.line.order(Order::Stop);
         let broke = |source| ServeError::io("the device's thread broke", source);
+        let mut stall = Stall::new(&progress, limit);
+        while !self.thread.as_ref().is_none_or(JoinHandle::is_finished) && !stall.is_stalled(true) {
+            thread::sleep(LOOK_FOR_END);
+        }
         let thread = self.thread.take().ok_or_else(|| broke(io::Error::other("it had ended before")))?;
+        if !thread.is_finished() {
+            match &mut self.attachment {
+                Some(attachment) if is_left => attachment.leave(),
+                Some(attachment) if !is_aborted => attachment.abort(),
+                _ => {}
+            }
+            self.attachment = None;
+            let lost = progress.unfinished();
+            let problem =
+                format!("{lost} operations did not return from the disk ({})", progress.thread_state());
+            return Err(ServeError::io("stopping", io::Error::new(io::ErrorKind::TimedOut, problem)));
+        }
         let served = thread.join().map_err(|_| broke(io::Error::other("it panicked")));
         if let (true, Some(attachment)) = (is_left, &mut self.attachment) {
             attachment.leave();
@@ -479,6 +537,9 @@ impl Server {
         Ok(Report { state: state(&snapshot, self.line.speed), refused: std::mem::take(&mut self.refused) })
     }
 }
+
+/// How often a server that is taken down looks whether the device's thread has ended.
+const LOOK_FOR_END: Duration = Duration::from_millis(2);
 
 impl Drop for Server {
     fn drop(&mut self) {

@@ -122,6 +122,8 @@ pub struct Statistics {
     pub salvaged: u64,
     /// Faults of schedulers, from each of which the queue recovered.
     pub faults: u64,
+    /// Requests that the back end did not return within the time allowed.
+    pub timed_out: u64,
 }
 
 impl Statistics {

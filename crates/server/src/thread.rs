@@ -12,10 +12,11 @@ use elevator::Time;
 use crate::clock::Clock;
 use crate::control::{Order, Orders, Snapshot};
 use crate::core::Core;
-use crate::device::{Device, FrontIndex};
+use crate::device::{Device, Failure, FrontIndex, Overdue};
 use crate::front::FrontEnd;
 use crate::lookout::Lookout;
 use crate::poller::{Bell, Interest, Source};
+use crate::progress::Progress;
 use crate::rate_limit::RateLimit;
 use crate::vigil::Vigil;
 
@@ -39,6 +40,8 @@ pub(crate) struct Waiting {
     pub(crate) lookout: Lookout,
     /// Whether it looks again and again after there was something to do, before it sleeps.
     pub(crate) vigil: Vigil,
+    /// How long the back end may take for a request; `None` for as long as it likes.
+    pub(crate) request_timeout: Option<Duration>,
 }
 
 /// Everything that a device's thread owns.
@@ -53,6 +56,10 @@ pub(crate) struct DeviceThread {
     last_busy: Time,
     /// Messages about failed operations: a broken disk has thousands in a second.
     failures: RateLimit,
+    overdue: RateLimit,
+    /// When to look for requests that the back end has had for too long.
+    next_check: Time,
+    progress: Arc<Progress>,
 }
 
 impl DeviceThread {
@@ -63,10 +70,23 @@ impl DeviceThread {
         (bell, orders, handler): (Arc<Bell>, Receiver<Order>, Orders),
         waiting: Waiting,
         keeps_time: bool,
+        progress: Arc<Progress>,
     ) -> io::Result<Self> {
         let core = Core::new(device, fronts, handler)?;
         let (last_busy, failures) = (Time::ZERO, RateLimit::default());
-        let mut thread = Self { clock, core, bell, orders, waiting, keeps_time, last_busy, failures };
+        let mut thread = Self {
+            clock,
+            core,
+            bell,
+            orders,
+            waiting,
+            keeps_time,
+            last_busy,
+            failures,
+            progress,
+            overdue: RateLimit::new(),
+            next_check: Time::ZERO,
+        };
         thread.begin()?;
         Ok(thread)
     }
@@ -89,6 +109,7 @@ impl DeviceThread {
 
     /// Serves until it is told to stop and everything accepted is finished.
     pub(crate) fn run(&mut self) -> io::Result<()> {
+        self.progress.begin();
         while !self.core.is_done() {
             self.round()?;
         }
@@ -104,6 +125,7 @@ impl DeviceThread {
         let timeout = self.timeout();
         self.core.poller.wait(timeout)?;
         let now = self.clock.now();
+        self.check_overdue(now);
         self.core.begin_round(now);
         let mut n = 0;
         while let Some(source) = self.core.poller.ready(n) {
@@ -123,15 +145,34 @@ impl DeviceThread {
             let _ = thread::Builder::new().name("log".into()).spawn(move || say!("{fault}"));
         }
         let device = &mut self.core.device;
-        if device.answered(self.clock.now(), self.keeps_time) {
+        let has_completed = device.answered(self.clock.now(), self.keeps_time);
+        if has_completed {
             self.waiting.lookout.answered();
         }
+        self.progress.round(has_completed, device.unfinished());
         if let Some(failure) = device.failure() {
             let count = device.statistics().failed();
             let message = format_args!("{failure}; {count} operations failed so far");
             self.failures.log_in_background((), message);
         }
         Ok(())
+    }
+
+    /// Fails what the back end has had for too long, four times within that time.
+    fn check_overdue(&mut self, now: Time) {
+        let Some(limit) = self.waiting.request_timeout.filter(|_| now >= self.next_check) else { return };
+        self.next_check = now + self.clock.span(limit / 4);
+        if let Some(Overdue { first, count }) = self.core.device.expire(now, self.clock.span(limit)) {
+            let Failure { op, start, sectors, .. } = first;
+            let total = self.core.device.statistics().timed_out;
+            let message = format_args!(
+                "{op} of {} bytes at sector {start}: no answer from the disk for {} s; failed {count} such requests with an I/O error, \
+                 {total} so far",
+                sectors.bytes(),
+                limit.as_secs_f64()
+            );
+            self.overdue.log_in_background((), message);
+        }
     }
 
     fn ready(&mut self, source: Source, now: Time) {
@@ -164,6 +205,8 @@ impl DeviceThread {
             return Some(Duration::ZERO);
         }
         let log = self.core.device.queue().observer().log_until(now).map(|at| self.clock.real(at.since(now)));
-        [event, held, log, fronts].into_iter().flatten().min()
+        let is_waiting = self.waiting.request_timeout.is_some() && self.core.device.queue().in_flight() > 0;
+        let check = is_waiting.then(|| self.clock.real(self.next_check.since(now)));
+        [event, held, log, fronts, check].into_iter().flatten().min()
     }
 }

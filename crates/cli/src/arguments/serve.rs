@@ -78,6 +78,10 @@ pub(crate) struct ServeArguments {
     /// twice the waiting bound that it promises, if it promises any; 0ns never replaces
     #[arg(long, value_name = "TIME", default_value = "120s")]
     pub(crate) oldest_request: String,
+    /// Fail a request with an I/O error when the disk has not answered it for this long; 0s never does. What the disk still has keeps
+    /// its memory, and writes to the same sectors fail until it answers
+    #[arg(long, value_name = "TIME", default_value = "120s")]
+    pub(crate) request_timeout: String,
     /// Serve a device although it is mounted or held; must be given twice
     #[arg(long, action = clap::ArgAction::Count)]
     pub(crate) even_if_used: u8,

@@ -1,16 +1,22 @@
 //! The client's end of the control socket, for `dwell ctl` and `dwell top`.
 
+use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::socket_peercred;
 use rustix::net::{RecvFlags, recv};
 
 use super::protocol::{Reply, Request, State, SwitchState};
 
-/// How long a server may take: it answers between two rounds of its work.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a server may take. Its control thread reports after 3 s that the device's thread does not answer; a longer silence means
+/// that the whole process does not run.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// How often a client that waits looks whether the server's process runs.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A connection to a server. One that broke is made anew for the next request: an answer that came too late to be waited for
 /// would be taken for the next one's. So is one that the server gave up for others while nothing was asked.
@@ -37,20 +43,14 @@ impl Client {
     /// Sends any request and waits for its reply.
     ///
     /// # Errors
-    /// The connection broke, or cannot be made anew; the server did not answer for half a minute, and may still do what it was
-    /// asked; or it answered something else than a reply.
+    /// The connection broke, or cannot be made anew; the server's process is stopped or did not answer for 8 s, and may still do what
+    /// was requested; or it answered something else than a reply.
     pub fn request(&mut self, request: &Request) -> io::Result<Reply> {
         let mut stream = match self.stream.take().filter(|stream| !has_ended(stream)) {
             Some(stream) => stream,
             None => connect(&self.path, self.patience)?,
         };
-        let reply = exchange(&mut stream, request).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => io::Error::new(
-                io::ErrorKind::TimedOut,
-                format!("no answer for {} s; what was asked may still be done", self.patience.as_secs()),
-            ),
-            _ => error,
-        })?;
+        let reply = exchange(&mut stream, request, self.patience)?;
         self.stream = Some(stream);
         Ok(reply)
     }
@@ -122,7 +122,7 @@ impl Client {
 
 fn connect(path: &Path, patience: Duration) -> io::Result<BufReader<UnixStream>> {
     let stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(patience))?;
+    stream.set_read_timeout(Some(patience.min(LOOK)))?;
     stream.set_write_timeout(Some(patience))?;
     Ok(BufReader::new(stream))
 }
@@ -133,22 +133,74 @@ fn has_ended(stream: &BufReader<UnixStream>) -> bool {
     stream.buffer().is_empty() && looked.is_ok_and(|(_, length)| length == 0)
 }
 
-fn exchange(stream: &mut BufReader<UnixStream>, request: &Request) -> io::Result<Reply> {
+fn exchange(stream: &mut BufReader<UnixStream>, request: &Request, patience: Duration) -> io::Result<Reply> {
     let mut text = serde_json::to_vec(request)?;
     text.push(b'\n');
     match stream.get_mut().write_all(&text) {
-        // A server that is full says so and hangs up without hearing what is wanted.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => hear(stream).map_err(|_| error),
-        sent => sent.and_then(|()| hear(stream)),
+        // A server that is full says so and hangs up without reading the request.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            receive(stream, patience).map_err(|_| error)
+        }
+        sent => sent.and_then(|()| receive(stream, patience)),
     }
 }
 
-fn hear(stream: &mut BufReader<UnixStream>) -> io::Result<Reply> {
-    let mut line = String::new();
-    if stream.read_line(&mut line)? == 0 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+fn receive(stream: &mut BufReader<UnixStream>, patience: Duration) -> io::Result<Reply> {
+    let (mut line, began) = (Vec::new(), Instant::now());
+    loop {
+        match stream.read_until(b'\n', &mut line) {
+            Ok(_) if line.is_empty() => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => return Ok(serde_json::from_slice(&line)?),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let server = Server::of(stream.get_ref());
+                if server.is_stopped() || began.elapsed() >= patience {
+                    let problem = format!(
+                        "no answer for {:.1} s from {}; a requested change may still be made",
+                        began.elapsed().as_secs_f64(),
+                        server.description()
+                    );
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
+                }
+            }
+            Err(error) => return Err(error),
+        }
     }
-    Ok(serde_json::from_str(&line)?)
+}
+
+/// The process at the other end of a socket.
+struct Server {
+    pid: Option<u32>,
+    name: String,
+    /// One letter and its meaning, as `/proc/PID/status` has it: `T (stopped)`.
+    state: String,
+}
+
+impl Server {
+    fn of(stream: &UnixStream) -> Self {
+        let pid = socket_peercred(stream).ok().map(|peer| peer.pid.as_raw_pid() as u32);
+        let status = pid.and_then(|pid| fs::read_to_string(format!("/proc/{pid}/status")).ok());
+        let field = |name: &str| {
+            let line = status.as_deref()?.lines().find_map(|line| line.strip_prefix(name))?;
+            Some(line.trim().to_owned())
+        };
+        Self {
+            pid,
+            name: field("Name:").unwrap_or_else(|| "unknown".to_owned()),
+            state: field("State:").unwrap_or_else(|| "unknown".to_owned()),
+        }
+    }
+
+    /// Whether a signal or a debugger has stopped it, so that no answer will come.
+    fn is_stopped(&self) -> bool {
+        self.state.starts_with(['T', 't'])
+    }
+
+    fn description(&self) -> String {
+        match self.pid {
+            Some(pid) => format!("process {pid} ({}), whose state is {}", self.name, self.state),
+            None => "the server".to_owned(),
+        }
+    }
 }
 
 fn unexpected(reply: Reply) -> io::Error {
@@ -191,6 +243,6 @@ mod tests {
         client.stop().unwrap();
         let asked = server.join().unwrap();
         assert!(asked[0].contains("fifo_batch") && asked[1].contains("stop"), "{asked:?}");
-        std::fs::remove_file(path).unwrap();
+        fs::remove_file(path).unwrap();
     }
 }

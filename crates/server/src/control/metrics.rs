@@ -29,6 +29,12 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
         "Faults of schedulers, each of which made noop the scheduler.",
         statistics.faults,
     );
+    single(
+        "timed_out_requests_total",
+        "counter",
+        "Requests that the back end did not return in time.",
+        statistics.timed_out,
+    );
     single("clients", "gauge", "Clients connected.", snapshot.clients.len() as u64);
     by_operation(&mut out, snapshot, "operations_total", "Operations done.", |account| account.done);
     by_operation(&mut out, snapshot, "failed_operations_total", "Operations failed.", |account| {

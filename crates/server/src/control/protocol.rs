@@ -159,6 +159,8 @@ pub struct State {
     pub holds: u64,
     /// Broken requests sent again in parts.
     pub salvaged: u64,
+    /// Requests that failed because the back end did not return them in time.
+    pub timed_out: u64,
     /// Accounts by kind: `read`, `write`, `discard`, `flush`.
     pub operations: BTreeMap<String, OperationState>,
     /// Accounts by process, where processes are known.

@@ -7,7 +7,7 @@ use std::net::Shutdown;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,6 +22,7 @@ use super::orders::{Order, Snapshot};
 use super::protocol::{ItemState, LONGEST_LINE, OperationState, Reply, Request, State, SwitchState};
 use crate::names::node;
 use crate::poller::Bell;
+use crate::progress::Progress;
 use crate::rate_limit::RateLimit;
 use crate::server::Stop;
 
@@ -33,6 +34,10 @@ const SILENCE: Duration = Duration::from_secs(600);
 
 /// How long it may say nothing even if others wait for its place.
 const TURN: Duration = Duration::from_secs(1);
+
+/// How long the device's thread may take for an order. It answers between two rounds, which take a millisecond. Shorter than the
+/// client's own patience, so that the client receives the message.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Clients that may wait to be let in.
 const BACKLOG: i32 = 128;
@@ -46,6 +51,7 @@ pub(crate) struct Line {
     pub(crate) orders: Sender<Order>,
     pub(crate) bell: Arc<Bell>,
     pub(crate) speed: u32,
+    pub(crate) progress: Arc<Progress>,
     /// Where a client's order to stop goes: whoever started the server takes it down in the right order.
     pub(crate) stop: Sender<Stop>,
 }
@@ -61,7 +67,15 @@ impl Line {
     pub(crate) fn ask<T>(&self, order: impl FnOnce(Sender<T>) -> Order) -> Result<T, String> {
         let (reply, answer) = channel();
         self.order(order(reply))?;
-        answer.recv().map_err(|_| "the device has stopped".to_string())
+        answer.recv_timeout(PATIENCE).map_err(|error| match error {
+            RecvTimeoutError::Disconnected => "the device has stopped".to_string(),
+            RecvTimeoutError::Timeout => format!(
+                "the device's thread has not answered for {} s ({}, {} operations unfinished); a requested change may still be made",
+                PATIENCE.as_secs(),
+                self.progress.thread_state(),
+                self.progress.unfinished()
+            ),
+        })
     }
 }
 
@@ -329,6 +343,7 @@ pub(crate) fn state(snapshot: &Snapshot, speed: u32) -> State {
         dispatched: statistics.dispatched,
         holds: statistics.holds,
         salvaged: statistics.salvaged,
+        timed_out: statistics.timed_out,
         operations: OPERATIONS.into_iter().map(operation).collect::<BTreeMap<_, _>>(),
         processes: statistics.processes().clone(),
         clients: snapshot.clients.clone(),

@@ -9,6 +9,7 @@ mod memory;
 mod permissions;
 mod recovery;
 mod settings;
+mod stalls;
 
 use std::fs;
 use std::path::PathBuf;

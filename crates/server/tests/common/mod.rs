@@ -146,6 +146,13 @@ impl Served {
         self.wait()
     }
 
+    /// Its exit status, of a server that may fail to end in order.
+    pub fn wait_for_status(&mut self) -> std::process::ExitStatus {
+        let status = self.child.wait().unwrap();
+        self.ended = true;
+        status
+    }
+
     pub fn wait(&mut self) -> serde_json::Value {
         let mut text = String::new();
         self.output.read_to_string(&mut text).unwrap();

@@ -1,0 +1,164 @@
+//! A disk that stops answering. It is the attached device of another server, which a signal stops.
+
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use server::control::Client;
+
+use crate::Place;
+use crate::common::client::{self, Nbd};
+use crate::common::{Served, have};
+
+const EIO: u32 = 5;
+
+/// A server that a signal has stopped, and that continues when this is dropped: whatever waits for it can then end.
+struct Stopped<'a>(&'a Served);
+
+impl<'a> Stopped<'a> {
+    fn new(server: &'a Served) -> Self {
+        server.signal("-STOP");
+        Self(server)
+    }
+}
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.0.signal("-CONT");
+    }
+}
+
+/// The control socket answered only between two rounds of the device's thread: not at all while that was blocked.
+#[test]
+fn the_control_socket_answers_while_the_devices_thread_is_blocked_and_the_watchdog_is_not_fed() {
+    let Some(place) = Place::in_memory(&[]) else { return };
+    let disk = place.serve(&["--memory", "64M"]);
+    let (socket, control, notify) = (place.join("sock"), place.join("control"), place.join("notify"));
+    let manager = UnixDatagram::bind(&notify).unwrap();
+    manager.set_nonblocking(true).unwrap();
+    let signs = || {
+        let mut bytes = [0; 4096];
+        let mut signs = 0;
+        while let Ok(length) = manager.recv(&mut bytes) {
+            signs += usize::from(bytes[..length].starts_with(b"WATCHDOG=1"));
+        }
+        signs
+    };
+    let address = format!("unix:{}", socket.display());
+    let path = control.to_string_lossy().into_owned();
+    let mut command = Command::new("env");
+    command.arg(format!("NOTIFY_SOCKET={}", notify.display())).arg("WATCHDOG_USEC=600000");
+    let arguments = ["--file", &disk.what, "--engine", "inline", "--nbd", &address, "--control", &path];
+    let server = Served::start_by(&mut command, &arguments).expect("the server starts");
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(signs() >= 2, "an idle server gives signs of life");
+    let mut nbd = Nbd::connect(&socket);
+    {
+        let stopped = Stopped::new(&disk);
+        nbd.send_write(0, 1, 0, &[7; 4096]).unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        signs();
+        let began = Instant::now();
+        let refused = Client::connect(&control).unwrap().show().unwrap_err().to_string();
+        assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+        assert!(refused.contains("has not answered for 3 s (state D"), "{refused}");
+        assert_eq!(signs(), 0, "a blocked server gives none");
+        drop(stopped);
+    }
+    assert_eq!(nbd.reply().unwrap(), (1, 0));
+    Client::connect(&control).unwrap().show().unwrap();
+    drop(nbd);
+    server.stop();
+    place.stop(disk);
+}
+
+#[test]
+fn a_client_of_a_stopped_server_names_the_process_and_its_state() {
+    let Some(place) = Place::in_memory(&[]) else { return };
+    let control = place.join("control");
+    let server = Served::start(&["--memory", "1M", "--control", &control.to_string_lossy()]);
+    let mut client = Client::connect(&control).unwrap();
+    client.show().unwrap();
+    {
+        let _stopped = Stopped::new(&server);
+        let began = Instant::now();
+        let refused = client.show().unwrap_err().to_string();
+        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+        let named = format!("from process {} (serve), whose state is T (stopped)", server.pid());
+        assert!(refused.contains(&named), "{refused}");
+    }
+    client.show().unwrap();
+    server.stop();
+}
+
+#[test]
+fn a_request_that_the_disk_does_not_answer_fails_and_its_sectors_stay_untouched_until_it_does() {
+    let Some(place) = Place::in_memory(&[]) else { return };
+    for engine in ["uring", "threads"] {
+        let disk = place.serve(&["--memory", "64M"]);
+        let (socket, control) = (place.join("sock"), place.join("control"));
+        let address = format!("unix:{}", socket.display());
+        let path = control.to_string_lossy().into_owned();
+        let options = ["--engine", engine, "--depth", "2", "--request-timeout-ms", "400"];
+        let arguments = ["--file", &disk.what, "--nbd", &address, "--control", &path];
+        let server = Served::start(&[&arguments[..], &options].concat());
+        let mut nbd = Nbd::connect(&socket);
+        assert_eq!(nbd.write(0, &[1; 65536]), 0);
+        {
+            let _stopped = Stopped::new(&disk);
+            assert_eq!(nbd.write(0, &[2; 4096]), EIO, "{engine}");
+            let began = Instant::now();
+            assert_eq!(nbd.write(0, &[3; 4096]), EIO, "the first write may yet be carried out");
+            assert!(began.elapsed() < Duration::from_millis(300), "it need not wait for the disk");
+            assert!(nbd.read(8192, 4096).is_err(), "{engine}");
+            let began = Instant::now();
+            assert!((0..20).all(|n| nbd.read(16384 + n * 4096, 4096).is_err()), "no slot is left");
+            assert!(began.elapsed() < Duration::from_millis(300), "{:?}", began.elapsed());
+            let state = Client::connect(&control).unwrap().show().unwrap();
+            assert_eq!((state.timed_out, state.in_flight), (2, 0), "{engine}");
+        }
+        let until = Instant::now() + Duration::from_secs(10);
+        while nbd.write(0, &[4; 4096]) != 0 {
+            assert!(Instant::now() < until, "{engine}: the disk answers again");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(nbd.read(0, 8192).unwrap(), [[4; 4096], [1; 4096]].concat());
+        assert_eq!(nbd.command(0, client::FLUSH, 0, 0), 0);
+        drop(nbd);
+        server.stop();
+        place.stop(disk);
+    }
+}
+
+/// A regression: a server whose disk did not answer waited for ever when it was told to end, and with it the users of its device.
+#[test]
+fn a_server_whose_disk_does_not_answer_is_taken_down_within_the_limit() {
+    let Some(place) = Place::in_memory(&[]) else { return };
+    if !have("dd") {
+        return;
+    }
+    let disk = place.serve(&["--memory", "64M"]);
+    let mut server = place.serve(&["--file", &disk.what, "--engine", "uring", "--teardown-ms", "700"]);
+    let mut writer = {
+        let _stopped = Stopped::new(&disk);
+        let to = format!("of={}", server.what);
+        let mut command = Command::new("dd");
+        command.args(["if=/dev/zero", &to, "bs=64k", "count=16", "oflag=direct"]).stderr(Stdio::null());
+        let mut writer = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        server.signal("-TERM");
+        let until = Instant::now() + Duration::from_secs(20);
+        while writer.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < until, "the writer waits for ever");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // The device's thread is waited for as long again.
+        std::thread::sleep(Duration::from_millis(1500));
+        writer
+    };
+    assert!(!writer.wait().unwrap().success(), "its writes failed");
+    assert!(!server.wait_for_status().success(), "the server reports what it could not do");
+    place.stop(disk);
+    assert!(fs::read_dir(place.private()).unwrap().next().is_none());
+}
