@@ -4,9 +4,9 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
+pub use ::control::protocol::ClientState as Client;
 use elevator::queue::Accepted;
 use elevator::{Process, Time};
-use serde::{Deserialize, Serialize};
 
 use crate::backend::Geometry;
 use crate::device::{Answer, Ask, Device, FrontIndex};
@@ -111,17 +111,4 @@ pub trait FrontEnd {
     fn clients(&self) -> Vec<Client> {
         Vec::new()
     }
-}
-
-/// A client of a front end.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Client {
-    /// The process that policies know it by, if they do.
-    pub process: Option<u32>,
-    /// Where it comes from.
-    pub from: String,
-    /// Requests accepted and not answered.
-    pub in_flight: u32,
-    /// Memory held for it, in bytes.
-    pub bytes: u64,
 }

@@ -19,9 +19,10 @@
 //! | `descriptor_store`, `supervisor` | the attached device outlives its server |
 //! | `identity` | who asks, where the way in does not show it |
 //! | `backend` | where the data is |
-//! | `control` | live control |
+//! | `control` | live control; the protocol and its client are the crate `control` |
 //! | `statistics`, `log`, `rate_limit` | measurements and messages |
-//! | `clock`, `realtime`, `poller`, `lookout`, `vigil`, `buffer`, `resident`, `memory_limit` | time, sleep and memory |
+//! | `clock`, `realtime`, `poller`, `spin_sleep`, `busy_poll`, `buffer`, `resident`, `memory_limit` | time, sleep and memory |
+//! | `progress` | what other threads see of the device's thread |
 //! | `guard`, `names`, `locks`, `private_directory`, `privileges` | what keeps a device from harm |
 
 #![warn(clippy::print_stderr)]
@@ -41,6 +42,7 @@ macro_rules! say {
 mod attach;
 pub mod backend;
 mod buffer;
+mod busy_poll;
 mod clock;
 pub mod control;
 mod core;
@@ -53,7 +55,6 @@ mod guard;
 mod identity;
 mod locks;
 mod log;
-mod lookout;
 mod loop_device;
 mod memory_limit;
 mod names;
@@ -66,11 +67,12 @@ mod rate_limit;
 mod realtime;
 mod resident;
 mod server;
+mod spin_sleep;
 mod statistics;
 pub mod supervisor;
 mod thread;
-mod vigil;
 
+pub use ::control::protocol::{ProcessAccount, TimesSummary};
 pub use attach::AttachOptions;
 pub use buffer::{Buffer, Pool};
 pub use clock::Clock;
@@ -82,4 +84,4 @@ pub use nbd::{Nbd, NbdOptions};
 pub use poller::Interest;
 pub use realtime::Punctuality;
 pub use server::{BackendFactory, Configuration, ObserverFactory, Report, Server, run, run_with, start};
-pub use statistics::{ProcessAccount, Statistics, Times, TimesSummary, Watch};
+pub use statistics::{Statistics, Times, Watch};

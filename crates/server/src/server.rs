@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::ServeError;
 use crate::attach::{AttachOptions, Attachment, GiveUp};
 use crate::backend::{Backend, Geometry, Medium};
+use crate::busy_poll::BusyPoll;
 use crate::clock::Clock;
 use crate::control::protocol::State;
 use crate::control::{Line, Order, Orders, SchedulerFactory, Snapshot, Socket, state};
@@ -21,16 +22,15 @@ use crate::device::Device;
 use crate::front::FrontEnd;
 use crate::fuse::{Fuse, FuseOptions};
 use crate::identity::{IdentifyFactory, Identity};
-use crate::lookout::Lookout;
 use crate::nbd::{Acceptor, Nbd, NbdOptions};
 use crate::poller::Bell;
 use crate::privileges;
 use crate::progress::{self, Progress, Stall};
 use crate::realtime::{self, Punctuality};
 use crate::resident;
+use crate::spin_sleep::SpinSleep;
 use crate::statistics::Watch;
 use crate::thread::{DeviceThread, Waiting};
-use crate::vigil::Vigil;
 
 /// Makes the back end, on the device's thread.
 pub type BackendFactory = Box<dyn FnOnce() -> Result<Box<dyn Backend>, ServeError> + Send>;
@@ -383,8 +383,8 @@ fn prepare(
     let fronts = fronts.into_iter().map(|front| front as Box<dyn FrontEnd>).collect();
     let handler = Orders::new(configuration.schedulers, configuration.scheduler);
     let waiting = Waiting {
-        lookout: Lookout::new(configuration.punctuality.spin),
-        vigil: Vigil::new(poll),
+        spin_sleep: SpinSleep::new(configuration.punctuality.spin),
+        busy_poll: BusyPoll::new(poll),
         request_timeout: configuration.request_timeout,
     };
     let thread = DeviceThread::new(

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ::control::protocol::{ProcessAccount, TimesSummary};
 use elevator::queue::{Event, Fault, Finished, Observer, SwitchReport};
 use elevator::{Op, Outcome, Process, Sector, Span, Time};
 use hdrhistogram::Histogram;
-use serde::{Deserialize, Serialize};
 
 use crate::log::DecisionLog;
 
@@ -58,25 +58,6 @@ impl Times {
     }
 }
 
-/// A distribution of times in a few numbers, nanoseconds, within 1%.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct TimesSummary {
-    /// How many.
-    pub count: u64,
-    /// Mean.
-    pub mean_ns: u64,
-    /// Median.
-    pub p50_ns: u64,
-    /// 90 of 100 are not above it.
-    pub p90_ns: u64,
-    /// 99 of 100.
-    pub p99_ns: u64,
-    /// 999 of 1000.
-    pub p999_ns: u64,
-    /// The longest.
-    pub max_ns: u64,
-}
-
 /// One kind of operation's account.
 #[derive(Clone, Default)]
 pub struct Account {
@@ -90,17 +71,6 @@ pub struct Account {
     pub latency: Times,
     /// From submission to dispatch: what the scheduler and the queue took.
     pub wait: Times,
-}
-
-/// One process's account.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct ProcessAccount {
-    /// Operations done or failed.
-    pub operations: u64,
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// Bytes written.
-    pub written_bytes: u64,
 }
 
 /// A device's accounts since it started.

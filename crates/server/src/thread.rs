@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 
 use elevator::Time;
 
+use crate::busy_poll::BusyPoll;
 use crate::clock::Clock;
 use crate::control::{Order, Orders, Snapshot};
 use crate::core::Core;
 use crate::device::{Device, Failure, FrontIndex, Overdue};
 use crate::front::FrontEnd;
-use crate::lookout::Lookout;
 use crate::poller::{Bell, Interest, Source};
 use crate::progress::Progress;
 use crate::rate_limit::RateLimit;
-use crate::vigil::Vigil;
+use crate::spin_sleep::SpinSleep;
 
 /// The front end that is none: the thread's own sources.
 const OWN: FrontIndex = u8::MAX;
@@ -37,9 +37,9 @@ const ROUND: Duration = Duration::from_millis(1);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     /// For the back end's next event.
-    pub(crate) lookout: Lookout,
+    pub(crate) spin_sleep: SpinSleep,
     /// Whether it looks again and again after there was something to do, before it sleeps.
-    pub(crate) vigil: Vigil,
+    pub(crate) busy_poll: BusyPoll,
     /// How long the back end may take for a request; `None` for as long as it likes.
     pub(crate) request_timeout: Option<Duration>,
 }
@@ -134,7 +134,7 @@ impl DeviceThread {
         }
         n += self.core.timers(now);
         if n > 0 {
-            self.waiting.vigil.found();
+            self.waiting.busy_poll.found();
             self.last_busy = now;
         }
         let clock = &self.clock;
@@ -147,7 +147,7 @@ impl DeviceThread {
         let device = &mut self.core.device;
         let has_completed = device.answered(self.clock.now(), self.keeps_time);
         if has_completed {
-            self.waiting.lookout.answered();
+            self.waiting.spin_sleep.answered();
         }
         self.progress.round(has_completed, device.unfinished());
         if let Some(failure) = device.failure() {
@@ -196,12 +196,13 @@ impl DeviceThread {
         let now = self.clock.now();
         let (event, held) = self.core.device.due();
         let in_the_room = self.clock.real(now.since(Time::ZERO));
-        let event = event.map(|at| self.waiting.lookout.sleep(in_the_room, self.clock.real(at.since(now))));
+        let event =
+            event.map(|at| self.waiting.spin_sleep.sleep(in_the_room, self.clock.real(at.since(now))));
         let held = held.map(|at| self.clock.real(at.since(now)));
         let fronts = self.core.fronts.iter().filter_map(|front| front.due()).min();
         let fronts = fronts.map(|at| at.saturating_duration_since(Instant::now()));
         // A front end that named a time has no use for what comes before it.
-        if fronts.is_none() && self.waiting.vigil.looks(self.clock.real(now.since(self.last_busy))) {
+        if fronts.is_none() && self.waiting.busy_poll.polls(self.clock.real(now.since(self.last_busy))) {
             return Some(Duration::ZERO);
         }
         let log = self.core.device.queue().observer().log_until(now).map(|at| self.clock.real(at.since(now)));

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use capture::topology::together;
+use control::Client;
+use control::protocol::State;
 use elevator::text::did_you_mean;
-use server::control::Client;
-use server::control::protocol::State;
 
 use crate::error::Error;
 use crate::queue::{QueueSettings, SETTINGS};
@@ -583,7 +583,7 @@ mod tests {
                         serde_json::json!({"state": {"time_ns": 0, "speed": 1, "scheduler": kept.0, "tunables": [], "items": [],
                             "backend": "", "capacity_sectors": 8, "depth": 1, "queued": 0, "in_flight": 0, "unfinished": 0,
                             "head_sector": 0, "dispatched": 0, "holds": 0, "salvaged": 0, "operations": {}, "processes": {},
-                            "clients": [], "lateness": server::TimesSummary::default(), "switches": 0, "last_switch": null,
+                            "clients": [], "lateness": control::protocol::TimesSummary::default(), "switches": 0, "last_switch": null,
                             "draining_ns": null, "log_lost": null}})
                     };
                     writeln!(out, "{reply}").unwrap();

@@ -1,15 +1,13 @@
-//! Live control: looking at a device, switching and tuning its scheduler, and its decision log, while it serves.
+//! Live control: inspects a device, switches and tunes its scheduler, and writes its decision log while it serves.
 //!
-//! Clients talk to a unix socket, a line of JSON for a line of JSON ([`protocol`]). A thread of its own reads and
-//! writes those lines; the device's thread only hears orders, between two rounds of its work.
+//! The protocol and its client are the crate `control`. A thread reads and writes lines; the device's thread obeys orders between two rounds of
+//! its work.
 
-mod client;
 mod metrics;
 mod orders;
-pub mod protocol;
 mod socket;
 
-pub use client::Client;
+pub use ::control::{Client, protocol};
 pub use orders::SchedulerFactory;
 pub(crate) use orders::{Order, Orders, Snapshot};
 pub(crate) use socket::{Line, REFUSED, Socket, SocketFile, bind_private, state};

@@ -1,4 +1,4 @@
-//! The client's end of the control socket, for `dwell ctl` and `dwell top`.
+//! A client of the control socket.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -18,8 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(8);
 /// How often a client that waits looks whether the server's process runs.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A connection to a server. One that broke is made anew for the next request: an answer that came too late to be waited for
-/// would be taken for the next one's. So is one that the server gave up for others while nothing was asked.
+/// A connection to a server. After an error, or when the server has closed an idle connection, the next request makes a new one: a late
+/// reply must not be read as the reply to the next request.
 pub struct Client {
     path: PathBuf,
     patience: Duration,
@@ -30,7 +30,7 @@ impl Client {
     /// Connects to the control socket at `path`.
     ///
     /// # Errors
-    /// Nobody listens there, or not to us.
+    /// No server listens there, or this user may not connect.
     pub fn connect(path: &Path) -> io::Result<Self> {
         Self::patient(path, PATIENCE)
     }
@@ -77,7 +77,7 @@ impl Client {
         }
     }
 
-    /// Another scheduler takes over; `drain` empties the queue first, as Linux does.
+    /// Replaces the scheduler; `drain` empties the queue first, as Linux does.
     ///
     /// # Errors
     /// There is no such scheduler, or the connection broke.
@@ -127,7 +127,7 @@ fn connect(path: &Path, patience: Duration) -> io::Result<BufReader<UnixStream>>
     Ok(BufReader::new(stream))
 }
 
-/// Whether the server has hung up and left nothing to be read.
+/// Whether the server has closed the connection and nothing is left to read.
 fn has_ended(stream: &BufReader<UnixStream>) -> bool {
     let looked = recv(stream.get_ref(), &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
     stream.buffer().is_empty() && looked.is_ok_and(|(_, length)| length == 0)

@@ -6,13 +6,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::front::Client;
-use crate::statistics::{ProcessAccount, TimesSummary};
-
 /// The longest line that a server reads.
 pub const LONGEST_LINE: u64 = 64 << 10;
 
-/// What a client asks for.
+/// A request.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
@@ -20,11 +17,11 @@ pub enum Request {
     Show,
     /// The device now, as Prometheus text.
     Metrics,
-    /// Another scheduler takes over.
+    /// Replaces the scheduler.
     Switch {
         /// Its name and tunables, as on the command line.
         scheduler: String,
-        /// Drain the queue first, as Linux does. Otherwise the new one takes over what is queued.
+        /// Drain the queue first, as Linux does. Otherwise the new scheduler takes over the queued requests.
         #[serde(default)]
         drain: bool,
     },
@@ -48,11 +45,11 @@ pub enum Request {
     Stop,
 }
 
-/// What a server answers.
+/// A reply.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
-    /// It was done, and nothing is to be told.
+    /// Done.
     Done,
     /// The device now.
     State(Box<State>),
@@ -60,21 +57,21 @@ pub enum Reply {
     Metrics(String),
     /// The switch was done, or waits for the queue to drain.
     Switched(SwitchState),
-    /// The log was ended; so many entries were left out.
+    /// The log has ended.
     LogEnded {
-        /// Entries left out as the writer could not keep up.
+        /// Entries that were discarded because the writer could not keep up.
         lost: u64,
     },
-    /// It was not done, and why.
+    /// Not done, for this reason.
     Error(String),
 }
 
-/// What a switch of schedulers cost.
+/// The cost of a switch of schedulers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SwitchState {
-    /// It waits for the queue to drain; the figures are not known yet.
+    /// The switch waits for the queue to drain; the other fields are 0.
     pub draining: bool,
-    /// Requests handed from the old scheduler to the new one.
+    /// Requests moved from the old scheduler to the new one.
     pub moved: u32,
     /// Requests in the device meanwhile.
     pub in_flight: u32,
@@ -82,7 +79,7 @@ pub struct SwitchState {
     pub drained_for_ns: u64,
 }
 
-/// A tunable as it is.
+/// A tunable and its value.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TunableState {
     /// Its name.
@@ -95,19 +92,18 @@ pub struct TunableState {
     pub min: String,
     /// Greatest value allowed.
     pub max: String,
-    /// What it does.
+    /// Its effect.
     pub doc: String,
 }
 
-/// One thing that the scheduler keeps: a stream, a group.
+/// An object of the scheduler: a stream, a group.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ItemState {
-    /// What it is, in the policy's own word.
+    /// Its kind, in the policy's terms.
     pub kind: String,
     /// Its number among those of its kind.
     pub number: u64,
-    /// What there is to say of it. Names end in `_ns`, `_sector` or `_percent`, where the value has a unit; what does not apply
-    /// now is not there.
+    /// Its state. Names of values with a unit end in `_ns`, `_sector` or `_percent`; facts that do not apply are absent.
     pub facts: Map<String, Value>,
 }
 
@@ -120,7 +116,7 @@ pub struct OperationState {
     pub failed: u64,
     /// Bytes moved.
     pub bytes: u64,
-    /// From submission to the answer, also that it failed.
+    /// From submission to the reply, failures included.
     pub latency: TimesSummary,
     /// From submission to dispatch.
     pub wait: TimesSummary,
@@ -133,52 +129,95 @@ pub struct State {
     pub time_ns: u64,
     /// How many times faster than natural that time goes.
     pub speed: u32,
-    /// The scheduler, as it was asked for.
+    /// The scheduler's specification, as on the command line.
     pub scheduler: String,
     /// Its tunables.
     pub tunables: Vec<TunableState>,
-    /// What it keeps now: streams, groups.
+    /// Its objects: streams, groups.
     pub items: Vec<ItemState>,
-    /// What holds the data.
+    /// The back end.
     pub backend: String,
     /// Size in sectors.
     pub capacity_sectors: u64,
-    /// How many requests the device takes at once.
+    /// Requests that the device takes at once.
     pub depth: u32,
     /// Requests in the scheduler.
     pub queued: u32,
     /// Requests in the device.
     pub in_flight: u32,
-    /// Operations of clients not answered yet.
+    /// Operations without a reply.
     pub unfinished: u64,
-    /// Where the latest dispatched request ended: the best guess at where the head is.
+    /// End of the latest dispatched request: an estimate of the head's position.
     pub head_sector: u64,
     /// Requests dispatched.
     pub dispatched: u64,
     /// Deliberate waits begun.
     pub holds: u64,
-    /// Broken requests sent again in parts.
+    /// Failed merged requests that were sent again in parts.
     pub salvaged: u64,
     /// Requests that failed because the back end did not return them in time.
     pub timed_out: u64,
     /// Accounts by kind: `read`, `write`, `discard`, `flush`.
     pub operations: BTreeMap<String, OperationState>,
-    /// Accounts by process, where processes are known.
+    /// Accounts by process, where the front end identifies processes.
     pub processes: BTreeMap<u32, ProcessAccount>,
-    /// Who is connected.
-    pub clients: Vec<Client>,
-    /// How late an emulated drive's answers were.
+    /// Connected clients.
+    pub clients: Vec<ClientState>,
+    /// Lateness of an emulated drive's replies.
     pub lateness: TimesSummary,
     /// Switches of schedulers.
     pub switches: u64,
-    /// What the latest of them cost.
+    /// The cost of the latest one.
     pub last_switch: Option<SwitchState>,
     /// How long the queue has been draining for a switch, if it is.
     pub draining_ns: Option<u64>,
-    /// The decision log is on, and so many of its entries were left out.
+    /// Entries that the decision log discarded; none while it is off.
     pub log_lost: Option<u64>,
     /// Faults of schedulers; each made `noop` the scheduler.
     pub scheduler_faults: u64,
     /// The latest of them.
     pub last_scheduler_fault: Option<String>,
+}
+
+/// A distribution of times in a few numbers, nanoseconds, within 1%.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct TimesSummary {
+    /// Their number.
+    pub count: u64,
+    /// Mean.
+    pub mean_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+/// One process's account.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ProcessAccount {
+    /// Operations done or failed.
+    pub operations: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+/// A client of a front end.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ClientState {
+    /// The process that policies account it to, if any.
+    pub process: Option<u32>,
+    /// Its address.
+    pub from: String,
+    /// Requests without a reply.
+    pub in_flight: u32,
+    /// Memory that its requests hold, in bytes.
+    pub bytes: u64,
 }

@@ -1,0 +1,9 @@
+//! The control protocol of a served device, and a client: what `dwell ctl`, `dwell top` and the tuner need of a server.
+//!
+//! A client sends one line of JSON and receives one line of JSON over a unix socket. [`protocol`] has the lines, [`Client`] the
+//! connection. The server's end is in the crate `server`.
+
+mod client;
+pub mod protocol;
+
+pub use client::Client;
