@@ -182,7 +182,7 @@ grep -oE 'the switch took [0-9]+ ms' "$work/decisions" | awk '{ print $4 }' | so
     { took[NR] = $1; sum += $1 }
     END { if (NR) printf "a switch takes %.0f ms, median %d, at most %d; %d of them\n", sum / NR, took[int((NR + 1) / 2)], took[NR], NR }'
 echo "windows by what was decided:"
-grep -oE '(switch to|stay with) [^:]+|is to be measured|none it is|leave it|lasted too long' "$work/decisions" | sort | uniq -c | sort -rn
+grep -oE '(switch to|stay with) [^:]+|measuring|using none|leave it|lasted too long' "$work/decisions" | sort | uniq -c | sort -rn
 [ "$back" = "$was" ] && echo "put back: yes" || echo "put back: NO, $back"
 [ -n "${KEEP:-}" ] && cp "$work/decisions" "$work/summary" "$work/table" "$KEEP/"
 
@@ -221,13 +221,13 @@ tuner=$!
 # shellcheck disable=SC2086
 fio $load --runtime=60 >/dev/null &
 asked=$!
-for _ in $(seq 600); do grep -q 'none it is' "$work/flat-decisions" && break; sleep 0.1; done
-rest=$(grep -n 'none it is' "$work/flat-decisions" | head -n1 | cut -d: -f1)
+for _ in $(seq 600); do grep -q 'using none' "$work/flat-decisions" && break; sleep 0.1; done
+rest=$(grep -n 'using none' "$work/flat-decisions" | head -n1 | cut -d: -f1)
 kill $asked 2>/dev/null; wait $asked 2>/dev/null
 with=$(three)
 chosen=$(in_use "$queue")
 switches=$(sed -n "$((${rest:-0} + 1)),\$p" "$work/flat-decisions" | grep -c 'switch took')
-asked=$(grep -c 'is asked again' "$work/flat-decisions")
+asked=$(grep -c 'testing again' "$work/flat-decisions")
 kill -INT $tuner; wait $tuner; tuner=
 echo none >"$queue/scheduler"
 again=$(three)

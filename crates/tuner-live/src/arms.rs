@@ -340,8 +340,11 @@ impl Arms for ServedArms {
     fn switch(&mut self, arm: usize) -> Result<Duration, Error> {
         let from = Instant::now();
         let value = self.names[arm].clone();
-        let refused =
-            |source| Error::Refused { what: self.socket.display().to_string(), value: value.clone(), source };
+        let refused = |source| Error::Rejected {
+            what: self.socket.display().to_string(),
+            value: value.clone(),
+            source,
+        };
         self.client.switch(&value, false).map_err(|error| self.failed(error, refused))?;
         self.set = Some(value);
         Ok(from.elapsed())
@@ -471,7 +474,7 @@ mod tests {
         let names = ["bfq", "none"].map(str::to_owned);
         let mut arms = KernelArms::new(vec![a.clone(), b, c.clone()], &names).unwrap();
         let before = arms.current().unwrap();
-        assert!(matches!(arms.switch(0), Err(Error::Refused { .. })));
+        assert!(matches!(arms.switch(0), Err(Error::Rejected { .. })));
         assert_eq!(arms.current().unwrap(), before);
     }
 
@@ -558,7 +561,7 @@ mod tests {
         std::os::unix::fs::symlink("/proc/sys/kernel/ostype", &file).unwrap();
         let Some((_, changed)) = &mut arms.set else { panic!("nothing was set") };
         changed[0].set = a.get("read_ahead_kb").unwrap();
-        assert!(matches!(arms.switch(1), Err(Error::Refused { .. })));
+        assert!(matches!(arms.switch(1), Err(Error::Rejected { .. })));
         assert_eq!(b.get("read_ahead_kb").unwrap(), "128");
     }
 

@@ -240,7 +240,9 @@ fn file_name(drive: &str, metric: &str) -> String {
 #[cfg(test)]
 mod tests {
     use elevator::{Op, Sector, Sectors, Span, Time};
-    use tuner::{Access, Analyser, Metric, Observed, Parameters, Performance, Random, SchedulerId, Window};
+    use tuner::{
+        Access, Analyser, DeciderName, Metric, Observed, Parameters, Performance, Random, SchedulerId, Window,
+    };
 
     use super::*;
     use crate::testing::Tree;
@@ -254,7 +256,8 @@ mod tests {
 
     fn analyser(metric: Metric) -> Analyser {
         let names = ["none", "bfq"].map(str::to_owned).to_vec();
-        Analyser::new(names, metric, Parameters::by_clusters(), Random::seeded(7)).unwrap()
+        let analyser = Analyser::new(names, metric, Parameters::default(), Random::seeded(7)).unwrap();
+        analyser.with_decider(DeciderName::IoAnalyzer)
     }
 
     /// What is known after so many windows of three patterns.

@@ -1,4 +1,4 @@
-//! What can go wrong with a live device. Each says what, where, and what to do.
+//! Errors of a live device. Each names what failed, where, and what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,45 +6,45 @@ use std::path::{Path, PathBuf};
 /// Why tuning ended or did not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The device is gone: unplugged, or detached.
-    #[error("{0}: is gone")]
+    /// The device was unplugged or detached.
+    #[error("{0}: the device was removed")]
     Gone(String),
-    /// Somebody else set the scheduler meanwhile.
+    /// Another process has set the scheduler.
     #[error(
-        "{device}: somebody else changed the scheduler from {ours} to {theirs}; theirs stays, and this device is left alone from now on"
+        "{device}: another process changed the scheduler from {ours} to {theirs}; keeping {theirs} and ending"
     )]
     Foreign {
         /// The device.
         device: String,
-        /// What had been set here.
+        /// The scheduler that this process had set.
         ours: String,
-        /// What is set now.
+        /// The present one.
         theirs: String,
     },
-    /// The kernel, or a server, refused a setting.
-    #[error("{what} = {value}: refused ({source})")]
-    Refused {
+    /// The kernel, or a server, rejected a setting.
+    #[error("{what}: rejected '{value}' ({source})")]
+    Rejected {
         /// The setting.
         what: String,
         /// Its value.
         value: String,
-        /// The answer.
+        /// The reason.
         source: io::Error,
     },
-    /// Every arm was refused, and what is in use is none of them.
-    #[error("{device}: none of the arms can be set; the last: {last}")]
+    /// Every arm was rejected, and the scheduler in use is none of them.
+    #[error("{device}: no arm can be set; the last: {last}")]
     NoArm {
         /// The device.
         device: String,
-        /// Why the last one was refused.
+        /// Why the last one was rejected.
         last: Box<Error>,
     },
     /// A file could not be read or written.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
     /// The settings before tuning cannot be stored, so nothing was changed.
@@ -52,21 +52,21 @@ pub enum Error {
     Backup {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
     /// The database cannot be used.
     #[error("{}: {problem}", path.display())]
     Database {
-        /// Its file.
+        /// The file or directory.
         path: PathBuf,
         /// What is wrong, and what to do.
         problem: String,
     },
-    /// Something was asked for that does not exist or does not fit.
+    /// An option or argument names something that does not exist or does not fit.
     #[error("{0}")]
     Usage(String),
-    /// The device can no longer be watched.
+    /// The device cannot be watched.
     #[error(transparent)]
     Capture(#[from] capture::Error),
 }
@@ -76,11 +76,11 @@ impl Error {
         Self::File { path: path.to_owned(), source }
     }
 
-    /// Whether it is for lack of leave.
+    /// Whether a permission is missing.
     #[must_use]
     pub fn is_permission(&self) -> bool {
         match self {
-            Self::Refused { source, .. } | Self::File { source, .. } | Self::Backup { source, .. } => {
+            Self::Rejected { source, .. } | Self::File { source, .. } | Self::Backup { source, .. } => {
                 source.kind() == io::ErrorKind::PermissionDenied
             }
             Self::NoArm { last, .. } => last.is_permission(),

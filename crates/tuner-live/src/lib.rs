@@ -22,9 +22,9 @@
 //! | `outside`, `system` | numbers from elsewhere; idle priority, processor time |
 
 pub mod arms;
-mod blocks;
 mod busy;
 mod claim;
+mod counters;
 pub mod database;
 mod error;
 mod fairness_unit;
@@ -32,24 +32,20 @@ mod files;
 pub mod identity;
 pub mod learned;
 mod live_tuner;
-mod load;
 mod observe;
 pub mod outside;
 pub mod picture;
 mod queue;
 pub mod settings_backup;
-mod significance;
 pub mod space;
-mod standby;
 pub mod status;
 pub mod system;
 #[cfg(test)]
 mod testing;
 
+pub use counters::Counters;
 pub use error::Error;
 pub use fairness_unit::{Cgroups, FairnessUnit, ThreadGroups};
 pub use live_tuner::{LiveTuner, Outcome, Settings, in_words};
-pub use load::Load;
 pub use observe::{Seen, Windower};
 pub use queue::{QueueSettings, SETTINGS};
-pub use standby::Counters;

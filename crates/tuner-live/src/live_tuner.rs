@@ -1,64 +1,63 @@
-//! One window after the other: watch, decide, act, say.
+//! [`LiveTuner`]: observes a window, decides, switches and reports, window after window.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use elevator::Span;
 use elevator::text::counted;
-use tuner::{Analyser, Decision, Metric, Observed, SchedulerId, Why};
+use tuner::{
+    Analyser, Decision, Load, Measured, Metric, Observed, SchedulerId, SignificanceTest, Verdict, Why,
+};
 
 use crate::arms::Arms;
-use crate::blocks::Measured;
 use crate::error::Error;
-use crate::load::Load;
 use crate::observe::Seen;
 use crate::outside::Outside;
-use crate::significance::{SignificanceTest, Verdict};
 use crate::status::Status;
 use crate::system;
 
-/// What is to be kept how.
+/// Options.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Say what would be done, and do nothing.
+    /// Report decisions and change nothing.
     pub dry_run: bool,
     /// A command that prints the metric; for [`Metric::External`].
     pub command: Option<String>,
 }
 
-/// Keeps a device on the scheduler that serves it best.
+/// Keeps a device under the scheduler that serves it best.
 pub struct LiveTuner {
     analyser: Analyser,
     arms: Box<dyn Arms>,
     metric: Metric,
     dry_run: bool,
     status: Status,
-    /// What was set here last; until then what was found.
+    /// The scheduler that this tuner set last; at first the one that was in use.
     expected: String,
     drained: Option<Duration>,
     outside: Outside,
-    /// `None` where nothing is to be measured but by the analyser's own trials.
-    indifference: Option<SignificanceTest>,
+    /// `None` where only the decider's own trials may measure.
+    significance: Option<SignificanceTest>,
     /// Arms that could not be set.
-    refused: BTreeSet<usize>,
+    rejected: BTreeSet<usize>,
 }
 
-/// What one window led to, for the journal of the system.
+/// The result of a window.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// A line that says what was decided, and why.
+    /// The decision and its reason, for the log.
     pub line: String,
-    /// The arm that was switched to, or would have been.
+    /// The arm that was switched to, or would be without a dry run.
     pub switched: Option<String>,
-    /// The analyser's own answer; `None` if the window was not shown to it.
+    /// The analyser's decision; `None` if the window was discarded.
     pub decision: Option<Decision>,
 }
 
 impl LiveTuner {
-    /// Over these arms, which must be those that the analyser chooses from, in order; those that it searches are added.
+    /// `arms` are those that the analyser chooses from, in the same order; arms that it searches are added.
     ///
     /// # Errors
-    /// The device is gone, or what is searched is no arm.
+    /// The device was removed, or an arm that is searched is invalid.
     pub fn new(
         device: &str,
         analyser: Analyser,
@@ -85,10 +84,10 @@ impl LiveTuner {
             clusters: analyser.store().clusters().len() as u64,
             ..Status::default()
         };
-        let measures = analyser.tries_freely();
-        let indifference =
+        let measures = analyser.allows_significance_test();
+        let significance =
             measures.then(|| SignificanceTest::new(analyser.plain(), metric.better())).flatten();
-        let (drained, outside, refused) = (None, Outside::new(command), BTreeSet::new());
+        let (drained, outside, rejected) = (None, Outside::new(command), BTreeSet::new());
         Ok(Self {
             analyser,
             arms,
@@ -98,8 +97,8 @@ impl LiveTuner {
             expected,
             drained,
             outside,
-            indifference,
-            refused,
+            significance,
+            rejected,
         })
     }
 
@@ -109,7 +108,7 @@ impl LiveTuner {
         &self.analyser
     }
 
-    /// How it is doing.
+    /// The status for `dwell tune --status`.
     #[must_use]
     pub const fn status(&self) -> &Status {
         &self.status
@@ -121,24 +120,24 @@ impl LiveTuner {
         &*self.arms
     }
 
-    /// A window ended: learns from it, and acts.
+    /// Learns from a window and switches if that is decided.
     ///
     /// # Errors
-    /// The device is gone, or somebody else has changed its scheduler. A switch that is refused is no error, unless that leaves no arm:
-    /// it is said, and the device stays as it is.
+    /// The device was removed, or another process has changed its scheduler. A switch that the kernel rejects is reported in the line; it is an
+    /// error only if no arm is left.
     pub fn window(&mut self, mut seen: Seen) -> Result<Outcome, Error> {
         let current = self.begin()?;
         self.status.missed += seen.missed;
         let problem = self.outside.measure(self.metric, &mut seen);
         if seen.torn {
             self.drained = None;
-            return Ok(self.said(
-                "this window lasted too long to say anything (the machine slept, or was too busy)".to_owned(),
+            return Ok(Self::line(
+                "window discarded: it lasted too long (the machine slept or was overloaded)".to_owned(),
             ));
         }
         self.status.value = self.metric.of(&seen.performance).filter(|_| seen.window.counts());
         let observed = Observed {
-            scheduler: self.place(&current).map(SchedulerId),
+            scheduler: self.index(&current).map(SchedulerId),
             performance: seen.performance,
             drained: self.drained.take().map(|took| Span::from_nanos(took.as_nanos() as u64)),
         };
@@ -151,12 +150,12 @@ impl LiveTuner {
         self.rename_arms()?;
         self.count(&decision);
         let believed = self.believed(&decision);
-        if let Some(indifference) = &mut self.indifference {
-            indifference.believed(believed);
+        if let Some(significance) = &mut self.significance {
+            significance.believed(believed);
         }
         let verdict = self.matters(measured, ran, &Load::of(&seen.window));
         let (to, line) = self.choose(verdict, &decision, &current, seen.window.counts());
-        let mut outcome = self.said(line);
+        let mut outcome = Self::line(line);
         let to = to.filter(|&to| ran != Some(SchedulerId(to)));
         if let Some(to) = to {
             self.switch(to, &mut outcome)?;
@@ -171,7 +170,7 @@ impl LiveTuner {
         Ok(Outcome { decision: Some(decision), ..outcome })
     }
 
-    /// Which arm is to serve the next window, if one is, and why.
+    /// The arm for the next window, if it is to be set, and the line for the log.
     fn choose(
         &self,
         verdict: Verdict,
@@ -181,17 +180,18 @@ impl LiveTuner {
     ) -> (Option<usize>, String) {
         let names = self.arms.names();
         match verdict {
-            Verdict::Rest(none) => {
-                (Some(none), "no scheduler is better than none here, so none it is".to_owned())
+            Verdict::Standby(none) => {
+                (Some(none), "no scheduler is better than none for this load; using none".to_owned())
             }
             Verdict::Measure(arm) => {
-                let why = "is to be measured, to find out whether a choice matters here";
-                (Some(arm), format!("{} {why}", names[arm]))
+                let (place, all) = self.significance.as_ref().map_or((1, 1), SignificanceTest::progress);
+                let name = &names[arm];
+                (Some(arm), format!("measuring {name} ({place} of {all}) to see whether the choice matters"))
             }
-            // What is none of the arms is not compared with them.
-            Verdict::Matters if self.place(current).is_none() && decision.scheduler.is_none() && counts => {
-                let first = (0..names.len()).find(|arm| !self.refused.contains(arm)).unwrap_or(0);
-                (Some(first), format!("{} to begin with, as {current} is not one of the arms", names[first]))
+            // A scheduler that is not an arm cannot be compared with the arms.
+            Verdict::Matters if self.index(current).is_none() && decision.scheduler.is_none() && counts => {
+                let first = (0..names.len()).find(|arm| !self.rejected.contains(arm)).unwrap_or(0);
+                (Some(first), format!("start with {}: {current} is not one of the arms", names[first]))
             }
             Verdict::Matters => {
                 let wanted = decision.scheduler.filter(|_| decision.change);
@@ -200,21 +200,21 @@ impl LiveTuner {
         }
     }
 
-    /// Whether no choice matters, so that it costs nothing to look away until [`rested`](Self::rested) says otherwise.
+    /// Whether no choice matters, so that nothing need be captured until [`standby_window`](Self::standby_window) returns a reason.
     #[must_use]
-    pub fn is_at_rest(&self) -> bool {
-        let resting = self.indifference.as_ref().map(SignificanceTest::verdict);
+    pub fn is_on_standby(&self) -> bool {
+        let verdict = self.significance.as_ref().map(SignificanceTest::verdict);
         let at = |arm: usize| self.arms.names()[arm] == self.expected;
-        !self.dry_run && matches!(resting, Some(Verdict::Rest(none)) if at(none))
+        !self.dry_run && matches!(verdict, Some(Verdict::Standby(none)) if at(none))
     }
 
-    /// A window at rest ended, at which nobody looked but for the kernel's counters. Why to look again, if there is a reason.
+    /// A window on standby ended, of which only the kernel's counters are known. Returns the reason to capture again, if there is one.
     ///
     /// # Errors
     /// As [`window`](Self::window).
-    pub fn rested(&mut self, load: &Load) -> Result<Option<String>, Error> {
+    pub fn standby_window(&mut self, load: &Load) -> Result<Option<String>, Error> {
         self.begin()?;
-        // What was measured then is not of the window that is looked at next.
+        // Measurements of the window before do not belong to the next captured one.
         self.drained = None;
         self.outside.forget();
         self.status.value = match self.metric {
@@ -222,13 +222,13 @@ impl LiveTuner {
             Metric::Iops => Some(load.iops),
             _ => None,
         };
-        let why = self.indifference.as_mut().and_then(|indifference| indifference.rest(load));
+        let why = self.significance.as_mut().and_then(|significance| significance.standby_window(load));
         let Some(why) = why else { return Ok(None) };
-        self.status.latest = format!("{why}, so whether a choice matters here is asked again");
+        self.status.latest = format!("{why}; testing again whether the choice matters");
         Ok(Some(self.status.latest.clone()))
     }
 
-    /// What is in use at the end of a window, if it is what was set here.
+    /// The scheduler in use at the end of a window, unless another process has changed it.
     fn begin(&mut self) -> Result<String, Error> {
         let current = self.arms.current()?;
         if current != self.expected {
@@ -243,29 +243,27 @@ impl LiveTuner {
         Ok(current)
     }
 
-    /// Whether a choice matters here, after this window. In a dry run nothing but the arm at hand is ever measured, so it cannot be
-    /// found out.
+    /// Whether the choice matters, after this window. A dry run never measures another arm, so it cannot tell.
     fn matters(&mut self, measured: Option<Measured>, ran: Option<SchedulerId>, load: &Load) -> Verdict {
-        let Some(indifference) = self.indifference.as_mut().filter(|_| !self.dry_run) else {
+        let Some(significance) = self.significance.as_mut().filter(|_| !self.dry_run) else {
             return Verdict::Matters;
         };
         if let (Some(measured), Some(ran)) = (measured, ran) {
-            indifference.learn(ran.0, measured, load);
+            significance.learn(ran.0, measured, load);
         }
-        match indifference.verdict() {
-            // Nothing was asked of the device: it can wait.
+        match significance.verdict() {
+            // The device was idle: there is nothing to measure.
             Verdict::Measure(_) if measured.is_none() => Verdict::Matters,
             verdict => verdict,
         }
     }
 
-    /// How much better than `none` the best other arm is by what the analyser knows of the window's kind of load, as a part of what that
-    /// gives.
+    /// How much better than `none` the best other arm is expected to be for the window's kind of load, as a part of what `none` gives.
     fn believed(&self, decision: &Decision) -> Option<f64> {
-        let Why::Kind(served) = decision.why else { return None };
+        let Why::Kind(known) = decision.why else { return None };
         let better = self.metric.better();
-        let expected = self.analyser.kinds().expected(served.kind, better)?;
-        let none = self.place("none")?;
+        let expected = self.analyser.kinds().expected(known.kind, better)?;
+        let none = self.index("none")?;
         let (base, _) = (*expected.get(none)?)?;
         let others = expected.iter().enumerate().filter(|&(arm, _)| arm != none);
         let gains = others.filter_map(|(_, of)| Some(better.oriented((*of)?.0 - base) / base.abs()));
@@ -289,29 +287,29 @@ impl LiveTuner {
                 outcome.line += &format!("; the switch took {:.0} ms", took.as_secs_f64() * 1e3);
                 outcome.switched = Some(name);
             }
-            // That is nothing to be learned of the scheduler.
+            // A removed device says nothing about the scheduler.
             Err(gone @ Error::Gone(_)) => return Err(gone),
             Err(error) => {
                 outcome.line += &format!("; {error}");
-                self.refused.insert(to);
-                // The scheduler of before is back, but not what that arm had set beside it.
-                if let Some(before) = self.place(&self.expected)
+                self.rejected.insert(to);
+                // The previous scheduler is back, but not the settings of its arm.
+                if let Some(before) = self.index(&self.expected)
                     && self.arms.current().is_ok_and(|now| now != self.expected)
                     && let Err(error) = self.arms.switch(before)
                 {
                     outcome.line += &format!("; {error}");
                 }
-                // Whatever it is at now is what the next window is of.
+                // The next window runs under whatever is in use now.
                 if let Ok(now) = self.arms.current() {
                     self.status.current.clone_from(&now);
                     self.expected = now;
                 }
-                self.analyser.refused(SchedulerId(to));
-                if let Some(indifference) = &mut self.indifference {
-                    indifference.refused(to);
+                self.analyser.rejected(SchedulerId(to));
+                if let Some(significance) = &mut self.significance {
+                    significance.rejected(to);
                 }
-                // Each further try would stop the device for nothing.
-                if self.refused.len() == self.arms.names().len() && self.place(&self.expected).is_none() {
+                // Each further attempt would stop the device for nothing.
+                if self.rejected.len() == self.arms.names().len() && self.index(&self.expected).is_none() {
                     let device = self.status.device.clone();
                     return Err(Error::NoArm { device, last: Box::new(error) });
                 }
@@ -325,14 +323,14 @@ impl LiveTuner {
         for (arm, name) in self.analyser.schedulers().iter().enumerate() {
             if self.arms.names()[arm] != *name {
                 self.arms.rename(arm, name)?;
-                self.refused.remove(&arm);
+                self.rejected.remove(&arm);
                 self.status.arms[arm].clone_from(name);
             }
         }
         Ok(())
     }
 
-    fn place(&self, name: &str) -> Option<usize> {
+    fn index(&self, name: &str) -> Option<usize> {
         self.arms.names().iter().position(|arm| arm == name)
     }
 
@@ -343,8 +341,8 @@ impl LiveTuner {
         self.status.clusters = self.analyser.store().clusters().len() as u64;
     }
 
-    fn said(&self, what: String) -> Outcome {
-        Outcome { line: what, switched: None, decision: None }
+    fn line(line: String) -> Outcome {
+        Outcome { line, switched: None, decision: None }
     }
 }
 

@@ -94,11 +94,11 @@ impl QueueSettings {
     /// Sets one, at normal priority.
     ///
     /// # Errors
-    /// [`Error::Gone`] if the device is, else [`Error::Refused`].
+    /// [`Error::Gone`] if the device is, else [`Error::Rejected`].
     pub fn set(&self, setting: &str, value: &str) -> Result<(), Error> {
         let path = self.file(setting);
         let refused =
-            |source| Error::Refused { what: path.display().to_string(), value: value.to_owned(), source };
+            |source| Error::Rejected { what: path.display().to_string(), value: value.to_owned(), source };
         // Opened without creating: a file in the place of a device that is gone would be no setting.
         let write = |value: &str| {
             if !path.canonicalize()?.starts_with(self.directory.canonicalize()?) {

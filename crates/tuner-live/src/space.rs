@@ -1,6 +1,6 @@
 //! What can be set of a kernel's schedulers and queue, for a search: each on a ladder around what the kernel presets.
 
-use tuner::beyond::{Ladder, Space};
+use tuner::{Ladder, Space};
 
 use crate::queue::QueueSettings;
 

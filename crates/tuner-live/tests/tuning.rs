@@ -1,4 +1,4 @@
-//! The keeper over a device made up: a tree like `/sys/block`, and windows from nowhere.
+//! The tuner over a device made up: a tree like `/sys/block`, and windows from nowhere.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -6,10 +6,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use elevator::{Op, Sector, Sectors, Span, Time};
-use tuner::beyond::{Hysteresis, RegretBound, Restraints, SwitchCost};
-use tuner::{Access, Analyser, Better, Metric, Parameters, Performance, Random, Window};
+use tuner::{
+    Access, Analyser, Better, DeciderName, Load, Metric, Parameters, Performance, Random, RegretBound, Window,
+};
 use tuner_live::arms::{Arms, KernelArms};
-use tuner_live::{Error, LiveTuner, Load, Outcome, QueueSettings, Seen, Settings};
+use tuner_live::{Error, LiveTuner, Outcome, QueueSettings, Seen, Settings};
 
 /// `/sys/block` with one device, removed when this is dropped.
 struct Tree(PathBuf);
@@ -60,7 +61,11 @@ impl Arms for Made {
     fn switch(&mut self, arm: usize) -> Result<Duration, Error> {
         if self.1[arm] == "refused" {
             let source = std::io::Error::from_raw_os_error(22);
-            return Err(Error::Refused { what: "scheduler".to_owned(), value: "refused".to_owned(), source });
+            return Err(Error::Rejected {
+                what: "scheduler".to_owned(),
+                value: "refused".to_owned(),
+                source,
+            });
         }
         if self.1[arm] == "gone" {
             return Err(Error::Gone("sda".to_owned()));
@@ -74,7 +79,7 @@ impl Arms for Made {
     }
 }
 
-fn keeper(arms: Box<dyn Arms>, metric: Metric, settings: Settings) -> LiveTuner {
+fn tuner(arms: Box<dyn Arms>, metric: Metric, settings: Settings) -> LiveTuner {
     let names = arms.names().to_vec();
     let analyser = Analyser::new(names, metric, Parameters::default(), Random::seeded(3)).unwrap();
     LiveTuner::new("sda", analyser, arms, metric, settings).unwrap()
@@ -103,20 +108,20 @@ fn seen(n: u64, bandwidth: f64) -> Seen {
 }
 
 /// Windows on a device where each arm gives its bandwidth.
-fn windows(keeper: &mut LiveTuner, arms: &Made, bandwidth: &[f64], count: u64) -> Vec<Outcome> {
+fn windows(tuner: &mut LiveTuner, arms: &Made, bandwidth: &[f64], count: u64) -> Vec<Outcome> {
     let now = || arms.0.borrow().last().copied().unwrap_or(0);
-    (0..count).map(|n| keeper.window(seen(n, bandwidth[now()])).unwrap()).collect()
+    (0..count).map(|n| tuner.window(seen(n, bandwidth[now()])).unwrap()).collect()
 }
 
 #[test]
 fn it_tries_what_there_is_and_stays_with_the_best() {
     let arms = made(&["none", "mq-deadline", "bfq"]);
-    let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
-    let outcomes = windows(&mut keeper, &arms, &[50e6, 80e6, 60e6], 40);
+    let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
+    let outcomes = windows(&mut tuner, &arms, &[50e6, 80e6, 60e6], 40);
     assert_eq!(*arms.0.borrow().last().unwrap(), 1);
     let late = outcomes[20..].iter().filter(|outcome| outcome.switched.is_some()).count();
     assert_eq!(late, 0, "{:?}", outcomes.iter().map(|o| &o.line).collect::<Vec<_>>());
-    let status = keeper.status();
+    let status = tuner.status();
     assert_eq!(
         (status.windows, status.current.as_str(), status.before.as_str()),
         (40, "mq-deadline", "none")
@@ -124,34 +129,24 @@ fn it_tries_what_there_is_and_stays_with_the_best() {
     assert!(status.hits > 30 && status.switches >= 2, "{status:?}");
 }
 
-/// Whoever restrains trials, or asks for the paper's way, gets no others.
+/// The paper's deciders make their own trials, and a bound on regret allows no others.
 #[test]
-fn what_restrains_the_analyser_is_not_gone_round_by_measuring() {
+fn the_significance_test_runs_only_beside_kinds_without_a_bound_on_regret() {
     let arms = made(&["none", "mq-deadline", "bfq"]);
-    let asked = |parameters: Parameters, restraints: Restraints| {
+    let measured = |change: fn(Analyser) -> Analyser| {
         let names = arms.names().to_vec();
-        let analyser = Analyser::new(names, Metric::Bandwidth, parameters, Random::seeded(3)).unwrap();
+        let analyser = Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::seeded(3));
         let all: Box<dyn Arms> = Box::new(made(&["none", "mq-deadline", "bfq"]));
-        let analyser = analyser.with_restraints(restraints);
-        let mut keeper =
-            LiveTuner::new("sda", analyser, all, Metric::Bandwidth, settings(false, None)).unwrap();
-        let outcomes: Vec<_> = (0..20).map(|n| keeper.window(seen(n, 300e6)).unwrap()).collect();
-        outcomes.iter().filter(|outcome| outcome.line.contains("is to be measured")).count()
+        let settings = settings(false, None);
+        let mut tuner =
+            LiveTuner::new("sda", change(analyser.unwrap()), all, Metric::Bandwidth, settings).unwrap();
+        let outcomes: Vec<_> = (0..20).map(|n| tuner.window(seen(n, 300e6)).unwrap()).collect();
+        outcomes.iter().filter(|outcome| outcome.line.contains("measuring ")).count()
     };
-    let preset = Parameters::default();
-    assert!(asked(preset, Restraints::default()) > 0);
-    let hysteresis = Some(Hysteresis::default());
-    let regret = Some(RegretBound::new(3, Better::Higher));
-    let switch_cost = Some(SwitchCost::new());
-    for restraints in [
-        Restraints { hysteresis, ..Restraints::default() },
-        Restraints { regret, ..Restraints::default() },
-        Restraints { switch_cost, ..Restraints::default() },
-    ] {
-        assert_eq!(asked(preset, restraints.clone()), 0, "{restraints:?}");
-    }
-    assert_eq!(asked(Parameters { kinds: false, ..preset }, Restraints::default()), 0, "the paper's way");
-    assert_eq!(asked(Parameters { bandit_alone: true, ..preset }, Restraints::default()), 0, "a bandit's");
+    assert!(measured(|analyser| analyser) > 0);
+    assert_eq!(measured(|analyser| analyser.with_regret_bound(RegretBound::new(3, Better::Higher))), 0);
+    assert_eq!(measured(|analyser| analyser.with_decider(DeciderName::IoAnalyzer)), 0);
+    assert_eq!(measured(|analyser| analyser.with_decider(DeciderName::Bandit)), 0);
 }
 
 #[test]
@@ -159,30 +154,30 @@ fn where_nothing_beats_none_it_comes_to_rest_at_none() {
     let arms = made(&["none", "mq-deadline", "bfq"]);
     let command = "awk 'BEGIN { srand(); print 100 + rand() }'";
     let metric = Metric::External(Better::Higher);
-    let mut keeper = keeper(Box::new(arms.clone()), metric, settings(false, Some(command)));
+    let mut tuner = tuner(Box::new(arms.clone()), metric, settings(false, Some(command)));
     // Far jumps that never come again: every window is a miss, and the bandit would try for ever.
     let mut random = Random::seeded(9);
     for n in 0..400 {
         let mut seen = seen(n, 0.0);
         seen.window.accesses.iter_mut().for_each(|access| access.position = Sector(random.below(1 << 30)));
-        let outcome = keeper.window(seen).unwrap();
-        if outcome.line.contains("none it is") && n > 100 {
-            assert_eq!(keeper.status().current, "none");
+        let outcome = tuner.window(seen).unwrap();
+        if outcome.line.contains("using none") && n > 100 {
+            assert_eq!(tuner.status().current, "none");
             return;
         }
     }
-    panic!("it never came to rest: {:?}", keeper.status());
+    panic!("it never came to rest: {:?}", tuner.status());
 }
 
 #[test]
 fn a_dry_run_changes_nothing() {
     let tree = Tree::new("dry");
     let arms = KernelArms::new(vec![tree.queue()], &[]).unwrap();
-    let mut keeper = keeper(Box::new(arms), Metric::Bandwidth, settings(true, None));
-    let lines: Vec<String> = (0..20).map(|n| keeper.window(seen(n, 50e6)).unwrap().line).collect();
+    let mut tuner = tuner(Box::new(arms), Metric::Bandwidth, settings(true, None));
+    let lines: Vec<String> = (0..20).map(|n| tuner.window(seen(n, 50e6)).unwrap().line).collect();
     assert!(lines.iter().any(|line| line.starts_with("would switch to ")), "{lines:?}");
     assert_eq!(tree.queue().get("scheduler").unwrap(), "mq-deadline");
-    assert_eq!(keeper.status().switches, 0);
+    assert_eq!(tuner.status().switches, 0);
 }
 
 /// Nothing is tried in a dry run, so nothing is ever tried again.
@@ -190,8 +185,8 @@ fn a_dry_run_changes_nothing() {
 fn a_dry_run_says_tried_of_what_was_not() {
     for dry_run in [true, false] {
         let arms = made(&["mq-deadline", "kyber", "bfq"]);
-        let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(dry_run, None));
-        let said = windows(&mut keeper, &arms, &[50e6; 3], 40);
+        let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(dry_run, None));
+        let said = windows(&mut tuner, &arms, &[50e6; 3], 40);
         let again = |outcome: &&Outcome| outcome.line.contains("tried again for loads of kind 0");
         let tried = |outcome: &&Outcome| outcome.line.contains(": tried for loads of kind 0");
         assert!(said.iter().any(|outcome| tried(&outcome)));
@@ -203,57 +198,58 @@ fn a_dry_run_says_tried_of_what_was_not() {
 fn somebody_elses_change_is_theirs() {
     let tree = Tree::new("foreign");
     let arms = KernelArms::new(vec![tree.queue()], &[]).unwrap();
-    let mut keeper = keeper(Box::new(arms), Metric::Bandwidth, settings(true, None));
-    keeper.window(seen(0, 50e6)).unwrap();
+    let mut tuner = tuner(Box::new(arms), Metric::Bandwidth, settings(true, None));
+    tuner.window(seen(0, 50e6)).unwrap();
     std::fs::write(tree.0.join("sda/queue/scheduler"), "none mq-deadline [bfq]\n").unwrap();
-    let error = keeper.window(seen(1, 50e6)).unwrap_err().to_string();
-    assert!(error.contains("from mq-deadline to bfq; theirs stays"), "{error}");
+    let error = tuner.window(seen(1, 50e6)).unwrap_err().to_string();
+    assert!(error.contains("from mq-deadline to bfq; keeping bfq"), "{error}");
 }
 
 #[test]
 fn a_device_that_vanishes_ends_it() {
     let tree = Tree::new("gone");
     let arms = KernelArms::new(vec![tree.queue()], &[]).unwrap();
-    let mut keeper = keeper(Box::new(arms), Metric::Bandwidth, settings(false, None));
+    let mut tuner = tuner(Box::new(arms), Metric::Bandwidth, settings(false, None));
     std::fs::remove_dir_all(tree.0.join("sda")).unwrap();
-    assert!(matches!(keeper.window(seen(0, 50e6)), Err(Error::Gone(_))));
+    assert!(matches!(tuner.window(seen(0, 50e6)), Err(Error::Gone(_))));
 }
 
 #[test]
 fn a_refused_scheduler_is_said_and_the_device_stays_as_it_is() {
     let arms = made(&["mq-deadline", "refused"]);
-    let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
-    let outcomes = windows(&mut keeper, &arms, &[50e6, 0.0], 10);
-    assert!(outcomes.iter().any(|outcome| outcome.line.contains("refused (")), "it was tried");
-    assert!(arms.0.borrow().is_empty() && keeper.status().current == "mq-deadline");
+    let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
+    let outcomes = windows(&mut tuner, &arms, &[50e6, 0.0], 10);
+    assert!(outcomes.iter().any(|outcome| outcome.line.contains("rejected '")), "it was tried");
+    assert!(arms.0.borrow().is_empty() && tuner.status().current == "mq-deadline");
 }
 
 /// What is learned of a scheduler is kept for the drive's next day.
 #[test]
 fn a_device_that_is_pulled_out_during_a_switch_teaches_nothing_of_the_scheduler() {
     let arms = made(&["mq-deadline", "gone"]);
-    let mut keeper = keeper(Box::new(arms), Metric::Bandwidth, settings(false, None));
-    let ended = (0..10).find_map(|n| keeper.window(seen(n, 50e6)).err());
+    let mut tuner = tuner(Box::new(arms), Metric::Bandwidth, settings(false, None));
+    let ended = (0..10).find_map(|n| tuner.window(seen(n, 50e6)).err());
     assert!(matches!(ended, Some(Error::Gone(_))), "{ended:?}");
-    let expected = keeper.analyser().kinds().expected(0, Metric::Bandwidth.better());
+    let expected = tuner.analyser().kinds().expected(0, Metric::Bandwidth.better());
     assert_eq!(expected.unwrap()[1], None);
 }
 
 /// An arm of a queue may be the plain scheduler with a setting that it does not have.
 #[test]
 fn an_arm_that_is_refused_does_not_keep_the_others_from_being_chosen() {
-    for kinds in [true, false] {
+    for decider in [DeciderName::Kinds, DeciderName::IoAnalyzer] {
         let arms = made(&["mq-deadline", "refused", "bfq"]);
-        let parameters = Parameters { kinds, ..Parameters::default() };
+        let parameters = Parameters::default();
         let names = arms.names().to_vec();
         let analyser = Analyser::new(names, Metric::Bandwidth, parameters, Random::seeded(3)).unwrap();
+        let analyser = analyser.with_decider(decider);
         let all: Box<dyn Arms> = Box::new(arms.clone());
-        let mut keeper =
+        let mut tuner =
             LiveTuner::new("sda", analyser, all, Metric::Bandwidth, settings(false, None)).unwrap();
-        let outcomes = windows(&mut keeper, &arms, &[50e6, 0.0, 90e6], 100);
-        let said = outcomes.iter().filter(|outcome| outcome.line.contains("refused (")).count();
-        assert_eq!(keeper.status().current, "bfq", "kinds {kinds}, refused {said} times");
-        assert_eq!(said, 1, "kinds {kinds}");
+        let outcomes = windows(&mut tuner, &arms, &[50e6, 0.0, 90e6], 100);
+        let said = outcomes.iter().filter(|outcome| outcome.line.contains("rejected '")).count();
+        assert_eq!(tuner.status().current, "bfq", "{decider}, rejected {said} times");
+        assert_eq!(said, 1, "{decider}");
     }
 }
 
@@ -262,8 +258,8 @@ fn whoever_is_none_of_the_arms_is_not_kept_for_ever() {
     let tree = Tree::new("none-of-them");
     let names = ["bfq", "none"].map(|name| format!("{name}{{}}"));
     let arms = KernelArms::new(vec![tree.queue()], &names).unwrap();
-    let mut keeper = keeper(Box::new(arms), Metric::Bandwidth, settings(false, None));
-    assert_eq!(keeper.window(seen(0, 50e6)).unwrap().switched.as_deref(), Some("bfq{}"));
+    let mut tuner = tuner(Box::new(arms), Metric::Bandwidth, settings(false, None));
+    assert_eq!(tuner.window(seen(0, 50e6)).unwrap().switched.as_deref(), Some("bfq{}"));
     assert_eq!(tree.queue().get("scheduler").unwrap(), "bfq");
 }
 
@@ -273,11 +269,11 @@ fn where_no_arm_can_be_set_it_ends() {
     let tree = Tree::new("no-arm");
     let names = ["bfq{nosuch=1}", "none{nosuch=1}"].map(str::to_owned);
     let arms = KernelArms::new(vec![tree.queue()], &names).unwrap();
-    let mut keeper = keeper(Box::new(arms), Metric::Bandwidth, settings(false, None));
-    let first = keeper.window(seen(0, 50e6)).unwrap();
+    let mut tuner = tuner(Box::new(arms), Metric::Bandwidth, settings(false, None));
+    let first = tuner.window(seen(0, 50e6)).unwrap();
     assert!(first.line.contains("nosuch"), "{}", first.line);
-    let error = (1..4).find_map(|n| keeper.window(seen(n, 50e6)).err()).expect("there is none left");
-    assert!(error.to_string().starts_with("sda: none of the arms can be set; the last: "), "{error}");
+    let error = (1..4).find_map(|n| tuner.window(seen(n, 50e6)).err()).expect("there is none left");
+    assert!(error.to_string().starts_with("sda: no arm can be set; the last: "), "{error}");
     assert_eq!(tree.queue().get("scheduler").unwrap(), "mq-deadline");
 }
 
@@ -285,10 +281,10 @@ fn where_no_arm_can_be_set_it_ends() {
 fn a_command_that_fails_and_a_torn_window_are_said() {
     let arms = made(&["mq-deadline", "bfq"]);
     let metric = Metric::External(Better::Lower);
-    let mut keeper = keeper(Box::new(arms.clone()), metric, settings(false, Some("exit 7")));
-    let outcome = keeper.window(seen(0, 0.0)).unwrap();
+    let mut tuner = tuner(Box::new(arms.clone()), metric, settings(false, Some("exit 7")));
+    let outcome = tuner.window(seen(0, 0.0)).unwrap();
     assert!(outcome.line.contains("exit status: 7"), "{}", outcome.line);
-    let torn = keeper.window(Seen { torn: true, ..seen(1, 0.0) }).unwrap();
+    let torn = tuner.window(Seen { torn: true, ..seen(1, 0.0) }).unwrap();
     assert!(torn.line.contains("too long") && torn.decision.is_none());
 }
 
@@ -297,25 +293,24 @@ fn a_command_that_fails_and_a_torn_window_are_said() {
 fn on_a_device_where_nothing_matters_it_rests_soon_and_costs_nothing() {
     for noise in [0.02, 0.2] {
         let arms = made(&["mq-deadline", "none", "kyber", "bfq"]);
-        let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
+        let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
         let (mut random, mut rest, mut given) = (Random::seeded(7), None, 0.0);
         for n in 0..600 {
             let now = arms.0.borrow().last().copied().unwrap_or(0);
             let usual = [298e6, 300e6, 299e6, 200e6][now];
             given += usual;
-            let outcome =
-                keeper.window(seen(n, usual * (1.0 - noise + 2.0 * noise * random.unit()))).unwrap();
-            if outcome.line.contains("none it is") {
+            let outcome = tuner.window(seen(n, usual * (1.0 - noise + 2.0 * noise * random.unit()))).unwrap();
+            if outcome.line.contains("using none") {
                 rest.get_or_insert(n);
             }
         }
         let (rest, lost) = (rest.expect("it comes to rest"), 1.0 - given / (600.0 * 300e6));
-        let switches = keeper.status().switches;
+        let switches = tuner.status().switches;
         println!(
             "noise {noise}: at rest after {rest} windows, {switches} switches, {:.2}% lost in 600",
             lost * 100.0
         );
-        assert_eq!(keeper.status().current, "none");
+        assert_eq!(tuner.status().current, "none");
         assert!(rest <= 40 && lost < 0.005, "after {rest} windows, {lost} lost");
     }
 }
@@ -329,15 +324,15 @@ fn asked_for(n: u64, demand: f64, speed: f64) -> Seen {
 /// how many it came to rest, and after how many switches. `left` says how much of its speed the rest of the machine leaves it.
 fn found_out(demand: impl FnMut(u64) -> f64, mut left: impl FnMut() -> f64) -> (u64, u64) {
     let arms = made(&["none", "mq-deadline", "kyber", "bfq"]);
-    let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
+    let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
     for (n, demand) in (0..100).map(demand).enumerate() {
         let speed = [300e6, 298e6, 299e6, 200e6][arms.0.borrow().last().copied().unwrap_or(0)];
-        keeper.window(asked_for(n as u64, demand, left() * speed)).unwrap();
-        if keeper.is_at_rest() {
-            return (n as u64 + 1, keeper.status().switches);
+        tuner.window(asked_for(n as u64, demand, left() * speed)).unwrap();
+        if tuner.is_on_standby() {
+            return (n as u64 + 1, tuner.status().switches);
         }
     }
-    panic!("it never came to rest: {:?}", keeper.status());
+    panic!("it never came to rest: {:?}", tuner.status());
 }
 
 #[test]
@@ -362,11 +357,11 @@ fn bursts_are_no_schedulers_merit() {
 #[test]
 fn where_nothing_is_gained_after_all_it_comes_to_rest() {
     let arms = made(&["none", "mq-deadline", "bfq"]);
-    let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
-    windows(&mut keeper, &arms, &[100e6, 300e6, 290e6], 8);
+    let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
+    windows(&mut tuner, &arms, &[100e6, 300e6, 290e6], 8);
     let rest = (0..700).find(|_| {
-        windows(&mut keeper, &arms, &[300e6, 300e6, 290e6], 1);
-        keeper.is_at_rest()
+        windows(&mut tuner, &arms, &[300e6, 300e6, 290e6], 1);
+        tuner.is_on_standby()
     });
     assert!(rest.is_some_and(|windows| windows <= 500), "{rest:?}");
 }
@@ -387,56 +382,56 @@ fn a_throttled_load_is_served_as_well_by_all_however_fast_a_busy_machine_does_it
 #[test]
 fn programs_that_think_between_answers_are_helped_by_a_scheduler() {
     let arms = made(&["none", "mq-deadline", "bfq"]);
-    let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
+    let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
     for n in 0..60 {
         let speed: f64 = [1e6, 1e6, 9e6][arms.0.borrow().last().copied().unwrap_or(0)];
         let (think, served) = (0.4, 0.6 * 1e6 / speed);
         let given = 0.6e6 / (think + served);
-        keeper.window(asked_for(n, given, speed)).unwrap();
+        tuner.window(asked_for(n, given, speed)).unwrap();
     }
-    assert_eq!(keeper.status().current, "bfq");
-    assert!(!keeper.is_at_rest());
+    assert_eq!(tuner.status().current, "bfq");
+    assert!(!tuner.is_on_standby());
 }
 
 /// Until it is at rest, on a device where nothing matters.
 fn resting() -> (LiveTuner, Made) {
     let arms = made(&["none", "mq-deadline", "bfq"]);
-    let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
-    assert!(!keeper.is_at_rest(), "it has seen nothing yet");
-    while !keeper.is_at_rest() {
-        windows(&mut keeper, &arms, &[300e6, 298e6, 299e6], 1);
+    let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
+    assert!(!tuner.is_on_standby(), "it has seen nothing yet");
+    while !tuner.is_on_standby() {
+        windows(&mut tuner, &arms, &[300e6, 298e6, 299e6], 1);
     }
-    (keeper, arms)
+    (tuner, arms)
 }
 
 #[test]
 fn at_rest_it_looks_away_until_something_else_is_asked() {
-    let (mut keeper, arms) = resting();
+    let (mut tuner, arms) = resting();
     let small =
         Load { iops: 9000.0, bandwidth: 36e6, size: 4096.0, reads: 1.0, under_way: 2.0, latency: 2e-4 };
     for _ in 0..50 {
-        assert_eq!(keeper.rested(&small).unwrap(), None);
+        assert_eq!(tuner.standby_window(&small).unwrap(), None);
     }
-    assert_eq!(keeper.status().value, Some(36e6), "the kernel counts that, too");
+    assert_eq!(tuner.status().value, Some(36e6), "the kernel counts that, too");
     let scattered = Load { iops: 120.0, under_way: 12.0, latency: 0.1, ..small };
-    let said: Vec<_> = (0..3).map(|_| keeper.rested(&scattered).unwrap()).collect();
+    let said: Vec<_> = (0..3).map(|_| tuner.standby_window(&scattered).unwrap()).collect();
     let why = said[2].as_deref().unwrap_or_default();
     assert!(said[..2] == [None, None] && why.contains("12.0 requests at a time instead of 2.0"), "{said:?}");
-    assert!(!keeper.is_at_rest());
+    assert!(!tuner.is_on_standby());
     // Now it is a disk. What was believed of the same pattern, twenty values an arm, has to go first.
-    windows(&mut keeper, &arms, &[1e6, 1e6, 5e6], 120);
-    assert_eq!((keeper.status().current.as_str(), keeper.is_at_rest()), ("bfq", false));
+    windows(&mut tuner, &arms, &[1e6, 1e6, 5e6], 120);
+    assert_eq!((tuner.status().current.as_str(), tuner.is_on_standby()), ("bfq", false));
 }
 
 /// Bytes are of programs since the last look, which may be long ago.
 #[test]
 fn what_programs_read_while_nobody_looked_is_no_windows() {
     let arms = made(&["none", "bfq"]);
-    let mut keeper = keeper(Box::new(arms), Metric::UserBandwidth, settings(false, None));
+    let mut tuner = tuner(Box::new(arms), Metric::UserBandwidth, settings(false, None));
     let mut value = |n| {
-        keeper.window(seen(n, 0.0)).unwrap();
-        let value = keeper.status().value;
-        keeper.rested(&Load::default()).unwrap();
+        tuner.window(seen(n, 0.0)).unwrap();
+        let value = tuner.status().value;
+        tuner.standby_window(&Load::default()).unwrap();
         value
     };
     assert_eq!([value(0), value(1)], [None, None]);
@@ -444,26 +439,26 @@ fn what_programs_read_while_nobody_looked_is_no_windows() {
 
 #[test]
 fn at_rest_somebody_elses_change_is_seen_as_well() {
-    let (mut keeper, arms) = resting();
+    let (mut tuner, arms) = resting();
     arms.0.borrow_mut().push(2);
-    assert!(matches!(keeper.rested(&Load::default()), Err(Error::Foreign { .. })));
+    assert!(matches!(tuner.standby_window(&Load::default()), Err(Error::Foreign { .. })));
 }
 
 #[test]
 fn a_dry_run_never_rests() {
     let arms = made(&["none", "mq-deadline"]);
-    let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(true, None));
-    windows(&mut keeper, &arms, &[300e6, 300e6], 60);
-    assert!(!keeper.is_at_rest());
+    let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(true, None));
+    windows(&mut tuner, &arms, &[300e6, 300e6], 60);
+    assert!(!tuner.is_on_standby());
 }
 
 /// A disk: the analyser has the word after two turns of all arms.
 #[test]
 fn on_a_disk_finding_out_that_it_matters_takes_two_turns() {
     let arms = made(&["none", "mq-deadline", "bfq"]);
-    let mut keeper = keeper(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
-    let outcomes = windows(&mut keeper, &arms, &[30e6, 35e6, 90e6], 40);
-    let asked = outcomes.iter().filter(|outcome| outcome.line.contains("is to be measured")).count();
+    let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
+    let outcomes = windows(&mut tuner, &arms, &[30e6, 35e6, 90e6], 40);
+    let asked = outcomes.iter().filter(|outcome| outcome.line.contains("measuring ")).count();
     assert!(asked <= 6, "{asked}");
-    assert_eq!(keeper.status().current, "bfq");
+    assert_eq!(tuner.status().current, "bfq");
 }

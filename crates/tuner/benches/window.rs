@@ -5,7 +5,8 @@
 
 use elevator::{Op, Sector, Sectors, Span, Time};
 use tuner::{
-    Access, Analyser, ClusterState, Metric, Observed, Parameters, Performance, Random, SchedulerId, Window,
+    Access, Analyser, ClusterState, DeciderName, Metric, Observed, Parameters, Performance, Random,
+    SchedulerId, Window,
 };
 
 const CLUSTERS: u64 = 6000;
@@ -28,11 +29,13 @@ fn window(number: u64, requests: u64) -> Window {
 }
 
 /// Knows as many clusters as there may be, made of windows like these.
-fn analyser(parameters: Parameters, requests: u64) -> Analyser {
+fn analyser(decider: DeciderName, requests: u64) -> Analyser {
+    let parameters = Parameters::default();
     let names = ["noop", "deadline", "cfq", "as"].map(str::to_owned).to_vec();
     let mut random = Random::seeded(1);
-    let mut analyser =
-        Analyser::new(names, Metric::Bandwidth, parameters, random).expect("they fit together");
+    let mut analyser = Analyser::new(names, Metric::Bandwidth, parameters, random)
+        .expect("they fit together")
+        .with_decider(decider);
     let cluster = |id: u64| ClusterState {
         id,
         requests,
@@ -58,7 +61,7 @@ fn on_processor() -> f64 {
 fn main() {
     println!("requests   by kinds, ms (of a core)   by {CLUSTERS} clusters");
     for requests in [1000, 10_000, 100_000] {
-        let mut ways = [Parameters::default(), Parameters::by_clusters()].map(|of| analyser(of, requests));
+        let mut ways = [DeciderName::Kinds, DeciderName::IoAnalyzer].map(|of| analyser(of, requests));
         let mut times = [const { Vec::new() }; 2];
         for round in 0..ROUNDS as u64 {
             let window = window(round, requests);

@@ -1,11 +1,10 @@
 //! What the analyser answers: a scheduler, and why in words.
 
 use elevator::text::counted;
+use ioanalyzer::chain::Expected;
+use ioanalyzer::{ClusterId, Match, SchedulerId};
 
-use crate::beyond::Served;
-use crate::chain::Expected;
-use crate::cluster::{ClusterId, SchedulerId};
-use crate::store::Match;
+use crate::kinds::KindDecision;
 
 /// The choice for the windows to come.
 #[derive(Clone, PartialEq, Debug)]
@@ -18,7 +17,7 @@ pub struct Decision {
     pub cluster: Option<ClusterId>,
     /// Why.
     pub why: Why,
-    /// What kept the analyser from what `why` asks for.
+    /// Why the choice was not followed, if it was not.
     pub restraint: Option<Restraint>,
     /// How sure it is, 0 to 1. The best of a kind: n/(n+1) for the n windows of it that the scheduler served. A hit: similarity, times the
     /// weight of the expected clusters in which the scheduler is the best, times n/(n+1) for the n values behind that. A draw: its
@@ -57,7 +56,7 @@ pub enum Why {
         found: Match,
     },
     /// What is known of the kind of load.
-    Kind(Served),
+    Kind(KindDecision),
     /// The metric could not be measured in this window, which then says nothing of its kind.
     Unmeasured,
     /// A miss: drawn by the armed bandit.
@@ -76,25 +75,9 @@ pub enum Why {
     },
 }
 
-/// What kept the analyser from following its analysis. Each is an option that is off by default.
+/// Why the choice was not followed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Restraint {
-    /// The gain would not pay for the switch.
-    SwitchCost {
-        /// What the analysis wanted.
-        wanted: SchedulerId,
-        /// Expected gain over the windows looked ahead, in windows.
-        gain: f64,
-        /// What a switch costs, in windows.
-        cost: f64,
-    },
-    /// The gain is too small, or not asked for often enough in a row.
-    Hysteresis {
-        /// What the analysis wanted.
-        wanted: SchedulerId,
-        /// How often in a row so far.
-        asked: u64,
-    },
     /// Trying it could cost more than the bound on regret leaves.
     RegretBound {
         /// What the analysis wanted.
@@ -112,6 +95,19 @@ pub enum Restraint {
 }
 
 impl Decision {
+    /// Keeps the present scheduler.
+    pub(crate) const fn keep(why: Why) -> Self {
+        Self {
+            scheduler: None,
+            change: false,
+            cluster: None,
+            why,
+            restraint: None,
+            confidence: 0.0,
+            expected_gain: None,
+        }
+    }
+
     /// Whether the window had enough requests to be analysed.
     #[must_use]
     pub const fn is_analysed(&self) -> bool {
@@ -195,12 +191,6 @@ impl Why {
 impl Restraint {
     fn in_words<'a>(&self, name: impl Fn(SchedulerId) -> &'a str) -> String {
         match *self {
-            Self::SwitchCost { wanted, gain, cost } => {
-                format!("not {}: gains {gain:.2} of a window, a switch costs {cost:.2}", name(wanted))
-            }
-            Self::Hysteresis { wanted, asked } => {
-                format!("not yet {}: asked for {asked} in a row", name(wanted))
-            }
             Self::RegretBound { wanted, regret } => {
                 format!(
                     "not {}: regret is at {:.1}% and must stay in its bound",

@@ -1,6 +1,6 @@
-//! Recognises what a device is asked to do, and chooses the scheduler that serves it best.
+//! Decides which I/O scheduler serves a device best.
 //!
-//! Windows in, decisions out: no clock, no file, no thread, and no chance but the [`Random`] that the host seeds.
+//! Windows in, decisions out: no clock, no file, no thread; [`Random`] is the only source of chance.
 //!
 //! ```
 //! use elevator::Span;
@@ -20,41 +20,40 @@
 //! # Ok::<(), String>(())
 //! ```
 //!
-//! - [`Analyser`]: the flow of decisions, where a reader of the paper begins.
-//! - [`Window`], [`CInfo`]: what is compared. [`dtw`]: how.
-//! - [`Store`], [`Cluster`], [`chain`], [`ranking`](Ranking): what is remembered and what follows from it.
-//! - [`Bandit`]: what to do about the unknown. [`selector`]: what to do before anything is known.
-//! - [`beyond`]: what is not in the paper.
-//! - [`State`]: what was learned, to keep.
+//! | module | what |
+//! |---|---|
+//! | [`Analyser`] | a decider with what surrounds it |
+//! | [`Decider`] | the interface of deciders: [`Kinds`], [`IoAnalyzer`](ioanalyzer::IoAnalyzer), [`BanditAlone`] |
+//! | [`RegretBound`], [`Search`] | a restraint, and a search of schedulers' settings; both off by default |
+//! | [`SignificanceTest`] | whether a choice matters on a device at all |
+//! | [`selector`] | what to use before anything is known |
+//! | [`State`] | what was learned, as plain data |
 
 #![deny(unsafe_code)]
 
 mod analyser;
-mod bandit;
-pub mod beyond;
-pub mod chain;
-mod cluster;
+mod decider;
 mod decision;
-pub mod dtw;
-mod metric;
-mod parameters;
-mod random;
-mod ranking;
-mod reduction;
+mod kinds;
+mod load;
+mod regret;
+mod saved;
+mod search;
 pub mod selector;
+mod significance;
+mod standby;
 mod state;
-mod store;
-mod window;
 
 pub use analyser::{Analyser, Observed};
-pub use bandit::Bandit;
-pub use cluster::{Cluster, ClusterId, SchedulerId, Successor, Values};
+pub use decider::{BanditAlone, Choice, Decider, DeciderName, Known};
 pub use decision::{Decision, Restraint, Why};
-pub use metric::{Better, Completion, Latency, Metric, Of, Performance, Tally, VALUE_MAX, Which, jain};
-pub use parameters::Parameters;
-pub use random::Random;
-pub use ranking::Ranking;
-pub use reduction::CInfo;
+pub use ioanalyzer::{
+    Access, Bandit, Better, CInfo, Cluster, ClusterId, Completion, Latency, Match, Metric, Of, Parameters,
+    Performance, Random, SchedulerId, Store, Tally, VALUE_MAX, Values, Which, Window, Windows, jain,
+};
+pub use kinds::{KindDecision, Kinds, Shape};
+pub use load::Load;
+pub use regret::{Proposal, RegretBound};
+pub use search::{Ladder, Search, Space};
+pub use significance::{Measured, SignificanceTest, Verdict};
 pub use state::{ClusterState, Made, State, VERSION};
-pub use store::{Match, Store};
-pub use window::{Access, Window, Windows};

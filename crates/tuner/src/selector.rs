@@ -17,10 +17,8 @@
 //! By the analyser for a window that missed while nothing is known, and to decide which untested scheduler goes first.
 
 use elevator::Direction;
+use ioanalyzer::{SchedulerId, Window};
 use serde::{Deserialize, Serialize};
-
-use crate::cluster::SchedulerId;
-use crate::window::Window;
 
 /// Of a load of whose bytes less than this part was measured the table says nothing: what decides it is not known.
 const MEASURED: f64 = 0.5;

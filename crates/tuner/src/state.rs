@@ -3,22 +3,18 @@
 use std::collections::HashMap;
 
 use elevator::Span;
+use ioanalyzer::{
+    Bandit, CInfo, Cluster, ClusterId, IoAnalyzer, Metric, Parameters, Random, Store, Successor, Values,
+};
+
 use serde::{Deserialize, Serialize};
 
 use crate::analyser::Analyser;
-use crate::bandit::Bandit;
-use crate::beyond::Kinds;
-use crate::cluster::{Cluster, ClusterId, Successor, Values};
-use crate::metric::Metric;
-use crate::parameters::Parameters;
-use crate::random::Random;
-use crate::reduction::CInfo;
+use crate::kinds::Kinds;
+use crate::saved::{COUNT_MAX, carried_over};
 
 /// The version that this code writes, and the only one that it reads.
 pub const VERSION: u32 = 1;
-
-/// No count of windows or clusters is greater: a thousand million years of them. Greater ones would overflow when they are added up.
-pub(crate) const COUNT_MAX: u64 = 1 << 48;
 
 /// All that an analyser learned.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -39,8 +35,7 @@ pub struct State {
     pub preceding: Option<u64>,
     /// The bandit's probability and values of each scheduler.
     pub bandit: Vec<(f64, Vec<f64>)>,
-    /// The kinds of load; none in what was saved before there were any.
-    #[serde(default)]
+    /// The kinds of load.
     pub kinds: Kinds,
     /// The generator, so that a restored analyser goes on as the saved one would have.
     pub random: Random,
@@ -59,19 +54,17 @@ pub struct Made {
     pub band: u64,
     /// FastDTW's radius.
     pub radius: u64,
-    /// Where jumps are measured from.
-    pub jump_from_end: bool,
 }
 
 impl Made {
     const fn by(parameters: &Parameters) -> Self {
-        let Parameters { t, x, band, radius, jump_from_end, .. } = *parameters;
-        Self { t: t.as_nanos(), x, band, radius, jump_from_end }
+        let Parameters { t, x, band, radius, .. } = *parameters;
+        Self { t: t.as_nanos(), x, band, radius }
     }
 
     fn parameters(self) -> Parameters {
-        let Self { t, x, band, radius, jump_from_end } = self;
-        Parameters { t: Span::from_nanos(t), x, band, radius, jump_from_end, ..Parameters::default() }
+        let Self { t, x, band, radius } = self;
+        Parameters { t: Span::from_nanos(t), x, band, radius, ..Parameters::default() }
     }
 
     /// Each parameter in which the windows `asked` for differ from these, in words.
@@ -86,12 +79,11 @@ impl Made {
 }
 
 /// The parameters of [`Made`], what they are, and the unit that their values are printed without.
-const WORDS: [(&str, &str, &str); 5] = [
+const WORDS: [(&str, &str, &str); 4] = [
     ("t", "the length of a window", ""),
     ("x", "what a window is reduced to", " buckets"),
     ("band", "the band of exact warping", ""),
     ("radius", "FastDTW's radius", " points"),
-    ("jump_from_end", "measuring jumps from the end of an access", ""),
 ];
 
 /// One cluster.
@@ -213,8 +205,7 @@ fn places_beside(present: &[String], all: &[String]) -> Vec<Option<usize>> {
 
 impl Analyser {
     /// All that was learned, of schedulers that it was restored with and does not choose from, too. Restraints and the device's table
-    /// are the host's to give again. What restraints and a search's optimisers know is not part of it, nor what was decided last, which
-    /// `credit_choices` asks at the next window.
+    /// are the host's to give again. What the bound on regret and a search's optimisers know is not part of it.
     #[must_use]
     pub fn state(&self) -> State {
         let mut state = self.of_present();
@@ -223,19 +214,19 @@ impl Analyser {
     }
 
     fn of_present(&self) -> State {
-        let values = self.bandit.performance().iter().map(|values| values.iter().collect());
+        let values = self.bandit().performance().iter().map(|values| values.iter().collect());
         State {
             version: VERSION,
             schedulers: self.schedulers.clone(),
             metric: self.metric,
             made: Made::by(&self.parameters),
-            maxdifference: self.store.maxdifference(),
-            next_cluster: self.store.next_id(),
-            preceding: self.preceding.map(|id| id.0),
-            bandit: self.bandit.probabilities().iter().copied().zip(values).collect(),
+            maxdifference: self.store().maxdifference(),
+            next_cluster: self.store().next_id(),
+            preceding: self.ioanalyzer.preceding().map(|id| id.0),
+            bandit: self.bandit().probabilities().iter().copied().zip(values).collect(),
             kinds: self.kinds.clone(),
             random: self.random,
-            clusters: self.store.clusters().iter().map(ClusterState::of).collect(),
+            clusters: self.store().clusters().iter().map(ClusterState::of).collect(),
         }
     }
 
@@ -260,7 +251,7 @@ impl Analyser {
         state.clusters.sort_by_key(|cluster| core::cmp::Reverse(cluster.used));
         state.clusters.truncate(self.parameters.clusters as usize);
         self.absent = Absent::of(&state, &self.schedulers);
-        let mut store = crate::store::Store::new(self.parameters, self.schedulers.len());
+        let mut store = Store::new(self.parameters, self.schedulers.len());
         let kept: std::collections::HashSet<u64> = state.clusters.iter().map(|cluster| cluster.id).collect();
         for mut cluster in state.clusters {
             cluster.successors.retain(|(id, count)| kept.contains(id) && *count > 0);
@@ -268,10 +259,10 @@ impl Analyser {
         }
         store.reserve_ids_below(state.next_cluster);
         store.grow_maxdifference(state.maxdifference);
-        self.store = store;
-        self.bandit = restored_bandit(&state.bandit, &from);
+        let bandit = restored_bandit(&state.bandit, &from);
+        let preceding = state.preceding.map(ClusterId);
+        self.ioanalyzer = IoAnalyzer::restored(self.parameters, store, bandit, preceding);
         self.kinds = state.kinds.restored(&from);
-        self.preceding = state.preceding.map(ClusterId);
         self.random = state.random;
         self.forget_latest();
         Ok(())
@@ -310,16 +301,6 @@ impl Analyser {
     }
 }
 
-/// What was saved of schedulers, for those there are now: `from[s]` is where scheduler `s` stands in `saved`, if it does.
-pub(crate) fn carried_over<T: Clone + Default>(saved: &[T], from: &[Option<usize>]) -> Vec<T> {
-    from.iter().map(|place| place.and_then(|place| saved.get(place).cloned()).unwrap_or_default()).collect()
-}
-
-/// Where the scheduler stands now that stood there in what was saved, if it is still known.
-pub(crate) fn place_now(saved: usize, from: &[Option<usize>]) -> Option<usize> {
-    from.iter().position(|place| *place == Some(saved))
-}
-
 fn restored_bandit(saved: &[(f64, Vec<f64>)], from: &[Option<usize>]) -> Bandit {
     let equal = 1.0 / from.len() as f64;
     let saved = |place: &Option<usize>| {
@@ -344,14 +325,13 @@ mod tests {
             analyser(parameters).restore(learned.clone()).unwrap_err(),
             "what was learned cannot be compared: the length of a window (t) was 1 s and is 5 s now"
         );
-        let other = Parameters { x: 500, band: 10, radius: 2, jump_from_end: true, ..parameters };
+        let other = Parameters { x: 500, band: 10, radius: 2, ..parameters };
         let said = analyser(other).restore(learned).unwrap_err();
         for part in [
             "(t) was 1 s and is 5 s now, and ",
             "(x) was 1000 buckets and is 500 buckets now",
             "(band) was 0% and is 10% now",
             "(radius) was 1 points and is 2 points now",
-            "(jump_from_end) was off and is on now",
         ] {
             assert!(said.contains(part), "{said}");
         }

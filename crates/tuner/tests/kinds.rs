@@ -3,11 +3,10 @@
 mod world;
 
 use elevator::{Op, Sector, Sectors, Span, Time};
-use tuner::beyond::{Hysteresis, Restraints, SwitchCost};
 use tuner::selector::{Curve, Kind, Table};
 use tuner::{
-    Access, Analyser, Better, Metric, Observed, Parameters, Performance, Random, SchedulerId, State,
-    VALUE_MAX, Why, Window,
+    Access, Analyser, Better, DeciderName, Metric, Observed, Parameters, Performance, Random, SchedulerId,
+    State, VALUE_MAX, Why, Window,
 };
 use world::{T, analyser};
 
@@ -34,14 +33,14 @@ fn asked(load: usize, scheduler: usize, number: u64) -> Window {
 /// MB/s of the two loads under each scheduler.
 const GIVEN: [[f64; 4]; 2] = [[8.0, 9.0, 45.0, 44.0], [1.0, 1.3, 0.9, 0.8]];
 
-/// Of few points, which the paper's way compares faster.
-fn kinds(on: bool) -> Parameters {
-    Parameters { kinds: on, x: 100, ..Parameters::default() }
+/// With few points, which IOAnalyzer compares faster.
+fn few_points() -> Parameters {
+    Parameters { x: 100, ..Parameters::default() }
 }
 
 /// Forty windows of the one load, forty of the other, in turn: the part of the best that the last 320 of 800 got.
-fn got(parameters: Parameters, seed: u64) -> f64 {
-    let (mut analyser, mut scheduler) = (analyser(parameters, seed), SchedulerId(0));
+fn got(decider: DeciderName, seed: u64) -> f64 {
+    let (mut analyser, mut scheduler) = (analyser(few_points(), seed).with_decider(decider), SchedulerId(0));
     let mut noise = Random::seeded(seed);
     let mut sum = 0.0;
     for number in 0..800 {
@@ -61,7 +60,7 @@ fn got(parameters: Parameters, seed: u64) -> f64 {
 #[test]
 fn loads_in_turn_are_served_by_their_best_though_schedulers_change_their_patterns() {
     for seed in 1..=3 {
-        let (paper, kinds) = (got(kinds(false), seed), got(kinds(true), seed));
+        let (paper, kinds) = (got(DeciderName::IoAnalyzer, seed), got(DeciderName::Kinds, seed));
         println!("seed {seed}: {paper:.3} of the best in the paper's way, {kinds:.3} by kinds");
         // Each of three others may cost one in a hundred by its trials and, if it is near, one by its long run.
         assert!(kinds > 0.94 && kinds > paper + 0.05, "{kinds} and {paper}");
@@ -70,8 +69,8 @@ fn loads_in_turn_are_served_by_their_best_though_schedulers_change_their_pattern
 
 /// Two schedulers serve readers equally well, window by window; but under the first they are done soon, and a slow rest is left.
 /// Returns the part of windows that was that rest, over the last half.
-fn rest(seed: u64, restraints: Restraints) -> f64 {
-    let mut analyser = analyser(kinds(true), seed).with_restraints(restraints);
+fn rest(seed: u64) -> f64 {
+    let mut analyser = analyser(few_points(), seed);
     let mut scheduler = SchedulerId(2);
     let (mut left, mut ahead, mut rest) = (0, 0.0, 0);
     for number in 0..1200 {
@@ -94,27 +93,17 @@ fn rest(seed: u64, restraints: Restraints) -> f64 {
 
 #[test]
 fn of_equals_the_one_wins_after_which_it_goes_on_well() {
-    let none = Restraints::default;
-    // What restrains switches must not keep from finding that out.
-    let restraints = [
-        none(),
-        Restraints { hysteresis: Some(Hysteresis::default()), ..none() },
-        Restraints { switch_cost: Some(SwitchCost::new()), ..none() },
-    ];
     for seed in 1..=3 {
-        for restraints in restraints.clone() {
-            let name = format!("{restraints:?}");
-            let rest = rest(seed, restraints);
-            println!("seed {seed}: {:.0}% of the windows were the rest", rest * 100.0);
-            assert!(rest < 0.3, "{rest}, and it is two thirds under the first: {name}");
-        }
+        let rest = rest(seed);
+        println!("seed {seed}: {:.0}% of the windows were the rest", rest * 100.0);
+        assert!(rest < 0.3, "{rest}, and it is two thirds under the first");
     }
 }
 
 /// The part of the best scheduler's bytes that came in these windows of one load, where each window gives what `given` says of the
 /// scheduler, for how many windows in a row it has been in use, and the window's number.
 fn part(given: fn(usize, u64, u64) -> f64, best: usize, windows: std::ops::Range<u64>, seed: u64) -> f64 {
-    let (mut analyser, mut scheduler, mut row) = (analyser(kinds(true), seed), SchedulerId(0), 0);
+    let (mut analyser, mut scheduler, mut row) = (analyser(few_points(), seed), SchedulerId(0), 0);
     let mut noise = Random::seeded(seed);
     let (mut got, mut most) = (0.0, 0.0);
     for number in 0..windows.end {
@@ -163,7 +152,7 @@ fn what_runs_empty_in_the_first_window_after_a_switch_is_not_the_schedulers() {
 #[test]
 fn what_a_scheduler_makes_of_a_load_is_not_another_load() {
     // Two of four give the same, of which one makes readers in sequence and the other reads anywhere.
-    let (mut analyser, mut scheduler) = (analyser(kinds(true), 1), SchedulerId(0));
+    let (mut analyser, mut scheduler) = (analyser(few_points(), 1), SchedulerId(0));
     let mut switches = 0;
     for number in 0..800 {
         let bandwidth = [10e6, 20e6, 20e6, 12e6][scheduler.0];
@@ -183,7 +172,7 @@ fn what_a_scheduler_makes_of_a_load_is_not_another_load() {
 fn the_devices_table_speaks_while_nothing_is_known_and_says_who_is_tried_next() {
     let curve = |t: f64| vec![Curve { kind: Kind::MIXED, points: vec![(4096.0, t)] }];
     let table = Table { curves: [5e6, 9e6, 7e6, 8e6].map(curve).to_vec() };
-    let mut analyser = analyser(kinds(true), 1).with_a_priori(table);
+    let mut analyser = analyser(few_points(), 1).with_a_priori(table);
     let (mut scheduler, mut order) = (SchedulerId(0), Vec::new());
     for number in 0..12 {
         let performance = Performance { bandwidth: 1e6, ..Performance::default() };
@@ -198,7 +187,7 @@ fn the_devices_table_speaks_while_nothing_is_known_and_says_who_is_tried_next() 
 
 #[test]
 fn kinds_are_merged_and_forgotten_by_hand() {
-    let mut analyser = analyser(kinds(true), 1);
+    let mut analyser = analyser(few_points(), 1);
     for number in 0..80 {
         let performance = Performance { bandwidth: 1e6, ..Performance::default() };
         let observed = Observed { scheduler: Some(SchedulerId(0)), performance, drained: None };
@@ -231,9 +220,9 @@ fn what_is_restored_decides_as_what_was_saved() {
         };
         numbers.map(line).collect()
     };
-    let mut one = analyser(kinds(true), 5);
+    let mut one = analyser(few_points(), 5);
     run(&mut one, 0..90);
-    let mut other = analyser(kinds(true), 6);
+    let mut other = analyser(few_points(), 6);
     other.restore(one.state()).unwrap();
     assert_eq!(other.state().kinds, one.state().kinds);
     assert_eq!(run(&mut one, 90..150), run(&mut other, 90..150));
@@ -251,7 +240,7 @@ fn what_is_restored_decides_as_what_was_saved() {
         ("/kinds/0/arms/1/windows", huge(), "kind 0"),
         ("/kinds/0/arms/1/pairs", huge(), "kind 0"),
         ("/ran", serde_json::json!([1, u64::MAX]), "in a row"),
-        ("/passings", passing, "gave way"),
+        ("/transitions", passing, "gave way"),
     ];
     for (place, count, says) in counts {
         let mut kinds = sound.clone();
@@ -265,9 +254,10 @@ fn what_is_restored_decides_as_what_was_saved() {
 /// Whoever asks for fewer schedulers for once, or for others, has not said that what is known of the rest is wrong.
 #[test]
 fn what_is_known_of_schedulers_that_are_not_asked_for_is_kept() {
-    let of = |names: &[&str], parameters| {
+    let of = |names: &[&str], decider| {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Analyser::new(names, Metric::Bandwidth, parameters, Random::seeded(1)).unwrap()
+        let analyser = Analyser::new(names, Metric::Bandwidth, few_points(), Random::seeded(1)).unwrap();
+        analyser.with_decider(decider)
     };
     let learn = |analyser: &mut Analyser, load: usize, numbers: std::ops::Range<u64>| {
         let arms = analyser.schedulers().len() as u64;
@@ -279,19 +269,19 @@ fn what_is_known_of_schedulers_that_are_not_asked_for_is_kept() {
         }
     };
     let all = ["none", "mq-deadline", "kyber", "bfq"];
-    for parameters in [kinds(true), kinds(false)] {
-        let mut analyser = of(&all, parameters);
+    for decider in [DeciderName::Kinds, DeciderName::IoAnalyzer] {
+        let mut analyser = of(&all, decider);
         learn(&mut analyser, 0, 0..80);
         let before = analyser.state();
         let taken_over = |state: &State| {
-            let mut again = of(&all, parameters);
+            let mut again = of(&all, decider);
             again.restore(state.clone()).unwrap();
             again.state()
         };
         let known = |state: &State, name: &str| {
             let place = state.schedulers.iter().position(|known| known == name).unwrap();
             let kind = &serde_json::to_value(&state.kinds).unwrap()["kinds"][0];
-            let lists = (kind["arms"][place].clone(), kind["long_runs"]["runs"][place].clone());
+            let lists = (kind["arms"][place].clone(), kind["credits"]["runs"][place].clone());
             let values =
                 state.clusters.iter().map(|cluster| (cluster.id, cluster.performance[place].clone()));
             let mut values: Vec<_> = values.filter(|of| !of.1.0.is_empty()).collect();
@@ -301,21 +291,21 @@ fn what_is_known_of_schedulers_that_are_not_asked_for_is_kept() {
 
         // Others that nothing is known of, and nothing learned: all is as it was.
         for names in [&["bfq", "none"][..], &["none", "fiops"], &["fiops"]] {
-            let mut other = of(names, parameters);
+            let mut other = of(names, decider);
             other.restore(before.clone()).unwrap();
             let kept = taken_over(&other.state());
             assert!(all.iter().all(|name| known(&kept, name) == known(&before, name)), "{names:?}");
         }
 
         // Learned on, with another load: those that were not there are as they were.
-        let mut fewer = of(&["bfq", "none"], parameters);
+        let mut fewer = of(&["bfq", "none"], decider);
         fewer.restore(before.clone()).unwrap();
         learn(&mut fewer, 1, 80..160);
         let after = taken_over(&fewer.state());
         assert!(["mq-deadline", "kyber"].iter().all(|name| known(&after, name) == known(&before, name)));
         assert!(after.clusters.len() > before.clusters.len() || after.kinds.count() > before.kinds.count());
         // That something was there to be kept.
-        if parameters.kinds {
+        if decider == DeciderName::Kinds {
             let of = after.kinds.expected(0, Better::Higher).expect("one of them was in use");
             assert!(of.iter().all(Option::is_some), "{of:?}");
             assert!(all.iter().all(|name| !known(&before, name).0.0.is_null()));
@@ -331,7 +321,7 @@ fn what_is_known_of_schedulers_that_are_not_asked_for_is_kept() {
 fn whatever_is_measured_leaves_a_state_that_can_be_taken_over() {
     let names = || ["one", "other"].map(str::to_owned).to_vec();
     let metric = Metric::External(Better::Higher);
-    let new = || Analyser::new(names(), metric, kinds(true), Random::seeded(1)).unwrap();
+    let new = || Analyser::new(names(), metric, few_points(), Random::seeded(1)).unwrap();
     for most in [f64::MAX, 1e200, VALUE_MAX] {
         let mut analyser = new();
         for number in 0..200 {

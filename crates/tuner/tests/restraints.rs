@@ -2,11 +2,11 @@
 
 mod world;
 
-use tuner::beyond::{Hysteresis, RegretBound, Restraints, SwitchCost};
 use tuner::{
-    Analyser, Better, Metric, Observed, Parameters, Performance, Random, Restraint, SchedulerId, Why,
+    Analyser, Better, DeciderName, Metric, Observed, Parameters, Performance, Random, RegretBound, Restraint,
+    SchedulerId, Why,
 };
-use world::{World, analyser, names, window};
+use world::{World, analyser, names, paper, window};
 
 /// One scheduler is good, the others are dreadful.
 fn dreadful(_: usize, scheduler: usize, _: u64) -> f64 {
@@ -19,9 +19,14 @@ fn worst_hour(given: &[f64]) -> f64 {
     (1..=given.len()).map(|end| regret(&given[end.saturating_sub(720)..end])).fold(0.0, f64::max)
 }
 
-fn given(kinds: bool, restraints: Restraints, pattern: fn(usize) -> usize) -> Vec<f64> {
-    let parameters = Parameters { kinds, recheck: 50, x: 100, clusters: 60, ..Parameters::default() };
-    let mut world = World::new(analyser(parameters, 1).with_restraints(restraints));
+/// With a bound on regret, if asked for.
+fn restrained(analyser: Analyser, bound: bool) -> Analyser {
+    if bound { analyser.with_regret_bound(RegretBound::new(4, Better::Higher)) } else { analyser }
+}
+
+fn given(decider: DeciderName, bound: bool, pattern: fn(usize) -> usize) -> Vec<f64> {
+    let parameters = Parameters { recheck: 50, x: 100, clusters: 60, ..Parameters::default() };
+    let mut world = World::new(restrained(analyser(parameters, 1).with_decider(decider), bound));
     world.bandwidth = dreadful;
     // Without the measurement's noise, so that the bound can be checked exactly.
     (0..1500).map(|number| if world.step(pattern(number)).0 > 50e6 { 100e6 } else { 5e6 }).collect()
@@ -29,14 +34,12 @@ fn given(kinds: bool, restraints: Restraints, pattern: fn(usize) -> usize) -> Ve
 
 #[test]
 fn regret_stays_in_its_bound_in_every_hour() {
-    for kinds in [false, true] {
+    for decider in [DeciderName::IoAnalyzer, DeciderName::Kinds] {
         for pattern in [|number| number / 40 % 3, |number| number % 4, |_| 3] {
-            let free = worst_hour(&given(kinds, Restraints::default(), pattern));
-            let regret = Some(RegretBound::new(4, Better::Higher));
-            let bound = worst_hour(&given(kinds, Restraints { regret, ..Restraints::default() }, pattern));
-            let by = if kinds { "kinds" } else { "clusters" };
+            let free = worst_hour(&given(decider, false, pattern));
+            let bound = worst_hour(&given(decider, true, pattern));
             println!(
-                "by {by}: worst hour {:.1}% without, {:.1}% with the bound",
+                "{decider}: worst hour {:.1}% without, {:.1}% with the bound",
                 free * 100.0,
                 bound * 100.0
             );
@@ -47,60 +50,8 @@ fn regret_stays_in_its_bound_in_every_hour() {
 }
 
 #[test]
-fn hysteresis_switches_less_among_equals() {
-    let switches = |restraints: Restraints| {
-        let mut world = World::new(
-            analyser(Parameters { recheck: 0, x: 100, ..Parameters::by_clusters() }, 1)
-                .with_restraints(restraints),
-        );
-        world.bandwidth = |_, _, _| 100e6;
-        (0..400).filter(|number| world.step(number / 10 % 3).1.change).count()
-    };
-    let hysteresis = Some(Hysteresis::default());
-    let (free, calm) =
-        (switches(Restraints::default()), switches(Restraints { hysteresis, ..Restraints::default() }));
-    println!("switches among equals: {free} without, {calm} with hysteresis");
-    assert!(calm < 20 && calm < free, "{calm} of {free}");
-}
-
-#[test]
-fn a_dear_switch_is_made_only_for_a_long_phase() {
-    // Every switch costs half a window; another scheduler is the best at each window, by a tenth.
-    let run = |restraints: Restraints| {
-        let mut world = World::new(
-            analyser(Parameters { recheck: 0, x: 100, d: 1, ..Parameters::by_clusters() }, 1)
-                .with_restraints(restraints),
-        );
-        world.bandwidth = |pattern, scheduler, _| if scheduler % 2 == pattern % 2 { 110e6 } else { 100e6 };
-        let (mut sum, mut ran) = (0.0, world.scheduler);
-        for number in 0..600 {
-            let now = world.scheduler;
-            let dear = now != ran;
-            let full = world.bandwidth;
-            if dear {
-                world.bandwidth = |pattern, scheduler, _| {
-                    if scheduler % 2 == pattern % 2 { 55e6 } else { 50e6 }
-                };
-            }
-            sum += world.step(number % 2).0;
-            (world.bandwidth, ran) = (full, now);
-        }
-        sum
-    };
-    let switch_cost = Some(SwitchCost::new());
-    let (free, counted) =
-        (run(Restraints::default()), run(Restraints { switch_cost, ..Restraints::default() }));
-    println!("with cost counted {:.3} of what it is without", counted / free);
-    assert!(counted > free * 1.5, "{counted:.4e} {free:.4e}");
-}
-
-#[test]
 fn a_switch_that_hurt_is_taken_back_at_once() {
-    let regret = Some(RegretBound::new(4, Better::Higher));
-    let mut world = World::new(
-        analyser(Parameters::by_clusters(), 1)
-            .with_restraints(Restraints { regret, ..Restraints::default() }),
-    );
+    let mut world = World::new(restrained(paper(Parameters::default(), 1), true));
     world.bandwidth = dreadful;
     let (mut hurt, mut back) = (0, 0);
     for _ in 0..200 {
@@ -120,10 +71,9 @@ fn a_switch_that_hurt_is_taken_back_at_once() {
 fn a_trial_that_is_allowed_is_brought_to_its_end() {
     for (better, cold) in [(Better::Higher, 1.0 / 3.0), (Better::Lower, 3.0)] {
         let parameters = Parameters { x: 100, ..Parameters::default() };
-        let restraints = Restraints { regret: Some(RegretBound::new(4, better)), ..Restraints::default() };
         let analyser =
             Analyser::new(names(), Metric::External(better), parameters, Random::seeded(1)).unwrap();
-        let mut analyser = analyser.with_restraints(restraints);
+        let mut analyser = analyser.with_regret_bound(RegretBound::new(4, better));
         let (mut scheduler, mut switched, mut first_trials) = (SchedulerId(0), false, 0);
         for number in 0..1500 {
             let external = Some(if switched { cold } else { 1.0 });
@@ -145,11 +95,8 @@ fn a_trial_that_is_allowed_is_brought_to_its_end() {
 
 #[test]
 fn what_hurts_on_trial_is_not_left_as_if_it_had_been_gone_back_from() {
-    let regret = Some(RegretBound::new(4, Better::Higher));
-    let mut world = World::new(
-        analyser(Parameters { x: 100, ..Parameters::default() }, 1)
-            .with_restraints(Restraints { regret, ..Restraints::default() }),
-    );
+    let parameters = Parameters { x: 100, ..Parameters::default() };
+    let mut world = World::new(restrained(analyser(parameters, 1), true));
     let mut ran = [false; 4];
     for _ in 0..600 {
         // Poor when it is used for the first time of all, which is on trial; then as good as any.
@@ -165,14 +112,11 @@ fn what_hurts_on_trial_is_not_left_as_if_it_had_been_gone_back_from() {
 }
 
 #[test]
-fn going_back_is_not_gone_back_from() {
+fn a_rollback_is_not_reverted() {
     // All are equal, and each does badly in the first window after a switch.
-    for parameters in [Parameters::default(), Parameters::by_clusters()] {
-        let regret = Some(RegretBound::new(4, Better::Higher));
-        let mut world = World::new(
-            analyser(Parameters { x: 100, ..parameters }, 1)
-                .with_restraints(Restraints { regret, ..Restraints::default() }),
-        );
+    for decider in [DeciderName::Kinds, DeciderName::IoAnalyzer] {
+        let parameters = Parameters { x: 100, ..Parameters::default() };
+        let mut world = World::new(restrained(analyser(parameters, 1).with_decider(decider), true));
         let (mut switched, mut went_back, mut in_all) = (false, false, 0);
         for _ in 0..600 {
             world.bandwidth = if switched { |_, _, _| 70e6 } else { |_, _, _| 100e6 };

@@ -2,8 +2,7 @@
 
 mod world;
 
-use tuner::beyond::{Ladder, Space};
-use tuner::{Observed, Parameters, Performance, SchedulerId};
+use tuner::{DeciderName, Ladder, Observed, Parameters, Performance, SchedulerId, Space};
 use world::{analyser, window};
 
 /// Two settings of one scheduler: the first counts most when it is 0, the second is best in the middle.
@@ -29,9 +28,9 @@ fn bandwidth(arm: &str) -> f64 {
 }
 
 /// The mean of the last hundred of six hundred windows, as a part of what the best plain scheduler gives.
-fn end(kinds: bool, open: usize, seed: u64) -> f64 {
-    let parameters = Parameters { kinds, x: 100, recheck: 0, ..Parameters::default() };
-    let mut analyser = analyser(parameters, seed);
+fn end(decider: DeciderName, open: usize, seed: u64) -> f64 {
+    let parameters = Parameters { x: 100, recheck: 0, ..Parameters::default() };
+    let mut analyser = analyser(parameters, seed).with_decider(decider);
     if open > 0 {
         analyser = analyser.with_search(spaces(), open).unwrap();
     }
@@ -48,8 +47,8 @@ fn end(kinds: bool, open: usize, seed: u64) -> f64 {
 
 #[test]
 fn settings_that_are_better_are_found_and_kept() {
-    let found: Vec<f64> = (1..=5).map(|seed| end(false, 2, seed)).collect();
-    let plain = end(false, 0, 1);
+    let found: Vec<f64> = (1..=5).map(|seed| end(DeciderName::IoAnalyzer, 2, seed)).collect();
+    let plain = end(DeciderName::IoAnalyzer, 0, 1);
     println!("over the best plain scheduler: {plain:.3} without, {found:.3?} with a search");
     assert!((plain - 1.0).abs() < 0.01, "{plain}");
     assert!(found.iter().all(|&part| part > 1.1), "{found:?}");
@@ -57,7 +56,7 @@ fn settings_that_are_better_are_found_and_kept() {
 
 #[test]
 fn they_are_found_by_kinds_of_load_too() {
-    let found: Vec<f64> = (1..=5).map(|seed| end(true, 2, seed)).collect();
+    let found: Vec<f64> = (1..=5).map(|seed| end(DeciderName::Kinds, 2, seed)).collect();
     println!("by kinds, over the best plain scheduler: {found:.3?}");
     assert!(found.iter().all(|&part| part > 1.0) && found.iter().sum::<f64>() > 5.5, "{found:?}");
 }

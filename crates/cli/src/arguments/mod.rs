@@ -29,7 +29,8 @@ pub(crate) use shared::{ExplainFormat, Output, Reading};
 pub(crate) use top::TopArguments;
 pub(crate) use trace::{TraceArguments, TraceCommand};
 pub(crate) use tune::{
-    AdviseArguments, MetricName, PatternsArguments, PatternsCommand, RestraintName, TuneArguments, Watching,
+    AdviseArguments, DeciderArgument, MetricName, PatternsArguments, PatternsCommand, RestraintName,
+    TuneArguments, Watching,
 };
 
 /// I/O scheduling for Linux block devices: try a choice before it is made.

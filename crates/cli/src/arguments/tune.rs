@@ -26,7 +26,10 @@ pub(crate) struct Watching {
     /// Length of a window
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub(crate) window: String,
-    /// A parameter of the analyser, as kinds=off, the paper's way; several times. docs/tuner.md lists them and what they do
+    /// What chooses the scheduler
+    #[arg(long, value_enum, default_value_t = DeciderArgument::Kinds)]
+    pub(crate) decider: DeciderArgument,
+    /// A parameter of the decider 'ioanalyzer' or 'bandit', such as similarity=90%; repeatable. docs/tuner.md lists them
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub(crate) settings: Vec<String>,
     /// The directory in which the tuner stores what it learned
@@ -60,6 +63,17 @@ pub(crate) enum MetricName {
     UserMinusSystem,
 }
 
+/// What chooses the scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum DeciderArgument {
+    /// Kinds of load, whatever order their requests come in
+    Kinds,
+    /// The algorithm of the IOAnalyzer paper: recurring patterns, and a bandit for the rest
+    Ioanalyzer,
+    /// The paper's armed bandit alone, without patterns
+    Bandit,
+}
+
 /// Watch a device and say which scheduler would serve it better. Changes nothing, ever; where BPF is not allowed, and that is said, the
 /// kernel's tracer reports to it in an instance of its own while it runs.
 #[derive(Args, Debug)]
@@ -84,10 +98,6 @@ pub(crate) struct AdviseArguments {
 pub(crate) enum RestraintName {
     /// Never more than 5% below the best fixed scheduler over an hour, as far as is known; go back when a switch hurt
     Regret,
-    /// Switch only for at least 3%, asked for twice in a row
-    Hysteresis,
-    /// Count what a switch costs
-    SwitchCost,
 }
 
 /// Keep a device on the scheduler that serves it best; put everything back on exit.

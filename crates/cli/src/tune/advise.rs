@@ -5,8 +5,7 @@ use std::io::Write;
 use elevator::text::counted;
 use schedulers::registry::Catalogue;
 use serde::Serialize;
-use tuner::beyond::Served;
-use tuner::{Analyser, Better, Decision, Observed, SchedulerId, Values, Why};
+use tuner::{Analyser, Better, Decision, KindDecision, Observed, SchedulerId, Values, Why};
 use tuner_live::arms::Arms;
 use tuner_live::database::Database;
 use tuner_live::outside::Outside;
@@ -87,7 +86,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     let metric = setup::metric(&arguments.watching);
     setup::measurable(metric)?;
     let mut outside = Outside::new(arguments.watching.command.clone());
-    system::idle().iter().for_each(|refused| say!("not granted: {refused}"));
+    system::idle().iter().for_each(|refused| say!("{refused}; watching goes on"));
     let mut arms = setup::arms(&target, &arguments.watching, catalogue, Vec::new())?;
     let (length, mut analyser) = setup::analyser(arms.names(), &arguments.watching, 1)?;
     if let Some(database) = Database::open_existing(&arguments.watching.database)?
@@ -113,13 +112,13 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         if now != current {
             let device = arguments.device.display();
             let problem = format!(
-                "{device}: somebody changed the scheduler from {current} to {now} meanwhile; ask again"
+                "{device}: another process changed the scheduler from {current} to {now}; run advise again"
             );
             return Err(Error::Failed(problem));
         }
         outside.measure(metric, &mut seen).iter().for_each(|problem| say!("{problem}"));
         if seen.torn {
-            say!("a window that lasted too long says nothing (the machine slept, or was too busy)");
+            say!("window discarded: it lasted too long (the machine slept or was overloaded)");
             continue;
         }
         look(&mut advice, &mut known, &mut analyser, seen);
@@ -149,7 +148,7 @@ fn look(advice: &mut Advice, known: &mut Known, analyser: &mut Analyser, seen: S
     known.ask_profile(&decision, analyser.schedulers());
     advice.why = match &decision.why {
         // What it would do next, a trial perhaps, is no reason.
-        Why::Kind(Served { kind, windows, .. }) => {
+        Why::Kind(KindDecision { kind, windows, .. }) => {
             format!("loads of kind {kind}, known by {}", counted(*windows, "window"))
         }
         _ => decision.line(analyser.schedulers()),
@@ -159,7 +158,7 @@ fn look(advice: &mut Advice, known: &mut Known, analyser: &mut Analyser, seen: S
 /// Of each arm what the window's cluster, or its kind of load, has from before. Nothing if the window is the first of its like.
 fn known_before(analyser: &Analyser, decision: &Decision, known: &Known) -> Option<Vec<Option<Of>>> {
     match decision.why {
-        Why::Kind(Served { kind, windows, .. }) if windows > 1 => {
+        Why::Kind(KindDecision { kind, windows, .. }) if windows > 1 => {
             let expected = analyser.kinds().expected(kind, known.better)?;
             let surely = |arm| {
                 let now = SchedulerId(known.now?);
@@ -249,14 +248,14 @@ fn print(advice: &Advice, json: bool) -> Result<(), Error> {
     writeln!(out, "{}: {stack}", advice.device)?;
     writeln!(
         out,
-        "{}: {:.0} requests a second, {:.0}% of the bytes read, {:.0}% not in sequence; {recognised} of {analysed} recognised",
+        "{}: {:.0} requests a second, {:.0}% of the bytes read, {:.0}% not sequential; {recognised} of {analysed} recognised",
         counted(u64::from(*windows), "window"),
         advice.requests_per_second,
         advice.read_share * 100.0,
         advice.random_share * 100.0
     )?;
     if advice.not_reported > 0 {
-        writeln!(out, "{} not reported, but counted", counted(advice.not_reported, "request"))?;
+        writeln!(out, "{} counted but not reported", counted(advice.not_reported, "request"))?;
     }
     match (&advice.better, advice.expected_gain) {
         (Some(better), Some(gain)) => {
@@ -270,22 +269,20 @@ fn print(advice: &Advice, json: bool) -> Result<(), Error> {
             writeln!(out, "why: {}", advice.why)?;
         }
         (Some(better), None) => {
-            writeln!(out, "better: {better}, by the device's profile")?;
+            writeln!(out, "better: {better}, according to the device's profile")?;
             writeln!(out, "why: {}", advice.why)?;
         }
         (None, Some(_)) => {
             writeln!(
                 out,
-                "{scheduler} is as good as any that was tried here (confidence {:.2})",
+                "{scheduler} is as good as every scheduler that was tried (confidence {:.2})",
                 advice.confidence
             )?;
         }
-        _ if *analysed == 0 => {
-            writeln!(out, "too little happened to say anything: no more than a request a second")?
-        }
+        _ if *analysed == 0 => writeln!(out, "the device was idle: at most one request a second")?,
         _ => writeln!(
             out,
-            "nothing is known of this pattern on this drive; 'dwell tune' tries schedulers out and puts them back"
+            "nothing is known about this load on this drive; 'dwell tune' tries schedulers and restores the present one at its end"
         )?,
     }
     if let Some(line) = &advice.set {
@@ -294,7 +291,7 @@ fn print(advice: &Advice, json: bool) -> Result<(), Error> {
     if let Some(rule) = &advice.keep {
         writeln!(out, "keep it: {rule}    (a udev rule)")?;
     }
-    advice.doubts.iter().try_for_each(|doubt| writeln!(out, "but: {doubt}"))?;
+    advice.doubts.iter().try_for_each(|doubt| writeln!(out, "note: {doubt}"))?;
     Ok(())
 }
 

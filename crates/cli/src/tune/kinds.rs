@@ -5,8 +5,7 @@ use std::io::Write;
 use comfy_table::Table;
 use elevator::text::counted;
 use serde_json::{Value, json};
-use tuner::State;
-use tuner::beyond::Shape;
+use tuner::{Shape, State};
 use tuner_live::in_words;
 
 use super::patterns::{table, worth};

@@ -14,8 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use elevator::text::counted;
 use schedulers::registry::Catalogue;
-use tuner::beyond::{Hysteresis, RegretBound, Restraints, SwitchCost};
-use tuner::{Analyser, Metric, State};
+use tuner::{Analyser, Metric, RegretBound, State};
 use tuner_live::database::{self, Database};
 use tuner_live::settings_backup::{self, SettingsBackup};
 use tuner_live::status::{self, Shown, Status};
@@ -55,7 +54,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     setup::measurable(metric)?;
     // Even who only says what it would do keeps a status and what it learned.
     let _claims = target.queues.iter().map(QueueSettings::claim).collect::<Result<Vec<_>, _>>()?;
-    system::idle().iter().for_each(|refused| say!("not granted: {refused}"));
+    system::idle().iter().for_each(|refused| say!("{refused}; tuning goes on"));
     say!("{}: {}", arguments.device.display(), target.stack.describe());
     target.doubts(&arguments.watching).iter().for_each(|doubt| say!("{doubt}"));
     let served = arguments.watching.control.is_some();
@@ -65,12 +64,14 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let arms = setup::arms(&target, &arguments.watching, catalogue, journals)?;
     let seed = arguments.seed.unwrap_or_else(setup::drawn_seed);
     let (length, analyser) = setup::analyser(arms.names(), &arguments.watching, seed)?;
-    must_know_patterns(&analyser, arguments)?;
     let mut analyser = with_search(analyser, arguments, &target, catalogue, arms.names())?;
     let database = Database::open(&arguments.watching.database)?;
     restore(&mut analyser, &database, &target.drive, arguments)?;
     let all = analyser.schedulers().len();
-    let analyser = analyser.with_restraints(restraints(&arguments.restraints, all, metric));
+    let analyser = match &*arguments.restraints {
+        [] => analyser,
+        [RestraintName::Regret, ..] => analyser.with_regret_bound(RegretBound::new(all, metric.better())),
+    };
     let settings = Settings { dry_run: arguments.dry_run, command: arguments.watching.command.clone() };
     let tuner = LiveTuner::new(&target.layer.name, analyser, arms, metric, settings)?;
     let mut run = Run {
@@ -92,22 +93,6 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     // Puts back what was set.
     drop(run);
     ended.map_err(Error::from)
-}
-
-/// Refuses what goes by patterns where there are none.
-fn must_know_patterns(analyser: &Analyser, arguments: &TuneArguments) -> Result<(), Error> {
-    let restrained = |by| arguments.restraints.contains(&by);
-    let options = [
-        ("--search", arguments.search > 0),
-        ("--restrain regret", restrained(RestraintName::Regret)),
-        ("--restrain switch-cost", restrained(RestraintName::SwitchCost)),
-    ];
-    match options.iter().find(|(_, given)| *given) {
-        Some((option, _)) if !analyser.knows_patterns() => Err(Error::Usage(format!(
-            "{option} goes by what is known of patterns, and with --set bandit_alone=on there are none"
-        ))),
-        _ => Ok(()),
-    }
 }
 
 /// The analyser that also tries settings, if that is asked for.
@@ -135,7 +120,7 @@ fn end(arguments: &TuneArguments) -> Result<Option<Instant>, Error> {
 fn show_metrics(shown: &Shown, arguments: &TuneArguments) -> Result<(), Error> {
     let Some(address) = arguments.metrics_addr else { return Ok(()) };
     let bound = shown.serve(address).map_err(|e| Error::Failed(format!("--metrics-addr {address}: {e}")))?;
-    say!("metrics at http://{bound}/metrics");
+    say!("Prometheus metrics: http://{bound}/metrics");
     Ok(())
 }
 
@@ -161,7 +146,7 @@ struct Run {
 impl Run {
     fn go_on(&mut self) -> Result<(), tuner_live::Error> {
         systemd::tell(&[systemd::State::Ready]);
-        self.tell();
+        self.publish();
         let until = self.until;
         let mut going_on = || {
             systemd::tell(&[systemd::State::Watchdog]);
@@ -169,15 +154,15 @@ impl Run {
         };
         while let Some(line) = self.window(&mut going_on)? {
             if let Some(line) = line {
-                // The device is looked after whether anybody reads this or not.
-                let _ = writeln!(std::io::stdout(), "{}: {line}", self.tuner.status().device);
+                // Tuning goes on if nobody reads the output.
+                let _ = writeln!(std::io::stdout(), "{} {}: {line}", now_utc(), self.tuner.status().device);
             }
-            self.tell();
+            self.publish();
             if self.tuner.status().windows.is_multiple_of(SAVE_EVERY)
                 && Instant::now() >= self.save_after
                 && let Err(error) = self.save()
             {
-                say!("what was learned since the last saving is kept in memory for now: {error}");
+                say!("cannot save what was learned: {error}; trying again later");
             }
         }
         Ok(())
@@ -188,11 +173,11 @@ impl Run {
         &mut self,
         going_on: &mut dyn FnMut() -> bool,
     ) -> Result<Option<Option<String>>, tuner_live::Error> {
-        let resting = self.counters.as_mut().filter(|_| self.tuner.is_at_rest());
-        if let Some(counters) = resting {
+        let counters = self.counters.as_mut().filter(|_| self.tuner.is_on_standby());
+        if let Some(counters) = counters {
             self.windows.let_go();
             let load = counters.window(self.windows.length(), going_on)?;
-            return load.map(|load| self.tuner.rested(&load)).transpose();
+            return load.map(|load| self.tuner.standby_window(&load)).transpose();
         }
         self.counters.iter_mut().for_each(Counters::let_go);
         let Some(seen) = self.windows.next(&mut capture::now, going_on)? else { return Ok(None) };
@@ -201,13 +186,16 @@ impl Run {
         Ok(Some(asked.then_some(outcome.line)))
     }
 
-    fn tell(&mut self) {
+    /// Publishes the status.
+    fn publish(&mut self) {
         let status = self.tuner.status();
         if let Err(error) = status::write(&self.runtime, status)
             && !std::mem::replace(&mut self.hidden, true)
         {
             let place = self.runtime.display();
-            say!("{place}: {error}; 'dwell tune --status' finds nothing there, --runtime puts it elsewhere");
+            say!(
+                "{place}: {error}; 'dwell tune --status' cannot show this tuner; name another directory with --runtime"
+            );
         }
         self.shown.set(status.clone());
         systemd::tell(&[systemd::State::Status(&status.latest)]);
@@ -229,7 +217,7 @@ impl Run {
     fn end(&mut self) {
         systemd::tell(&[systemd::State::Stopping]);
         if let Err(error) = self.save() {
-            say!("what was learned since the last saving is lost: {error}");
+            say!("lost what was learned since the last save: {error}");
         }
         let Status { device, pid, .. } = self.tuner.status();
         if status::read(&self.runtime, device).is_ok_and(|there| there.is_some_and(|there| there.pid == *pid))
@@ -238,7 +226,7 @@ impl Run {
         }
         let Status { windows, switches, switching_seconds, processor_seconds, .. } = self.tuner.status();
         say!(
-            "{}, {} that took {switching_seconds:.2} s together, {processor_seconds:.2} s of processor time",
+            "ended after {}, {} ({switching_seconds:.2} s in total), {processor_seconds:.2} s of CPU time",
             counted(*windows, "window"),
             counted(*switches, "switch")
         );
@@ -257,18 +245,38 @@ fn restore(
     if let Some(state) = database.load(drive, metric)? {
         let known = in_words(&state);
         analyser.restore(state).map_err(|problem| does_not_fit("--database", path, &problem))?;
-        let aside = if arguments.transfer.is_some() { "; what --transfer names is left aside" } else { "" };
-        say!("{known} are known of {drive}, by {}{aside}", tuner_live::in_words(metric));
+        let ignored = if arguments.transfer.is_some() { "; --transfer is ignored" } else { "" };
+        say!("loaded {known} for {drive} and {}{ignored}", tuner_live::in_words(metric));
     } else if let Some(other) = &arguments.transfer {
         let by = tuner_live::in_words(metric);
         let state = transferred(other, drive, metric)?.ok_or_else(|| {
-            Error::Input(format!("{}: nothing is known there about {drive} by {by}", other.display()))
+            Error::Input(format!("{}: holds nothing about {drive} and {by}", other.display()))
         })?;
         let known = in_words(&state);
         analyser.restore(state).map_err(|problem| does_not_fit("--transfer", other, &problem))?;
-        say!("{known} of {drive}, by {by}, taken over from {}", other.display());
+        say!("loaded {known} for {drive} and {by} from {}", other.display());
     }
     Ok(())
+}
+
+/// The time of day in UTC, as in RFC 3339.
+fn now_utc() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+    utc(seconds)
+}
+
+/// `2026-11-25T03:04:05Z` for seconds since 1970. Days to a date: Hinnant, "chrono-compatible low-level date algorithms".
+fn utc(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    let [hour, minute, second] = [second / 3600, second / 60 % 60, second % 60];
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
 /// What a file, or a directory, of another machine's database has about this drive.
@@ -285,21 +293,13 @@ fn transferred(path: &Path, drive: &str, metric: Metric) -> Result<Option<State>
 fn does_not_fit(option: &str, file: &Path, problem: &str) -> Error {
     let file = file.display();
     Error::Usage(format!(
-        "{file}: {problem}; give --window and --set as they were, use the dwell that wrote it, or give another {option}"
+        "{file}: {problem}; use the --window and --set of that time, the dwell that wrote it, or another {option}"
     ))
 }
 
 fn in_words(state: &State) -> String {
     let [kinds, clusters] = [state.kinds.count(), state.clusters.len()].map(|number| number as u64);
     format!("{} of load and {}", counted(kinds, "kind"), counted(clusters, "cluster"))
-}
-
-fn restraints(wanted: &[RestraintName], arms: usize, metric: Metric) -> Restraints {
-    Restraints {
-        regret: wanted.contains(&RestraintName::Regret).then(|| RegretBound::new(arms, metric.better())),
-        hysteresis: wanted.contains(&RestraintName::Hysteresis).then(Hysteresis::default),
-        switch_cost: wanted.contains(&RestraintName::SwitchCost).then(SwitchCost::new),
-    }
 }
 
 fn show(arguments: &TuneArguments) -> Result<(), Error> {
@@ -312,7 +312,7 @@ fn show(arguments: &TuneArguments) -> Result<(), Error> {
         let left: Vec<String> =
             target.queues.iter().filter_map(|queue| settings_backup::left_behind(backups, queue)).collect();
         return Err(Error::Failed(
-            once(format!("{name}: nobody tunes it")).chain(left).collect::<Vec<_>>().join("\n"),
+            once(format!("{name}: not being tuned")).chain(left).collect::<Vec<_>>().join("\n"),
         ));
     };
     let mut out = std::io::stdout().lock();
@@ -321,11 +321,11 @@ fn show(arguments: &TuneArguments) -> Result<(), Error> {
     }
     let Status { current, before, windows, analysed, hits, kinds, clusters, switches, .. } = &status;
     let dry = if status.dry_run { " (dry run)" } else { "" };
-    writeln!(out, "{name}: tuned for {} by process {}{dry}", status.metric, status.pid)?;
-    writeln!(out, "scheduler: {current}, before: {before}; of {}", status.arms.join(", "))?;
+    writeln!(out, "{name}: process {1}{dry} improves {0}", status.metric, status.pid)?;
+    writeln!(out, "scheduler: {current} (before: {before}); arms: {}", status.arms.join(", "))?;
     writeln!(
         out,
-        "{}, {analysed} analysed, {hits} recognised; {} of load, {}; {}, {:.2} s",
+        "{}, {analysed} analysed, {hits} recognised; {} of load, {}; {} ({:.2} s)",
         counted(*windows, "window"),
         counted(*kinds, "kind"),
         counted(*clusters, "cluster"),
@@ -334,11 +334,11 @@ fn show(arguments: &TuneArguments) -> Result<(), Error> {
     )?;
     writeln!(
         out,
-        "{:.2} s of processor time, {} not reported",
+        "{:.2} s of CPU time, {} not reported",
         status.processor_seconds,
         counted(status.missed, "request")
     )?;
-    writeln!(out, "latest: {}", status.latest)?;
+    writeln!(out, "last decision: {}", status.latest)?;
     Ok(())
 }
 
@@ -350,6 +350,18 @@ mod tests {
 
     use super::*;
     use crate::arguments::{Arguments, Command};
+
+    #[test]
+    fn seconds_become_dates() {
+        for (seconds, date) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_709_251_199, "2024-02-29T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(utc(seconds), date);
+        }
+    }
 
     /// Advice on `--database` would be on a file that nothing is wrong with.
     #[test]
@@ -373,26 +385,5 @@ mod tests {
         }
         std::fs::remove_file(damaged).unwrap();
         [own, foreign].iter().for_each(|directory| std::fs::remove_dir_all(directory).unwrap());
-    }
-
-    #[test]
-    fn what_goes_by_patterns_is_refused_where_there_are_none() {
-        let said = |bandit: &str, options: &[&str]| {
-            let line = [&["dwell", "tune", "/dev/sda", "--set", bandit], options].concat();
-            let Command::Tune(arguments) = Arguments::parse_from(&line).command else { panic!("{line:?}") };
-            let names = ["none", "bfq"].map(str::to_owned);
-            let (_, analyser) = setup::analyser(&names, &arguments.watching, 1).unwrap();
-            must_know_patterns(&analyser, &arguments).err().map(|error| error.to_string())
-        };
-        for options in [["--search", "2"], ["--restrain", "regret"], ["--restrain", "switch-cost"]] {
-            let refused = said("bandit_alone=on", &options).expect("refused");
-            assert!(refused.starts_with(options[0]) && refused.contains("bandit_alone=on"), "{refused}");
-            assert_eq!(said("bandit_alone=off", &options), None);
-        }
-        assert_eq!(
-            said("bandit_alone=on", &["--restrain", "hysteresis"]),
-            None,
-            "it counts what is asked for"
-        );
     }
 }

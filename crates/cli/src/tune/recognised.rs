@@ -102,7 +102,7 @@ impl Recognised {
             cutter: Cutter::of(length),
             analyser: analyser.map_err(|why| Error::Usage(format!("--window: {why}")))?,
             firsts: BTreeMap::new(),
-            clusters: Clusters::new(Parameters { t: length, ..Parameters::by_clusters() }),
+            clusters: Clusters::new(Parameters { t: length, ..Parameters::default() }),
         })
     }
 

@@ -9,14 +9,13 @@ use elevator::Span;
 use elevator::text::did_you_mean;
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
-use tuner::beyond::Space;
-use tuner::{Analyser, Better, Metric, Of, Parameters, Random, Which};
+use tuner::{Analyser, Better, DeciderName, Metric, Of, Parameters, Random, Space, Which};
 use tuner_live::arms::{Arms, KernelArms, ServedArms};
 use tuner_live::settings_backup::SettingsBackup;
 use tuner_live::{Cgroups, FairnessUnit, QueueSettings, ThreadGroups, Windower, identity, outside};
 
 use super::space;
-use crate::arguments::{MetricName, Watching};
+use crate::arguments::{DeciderArgument, MetricName, Watching};
 use crate::compare::{Host, specs};
 use crate::ctl::no_server;
 use crate::error::Error;
@@ -43,7 +42,7 @@ impl From<tuner_live::Error> for Error {
             tuner_live::Error::Usage(_) | tuner_live::Error::NoArm { .. } => Self::Usage(text),
             tuner_live::Error::Database { .. } => Self::Input(text),
             tuner_live::Error::Foreign { .. } => Self::Overruled(text),
-            tuner_live::Error::Refused { .. } => Self::Kernel(text),
+            tuner_live::Error::Rejected { .. } => Self::Kernel(text),
             _ => Self::Failed(text),
         }
     }
@@ -209,6 +208,11 @@ pub(super) fn analyser(
     let random = Random::seeded(seed);
     let made = Analyser::new(names.to_vec(), metric(watching), parameters, random);
     let made = made.map_err(|problem| Error::Usage(format!("--set or --arm: {problem}")))?;
+    let made = made.with_decider(match watching.decider {
+        DeciderArgument::Kinds => DeciderName::Kinds,
+        DeciderArgument::Ioanalyzer => DeciderName::IoAnalyzer,
+        DeciderArgument::Bandit => DeciderName::Bandit,
+    });
     let profile = watching.profile.as_deref().map(profile::read).transpose()?;
     Ok((
         length,
@@ -243,11 +247,11 @@ mod tests {
     #[test]
     fn parameters_are_set_by_name_and_checked() {
         let mut parameters = Parameters::default();
-        set(&mut parameters, "credit_choices=on").expect("a flag");
+        set(&mut parameters, "x=500").expect("a count");
         set(&mut parameters, "similarity=90%").expect("a share");
-        assert!(parameters.credit_choices && parameters.similarity == 90);
+        assert!(parameters.x == 500 && parameters.similarity == 90);
         let said = |setting: &str| set(&mut Parameters::default(), setting).expect_err(setting).to_string();
-        assert!(said("credit_choice=on").contains("did you mean 'credit_choices'?"));
+        assert!(said("similarty=90%").contains("did you mean 'similarity'?"));
         assert!(said("similarity").contains("NAME=VALUE"));
         assert!(said("similarity=900").contains("similarity"));
         assert!(said("x=99999999999999999999").contains("must be from 0 to 100000"));

@@ -2,7 +2,7 @@
 
 use elevator::{Tunable, Value};
 use schedulers::Spec;
-use tuner::beyond::{Ladder, Space};
+use tuner::{Ladder, Space};
 
 /// A policy's tunables, of which `wanted` says which are to be searched; `None` if there is none.
 pub(crate) fn of_policy(spec: &Spec, wanted: impl Fn(&str) -> bool) -> Option<Space> {

@@ -3,7 +3,8 @@
 
 use elevator::{Op, Sector, Sectors, Span, Time};
 use tuner::{
-    Access, Analyser, Decision, Metric, Observed, Parameters, Performance, Random, SchedulerId, Window,
+    Access, Analyser, DeciderName, Decision, Metric, Observed, Parameters, Performance, Random, SchedulerId,
+    Window,
 };
 
 pub const T: Span = Span::from_secs(5);
@@ -20,6 +21,11 @@ pub fn names() -> Vec<String> {
 
 pub fn analyser(parameters: Parameters, seed: u64) -> Analyser {
     Analyser::new(names(), Metric::Bandwidth, parameters, Random::seeded(seed)).unwrap()
+}
+
+/// The same by IOAnalyzer.
+pub fn paper(parameters: Parameters, seed: u64) -> Analyser {
+    analyser(parameters, seed).with_decider(DeciderName::IoAnalyzer)
 }
 
 /// Ten windows of one kind are alike but not equal: other places, other moments.

@@ -1,6 +1,6 @@
 //! What the tuner itself costs: processor time and memory against the number of buckets, beside the paper's formulas.
 
-use tuner::Parameters;
+use tuner::{DeciderName, Parameters};
 
 use super::phase::Lab;
 use super::training::{Tuning, trained};
@@ -26,8 +26,12 @@ pub(super) fn cost(scale: f64) -> Result<Vec<Row>, Error> {
     let benchmark = evaluation::mixed(scale);
     let mut rows = Vec::new();
     for x in BUCKETS {
-        let parameters = Parameters { x, ..Parameters::by_clusters() };
-        let outcome = trained(&lab, &*benchmark, Tuning { parameters, ..Tuning::of(4) })?;
+        let parameters = Parameters { x, ..Parameters::default() };
+        let outcome = trained(
+            &lab,
+            &*benchmark,
+            Tuning { parameters, decider: DeciderName::IoAnalyzer, ..Tuning::of(4) },
+        )?;
         let published = published_cpu(x as f64);
         rows.push(Row::within(
             "cost",

@@ -1,6 +1,6 @@
 //! The benchmarks of the paper's section IV, and what must hold of each.
 
-use tuner::{Metric, Parameters};
+use tuner::{DeciderName, Metric};
 use workloads::Settings;
 use workloads::builtin::{KernelRead, Strided, TpcE, TpcH};
 
@@ -275,8 +275,8 @@ pub(super) fn kernel_read(scale: f64) -> Result<Vec<Row>, Error> {
     let lab = Lab::new(DRIVE, DEPTH)?;
     let tuning = Tuning { fixed_runs: 4, ..Tuning::of(24) };
     let outcome = measure(&lab, benchmark, tuning)?;
-    let alone = Parameters { bandit_alone: true, ..Parameters::default() };
-    let bandit = trained(&lab, benchmark, Tuning { parameters: alone, ..Tuning::of(24) })?;
+    let alone = Tuning { decider: DeciderName::Bandit, ..Tuning::of(24) };
+    let bandit = trained(&lab, benchmark, alone)?;
     let mut rows = common(name, &outcome, "CFQ best, DL worst");
     rows.push(trained_row(name, &outcome, "0.97", 1.03));
     let least = least_found(&lab, &|n| readers(scale, n, &[]))?;

@@ -1,9 +1,9 @@
 //! What the paper's way and each option beyond it make of a benchmark, beside the tuner as preset.
 
-use tuner::Parameters;
+use tuner::{DeciderName, Parameters};
 
 use super::phase::Lab;
-use super::training::{Benchmark, Outcome, Restrain, Tuning, in_parallel, train, trained};
+use super::training::{Benchmark, Outcome, Tuning, in_parallel, train, trained};
 use crate::error::Error;
 use crate::reproduce::Row;
 
@@ -27,18 +27,11 @@ impl Way {
     }
 }
 
-fn with(tuning: Tuning, set: impl FnOnce(&mut Parameters)) -> Tuning {
+/// IOAnalyzer decides, and more is changed.
+fn by_clusters(tuning: Tuning, set: impl FnOnce(&mut Parameters)) -> Tuning {
     let mut parameters = tuning.parameters;
     set(&mut parameters);
-    Tuning { parameters, ..tuning }
-}
-
-/// Clusters decide, and more of them is changed.
-fn by_clusters(tuning: Tuning, set: impl FnOnce(&mut Parameters)) -> Tuning {
-    with(tuning, |p| {
-        p.kinds = false;
-        set(p);
-    })
+    Tuning { decider: DeciderName::IoAnalyzer, parameters, ..tuning }
 }
 
 pub(super) const WAYS: &[Way] = &[
@@ -46,25 +39,8 @@ pub(super) const WAYS: &[Way] = &[
         by_clusters(tuning, |p| (p.bandit_best, p.bandit_second) = (80, 10))
     }),
     Way::of("clusters, with a bandit at 95 and 3%", SEEDS, |tuning| by_clusters(tuning, |_| {})),
-    Way::of("choices credited", ONE, |tuning| by_clusters(tuning, |p| p.credit_choices = true)),
-    Way::of("random windows known by their distribution", SEEDS, |tuning| {
-        by_clusters(tuning, |p| p.distribution = true)
-    }),
-    Way::of("both", SEEDS, |tuning| {
-        by_clusters(tuning, |p| (p.credit_choices, p.distribution) = (true, true))
-    }),
-    Way::of("the bound on regret", ONE, |tuning| {
-        by_clusters(Tuning { restrain: Restrain::Regret, ..tuning }, |_| {})
-    }),
-    Way::of("hysteresis", ONE, |tuning| {
-        by_clusters(Tuning { restrain: Restrain::Hysteresis, ..tuning }, |_| {})
-    }),
-    Way::of("switches counted with their cost", ONE, |tuning| {
-        by_clusters(Tuning { restrain: Restrain::SwitchCost, ..tuning }, |_| {})
-    }),
-    Way::of("choices credited, and settings searched", ONE, |tuning| {
-        by_clusters(Tuning { search: OPEN, ..tuning }, |p| p.credit_choices = true)
-    }),
+    Way::of("the bound on regret", ONE, |tuning| by_clusters(Tuning { regret: true, ..tuning }, |_| {})),
+    Way::of("settings searched", ONE, |tuning| by_clusters(Tuning { search: OPEN, ..tuning }, |_| {})),
 ];
 
 /// For experiments that take long: what the paper does, and its way at its best.

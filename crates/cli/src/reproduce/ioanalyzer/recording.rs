@@ -23,7 +23,7 @@ pub(super) fn hit_ratio(_scale: f64) -> Result<Vec<Row>, Error> {
         say!("SKIPPED: {NAME}: there is no {} (set DWELL_SHARED)", path.display());
         return Ok(Vec::new());
     };
-    let paper = Parameters::by_clusters();
+    let paper = Parameters::default();
     let [full, reduced] = of(&path.to_string_lossy(), file, [Parameters { x: 0, ..paper }, paper])?;
     let note = format!(
         "{NAME}: {} windows above one request a second in two hours, {} clusters of full windows and {} of reduced ones; a week of cello99 gives windows more time to recur",

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use elevator::Span;
 use schedulers::Spec;
-use tuner::beyond::{Hysteresis, RegretBound, Restraints, Space, SwitchCost};
-use tuner::{Analyser, Metric, Parameters, Random, SchedulerId, State};
+use tuner::{Analyser, DeciderName, Metric, Parameters, Random, RegretBound, SchedulerId, Space, State};
 
 use super::phase::{FIXED, Lab, Phase, Ran, Tuner, fixed};
 use crate::error::Error;
@@ -41,29 +40,11 @@ pub(super) struct Tuning {
     /// Runs that fixed schedulers are measured over: the first of those that the tuner gets; 1 where all are the same.
     pub(super) fixed_runs: u64,
     pub(super) seed: u64,
-    /// Which restraints beyond the paper are in force.
-    pub(super) restrain: Restrain,
+    pub(super) decider: DeciderName,
+    /// Whether the bound on regret is in force.
+    pub(super) regret: bool,
     /// How many arms stand for settings that are searched.
     pub(super) search: usize,
-}
-
-/// The restraints of [`tuner::beyond`], each alone, or none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Restrain {
-    Nothing,
-    Regret,
-    Hysteresis,
-    SwitchCost,
-}
-
-impl Restrain {
-    fn build(self, metric: Metric, search: usize) -> Restraints {
-        Restraints {
-            regret: (self == Self::Regret).then(|| RegretBound::new(FIXED.len() + search, metric.better())),
-            hysteresis: (self == Self::Hysteresis).then(Hysteresis::default),
-            switch_cost: (self == Self::SwitchCost).then(SwitchCost::new),
-        }
-    }
 }
 
 impl Tuning {
@@ -76,7 +57,8 @@ impl Tuning {
             from: 0,
             fixed_runs: 1,
             seed: 1,
-            restrain: Restrain::Nothing,
+            decider: DeciderName::Kinds,
+            regret: false,
             search: 0,
         }
     }
@@ -152,12 +134,17 @@ pub(super) fn train(
 
 fn analyser(lab: &Lab, tuning: Tuning) -> Result<Analyser, String> {
     let random = Random::seeded(tuning.seed);
-    let analyser = Analyser::new(lab.names(), tuning.metric, tuning.parameters, random)?;
+    let analyser =
+        Analyser::new(lab.names(), tuning.metric, tuning.parameters, random)?.with_decider(tuning.decider);
     let analyser = match tuning.search {
         0 => analyser,
         open => analyser.with_search(spaces(), open)?,
     };
-    Ok(analyser.with_restraints(tuning.restrain.build(tuning.metric, tuning.search)))
+    Ok(if tuning.regret {
+        analyser.with_regret_bound(RegretBound::new(FIXED.len() + tuning.search, tuning.metric.better()))
+    } else {
+        analyser
+    })
 }
 
 /// What is searched: how long CFQ and AS wait, how long turns and batches are.

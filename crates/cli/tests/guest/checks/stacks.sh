@@ -91,7 +91,7 @@ overruled() {
     tunes_both "$1"
     begins_with kyber sdb
     ends $tuner 7
-    expect "somebody else changed the scheduler" tuner.log
+    expect "another process changed the scheduler" tuner.log
     is_set sda mq-deadline && is_set sdb kyber
     begins_with mq-deadline sdb
 }

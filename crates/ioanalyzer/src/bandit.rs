@@ -1,0 +1,172 @@
+//! The armed bandit: which scheduler to use for what is not recognised.
+//!
+//! "A random pattern is detected by our algorithm when we have a miss. In that case, we use a technique called Armed-bandit
+//! where the scheduler is selected based on a dynamic probability (for example, NOOP 80%, DL 10%, CFQ 5% and AS 5%). This
+//! probability is updated to select more times the schedulers with the better performance while still giving a chance to the
+//! other ones to detect environment changes." (III-D)
+//!
+//! # Where it differs from the source
+//! The paper does not say how probabilities are updated. Here they move, by `bandit_rate` at each update, towards what the
+//! example shows: `bandit_best` for the scheduler with the best mean of its latest values, `bandit_second` for the second, the
+//! rest shared by the others. By rank and not in proportion, so that it works for every metric, also one that can be negative.
+//! With two schedulers the second gets all that the best does not. A scheduler of which nothing is known ranks first. Each
+//! probability starts equal and is always a mixture of numbers above zero, so none reaches zero.
+//!
+//! Only windows that missed teach it: what a recognised pattern achieves says little about an unrecognised one.
+
+use crate::cluster::{SchedulerId, Values};
+use crate::metric::Better;
+use crate::parameters::Parameters;
+use crate::random::Random;
+
+/// The probabilities and what they follow.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Bandit {
+    probabilities: Vec<f64>,
+    performance: Vec<Values>,
+}
+
+impl Bandit {
+    /// For so many schedulers, all equally probable.
+    #[must_use]
+    pub fn new(schedulers: usize) -> Self {
+        let equal = 1.0 / schedulers.max(1) as f64;
+        Self { probabilities: vec![equal; schedulers], performance: vec![Values::default(); schedulers] }
+    }
+
+    /// One that was saved. Nothing is below a millionth; scaled to sum to 1 if it does not, beyond rounding: else it stays as it was,
+    /// to the last bit.
+    #[must_use]
+    pub fn restored(probabilities: &[f64], performance: Vec<Values>) -> Self {
+        const LEAST: f64 = 1e-6;
+        let floored = probabilities.iter().map(|p| if p.is_finite() { p.clamp(LEAST, 1.0) } else { LEAST });
+        let sum: f64 = floored.clone().sum();
+        let scale = if (sum - 1.0).abs() < 1e-9 { 1.0 } else { sum };
+        Self { probabilities: floored.map(|p| p / scale).collect(), performance }
+    }
+
+    /// The probability of each scheduler.
+    #[must_use]
+    pub fn probabilities(&self) -> &[f64] {
+        &self.probabilities
+    }
+
+    /// What was measured of each scheduler in windows that missed.
+    #[must_use]
+    pub fn performance(&self) -> &[Values] {
+        &self.performance
+    }
+
+    /// Forgets what was measured of a scheduler, which then counts as new.
+    pub fn forget(&mut self, scheduler: SchedulerId) {
+        self.performance[scheduler.0] = Values::default();
+    }
+
+    /// Whether nothing was measured yet.
+    #[must_use]
+    pub fn knows_nothing(&self) -> bool {
+        self.performance.iter().all(|values| values.count() == 0)
+    }
+
+    /// The best of those of which something is known.
+    #[must_use]
+    pub fn favourite(&self, better: Better) -> Option<SchedulerId> {
+        let known = |index: &usize| self.performance[*index].count() > 0;
+        self.ranked(better).into_iter().find(known).map(SchedulerId)
+    }
+
+    /// Draws a scheduler.
+    pub fn draw(&self, random: &mut Random) -> SchedulerId {
+        SchedulerId(random.weighted(&self.probabilities))
+    }
+
+    /// A window that missed went like this under that scheduler.
+    pub fn learn(&mut self, scheduler: SchedulerId, value: f64, better: Better, parameters: &Parameters) {
+        let Some(values) = self.performance.get_mut(scheduler.0) else { return };
+        values.add(value, parameters.values as usize, 0);
+        let rate = parameters.bandit_rate as f64 / 100.0;
+        for (rank, scheduler) in self.ranked(better).into_iter().enumerate() {
+            let aim = aim(rank, self.probabilities.len(), parameters);
+            let probability = &mut self.probabilities[scheduler];
+            *probability += rate * (aim - *probability);
+        }
+    }
+
+    /// Schedulers, best first; of equals, and of those of which nothing is known, the first listed.
+    fn ranked(&self, better: Better) -> Vec<usize> {
+        let merit = |index: &usize| {
+            self.performance[*index].mean().map_or(f64::INFINITY, |mean| better.oriented(mean))
+        };
+        let mut ranked: Vec<usize> = (0..self.performance.len()).collect();
+        ranked.sort_by(|a, b| merit(b).total_cmp(&merit(a)));
+        ranked
+    }
+}
+
+/// The probability that a rank is given in the long run.
+fn aim(rank: usize, schedulers: usize, parameters: &Parameters) -> f64 {
+    let (best, second) = (parameters.bandit_best as f64 / 100.0, parameters.bandit_second as f64 / 100.0);
+    match (rank, schedulers) {
+        (_, 1) => 1.0,
+        (0, _) => best,
+        (_, 2) => 1.0 - best,
+        (1, _) => second,
+        _ => (1.0 - best - second) / (schedulers - 2) as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_schedulers_end_at_the_papers_example() {
+        let parameters = Parameters::of_the_paper();
+        let mut bandit = Bandit::new(4);
+        for _ in 0..100 {
+            for (scheduler, value) in [100.0, 80.0, 60.0, 60.0].into_iter().enumerate() {
+                bandit.learn(SchedulerId(scheduler), value, Better::Higher, &parameters);
+            }
+        }
+        for (probability, aim) in bandit.probabilities().iter().zip([0.8, 0.1, 0.05, 0.05]) {
+            assert!((probability - aim).abs() < 1e-6, "{:?}", bandit.probabilities());
+        }
+    }
+
+    #[test]
+    fn no_probability_ever_reaches_zero_and_they_sum_to_one() {
+        let mut random = Random::seeded(11);
+        for schedulers in 1..=6 {
+            let parameters = Parameters { bandit_rate: 1 + random.below(100), ..Parameters::default() };
+            let mut bandit = Bandit::new(schedulers);
+            for _ in 0..2000 {
+                let scheduler = bandit.draw(&mut random);
+                bandit.learn(scheduler, random.unit() - 0.5, Better::Lower, &parameters);
+                let least = bandit.probabilities().iter().copied().fold(1.0, f64::min);
+                assert!(least > 0.004, "{:?}", bandit.probabilities());
+                assert!((bandit.probabilities().iter().sum::<f64>() - 1.0).abs() < 1e-9);
+            }
+        }
+    }
+
+    #[test]
+    fn it_follows_a_change() {
+        let parameters = Parameters::default();
+        let (mut bandit, mut random) = (Bandit::new(4), Random::seeded(5));
+        let mut drawn_after = [0; 4];
+        for round in 0..2000 {
+            let scheduler = bandit.draw(&mut random);
+            let best = if round < 500 { 0 } else { 3 };
+            bandit.learn(
+                scheduler,
+                if scheduler.0 == best { 120.0 } else { 100.0 },
+                Better::Higher,
+                &parameters,
+            );
+            if round >= 1500 {
+                drawn_after[scheduler.0] += 1;
+            }
+        }
+        assert!(drawn_after[3] > 350, "{drawn_after:?}");
+    }
+}

@@ -1,0 +1,41 @@
+//! IOAnalyzer: recognises patterns of I/O and chooses the scheduler that serves the next ones best.
+//!
+//! Nou, Giralt, Cortes, "Automatic I/O scheduler selection through online workload analysis", 2012. The complete algorithm, without a
+//! clock, a file or a thread; [`Random`] is its only source of chance. Where the paper is silent, the comment at that place says so.
+//!
+//! | module | paper |
+//! |---|---|
+//! | [`IoAnalyzer`] | III-D, the flow of decisions |
+//! | [`Window`], [`CInfo`] | III-B, III-C: traces and their reduction |
+//! | [`dtw`] | III-A: dynamic time warping |
+//! | [`Store`], [`Cluster`] | III-D, III-E: stored clusters |
+//! | [`chain`], [`Ranking`] | III-A: the dynamic pattern probability chain |
+//! | [`Bandit`] | III-D, V: the armed bandit |
+//! | [`Metric`] | III-D, V: what is improved |
+//! | [`Parameters`] | III-E |
+
+#![deny(unsafe_code)]
+
+mod algorithm;
+mod bandit;
+pub mod chain;
+mod cluster;
+pub mod dtw;
+mod metric;
+mod parameters;
+mod random;
+mod ranking;
+mod reduction;
+mod store;
+mod window;
+
+pub use algorithm::{Answer, Input, IoAnalyzer, Reason};
+pub use bandit::Bandit;
+pub use cluster::{Cluster, ClusterId, SchedulerId, Successor, Values};
+pub use metric::{Better, Completion, Latency, Metric, Of, Performance, Tally, VALUE_MAX, Which, jain};
+pub use parameters::Parameters;
+pub use random::Random;
+pub use ranking::Ranking;
+pub use reduction::CInfo;
+pub use store::{Match, Store};
+pub use window::{Access, Window, Windows};

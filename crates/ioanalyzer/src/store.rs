@@ -1,0 +1,217 @@
+//! The stored clusters: finding the similar one, adding, forgetting the least recently used.
+
+use std::collections::HashMap;
+
+use crate::cluster::{Cluster, ClusterId, SchedulerId, Values};
+use crate::dtw::LANES;
+use crate::dtw::band::{BandedDtw, Sixteen};
+use crate::dtw::fast::FastDtw;
+use crate::dtw::nearest::{Nearest, nearest_banded, nearest_fast};
+use crate::parameters::Parameters;
+use crate::reduction::CInfo;
+
+/// The nearest cluster of a window.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Match {
+    /// Which.
+    pub cluster: ClusterId,
+    /// 1 - distance/maxdifference: 1 is equal.
+    pub similarity: f64,
+    /// Their distance, in sectors summed over the warping.
+    pub distance: f64,
+}
+
+/// All clusters.
+pub struct Store {
+    parameters: Parameters,
+    schedulers: usize,
+    clusters: Vec<Cluster>,
+    slots: HashMap<ClusterId, usize>,
+    /// In single precision, sixteen side by side, for exact warping: slot `s` is lane `s % 16` of batch `s / 16`.
+    batches: Vec<Sixteen>,
+    fast: FastDtw,
+    /// "continuously increased as we cannot know the max difference between clusters of a system" (III-D, footnote 4).
+    maxdifference: f64,
+    next_id: u64,
+    window: u64,
+}
+
+impl Store {
+    /// An empty one for so many schedulers.
+    #[must_use]
+    pub fn new(parameters: Parameters, schedulers: usize) -> Self {
+        Self {
+            parameters,
+            schedulers,
+            clusters: Vec::new(),
+            slots: HashMap::new(),
+            batches: Vec::new(),
+            fast: FastDtw::new(parameters.radius as usize),
+            maxdifference: 0.0,
+            next_id: 0,
+            window: 0,
+        }
+    }
+
+    /// All clusters, in no particular order.
+    #[must_use]
+    pub fn clusters(&self) -> &[Cluster] {
+        &self.clusters
+    }
+
+    /// The cluster of that name, if it is still kept.
+    #[must_use]
+    pub fn get(&self, id: ClusterId) -> Option<&Cluster> {
+        self.clusters.get(*self.slots.get(&id)?)
+    }
+
+    /// The same, to change it.
+    pub fn get_mut(&mut self, id: ClusterId) -> Option<&mut Cluster> {
+        self.clusters.get_mut(*self.slots.get(&id)?)
+    }
+
+    /// The greatest difference between windows seen so far.
+    #[must_use]
+    pub const fn maxdifference(&self) -> f64 {
+        self.maxdifference
+    }
+
+    /// The nearest of the clusters with a similar number of requests: "we select always the cluster with minor differences".
+    ///
+    /// maxdifference grows before it is divided by, so that the first two windows of all, unless equal, are not similar.
+    pub fn nearest(&mut self, cinfo: &CInfo) -> Option<Match> {
+        let nearest = match self.parameters.band_width() {
+            None => self.nearest_fast(cinfo),
+            Some(width) => self.nearest_banded(cinfo, width),
+        }?;
+        self.maxdifference = self.maxdifference.max(nearest.farthest);
+        let apart = if nearest.distance == 0.0 { 0.0 } else { nearest.distance / self.maxdifference };
+        let cluster = self.clusters[nearest.index].id;
+        Some(Match { cluster, similarity: 1.0 - apart, distance: nearest.distance })
+    }
+
+    /// Whether a match is a hit.
+    #[must_use]
+    pub fn is_hit(&self, found: &Match) -> bool {
+        found.similarity >= self.parameters.similarity as f64 / 100.0
+    }
+
+    /// Slots of the clusters that `cinfo` is compared with.
+    fn candidates(&self, cinfo: &CInfo) -> Vec<usize> {
+        let similar = |cluster: &Cluster| cinfo.has_similar_iops(&cluster.cinfo, self.parameters.iops_within);
+        (0..self.clusters.len()).filter(|&slot| similar(&self.clusters[slot])).collect()
+    }
+
+    fn nearest_fast(&mut self, cinfo: &CInfo) -> Option<Nearest> {
+        let slots = self.candidates(cinfo);
+        let stored: Vec<&[f64]> = slots.iter().map(|&slot| &self.clusters[slot].cinfo.points[..]).collect();
+        nearest_fast(&mut self.fast, &cinfo.points, &stored)
+            .map(|nearest| Nearest { index: slots[nearest.index], ..nearest })
+    }
+
+    fn nearest_banded(&mut self, cinfo: &CInfo, width: usize) -> Option<Nearest> {
+        let query = single(&cinfo.points);
+        let mut banded = BandedDtw::new(width);
+        let slots = self.candidates(cinfo);
+        if slots.len() * 2 > self.clusters.len() {
+            let wanted = |slot: usize| slots.binary_search(&slot).is_ok();
+            return nearest_banded(&mut banded, &query, &self.batches, wanted);
+        }
+        // Few of many: bring them together, or most lanes would be computed for nothing.
+        let singles: Vec<Vec<f32>> =
+            slots.iter().map(|&slot| single(&self.clusters[slot].cinfo.points)).collect();
+        let rows: Vec<&[f32]> = singles.iter().map(Vec::as_slice).collect();
+        let batches: Vec<Sixteen> = rows.chunks(LANES).map(Sixteen::of).collect();
+        nearest_banded(&mut banded, &query, &batches, |_| true)
+            .map(|nearest| Nearest { index: slots[nearest.index], ..nearest })
+    }
+
+    /// A new cluster, made by this window; the least recently used one goes if there are too many.
+    pub fn add(&mut self, cinfo: CInfo) -> ClusterId {
+        let id = ClusterId(self.next_id);
+        self.next_id += 1;
+        let performance = vec![Values::default(); self.schedulers];
+        self.window += 1;
+        let cluster = Cluster { id, cinfo, hits: 1, used: self.window, performance, successors: Vec::new() };
+        if self.clusters.len() as u64 >= self.parameters.clusters {
+            self.replace_oldest(cluster);
+        } else {
+            self.push(cluster);
+        }
+        id
+    }
+
+    /// Notes that a window hit this cluster.
+    pub fn hit(&mut self, id: ClusterId) {
+        self.window += 1;
+        let window = self.window;
+        if let Some(cluster) = self.get_mut(id) {
+            cluster.hits += 1;
+            cluster.used = window;
+        }
+    }
+
+    /// Forgets what was measured under a scheduler.
+    pub fn forget(&mut self, scheduler: SchedulerId) {
+        for cluster in &mut self.clusters {
+            cluster.performance[scheduler.0] = Values::default();
+        }
+    }
+
+    /// Adds a cluster that was saved.
+    pub fn push(&mut self, cluster: Cluster) {
+        let slot = self.clusters.len();
+        self.slots.insert(cluster.id, slot);
+        self.next_id = self.next_id.max(cluster.id.0 + 1);
+        self.window = self.window.max(cluster.used);
+        self.lay(slot, &cluster.cinfo);
+        self.clusters.push(cluster);
+    }
+
+    /// "a mechanism to limit the number of clusters (6000 in our evaluation) in the database and remove the old ones (following
+    /// an LRU algorithm)" (III-E). Links to the one that goes are forgotten with it.
+    fn replace_oldest(&mut self, cluster: Cluster) {
+        let oldest =
+            (0..self.clusters.len()).min_by_key(|&slot| self.clusters[slot].used).expect("a cluster");
+        let gone = self.clusters[oldest].id;
+        for other in &mut self.clusters {
+            other.successors.retain(|successor| successor.cluster != gone);
+        }
+        self.slots.remove(&gone);
+        self.slots.insert(cluster.id, oldest);
+        self.lay(oldest, &cluster.cinfo);
+        self.clusters[oldest] = cluster;
+    }
+
+    /// Puts a cluster's points beside their neighbours', where exact warping wants them.
+    fn lay(&mut self, slot: usize, cinfo: &CInfo) {
+        if self.parameters.band == 0 {
+            return;
+        }
+        let (batch, lane) = (slot / LANES, slot % LANES);
+        if batch == self.batches.len() {
+            self.batches.push(Sixteen::default());
+        }
+        self.batches[batch].set(lane, &single(&cinfo.points));
+    }
+
+    /// Takes over a saved greatest difference.
+    pub fn grow_maxdifference(&mut self, difference: f64) {
+        self.maxdifference = self.maxdifference.max(difference);
+    }
+
+    /// The number of the next new cluster.
+    #[must_use]
+    pub const fn next_id(&self) -> u64 {
+        self.next_id
+    }
+
+    /// Gives new clusters no number below this one.
+    pub fn reserve_ids_below(&mut self, id: u64) {
+        self.next_id = self.next_id.max(id);
+    }
+}
+
+fn single(points: &[f64]) -> Vec<f32> {
+    points.iter().map(|&point| point as f32).collect()
+}

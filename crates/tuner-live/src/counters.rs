@@ -1,0 +1,164 @@
+//! What a device is asked while nobody looks: the kernel's own counters, which it keeps anyway.
+//!
+//! # Idea
+//! Where a choice does not matter the tuner rests, and a tuner at rest must cost nothing: the capture is let go of. Whether the
+//! device is still asked for what the answer was found for, `/sys/block/NAME/stat` says, once a window: how large requests are, how
+//! many of them read, how many are under way at a time and how long each takes. A window that is like none of those at which nothing
+//! was found, several times in a row, is a reason to ask again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use tuner::Load;
+
+/// How often somebody is asked whether to go on.
+const STEP: Duration = Duration::from_millis(250);
+
+/// The kernel's counters of one device.
+pub struct Counters {
+    file: PathBuf,
+    name: String,
+    latest: Option<(Instant, Counted)>,
+}
+
+/// Requests, sectors and milliseconds so far, of reads and of writes.
+#[derive(Clone, Copy, Default, Debug)]
+struct Counted {
+    reads: u64,
+    requests: u64,
+    sectors: u64,
+    ms: u64,
+}
+
+impl Counters {
+    /// Of a device by its name in a tree like `/sys/block`; `None` if its queue does not count.
+    #[must_use]
+    pub fn within(block: &Path, name: &str) -> Option<Self> {
+        let device = block.join(name);
+        let counts = fs::read_to_string(device.join("queue/iostats")).is_ok_and(|text| text.trim() != "0");
+        let file = device.join("stat");
+        (counts && file.exists()).then(|| Self { file, name: name.to_owned(), latest: None })
+    }
+
+    /// Forgets where it was: what comes before the next window is nobody's.
+    pub fn let_go(&mut self) {
+        self.latest = None;
+    }
+
+    /// What was asked since the last time; of the first time, nothing.
+    ///
+    /// # Errors
+    /// The device is gone, or its counters cannot be read.
+    pub fn since(&mut self, now: Instant) -> Result<Load, Error> {
+        let counted = self.read()?;
+        let (then, before) = self.latest.replace((now, counted)).unwrap_or((now, counted));
+        Ok(counted.since(&before, now.duration_since(then).as_secs_f64()))
+    }
+
+    /// Waits for a window and says what was asked in it; `None` if `going_on`, which is asked about four times a second, says no.
+    ///
+    /// # Errors
+    /// As [`since`](Self::since).
+    pub fn window(
+        &mut self,
+        length: Duration,
+        going_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Load>, Error> {
+        if self.latest.is_none() {
+            self.since(Instant::now())?;
+        }
+        let end = Instant::now() + length;
+        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            if !going_on() {
+                return Ok(None);
+            }
+            std::thread::sleep(left.min(STEP));
+        }
+        self.since(Instant::now()).map(Some)
+    }
+
+    fn read(&self) -> Result<Counted, Error> {
+        // A loop device stays when its file is taken off, without a sector.
+        if fs::read_to_string(self.file.with_file_name("size")).is_ok_and(|sectors| sectors.trim() == "0") {
+            return Err(Error::Gone(self.name.clone()));
+        }
+        let text = fs::read_to_string(&self.file).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound => Error::Gone(self.name.clone()),
+            _ => Error::file(&self.file, source),
+        })?;
+        // Documentation/block/stat.rst: requests, merged, sectors, ms; of reads, then of writes.
+        let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
+        let &[reads, _, sectors_read, ms_read, writes, _, sectors_written, ms_written, ..] = &fields[..]
+        else {
+            let problem =
+                std::io::Error::new(std::io::ErrorKind::InvalidData, "no counters of a block device");
+            return Err(Error::file(&self.file, problem));
+        };
+        Ok(Counted {
+            reads,
+            requests: reads + writes,
+            sectors: sectors_read + sectors_written,
+            ms: ms_read + ms_written,
+        })
+    }
+}
+
+impl Counted {
+    fn since(&self, before: &Self, seconds: f64) -> Load {
+        let more = |of: fn(&Self) -> u64| of(self).saturating_sub(of(before)) as f64;
+        let (requests, bytes) = (more(|c| c.requests), more(|c| c.sectors) * 512.0);
+        let waited = more(|c| c.ms) / 1e3;
+        if requests == 0.0 || seconds <= 0.0 {
+            return Load::default();
+        }
+        Load {
+            iops: requests / seconds,
+            bandwidth: bytes / seconds,
+            size: bytes / requests,
+            reads: more(|c| c.reads) / requests,
+            under_way: waited / seconds,
+            latency: waited / requests,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Tree;
+
+    #[test]
+    fn the_kernels_counters_are_read_and_a_device_that_vanished_is_gone() {
+        let tree = Tree::new("counters");
+        tree.queue("sda");
+        assert!(Counters::within(&tree.block(), "sda").is_none(), "this one does not count");
+        tree.count("sda", [0; 8]);
+        let mut counters = Counters::within(&tree.block(), "sda").unwrap();
+        let start = Instant::now();
+        assert_eq!(counters.since(start).unwrap(), Load::default());
+        tree.count("sda", [300, 9, 2400, 600, 100, 9, 800, 400]);
+        let load = counters.since(start + Duration::from_secs(2)).unwrap();
+        let expected = Load {
+            iops: 200.0,
+            bandwidth: 819_200.0,
+            size: 4096.0,
+            reads: 0.75,
+            under_way: 0.5,
+            latency: 2.5e-3,
+        };
+        assert_eq!(load, expected);
+        assert_eq!(counters.window(Duration::from_millis(1), &mut || true).unwrap(), Some(Load::default()));
+        assert_eq!(counters.window(Duration::from_secs(60), &mut || false).unwrap(), None);
+        let size = tree.block().join("sda/size");
+        fs::write(&size, "0\n").unwrap();
+        assert!(
+            matches!(counters.since(Instant::now()), Err(Error::Gone(_))),
+            "a loop device without its file"
+        );
+        fs::remove_file(size).unwrap();
+        tree.unplug("sda");
+        assert!(matches!(counters.since(Instant::now()), Err(Error::Gone(_))));
+    }
+}

@@ -1,0 +1,408 @@
+//! Settings of schedulers as further arms, searched.
+//!
+//! # Idea
+//! "Finally, each I/O scheduler has a big number of parameters, and they can affect performance. [...] However, expanding the
+//! parameter space, increases the time to test every possible combination" (VII). So not every combination is tried. A few arms
+//! beside the plain schedulers are *open*: each stands for one of them with settings of its own. Clusters try an open arm and
+//! remember what it gave like any other. Once it has been measured, its score is told to an optimiser (TPE, the crate `tpe`), and
+//! unless it is the best somewhere, the settings that the optimiser proposes next take its place.
+//!
+//! # State
+//! For each setting an optimiser over its ladder of values; for each open arm which settings it stands for, and since when.
+//!
+//! # Order of decisions
+//! 1. At most one open arm gets new settings in five windows: most windows are not for searching.
+//! 2. Never the arm in use.
+//! 3. One that the device refuses; or was tried and is the best nowhere; or was of no use for two hundred
+//!    windows.
+//!
+//! # Where it differs from the source
+//! The paper has no such search. A score is the gain over the best plain scheduler, over the clusters that know both, by how
+//! many values they have: what a window gave alone says more of the pattern than of the settings.
+
+use std::convert::Infallible;
+
+use ioanalyzer::{Better, Random, SchedulerId};
+use tpe::TpeOptimizer;
+use tpe::density_estimation::DefaultEstimatorBuilder;
+
+use crate::decider::Known;
+
+/// Windows between two proposals.
+const EVERY: u64 = 5;
+/// Windows since its latest value after which an arm that leads nowhere is judged: whoever wanted to try it has.
+const TRIED: u64 = 10;
+/// Windows without a value after which settings that were good once make room.
+const PATIENCE: u64 = 200;
+/// Scores before the optimiser is asked: with fewer it stays near the first, good or bad.
+const STARTUP: u64 = 6;
+/// So much better than every plain scheduler, as a part of it, settings must be in a cluster that they lead to stay.
+const WORTH: f64 = 0.02;
+
+/// A setting and the values that it may take, in order: neighbours are expected to do alike.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ladder {
+    /// Its name, as in an arm's braces.
+    pub setting: String,
+    /// Its values.
+    pub values: Vec<String>,
+}
+
+/// A scheduler and what can be set of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// The plain scheduler's name.
+    pub scheduler: String,
+    /// What can be set.
+    pub ladders: Vec<Ladder>,
+}
+
+impl Space {
+    /// `bfq{slice_idle=0,low_latency=0}`.
+    fn name(&self, places: &[usize]) -> String {
+        let setting =
+            |(ladder, &place): (&Ladder, &usize)| format!("{}={}", ladder.setting, ladder.values[place]);
+        let settings: Vec<String> = self.ladders.iter().zip(places).map(setting).collect();
+        format!("{}{{{}}}", self.scheduler, settings.join(","))
+    }
+
+    /// The places of the settings in an arm's name, if it is one of this space.
+    fn places(&self, name: &str) -> Option<Vec<usize>> {
+        let settings = name.strip_prefix(&self.scheduler)?.strip_prefix('{')?.strip_suffix('}')?;
+        let settings: Vec<&str> = settings.split(',').collect();
+        let place = |(ladder, setting): (&Ladder, &&str)| {
+            let (name, value) = setting.split_once('=')?;
+            ladder.values.iter().position(|known| known == value).filter(|_| name == ladder.setting)
+        };
+        let places: Option<Vec<usize>> = self.ladders.iter().zip(&settings).map(place).collect();
+        places.filter(|places| settings.len() == self.ladders.len() && !places.is_empty())
+    }
+}
+
+/// A space with what is known of it.
+struct Searched {
+    space: Space,
+    optimisers: Vec<TpeOptimizer<DefaultEstimatorBuilder>>,
+    /// How often it was told what settings were worth.
+    told: u64,
+}
+
+impl Searched {
+    fn new(space: Space) -> Result<Self, String> {
+        if space.ladders.is_empty() {
+            return Err(format!("{}: there is nothing to set", space.scheduler));
+        }
+        let optimiser = |ladder: &Ladder| {
+            let range = tpe::range(0.0, ladder.values.len() as f64)
+                .map_err(|_| format!("{}: there is no value for '{}'", space.scheduler, ladder.setting))?;
+            Ok(TpeOptimizer::new(tpe::parzen_estimator(), range))
+        };
+        let optimisers = space.ladders.iter().map(optimiser).collect::<Result<_, String>>()?;
+        Ok(Self { space, optimisers, told: 0 })
+    }
+
+    fn propose(&mut self, random: &mut Random) -> Option<Vec<usize>> {
+        let mut chance = Chance(random);
+        let place = |(optimiser, ladder): (&mut TpeOptimizer<_>, &Ladder)| {
+            let at = optimiser.ask(&mut chance).ok()?;
+            Some((at as usize).min(ladder.values.len() - 1))
+        };
+        self.optimisers.iter_mut().zip(&self.space.ladders).map(place).collect()
+    }
+
+    fn draw(&self, random: &mut Random) -> Vec<usize> {
+        let place = |ladder: &Ladder| random.below(ladder.values.len() as u64) as usize;
+        self.space.ladders.iter().map(place).collect()
+    }
+
+    /// The optimiser wants little: a loss.
+    fn tell(&mut self, places: &[usize], gain: f64) {
+        self.told += 1;
+        for (optimiser, &place) in self.optimisers.iter_mut().zip(places) {
+            // The middle of the step that was taken. It refuses only what is outside of its range, or no number.
+            let _ = optimiser.tell(place as f64 + 0.5, -gain);
+        }
+    }
+}
+
+/// An open arm.
+#[derive(Clone, Debug)]
+struct Open {
+    space: usize,
+    places: Vec<usize>,
+    /// Values noted anywhere since it got these settings or was judged, and the window of the latest.
+    values: usize,
+    latest: u64,
+    rejected: bool,
+}
+
+/// Searches the settings of schedulers for those that serve a device's patterns better than what is preset.
+pub struct Search {
+    searched: Vec<Searched>,
+    open: Vec<Open>,
+    /// The first open arm's place; the plain ones come before it.
+    first: usize,
+    windows: u64,
+    proposed_at: u64,
+    turn: usize,
+}
+
+impl Search {
+    /// Over these spaces, with so many arms beside `plain` ones; the first settings are drawn by `random`.
+    ///
+    /// # Errors
+    /// If there is nothing to search, or a setting without values.
+    pub fn new(spaces: Vec<Space>, plain: usize, open: usize, random: &mut Random) -> Result<Self, String> {
+        if spaces.is_empty() || open == 0 {
+            return Err("there is nothing to search".to_string());
+        }
+        let searched = spaces.into_iter().map(Searched::new).collect::<Result<_, _>>()?;
+        let mut search =
+            Self { searched, open: Vec::new(), first: plain, windows: 0, proposed_at: 0, turn: 0 };
+        for _ in 0..open {
+            let fresh = search.fresh(random).ok_or("there are fewer settings than arms to search them")?;
+            search.open.push(fresh);
+        }
+        Ok(search)
+    }
+
+    /// What the open arms are called now.
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> {
+        self.open.iter().map(|open| self.searched[open.space].space.name(&open.places))
+    }
+
+    /// A window was measured under that arm.
+    pub(crate) fn measured(&mut self, arm: Option<SchedulerId>) {
+        self.windows += 1;
+        let open = arm.and_then(|arm| arm.0.checked_sub(self.first)).and_then(|n| self.open.get_mut(n));
+        if let Some(open) = open {
+            open.values += 1;
+            open.latest = self.windows;
+        }
+    }
+
+    /// The device rejects the arm's settings.
+    pub(crate) fn rejected(&mut self, arm: SchedulerId) {
+        let open = arm.0.checked_sub(self.first).and_then(|n| self.open.get_mut(n));
+        if let Some(open) = open.filter(|open| !open.rejected) {
+            open.rejected = true;
+            self.searched[open.space].tell(&open.places, -1.0);
+        }
+    }
+
+    /// Takes over settings that were learned before, by their names.
+    pub(crate) fn adopt(&mut self, names: &[String]) {
+        let known = |name: &String| {
+            let of = |(n, searched): (usize, &Searched)| Some((n, searched.space.places(name)?));
+            self.searched.iter().enumerate().find_map(of)
+        };
+        let known: Vec<_> = names.iter().filter_map(known).collect();
+        for (n, (space, places)) in known.into_iter().take(self.open.len()).enumerate() {
+            // Another arm may have been drawn the same: it gets this one's instead, or there would be two of one name.
+            let same = |open: &Open| open.space == space && open.places == places;
+            if let Some(there) = self.open.iter().position(same) {
+                self.open.swap(n, there);
+            }
+            self.open[n] = Open { space, places, values: 1, latest: self.windows, rejected: false };
+        }
+    }
+
+    /// Whether another arm may get new settings.
+    pub(crate) const fn is_due(&self) -> bool {
+        self.windows >= self.proposed_at + EVERY
+    }
+
+    /// The open arm that gets new settings now, and its new name, by what is known of each pattern.
+    pub(crate) fn next(
+        &mut self,
+        in_use: Option<SchedulerId>,
+        known: &[Vec<Known>],
+        better: Better,
+        random: &mut Random,
+    ) -> Option<(SchedulerId, String)> {
+        if !self.is_due() {
+            return None;
+        }
+        let free = |n: &usize| in_use != Some(SchedulerId(self.first + n));
+        let n = (0..self.open.len()).filter(free).find(|&n| self.makes_room(n, known, better))?;
+        self.proposed_at = self.windows;
+        self.judge(n, known, better);
+        let fresh = self.fresh(random)?;
+        let name = self.searched[fresh.space].space.name(&fresh.places);
+        self.open[n] = fresh;
+        Some((SchedulerId(self.first + n), name))
+    }
+
+    /// Settings of the space whose turn it is, or, if open arms stand for all of them, of the first after it that has others.
+    fn fresh(&mut self, random: &mut Random) -> Option<Open> {
+        (0..self.searched.len()).find_map(|_| self.fresh_in_turn(random))
+    }
+
+    /// What the optimiser of the space whose turn it is proposes, if no open arm stands for it already; drawn at random while it
+    /// knows too little.
+    fn fresh_in_turn(&mut self, random: &mut Random) -> Option<Open> {
+        const ASKED: u64 = 10;
+        const DRAWN: u64 = 100;
+        let space = self.turn;
+        self.turn = (self.turn + 1) % self.searched.len();
+        let searched = &mut self.searched[space];
+        let known =
+            |places: &Vec<usize>| self.open.iter().any(|open| open.space == space && open.places == *places);
+        let asks = if searched.told < STARTUP { 0 } else { ASKED };
+        let asked = (0..asks).find_map(|_| searched.propose(random).filter(|places| !known(places)));
+        let drawn = || (0..DRAWN).map(|_| searched.draw(random)).find(|places| !known(places));
+        let places = asked.or_else(drawn)?;
+        Some(Open { space, places, values: 0, latest: self.windows, rejected: false })
+    }
+
+    fn makes_room(&self, n: usize, known: &[Vec<Known>], better: Better) -> bool {
+        let (open, arm) = (&self.open[n], self.first + n);
+        let leads = |pattern: &[Known]| {
+            let all = pattern.iter().flatten().map(|&(mean, _)| better.oriented(mean));
+            pattern[arm].map(|(mean, _)| better.oriented(mean)) == all.reduce(f64::max)
+        };
+        let wins = |pattern: &Vec<Known>| {
+            self.gain(pattern, arm, better).is_some_and(|gain| gain > WORTH) && leads(pattern)
+        };
+        let idle = self.windows - open.latest;
+        let tried = open.values > 0 && idle >= TRIED;
+        open.rejected || idle >= PATIENCE || (tried && !known.iter().any(wins))
+    }
+
+    /// Tells the optimiser what the arm was worth, if that is known: once, as the arm stays what it is if no other settings are left.
+    fn judge(&mut self, n: usize, known: &[Vec<Known>], better: Better) {
+        let arm = self.first + n;
+        let (mut sum, mut weights) = (0.0, 0.0);
+        for pattern in known {
+            if let Some((gain, (_, count))) = self.gain(pattern, arm, better).zip(pattern[arm]) {
+                sum += gain * count as f64;
+                weights += count as f64;
+            }
+        }
+        let open = &mut self.open[n];
+        let values = core::mem::take(&mut open.values);
+        if values > 0 && weights > 0.0 && !open.rejected {
+            self.searched[open.space].tell(&open.places, sum / weights);
+        }
+    }
+
+    /// How much better an arm is for a pattern than the best plain one, as a part of that.
+    fn gain(&self, pattern: &[Known], arm: usize, better: Better) -> Option<f64> {
+        let (own, _) = pattern[arm]?;
+        let plain = pattern[..self.first].iter().flatten().map(|&(mean, _)| mean);
+        let best = plain.reduce(|a, b| if better.oriented(b) > better.oriented(a) { b } else { a })?;
+        (best != 0.0).then(|| better.oriented(own - best) / best.abs())
+    }
+}
+
+/// The analyser's own chance, in the optimiser's words.
+struct Chance<'a>(&'a mut Random);
+
+impl rand::TryRng for Chance<'_> {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok((self.0.bits() >> 32) as u32)
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        Ok(self.0.bits())
+    }
+
+    fn try_fill_bytes(&mut self, destination: &mut [u8]) -> Result<(), Infallible> {
+        for chunk in destination.chunks_mut(8) {
+            chunk.copy_from_slice(&self.0.bits().to_le_bytes()[..chunk.len()]);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space() -> Space {
+        let ladder = |setting: &str, values: &[&str]| Ladder {
+            setting: setting.to_owned(),
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        };
+        Space {
+            scheduler: "cfq".to_owned(),
+            ladders: vec![ladder("slice_idle", &["0 ns", "4 ms", "8 ms"]), ladder("quantum", &["1", "4"])],
+        }
+    }
+
+    #[test]
+    fn names_and_places_belong_together() {
+        let space = space();
+        assert_eq!(space.name(&[2, 0]), "cfq{slice_idle=8 ms,quantum=1}");
+        assert_eq!(space.places("cfq{slice_idle=8 ms,quantum=1}"), Some(vec![2, 0]));
+        for other in [
+            "cfq",
+            "cfq{}",
+            "cfq{quantum=1}",
+            "cfq{slice_idle=9 ms,quantum=1}",
+            "as{slice_idle=8 ms,quantum=1}",
+        ] {
+            assert_eq!(space.places(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn open_arms_are_never_alike_and_what_cannot_be_searched_is_said() {
+        let mut random = Random::seeded(3);
+        let search = Search::new(vec![space()], 4, 6, &mut random).unwrap();
+        let names: std::collections::BTreeSet<String> = search.names().collect();
+        assert_eq!(names.len(), 6, "all that there are: {names:?}");
+        assert!(Search::new(vec![space()], 4, 7, &mut random).err().unwrap().contains("fewer settings"));
+        assert!(Search::new(Vec::new(), 4, 1, &mut random).is_err());
+        let empty =
+            Space { ladders: vec![Ladder { setting: "x".to_owned(), values: Vec::new() }], ..space() };
+        assert!(Search::new(vec![empty], 4, 1, &mut random).err().unwrap().contains("no value for 'x'"));
+    }
+
+    #[test]
+    fn where_one_space_is_used_up_the_others_have_their_turn() {
+        let small = Space { scheduler: "bfq".to_owned(), ladders: vec![space().ladders[1].clone()] };
+        let search = |open| Search::new(vec![small.clone(), space()], 4, open, &mut Random::seeded(3));
+        let names: Vec<String> = search(8).expect("two and six").names().collect();
+        assert_eq!(names.iter().filter(|name| name.starts_with("bfq")).count(), 2, "{names:?}");
+        assert!(search(9).err().unwrap().contains("fewer settings"));
+    }
+
+    #[test]
+    fn what_settings_were_worth_is_told_once_though_no_others_are_left() {
+        let mut random = Random::seeded(3);
+        let mut search = Search::new(vec![space()], 1, 6, &mut random).unwrap();
+        let mut known = vec![vec![None; 7]];
+        (known[0][0], known[0][1]) = (Some((10.0, 1)), Some((5.0, 1)));
+        search.measured(Some(SchedulerId(1)));
+        for _ in 0..300 {
+            search.measured(Some(SchedulerId(0)));
+            assert_eq!(search.next(None, &known, Better::Higher, &mut random), None, "all six are open");
+        }
+        assert_eq!(search.searched[0].told, 1);
+    }
+
+    #[test]
+    fn settings_that_are_taken_over_are_not_there_twice() {
+        let mut random = Random::seeded(3);
+        let mut search = Search::new(vec![space()], 4, 3, &mut random).unwrap();
+        let drawn: Vec<String> = search.names().collect();
+        search.adopt(&["noop".to_owned(), drawn[2].clone()]);
+        assert_eq!(search.names().collect::<Vec<_>>(), [&*drawn[2], &*drawn[1], &*drawn[0]]);
+    }
+
+    #[test]
+    fn refused_settings_make_room_and_the_arm_in_use_does_not() {
+        let mut random = Random::seeded(3);
+        let mut search = Search::new(vec![space()], 4, 2, &mut random).unwrap();
+        (0..EVERY).for_each(|_| search.measured(None));
+        let mut next = |search: &mut Search, in_use| search.next(in_use, &[], Better::Higher, &mut random);
+        assert_eq!(next(&mut search, None), None, "nothing is known of them yet");
+        search.rejected(SchedulerId(5));
+        assert_eq!(next(&mut search, Some(SchedulerId(5))), None);
+        assert_eq!(next(&mut search, None).unwrap().0, SchedulerId(5));
+        assert_eq!(next(&mut search, None), None, "one at a time");
+    }
+}
