@@ -40,6 +40,8 @@ struct Known {
     parts: Vec<(Token, Sector, Sectors)>,
     place: Place,
     inserted: Time,
+    /// When the present scheduler received it, and [`Checker::foreign`] at that time.
+    entered: (Time, Span),
 }
 
 /// A submission as the checker remembers it.
@@ -83,6 +85,11 @@ pub struct Checker {
     requests: BTreeMap<RequestId, Known>,
     /// How long a request may stay in the scheduler, if that is to be checked.
     bound: Option<Span>,
+    /// The bound of the scheduler that takes over next.
+    bound_after_switch: Option<Span>,
+    /// The device's time so far for flushes and for requests that it gave back: no policy is responsible for it.
+    foreign: Span,
+    latest_completion: Time,
     longest_wait: Span,
     now: Time,
     queued: u32,
@@ -106,6 +113,9 @@ impl Checker {
             submitted: 0,
             requests: BTreeMap::new(),
             bound: None,
+            bound_after_switch: None,
+            foreign: Span::ZERO,
+            latest_completion: Time::ZERO,
             longest_wait: Span::ZERO,
             now: Time::ZERO,
             queued: 0,
@@ -132,6 +142,18 @@ impl Checker {
     #[must_use]
     pub const fn faults(&self) -> u64 {
         self.faults
+    }
+
+    /// The bound of the next scheduler, effective from the switch on.
+    pub const fn set_bound_after_switch(&mut self, bound: Option<Span>) {
+        self.bound_after_switch = bound;
+    }
+
+    /// The device's time for a request that completes now. It serves one after the other.
+    fn device_time(&mut self, dispatched: Time) -> Span {
+        let begun = dispatched.max(self.latest_completion);
+        self.latest_completion = self.now;
+        self.now.since(begun)
     }
 
     /// What was violated, in words: the first twenty.
@@ -233,6 +255,7 @@ impl Checker {
             parts: Vec::from([(token, start, sectors)]),
             place: Place::Plugged,
             inserted: self.now,
+            entered: (self.now, self.foreign),
         };
         if self.requests.insert(request.id, known).is_some() {
             self.violated(format!("{:?} was used again while alive", request.id));
@@ -309,10 +332,10 @@ impl Checker {
 
     fn inserted(&mut self, request: &Request) {
         self.queued += 1;
-        let now = self.now;
+        let (now, foreign) = (self.now, self.foreign);
         match self.requests.get_mut(&request.id) {
             Some(known) if known.place == Place::Plugged => {
-                (known.place, known.inserted) = (Place::Queued, now);
+                (known.place, known.inserted, known.entered) = (Place::Queued, now, (now, foreign));
             }
             _ => self.violated(format!("{:?} was inserted twice or does not live", request.id)),
         }
@@ -333,13 +356,15 @@ impl Checker {
         if request.op == Op::Flush {
             return self.flush_dispatched();
         }
-        let (now, bound) = (self.now, self.bound);
+        let (now, bound, foreign) = (self.now, self.bound, self.foreign);
         let Some(known) = self.requests.get_mut(&request.id) else {
             return self.violated(format!("{:?} was dispatched but does not live", request.id));
         };
         let again = reason == Reason::GivenBack;
         let right_time = known.place == if again { Place::GivenBack } else { Place::Queued };
         let waited = if again { Span::ZERO } else { now.since(known.inserted) };
+        let held_back =
+            if again { Span::ZERO } else { now.since(known.entered.0) - (foreign - known.entered.1) };
         self.queued -= u32::from(known.place == Place::Queued);
         known.place = Place::InDevice;
         let same = (known.serial, known.op, known.start, known.sectors)
@@ -356,9 +381,9 @@ impl Checker {
         if request.flags.preflush && !self.is_flushed_since(self.asked.get(&first).map(|asked| asked.at)) {
             self.violated(format!("{:?} overtook the flush that must go before it", request.id));
         }
-        if bound.is_some_and(|bound| waited > bound) {
+        if bound.is_some_and(|bound| held_back > bound) {
             self.violated(format!(
-                "{:?} waited {waited}, longer than the policy's bound {}",
+                "{:?} waited {held_back}, longer than the policy's bound {}",
                 request.id,
                 bound.unwrap_or_default()
             ));
@@ -404,10 +429,12 @@ impl Checker {
         }
     }
 
-    fn completed(&mut self, request: &Request, outcome: Outcome) {
+    fn completed(&mut self, request: &Request, outcome: Outcome, dispatched: Time) {
         self.in_flight = self.in_flight.saturating_sub(1);
         if request.op == Op::Flush {
             let sent = self.flushed.running.take();
+            let time = self.device_time(sent.unwrap_or(self.now));
+            self.foreign += time;
             if sent.is_none() {
                 self.violated(String::from("a flush completed but none was sent"));
             }
@@ -416,6 +443,10 @@ impl Checker {
                 self.flushed.covers = sent;
             }
             return;
+        }
+        let time = self.device_time(dispatched);
+        if outcome == Outcome::GivenBack {
+            self.foreign += time;
         }
         let Some(known) = self.requests.get_mut(&request.id).filter(|known| known.place == Place::InDevice)
         else {
@@ -467,6 +498,10 @@ impl Checker {
     }
 
     fn switched(&mut self, report: SwitchReport) {
+        // Requests that a new scheduler takes over wait for it from now on.
+        self.bound = self.bound_after_switch;
+        let entered = (self.now, self.foreign);
+        self.requests.values_mut().for_each(|known| known.entered = entered);
         if (report.moved, report.in_flight) != (self.queued, self.in_flight) {
             let (queued, in_flight) = (self.queued, self.in_flight);
             self.violated(format!("{report:?} of {queued} queued requests and {in_flight} in flight"));
@@ -508,7 +543,7 @@ impl Observer for Checker {
                     self.violated(format!("the scheduler says idle, but has {queued} requests"));
                 }
             }
-            Event::Completed { request, outcome, .. } => self.completed(request, outcome),
+            Event::Completed { request, outcome, dispatched } => self.completed(request, outcome, dispatched),
             Event::Finished(token, outcome) => self.finished(token, outcome),
             Event::Switched(report) => self.switched(report),
             Event::Faulted { fault, queued } => self.faulted(fault, queued),

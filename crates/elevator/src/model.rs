@@ -11,7 +11,9 @@ use alloc::string::String;
 
 use crate::array::Directive;
 use crate::check::Checker;
-use crate::queue::{Accepted, Contain, Notice, Options, Queue, Step, Submission, SwitchMode, Ticket, Token};
+use crate::queue::{
+    Accepted, Contain, Notice, Options, Plugging, Queue, Step, Submission, SwitchMode, Ticket, Token,
+};
 use crate::random::Random;
 use crate::request::{Flags, Op, Outcome, Priority, PriorityClass, Process};
 use crate::scheduler::{Load, Scheduler};
@@ -114,14 +116,25 @@ struct Model<'a> {
     switches: u64,
 }
 
+/// The policy's bound, and what the queue may add: a plug, and a flush that the device serves at the time of the dispatch. An
+/// array's coordinator is outside the policy's control, so a directed member has no bound.
+fn bound(config: &Config, scheduler: &mut dyn Scheduler) -> Option<Span> {
+    if config.tolerates_faults || (config.directs && scheduler.array_member().is_some()) {
+        return None;
+    }
+    let load = Load { requests: config.most, depth: config.options.depth, service: config.service };
+    let plug = match config.options.plugging {
+        Plugging::Queue { delay, .. } => delay,
+        Plugging::None | Plugging::Task { .. } => Span::ZERO,
+    };
+    scheduler.longest_wait(load).map(|bound| bound + plug + config.service)
+}
+
 impl<'a> Model<'a> {
     fn new(config: &'a Config, make: &'a mut dyn FnMut(u64) -> Box<dyn Scheduler>) -> Self {
-        let scheduler = make(0);
+        let mut scheduler = make(0);
         let mut checker = Checker::new(&config.options);
-        if !config.switches && !config.faults && !config.tolerates_faults {
-            checker
-                .set_bound(scheduler.longest_wait(Load { requests: config.most, service: config.service }));
-        }
+        checker.set_bound(bound(config, &mut *scheduler));
         if config.tolerates_faults {
             checker.tolerate_faults();
         }
@@ -244,7 +257,8 @@ impl<'a> Model<'a> {
     fn switch(&mut self) {
         if self.config.switches && self.random.once_in(8) {
             self.switches += 1;
-            let scheduler = (self.make)(self.switches);
+            let mut scheduler = (self.make)(self.switches);
+            self.queue.observer().set_bound_after_switch(bound(self.config, &mut *scheduler));
             let mode = if self.random.once_in(2) { SwitchMode::Transfer } else { SwitchMode::Drain };
             let _ = self.queue.switch(self.now, scheduler, mode);
         }

@@ -54,8 +54,11 @@ pub trait Scheduler: Capabilities {
         true
     }
 
-    /// An upper bound on the time from a request's insertion to its dispatch under `load`, if the policy has one.
-    /// The checker of the model verifies it.
+    /// An upper bound on the time from a request's insertion to its dispatch under `load`, if the policy has one. A request
+    /// that absorbs an older one counts from its own insertion.
+    ///
+    /// The bound holds while the device serves requests of this policy only: a host adds the time of flushes and of requests
+    /// that the device gave back. The checker of the model verifies the bound.
     fn longest_wait(&self, _load: Load) -> Option<Span> {
         None
     }
@@ -142,6 +145,8 @@ pub enum Wake {
 pub struct Load {
     /// The most requests that are ever queued or in flight at once.
     pub requests: u32,
+    /// The most requests in the device at once.
+    pub depth: u32,
     /// The longest service time of one request. The device serves requests one by one in the order of their dispatch.
     pub service: Span,
 }

@@ -131,7 +131,7 @@ fn last(view: &View<'_>) -> Option<RequestId> {
 }
 
 #[test]
-fn a_broken_scheduler_is_found_out() {
+fn a_faulty_scheduler_is_detected() {
     let options = Options { depth: 1, plugging: Plugging::None, ..Options::default() };
     let config = Config { seed: 4321, options, faults: false, operations: 20_000, ..Config::default() };
     for (fault, words) in [
@@ -146,8 +146,20 @@ fn a_broken_scheduler_is_found_out() {
     ] {
         let find = || run(&config, &mut |_| Box::new(Faulty { fifo: Fifo::default(), fault, count: 0 }));
         let found = find().expect_err("a fault");
-        assert!(found.contains(words), "{fault:?} was not found out: {found}");
+        assert!(found.contains(words), "{fault:?} was not detected: {found}");
         assert!(found.starts_with("seed 4321: "), "{found}");
         assert_eq!(find().expect_err("the same fault"), found, "the seed repeats it");
+    }
+}
+
+#[test]
+fn a_wait_beyond_the_bound_is_detected_in_every_setting() {
+    let options = Options { depth: 1, plugging: Plugging::None, ..Options::default() };
+    for (faults, switches) in [(false, false), (true, false), (false, true), (true, true)] {
+        let config = Config { seed: 5, options, faults, switches, operations: 20_000, ..Config::default() };
+        let fault = Fault::Starves;
+        let found = run(&config, &mut |_| Box::new(Faulty { fifo: Fifo::default(), fault, count: 0 }));
+        let found = found.expect_err("the oldest request waits longest");
+        assert!(found.contains("longer than the policy's bound"), "{faults} {switches}: {found}");
     }
 }

@@ -6,7 +6,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`policies`] | block-level policies |
-//! | [`array`] | stream scheduling across the members of a disk array |
+//! | [`mod@array`] | stream scheduling across the members of a disk array |
 //! | [`split`] | policies that also schedule system calls and the page cache |
 //! | [`baselines`] | policies that exist to be compared with |
 //! | [`parts`] | the data structures that policies are made of |

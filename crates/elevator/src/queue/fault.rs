@@ -260,7 +260,11 @@ impl<O: Observer> Queue<O> {
         if waited < limit {
             return Ok(());
         }
-        let load = Load { requests: self.watchdog.most, service: self.watchdog.longest_service };
+        let load = Load {
+            requests: self.watchdog.most,
+            depth: self.options.depth,
+            service: self.watchdog.longest_service,
+        };
         let promised = self.hosted.call("longest_wait", |scheduler| scheduler.longest_wait(load)).flatten();
         if promised.is_some_and(|promised| waited < Span::from_nanos(promised.as_nanos().saturating_mul(2))) {
             return Ok(());

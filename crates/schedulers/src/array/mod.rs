@@ -1,57 +1,58 @@
 //! Stream scheduling on a disk array: a policy over the members' policies.
 //!
 //! # Idea
-//! Striping hides locality: between two requests of a stream for one disk lie the stream's requests to all the others, and
-//! how long those take depends on what the other disks decide. If all disks served one stream at a time, the gaps would
-//! shrink to the program's think time. The coordinator treats the array as one big *virtual disk* and finds *virtual
-//! streams* there, and for each of them a *physical stream* on every disk. Whether those would be worth waiting for is
-//! judged before any disk waits, from *optimistic* arrivals: the actual ones less the response times in between. When every
-//! disk has one, all heads are brought to it and the disks serve it together for a *stream time slice*.
+//! Striping hides locality: between two requests of a stream for one disk lie the stream's requests to all other disks, and their
+//! duration depends on those disks' decisions. If all disks served one stream at a time, the gaps would shrink to the program's
+//! think time. The coordinator treats the array as one large *virtual disk* and finds *virtual streams* there, and for each of
+//! them a *physical stream* on every disk. It judges from *optimistic* arrivals whether the physical streams would be worth
+//! waiting for: actual arrivals less the response times in between. When every disk has an established physical stream, the
+//! coordinator brings all heads to it, and the disks serve it together for a *stream time slice*.
 //!
 //! # State
-//! Of each virtual stream its latest end, its length, a *think clock* that stands still while any of its requests is
-//! unfinished, and per disk the end, length and completion (by the think clock) of the physical stream. Which stream the
-//! array serves, until when, and which disks have got there.
+//! Of each virtual stream: its latest end, its length, a *think clock* that stands still while any of its requests is
+//! unfinished, and per disk the end, length and completion (by the think clock) of the physical stream. The stream that the
+//! array serves, until when, and the disks whose heads have reached it.
 //!
 //! # Order of decisions
-//! 1. A request to the array extends the nearest virtual stream for which the inequality holds, in the array's addresses,
-//!    against the pending requests of the disk on which the parent was completed last. Or it begins one.
-//! 2. Each part extends the physical stream of its disk if its optimistic arrival satisfies the inequality there; else that
-//!    begins anew.
-//! 3. A virtual stream with `stream_threshold` × members parts, whose physical streams all have `stream_threshold`, is
-//!    *ready*. If no stream is served, it is: its next request to each disk is *urgent*, and each disk is told to *adopt* the
-//!    stream, by actual arrivals from then on.
-//! 4. When every disk reports the stream *established* there, the slice begins. It is the array's, the same for all.
-//! 5. A *broken* physical stream makes the virtual stream *unusable*. It is kept for as long as it lasts, so that the same
-//!    requests do not form another one and trigger again.
+//! 1. A request to the array extends the nearest virtual stream for which the inequality holds, in the array's addresses, against
+//!    the pending requests of the disk that completed the parent last. Otherwise it begins a virtual stream.
+//! 2. Each part extends its disk's physical stream if its optimistic arrival satisfies the inequality there; otherwise that
+//!    physical stream starts again.
+//! 3. A virtual stream with `stream_threshold` × members parts whose physical streams all have `stream_threshold` is *ready*. If
+//!    no stream is served, it is served: its next request to each disk is *urgent*, and each disk *adopts* the stream, by
+//!    actual arrivals from then on.
+//! 4. When every disk reports the stream *established*, the slice begins, the same for all disks.
+//! 5. A *broken* physical stream makes the virtual stream *unusable*. It is kept while it lasts, so that the same requests do not
+//!    form another stream and trigger again.
 //! 6. When the slice is over, the ready stream that was not served for longest is next.
-//! 7. With `trial_slices`, once a stream has broken, now and then nobody waits for some slices. If the array gets more done
-//!    that way, it goes on so, and tries waiting now and then (*trials*).
+//! 7. With `trial_slices`: after a stream has broken, the members occasionally do not wait for some slices. If the array is
+//!    faster without waiting, it continues so, and occasionally tries waiting (*trials*).
 //!
 //! # Where it differs from the source
-//! - The paper's array saw requests of a stripe unit at most, one disk each. Here one may span many: it counts as many as it
-//!   has parts, and the response times *in between* are the time in which any request of the stream was unfinished, which
-//!   for requests one after the other is their sum. Read-ahead, with several unfinished at a time, is covered so too.
-//! - A request that comes before its parent is completed has no wait time; as on one disk, it must be within `early_child`.
-//! - An urgent request waits until its member's device is through with what it has, or the device's own queue would call the
-//!   head away again. Until all heads are there a physical stream cannot break, and whatever the virtual stream sends is its
-//!   child. With a full device queue that gathering takes long, so it may last four slices; between streams it is one seek.
-//! - A disk waits through the second chance of an adopted stream: one that left would take the stream from all of them.
-//! - Members serve streams of their own while nothing is adopted (`directed` off). With `directed` on an unusable stream is left
-//!   to the wrapped policy; measured on five disks, that loses whatever single disks can still gain.
-//! - When no other stream is ready, the one just served stands back for one slice, so that requests of no stream are served
-//!   (*rest*). The paper is silent.
-//! - What is pending in a device counts as pending, as on one disk.
-//! - The paper judges each wait and keeps a broken stream from triggering again. Whether all that waiting together gains
-//!   anything it does not ask. Ours can, by measuring (`trial_slices`).
-//! - A member that is gone is not waited for, and thresholds count those that are there.
+//! - The paper's array had requests of at most a stripe unit, on one disk each. Here a request can span many disks: it counts once
+//!   per part, and the response times *in between* are the time in which any request of the stream was unfinished. For
+//!   sequential requests this is their sum; read-ahead with several unfinished requests is covered too.
+//! - A request that arrives before its parent has completed has no wait time; as on one disk, it must be within `early_child`.
+//! - An urgent request waits until its member's device has finished what it has, or the device's own queue would move the head
+//!   away again. Until all heads are there, a physical stream cannot break, and every request of the virtual stream is its child. With
+//!   a full device queue this gathering takes long, so it may last four slices; between streams it takes one seek.
+//! - A disk waits through the second chance of an adopted stream: if it left, all disks would lose the stream.
+//! - Members serve streams of their own while none is adopted (`directed` off). With `directed` on, an unusable stream is left to
+//!   the wrapped policy; measured on five disks, this loses the gain of single disks.
+//! - When no other stream is ready, the stream just served stands back for one slice, so that requests of no stream are served
+//!   (*rest*). The paper is silent on this.
+//! - Requests in a device count as pending, as on one disk.
+//! - The paper judges each wait and keeps a broken stream from triggering again, but not whether waiting together pays at all.
+//!   `trial_slices` measures this.
+//! - A failed member is not waited for, and thresholds count the remaining members.
 //!
 //! # Not for
-//! Arrays of devices without heads. Streams whose requests never reach some member: those are never ready.
+//! Arrays of devices without heads. Streams whose requests never reach some member: they never become ready. There is no bound on
+//! waiting: the coordinator sets the members' slices.
 //!
 //! # Sources
-//! "A Scheduling Framework That Makes Any Disk Schedulers Non-Work-Conserving Solely Based on Request Characteristics",
-//! FAST 2011, section 2.2.
+//! Xu and Jiang, "A Scheduling Framework That Makes Any Disk Schedulers Non-Work-Conserving Solely Based on Request
+//! Characteristics", FAST 2011, section 2 (design, disk arrays).
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -113,7 +114,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     tunables: Tunables::TABLE,
     make: Make::Array {
         member: |environment, policy| {
-            Box::new(StreamScheduling::new(policy, environment.service_times.clone()))
+            Box::new(StreamScheduling::member(policy, environment.service_times.clone()))
         },
         member_tunables: crate::policies::stream::Tunables::TABLE,
         coordinator: |environment, members| {

@@ -1,20 +1,27 @@
-//! Token buckets at one level only: what Split-Token is compared with.
+//! Token buckets at one level only: the baselines of Split-Token.
 //!
 //! # Idea
-//! `token-block` charges each request to whoever submits it, and holds the requests of those in debt. `token-call` charges
-//! each read and write call by its bytes and holds the calls of those in debt; what happens below it does not see.
+//! `token-block` charges each request to its submitter, and holds the requests of accounts in debt. `token-call` charges each
+//! read and write call by its bytes and holds the calls of accounts in debt; it ignores the block layer.
+//!
+//! # State
+//! A token bucket per account with a limit, held calls, and queued requests by submitter in order of arrival.
 //!
 //! # Order of decisions
 //! - `token-block`: first come, first served among the requests whose submitter is not in debt.
 //! - `token-call`: first come, first served. A call of an account in debt is held until the debt is paid.
 //!
+//! # Where it differs from the source
+//! The paper describes both in a sentence each; the order of arrival and the accounting in debt are ours.
+//!
 //! # Not for
-//! Anything but comparison. `token-block` bills the kernel's writeback thread for what others wrote, and holds requests
-//! that a journal may need; `token-call` bills what is cached and what is overwritten in memory, and not what is sought.
+//! Anything but comparison. `token-block` charges the kernel's writeback thread for other processes' writes, and holds requests
+//! that a journal may need; there is no bound on waiting, because an account in debt waits as long as its rate requires.
+//! `token-call` charges cached reads and overwritten pages, but no seeks.
 //!
 //! # Sources
-//! Yang et al., *Split-Level I/O Scheduling*, SOSP 2015; the comparison at the system call follows Craciunas et al., 2008,
-//! as cited there.
+//! Yang et al., "Split-Level I/O Scheduling", SOSP 2015; the comparison at the system call follows Craciunas et al., 2008, as
+//! cited there.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -22,8 +29,8 @@ use alloc::vec::Vec;
 
 use elevator::split::{Account, Action, CallId, CallKind, Page, Split, SystemCall, Terms, Verdict};
 use elevator::{
-    Capabilities, CauseSet, Decision, Growth, Hold, HoldReason, Reason, Request, RequestId, Scheduler, Span,
-    Time, View, Wake, tunables, tuned_by,
+    Capabilities, CauseSet, Decision, Growth, Hold, HoldReason, Load, Reason, Request, RequestId, Scheduler,
+    Span, Time, View, Wake, tunables, tuned_by,
 };
 
 use crate::listing::{Listing, Make};
@@ -164,6 +171,12 @@ impl Scheduler for PlainToken {
             bucket.spend(now, cost as i64);
         }
         Decision::Dispatch { id, reason: Reason::FirstCome }
+    }
+
+    /// `token-call` dispatches in order of arrival. `token-block` holds the requests of an account in debt for as long as its
+    /// rate is low.
+    fn longest_wait(&self, load: Load) -> Option<Span> {
+        (self.level == Level::Call).then(|| load.service * u64::from(load.requests))
     }
 }
 

@@ -1,19 +1,22 @@
-//! Noop with ears: hears everything that a split policy can hear, holds nobody, and sends requests first come, first served.
+//! Noop with hooks: receives every event of a split policy, holds no call, and dispatches first come, first served.
 //!
 //! # Idea
-//! What hooks and tags cost is what a machine loses under this policy beside `noop`.
+//! The difference to `noop` is the cost of a machine's hooks and tags.
 //!
 //! # State
 //! Noop's list.
 //!
 //! # Order of decisions
-//! 1. The request that is longest in the list.
+//! 1. The oldest request.
+//!
+//! # Where it differs from the source
+//! In nothing.
 //!
 //! # Not for
-//! Anything else.
+//! Anything but this measurement.
 //!
 //! # Sources
-//! Yang et al., *Split-Level I/O Scheduling*, SOSP 2015, "Split-Level Framework Overhead: I/O performance with noop scheduler".
+//! Yang et al., "Split-Level I/O Scheduling", SOSP 2015, "Split-Level Framework Overhead: I/O performance with noop scheduler".
 
 use alloc::boxed::Box;
 

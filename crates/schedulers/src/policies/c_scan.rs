@@ -1,22 +1,22 @@
-//! C-SCAN: the elevator that only goes up.
+//! C-SCAN: the elevator that moves in one direction.
 //!
 //! # Idea
-//! Serve in sector order, always upward; at the last request, return to the lowest. Waits are more even than LOOK's, since
-//! no place is passed twice in a row, and a disk reads ahead in the direction in which it is swept.
+//! Dispatch in ascending sector order; after the last request, return to the lowest. Waits vary less than with LOOK, because
+//! no region is passed twice in a row, and a disk reads ahead in the direction of the sweep.
 //!
 //! # State
 //! An index by sector.
 //!
 //! # Order of decisions
-//! 1. The next request at or above the head, which is taken to be where the last dispatched request ended.
-//! 2. If there is none: the lowest of all.
+//! 1. The next request at or above the head. The head is assumed to be where the last dispatched request ended.
+//! 2. If there is none: the lowest request.
 //!
 //! # Where it differs from the source
-//! The textbook's C-SCAN goes on to the disk's edge before it returns; this one, as everybody's, turns at the last request
-//! (C-LOOK, strictly).
+//! The textbook's C-SCAN moves to the disk's edge before it returns. This one returns at the last request (C-LOOK).
 //!
 //! # Not for
-//! A stream of new requests right ahead of the head keeps the others waiting without bound.
+//! Loads with a stream of new requests right ahead of the head. There is no bound on waiting: a sweep ends only at the device's
+//! last sector, and the policy does not know the device's size.
 //!
 //! # Sources
 //! Worthington, Ganger, Patt, "Scheduling algorithms for modern disk drives", SIGMETRICS 1994.

@@ -1,30 +1,30 @@
-//! Complete fair queueing as it was first posted: one request of every process in each round.
+//! Complete fair queueing as first posted: one request of every process per round.
 //!
 //! # Idea
-//! Whoever asks little should not wait for whoever asks much. Every process has a queue, and each gets a request in by turns;
-//! only what goes to the device together is put in sector order. A read of a quiet process waits for a round, not
-//! for the flood of others.
+//! A process with few requests should not wait for a process with many. Every process has a queue, and each round takes one
+//! request of every queue. Only the requests that go to the device together are sorted.
 //!
 //! # State
-//! A queue in sector order per process with requests, the list of these queues, and the list for the device.
+//! A queue in sector order per process with requests, the list of these queues, and the dispatch list.
 //!
 //! # Order of decisions
-//! 1. The next request of the list for the device.
-//! 2. If that is empty: the lowest request of every process, round after round, until there are `quantum` or no more; in
-//!    sector order.
+//! 1. The next request of the dispatch list.
+//! 2. If the list is empty: the lowest request of every process, round after round, until there are `quantum` requests or no
+//!    more; then in sector order.
 //!
 //! # Where it differs from the source
-//! The posted inner loop has a slip: it takes the first queue of the list each time instead of the next. The intended round
-//! is kept. The list for the device is kept sorted. The hash of 64 buckets has no effect and is a hash table. Only back merges, as posted, and
-//! none into what is in the list for the device. Requests of unknown processes are one process's.
+//! The posted inner loop takes the first queue of the list each time instead of the next one, by mistake; here the intended
+//! round is implemented. The dispatch list is kept sorted. The source's hash of 64 buckets has no effect on decisions and is a
+//! hash table here. Only back merges, as posted, and none into the dispatch list. Requests of unknown processes belong to one
+//! process.
 //!
 //! # Not for
-//! Throughput: nobody is waited for, so with several readers the head moves for every request. Nor latency under
-//! writeback: the flusher is one process as any other, but fairness counts requests, and with a full device list nothing
-//! expires (the pauses of 20 s without a read that doc 002 saw).
+//! Throughput: the policy does not anticipate, so with several readers the head seeks for every request. Latency under writeback:
+//! the flusher counts as one process, but fairness counts requests. There is no bound on waiting: a process's own requests at
+//! lower sectors pass its others, and nothing expires.
 //!
 //! # Sources
-//! Axboe, "CFQ disk scheduler (was SFQ)", 11 February 2003, a patch against 2.5.60; facts 3.1.
+//! J. Axboe, "CFQ disk scheduler (was SFQ)", linux-kernel, 11 February 2003, a patch against Linux 2.5.60.
 
 use alloc::boxed::Box;
 

@@ -1,33 +1,34 @@
 //! Complete fair queueing of Linux 2.6.9: rounds over processes, and a share of the queue for each.
 //!
 //! # Idea
-//! As in [`cfq_2003`](crate::policies::cfq_2003), every process gets a request in by turns. A process is a thread group now; the
-//! rounds are smaller; and a process may not fill the queue: the more processes have requests, the fewer each may queue.
+//! As in [`cfq_2003`](super::cfq_2003), each round takes one request of every process. A process is a thread group; rounds are
+//! smaller; and the more processes have requests, the fewer each may queue.
 //!
 //! # State
-//! A queue in sector order per process with requests, the list of these queues, and the list for the device.
+//! A queue in sector order per process with requests, the list of these queues, and the dispatch list.
 //!
 //! # Order of decisions
-//! 1. The next request of the list for the device.
-//! 2. If that is empty: the lowest request of every process, round after round, until there are `quantum` or no more; in
-//!    sector order.
+//! 1. The next request of the dispatch list.
+//! 2. If the list is empty: the lowest request of every process, round after round, until there are `quantum` requests or no
+//!    more; then in sector order.
 //!
-//! A process may queue (8192 - `queued`) / processes with requests, at least 3 and at most the queue's limit, of each
-//! kind.
+//! A process may queue (8192 - `queued`) / processes with requests of each kind, at least 3 and at most the queue's limit.
 //!
 //! # Where it differs from the source
-//! The source raises the queue's limit to 8192 and answers no beyond a process's share; here a process below its share may
-//! exceed the limit as far as the host allows. The share counts synchronous and asynchronous requests, not reads and
-//! writes, as the host asks by these. The source's insertion into the list for the device stops at the first entry from
-//! the back that is not lower, which leaves 100, 200, 150, 300 after 100, 200, 300, 150; here the list is sorted, as
-//! meant. Of a process's requests that begin at the same sector the source sends the older one at once; here both stay
-//! queued. Requests of unknown processes are one process's.
+//! - The source raises the queue's limit to 8192 and refuses a process beyond its share. Here a process below its share may
+//!   exceed the queue's limit as far as the host allows.
+//! - The share counts synchronous and asynchronous requests, not reads and writes, because the host distinguishes those.
+//! - The source inserts into the dispatch list behind the first entry from the back that is not higher, which leaves 100, 200,
+//!   150, 300 after 100, 200, 300, 150. Here the list is sorted, as intended.
+//! - Of a process's requests at the same sector, the source dispatches the older one at once; here both stay queued.
+//! - Requests of unknown processes belong to one process.
 //!
 //! # Not for
-//! What [`cfq_2003`](crate::policies::cfq_2003) is not for. Nothing is waited for and nothing expires.
+//! The loads that [`cfq_2003`](super::cfq_2003) is not for. The policy does not anticipate. There is no bound on waiting: a
+//! process's own requests at lower sectors pass its others, and nothing expires.
 //!
 //! # Sources
-//! Linux 2.6.9 as shipped in a distribution, `drivers/block/cfq-iosched.c`; facts 3.2.
+//! Linux 2.6.9 `drivers/block/cfq-iosched.c`.
 
 use alloc::boxed::Box;
 

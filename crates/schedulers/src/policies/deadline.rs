@@ -1,38 +1,38 @@
-//! Deadline, as Linux had it in 2.6.9 and in 2.6.32.
+//! Deadline, as in Linux 2.6.9 and 2.6.32.
 //!
 //! # Idea
-//! Serve in one-way sector order, in batches of one direction, but look between batches whether somebody has waited too
-//! long. Reads are preferred, since somebody waits for them, and may pass writes by only a few times.
+//! Dispatch in ascending sector order, in batches of one direction. Between batches, check whether a request has expired.
+//! Reads are preferred, because processes wait for them, but may pass writes only a few times.
 //!
 //! # State
-//! Per direction an index by sector, a list by arrival (each request with its expiry time), and the request that follows
-//! the last dispatched one in sector order (`next`); only one direction has a `next`. `batching` counts requests since a
-//! batch began, `starved` the read batches that passed waiting writes by.
+//! Per direction: an index by sector, a list by arrival (each request with its expiry time), and the successor of the last
+//! dispatched request in sector order (`next`). Only one direction has a `next`. `batching` counts requests since the batch
+//! began; `starved` counts read batches that passed waiting writes.
 //!
 //! # Order of decisions
 //! 1. A batch is running (there is a `next`, and `batching` < `fifo_batch`): its next request.
-//! 2. Otherwise choose a direction: reads, if there are any, unless writes wait and reads passed them by `writes_starved`
-//!    times; else writes, which sets `starved` back to 0.
-//! 3. In that direction: the request longest in the list, if it has expired. This is what *urgent* means here.
+//! 2. Otherwise choose a direction: reads, if there are any, unless writes wait and reads have passed them `writes_starved`
+//!    times; else writes, which resets `starved`.
+//! 3. In that direction: the oldest request, if it has expired. Such a request is *urgent*.
 //! 4. Else its `next`, if it has one.
-//! 5. Else a new sweep: from the request longest in the list (2.6.32), or from the lowest sector (2.6.9).
+//! 5. Else a new sweep: from the oldest request (2.6.32), or from the lowest sector (2.6.9).
 //!
-//! In 2.6.9 a batch goes on only while requests are contiguous: at any other `next` rules 2 to 5 are applied, and rule 4
-//! does not begin a new batch, so that from then on every request is chosen by them until a batch begins.
+//! In 2.6.9 a batch continues only while requests are contiguous. At any other `next`, rules 2 to 5 apply, and rule 4 begins
+//! no new batch: rules 2 to 5 then choose every request until a batch begins.
 //!
 //! # Where it differs from the source
-//! - A request expires so long after it arrived, and not after it was last given to a scheduler: a switch forgives
-//!   nothing. In Linux a switch drains first, so there is no difference to see.
-//! - Both send a queued request at once when another with the same first sector arrives; here both requests stay.
-//! - A request that is sent over the policy's head (by the stream framework) counts in the batch and moves the sweep, as
-//!   if the policy had chosen it.
-//! - Time is exact where Linux counts jiffies.
+//! - A request's expiry time counts from its arrival, not from its insertion into the present scheduler. Linux drains the
+//!   queue before a switch, so there is no difference there.
+//! - Both versions dispatch a queued request at once when another request with the same first sector arrives; here both stay
+//!   queued.
+//! - A request that the stream framework dispatches in place of the candidate counts in the batch and moves the sweep.
+//! - Time is exact; Linux counts jiffies.
 //!
 //! # Not for
-//! Several synchronous readers on one disk: each read is served at once, and the head moves for every one of them.
+//! Several synchronous readers on one disk: each read is served at once, and the head seeks for every one.
 //!
 //! # Sources
-//! Linux 2.6.11 `drivers/block/deadline-iosched.c` (the same in 2.6.9) and 2.6.32 `block/deadline-iosched.c`.
+//! Linux 2.6.11 `drivers/block/deadline-iosched.c` (unchanged since 2.6.9) and 2.6.32 `block/deadline-iosched.c`.
 
 use alloc::boxed::Box;
 

@@ -1,40 +1,40 @@
-//! The elevator of Linux 2.4, approximately.
+//! An approximation of the Linux 2.4 elevator.
 //!
 //! # Idea
-//! One list, kept in sector order as well as patience allows: a new request goes to where it fits, before others that came
-//! earlier, but each of those lets only so much pass before nothing may.
+//! One list in approximate sector order. A new request goes to its place in sector order, before older requests; each older
+//! request tolerates only a limited amount of passing.
 //!
 //! # State
-//! The list, and how many sectors each request in it still lets pass.
+//! The list, and for each request the number of sectors that may still pass it (its patience).
 //!
 //! # Order of decisions
-//! 1. The request at the list's front.
+//! 1. The request at the front of the list.
 //!
-//! A new request goes, seen from the list's end, behind the first one that lies below it, or to the end if there is none. The
-//! search stops at a request whose patience is used up. Whoever is passed loses as much patience as what passes is long,
-//! be it a new request or growth of one in front.
+//! The place of a new request, searched from the end of the list: behind the first request that lies below it; at the end if
+//! there is none. The search stops at a request without patience. A passed request loses as much patience as the passing
+//! sectors, both of new requests and of growth in front of it.
 //!
 //! # Where it differs from the source
-//! This is an **approximation**, and is to be called so: it was written without a source of 2.4 at hand, after `elevator_linus`
-//! as it is commonly described, with the latencies that `elvtune` prints for late 2.4. The source (read since, 2.4.32) takes
-//! patience in requests and not in sectors: a fixed cost from everybody behind the place of a new request, and 1 for a merge.
-//! And from the list's end it takes the first place at which a request fits between two neighbours, or at which the order
-//! breaks anyway (a sweep's end), where this one takes the first that lies below. What made 2.4 slow in the benchmarks of 2003
-//! was in part its virtual memory (page allocations that wait for writeback), which no scheduler models.
+//! This is an approximation of `elevator_linus`, written from descriptions, with the latencies that `elvtune` prints for late
+//! 2.4 kernels. Linux 2.4.32 counts patience in requests instead of sectors: a fixed cost for every request behind the place of
+//! a new one, and 1 for a merge. Its search also ends where a request fits between two neighbours, or where the order breaks
+//! (the end of a sweep); this search ends at the first request that lies below. The low speed of 2.4 in the benchmarks of 2003
+//! came in part from its virtual memory (page allocations that wait for writeback), which no scheduler models.
 //!
 //! # Not for
 //! Readers beside a writer: patience is counted in sectors, so a read behind a full queue of large writes waits for all of
-//! them. Nobody is waited for.
+//! them. The policy does not anticipate.
 //!
 //! # Sources
-//! `elvtune(8)`; Morton's mails of February 2003 for what it does to a desktop.
+//! `elvtune(8)`; A. Morton, mails to linux-kernel, February 2003; Linux 2.4.32 `drivers/block/elevator.c`
+//! (for the differences).
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use elevator::{
-    Candidate, Capabilities, Decision, Direction, Growth, Reason, Request, RequestId, Scheduler, Sector,
-    Sectors, Time, View, WorkConserving, tunables, tuned_by,
+    Candidate, Capabilities, Decision, Direction, Growth, Load, Reason, Request, RequestId, Scheduler,
+    Sector, Sectors, Span, Time, View, WorkConserving, tunables, tuned_by,
 };
 
 use crate::listing::{Listing, Make};
@@ -129,6 +129,12 @@ impl Scheduler for Elevator2_4 {
 
     fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
         self.dispatch_candidate(now, view).unwrap_or(Decision::Idle)
+    }
+
+    /// Before a request go those that were queued at its arrival, and at most as many others as it has sectors of patience.
+    fn longest_wait(&self, load: Load) -> Option<Span> {
+        let passing = self.tunables.read_latency.max(self.tunables.write_latency);
+        Some(load.service * (u64::from(load.requests) + passing))
     }
 }
 

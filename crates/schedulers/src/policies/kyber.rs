@@ -1,43 +1,40 @@
-//! Kyber: keeps the device's queues short enough that completions meet a latency target per kind of request.
+//! Kyber: limits the device's queue so that completions meet a latency target per kind of request.
 //!
 //! # Idea
-//! A fast device needs no sorting, only a queue that is not too long. Requests fall into four domains (reads, writes,
-//! discards, the rest), and each domain has a number of tokens: so many of its requests may be in the device at once.
-//! When the device itself is slow to answer (it is congested), the domains that do well give up tokens, so that those
-//! that do badly meet their target again.
+//! A fast device needs no sorting, but a short queue. Requests belong to four domains (reads, writes, discards, others); each
+//! domain has a number of tokens, the most of its requests in the device at once. When the device responds slowly
+//! (congestion), domains that meet their target give up tokens, so that the others meet theirs again.
 //!
 //! # State
-//! Per domain: requests in order of arrival, its depth (tokens) and how many are taken, two histograms of latency
-//! (in total since arrival, and in the device alone) with eight buckets of a quarter of the target each, and the 99th
-//! percentile remembered from a window without congestion. For all: the domain whose turn it is, how many it has sent
-//! in this turn, and when the histograms are looked at next.
+//! Per domain: requests in order of arrival, depth (tokens) and tokens taken, two latency histograms (since arrival, and in
+//! the device alone) with eight buckets of a quarter of the target each, and the 99th percentile kept from a window without
+//! congestion. Shared: the current domain, the number of requests it has sent in this turn, and the time of the next
+//! evaluation.
 //!
 //! # Order of decisions
-//! 1. The current domain goes on while its batch lasts (16 reads, 8 writes, 1 discard, 1 other) and it has a request
-//!    and a token.
-//! 2. Else the next domain in turn that has both begins a batch; the search ends at the one it began with.
-//! 3. Nothing found: idle if nothing is queued, else wait for a completion to give a token back.
+//! 1. The current domain, while its batch lasts (16 reads, 8 writes, 1 discard, 1 other) and it has a request and a token.
+//! 2. Else the next domain in turn that has both begins a batch; the search ends at the domain at which it began.
+//! 3. None found: idle if nothing is queued, else wait for a completion, which returns a token.
 //!
-//! 100 ms after the first completion since the last look, the histograms are judged: a domain whose 90th percentile in
-//! the device misses its target means congestion. Then, per domain: the new depth is the old one times the bucket of
-//! its 99th percentile over four; under congestion for everybody, otherwise only for those that missed their target.
-//! A percentile needs 500 samples or a second.
+//! The evaluation takes place 100 ms after the first completion since the last one. A domain whose 90th percentile in the
+//! device misses its target means congestion. Then, per domain: the new depth is the old depth × the bucket of its 99th
+//! percentile / 4; under congestion for every domain, otherwise only for those that missed their target. A percentile needs
+//! 500 samples or a second.
 //!
 //! # Where it differs from the source
-//! - One software queue and one histogram instead of one per CPU; no hardware queues beyond one. A batch that moves
-//!   from the software queue to the scheduler (`staged` to `moved` here) can no longer grow, as in the source, and
-//!   a submission is compared with the eight youngest only.
-//! - The source shrinks and grows a bitmap of tokens and wakes waiters in groups; here every completion is a chance.
-//! - Time is in nanoseconds; the source's two clocks of 100 ms and 1 s run in jiffies.
-//! - The domain depths are the source's (256, 128, 64, 16), whatever the device's depth: on a device that takes 31
-//!   at once they bite only after congestion has cut them, in the kernel as here.
+//! - One software queue and one histogram instead of one per CPU; one hardware queue. A batch that moves from the software
+//!   queue to the scheduler (from `staged` to `moved` here) can no longer grow, as in the source. A submission is compared
+//!   with the eight youngest requests only.
+//! - The source resizes a bitmap of tokens and wakes waiters in groups; here every completion can dispatch.
+//! - Time is in nanoseconds; the source's intervals of 100 ms and 1 s are in jiffies.
+//! - The domains' initial depths are the source's (256, 128, 64, 16), whatever the device's depth. On a device of depth 31
+//!   they have an effect only after congestion has reduced them, as in the kernel.
 //!
 //! # Not for
-//! Rotating disks (it never sorts and never waits), and fairness between processes (it does not know any).
+//! Rotating disks (no sorting, no anticipation); fairness between processes.
 //!
 //! # Sources
-//! `block/kyber-iosched.c`, Linux 6.x (Omar Sandoval, 2017), read for its behaviour; facts in
-//! `Documentation/block/kyber-iosched.rst`.
+//! Linux 6.x `block/kyber-iosched.c` (O. Sandoval, 2017) and `Documentation/block/kyber-iosched.rst`.
 
 use alloc::boxed::Box;
 

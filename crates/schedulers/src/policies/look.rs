@@ -1,26 +1,26 @@
-//! LOOK: the elevator that turns at the last request in its way.
+//! LOOK: the elevator that turns at the last request.
 //!
 //! # Idea
-//! Serve in sector order, upward until nothing lies above, then downward until nothing lies below. Everybody is
-//! passed within two sweeps, and the head never moves farther than the requests lie.
+//! Dispatch in ascending sector order until no request lies above, then in descending order until none lies below. The head
+//! never moves beyond the outermost requests.
 //!
 //! # State
 //! An index by sector and the direction of the sweep.
 //!
 //! # Order of decisions
-//! 1. The next request ahead of the head, which is taken to be where the last dispatched request ended.
-//! 2. If there is none: turn, and the next one that way.
+//! 1. The next request ahead of the head. The head is assumed to be where the last dispatched request ended.
+//! 2. If there is none: turn around, and take the next request in the other direction.
 //!
 //! # Where it differs from the source
-//! Textbooks move over cylinders; this one over sectors, as the host of a disk knows no cylinders.
+//! Textbooks move over cylinders, this policy over sectors: a disk's host knows no cylinders.
 //!
 //! # Not for
-//! Requests in the middle wait half as long as those at the edges; a stream of new requests right ahead of the head keeps
-//! the others waiting without bound.
+//! Even waits: requests in the middle wait half as long as those at the edges. There is no bound on waiting: a stream of new
+//! requests right ahead of the head prolongs a sweep, and the policy does not know the device's size.
 //!
 //! # Sources
-//! Merten, "Some quantitative techniques for file organization", 1970; Worthington, Ganger, Patt, "Scheduling
-//! algorithms for modern disk drives", SIGMETRICS 1994.
+//! Merten, "Some quantitative techniques for file organization", 1970; Worthington, Ganger, Patt, "Scheduling algorithms for
+//! modern disk drives", SIGMETRICS 1994.
 
 use alloc::boxed::Box;
 

@@ -1,43 +1,43 @@
-//! Deadline as today's Linux has it (`mq-deadline`, 6.18): with priority classes and ageing.
+//! Deadline with priority classes and ageing, as in Linux 6.18 (`mq-deadline`).
 //!
 //! # Idea
-//! Deadline's two orders once for each priority class. A class is served only while no higher one has anything queued or
-//! in flight; a request of a lower class that has waited for very long is served all the same. Writes and discards may
-//! be kept from filling the queue (`async_depth`), so that reads find room.
+//! Deadline's two orders, once per priority class. A class is served only while no higher class has a request queued or in
+//! flight, except for requests of a lower class that have waited very long. `async_depth` can limit writes and discards, so
+//! that reads find room in the queue.
 //!
 //! # State
-//! Per class: a count of requests queued or in flight, and per direction an index by sector, a list by arrival and the
-//! first sector of the last dispatched request (`latest_pos`). Shared by all classes: how many requests are no reads, the
-//! last direction, `batching` and `starved`. (They are shared in Linux too, so a batch may go on in another class.)
+//! Per class: the number of requests queued or in flight, and per direction an index by sector, a list by arrival and the
+//! first sector of the last dispatched request (`latest_pos`). Shared by all classes, as in Linux: the number of requests
+//! other than reads, the last direction, `batching` and `starved`. A batch can therefore continue in another class.
 //!
 //! # Order of decisions
-//! 1. If two classes or more have requests: the choice of best-effort, then of idle, provided that it arrived
-//!    `prio_aging_expire` ago or earlier.
-//! 2. The choice of the highest class that has anything queued or in flight. If all of it is in flight, nothing: the
-//!    lower classes wait for it.
+//! 1. If at least two classes have requests: the choice of best-effort, then of idle, provided that it arrived at least
+//!    `prio_aging_expire` ago.
+//! 2. The choice of the highest class that has anything queued or in flight. If all of it is in flight: none, so the lower
+//!    classes wait.
 //!
 //! The choice of a class:
-//! 1. While `batching` < `fifo_batch`, the next request at or behind `latest_pos` in the last direction.
-//! 2. Else reads, if there are any, unless writes wait and were passed by `writes_starved` times; else writes.
-//! 3. In that direction: the next at or behind `latest_pos`; but the one longest in the list if that has expired (this
-//!    is *urgent*), or if nothing is behind.
+//! 1. While `batching` < `fifo_batch`: the next request at or behind `latest_pos` in the last direction.
+//! 2. Else reads, if there are any, unless writes wait and were passed `writes_starved` times; else writes.
+//! 3. In that direction: the oldest request if it has expired (this is *urgent*); else the next at or behind `latest_pos`;
+//!    else the oldest.
 //!
-//! A choice that rule 1 refuses as too young has still counted (`starved`, `batching`) for the choices after it. That is
-//! so in Linux, and kept.
+//! A choice that rule 1 rejects as too young has still changed `starved` and `batching` for the choices after it, as in Linux.
 //!
 //! # Where it differs from the source
-//! - `async_depth` counts requests that the scheduler has. The source hands out the first so many scheduler tags of each
-//!   word of a bitmap, those that reads have included, so that its writes find less room than the number says.
-//! - The counters change when a request is taken. Linux also changes them when it is asked and returns nothing.
-//! - Zoned devices and insertion at the head of the queue are the host's concern. What the device gave back is sent again by
-//!   the host, so it no longer counts in its class; in Linux lower classes wait for that as well.
-//! - A request that is sent over the policy's head counts in the batch and moves the sweep.
+//! - `async_depth` counts the scheduler's requests. The source gives writes the first tags of each word of the tag bitmap,
+//!   including tags that reads hold, so its writes find less room than the number suggests.
+//! - The counters change when a request is taken. In Linux they also change when a dispatch returns nothing.
+//! - Zoned devices and insertion at the head are left to the host. The host itself repeats a request that the device gave
+//!   back, so it no longer counts in its class; in Linux, lower classes wait for it as well.
+//! - A request that a wrapper dispatches in place of the candidate counts in the batch and moves the sweep.
 //!
 //! # Not for
-//! Several synchronous readers on one disk; fairness between processes of one class.
+//! Several synchronous readers on one disk; fairness between processes of one class. There is no bound on waiting: higher
+//! classes can fill the device, and ageing applies to a class's choice in sector order, not to its oldest request.
 //!
 //! # Sources
-//! Linux 6.18 `block/mq-deadline.c`; the priority classes came with the series of 21 June 2021.
+//! Linux 6.18 `block/mq-deadline.c`; the priority classes came with the patch series of 21 June 2021.
 
 use alloc::boxed::Box;
 

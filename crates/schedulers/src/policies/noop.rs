@@ -1,24 +1,24 @@
 //! Noop: first come, first served.
 //!
 //! # Idea
-//! Sends requests in the order in which they came; the queue's merging is all that happens to them. The right choice
-//! where a lower level knows better (a virtual machine's guest, an array controller), and the yardstick of the papers.
+//! Requests are dispatched in the order of their arrival; only the queue's merging changes them. Suitable where a lower level
+//! schedules better (a virtual machine's guest, an array controller), and the baseline of the papers.
 //!
 //! # State
 //! One list.
 //!
 //! # Order of decisions
-//! 1. The request that is longest in the list.
+//! 1. The oldest request.
 //!
 //! # Where it differs from the source
-//! Linux's noop hands everything to the dispatch list at the first request of the driver, this one keeps requests until
-//! each is asked for, so that they can be merged for longer.
+//! Linux's noop moves all requests to the dispatch list when the driver asks for the first one. This one keeps them, so they
+//! can be merged for longer.
 //!
 //! # Not for
-//! A disk of several readers: the head goes wherever the next one pleases.
+//! A disk with several readers: the head seeks for every request.
 //!
 //! # Sources
-//! Linux 2.6.32 `block/noop-iosched.c`; the stream paper, section 3.1.
+//! Linux 2.6.32 `block/noop-iosched.c`; the stream paper (FAST 2011), section 3 (evaluation), uses it as a baseline.
 
 use alloc::boxed::Box;
 

@@ -1,29 +1,29 @@
-//! SPTF: shortest positioning time first, by the drive's own word.
+//! SPTF: shortest positioning time first, with positioning times from a model of the drive.
 //!
 //! # Idea
-//! Of all requests, serve the one whose first sector passes under the head soonest: seek and rotation together, which
-//! only the drive knows. What a drive's own queue (NCQ) does, without its limit of 32.
+//! Dispatch the request whose first sector passes under the head soonest, seek and rotation included. Only the drive knows
+//! these times; its own queue (NCQ) does the same for at most 32 requests.
 //!
 //! # State
-//! An index by sector, a list by arrival, and at which angle each request lies, once that was asked.
+//! An index by sector, a list by arrival, and the angle of each request once it was computed.
 //!
 //! # Order of decisions
-//! 1. The least positioning time minus `ageing` times the time waited; of equals the one that came first. Found from the
-//!    head outwards: what the drive's buffer holds, then the nearest sectors on both sides, of which only those are asked
-//!    about that lie at an angle which passes in time, until the arm's move alone would take longer than the best found.
-//! 2. Without an oracle: the nearest sector, as SSTF; the reason given says so ("nearest sector").
+//! 1. The request with the least positioning time minus `ageing` × time waited; of equals the oldest. The search starts with
+//!    requests in the drive's buffer and goes outwards from the head. It computes the positioning time only of requests at an
+//!    angle that passes in time, and ends when the seek alone takes longer than the best positioning time found.
+//! 2. Without an oracle of positioning times: the nearest sector, as SSTF. The stated reason is then "nearest sector".
 //!
 //! # Where it differs from the source
-//! The oracle answers as if the drive began now, so with requests in the drive's own queue it is a guess.
+//! The oracle assumes that the drive begins now. With requests in the drive's own queue its answers are estimates.
 //!
 //! # Not for
-//! Long queues that must be decided quickly, with `ageing`, a `window`, discards queued, or an oracle that knows neither
-//! angles nor seeks: then every decision asks about every request (or the `window` oldest), so it takes time in proportion.
-//! `ageing` at 0 promises nothing to anybody far away.
+//! Long queues that need quick decisions, with `ageing`, a `window`, queued discards, or an oracle without angles and seeks:
+//! each decision then evaluates every request (or the `window` oldest). There is no bound on waiting: with `ageing` at 0, or
+//! without an oracle, nearer requests can pass a distant one forever.
 //!
 //! # Sources
-//! Jacobson, Wilkes, "Disk scheduling algorithms based on rotational position", HPL-CSP-91-7, 1991 (there ASATF for the
-//! ageing form); Seltzer, Chen, Ousterhout, "Disk scheduling revisited", USENIX Winter 1990.
+//! Jacobson, Wilkes, "Disk scheduling algorithms based on rotational position", HPL-CSP-91-7, 1991 (`ageing`: ASATF); Seltzer,
+//! Chen, Ousterhout, "Disk scheduling revisited", USENIX Winter 1990.
 
 use alloc::boxed::Box;
 use core::iter;

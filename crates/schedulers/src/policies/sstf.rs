@@ -1,24 +1,24 @@
-//! SSTF: shortest seek time first, guessed by distance.
+//! SSTF: shortest seek time first, estimated by distance.
 //!
 //! # Idea
-//! Serve whatever is nearest to the head. The greedy pole among the textbook's: little travel, no promise to anybody far
-//! away.
+//! Dispatch the request nearest to the head. The greedy extreme among the textbook policies: short seeks, no fairness.
 //!
 //! # State
 //! An index by sector.
 //!
 //! # Order of decisions
-//! 1. The request whose first sector is nearest to the head, which is taken to be where the last dispatched request
-//!    ended; of two at the same distance the one ahead.
+//! 1. The request whose first sector is nearest to the head. The head is assumed to be where the last dispatched request
+//!    ended. Of two requests at the same distance, the one ahead.
 //!
 //! # Where it differs from the source
-//! Textbooks count cylinders; the host of a disk knows sectors only.
+//! Textbooks count cylinders; a disk's host knows only sectors.
 //!
 //! # Not for
-//! Anywhere that the longest wait matters: requests far from the crowd wait until the crowd is gone.
+//! Loads in which the longest wait matters. There is no bound on waiting: a distant request waits until no nearer one arrives.
 //!
 //! # Sources
-//! Denning, "Effects of scheduling on file memory operations", 1967; Worthington, Ganger, Patt, SIGMETRICS 1994.
+//! Denning, "Effects of scheduling on file memory operations", 1967; Worthington, Ganger, Patt, "Scheduling algorithms for
+//! modern disk drives", SIGMETRICS 1994.
 
 use alloc::boxed::Box;
 

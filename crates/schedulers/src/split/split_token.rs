@@ -1,38 +1,39 @@
-//! Split-Token: limits by account, charged for what work really costs, as soon as it is known to be coming.
+//! Split-Token: rate limits by account, charged by real cost as soon as the work is foreseeable.
 //!
 //! # Idea
-//! A limit at the block layer comes too late for writes (and hits the writeback thread); a limit at the call does not know
-//! that a read was cached, that a page was dirty already, or that a small write costs a long seek. So charge an estimate when
-//! a page becomes dirty, the true cost when its request goes, and give everything back if it is thrown away.
+//! A limit at the block layer takes effect too late for writes, and applies to the writeback thread. A limit at the call cannot
+//! see that a read was cached, that a page was dirty already, or that a small write costs a long seek. Split-Token charges an
+//! estimate when a page becomes dirty, corrects it to the true cost at dispatch, and refunds it if the page is discarded.
 //!
 //! # State
-//! A token bucket per account that has a limit, in byte equivalents; its held calls; its queued reads. One index for writes.
+//! A token bucket per account with a limit, in byte equivalents; its held calls; its queued reads. One index for writes.
 //!
 //! # Order of decisions
-//! At the call: a write, creat or mkdir is held while the account is in debt. An fsync is not: its data was paid for.
+//! At the call: a write, creat or mkdir is held while the account is in debt. An fsync is not: its data is already charged.
 //!
-//! At the block:
-//! 1. Writes are always allowed, and alternate with reads by turns of `turn_bytes`.
-//! 2. Reads of accounts in debt wait. The others go round robin, one account for `turn_bytes`, in one-way sector order. Who
-//!    reads in sequence and got into debt in its turn may go on up to `run`.
-//! 3. The account whose turn it is has no more and was sequential: wait `idle` for it, also while the device has its last.
+//! At the block layer:
+//! 1. Writes are always allowed, and alternate with reads in turns of `turn_bytes`.
+//! 2. Reads of accounts in debt wait. The other accounts go round robin, each for `turn_bytes`, in one-way sector order. An account
+//!    that reads sequentially and got into debt in its turn may continue up to `run`.
+//! 3. The account in turn has no more reads and was sequential: wait `idle` for it, also while its last read is in the device.
 //!
 //! # Where it differs from the source
-//! - A request with several causes queues with the first of them; in the source with account 0. All are charged.
-//! - A request is charged its way from the one before it, whosever that was. The source gathers 64 requests or 32 MiB,
-//!   prices them in sector order, and has each account pay in proportion to what its own part would cost alone. Measured on
-//!   the same requests, where two tenants append, both come to the same within a tenth.
-//! - As the source charges the way only after such a batch, a sequential reader gets on in it whatever its debt will be. Here
-//!   it is `run` that lets it.
-//! - The source looks at a held call again after at least 100 µs and at most 5 s; here exactly when its debt is paid, or
-//!   when something is given back.
-//! - The source waits for any account; here only for one whose last reads were near each other, as in AFQ.
+//! - A request with several causes queues with the first of them; in the source with account 0. All causes are charged.
+//! - A request is charged the seek from the previous request, whichever account that belonged to. The source collects 64 requests
+//!   or 32 MiB, prices them in sector order, and charges each account in proportion to the cost of its own part alone. Measured
+//!   on the same requests, with two appending tenants, both charges agree within a tenth.
+//! - As the source charges seeks only after such a batch, a sequential reader continues within it whatever its debt; here `run`
+//!   allows that.
+//! - The source checks a held call again after at least 100 us and at most 5 s; here exactly when its debt is paid, or when tokens
+//!   are refunded.
+//! - The source waits for any account; here only for accounts whose last reads were near each other, as in AFQ.
 //!
 //! # Not for
-//! A host that does not tag causes: without them nobody is ever charged.
+//! Hosts that do not tag causes: nothing is charged there. There is no bound on waiting: an account in debt waits as long as its
+//! rate requires.
 //!
 //! # Sources
-//! Yang et al., *Split-Level I/O Scheduling*, SOSP 2015, "token bucket for performance isolation"; its published code for
+//! Yang et al., "Split-Level I/O Scheduling", SOSP 2015, "token bucket for performance isolation"; its published code for
 //! constants.
 
 use alloc::boxed::Box;

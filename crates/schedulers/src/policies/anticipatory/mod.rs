@@ -1,46 +1,57 @@
-//! The anticipatory scheduler: after a read, wait a moment for the next one of the same process.
+//! The anticipatory scheduler: after a read, wait a moment for the next read of the same process.
 //!
 //! # Idea
-//! A process that reads one thing after another has nothing queued at the moment when its read completes. A scheduler that
-//! goes to somebody else's request at once seeks away and back for every read (deceptive idleness). So the device is
-//! held for a few milliseconds if the process is likely to ask for something near by in that time, and writes go in batches
-//! of their own.
+//! A process that reads sequentially has nothing queued when its read completes. A scheduler that turns to another process's
+//! request at once seeks away and back for every read (*deceptive idleness*). So the device stays idle for a few milliseconds if
+//! the process is likely to issue a request near by in that time. Writes are dispatched in batches of their own.
 //!
 //! # State
-//! Two sorted orders and two lists (synchronous and asynchronous), the running batch, the state of the wait, a history per
-//! process (think time, seek distance), and what newcomers are expected to do.
+//! Two sorted orders and two lists (synchronous and asynchronous), the current batch, the state of the wait, a history per
+//! process (think time, seek distance), and averages over the first requests of new processes.
 //!
 //! # Order of decisions
-//! 1. Waiting, or a batch changes: hold.
-//! 2. In a read batch: the oldest read, if it has expired and was not looked at for `read_expire`.
-//! 3. In a read batch: hold, if nothing speaks against waiting for whoever read last.
-//! 4. The batch's next request in elevator order, unless the batch is over and the other kind has work.
+//! 1. Waiting, or the batch changes: hold.
+//! 2. In a read batch: the oldest read, if it has expired; checked once per `read_expire`.
+//! 3. In a read batch: hold, if there is no reason against waiting for the process that read last.
+//! 4. The batch's next request in elevator order, unless the batch is over and the other kind has requests.
 //! 5. The other kind's batch, from its oldest request (2.6.9: writes from the next in order), once the device is drained.
 //!
-//! Against waiting speaks, in this order (1.5): the next request is the process's own; the time is over; (2.6.9: it has
-//! ended;) it has something queued; the request is close; (2.6.32: it has ended and nobody tends to go on for it;) it is new
-//! and newcomers think long or tend to end; it thinks too long; (2.6.9: the request is nearer than its seeks usually are).
+//! Reasons against waiting, in this order (`as_can_break_anticipation`):
+//! 1. The next request is the awaited process's own.
+//! 2. The time is over.
+//! 3. (2.6.9) The process has ended.
+//! 4. The process has something queued.
+//! 5. The next request is close.
+//! 6. (2.6.32) The process has ended, and other processes rarely continue for an ended one.
+//! 7. The process is new, and new processes think long or tend to end.
+//! 8. The process thinks too long.
+//! 9. (2.6.9) The next request is nearer than the process's mean seek distance.
 //!
 //! # Where it differs from the source
-//! Windows are counted in ticks, so `hz` is a tunable: 1000 for 2.6.9, and 250 for 2.6.32, at which the read expiry is
-//! 124 ms and the longest wait 4 ms, as the stream paper says. The rule "something of the process is dispatched but not yet
-//! with the driver" has no counterpart, as requests go to the device one by one. Histories are per device, not per process
-//! over all devices. A write batch that begins with a drained device starts its clock then (2.6.12 forgets to, 2.6.32
-//! starts the read batch's as well, which spoils the tuning of writes). Requests at the same sector stay in order of
-//! age. After a request that the device gave back nobody is awaited. In both versions writes marked synchronous count with
-//! the reads (2.6.11: those of tasks inside `fsync`). A request without a known process is never waited for.
-//! What doc 002 measured in early 2003 is the same design a few months younger than its first public form; no source
-//! tells its rules apart from 2.6.9's, so `anticipatory-2.6.9` stands in for it.
+//! - Time windows are counted in ticks, with `hz` as a tunable: 1000 for 2.6.9; 250 for 2.6.32, at which the read expiry is
+//!   124 ms and the longest wait 4 ms, as in the stream paper.
+//! - The rule "a request of the process is dispatched but not yet with the driver" has no counterpart: requests go to the device
+//!   one by one.
+//! - Histories are per device, not per process over all devices.
+//! - A write batch that begins with a drained device starts its clock then. 2.6.12 does not start it; 2.6.32 starts the read
+//!   batch's clock as well, which distorts the tuning of write batches.
+//! - Requests at the same sector stay in order of age.
+//! - After a request that the device gave back, no process is awaited.
+//! - In both versions, writes marked synchronous count as reads (2.6.11: those of tasks inside `fsync`).
+//! - A request without a known process is never waited for.
+//! - The benchmarks of early 2003 measured a version older than 2.6.9 by some months. No source shows a difference in its
+//!   rules, so `anticipatory-2.6.9` stands in for it.
 //!
 //! # Not for
-//! Devices that serve several requests at once (arrays, solid state), and hosts that cannot name processes: there it is
-//! deadline with batches. A group of short-lived processes is starved by one that streams ([`cooperative`](crate::policies::cooperative)
-//! mends that).
+//! Devices that serve several requests at once (arrays, solid-state devices), and hosts that cannot name processes: there it is
+//! deadline with batches. One streaming process starves a group of short-lived ones ([`cooperative`](super::cooperative)
+//! addresses this). There is no bound on waiting: only one expired read is served per `read_expire`, and the length of write
+//! batches adapts to measured times.
 //!
 //! # Sources
-//! Linux 2.6.32 `block/as-iosched.c`; 2.6.11 and 2.6.12 `drivers/block/as-iosched.c`, the same as in 2.6.9;
-//! `Documentation/block/as-iosched.txt` (Piggin 2003); Iyer and Druschel, "Anticipatory scheduling", SOSP 2001. Numbers in
-//! comments such as 1.5 are sections of this project's facts about the schedulers, whose rules they name.
+//! Linux 2.6.32 `block/as-iosched.c`; 2.6.11 and 2.6.12 `drivers/block/as-iosched.c` (unchanged since 2.6.9);
+//! `Documentation/block/as-iosched.txt` (Piggin 2003); Iyer and Druschel, "Anticipatory scheduling: A disk scheduling framework to
+//! overcome deceptive idleness in synchronous I/O", SOSP 2001.
 
 mod batches;
 pub(crate) mod by_process;

@@ -1,66 +1,64 @@
-//! BFQ: budget fair queueing. Every process gets the share of the disk's service that its weight buys, and whoever has
-//! just begun, or asks for little and often, gets it at once.
+//! BFQ: budget fair queueing. Each process gets a share of the device's service by its weight, and interactive and soft
+//! real-time processes get it at once.
 //!
 //! # Idea
-//! Each process has a queue, and each queue a budget in sectors, not in time: the device is the queue's own until the
-//! budget is used up, the queue runs dry, or 125 ms have passed. B-WF2Q+ (file `service`) says who is next, so that
-//! shares follow weights whatever the budgets are; therefore budgets may be large for those who use them well
-//! (sequential readers, for throughput) and small for the others (for latency). When the queue in service runs empty,
-//! the device may be kept idle for its next request, if that pays or if its share would be lost otherwise.
+//! Each process has a queue, and each queue a budget in sectors, not in time. The queue in service owns the device until its
+//! budget is used up, it runs empty, or 125 ms have passed. B-WF2Q+ (module `service`) determines the next queue, so shares
+//! follow weights whatever the budgets. Budgets can therefore be large for queues that use them well (sequential readers, for
+//! throughput) and small for others (for latency). When the queue in service runs empty, the device may idle for its next
+//! request, if that pays or if the queue would lose its share otherwise.
 //!
 //! # State
-//! | file | what |
+//! | module | content |
 //! |---|---|
-//! | `contexts`, `queue` | who asks; his synchronous queue (asynchronous requests share one queue a priority level) |
-//! | `service`, `tree`, `weights` | the order of service in virtual time, per class |
-//! | `backlog` | a queue's requests: by sector, by age, which is next |
-//! | `arrival`, `dispatch` | the two ways through it all, and the states of a queue in between |
-//! | `budget` | the end of a slot: what it is charged, what budget comes next |
-//! | `idling` | whether to keep the device idle, and for how long |
-//! | `rate` | the device's peak rate: how large a budget may be |
-//! | `weight_raising`, `burst` | weights raised for interactive and soft real-time processes, but not for a crowd |
-//! | `cooperation` | queues of processes that read the same places merged, and split again |
-//! | `injection` | others' requests sent while the queue in service is empty; queues that wake each other |
+//! | `contexts`, `queue` | processes and their synchronous queues (asynchronous requests share one queue per priority level) |
+//! | `service`, `tree` | the order of service in virtual time, per class |
+//! | `backlog` | a queue's requests: by sector, by age, the next one |
+//! | `arrival`, `dispatch` | the paths of a request in and out, and the states of a queue in between |
+//! | `budget` | the end of a slot: its charge, the next budget |
+//! | `idling` | whether the device idles, and for how long; the weights of busy queues |
+//! | `rate` | the device's peak rate, which limits the budgets |
+//! | `weight_raising`, `burst` | weights raised for interactive and soft real-time processes, but not for bursts of processes |
+//! | `cooperation` | queues of processes that read the same region, merged and split again |
+//! | `injection` | other queues' requests while the queue in service is empty; queues that wake each other |
 //!
 //! # Order of decisions
 //! 1. `strict_guarantees`: one request in the device at a time.
-//! 2. The slot of the queue in service is over (125 ms, times the raise of its weight): it is put back in order, unless
-//!    it is about to be waited for.
-//! 3. Its next request fits into its budget: send it. If it does not: a new budget, and back in order.
-//! 4. It is empty, but worth waiting for (or for its requests in the device): wait 8 ms (2 ms if it only seeks, 20 ms if
-//!    it is raised). Meanwhile others' requests may be injected: its own process's asynchronous ones, those of the queue
-//!    that wakes it or that it wakes, or anybody's up to a limit learnt from how much it is slowed down.
-//! 5. It is empty otherwise: out of service. Who is next in virtual time gets his budget; from 3 again.
+//! 2. The slot of the queue in service is over (125 ms, times its raised weight): the queue goes back in order, unless the
+//!    device is about to wait for it.
+//! 3. The queue's next request fits into its budget: dispatch it. Otherwise: a new budget, and back in order.
+//! 4. The queue is empty, but worth waiting for (or waiting for its requests in the device): wait 8 ms (2 ms if it only seeks,
+//!    20 ms if its weight is raised). Meanwhile requests of other queues may be injected: its process's asynchronous ones, those of the
+//!    queue that wakes it or that it wakes, or any others up to a limit learnt from the delay that they cause.
+//! 5. The queue is empty otherwise: it leaves service. The next queue in virtual time gets its budget; continue with 3.
 //!
-//! Within a queue: a request past its `fifo_expire`, looked at once a slot; else sync before async, metadata before data,
-//! and the nearest, where 16 MiB back count double and farther back comes last.
+//! Within a queue: a request past its `fifo_expire`, checked once per slot; else synchronous before asynchronous, metadata before
+//! data, and the nearest, where up to 16 MiB back count double and farther back comes last.
 //!
 //! # Where it differs from the source
-//! - No control groups: all queues are in one group. No actuators: one per device.
-//! - Slots end with a tick of HZ=250, as in the source; whatever else is in jiffies there is in nanoseconds, and where it adds four
-//!   jiffies, 16 ms.
-//! - A limit of the source that can never take effect (it compares nanoseconds with jiffies, and would allow one
-//!   injection after a whole `slice_idle`) is left out.
-//! - A close cooperator is the nearest of the two neighbours in sector order; the source's choice depends on the shape
-//!   of its tree.
-//! - Of several queues that one queue wakes, only the latest to turn busy is remembered, where the source keeps a list
-//!   of which it looks at the first.
-//! - A class changed while the queue is busy moves it in the count of busy queues; the source forgets to.
-//! - What may queue is counted here in requests that the scheduler has, out of `nr_requests`; synchronous writes are not
-//!   told from reads. Processes that the host does not name share one queue, as a loop device's worker does.
-//! - With `strict_guarantees` the source raises `slice_idle` to 8 ms when it is set; so does this.
-//! - A slow queue is charged for its time out of `timeout_sync`; the source divides by that one's default whatever it is
-//!   set to.
-//! - Queues merge when a request is put in. The source looks for a cooperator before, when a bio might join a queued
+//! - No control groups: all queues are in one group. No multiple actuators.
+//! - Slots end with a tick of HZ=250, as in the source. Other times in jiffies are in nanoseconds here; four jiffies are 16 ms.
+//! - A limit of the source that never takes effect (it compares nanoseconds with jiffies, and would allow one injection after
+//!   a whole `slice_idle`) is omitted.
+//! - A close cooperator is the nearer of the two neighbours in sector order; the source's choice depends on the shape of its
+//!   tree.
+//! - Of several queues that one queue wakes, only the latest to become busy is stored; the source keeps a list, and reads its
+//!   first entry.
+//! - A change of class while the queue is busy moves it in the count of busy queues; the source omits this.
+//! - `may_queue` counts the scheduler's requests against `nr_requests`; it does not distinguish synchronous writes from reads.
+//!   Processes that the host does not name share one queue, as those behind a loop device's worker do.
+//! - `strict_guarantees` raises `slice_idle` to 8 ms when set, as in the source.
+//! - A slow queue is charged for its time out of `timeout_sync`; the source divides by that tunable's default, whatever its value.
+//! - Queues merge when a request is inserted. The source searches for a cooperator earlier, when a bio might join a queued
 //!   request, so a cooperator's first bio can join there already.
 //!
 //! # Not for
-//! Devices so fast that a microsecond a request matters; throughput at any price (`low_latency` off helps).
+//! Devices so fast that a microsecond per request matters; maximal throughput (`low_latency` off helps). There is no bound on
+//! waiting: a higher class is always served first, and a queue's requests are dispatched in sector order.
 //!
 //! # Sources
-//! `block/bfq-iosched.c` and `block/bfq-wf2q.c`, Linux 6.12 (6.12.117 as Debian has it), compared function by function; what
-//! 6.13 to 6.18 changed since was not.
-//! P. Valente and A. Avanzini, "Evolution of the BFQ Storage I/O Scheduler" (2015).
+//! Linux 6.12 (6.12.117 as in Debian) `block/bfq-iosched.c` and `block/bfq-wf2q.c`, compared function by function; the changes
+//! from 6.13 to 6.18 were not compared. P. Valente and A. Avanzini, "Evolution of the BFQ Storage-I/O Scheduler", 2015.
 
 mod arrival;
 mod backlog;

@@ -1,46 +1,47 @@
-//! Complete fair queueing of Linux 2.6.32: slices of time, and idling for their owners.
+//! Complete fair queueing of Linux 2.6.32: time slices, and idling for their owners.
 //!
 //! # Idea
-//! Each process with synchronous requests gets the device for a slice of time, the longer the higher its priority. Within a
-//! slice the device idles for a moment when the owner has nothing queued, because its next request is likely near; so
-//! fairness and anticipation are one. Asynchronous requests share queues, and wait for synchronous ones.
+//! Each process with synchronous requests gets the device for a time slice, which is longer for a higher priority. Within a
+//! slice the device idles for a moment when the owner has nothing queued, because the owner's next request is likely to be
+//! near. Fairness and anticipation are thus one mechanism. Asynchronous requests share queues, and wait for synchronous ones.
 //!
 //! # State
-//! A queue per I/O context with synchronous requests (or per several that work together), and one for everybody's
-//! asynchronous requests per priority; the order of turns; an order by next position for each priority; the owner of the
-//! slice, how long the device idles for it; think times per context, seek distances per queue; whether the device
-//! queues by itself.
+//! A queue per I/O context with synchronous requests (or for several contexts that cooperate), and one queue for all
+//! asynchronous requests of each priority; the order of turns; per priority an order of queues by next position; the slice's
+//! owner and the end of idling for it; think times per context, seek distances per queue; whether the device queues commands.
 //!
 //! # Order of decisions
-//! 1. The owner's slice goes on while it is not used up and the owner has requests.
-//! 2. It has none: another queue that works closely with it gets a slice, and the two are merged for the future.
-//! 3. There is none: hold, while the device idles for the owner or has its requests.
-//! 4. The queue whose turn is next gets a slice.
-//! 5. Of the queue: the oldest request if it has expired (looked at once in a slice), else the best: synchronous, metadata,
-//!    nearest (one way, short ways back at a penalty).
-//! 6. Hold before sending it, if asynchronous requests must leave the device first, or synchronous ones, or the queue has
-//!    enough in the device (`quantum`; four times that if it is alone; asynchronous: the longer ago a
+//! 1. The owner's slice continues while it is not used up and the owner has requests.
+//! 2. If the owner has none: a cooperating queue near by gets a slice, and the two queues are merged for the future.
+//! 3. If there is none: hold, while the device idles for the owner or has its requests.
+//! 4. The next queue in the order of turns gets a slice.
+//! 5. Within the queue: the oldest request if it has expired (checked once per slice), else the best: synchronous, metadata,
+//!    nearest (one way; a short way back counts more).
+//! 6. Hold before dispatching, if asynchronous requests must leave the device first, or synchronous ones, or the queue has
+//!    enough in the device (`quantum`; four times as much if the queue is alone; for asynchronous requests, the longer ago a
 //!    synchronous one completed, the more).
 //!
-//! A new request takes the slice away from its owner (rule 4 for its queue at once) if the slice is used up; from an idle
-//! class owner; for a synchronous request from an asynchronous owner; for metadata; for the real-time class; and if the
-//! device idles and the request is as close as the owner's own would be.
+//! A new request preempts the owner (its queue gets a slice at once) if the slice is used up; if the owner is of the idle
+//! class; if the request is synchronous and the owner asynchronous; if it is metadata; if it is of the real-time class; and if
+//! the device idles and the request is as near as the owner's own would be.
 //!
 //! # Where it differs from the source
-//! Times are counted in ticks, `hz` is a tunable: 250, as distributions had it. The order by position is brought up to date
-//! whenever a next request changes. A synchronous write counts as one after which the source would not
-//! idle (`REQ_NOIDLE`), as `fsync` marks them. Holders of file system locks are not boosted: hosts cannot tell. The leave to
-//! exceed the queue's limit ends with the request that used it. Requests of unknown processes are one process's, as those of
-//! one I/O context. Merging across processes is refused, as in the source. Of requests that begin at the same sector the source
-//! sends the older one at once; here both stay queued. Of two close neighbours the one above is asked first; in the source
-//! that depends on the shape of its tree. A process that ends does not end the slice of the asynchronous queue that it used.
+//! - Times are counted in ticks, with `hz` as a tunable (250, as distributions configured it).
+//! - The order by position is updated whenever a next request changes.
+//! - A synchronous write counts as `REQ_NOIDLE`, as `fsync` marks its writes: the device does not idle after it.
+//! - Holders of file-system locks are not boosted, because hosts cannot identify them.
+//! - The permission to exceed the queue's limit ends with the request that used it.
+//! - Requests of unknown processes belong to one process, as those of one I/O context.
+//! - Of requests at the same sector, the source dispatches the older one at once; here both stay queued.
+//! - Of two near neighbours, the one above is tried first; in the source the order depends on the shape of its tree.
+//! - The end of a process does not end the slice of the asynchronous queue that it used.
 //!
 //! # Not for
-//! Solid state and arrays (idling costs more than seeks), and hosts that cannot name processes: all is one queue then,
-//! served in elevator order without fairness.
+//! Solid-state devices and arrays (idling costs more than seeks), and hosts that cannot name processes: all requests are then
+//! in one queue, in elevator order without fairness. There is no bound on waiting: the real-time class preempts every other.
 //!
 //! # Sources
-//! Linux 2.6.32 `block/cfq-iosched.c`; facts 3.4.
+//! Linux 2.6.32 `block/cfq-iosched.c`.
 
 mod cooperators;
 mod hardware;

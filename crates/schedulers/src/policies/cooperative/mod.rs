@@ -1,46 +1,46 @@
-//! The cooperative anticipatory scheduler (CAS): waits for a group of processes where the anticipatory one waits for one.
+//! The cooperative anticipatory scheduler (CAS): waits for a group of processes where the anticipatory scheduler waits for one.
 //!
 //! # Idea
-//! Seelam, Romero and Teller found that Linux's anticipatory scheduler (LAS) starves whom it does not wait for. When
-//! each file is read by a process of its own, the awaited process is always dead, so nobody is waited for; and a process
-//! that streams beside them is always waited for: they get one read in 125 ms. Two such chunk readers make the disk seek
-//! for every file. Processes that ask for nearby blocks belong to a group; "one or more can be dead -- still the group
-//! exists"; "if a process just starting I/O belongs to a group, start anticipation".
+//! Linux's anticipatory scheduler (LAS) starves processes that it does not wait for. When a new process reads each file, the
+//! awaited process has always ended, so LAS waits for none of them; a streaming process beside them is always waited for, and
+//! they get one read per 125 ms. Two such chunk readers cause a seek for every file. CAS puts processes that issue requests near
+//! each other into a group: "one or more can be dead -- still the group exists"; "if a process just starting I/O belongs to a
+//! group, start anticipation".
 //!
 //! # State
-//! What 2.6.9's [`anticipatory`](crate::policies::anticipatory) has, and groups. A group is a place where reading goes on: the
-//! position behind its latest request, the think time from a member's completion to any member's next request, how likely
-//! nobody goes on when a member ends, and whether more than one process was seen in it. It does not list its members;
-//! a process knows its group. A synchronous request joins its process's group if that is near, or else the nearest group
-//! within `group_window`, or else forms one. A group exists until nobody has used it for `group_lifetime`.
+//! The state of [`anticipatory`](super::anticipatory) 2.6.9, and groups. A group is a position at which reading continues: the
+//! end of its latest request, the think time from a member's completion to any member's next request, the probability that no
+//! process continues when a member ends, and whether it has had more than one process. A group does not list its members; a
+//! process stores its group. A synchronous request joins its process's group if that is near, else the nearest group within
+//! `group_window`, else it forms a new one. A group ends when unused for `group_lifetime`.
 //!
 //! # Order of decisions
-//! As in [`anticipatory`](crate::policies::anticipatory), with these reasons not to wait, in this order:
+//! As in [`anticipatory`](super::anticipatory), with these reasons against waiting, in this order:
 //! 1. The next request is the awaited process's, or its group's.
 //! 2. The time is over, or the process has something queued.
-//! 3. The request is close (a window that doubles with each tick of waiting), or closer than what is expected.
-//! 4. The process has ended, and in its group nobody tends to go on.
-//! 5. The process has a history: it thinks too long, and so does its group, if that is more than this one process.
-//! 6. It has none, or has ended: the group thinks too long. Nor has the group one: newcomers think too long, or tend to
-//!    fall silent and not to be continued by others.
+//! 3. The request is close (within a window that doubles with each tick of waiting), or closer than the expected seek.
+//! 4. The process has ended, and no process tends to continue in its group.
+//! 5. The process has a history: it thinks too long, and so does its group, if the group has more than this process.
+//! 6. The process has no history, or has ended: the group thinks too long. If the group has no history either: new processes
+//!    think too long, or tend to fall silent without another process continuing.
 //!
 //! # Where it differs from the source
-//! There is no public code, and the paper (its slides are all that is public) has no number in it. So every number is a
-//! tunable; defaults are those of the cooperation in Linux 2.6.16 to 2.6.32, which came after the paper and thanks to the
-//! same people, and are **interpretations**: the window of 8192 sectors, half as far back, the one half at which
-//! something counts as likely, the weight of one eighth. `group_lifetime` is CFQ 2.6.32's time-out for cooperating queues;
-//! `groups_max` is free. A think time is the group's own and not the dead process's, which is where this goes
-//! beyond mainline's form: mainline keeps one probability for the device and feeds a neighbour's request into the
-//! awaited process's history. Here each group learns from its own arrivals, also while nobody waits, so a group that was
-//! misjudged recovers. In all else it is 2.6.9, whose paper it extends.
+//! There is no public code, and only the slides of the paper are public; they contain no constants. Every constant is therefore
+//! a tunable. The defaults are **interpretations**, from the cooperation in Linux 2.6.16 to 2.6.32 by the same authors: the
+//! window of 8192 sectors, half as far back, the threshold of one half, the weight of one eighth. `group_lifetime` is CFQ
+//! 2.6.32's time-out for cooperating queues; `groups_max` is free. The think time is the group's own, not the ended process's.
+//! This goes beyond mainline, which keeps one probability per device and adds a neighbour's request to the awaited process's
+//! history. Each group learns from its own arrivals, also without a wait, so a misjudged group recovers. Everything else is
+//! 2.6.9, which the paper extends.
 //!
 //! # Not for
-//! What `anticipatory` is not for. Beside it: processes that work closely together are served until their neighbours'
-//! reads expire, as one process would be.
+//! The loads that `anticipatory` is not for; there is no bound on waiting for the same reasons. In addition, processes that
+//! cooperate closely are served as one process would be, until their neighbours' reads expire.
 //!
 //! # Sources
-//! Seelam, Romero, Teller, Buros, "Enhancements to Linux I/O Scheduling", Ottawa Linux Symposium 2005 (slides); Linux
-//! 2.6.32 `block/as-iosched.c` for the numbers; facts 1.5 to 1.8 and 5.1.
+//! Seelam, Romero, Teller, Buros, "Enhancements to Linux I/O Scheduling", Ottawa Linux Symposium 2005 (slides "When Not to
+//! Anticipate", "LAS Problems", "Cooperative Anticipatory Scheduler (CAS)", "Solution to AS Problems"); Linux 2.6.32
+//! `block/as-iosched.c` for the constants.
 
 mod groups;
 #[cfg(test)]

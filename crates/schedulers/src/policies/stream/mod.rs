@@ -1,63 +1,63 @@
-//! Stream scheduling: makes any work-conserving policy wait for requests that are worth waiting for, knowing nothing of
-//! processes.
+//! Stream scheduling: makes any work-conserving policy wait for requests that are worth waiting for, without process
+//! information.
 //!
 //! # Idea
-//! A decision to wait is *judicious* if a future request R comes for which
-//! `wait time(R) + service time(R) < service time(selected pending request)`, where the *selected pending request* is what
-//! the wrapped policy would send. Whether one comes is not predicted from anybody's history; it is observed whether one
-//! came. The first arrival after the completion of a request that satisfies the inequality is that request's *child*.
-//! Parents and children form a *stream*. Once `stream_threshold` requests long it is *established*: the next child is
-//! expected too, and the disk waits for it. For `stream_time_slice` the disk serves one stream, then a pending request.
+//! A decision to wait is *judicious* if a future request R arrives for which
+//! `wait time(R) + service time(R) < service time(selected pending request)`. The *selected pending request* is the wrapped
+//! policy's candidate. The framework does not predict arrivals from histories; it observes whether such a request arrived. The
+//! first arrival after the completion of a request that satisfies the inequality is that request's *child*. Parents and
+//! children form a *stream*. A stream of `stream_threshold` requests is *established*: its next child is expected too, and the
+//! disk waits for it. For `stream_time_slice` the disk serves one stream, then a pending request.
 //!
 //! # State
-//! Of each stream only its latest request's end and its length. Streams whose latest request may still get a child are in
-//! the *parent-to-be queue*, sorted by *deadline*: completion time + service time(selected pending request), after which
-//! no arrival can satisfy the inequality. Streams form from arrivals whatever was decided.
+//! Of each stream, the end of its latest request and its length. Streams whose latest request may still get a child are in the
+//! *parent-to-be queue*, sorted by *deadline*: completion time + service time(selected pending request), after which no arrival can
+//! satisfy the inequality. Streams form from arrivals, whatever the decisions were.
 //!
 //! # Order of decisions
-//! 1. The wrapped policy's candidate, if it is *urgent* (expired): dedicated service is suspended. On a member of an array,
-//!    then what the coordinator marked urgent.
-//! 2. While a stream is served and its slice is not over: its next child, if it has come; or another's request that came
-//!    while the disk waited and satisfies the inequality.
-//! 3. The same, nothing there yet: wait, at most until the deadline. A stream that has no child by then aborts, but if it
-//!    is longer than `stream_threshold` by more than `tolerance_factor`, it gets a *second chance* to be extended.
-//! 4. The candidate. If it continues an established stream, that one is served from now on.
+//! 1. The wrapped policy's candidate, if it is *urgent* (expired): dedicated service is suspended. On a member of an array, then
+//!    the request that the coordinator marked urgent.
+//! 2. While a stream is served and its slice is not over: its next child, if it has arrived; or a request of another stream
+//!    that arrived while the disk waited and satisfies the inequality.
+//! 3. The same, and no child has arrived: wait, at most until the deadline. A stream without a child by then aborts. A stream
+//!    longer than `stream_threshold` by more than `tolerance_factor` gets a *second chance* to be extended.
+//! 4. The candidate. If it continues an established stream, that stream is served from now on.
 //!
 //! # Where it differs from the source
-//! The paper (its pseudo code was not at hand) is silent on these, so the choice is ours:
-//! - *Second deadline*: `second_chance` per cent of the first time again. The disk does not wait for it (the paper lets it
-//!   stay idle for one service time at most); the stream may only be extended until then, and has to grow from
+//! The paper's text is silent on these points (its pseudo code was not available), so the choices are ours:
+//! - *Second deadline*: `second_chance` per cent of the first period again. The disk does not wait for it (in the paper the disk
+//!   stays idle for at most one service time). The stream can only be extended until then, and must grow from
 //!   `stream_threshold` again before it gets another chance.
-//! - *Nothing pending*: there is no bound in the text. The disk idles and loses nothing; arrivals are judged as if the last
-//!   request that was pending still were, until one really is.
+//! - *Nothing pending*: the text gives no bound. The disk idles at no cost; arrivals are compared with the last request that was
+//!   pending, until a request is pending again.
 //! - *Several parents* for one arrival: the nearest.
-//! - *Requests that do not wait for their parent* (several outstanding): a request in the device may have children too.
-//!   Their wait time is zero, which would make the inequality too easy: they must be within `early_child` of the selected
-//!   pending request's service time.
-//! - *Several children* of one parent: the first one extends the stream, and so does whoever comes within `early_child`.
-//!   Others that satisfy the inequality begin *branches*, streams as long as their parent's. So when readers of nearby
-//!   files go on after they have waited for each other, each of them heads an established stream.
-//! - *Writes* form streams, and queued children of writes are served in dedication, but the disk does not wait for one that is
-//!   not there (`wait_after_writes`). Little could be won: a write into the drive's cache costs no seek, and behind one on the
-//!   medium the next sector has just passed. Much is lost: each commit of a data base ends with a write to the journal, whose
-//!   place goes on with the next commit, so the first write of the next commit would be held until that broke. An array's
-//!   disks wait as they are told.
-//! - *Children that come when their slice is over* stand back until somebody else's request was sent. Otherwise a policy in
-//!   sector order would select the very stream whose time is up.
-//! - *Devices that queue* (depth > 1). The paper's tail rule, with `pending_in_device` off: the request dispatched last
-//!   counts as completed, its timer starts at once, nothing else gets in. When the device can swallow all that waits,
-//!   nothing is ever pending under that rule and no stream begins. With `pending_in_device` on (our rule, the default),
-//!   requests in the device count as pending too, of them all the nearest is the selected one, a parent's time begins when
-//!   it has really completed, and while a stream is served nothing else gets in. The head then is where the stream is, at
-//!   any depth.
+//! - *Requests that do not wait for their parent* (several outstanding): a request in the device can have children too. Their wait
+//!   time is zero, which would make the inequality too easy, so they must be within `early_child` of the selected pending
+//!   request's service time.
+//! - *Several children* of one parent: the first extends the stream, and so does any other within `early_child`. Others that
+//!   satisfy the inequality begin *branches*, streams as long as their parent's. So when readers of nearby files continue after
+//!   they have waited for each other, each heads an established stream.
+//! - *Writes* form streams, and queued children of writes are served in dedication, but the disk does not wait for the child of a
+//!   write (`wait_after_writes`). The gain would be small: a write into the drive's cache costs no seek, and after a write to the
+//!   medium the next sector has just passed. The loss would be large: each commit of a database ends with a write to the
+//!   journal, which continues with the next commit, so the next commit's first write would be delayed until the stream broke.
+//!   The members of an array wait as directed.
+//! - *Children that arrive when their slice is over* stand back until a request of another stream was dispatched. Otherwise a policy
+//!   in sector order would select the stream whose time is over.
+//! - *Devices that queue* (depth > 1). The paper's tail rule (`pending_in_device` off): the request dispatched last counts as
+//!   completed, its time starts at once, and no other request is dispatched. If the device can hold everything that waits,
+//!   nothing is ever pending under that rule, and no stream begins. With `pending_in_device` on (our rule, the default),
+//!   requests in the device count as pending, the nearest of them is the selected one, a parent's time begins at its actual
+//!   completion, and while a stream is served no other request is dispatched. The head then stays with the stream at any depth.
 //!
 //! # Not for
-//! Devices without a head. Fairness and priority classes are the wrapped policy's concern, and a stream's slice can stand
-//! before them: a class of higher priority that is not urgent waits until the slice is over.
+//! Devices without a head. Fairness and priority classes are left to the wrapped policy, and a stream's slice can delay them: a
+//! higher class that is not urgent waits until the slice is over. There is no bound on waiting around a policy that has none, and
+//! on members that an array's coordinator directs.
 //!
 //! # Sources
-//! "A Scheduling Framework That Makes Any Disk Schedulers Non-Work-Conserving Solely Based on Request Characteristics",
-//! FAST 2011, sections 2.1 and 3.1 to 3.2.
+//! Xu and Jiang, "A Scheduling Framework That Makes Any Disk Schedulers Non-Work-Conserving Solely Based on Request
+//! Characteristics", FAST 2011, section 2 (design) and section 3 (evaluation).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -68,8 +68,8 @@ use elevator::service_time::ServiceCurve;
 use elevator::split::Split;
 use elevator::{
     Admission, Candidate, Capabilities, Decision, Direction, Growth, Hold, HoldReason, Inspection, Item,
-    LastDispatched, Op, Outcome, Process, Reason, Request, RequestId, Scheduler, Sector, Side, Span, Time,
-    Tunable, TuneError, Tuning, Value, View, Wake, tunables, tuned_by_itself,
+    LastDispatched, Load, Op, Outcome, Process, Reason, Request, RequestId, Scheduler, Sector, Side, Span,
+    Time, Tunable, TuneError, Tuning, Value, View, Wake, tunables, tuned_by_itself,
 };
 
 use crate::listing::{BoxedWorkConserving, Listing, Make};
@@ -253,8 +253,10 @@ pub struct StreamScheduling {
     ended: Option<Reason>,
     /// What an array's coordinator has said.
     directives: Directives,
-    /// Memory is set aside for this many streams.
+    /// The number of streams for which memory is reserved.
     prepared: usize,
+    /// An array's coordinator sets the slices.
+    is_member: bool,
 }
 
 impl StreamScheduling {
@@ -285,7 +287,14 @@ impl StreamScheduling {
             ended: None,
             directives: Directives::default(),
             prepared: 0,
+            is_member: false,
         }
+    }
+
+    /// The framework on a member of an array, whose coordinator directs it.
+    #[must_use]
+    pub fn member(policy: BoxedWorkConserving, service_times: ServiceCurve) -> Self {
+        Self { is_member: true, ..Self::new(policy, service_times) }
     }
 
     /// Sets memory aside for every stream that there can be: each has a request, or is in the parent-to-be queue.
@@ -912,6 +921,17 @@ impl Scheduler for StreamScheduling {
 
     fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
         self.policy.may_merge(request, addition, side)
+    }
+
+    /// The wrapped policy's bound, with a slice after each of its dispatches: until a slice is over only children of the
+    /// served stream are dispatched, and those that the device then has still take their time. A child that stands back waits
+    /// in addition until the policy has dispatched what it has of the same stream. An array's coordinator sets slices of its
+    /// own, so a member that it directs has no bound.
+    fn longest_wait(&self, load: Load) -> Option<Span> {
+        let in_device = u64::from(load.depth.min(load.requests));
+        let turn = load.service * (1 + in_device) + self.tunables.stream_time_slice;
+        let bound = self.policy.longest_wait(Load { service: turn, ..load })?;
+        (!self.is_member && !self.tunables.directed).then_some(bound + turn * u64::from(load.requests))
     }
 }
 

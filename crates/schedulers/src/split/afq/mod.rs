@@ -1,53 +1,52 @@
-//! AFQ, actually fair queueing: the device in proportion to priority, writes included.
+//! AFQ, actually fair queueing: device time in proportion to priority, writes included.
 //!
 //! # Idea
-//! A block-level fair queue charges a write to whoever submits it, which is the kernel's writeback thread; and once data
-//! is in a transaction it cannot be put back. So charge each request to its causes, schedule reads where they are
-//! requests, and schedule writes where they can still be held: at the call that would dirty pages or force them out.
+//! A block-level fair queue charges a write to its submitter, the kernel's writeback thread; and data that is in a transaction
+//! cannot be delayed any more. AFQ charges each request to its causes, schedules reads as requests, and schedules writes where
+//! they can still be delayed: at the call that dirties pages or forces them out.
 //!
 //! # State
-//! Per account its *service*: cost divided by share (`shares`); its held calls (`calls`); its queued reads in sector order
-//! and how sequential they are (`reads`). One index for all writes. Writes are charged when a page is dirtied.
+//! Per account: its *service*, which is cost divided by share (`shares`); its held calls (`calls`); its queued reads in sector
+//! order and how sequential they are (`reads`). One index for all writes. Writes are charged when a page is dirtied.
 //!
 //! # Order of decisions
 //! At the call (`calls`):
-//! 1. A write, creat or mkdir of an account whose service is more than `ahead` above the least of all active accounts is
-//!    held. The least served of the held goes on as soon as it is within `ahead`, or when there has been nothing else to do for
-//!    `kick`.
-//! 2. Every fsync queues. They go on in batches: the least served first, `batch_least` if so many wait. The next batch
-//!    begins when every fsync of the last has returned, or after `batch_longest` if the device has fewer than
-//!    `in_flight_least` requests. An account that has had less and reads goes before them.
+//! 1. A write, creat or mkdir of an account whose service exceeds the least service of all active accounts by more than `ahead`
+//!    is held. The least served held call proceeds as soon as it is within `ahead`, or when the device has been idle for `kick`.
+//! 2. Every fsync queues. Fsyncs proceed in batches: the least served first, `batch_least` if so many wait. The next batch begins
+//!    when every fsync of the last has returned, or after `batch_longest` if the device has fewer than `in_flight_least` requests.
+//!    An account with less service that reads goes first.
 //!
-//! At the block (`block`):
-//! 1. The account whose turn it is goes on with its reads in one-way sector order, for at most `slice` and `batch` requests.
-//! 2. Writes go straight out: what they block may be more important than they are. After `batch` of them in a row,
-//!    reads that wait have a turn.
-//! 3. If it has no more, was sequential, and there is time left: wait for it, while it has reads in the device and `idle`
-//!    longer (only when AFQ runs alone; inside the stream framework, that decides about waiting).
-//! 4. Else the account of least service.
+//! At the block layer (`block`):
+//! 1. The account in turn continues with its reads in one-way sector order, for at most `slice` and `batch` requests.
+//! 2. Writes are dispatched at once, because other work may depend on them. After `batch` writes in a row, waiting reads have a
+//!    turn.
+//! 3. If the account has no more reads, was sequential and has time left: wait for it while it has reads in the device, and `idle`
+//!    longer. Inside the stream framework, the framework decides about waiting.
+//! 4. Else the account with the least service.
 //!
 //! # Where it differs from the source
-//! - The source computes what work costs by its disk model, and then counts every charge as one, whatever it amounts to: a
-//!   page dirtied is 840 over the share, and so is a request that reads. So a write costs its pages there and nothing for
-//!   the way, which is what the paper's 7% are made of; here as well (see `seeks`). A read is charged its bytes and its way:
-//!   counted as one, a small one anywhere would weigh as much as a long one nearby.
-//! - A block of the journal is one for everybody in its transaction there; here they share it.
-//! - The source queues held writes with fsyncs and reads, and lets the least served go however far ahead it is. Here one
-//!   that is ahead waits.
+//! - The source computes a cost by its disk model, but then counts every charge as one: a dirtied page is 840 over the share, and so
+//!   is a request that reads. There, a write costs its pages and no seek, which gives the paper's 7%; here as well (`seeks`). A
+//!   read is charged its bytes and its seek: counted as one, a small random read would weigh as much as a long sequential one.
+//! - A journal block is charged as one to every account in its transaction; here they share it.
+//! - The source queues held writes with fsyncs and reads, and lets the least served proceed however far ahead it is. Here an
+//!   account that is ahead waits.
 //! - The source's batches of reads are turns here, and the device's queue is filled as its depth allows.
-//! - An account counts as active while it has a call, a dirty page, a queued request or one in flight. The source
-//!   looks at the last 20 seconds, which lets nobody run ahead of one that has gone to sleep.
-//! - One that comes back has saved up at most `ahead`, however long it was away. In the source it has saved up everything
-//!   for 300 seconds, and then nothing.
-//! - The source looks every 40 ms whether a held call may go on, come what may; here one that is ahead goes on after 40 ms
-//!   with nothing to do. The moment between two calls is not that: everybody who waited for a commit wakes in it.
+//! - An account is active while it has a call, a dirty page, or a request queued or in flight. The source uses the last 20 seconds,
+//!   in which no account may run ahead of an idle one.
+//! - An account that returns has saved at most `ahead`, however long it was away. In the source it has saved everything for 300
+//!   seconds, and then nothing.
+//! - The source checks every 40 ms whether a held call may proceed; here a call that is ahead proceeds after 40 ms without other
+//!   work. The moment between two calls does not count: all calls that waited for a commit wake in it.
 //!
 //! # Not for
-//! A host that does not tag causes: without them nobody is ever charged.
+//! Hosts that do not tag causes: nothing is charged there. There is no bound on waiting: a request's wait depends on its account's
+//! share, and accounts are not limited in number.
 //!
 //! # Sources
-//! Yang et al., *Split-Level I/O Scheduling*, SOSP 2015, "Priority Scheduler"; its published code for constants and for what
-//! is counted.
+//! Yang et al., "Split-Level I/O Scheduling", SOSP 2015, "Priority Scheduler"; its published code for constants and for the
+//! charges.
 
 mod block;
 mod calls;

@@ -1,60 +1,58 @@
-//! Split-Deadline: a deadline for `fsync`, kept by letting nothing big into the file system in front of it.
+//! Split-Deadline: deadlines for `fsync`, met by keeping large amounts of dirty data out of the file system's transactions.
 //!
 //! # Idea
-//! An fsync commits a transaction, and with it the ordered data of everybody in it. Once a megabyte of somebody else's dirty
-//! pages is entangled with a four-kilobyte flush, no order of requests at the block layer can save the flush. So look at an
-//! fsync before it enters: if its file has much to write, have that written back first, a little at a time, and let the
-//! fsync go on when little is left; and hold writers that dirty faster than their pages go out. Calls with a deadline are
-//! never held.
+//! An fsync commits a transaction, with the ordered data of every file in it. Once a megabyte of another process's dirty pages is
+//! in the transaction of a four-kilobyte flush, no order of requests at the block layer helps. Split-Deadline therefore checks
+//! an fsync before it enters: if its file has much to write, that is written back first, a little at a time, and the fsync
+//! proceeds when little is left. It also holds writers that dirty faster than their pages are written. Calls with a deadline
+//! are never held.
 //!
 //! # State
-//! Dirty pages by file (they are what an fsync will cost). Held calls with the time of their next look (`calls`). What
-//! accounts without a deadline have dirty and queued, and how long that takes (`background`). At the block: deadline's own
-//! two orders, apart from them the urgent writes (`urgent`), how many of them may go before an fsync's own (`patience`), and
-//! what is in the device since when (`device`).
+//! Dirty pages by file (the cost of an fsync). Held calls with the time of their next check (`calls`). What accounts without a
+//! deadline have dirty and queued, and how long it takes to write (`background`). At the block layer: deadline's two orders;
+//! apart from them the urgent writes (`urgent`), how many of them may pass an fsync's own (`patience`), and the requests in the
+//! device with their dispatch times (`device`).
 //!
 //! # Order of decisions
-//! At the call, of accounts without an fsync deadline:
-//! 1. An fsync of a file with `big_fsync` dirty pages or more is held: `bleed` pages are written back, and every
-//!    `look_again` it is looked at, until fewer are left.
-//! 2. A write to a file with `big_write` dirty pages or more is held, and the file written back likewise.
-//! 3. While somebody has a deadline: a write is also held when everything that such accounts have dirty or in the queue
-//!    would take longer than `in_front` of the shortest deadline, at the pace of late, flushes included. Any of it may be
-//!    dragged into the transaction that somebody with a deadline waits for.
-//! 4. Nothing is bled while an fsync with a deadline runs.
+//! At the call, for accounts without an fsync deadline:
+//! 1. An fsync of a file with at least `big_fsync` dirty pages is held: `bleed` pages are written back, and the call is checked
+//!    every `look_again` until fewer are left.
+//! 2. A write to a file with at least `big_write` dirty pages is held, and the file is written back likewise.
+//! 3. While an account has a deadline: a write is also held when the dirty and queued data of such accounts would take longer
+//!    than `in_front` of the shortest deadline, at the recent speed, flushes included. Any of it may enter the transaction that
+//!    an account with a deadline waits for.
+//! 4. No page is written back for held calls while an fsync with a deadline runs.
 //!
-//! At the block, while somebody has a deadline:
-//! 1. What is surely waited for, the earliest deadline first: synchronous writes of which one with a deadline is a cause,
-//!    and those of the file system itself, for whose log everybody waits.
-//! 2. What may be waited for: other synchronous writes, and while an fsync with a deadline runs all data, for it may be in
-//!    the transaction, and ordered data is not caused by whoever waits for it. A transaction that does wait for data writes
-//!    nothing of its own meanwhile, so the turn of these comes when it is needed: on ext3 where every commit waits for all of
-//!    it, on XFS never.
-//! 3. Once some of these go, so many of them follow as fsyncs have borne of late (`patience`): between two of an fsync's own
-//!    writes one of them costs two seeks, several at once hardly more.
-//! 4. The device has `urgent_depth` of all these at a time, and gets none while it has kept anything for `overdue`: a drive
-//!    that orders its own queue serves what lies near first, and what it keeps may be what the fsync waits for.
-//! 5. While one of them is in the device, or a request has been in there for `overdue`, or what is in there will take that
+//! At the block layer, while an account has a deadline:
+//! 1. Writes that are surely waited for, the earliest deadline first: synchronous writes caused by an account with a deadline, and
+//!    those of the file system itself, because everything waits for its log.
+//! 2. Writes that may be waited for: other synchronous writes, and while an fsync with a deadline runs all data, which may be in the
+//!    transaction although the waiting account did not cause it. A transaction that waits for data writes nothing of its
+//!    own meanwhile, so these get their turn when needed: on ext3 at every commit, on XFS never.
+//! 3. Once some of these were dispatched, as many follow as recent fsyncs have tolerated (`patience`): between two of an fsync's
+//!    own writes one of them costs two seeks, several at once hardly more.
+//! 4. The device gets `urgent_depth` of all these at a time, and none while it has kept a request for `overdue`: a drive that orders
+//!    its own queue serves near requests first, and the one it keeps may be the one that the fsync waits for.
+//! 5. While one of them is in the device, or a request has been there for `overdue`, or the device's requests will take that
 //!    long: nothing else.
-//! 6. While an fsync with a deadline runs, everything else goes to the device one by one. It is not kept back: block-level
-//!    writes never are.
+//! 6. While an fsync with a deadline runs, everything else is dispatched one by one. It is not held: block-level writes never are.
 //! 7. Everything else as in `deadline`.
 //!
 //! # Where it differs from the source
-//! - The source marks background accounts by a fixed number in their deadline; here they are those without one.
-//! - Rule 3 at the call is ours. The source counts dirty pages only, of one file, and by number: at 25 MB/s its thousand
-//!   pages are 160 ms, and what was bled out stands in the queue, up to its limit of requests, which is seconds.
-//! - The source flushes the drive's cache before each bleeding, which empties the drive; here what is bled waits until
-//!   little of it is queued.
-//! - The source's block level knows no fsync; rules 1 to 6 there are ours.
-//! - The source's threshold on writes, 1000 pages, is written there but not in force. The paper's slides say that write is
+//! - The source marks background accounts by a fixed number in their deadline; here they are the accounts without one.
+//! - Rule 3 at the call is ours. The source counts dirty pages only, per file and by number: at 25 MB/s its thousand pages are
+//!   160 ms, and written-back pages wait in the queue, up to its request limit, which is seconds.
+//! - The source flushes the drive's cache before each writeback, which empties the drive; here writeback waits until little of
+//!   the previous one is queued.
+//! - The source's block level has no notion of fsync; rules 1 to 6 there are ours.
+//! - The source contains a threshold on writes, 1000 pages, which is not in force. The paper's slides say that writes are
 //!   suspended too; set `big_write` to its maximum for the source's behaviour.
 //!
 //! # Not for
-//! A host that does not tell of dirty pages.
+//! Hosts that do not report dirty pages. There is no bound on waiting: urgent writes pass all others.
 //!
 //! # Sources
-//! Yang et al., *Split-Level I/O Scheduling*, SOSP 2015, "Deadline Scheduler"; its published code for constants.
+//! Yang et al., "Split-Level I/O Scheduling", SOSP 2015, "Deadline Scheduler"; its published code for constants.
 
 mod background;
 mod block;
@@ -121,7 +119,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     make: Make::WorkConserving(|_| Box::<SplitDeadline>::default()),
 }];
 
-/// Split-Deadline: its block level, and through [`WorkConserving::split`](elevator::WorkConserving::split) the levels above.
+/// Split-Deadline: its block level, and through [`Capabilities::split`](elevator::Capabilities::split) the levels above.
 pub struct SplitDeadline {
     tunables: Tunables,
     ledger: Ledger,

@@ -1,0 +1,94 @@
+//! Bounds on waiting: every policy has one or explains in its header why it has none. The model verifies the bounds (see
+//! `every_policy.rs`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use dwell_schedulers::{Environment, Spec, registry};
+use elevator::{Load, Span};
+
+const LOAD: Load = Load { requests: 64, depth: 4, service: Span::from_millis(10) };
+
+fn bound(name: &str) -> Option<Span> {
+    Spec::parse(name).unwrap().build(&Environment::default()).unwrap().longest_wait(LOAD)
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { sources(&path, found) } else { found.push(path) }
+    }
+}
+
+/// The header of the file that lists the policy.
+fn header(name: &str) -> String {
+    let mut files = Vec::new();
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut files);
+    let texts = files.iter().map(|path| fs::read_to_string(path).unwrap());
+    let mut listing = texts.filter(|text| text.contains(&format!("name: \"{name}\",")));
+    let text = listing.next().unwrap_or_else(|| panic!("no file lists '{name}'"));
+    text.lines().take_while(|line| line.starts_with("//!")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn every_policy_has_a_bound_or_explains_why_it_has_none() {
+    for listing in registry::all() {
+        let explains = header(listing.name).contains("no bound on\n//! waiting")
+            || header(listing.name).contains("no bound on waiting");
+        match bound(&listing.full_name()) {
+            None => assert!(explains, "{listing:?}: longest_wait is None, and the header does not say why"),
+            Some(bound) => assert!(bound > LOAD.service, "{listing:?}: {bound}"),
+        }
+    }
+}
+
+#[test]
+fn the_policies_with_a_bound_are_known() {
+    let names = registry::all().map(|listing| listing.full_name());
+    let bounded: Vec<String> = names.filter(|name| bound(name).is_some()).collect();
+    let expected = [
+        "noop",
+        "deadline-2.6.9",
+        "deadline-2.6.32",
+        "elevator-2.4",
+        "kyber",
+        "stream",
+        "token-call",
+        "split-noop",
+    ];
+    assert_eq!(bounded, expected);
+}
+
+#[test]
+fn headers_have_the_fixed_headings() {
+    let headings =
+        ["Idea", "State", "Order of decisions", "Where it differs from the source", "Not for", "Sources"];
+    for listing in registry::all() {
+        let header = header(listing.name);
+        let found: Vec<&str> = header.lines().filter_map(|line| line.strip_prefix("//! # ")).collect();
+        assert_eq!(found, headings, "{listing:?}");
+    }
+}
+
+/// With one request in the device, a wrapped noop's bound of n requests becomes n turns of two services and a slice, and n more
+/// for a child that stands back.
+#[test]
+fn stream_adds_its_slice_to_every_dispatch_of_the_wrapped_policy() {
+    let bound = |name: &str| {
+        let made = Spec::parse(name).unwrap().build(&Environment::default()).unwrap();
+        made.longest_wait(Load { depth: 1, ..LOAD })
+    };
+    let turn = |slice| LOAD.service * 2 + Span::from_millis(slice);
+    assert_eq!(bound("noop"), Some(LOAD.service * 64));
+    assert_eq!(bound("stream(noop)"), Some(turn(124) * 128));
+    assert_eq!(bound("stream(noop){stream_time_slice=0s}"), Some(turn(0) * 128));
+    assert_eq!(bound("stream(noop){directed=on}"), None, "a coordinator sets the slices");
+    assert_eq!(bound("array-stream(noop)"), None, "a coordinator sets the slices");
+    assert_eq!(bound("stream(look)"), None, "the wrapped policy has none");
+}
+
+#[test]
+fn deadline_without_turns_for_reads_has_no_bound() {
+    assert!(bound("deadline{writes_starved=1}").is_some());
+    assert_eq!(bound("deadline{writes_starved=0}"), None, "writes always go first");
+}
