@@ -71,7 +71,7 @@ fn a_file_system_too_small_for_its_files_is_refused() {
     let text = "about = \"x\"\ndrive = \"maxtor-20gb\"\n[[on-disk]]\nfile = \"/big\"\nbytes = \"30 GB\"\n\
         [[process]]\nname = \"cat\"\nsteps = [{ read = { file = \"/big\" } }]\n";
     let said = refusal("small", text);
-    assert!(said.contains(":3: the image: /big: no space left"), "{said}");
+    assert!(said.contains(":3: image: /big: no space left"), "{said}");
 }
 
 /// What a run that cannot go on says.

@@ -1,17 +1,17 @@
-//! What a system call costs us: `cargo bench -p dwell-machine --bench calls`.
+//! Processor time of a modelled system call: `cargo bench -p dwell-machine --bench calls`.
 //!
-//! Processor time a call, of everything: the program, the engine, the kernel. Cached reads and writes of 4 KB by one process, then by
-//! four in turn; looking at a file; and four threads that create, read, append to and remove small files until they have done
-//! 80,000 operations, as the profiles of the cooperative paper do.
+//! Includes program, engine and kernel. Cached reads and writes of 4 KB by one process and by four in turn; `stat`; and four
+//! threads that create, read, append to and remove small files in 80,000 operations, as in the profiles of the cooperative
+//! paper.
 
 use std::time::Duration;
 
 use elevator::Time;
 use machine::kernel::{Call, Description, Descriptor, Errno, Image, Kernel, Open, Path, Returned};
-use machine::{Machine, Next, Program, Setup, Stop, Who};
+use machine::{Machine, Next, Program, Setup, Stop, Submitter};
 use schedulers::{Environment, Spec};
 
-/// Does so many calls of a pattern, after opening its file.
+/// Opens a file and makes `n` calls of a pattern.
 struct Calls {
     path: Option<Path>,
     left: u32,
@@ -86,18 +86,18 @@ fn machine(description: &Description, image: &Image, programs: Vec<Box<dyn Progr
     });
     machine.boot(kernel);
     for (program, number) in programs.into_iter().zip(1..) {
-        machine.start(Who::process(number, "caller"), program);
+        machine.start(Submitter::process(number, "caller"), program);
     }
     machine
 }
 
-/// Of this process's only thread, as Linux counts it.
+/// Processor time of this thread.
 fn processor_time() -> Duration {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     Duration::from_nanos(text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0))
 }
 
-fn told(what: &str, calls: u32, mut machine: Machine) {
+fn print_result(what: &str, calls: u32, mut machine: Machine) {
     let begun = processor_time();
     let ended = machine.run(Stop::default());
     let took = processor_time() - begun;
@@ -125,11 +125,11 @@ fn main() {
     let read: fn(u32) -> Call = |n| Call::ReadAt(Descriptor(0), u64::from(n % 256) * 4096, 4096);
     let write: fn(u32) -> Call = |n| Call::WriteAt(Descriptor(0), u64::from(n % 256) * 4096, 4096);
     let stat: fn(u32) -> Call = |_| Call::Stat("/a".into());
-    told("cached read of 4 KB", N, machine(&ext3, &image, of(read, 1)));
-    told("cached read of 4 KB, four processes", N, machine(&ext3, &image, of(read, 4)));
-    told("write of 4 KB over itself, ext3", N, machine(&ext3, &image, of(write, 1)));
-    told("write of 4 KB over itself, ext2", N, machine(&ext2, &image, of(write, 1)));
-    told("stat", N, machine(&ext3, &image, of(stat, 1)));
+    print_result("cached read of 4 KB", N, machine(&ext3, &image, of(read, 1)));
+    print_result("cached read of 4 KB, four processes", N, machine(&ext3, &image, of(read, 4)));
+    print_result("write of 4 KB over itself, ext3", N, machine(&ext3, &image, of(write, 1)));
+    print_result("write of 4 KB over itself, ext2", N, machine(&ext2, &image, of(write, 1)));
+    print_result("stat", N, machine(&ext3, &image, of(stat, 1)));
 
     let begun = processor_time();
     let mut image = Image::new();
@@ -143,5 +143,5 @@ fn main() {
     let mail = (0..4).map(|n| mail(n) as Box<dyn Program>).collect();
     let machine = machine(&ext3, &image, mail);
     println!("100,000 files laid out in {:.2} s", (processor_time() - begun).as_secs_f64());
-    told("80,000 operations on them", 80_000, machine);
+    print_result("80,000 operations on them", 80_000, machine);
 }

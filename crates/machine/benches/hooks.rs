@@ -1,22 +1,23 @@
-//! What the hooks of split-level scheduling cost, policies apart: `cargo bench -p dwell-machine --bench hooks`.
+//! Processor time of the hooks of split-level scheduling, without a policy's own time: `cargo bench -p dwell-machine --bench
+//! hooks`.
 //!
-//! Processor time of a whole run under `split-noop`, which hears everything and does nothing, less that under `noop`, over what
-//! it heard of: writes of a page that is in memory; what fifteen pages more a call add; direct reads, less the calls. The
-//! lowest of several runs each. A call costs as much as it does because one that may be held is a future that sleeps, where it
-//! otherwise needs none; a kernel would call a function.
+//! Processor time of a run under `split-noop`, which observes every event and does nothing, minus the same under `noop`, per
+//! event: overwrites of a cached page; the difference of fifteen more pages a call; direct reads minus the call. The lowest
+//! of several runs. A call is expensive because a call that may be held is a future that sleeps; a kernel would call a
+//! function.
 
 use std::time::Duration;
 
 use elevator::Time;
 use machine::kernel::{Call, Description, Descriptor, Image, Kernel, Open, Path};
-use machine::{Machine, Next, Program, Setup, Stop, Who};
+use machine::{Machine, Next, Program, Setup, Stop, Submitter};
 use schedulers::{Environment, Spec};
 
 const CALLS: u32 = 200_000;
 const RUNS: usize = 9;
 const PAGES: u64 = 16;
 
-/// Opens a file and does so many calls of a pattern.
+/// Opens a file and makes `n` calls of a pattern.
 struct Calls {
     open: Option<(Path, Open)>,
     left: u32,
@@ -38,13 +39,13 @@ impl Program for Calls {
     }
 }
 
-/// Of this process's only thread, as Linux counts it.
+/// Processor time of this thread.
 fn processor_time() -> Duration {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     Duration::from_nanos(text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0))
 }
 
-/// Nanoseconds of a run under a scheduler, a call; the lowest of several.
+/// Nanoseconds of a call under a scheduler; the lowest of several runs.
 fn under(scheduler: &str, direct: bool, make: fn(u64) -> Call) -> f64 {
     let description = Description::named("pc-2012").expect("built in");
     let mut image = Image::new();
@@ -62,7 +63,7 @@ fn under(scheduler: &str, direct: bool, make: fn(u64) -> Call) -> f64 {
         });
         machine.boot(kernel);
         let open = Some(("/a".into(), Open { direct, ..Open::default() }));
-        machine.start(Who::process(1, "caller"), Box::new(Calls { open, left: CALLS, make }));
+        machine.start(Submitter::process(1, "caller"), Box::new(Calls { open, left: CALLS, make }));
         let begun = processor_time();
         machine.run(Stop::default()).expect("a run");
         (processor_time() - begun).as_nanos() as f64 / f64::from(CALLS)

@@ -1,31 +1,32 @@
-//! The block layer and the device under it, as one thing with one clock.
+//! The queue and the drive, advanced together.
 
 use disks::{Command, Drive, Tag};
-use elevator::queue::{Accepted, Notice, Observer, Options, Plugging, Queue, Step, Submission, Ticket};
-use elevator::{Direction, Process, RequestId, Scheduler, Span, Time};
+use elevator::queue::{
+    Accepted, Event, Notice, Observer, Options, Plugging, Queue, Step, Submission, Ticket,
+};
+use elevator::{Direction, Process, RequestId, Scheduler, Span, Time, cold_path};
 
-use crate::limit::{Limit, Witness};
-use crate::listeners::Listeners;
-use crate::measure::Meter;
-use crate::storage::sooner;
+use crate::alarms::earlier;
+use crate::limit::{Limit, LimitRecorder};
+use crate::measure::DeviceStats;
 
 /// A queue in front of a modelled drive.
 pub(crate) struct Block {
     queue: Queue<Listeners>,
     drive: Box<dyn Drive>,
-    /// What is in the drive, by tag.
+    /// Requests in the drive, by tag.
     tickets: Vec<Option<Ticket>>,
     free: Vec<Tag>,
-    /// When the drive may next have something to tell: it is asked after each change, not at each event.
+    /// The drive's next event, updated after each change instead of queried at each event.
     device: Option<Time>,
-    /// When the queue wants to be asked again.
+    /// When the queue asked to be called again.
     wake: Option<Time>,
-    /// The queue has nothing for the drive before this, if nothing happens in it: it is empty, or has answered at this instant.
+    /// The queue dispatches nothing before this time unless it changes: it is empty, or it was asked at this instant.
     asked_from: Time,
 }
 
 impl Block {
-    /// `others` hears every event of the queue.
+    /// `others` observes every event of the queue.
     pub(crate) fn new(
         options: Options,
         scheduler: Box<dyn Scheduler>,
@@ -33,7 +34,7 @@ impl Block {
         others: Option<Box<dyn Observer>>,
     ) -> Self {
         let depth = options.depth.min(drive.depth()).max(1);
-        let listeners = Listeners { meter: Meter::default(), others };
+        let listeners = Listeners { stats: DeviceStats::default(), others };
         Self {
             queue: Queue::observed(Options { depth, ..options }, scheduler, listeners),
             device: drive.next_event(),
@@ -45,14 +46,14 @@ impl Block {
         }
     }
 
-    /// The queue, for something to happen in it.
+    /// The queue, for a change.
     #[inline]
     pub(crate) const fn queue(&mut self) -> &mut Queue<Listeners> {
         self.asked_from = Time::ZERO;
         &mut self.queue
     }
 
-    /// What the scheduler would send if it never waited.
+    /// The request that the scheduler would dispatch if it never waited.
     pub(crate) fn selected(&mut self, now: Time) -> Option<RequestId> {
         self.queue.selected(now, self.drive.positioning())
     }
@@ -88,12 +89,12 @@ impl Block {
 
     #[inline]
     pub(crate) fn next_event(&self) -> Option<Time> {
-        sooner(self.device, self.wake)
+        earlier(self.device, self.wake)
     }
 
     #[inline]
     pub(crate) fn collect(&mut self, now: Time) {
-        // Where somebody may be asked what to send, the drive has come to this instant before: its oracle tells from there.
+        // Schedulers use the drive's position, so the drive must have advanced to now before the queue can be asked.
         if !self.free.is_empty() || self.device.is_some_and(|at| at <= now) {
             self.poll(now);
         }
@@ -106,7 +107,7 @@ impl Block {
             self.free.push(completion.tag);
             let queue = self.queue();
             let request = *queue.request(&ticket);
-            queue.observer().meter.served(&request, completion);
+            queue.observer().stats.served(&request, completion);
             queue.complete(now, ticket, completion.outcome);
         }
         self.device = self.drive.next_event();
@@ -122,7 +123,7 @@ impl Block {
         }
     }
 
-    /// Asks the queue what a free tag is to be used for; whether it was used.
+    /// Asks the queue for a request for a free tag; returns whether it dispatched one.
     fn feed(&mut self, now: Time, tag: Tag) -> bool {
         match self.queue.next(now, self.drive.positioning()) {
             Step::Dispatch(ticket) => {
@@ -157,14 +158,34 @@ impl Block {
         self.queue().exited(now, process);
     }
 
-    pub(crate) fn meters(&mut self) -> Vec<&Meter> {
+    pub(crate) fn device_stats(&mut self) -> Vec<&DeviceStats> {
         let travel = self.drive.travel();
-        let meter = &mut self.queue.observer().meter;
-        meter.travel = travel;
-        vec![meter]
+        let stats = &mut self.queue.observer().stats;
+        stats.travel = travel;
+        vec![stats]
     }
 
-    pub(crate) fn limit(&self, witness: Witness) -> Option<Limit> {
-        Some(witness.limit_on(self.drive.ideal()?))
+    pub(crate) fn limit(&self, limit_recorder: LimitRecorder) -> Option<Limit> {
+        Some(limit_recorder.limit_on(self.drive.ideal()?))
+    }
+}
+
+/// Observers of the queue: the statistics, and an optional external observer.
+pub(crate) struct Listeners {
+    pub(crate) stats: DeviceStats,
+    pub(crate) others: Option<Box<dyn Observer>>,
+}
+
+impl Observer for Listeners {
+    // Inlined because the queue knows the event's variant at each call, and most variants are ignored.
+    #[inline(always)]
+    fn event(&mut self, now: Time, event: &Event<'_>) {
+        self.stats.event(now, event);
+        if let Some(others) = &mut self.others {
+            cold_path();
+            // A copy, so that the event is built only if there is an external observer.
+            let event = *event;
+            others.event(now, &event);
+        }
     }
 }

@@ -1,8 +1,8 @@
-//! Several machines under one clock, whose processes can wait for each other: servers that hold the stripes of one file
-//! system, and clients that read a block from each and meet before the next.
+//! Several machines under one clock whose processes wait for each other: servers that hold the stripes of one file system,
+//! and clients that read a block from each server before the next.
 //!
-//! Events happen in order of time, of equal times in the order of the machines; each machine otherwise runs as it does alone.
-//! What lies between them, a network, is time that programs let pass.
+//! Events happen in order of time; at the same time, in the order of the machines. The network between machines is time that
+//! programs let pass.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,14 @@ struct Visitor {
 /// Machines under one clock.
 pub struct Cluster {
     machines: Vec<Machine>,
-    /// When something happens next in each.
+    /// The next event of each machine.
     next: Vec<Option<Time>>,
-    /// Who is at which meeting, by its name.
+    /// Processes at each barrier, by its name.
     gathered: BTreeMap<u32, Vec<Visitor>>,
 }
 
 impl Cluster {
-    /// Machines whose processes were started.
+    /// Machines with their processes.
     #[must_use]
     pub fn new(machines: Vec<Machine>) -> Self {
         Self { next: vec![None; machines.len()], machines, gathered: BTreeMap::new() }
@@ -38,7 +38,7 @@ impl Cluster {
         &mut self.machines
     }
 
-    /// Runs until every process of every machine has ended, or until told to stop.
+    /// Runs until every process of every machine has ended, or until `stop`.
     ///
     /// # Errors
     /// As [`Machine::run`].
@@ -54,24 +54,24 @@ impl Cluster {
                 self.machines.iter_mut().for_each(Machine::cut);
                 return Ok(());
             }
-            self.machines[machine].go_to(at)?;
+            self.machines[machine].advance_to(at)?;
             self.look_at(machine)?;
         }
-        self.machines.iter_mut().try_for_each(Machine::stuck)
+        self.machines.iter_mut().try_for_each(Machine::check_finished)
     }
 
     fn first(&self) -> Option<(Time, usize)> {
         self.next.iter().zip(0..).filter_map(|(at, machine)| Some(((*at)?, machine))).min()
     }
 
-    /// Whoever came to a meeting in this machine is there; when all are, all go on.
+    /// Takes arrivals at barriers from a machine; releases the members of a barrier that is complete.
     fn look_at(&mut self, machine: usize) -> Result<(), Failure> {
         let mut changed = vec![machine];
         while let Some(machine) = changed.pop() {
-            while let Some((meeting, process)) = self.machines[machine].take_gathering() {
-                let present = self.gathered.entry(meeting.name).or_default();
+            while let Some((barrier, process)) = self.machines[machine].take_cluster_arrival() {
+                let present = self.gathered.entry(barrier.name).or_default();
                 present.push(Visitor { machine, process });
-                if present.len() < meeting.members as usize {
+                if present.len() < barrier.members as usize {
                     continue;
                 }
                 let now = self.machines[machine].now();

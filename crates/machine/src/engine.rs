@@ -1,8 +1,8 @@
-//! The machine: processes that run in virtual time, one event after the other.
+//! The engine: executes processes in virtual time, one event after the other.
 
-mod alarms;
+mod barriers;
 mod calls;
-mod company;
+
 mod failure;
 mod process;
 mod results;
@@ -13,26 +13,25 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use elevator::queue::{Accepted, Finished, Notice, Submission, SwitchMode, SwitchReport, Token};
 use elevator::{Process, Scheduler, Span, Time, cold_path};
 
+use crate::alarms::{Alarms, earlier};
 use crate::array::{Array, ArraySetup};
 use crate::block::Block;
 use crate::kernel::{Kernel, TaskId};
-use crate::limit::Witness;
-use crate::measure::Book;
-use crate::program::{Await, Io, Meeting, Next, Program, Who};
-use crate::storage::{Storage, sooner};
+use crate::limit::LimitRecorder;
+use crate::measure::ProcessStats;
+use crate::program::{Await, Barrier, Io, Next, Program, Submitter};
+use crate::storage::Storage;
 
-use self::alarms::Alarms;
-use self::calls::Turn;
 pub use self::failure::Failure;
-use self::process::{Blocked, Running};
+use self::process::{Blocked, Running, Turn};
 pub use self::setup::{Setup, Stop};
 
-/// A submission on its way, and whose it is.
+/// The submitter of an unfinished submission.
 #[derive(Clone, Copy)]
 enum Outstanding {
-    /// A program's own.
+    /// A program.
     Process { process: usize, number: u64, io: Io },
-    /// The kernel's, under its own number, submitted by this task.
+    /// The kernel: `bio` is the kernel's number of the submission, `task` submitted it.
     Kernel { task: TaskId, bio: u64 },
 }
 
@@ -42,40 +41,40 @@ pub struct Machine {
     now: Time,
     processes: Vec<Running>,
     alarms: Alarms,
-    meetings: BTreeMap<u32, Vec<usize>>,
-    /// Somebody came to a meeting at this instant and waits there.
-    met: bool,
-    /// Who has come to a meeting with processes of other machines, until the cluster knows it.
-    gathering: VecDeque<(Meeting, usize)>,
+    barriers: BTreeMap<u32, Vec<usize>>,
+    /// A process arrived at a barrier at this instant and waits there.
+    barrier_reached: bool,
+    /// Arrivals at barriers across machines that the cluster has not taken yet.
+    cluster_arrivals: VecDeque<(Barrier, usize)>,
     outstanding: Vec<Outstanding>,
     free_tokens: Vec<u64>,
     runnable: Vec<Turn>,
-    /// Processes that have not ended.
+    /// Number of processes that have not ended.
     live: usize,
-    /// Of these, how many go by one name in the block layer: to it, the last to end is the process's end.
-    namesakes: HashMap<Process, u32>,
-    book: Book,
-    witness: Option<Witness>,
+    /// The same by identity in the block layer. The scheduler learns of an exit when the last process of an identity ends.
+    processes_by_identity: HashMap<Process, u32>,
+    stats: ProcessStats,
+    limit_recorder: Option<LimitRecorder>,
     cut: bool,
     kernel: Option<Kernel>,
-    /// The scheduler works above the block layer, too.
+    /// The scheduler is a split-level policy.
     splits: bool,
-    /// Kept for the kernel's tasks that may go on.
+    /// Buffer for woken tasks, kept for its allocation.
     woken: Vec<TaskId>,
-    /// When something last happened that was not the kernel's own alarm.
+    /// The time of the last event other than an alarm of the kernel.
     active: Time,
     failure: Option<Failure>,
 }
 
 impl Machine {
-    /// A machine with no processes yet.
+    /// A machine without processes.
     #[must_use]
     pub fn new(setup: Setup) -> Self {
         let Setup { options, scheduler, drive, observer } = setup;
         Self::on(Storage::Disk(Block::new(options, scheduler, drive, observer)))
     }
 
-    /// A machine with an array of disks and no processes yet.
+    /// A machine without processes, on an array of disks.
     #[must_use]
     pub fn with_array(setup: ArraySetup) -> Self {
         Self::on(Storage::Array(Array::new(setup)))
@@ -87,16 +86,16 @@ impl Machine {
             now: Time::ZERO,
             processes: Vec::new(),
             alarms: Alarms::default(),
-            meetings: BTreeMap::new(),
-            met: false,
-            gathering: VecDeque::new(),
+            barriers: BTreeMap::new(),
+            barrier_reached: false,
+            cluster_arrivals: VecDeque::new(),
             outstanding: Vec::new(),
             free_tokens: Vec::new(),
             runnable: Vec::new(),
             live: 0,
-            namesakes: HashMap::new(),
-            book: Book::default(),
-            witness: None,
+            processes_by_identity: HashMap::new(),
+            stats: ProcessStats::default(),
+            limit_recorder: None,
             cut: false,
             kernel: None,
             splits: false,
@@ -106,21 +105,21 @@ impl Machine {
         }
     }
 
-    /// Also writes down what each process asked for and how long it thought, for the physical limit.
-    pub fn witness(&mut self) {
-        self.witness = Some(Witness::default());
+    /// Also records requests and think times, from which [`limit`](Self::limit) computes the physical limit.
+    pub fn record_limit(&mut self) {
+        self.limit_recorder = Some(LimitRecorder::default());
     }
 
     /// Starts a process.
-    pub fn start(&mut self, who: Who, program: Box<dyn Program>) {
+    pub fn start(&mut self, who: Submitter, program: Box<dyn Program>) {
         self.spawn(None, who, program);
     }
 
-    fn spawn(&mut self, parent: Option<usize>, who: Who, program: Box<dyn Program>) {
+    fn spawn(&mut self, parent: Option<usize>, who: Submitter, program: Box<dyn Program>) {
         let index = self.processes.len();
-        self.book.started(index, &who.name, self.now);
+        self.stats.started(index, &who.name, self.now);
         if let Some(name) = who.process {
-            *self.namesakes.entry(name).or_default() += 1;
+            *self.processes_by_identity.entry(name).or_default() += 1;
         }
         self.processes.push(Running {
             who,
@@ -134,17 +133,17 @@ impl Machine {
         });
         if let Some(kernel) = &mut self.kernel {
             let who = &self.processes[index].who;
-            kernel.born(index, who.process, who.priority);
+            kernel.process_started(index, who.process, who.priority);
         }
         self.live += 1;
         self.runnable.push(Turn::Process(index));
     }
 
-    /// Another scheduler takes over at `at`, or now if that has passed. Between two runs, of which the first was stopped at
-    /// that time. The report is of a switch that was done at once; one that drains reports to the observer when it is done.
+    /// Replaces the scheduler at `at`, or now if `at` has passed. Call it between two runs, the first of which stopped at
+    /// `at`. Returns the report if the switch is complete; a draining switch reports to the observer later.
     ///
     /// # Panics
-    /// If below is an array, or if either scheduler works above the block layer: neither can be switched.
+    /// On an array, and if either scheduler is a split-level policy: neither can be switched.
     pub fn switch(
         &mut self,
         at: Time,
@@ -159,12 +158,12 @@ impl Machine {
         self.storage.queue().expect("one disk behind one queue").switch(self.now, scheduler, mode)
     }
 
-    /// Runs until every process has ended and everything that they asked of the device themselves is finished, or until
-    /// told to stop; then it can be run on. What a kernel still has to write is not waited for.
+    /// Runs until every process has ended and its own submissions are finished, or until `stop`; a stopped run can be
+    /// continued. Pending writeback of the kernel is not waited for.
     ///
     /// # Errors
-    /// [`Failure::Deadlock`] if processes wait for what cannot come; [`Failure::Call`] and [`Failure::NoKernel`] for calls;
-    /// [`Failure::Scheduler`] if a scheduler was faulty; [`Failure::NoHooks`] if the scheduler works above the block layer and there is no kernel.
+    /// [`Failure::Scheduler`] if the scheduler is faulty; [`Failure::Deadlock`] if processes wait for events that cannot happen; [`Failure::Call`] and [`Failure::NoKernel`] for
+    /// system calls; [`Failure::NoHooks`] if the scheduler is a split-level policy and there is no kernel.
     pub fn run(&mut self, stop: Stop) -> Result<(), Failure> {
         self.begin()?;
         let mut events = 0u32;
@@ -174,9 +173,9 @@ impl Machine {
                 self.cut = true;
                 return self.check_schedulers();
             }
-            self.go_to(at)?;
+            self.advance_to(at)?;
         }
-        self.stuck()
+        self.check_finished()
     }
 
     pub(crate) fn begin(&mut self) -> Result<(), Failure> {
@@ -186,9 +185,9 @@ impl Machine {
         Ok(())
     }
 
-    /// Does everything that happens at this instant.
+    /// Processes all events of an instant.
     #[inline]
-    pub(crate) fn go_to(&mut self, at: Time) -> Result<(), Failure> {
+    pub(crate) fn advance_to(&mut self, at: Time) -> Result<(), Failure> {
         self.now = self.now.max(at);
         self.wake_sleepers();
         self.storage.collect(self.now);
@@ -201,7 +200,12 @@ impl Machine {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    pub(crate) fn stuck(&mut self) -> Result<(), Failure> {
+    fn check_schedulers(&mut self) -> Result<(), Failure> {
+        let fault = self.storage.device_stats().into_iter().find_map(|stats| stats.fault);
+        fault.map_or(Ok(()), |fault| Err(Failure::Scheduler(fault)))
+    }
+
+    pub(crate) fn check_finished(&mut self) -> Result<(), Failure> {
         self.failed()?;
         self.check_schedulers()?;
         let waiting = self.processes.iter().filter(|p| p.blocked != Blocked::Ended);
@@ -209,19 +213,13 @@ impl Machine {
         if waiting.is_empty() { Ok(()) } else { Err(Failure::Deadlock { waiting }) }
     }
 
-    fn check_schedulers(&mut self) -> Result<(), Failure> {
-        let fault = self.storage.meters().into_iter().find_map(|meter| meter.fault);
-        fault.map_or(Ok(()), |fault| Err(Failure::Scheduler(fault)))
-    }
-
-    /// When something happens next. A kernel's own alarms go on for ever, so they count only while a process can gain by
-    /// them.
+    /// The time of the next event. The kernel sets alarms for ever, so they count only while a process may depend on them.
     #[inline]
     pub(crate) fn next_event(&mut self) -> Option<Time> {
-        let outside = sooner(self.alarms.next(), self.storage.next_event());
+        let outside = earlier(self.alarms.next(), self.storage.next_event());
         let outside = if self.splits {
             cold_path();
-            sooner(outside, self.policy_alarm())
+            earlier(outside, self.policy_alarm())
         } else {
             outside
         };
@@ -236,30 +234,30 @@ impl Machine {
         self.advance_kernel();
     }
 
-    /// Feeds the device, runs whoever can run, and hears what it finished, until nothing more happens at this instant.
+    /// Dispatches to the device, runs ready processes and handles completions, until nothing more happens at this instant.
     ///
-    /// The device comes first: a kernel that hears of a completion asks the scheduler for the next request before the
-    /// process that waited is running again. That order is the whole of deceptive idleness; the other way round, a process
-    /// with no think time would always be in time with its next request.
+    /// The device comes first: on a completion a kernel asks the scheduler for the next request before the waiting process
+    /// runs again. This order causes deceptive idleness; in the other order a process without think time would always submit
+    /// its next request in time.
     #[inline]
     fn settle(&mut self) {
         self.storage.pump(self.now);
-        self.hear();
-        // A policy above the block layer may have done something in hearing.
-        let mut stirred = self.splits || !self.runnable.is_empty();
-        while stirred {
+        self.handle_notices();
+        // A split-level policy may have acted while it was notified.
+        let mut changed = self.splits || !self.runnable.is_empty();
+        while changed {
             self.take_turns();
             self.storage.pump(self.now);
-            self.hear();
-            stirred = !self.runnable.is_empty();
+            self.handle_notices();
+            changed = !self.runnable.is_empty();
         }
-        if std::mem::take(&mut self.met) {
+        if std::mem::take(&mut self.barrier_reached) {
             cold_path();
-            self.notice_standstill();
+            self.detect_deadlock();
         }
     }
 
-    /// Runs whoever can run until nobody can: those who are there, then those whom that has woken.
+    /// Runs ready processes, and those that they wake, until none is ready.
     fn take_turns(&mut self) {
         let mut taken = 0;
         while taken < self.runnable.len() {
@@ -268,41 +266,29 @@ impl Machine {
             for turn in round {
                 self.take_turn(self.runnable[turn]);
             }
-            self.hear();
+            self.handle_notices();
         }
         self.runnable.clear();
     }
 
-    /// Whether all who could still come to a meeting wait at one, or for children that do: those who run beside them would
-    /// otherwise keep the machine busy for ever.
-    fn notice_standstill(&mut self) {
-        let counts = |p: &&Running| p.blocked != Blocked::Ended && !p.program.is_beside();
-        let waits = |p: &Running| matches!(p.blocked, Blocked::Meeting | Blocked::Children);
-        let mut counted = self.processes.iter().filter(counts);
-        if counted.clone().all(waits) && counted.any(|p| p.blocked == Blocked::Meeting) {
-            let waiting = self.processes.iter().filter(counts).map(|p| p.who.name.clone()).collect();
-            self.failure.get_or_insert(Failure::Deadlock { waiting });
-        }
-    }
-
     #[inline]
-    fn hear(&mut self) {
+    fn handle_notices(&mut self) {
         if self.storage.has_notice() {
-            self.hear_from_below();
+            self.handle_storage_notices();
         }
-        self.hear_kernel();
+        self.schedule_woken_tasks();
     }
 
-    // Most often there is nothing to hear, and finding that out is all that stands in line.
+    // Usually there is no notice, so only the check is inlined.
     #[inline(never)]
-    fn hear_from_below(&mut self) {
+    fn handle_storage_notices(&mut self) {
         while let Some(notice) = self.storage.notice() {
-            self.heard(&notice);
+            self.handle_notice(&notice);
         }
     }
 
     #[inline]
-    fn heard(&mut self, notice: &Notice) {
+    fn handle_notice(&mut self, notice: &Notice) {
         match notice {
             Notice::Woken(token) => match self.outstanding[token.0 as usize] {
                 Outstanding::Process { process, .. } => {
@@ -321,7 +307,7 @@ impl Machine {
         self.free_tokens.push(finished.token.0);
         match self.outstanding[finished.token.0 as usize] {
             Outstanding::Process { process, number, io } => {
-                self.book.finished(process, &io, finished, self.now);
+                self.stats.finished(process, &io, finished, self.now);
                 let running = &mut self.processes[process];
                 running.ended(number);
                 if let Blocked::On(what) = running.blocked
@@ -335,8 +321,8 @@ impl Machine {
         }
     }
 
-    /// Runs a process until it has to wait.
-    fn go_on(&mut self, process: usize) {
+    /// Runs a process until it blocks.
+    fn run_process(&mut self, process: usize) {
         self.storage.plug();
         let mut goes_on = self.resume_call(process);
         while goes_on {
@@ -350,7 +336,7 @@ impl Machine {
         self.storage.unplug(self.now, waits);
     }
 
-    /// Does one step; whether the process can go on at once.
+    /// Executes one step; returns whether the process can continue at once.
     #[inline]
     fn step(&mut self, process: usize, next: Next) -> bool {
         match next {
@@ -360,10 +346,10 @@ impl Machine {
             Next::Think(span) => self.think(process, span),
             Next::Until(at) if at <= self.now => return true,
             Next::Until(at) => self.sleep_until(process, at),
-            Next::Meet(meeting) => return self.meet(process, meeting),
-            Next::Gather(meeting) => self.gather(process, meeting),
+            Next::Barrier(barrier) => return self.meet(process, barrier),
+            Next::ClusterBarrier(barrier) => self.gather(process, barrier),
             Next::Spawn(who, program) => {
-                self.acts(process);
+                self.record_interaction(process);
                 self.processes[process].children += 1;
                 self.spawn(Some(process), who, program);
                 return true;
@@ -375,20 +361,20 @@ impl Machine {
         false
     }
 
-    /// A process does something with others, or with a kernel.
-    fn acts(&mut self, process: usize) {
-        if let Some(witness) = &mut self.witness {
+    /// Records that a process interacted with another process or with the kernel.
+    fn record_interaction(&mut self, process: usize) {
+        if let Some(limit_recorder) = &mut self.limit_recorder {
             cold_path();
-            witness.acted(process);
+            limit_recorder.acted(process);
         }
     }
 
     fn await_own(&mut self, process: usize, what: Await) -> bool {
         let running = &mut self.processes[process];
-        if let Some(witness) = &mut self.witness
+        if let Some(limit_recorder) = &mut self.limit_recorder
             && running.waits_for_all(what)
         {
-            witness.awaited(process);
+            limit_recorder.awaited(process);
         }
         let satisfied = running.is_satisfied(what);
         if !satisfied {
@@ -398,19 +384,19 @@ impl Machine {
     }
 
     fn think(&mut self, process: usize, span: Span) {
-        if let Some(witness) = &mut self.witness {
+        if let Some(limit_recorder) = &mut self.limit_recorder {
             cold_path();
             let some_unfinished = !self.processes[process].outstanding.is_empty();
-            witness.thought(process, span, some_unfinished);
+            limit_recorder.thought(process, span, some_unfinished);
         }
         self.alarms.set(self.now + span, process);
     }
 
     #[inline]
     fn sleep_until(&mut self, process: usize, at: Time) {
-        if let Some(witness) = &mut self.witness {
+        if let Some(limit_recorder) = &mut self.limit_recorder {
             cold_path();
-            witness.slept_until(process, at);
+            limit_recorder.slept_until(process, at);
         }
         self.alarms.set(at, process);
     }
@@ -420,9 +406,9 @@ impl Machine {
         let number = running.submitted;
         running.submitted += 1;
         running.outstanding.push(number);
-        if let Some(witness) = &mut self.witness {
+        if let Some(limit_recorder) = &mut self.limit_recorder {
             cold_path();
-            witness.asked(process, &io, running.outstanding.len() > 1);
+            limit_recorder.asked(process, &io, running.outstanding.len() > 1);
         }
         let who = &running.who;
         let (priority, name) = (who.priority, who.process);
@@ -445,7 +431,7 @@ impl Machine {
         }
     }
 
-    /// A name for a submission until it is finished.
+    /// Allocates a token for a submission.
     fn token(&mut self, outstanding: Outstanding) -> Token {
         let token = self.free_tokens.pop().unwrap_or(self.outstanding.len() as u64);
         match self.outstanding.get_mut(token as usize) {
@@ -455,27 +441,13 @@ impl Machine {
         Token(token)
     }
 
-    #[inline(never)]
-    fn meet(&mut self, process: usize, meeting: Meeting) -> bool {
-        self.acts(process);
-        let present = self.meetings.entry(meeting.name).or_default();
-        if present.len() + 1 < meeting.members as usize {
-            present.push(process);
-            self.processes[process].blocked = Blocked::Meeting;
-            self.met = true;
-            return false;
-        }
-        self.runnable.extend(present.drain(..).map(Turn::Process));
-        true
-    }
-
-    /// One of those that go by this name has ended; whether it was the last.
+    /// Counts the end of a process of this identity; returns whether it was the last one.
     fn is_last_of(&mut self, name: Process) -> bool {
-        let Some(count) = self.namesakes.get_mut(&name) else { return true };
+        let Some(count) = self.processes_by_identity.get_mut(&name) else { return true };
         *count -= 1;
         let last = *count == 0;
         if last {
-            self.namesakes.remove(&name);
+            self.processes_by_identity.remove(&name);
         }
         last
     }
@@ -484,7 +456,7 @@ impl Machine {
         let running = &mut self.processes[process];
         running.blocked = Blocked::Ended;
         self.live -= 1;
-        self.book.ended(process, self.now);
+        self.stats.ended(process, self.now);
         if let Some(name) = running.who.process
             && self.is_last_of(name)
         {

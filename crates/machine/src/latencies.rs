@@ -1,41 +1,56 @@
-//! Latencies as they are collected: an exact sum and maximum beside a distribution to three digits.
+//! Collected latencies: exact sum and maximum, and a distribution with three significant digits.
 //!
-//! A histogram has the size of a small file. A recording may have more processes than there is memory for one each, so the
-//! first few latencies are kept as they are, and most processes never have more.
+//! A histogram takes tens of KB, and a recording may have more processes than memory has room for histograms. So the first
+//! latencies are kept in a list; most processes never have more.
 
 use std::sync::LazyLock;
 
 use elevator::Span;
 use hdrhistogram::Histogram;
+use serde::Serialize;
 
-use crate::measure::Latency;
+/// A distribution of latencies, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Latency {
+    /// Number of samples.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub mean_ns: u64,
+    /// Median, with three significant digits.
+    pub p50_ns: u64,
+    /// 99th percentile, with three significant digits.
+    pub p99_ns: u64,
+    /// Maximum, exact.
+    pub max_ns: u64,
+}
 
-/// Latencies that are kept as they are: beyond these a histogram, which for milliseconds has some 60 KB, is smaller for most.
+/// Latencies kept in a list. For more, a histogram (about 60 KB for milliseconds) is smaller in most cases.
 const FEW: usize = 1024;
 
-/// Of 32 bits, so that what is in use of it stays in the processor's cache; 4 billion requests of one latency are too many.
+/// Counters of 32 bits keep the used part of the histogram in the processor's cache. 4 billion requests of one latency would
+/// overflow a counter.
 type Counts = Histogram<u32>;
 
 fn counts() -> Counts {
     Histogram::new(3).expect("three digits are allowed")
 }
 
-/// What tells how far a value is rounded.
+/// For the rounding of values that are not in a histogram yet.
 static ROUNDING: LazyLock<Counts> = LazyLock::new(counts);
 
-/// See the module.
+/// Latencies of a process or a direction.
 #[derive(Clone, Default)]
 pub(crate) struct Latencies {
-    /// All of them, in any order, while they are few.
+    /// All latencies, unordered, while there are at most [`FEW`].
     few: Vec<u64>,
-    /// All of them, once they are not.
+    /// All latencies, once there are more.
     many: Option<Counts>,
     sum: u128,
     max: u64,
 }
 
 fn count(counts: &mut Counts, ns: u64) {
-    // It grows by itself; recording fails only beyond what 64 bits of nanoseconds hold.
+    // The histogram resizes itself; recording fails only beyond 64 bits of nanoseconds.
     counts.record(ns).expect("a histogram that grows");
 }
 
@@ -67,7 +82,7 @@ impl Latencies {
         }
     }
 
-    /// From now on they are many.
+    /// Moves the latencies to the histogram.
     fn spill(&mut self) -> &mut Counts {
         let few = std::mem::take(&mut self.few);
         let many = self.many.get_or_insert_with(counts);
@@ -82,7 +97,7 @@ impl Latencies {
         Latency { count, mean_ns, p50_ns, p99_ns, max_ns: self.max }
     }
 
-    /// As the histogram tells them, however few they are.
+    /// Quantiles as the histogram rounds them, for lists as well.
     fn quantiles<const N: usize>(&self, wanted: [f64; N]) -> [u64; N] {
         if let Some(many) = &self.many {
             return wanted.map(|quantile| many.value_at_quantile(quantile));
@@ -95,7 +110,7 @@ impl Latencies {
         })
     }
 
-    /// (latency, share of requests at or below it) for pictures.
+    /// Points of the distribution: (latency, share of requests at or below it).
     pub(crate) fn distribution(&self) -> Vec<(u64, f64)> {
         let mut all = self.clone();
         let many = all.spill();
@@ -115,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_are_summed_up_as_many_are() {
+    fn a_list_and_a_histogram_have_the_same_summary() {
         let mut state = 1u64;
         let mut random = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -133,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn together_they_are_what_all_would_be() {
+    fn a_sum_has_the_summary_of_all_samples() {
         for (own, others) in [(0, 0), (3, 4), (FEW, 1), (1, FEW), (2 * FEW, 5), (5, 2 * FEW)] {
             let mut all = Latencies::default();
             let [mut first, mut second] = [Latencies::default(), Latencies::default()];

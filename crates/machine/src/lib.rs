@@ -1,8 +1,9 @@
-//! A modelled computer in virtual time: processes above, the queue of `elevator` in the middle, a modelled drive below.
+//! A modelled computer in virtual time: processes, the queue of `elevator`, a modelled drive.
 //!
-//! [`Machine`] runs any number of [`Program`]s against one device and tells what they would have seen, in
-//! [`Measured`]. Nothing here reads a clock: the same programs, scheduler and drive give the same numbers.
+//! [`Machine`] runs any number of [`Program`]s against one device and reports what they measured in [`Measured`]. It reads no
+//! clock: the same programs, scheduler and drive give the same numbers.
 
+mod alarms;
 mod array;
 mod block;
 mod cluster;
@@ -10,7 +11,6 @@ mod engine;
 pub mod kernel;
 mod latencies;
 mod limit;
-mod listeners;
 mod measure;
 mod program;
 mod storage;
@@ -20,7 +20,8 @@ mod waits;
 pub use array::{ArrayMember, ArraySetup};
 pub use cluster::Cluster;
 pub use engine::{Failure, Machine, Setup, Stop};
-pub use limit::{Limit, Witness, fairness};
-pub use measure::{Latency, Measured, MemberMeasured, ProcessMeasured, Waits};
-pub use program::{Await, Io, Meeting, Next, Program, Who};
+pub use latencies::Latency;
+pub use limit::{Limit, LimitRecorder, fairness};
+pub use measure::{Measured, MemberMeasured, ProcessMeasured, Waits};
+pub use program::{Await, Barrier, Io, Next, Program, Submitter};
 pub use timeline::{Point, Recorder, Timeline, Wait};

@@ -1,15 +1,14 @@
-//! The physical limit: the same requests with perfect locality.
+//! The physical limit: the time of the same requests with perfect locality.
 //!
-//! A request takes at least the time that its data needs to pass under the head, and a process that waits for each of its
-//! requests has to have them in its own sequence: for each jump that it makes itself the least seek of that distance, with no
-//! rotation lost. What it submits without waiting for all of it in between may be served in any order, so it counts from the
-//! nearest on, with a seek across each gap. The device is done when every process was served so, one after the other, and no
-//! process before its own service and thinking are over.
+//! A request takes at least the time in which its data passes under the head. A process that waits for each of its requests
+//! needs them in its own order: each jump between them costs the shortest seek of that distance, without rotational delay.
+//! Requests that it submits together may be served in any order: they cost a seek to the nearest of them and a seek across
+//! each gap. The device serves one process after the other, and no process ends before its own service and think time.
 //!
-//! A scheduler comes near this limit; it can pass it where the drive's buffer answers something that never comes from the
-//! medium, and where many processes jump about in the same places: to serve one on the way to another saves both of them a
-//! seek (32 random readers came to 102%). Nobody's own way would be in a limit that allows for that: two greps of small files
-//! would be told what reading the whole disk in one sweep takes.
+//! Schedulers approach this limit. They exceed it if the drive's cache answers requests without the medium, and if many
+//! processes jump about in the same region: serving one process on the way to another saves a seek for both (102% with 32
+//! random readers). A limit that allowed for this would be useless: for two greps of small files it would be the time of
+//! reading the whole disk in one sweep.
 
 use disks::Ideal;
 use elevator::{Op, Sector, Span, Time};
@@ -18,41 +17,41 @@ use serde::Serialize;
 use crate::measure::Measured;
 use crate::program::Io;
 
-/// What each process asked for and how long it thought, written down during a run.
+/// Records requests and think times during a run.
 #[derive(Clone, Debug, Default)]
-pub struct Witness {
+pub struct LimitRecorder {
     processes: Vec<Asked>,
 }
 
-/// One process's requests.
+/// The requests of one process.
 #[derive(Clone, Debug, Default)]
 struct Asked {
-    /// Requests, in order; a batch may be served in any order.
+    /// Requests, in order. The requests of a batch may be served in any order.
     ios: Vec<Io>,
-    /// Where each batch ends in `ios`.
+    /// The end of each batch in `ios`.
     batches: Vec<usize>,
     thought: Span,
     latest: Time,
-    /// The same since it last did anything but wait: it counts if that was not the last that it did.
+    /// Think time since its last request or call. It counts once the process does something after it.
     thinks: Span,
     sleeps_until: Time,
     overlapped: bool,
 }
 
-/// The least time that a workload takes on a device.
+/// The least time of a workload on a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Limit {
-    /// For everything.
+    /// Of the whole workload.
     pub elapsed_ns: u64,
-    /// Of the device's time: positioning and transfer; of an array, that of the member with most of it.
+    /// Device time, positioning and transfer; of an array, that of the busiest member.
     pub service_ns: u64,
-    /// For each process alone, in order of start.
+    /// Of each process alone, in order of start.
     pub processes_ns: Vec<u64>,
-    /// Jumps that processes make themselves.
+    /// Jumps between requests of one process.
     pub seeks: u64,
 }
 
-impl Witness {
+impl LimitRecorder {
     fn of(&mut self, process: usize) -> &mut Asked {
         if self.processes.len() <= process {
             self.processes.resize_with(process + 1, Asked::default);
@@ -67,7 +66,7 @@ impl Witness {
         self.acted(process);
     }
 
-    /// A process did something but wait: the device may have been waiting for its thinking.
+    /// The process did something other than think, so the device may have waited for its think time.
     pub(crate) fn acted(&mut self, process: usize) {
         let asked = self.of(process);
         asked.thought += std::mem::take(&mut asked.thinks);
@@ -92,7 +91,7 @@ impl Witness {
         asked.sleeps_until = asked.sleeps_until.max(at);
     }
 
-    /// The same of what `map` makes of each request.
+    /// The same requests, each replaced by the requests that `map` makes of it.
     pub(crate) fn mapped(&self, map: &mut dyn FnMut(&Io, &mut Vec<Io>)) -> Self {
         let mut processes = self.processes.clone();
         for asked in &mut processes {
@@ -109,8 +108,8 @@ impl Witness {
         Self { processes }
     }
 
-    /// The limit on a device that knows what it could do at best. Where it lets reads and writes pass at the same time, it does,
-    /// but not those of a process that waits for each.
+    /// The limit on a device with known ideal times. If the device can read and write at the same time, it does, except for a
+    /// process that waits for each request.
     pub(crate) fn limit_on(mut self, ideal: &dyn Ideal) -> Limit {
         let mut limit = Limit::default();
         let full_duplex = ideal.full_duplex();
@@ -131,7 +130,7 @@ impl Witness {
 }
 
 impl Limit {
-    /// Of two devices that work side by side on the same processes' requests.
+    /// The limit of two devices that work in parallel on the same processes' requests.
     pub(crate) fn beside(mut self, other: Self) -> Self {
         self.elapsed_ns = self.elapsed_ns.max(other.elapsed_ns);
         self.service_ns = self.service_ns.max(other.service_ns);
@@ -144,7 +143,7 @@ impl Limit {
 }
 
 impl Asked {
-    /// What its reads and its writes take.
+    /// The service time of reads and of writes.
     fn service(&mut self, ideal: &dyn Ideal, seeks: &mut u64) -> [Span; 2] {
         let (mut from, mut sweep, mut total) = (0, Sweep::default(), [Span::ZERO; 2]);
         self.batches.push(self.ios.len());
@@ -158,17 +157,17 @@ impl Asked {
     }
 }
 
-/// The head on its way over requests that may be served in any order, then over the next such.
+/// The head's position over batches of requests.
 #[derive(Default)]
 struct Sweep {
-    /// Where those before ended, in order: it is at one of them.
+    /// The ends of the last batch's requests, in order: the head is at one of them.
     ends: Vec<Sector>,
     seeks: u64,
 }
 
 impl Sweep {
-    /// The least that these take, reads and writes: their transfers, the way to the nearest of them, and a seek across each gap
-    /// between neighbours, which any order of serving them crosses.
+    /// The least time of a batch, of reads and of writes: transfers, the seek to the nearest request, and a seek across each
+    /// gap between neighbours, which every order crosses.
     fn over(&mut self, ios: &mut [Io], ideal: &dyn Ideal) -> [Span; 2] {
         ios.sort_by_key(|io| io.start);
         let mut total = [Span::ZERO; 2];
@@ -198,7 +197,7 @@ impl Sweep {
         total
     }
 
-    /// The least seek to a request from where the head may be.
+    /// The shortest seek to a request from any possible position of the head.
     fn way_to(&self, io: &Io, ideal: &dyn Ideal) -> Option<Span> {
         let above = self.ends.partition_point(|&end| end < io.start);
         let neighbours = &self.ends[above.saturating_sub(1)..self.ends.len().min(above + 1)];
@@ -211,8 +210,8 @@ fn transfers(io: &Io) -> bool {
     matches!(io.op, Op::Read | Op::Write)
 }
 
-/// Jain's index of fairness over how fast each process got on, compared with how fast it would have been alone at the
-/// physical limit: 1 if all were slowed down alike, 1/n if one had everything.
+/// Jain's fairness index of the processes' slowdowns relative to their physical limits when alone: 1 if all are slowed alike,
+/// 1/n if one process had everything.
 #[must_use]
 pub fn fairness(measured: &Measured, alone_ns: &[u64]) -> f64 {
     let progress: Vec<f64> = measured
@@ -233,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    /// A nanosecond a sector, a thousand a seek and one more for each sector that it goes.
+    /// Ideal times for tests: 1 ns a sector, and 1000 ns a seek plus 1 ns for each sector of distance.
     struct Plain;
 
     impl Ideal for Plain {
@@ -251,56 +250,56 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_waits_is_served_in_its_own_order() {
-        let mut witness = Witness::default();
-        witness.thought(0, Span::from_nanos(5000), false);
+    fn requests_of_a_waiting_process_keep_their_order() {
+        let mut limit_recorder = LimitRecorder::default();
+        limit_recorder.thought(0, Span::from_nanos(5000), false);
         for start in [16, 0, 8] {
-            witness.asked(0, &read(start), false);
-            witness.awaited(0);
+            limit_recorder.asked(0, &read(start), false);
+            limit_recorder.awaited(0);
         }
-        let limit = witness.limit_on(&Plain);
+        let limit = limit_recorder.limit_on(&Plain);
         assert_eq!((limit.service_ns, limit.seeks), (1024 + 24, 1));
         assert_eq!(limit.elapsed_ns, 1024 + 24 + 5000);
     }
 
     #[test]
-    fn what_it_thinks_after_its_last_request_makes_nobody_wait() {
-        let mut witness = Witness::default();
-        witness.asked(0, &read(0), false);
-        witness.awaited(0);
-        witness.thought(0, Span::from_nanos(5000), false);
-        witness.slept_until(0, Time::from_nanos(9000));
-        assert_eq!(witness.limit_on(&Plain).elapsed_ns, 8);
+    fn think_time_after_the_last_request_does_not_count() {
+        let mut limit_recorder = LimitRecorder::default();
+        limit_recorder.asked(0, &read(0), false);
+        limit_recorder.awaited(0);
+        limit_recorder.thought(0, Span::from_nanos(5000), false);
+        limit_recorder.slept_until(0, Time::from_nanos(9000));
+        assert_eq!(limit_recorder.limit_on(&Plain).elapsed_ns, 8);
     }
 
     #[test]
-    fn who_thinks_while_the_device_works_for_it_is_delayed_by_the_longer_of_both() {
-        let mut witness = Witness::default();
-        witness.asked(0, &read(0), false);
-        witness.thought(0, Span::from_nanos(5000), true);
-        witness.asked(0, &read(8), false);
-        assert_eq!(witness.limit_on(&Plain).elapsed_ns, 5000);
+    fn think_time_and_service_in_parallel_count_as_the_longer() {
+        let mut limit_recorder = LimitRecorder::default();
+        limit_recorder.asked(0, &read(0), false);
+        limit_recorder.thought(0, Span::from_nanos(5000), true);
+        limit_recorder.asked(0, &read(8), false);
+        assert_eq!(limit_recorder.limit_on(&Plain).elapsed_ns, 5000);
     }
 
     #[test]
-    fn what_goes_out_together_counts_sorted() {
-        let mut witness = Witness::default();
+    fn a_batch_is_served_in_order_of_sectors() {
+        let mut limit_recorder = LimitRecorder::default();
         for start in [16, 0, 8] {
-            witness.asked(0, &read(start), true);
+            limit_recorder.asked(0, &read(start), true);
         }
-        assert_eq!(witness.limit_on(&Plain).service_ns, 24);
+        assert_eq!(limit_recorder.limit_on(&Plain).service_ns, 24);
     }
 
     #[test]
     fn processes_are_served_one_after_the_other() {
-        let mut witness = Witness::default();
+        let mut limit_recorder = LimitRecorder::default();
         for start in [0, 100_000, 0, 100_000] {
             for process in [0, 1] {
-                witness.asked(process, &read(start), false);
-                witness.awaited(process);
+                limit_recorder.asked(process, &read(start), false);
+                limit_recorder.awaited(process);
             }
         }
-        let limit = witness.limit_on(&Plain);
+        let limit = limit_recorder.limit_on(&Plain);
         let (there, back) = (1000 + 100_000 - 8, 1000 + 100_000 + 8);
         let alone = 2 * there + back + 32;
         assert_eq!(limit.processes_ns, [alone; 2]);
@@ -325,18 +324,18 @@ mod tests {
     }
 
     #[test]
-    fn no_order_of_serving_them_is_faster() {
+    fn no_order_of_a_batch_is_faster() {
         let mut random = elevator::Random::new(3);
         for _ in 0..500 {
             let batches: Vec<Vec<u64>> = (0..1 + random.below(3))
                 .map(|_| (0..1 + random.below(4)).map(|_| 8 * random.below(200)).collect())
                 .collect();
-            let mut witness = Witness::default();
+            let mut limit_recorder = LimitRecorder::default();
             for batch in &batches {
-                batch.iter().for_each(|&start| witness.asked(0, &read(start), true));
-                witness.awaited(0);
+                batch.iter().for_each(|&start| limit_recorder.asked(0, &read(start), true));
+                limit_recorder.awaited(0);
             }
-            let limit = witness.limit_on(&Plain);
+            let limit = limit_recorder.limit_on(&Plain);
             assert!(limit.elapsed_ns <= tried(&batches), "{batches:?}");
             if batches.iter().all(|batch| batch.len() == 1) {
                 assert_eq!(limit.elapsed_ns, tried(&batches), "{batches:?}");
@@ -345,18 +344,18 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_with_a_way_each_reads_and_writes_at_once() {
+    fn a_full_duplex_drive_reads_and_writes_at_once() {
         let ways = |name: &str, overlapped: bool| {
             let (drive, _) = disks::open(name, &mut |_| unreachable!("built in")).expect("a drive");
             let ideal = drive.ideal().expect("it knows");
-            let mut witness = Witness::default();
+            let mut limit_recorder = LimitRecorder::default();
             for n in 0..100 {
                 let read = Io::read(Sector(n * 512), Sectors(512));
-                witness.asked(0, &read, overlapped);
-                witness.asked(1, &Io { op: Op::Write, ..read }, overlapped);
+                limit_recorder.asked(0, &read, overlapped);
+                limit_recorder.asked(1, &Io { op: Op::Write, ..read }, overlapped);
             }
             let one = ideal.sequential_transfer(Sector(0), Sectors(512)).as_nanos() * 100;
-            let limit = witness.limit_on(ideal);
+            let limit = limit_recorder.limit_on(ideal);
             assert_eq!(limit.processes_ns, [one, one]);
             (limit.elapsed_ns, one)
         };
@@ -369,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn fairness_is_one_when_all_are_slowed_alike() {
+    fn equal_slowdowns_have_fairness_one() {
         let process = |elapsed_ns| crate::ProcessMeasured { elapsed_ns, ..Default::default() };
         let measured = Measured { processes: vec![process(100), process(200)], ..Default::default() };
         assert!((fairness(&measured, &[10, 20]) - 1.0).abs() < 1e-9);

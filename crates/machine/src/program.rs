@@ -1,49 +1,49 @@
-//! What a process does: as requests, the level at which recordings live, or as system calls of a kernel.
+//! The behaviour of processes: as requests, the level of recordings, or as system calls.
 
 use elevator::{Flags, Op, Priority, Process, Sector, Sectors, Span, Time};
 
 use crate::kernel::{Call, Returned};
 
-/// One process's behaviour, as a script that is asked for its next step whenever it can go on.
+/// A process as a state machine: the engine asks for the next step whenever the process can continue.
 ///
-/// A program sees completions only by waiting for them, as a real process does.
+/// As in a real process, completions are visible only by waiting for them.
 pub trait Program {
-    /// What it does next. `now` is when it could go on.
+    /// The next step. `now` is the time at which the process could continue.
     fn next(&mut self, now: Time) -> Next;
 
-    /// What its latest call came back with; heard before [`next`](Self::next). Answers whether a failure is part of the plan:
-    /// if not, a call that fails ends the run with an error that names process and call.
+    /// Receives the result of the last call, before [`next`](Self::next). Returns whether the program handles failures; if
+    /// not, a failed call ends the run with an error that names process and call.
     fn returned(&mut self, returned: Returned) -> bool {
         let _ = returned;
         false
     }
 
-    /// Whether it runs beside the others and comes to no meeting: when all others wait for each other, the run is stuck, however
-    /// busy this one is.
-    fn is_beside(&self) -> bool {
+    /// Whether the process runs in the background and arrives at no barrier. A run in which all other processes wait for each
+    /// other is a deadlock, however busy background processes are.
+    fn is_background(&self) -> bool {
         false
     }
 }
 
 /// A step of a program.
 pub enum Next {
-    /// Asks the device for something and goes on at once (or sleeps first, where the request limit says so).
+    /// Submits and continues at once, or sleeps first if the queue is full.
     Submit(Io),
-    /// Goes on when this has completed.
+    /// Continues when this has completed.
     Await(Await),
-    /// Asks something of the kernel, and goes on when that has returned.
+    /// Makes a system call and continues when it returns.
     Call(Call),
-    /// Computes, or sleeps, for so long.
+    /// Computes or sleeps for this long.
     Think(Span),
-    /// Sleeps until then; goes on at once if that has passed.
+    /// Sleeps until then; continues at once if the time has passed.
     Until(Time),
-    /// Goes on when everybody who takes part in the meeting has come to it.
-    Meet(Meeting),
-    /// The same with processes of other machines; see [`Cluster`](crate::Cluster).
-    Gather(Meeting),
-    /// Starts another process, which runs beside it. The new process's number is the order of its start.
-    Spawn(Who, Box<dyn Program>),
-    /// Goes on when every process that it has started has ended.
+    /// Continues when all members of the barrier have arrived.
+    Barrier(Barrier),
+    /// The same across machines; see [`Cluster`](crate::Cluster).
+    ClusterBarrier(Barrier),
+    /// Starts a child process. Processes are numbered in the order of their start.
+    Spawn(Submitter, Box<dyn Program>),
+    /// Continues when all its children have ended.
     AwaitChildren,
     /// Ends.
     Exit,
@@ -52,57 +52,57 @@ pub enum Next {
 /// What a program waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Await {
-    /// Everything that it has submitted.
+    /// All its submissions.
     All,
     /// Its n-th submission, counted from 0.
     Io(u64),
-    /// Fewer than so many of its submissions unfinished; at least 1.
+    /// Until fewer than this many of its submissions are unfinished; at least 1.
     Fewer(u32),
 }
 
-/// A meeting of threads: the place at which they wait for each other.
+/// A barrier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Meeting {
-    /// Its name; the same for everybody who takes part.
+pub struct Barrier {
+    /// Its name, the same for all members.
     pub name: u32,
-    /// How many take part.
+    /// Number of members.
     pub members: u32,
 }
 
-/// What a program asks of the device.
+/// A request of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Io {
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// First sector.
     pub start: Sector,
     /// Length; zero only for a flush.
     pub sectors: Sectors,
-    /// What the submitter says of it.
+    /// Flags.
     pub flags: Flags,
 }
 
 impl Io {
-    /// A plain read.
+    /// A read without flags.
     #[must_use]
     pub fn read(start: Sector, sectors: Sectors) -> Self {
         Self { op: Op::Read, start, sectors, flags: Flags::default() }
     }
 }
 
-/// Who a program is, to schedulers and in results.
+/// The identity of a process, for schedulers and in results.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Who {
-    /// What the block layer knows of it. `None` if the recording did not say.
+pub struct Submitter {
+    /// Its identity in the block layer; `None` if a recording lacks it.
     pub process: Option<Process>,
     /// Its priority.
     pub priority: Priority,
-    /// The line of the results that it counts in; processes that share a name share a line.
+    /// Its name in results; processes that share a name are reported together.
     pub name: String,
 }
 
-impl Who {
-    /// A single-threaded process of ordinary priority.
+impl Submitter {
+    /// A single-threaded process with the default priority.
     #[must_use]
     pub fn process(id: u32, name: impl Into<String>) -> Self {
         Self { process: Some(Process::single(id)), priority: Priority::default(), name: name.into() }

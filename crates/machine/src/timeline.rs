@@ -1,4 +1,4 @@
-//! The picture that explains: where the device was over time, for whom, and when it waited on purpose.
+//! The timeline of a run, for plots: where the device was, for which task, and when it waited deliberately.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,31 +10,31 @@ use serde::Serialize;
 
 use crate::waits::{WaitClock, Waited};
 
-/// One request served.
+/// A served request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Point {
-    /// When it went to the device, in nanoseconds.
+    /// Dispatch, in nanoseconds.
     pub from_ns: u64,
-    /// When it came back.
+    /// Completion, in nanoseconds.
     pub to_ns: u64,
     /// First sector.
     pub sector: u64,
     /// Length in sectors.
     pub sectors: u32,
-    /// Whether it wrote.
+    /// Whether it is a write.
     pub write: bool,
-    /// The issuing task, 0 if unknown.
+    /// The task that issued it; 0 if unknown.
     pub task: u32,
 }
 
-/// One deliberate wait.
+/// A deliberate wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Wait {
-    /// From then, in nanoseconds.
+    /// Begin, in nanoseconds.
     pub from_ns: u64,
-    /// Until then.
+    /// End, in nanoseconds.
     pub to_ns: u64,
-    /// Why.
+    /// The reason.
     #[serde(serialize_with = "as_text")]
     pub reason: HoldReason,
 }
@@ -43,30 +43,30 @@ fn as_text<S: serde::Serializer>(reason: &HoldReason, serializer: S) -> Result<S
     serializer.serialize_str(reason.as_str())
 }
 
-/// What a picture needs of a run: the first so many requests and waits.
+/// The first requests and waits of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Timeline {
     /// Requests, in order of completion.
     pub points: Vec<Point>,
     /// Waits, in order.
     pub waits: Vec<Wait>,
-    /// Whether there was more than it was to keep.
+    /// Whether the run had more requests than were kept.
     pub truncated: bool,
 }
 
-/// Writes a [`Timeline`] down from a queue's events.
+/// Fills a [`Timeline`] from a queue's events.
 pub struct Recorder {
     timeline: Rc<RefCell<Timeline>>,
     most: usize,
     wait_clock: WaitClock,
-    /// The submitting task of each unfinished submission, which schedulers may not be told.
+    /// The task of each unfinished submission. Schedulers may not see it.
     tasks: HashMap<Token, u32>,
-    /// That of each request's first submission.
+    /// The task of each request's first submission.
     carried: HashMap<RequestId, u32>,
 }
 
 impl Timeline {
-    /// A recorder of at most `most` requests, and the timeline that it fills.
+    /// A recorder of at most `most` requests, and its timeline.
     #[must_use]
     pub fn recorder(most: usize) -> (Recorder, Rc<RefCell<Self>>) {
         let timeline = Rc::new(RefCell::new(Self::default()));
@@ -82,7 +82,7 @@ impl Timeline {
 }
 
 impl Recorder {
-    /// Keeps track of whose each request is.
+    /// Follows which task each request belongs to.
     fn follow(&mut self, event: &Event<'_>) {
         match *event {
             Event::Submitted { token, process: Some(process), .. } => {

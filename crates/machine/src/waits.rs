@@ -1,10 +1,10 @@
-//! Deliberate waits, told apart from mere idleness: the device has nothing, something is queued, and the scheduler said
-//! why.
+//! Deliberate waits, as opposed to idleness: the device is idle, a request is queued, and the scheduler holds it for a
+//! reason.
 
 use elevator::queue::Event;
 use elevator::{HoldReason, Time};
 
-/// Follows a queue's events and tells each deliberate wait when it ends.
+/// Follows a queue's events and reports each deliberate wait when it ends.
 #[derive(Default)]
 pub(crate) struct WaitClock {
     holding: Option<(HoldReason, Time)>,
@@ -12,7 +12,7 @@ pub(crate) struct WaitClock {
     idle_since: Time,
 }
 
-/// A wait that is over.
+/// A wait that has ended.
 pub(crate) struct Waited {
     pub(crate) from: Time,
     pub(crate) to: Time,

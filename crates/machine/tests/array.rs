@@ -1,5 +1,5 @@
-//! Arrays below the engine: every queue held to the contract by a checker, every byte accounted for, and what striping,
-//! parity and a failed member must do to times.
+//! Arrays below the engine: each queue passes the contract checker, all bytes are accounted for, and striping, parity and a
+//! failed member have the expected effect on times.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,10 +13,10 @@ use elevator::check::Checker;
 use elevator::queue::{Event, Observer, Options};
 use elevator::{Flags, Op, Sector, Sectors, Span, Time};
 use machine::kernel::{Call, Description, Descriptor, Image, Kernel, Open};
-use machine::{ArrayMember, ArraySetup, Await, Io, Machine, Measured, Next, Program, Setup, Stop, Who};
+use machine::{ArrayMember, ArraySetup, Await, Io, Machine, Measured, Next, Program, Setup, Stop, Submitter};
 use schedulers::{Environment, Spec};
 
-/// Sectors of a member that are used: 512 MiB, so that random places come near each other.
+/// Sectors of a member in use: 512 MiB, so that random accesses are close to each other.
 const MEMBER: Sector = Sector(1 << 20);
 
 fn drive() -> Box<dyn Drive + Send> {
@@ -75,7 +75,7 @@ impl Rig {
     }
 }
 
-/// A program that does what comes to its mind, then waits for all of it.
+/// Submits random requests, then waits for all of them.
 struct Whims {
     random: Random,
     at: u64,
@@ -120,7 +120,7 @@ impl Whims {
 }
 
 #[test]
-fn nothing_is_lost_and_no_member_waits_without_a_word() {
+fn members_keep_the_contract() {
     let arrays = [
         "raid0:2x16k",
         "raid0:5x64k",
@@ -154,7 +154,7 @@ fn nothing_is_lost_and_no_member_waits_without_a_word() {
                     let mut random = Random::new(seed * 100 + process);
                     let at = random.below(rig.capacity.0 / 2);
                     let whims = Whims { random, at, left: 100, end: rig.capacity };
-                    rig.machine.start(Who::process(process as u32 + 1, "whims"), Box::new(whims));
+                    rig.machine.start(Submitter::process(process as u32 + 1, "whims"), Box::new(whims));
                 }
                 let measured = rig.run();
                 assert!(measured.requests > 60, "{array} {policy}: {} requests", measured.requests);
@@ -164,7 +164,7 @@ fn nothing_is_lost_and_no_member_waits_without_a_word() {
     }
 }
 
-/// A program of steps.
+/// A program of fixed steps.
 struct Steps(std::vec::IntoIter<Io>);
 
 impl Program for Steps {
@@ -175,7 +175,7 @@ impl Program for Steps {
 
 fn measure(array: &str, ios: Vec<Io>) -> Measured {
     let mut rig = rig(array, "noop", Options::default());
-    rig.machine.start(Who::process(1, "steps"), Box::new(Steps(ios.into_iter())));
+    rig.machine.start(Submitter::process(1, "steps"), Box::new(Steps(ios.into_iter())));
     rig.run()
 }
 
@@ -201,7 +201,7 @@ fn striping_multiplies_the_rate() {
 }
 
 #[test]
-fn members_read_and_write_what_parity_takes() {
+fn parity_reads_and_writes() {
     let bytes = |array: &str, op, sectors| -> (u64, u64) {
         let measured = measure(array, ios(op, 64, sectors));
         (measured.bytes, measured.members.iter().map(|member| member.bytes).sum())
@@ -212,24 +212,24 @@ fn members_read_and_write_what_parity_takes() {
     assert_eq!(
         bytes("raid5:5x64k", Op::Write, stripe),
         (16 * MIB, 20 * MIB),
-        "full stripes: a parity in four"
+        "full stripes: one parity unit of four"
     );
     assert_eq!(bytes("raid5:5x64k", Op::Write, 8), (MIB / 4, MIB), "4 KiB: two read, two written");
-    // A row of four units, the first of them lost: that is made from the others and the parity, which are
+    // A row of four units, the first of them lost: it is rebuilt from the others and the parity.
     let degraded = |settings: &str| bytes(&format!("raid5:5x64k{{failed=0{settings}}}"), Op::Read, 8);
-    assert_eq!(degraded(""), (MIB / 4, 4 * MIB / 16), "kept, and not read again for themselves,");
-    assert_eq!(degraded(", stripe_cache=0"), (MIB / 4, 7 * MIB / 16), "or are");
+    assert_eq!(degraded(""), (MIB / 4, 4 * MIB / 16), "the stripe cache keeps units that were read");
+    assert_eq!(degraded(", stripe_cache=0"), (MIB / 4, 7 * MIB / 16), "without it they are read again");
 }
 
 #[test]
-fn what_reaches_beyond_the_end_fails() {
+fn accesses_beyond_the_end_fail() {
     let beyond = Io::read(Sector(MEMBER.0 * 5 - 8), Sectors(16));
     assert_eq!(measure("raid0:5x64k", vec![beyond]).failed, 1);
 }
 
 #[test]
-fn a_disk_and_an_array_of_one_request_at_a_time_agree() {
-    // One unit, one member: an array adds nothing to what the disk does.
+fn an_array_of_one_member_equals_its_disk() {
+    // With one unit and one member an array adds nothing to the disk.
     let io = vec![Io::read(Sector(0), Sectors(64))];
     let array = measure("raid0:2x64k", io.clone());
     let mut machine = Machine::new(Setup {
@@ -238,7 +238,7 @@ fn a_disk_and_an_array_of_one_request_at_a_time_agree() {
         drive: drive(),
         observer: None,
     });
-    machine.start(Who::process(1, "steps"), Box::new(Steps(io.into_iter())));
+    machine.start(Submitter::process(1, "steps"), Box::new(Steps(io.into_iter())));
     machine.run(Stop::default()).unwrap();
     assert_eq!(array.elapsed_ns, machine.measured().elapsed_ns);
 }
@@ -252,7 +252,7 @@ impl Program for Calls {
     }
 }
 
-/// Boots a kernel that reads so many KiB ahead, with a file `/a` of so many bytes.
+/// Boots a kernel with this read-ahead and a file `/a` of this length.
 fn boot(rig: &mut Rig, read_ahead_kib: u32, bytes: u64) {
     let mut description = Description::named("pc-2010").unwrap();
     description.read_ahead.max_kib = read_ahead_kib;
@@ -281,7 +281,7 @@ fn a_kernel_reads_and_writes_on_an_array() {
                 .chain(std::iter::once(Call::Fsync(FILE)));
             let calls: [Vec<Call>; 2] = [reads(8 * MIB).collect(), writes.collect()];
             for (process, calls) in (1..).zip(calls) {
-                rig.machine.start(Who::process(process, "calls"), Box::new(Calls(calls.into_iter())));
+                rig.machine.start(Submitter::process(process, "calls"), Box::new(Calls(calls.into_iter())));
             }
             let measured = rig.run();
             assert_eq!(measured.failed, 0, "{array} {policy}");
@@ -296,7 +296,7 @@ fn reading_ahead_over_two_stripes_moves_every_head() {
         let mut rig = rig(array, "noop", Options::default());
         boot(&mut rig, read_ahead_kib, 64 * MIB);
         let calls: Vec<Call> = reads(64 * MIB).collect();
-        rig.machine.start(Who::process(1, "reader"), Box::new(Calls(calls.into_iter())));
+        rig.machine.start(Submitter::process(1, "reader"), Box::new(Calls(calls.into_iter())));
         rig.run().megabytes_per_second()
     };
     let two_stripes = rate("raid0:5x64k", 640);

@@ -1,19 +1,19 @@
-//! Machines under one clock: processes of all of them meet.
+//! Clusters: barriers across machines.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use elevator::queue::Options;
 use elevator::{Sector, Sectors, Span, Time};
-use machine::{Await, Cluster, Failure, Io, Machine, Meeting, Next, Program, Setup, Stop, Who};
+use machine::{Await, Barrier, Cluster, Failure, Io, Machine, Next, Program, Setup, Stop, Submitter};
 use schedulers::{Environment, Spec};
 
-const ALL: Meeting = Meeting { name: 7, members: 2 };
+const ALL: Barrier = Barrier { name: 7, members: 2 };
 
-/// When each of its rounds began.
+/// Start times of a process's rounds.
 type Rounds = Rc<RefCell<Vec<Time>>>;
 
-/// Reads a block, thinks, and waits for the others, so many times.
+/// Reads a block, thinks, and waits at a barrier, several times.
 struct Reader {
     rounds: u64,
     think: Span,
@@ -29,7 +29,7 @@ impl Program for Reader {
         }
         self.at += 1;
         match step {
-            0 => Next::Gather(ALL),
+            0 => Next::ClusterBarrier(ALL),
             1 => {
                 self.began.borrow_mut().push(now);
                 Next::Submit(Io::read(Sector(round * 128), Sectors(128)))
@@ -52,12 +52,12 @@ fn machine(rounds: u64, think_ms: u64) -> (Machine, Rounds) {
     });
     let began = Rounds::default();
     let reader = Reader { rounds, think: Span::from_millis(think_ms), at: 0, began: Rc::clone(&began) };
-    machine.start(Who::process(1, "reader"), Box::new(reader));
+    machine.start(Submitter::process(1, "reader"), Box::new(reader));
     (machine, began)
 }
 
 #[test]
-fn everybody_goes_on_when_the_last_has_come() {
+fn a_barrier_opens_with_the_last_arrival() {
     let ((quick, of_quick), (slow, of_slow)) = (machine(5, 1), machine(5, 20));
     let mut cluster = Cluster::new(vec![quick, slow]);
     cluster.run(Stop::default()).expect("they all end");
@@ -68,14 +68,14 @@ fn everybody_goes_on_when_the_last_has_come() {
 }
 
 #[test]
-fn who_waits_for_somebody_that_has_gone_waits_for_ever() {
+fn a_barrier_with_an_ended_member_is_a_deadlock() {
     let mut cluster = Cluster::new(vec![machine(5, 1).0, machine(3, 1).0]);
     let failure = cluster.run(Stop::default());
     assert!(matches!(&failure, Err(Failure::Deadlock { waiting }) if waiting.len() == 1), "{failure:?}");
 }
 
 #[test]
-fn a_cluster_that_is_stopped_says_so() {
+fn a_stopped_cluster_is_cut() {
     let mut cluster = Cluster::new(vec![machine(50, 1).0, machine(50, 1).0]);
     cluster.run(Stop { at: Time::from_nanos(20_000_000), ..Stop::default() }).expect("no failure");
     assert!(cluster.machines().iter().all(|machine| machine.is_cut()));

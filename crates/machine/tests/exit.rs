@@ -1,14 +1,14 @@
-//! Ends: when the block layer hears that a process is gone, and when time is over.
+//! Exits of processes, and the end of virtual time.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use elevator::queue::{Event, Observer, Options};
 use elevator::{Sector, Sectors, Span, Time};
-use machine::{Await, Failure, Io, Machine, Next, Program, Setup, Stop, Who};
+use machine::{Await, Failure, Io, Machine, Next, Program, Setup, Stop, Submitter};
 use schedulers::{Environment, Spec};
 
-/// What happened in the queue: submissions and exits, by task.
+/// Events of the queue: submissions and exits, by task.
 type Heard = Rc<RefCell<Vec<(&'static str, u32)>>>;
 
 struct Listener(Heard);
@@ -24,7 +24,7 @@ impl Observer for Listener {
     }
 }
 
-/// Thinks, then reads, so many times.
+/// Thinks, then reads, several times.
 struct Reader {
     rounds: u64,
     at: u64,
@@ -56,22 +56,22 @@ fn heard(programs: &[(u32, u64)]) -> Vec<(&'static str, u32)> {
     let heard = Heard::default();
     let mut machine = machine(Some(Box::new(Listener(Rc::clone(&heard)))));
     for &(id, rounds) in programs {
-        machine.start(Who::process(id, "reader"), Box::new(Reader { rounds, at: 0 }));
+        machine.start(Submitter::process(id, "reader"), Box::new(Reader { rounds, at: 0 }));
     }
     machine.run(Stop::default()).expect("it runs");
     heard.take()
 }
 
 #[test]
-fn a_process_of_two_programs_is_gone_when_both_are() {
-    // A recorded process is one program for what it waited for and one for what it did not.
+fn a_process_exits_with_its_last_program() {
+    // A recorded process has one program for requests that it waited for and one for the others.
     let heard = heard(&[(7, 1), (7, 3), (8, 2)]);
     let exits: Vec<_> = heard.iter().filter(|(what, _)| *what == "exits").collect();
     assert_eq!(exits, [&("exits", 8), &("exits", 7)]);
     assert_eq!(heard.last(), Some(&("exits", 7)), "{heard:?}");
 }
 
-/// Reads at the end of time.
+/// Reads at the end of virtual time.
 struct Late(u32);
 
 impl Program for Late {
@@ -87,10 +87,10 @@ impl Program for Late {
 }
 
 #[test]
-fn what_happens_when_times_no_longer_add_up_ends_the_run() {
+fn events_beyond_the_clock_end_the_run() {
     let run = |stop| {
         let mut machine = machine(None);
-        machine.start(Who::process(1, "late"), Box::new(Late(0)));
+        machine.start(Submitter::process(1, "late"), Box::new(Late(0)));
         machine.run(stop).map(|()| machine.is_cut())
     };
     assert_eq!(run(Stop::default()), Err(Failure::EndOfTime));

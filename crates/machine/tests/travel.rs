@@ -1,15 +1,15 @@
-//! How far the head travels, as results have it.
+//! Head travel in results.
 
 use elevator::queue::Options;
 use elevator::{Op, Sector, Sectors, Time};
-use machine::{Await, Io, Machine, Next, Program, Setup, Stop, Who};
+use machine::{Await, Io, Machine, Next, Program, Setup, Stop, Submitter};
 use schedulers::{Environment, Spec};
 
 const WRITES: u64 = 200;
-/// Between one and the next.
+/// Distance between writes in sectors.
 const APART: u64 = 1 << 20;
 
-/// Writes upwards, one after the other.
+/// Writes at ascending positions.
 struct Writer(u64);
 
 impl Program for Writer {
@@ -24,16 +24,16 @@ impl Program for Writer {
 }
 
 #[test]
-fn writes_that_the_buffer_answers_move_the_head_as_well() {
+fn buffered_writes_count_as_head_travel() {
     let (drive, _) = disks::open("wd5000aaks", &mut |_| unreachable!("built in")).expect("a drive");
     let scheduler = Spec::parse("noop").expect("a scheduler").build(&Environment::default());
     let scheduler = scheduler.expect("it can be built");
     let mut machine = Machine::new(Setup { options: Options::default(), scheduler, drive, observer: None });
-    machine.start(Who::process(1, "writer"), Box::new(Writer(0)));
+    machine.start(Submitter::process(1, "writer"), Box::new(Writer(0)));
     machine.run(Stop::default()).expect("it comes to its end");
     let measured = machine.measured();
-    // The last ones are in the buffer still.
+    // The last writes are still in the buffer.
     assert!((WRITES - 20..=WRITES).contains(&measured.seeks), "{}", measured.seeks);
-    // It goes to and fro over what its buffer holds, but no place is nearer to another.
+    // The head moves back and forth over buffered writes, which are equidistant.
     assert!(measured.head_travel_sectors >= measured.seeks * (APART - 8), "{}", measured.head_travel_sectors);
 }

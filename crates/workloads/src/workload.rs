@@ -2,10 +2,10 @@
 
 use elevator::text::did_you_mean;
 use elevator::{SECTOR_BYTES, Sector, Tunable, TuneError, Value};
-use machine::{Machine, Program, Who};
+use machine::{Machine, Program, Submitter};
 
 /// Processes in order of start.
-pub type Processes = Vec<(Who, Box<dyn Program>)>;
+pub type Processes = Vec<(Submitter, Box<dyn Program>)>;
 
 /// Processes that can be started again and again.
 pub trait Workload: Sync {

@@ -1,4 +1,4 @@
-//! Job files: what is honoured, what is refused and where.
+//! fio job files: which requests they make, and the errors for what is unsupported.
 
 use disks::Fixed;
 use elevator::queue::Options;
@@ -23,9 +23,9 @@ thinktime=200
 group_reporting
 ";
 
-/// fio gives each job its own lines, also those of one name, which it tells apart by the process.
+/// fio reports jobs of one name separately as well.
 #[test]
-fn jobs_of_one_name_are_told_apart() {
+fn jobs_of_one_name_get_numbers() {
     let names = |text: &str| -> Vec<String> {
         JobFile::parse("jobs.fio", text).unwrap().jobs().iter().map(|job| job.name.clone()).collect()
     };
@@ -40,7 +40,7 @@ fn jobs_of_one_name_are_told_apart() {
 fn a_plain_job_file_becomes_processes() {
     let file = JobFile::parse("readers.fio", READERS).unwrap();
     assert_eq!(file.jobs().len(), 2);
-    // The second clone's file lies behind the first one's, of 128 sectors.
+    // The second clone's file follows the first one's, which has 128 sectors.
     assert_eq!(file.jobs()[1].offset, Sector((1 << 21) + 128));
     assert_eq!(file.end(), Sector((1 << 21) + 256));
     assert!(
@@ -67,16 +67,16 @@ fn a_plain_job_file_becomes_processes() {
 }
 
 #[test]
-fn jobs_without_a_common_file_lie_one_behind_the_other() {
+fn files_lie_one_after_the_other() {
     let text = "[global]\nsize=1m\n[a]\nfilename=x\n[b]\n[c]\nfilename=x\noffset=4k\n";
     let file = JobFile::parse("f", text).unwrap();
     let offsets: Vec<u64> = file.jobs().iter().map(|job| job.offset.0).collect();
-    // The third reaches beyond the first one's end, and the file is as long as that.
+    // The third job extends the file that it shares with the first.
     assert_eq!(offsets, [0, 2056, 8]);
 }
 
 #[test]
-fn clones_share_a_file_that_is_named_and_have_their_own_otherwise() {
+fn clones_share_a_named_file() {
     for pattern in ["read", "randwrite"] {
         let offsets = |more: &str| -> Vec<u64> {
             let text = format!("[global]\nsize=1m\n[a]\nrw={pattern}\nnumjobs=3\n{more}[b]\n");
@@ -97,7 +97,7 @@ fn sections_of_one_name_share_a_file_clone_by_clone() {
     assert_eq!(offsets, [0, 0, 128, 256, 128]);
 }
 
-/// What a job asks for, in order: (operation, first sector).
+/// The requests of a job in order: (operation, first sector).
 fn asked(text: &str) -> Vec<(Op, u64)> {
     let mut processes = JobFile::parse("f", text).unwrap().processes();
     let program = &mut processes[0].1;
@@ -112,7 +112,7 @@ fn asked(text: &str) -> Vec<(Op, u64)> {
 }
 
 #[test]
-fn sequential_reads_and_writes_have_a_place_each() {
+fn sequential_reads_and_writes_have_positions_of_their_own() {
     let asked = asked("[a]\nrw=rw\nsize=128k\n");
     for op in [Op::Read, Op::Write] {
         let places: Vec<u64> = asked.iter().filter(|(o, _)| *o == op).map(|(_, start)| *start).collect();
@@ -121,7 +121,7 @@ fn sequential_reads_and_writes_have_a_place_each() {
     }
 }
 
-/// A job's requests with the milliseconds since its start at which they are made, if each is answered at once; and all its steps.
+/// The requests of a job with their times in milliseconds since its start, if each completes at once; and all its steps.
 fn made(text: &str) -> (Vec<(Op, u64)>, Vec<Next>) {
     let mut processes = JobFile::parse("f", text).unwrap().processes();
     let program = &mut processes[0].1;
@@ -141,7 +141,7 @@ fn made(text: &str) -> (Vec<(Op, u64)>, Vec<Next>) {
 
 #[test]
 fn each_direction_has_a_rate_of_its_own() {
-    // fio 3.33 makes 199 reads and 199 writes a second of a mixed job with rate_iops=200, whatever the mix.
+    // fio 3.33 issues 199 reads and 199 writes a second of a mixed job with rate_iops=200, whatever the mix.
     for mix in [50, 90] {
         let text = format!("[a]\nrw=randrw\nrwmixread={mix}\nsize=1g\nrate_iops=200\nruntime=2\n");
         let (made, _) = made(&text);
@@ -155,7 +155,7 @@ fn each_direction_has_a_rate_of_its_own() {
 }
 
 #[test]
-fn nothing_is_in_flight_while_a_job_thinks_and_it_thinks_no_longer_than_it_runs() {
+fn pauses_wait_for_requests_in_flight_and_end_with_the_runtime() {
     let (made, steps) = made(
         "[a]\nrw=read\nsize=1m\nioengine=libaio\niodepth=8\nthinktime=30ms\nthinktime_blocks=4\nruntime=50ms\n",
     );
@@ -167,8 +167,8 @@ fn nothing_is_in_flight_while_a_job_thinks_and_it_thinks_no_longer_than_it_runs(
 }
 
 #[test]
-fn a_file_may_be_longer_than_what_is_asked_of_it() {
-    // Requests and their region as fio 3.33 has them, with the null engine and 4 KiB blocks.
+fn size_filesize_offset_and_io_size() {
+    // Number and region of requests as issued by fio 3.33 with the null engine and 4 KiB blocks.
     for (options, requests, from, to) in [
         ("filesize=64k\nsize=16k", 4, 0, 64),
         ("size=16k\nfilesize=64k", 4, 0, 64),
@@ -196,7 +196,7 @@ fn a_file_may_be_longer_than_what_is_asked_of_it() {
 }
 
 #[test]
-fn a_flush_follows_every_so_many_writes_and_no_read() {
+fn fsync_counts_writes() {
     let asked = asked("[a]\nrw=randrw\nsize=1m\nfsync=4\n");
     let count = |op: Op| asked.iter().filter(|(o, _)| *o == op).count();
     assert_eq!(count(Op::Flush), count(Op::Write) / 4);
@@ -204,7 +204,7 @@ fn a_flush_follows_every_so_many_writes_and_no_read() {
 }
 
 #[test]
-fn to_switch_one_kind_of_sync_off_leaves_the_other_on() {
+fn zero_disables_one_kind_of_sync() {
     for text in ["fsync=4\nfdatasync=0", "fdatasync=0\nfsync=4", "fdatasync=4\nfsync=0", "fdatasync=4"] {
         let asked = asked(&format!("[a]\nrw=write\nsize=64k\n{text}\n"));
         assert_eq!(asked.iter().filter(|(op, _)| *op == Op::Flush).count(), 4, "{text}");
@@ -212,7 +212,7 @@ fn to_switch_one_kind_of_sync_off_leaves_the_other_on() {
 }
 
 #[test]
-fn what_fio_takes_for_global_and_for_a_comment_is_taken_so() {
+fn global_sections_and_comments() {
     let file =
         JobFile::parse("f", "[global-defaults]\nsize=1m ; for all\n[a]\nruntime=60  # a minute\n").unwrap();
     assert_eq!(
@@ -223,37 +223,32 @@ fn what_fio_takes_for_global_and_for_a_comment_is_taken_so() {
 }
 
 #[test]
-fn what_is_taken_differently_is_said_once_for_all_clones() {
+fn notes_appear_once_for_all_clones() {
     let text = "[a]\nsize=1m\nnumjobs=20\niodepth=4\nioengine=libaio\nramp_time=5\nruntime=10\n";
     let file = JobFile::parse("x.fio", text).unwrap();
-    assert_eq!(
-        file.notes,
-        [
-            "x.fio:6: 'ramp_time' is passed over: a job runs for its runtime alone, and all of that is measured"
-        ]
-    );
+    assert_eq!(file.notes, ["x.fio:6: 'ramp_time' has no effect: the whole run is measured"]);
     assert!(file.buffered().unwrap().starts_with("x.fio: [a-1], [a-2],"));
     assert!(file.buffered().unwrap().contains("[a-8], and 12 more: buffered"));
-    assert_eq!(file.one_by_one(), None, "through the page cache, calls wait in Linux too");
+    assert_eq!(file.one_by_one(), None, "buffered calls are synchronous in Linux as well");
     let direct = JobFile::parse("x.fio", &format!("{text}direct=1\n")).unwrap();
     assert_eq!(direct.buffered(), None);
-    assert!(direct.one_by_one().unwrap().contains("it is 1 here"));
+    assert!(direct.one_by_one().unwrap().contains("the depth is 1 here"));
     assert!(file.describe().ends_with("; and 12 more"));
 }
 
 #[test]
-fn no_runtime_is_no_end() {
+fn a_runtime_of_zero_is_no_limit() {
     assert_eq!(asked("[a]\nrw=read\nsize=64k\nruntime=0\n").len(), 16);
 }
 
 #[test]
-fn what_cannot_be_honoured_is_refused_where_it_stands() {
+fn errors_name_line_and_option() {
     for (text, line, word) in [
         ("[a]\nrw=read\nbs=3\nsize=1m\n", 3, "512"),
         ("[a]\nrw=backwards\nsize=1m\n", 2, "randread"),
         ("[a]\nrw=read\n", 1, "size"),
         ("[a]\nsize=4k\nbs=8k\n", 1, "holds no block"),
-        ("[a]\nsize=1m\nverify=crc32c\n", 3, "not honoured"),
+        ("[a]\nsize=1m\nverify=crc32c\n", 3, "not supported"),
         ("[a]\nsize=1m\ntime_based\n", 1, "runtime"),
         ("[a]\nsize=50%\n", 2, "percentage"),
         ("[a]\nsize=1m\niodepth=0\n", 3, "from 1"),
@@ -263,18 +258,25 @@ fn what_cannot_be_honoured_is_refused_where_it_stands() {
         ("[a]\nsize=1m\nnrfiles=4\n", 3, "one file"),
         ("[a]\nsize=1m\nfilename=/dev/sda:/dev/sdb\n", 3, "one file"),
         ("[a]\nsize=1m\niodepth_batch=16\n", 3, "one by one"),
-        ("[a]\nsize=1m\nexitall\n", 3, "not honoured"),
+        ("[a]\nsize=1m\nexitall\n", 3, "do not end each other"),
         ("[global]\nsize=1m\n", 1, "no job"),
-        ("[a]\nsize=1m\nbs=${BS}\n", 3, "write what they stand for"),
-        ("[a]\nsize=$mb_memory\n", 2, "write what they stand for"),
+        ("[a]\nsize=1m\nbs=${BS}\n", 3, "write the value"),
+        ("[a]\nsize=$mb_memory\n", 2, "write the value"),
         ("[a]\ninclude other.fio\n", 2, "not included"),
         ("[a]\ninclude\tother.fio\n", 2, "not included"),
         ("include other.fio\n[a]\nsize=1m\n", 1, "not included"),
         ("[]\nsize=1m\n", 1, "needs a name"),
         ("[a]\nsize=1m\noffset=1000\n", 3, "multiple of 512"),
         ("[a]\nsize=1m\noffset_increment=100\nnumjobs=2\n", 3, "multiple of 512"),
-        ("[a]\nrw=read:8k\nsize=1m\n", 2, "a number behind it"),
-        ("[a]\nfsync=1\nsize=1m\nfdatasync=1\n", 1, "both"),
+        ("[a]\nrw=trimwrite\nsize=1m\n", 2, "randtrim"),
+        ("[a]\nrate=1m\nsize=1m\nrate_iops=10\n", 1, "both rate and rate_iops"),
+        ("[a]\nsize=1m\nbs=4k-16k\n", 3, "bsrange"),
+        ("[a]\nsize=1m\nbssplit=4k/60:8k/50\n", 3, "at most 100"),
+        ("[a]\nsize=1m\nrandom_distribution=zipf:1\n", 1, "theta"),
+        ("[a]\nsize=1m\nrandom_distribution=zoned_abs:100/2m\n", 1, "beyond its size"),
+        ("[a]\nsize=1m\nstartdelay=1-5\n", 3, "expected a time"),
+        ("[a]\nsize=1m\nrate_min=1m\n", 3, "remove the option"),
+        ("[a]\nsize=1m\niodpeth=4\n", 3, "did you mean 'iodepth'"),
     ] {
         let error = JobFile::parse("x.fio", text).unwrap_err();
         assert_eq!(error.line, line, "{error}");
@@ -283,12 +285,12 @@ fn what_cannot_be_honoured_is_refused_where_it_stands() {
 }
 
 #[test]
-fn every_option_that_is_not_honoured_is_told_at_once() {
+fn one_error_lists_all_rejected_options() {
     let text = "[global]\nverify=md5\nbs=1000\n[a]\nsize=1m\nrw=read\nlatency_target=10ms\n";
     let error = JobFile::parse("x.fio", text).unwrap_err().to_string();
-    assert!(error.starts_with("x.fio:2: option 'verify=md5': is not honoured"), "{error}");
+    assert!(error.starts_with("x.fio:2: option 'verify=md5': verification is not supported"), "{error}");
     for word in
-        ["; line 3: option 'bs=1000': must be", "; line 7: option 'latency_target=10ms': is not honoured"]
+        ["; line 3: option 'bs=1000': must be", "; line 7: option 'latency_target=10ms': closed loops"]
     {
         assert!(error.contains(word), "{error}");
     }
@@ -296,7 +298,7 @@ fn every_option_that_is_not_honoured_is_told_at_once() {
 }
 
 #[test]
-fn arbitrary_text_is_refused_or_read_but_never_a_panic() {
+fn mutated_job_files_do_not_panic() {
     let mut random = elevator::Random::new(7);
     for _ in 0..20_000 {
         let mut text = READERS.as_bytes().to_vec();
@@ -348,26 +350,201 @@ fn run(file: &JobFile) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn a_job_behind_a_stonewall_begins_when_those_before_it_have_ended() {
+fn stonewall_waits_for_all_jobs_before() {
     let file = JobFile::parse("f", ONE_BEHIND_THE_OTHER).unwrap();
     let groups: Vec<usize> = file.groups().iter().map(|group| group.len()).collect();
     assert_eq!(groups, [2, 2, 1]);
-    // Sixteen requests each, of 100 us, by turns with the other one of the group; the last one waits for a second first.
+    // Sixteen requests of 100 us each, alternating with the other job of the group; the last job starts after a second.
     let elapsed =
         [("fio", 1_008_000), ("a", 3100), ("b", 3200), ("c-1", 3100), ("c-2", 3200), ("d", 1_001_600)];
     assert_eq!(run(&file), elapsed.map(|(name, us)| (name.to_owned(), us)));
 }
 
 #[test]
-fn a_job_that_discards_is_not_said_to_write() {
+fn descriptions_of_discarding_jobs() {
     let file = JobFile::parse("f", "[a]\nrw=randtrim\nsize=1m\n").unwrap();
     assert_eq!(file.describe(), "fio f: a (random, discards, 4096 bytes, depth 1)");
 }
 
 #[test]
-fn fuzzing_begins_with_what_is_understood() {
+fn fuzz_seeds_are_valid() {
     let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/job_file");
     for seed in std::fs::read_dir(seeds).unwrap() {
         JobFile::parse("seed", &std::fs::read_to_string(seed.unwrap().path()).unwrap()).unwrap();
     }
+}
+
+/// The requests of a job, each with its time in microseconds since the start if requests complete at once.
+fn issued(text: &str) -> Vec<(Op, u64, u64, u64)> {
+    let mut processes = JobFile::parse("f", text).unwrap().processes();
+    let program = &mut processes[0].1;
+    let (mut now, mut issued) = (Time::ZERO, Vec::new());
+    loop {
+        match program.next(now) {
+            Next::Submit(io) => {
+                issued.push((io.op, io.start.bytes(), io.sectors.bytes(), now.as_nanos() / 1000));
+            }
+            Next::Until(at) => now = now.max(at),
+            Next::Think(span) => now += span,
+            Next::Exit => return issued,
+            _ => {}
+        }
+    }
+}
+
+fn offsets_kib(text: &str) -> Vec<u64> {
+    issued(text).iter().map(|(_, at, ..)| at / 1024).collect()
+}
+
+fn times_ms(text: &str) -> Vec<u64> {
+    issued(text).iter().map(|(.., us)| us / 1000).collect()
+}
+
+#[test]
+fn rate_limits_bytes_of_each_direction() {
+    let times = times_ms("[a]\nrw=read\nbs=64k\nsize=512k\nrate=1m\n");
+    assert_eq!(times, [0, 62, 125, 187, 250, 312, 375, 437]);
+    // `rate=500k,` limits reads only, `rate=,500k` writes only.
+    for (rate, limited) in [("128k,", true), (",128k", false)] {
+        let times = times_ms(&format!("[a]\nrw=read\nbs=64k\nsize=256k\nrate={rate}\n"));
+        assert_eq!(times.last() == Some(&1500), limited, "{times:?}");
+    }
+}
+
+#[test]
+fn poisson_intervals_have_the_mean_of_the_rate() {
+    let text = "[a]\nrw=read\nsize=40m\nrate_iops=1000\nrate_process=poisson\n";
+    let times: Vec<u64> = issued(text).iter().map(|(.., us)| *us).collect();
+    let intervals: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let mean = intervals.iter().sum::<u64>() as f64 / intervals.len() as f64;
+    assert!((950.0..1050.0).contains(&mean), "{mean}");
+    // Of an exponential distribution, 1 - 1/e = 63.2% are below the mean.
+    let below = intervals.iter().filter(|&&interval| interval < 1000).count() as f64 / intervals.len() as f64;
+    assert!((0.61..0.65).contains(&below), "{below}");
+}
+
+#[test]
+fn pauses_by_blocks_and_by_time() {
+    let base = "[a]\nrw=read\nsize=32k\nthinktime=10ms\n";
+    assert_eq!(times_ms(&format!("{base}thinktime_blocks=3\n")), [0, 0, 0, 10, 10, 10, 20, 20]);
+    // Spinning is a part of the pause.
+    let spinning = times_ms(&format!("{base}thinktime_blocks=3\nthinktime_spin=4ms\n"));
+    assert_eq!(spinning, [0, 0, 0, 10, 10, 10, 20, 20]);
+    // With a time and no number of blocks, only time counts.
+    let by_time = times_ms(&format!("{base}rate_iops=500\nthinktime_iotime=5ms\nrate_ignore_thinktime=1\n"));
+    assert_eq!(by_time, [0, 2, 4, 6, 16, 18, 20, 22]);
+}
+
+#[test]
+fn a_rate_catches_up_after_pauses_unless_it_ignores_them() {
+    let base = "[a]\nrw=read\nsize=32k\nrate_iops=1000\nthinktime=10ms\nthinktime_blocks=4\n";
+    assert_eq!(times_ms(base), [0, 1, 2, 3, 13, 13, 13, 13]);
+    assert_eq!(times_ms(&format!("{base}rate_ignore_thinktime=1\n")), [0, 1, 2, 3, 13, 14, 15, 16]);
+}
+
+#[test]
+fn a_random_job_accesses_every_block_once_a_pass() {
+    for more in ["io_size=128k\n", "loops=2\n", "time_based\nruntime=1\nnumber_ios=32\n"] {
+        let mut offsets = offsets_kib(&format!("[a]\nrw=randread\nsize=64k\n{more}"));
+        assert_eq!(offsets.len(), 32, "{more}");
+        for pass in offsets.chunks_mut(16) {
+            pass.sort_unstable();
+            assert_eq!(pass.to_vec(), (0..16).map(|n| n * 4).collect::<Vec<_>>(), "{more}");
+        }
+    }
+    let mut offsets = offsets_kib("[a]\nrw=randread\nsize=1m\nnorandommap\n");
+    offsets.sort_unstable();
+    offsets.dedup();
+    assert!((130..200).contains(&offsets.len()), "1 - 1/e of 256 blocks: {}", offsets.len());
+}
+
+#[test]
+fn percentage_random_mixes_sequential_requests_in() {
+    let continued = |percent: u64| {
+        let text = format!("[a]\nrw=randread\nsize=64m\nnumber_ios=4000\npercentage_random={percent}\n");
+        let offsets = offsets_kib(&text);
+        offsets.windows(2).filter(|pair| pair[1] == pair[0] + 4).count() as f64 / 40.0
+    };
+    assert!(continued(0) > 99.9);
+    assert!((67.0..73.0).contains(&continued(30)), "{}", continued(30));
+    assert!(continued(100) < 1.0);
+}
+
+#[test]
+fn numbers_behind_the_pattern() {
+    assert_eq!(offsets_kib("[a]\nrw=read:8k\nsize=48k\nnumber_ios=6\n"), [0, 12, 24, 36, 0, 12]);
+    assert_eq!(offsets_kib("[a]\nrw=read:-8k\nsize=16k\nnumber_ios=4\n"), [0, 8, 4, 0]);
+    let offsets = offsets_kib("[a]\nrw=randread:4\nsize=64m\nnumber_ios=16\n");
+    let jumps: Vec<usize> = (1..16).filter(|&n| offsets[n] != offsets[n - 1] + 4).collect();
+    assert_eq!(jumps, [3, 7, 11, 15]);
+    let offsets = offsets_kib("[a]\nrw=randread:4\nrw_sequencer=identical\nsize=64m\nnumber_ios=12\n");
+    assert_eq!(offsets[..3], [0; 3]);
+    assert!(offsets[3..].chunks(4).all(|run| run.iter().all(|at| *at == run[0])), "{offsets:?}");
+}
+
+#[test]
+fn request_sizes_by_range_split_and_direction() {
+    let sizes =
+        |text: &str| -> Vec<u64> { issued(text).iter().map(|(_, _, bytes, _)| bytes / 1024).collect() };
+    let share =
+        |sizes: &[u64], size: u64| 100 * sizes.iter().filter(|&&drawn| drawn == size).count() / sizes.len();
+    let split = sizes("[a]\nrw=randread\nsize=1g\nbssplit=4k/10:64k/60:32k/\nnorandommap\nnumber_ios=5000\n");
+    assert!((8..=12).contains(&share(&split, 4)) && (58..=62).contains(&share(&split, 64)));
+    let range = sizes("[a]\nrw=randread\nsize=1g\nbsrange=4k-16k\nnorandommap\nnumber_ios=5000\n");
+    assert!(
+        [4, 8, 12, 16].iter().all(|&size| (22..=28).contains(&share(&range, size))),
+        "{}",
+        share(&range, 4)
+    );
+    let both = issued("[a]\nrw=rw\nsize=1m\nbs=8k,16k\n");
+    assert!(both.iter().all(|&(op, _, bytes, _)| bytes == if op == Op::Read { 8192 } else { 16384 }));
+    let trims = issued("[a]\nrw=trim\nsize=1m\nbs=4k,8k,64k\n");
+    assert!(trims.iter().all(|&(op, _, bytes, _)| op == Op::Discard && bytes == 65536));
+    let by_pattern =
+        "[a]\nrw=randread\nsize=64m\nbs=4k,16k\nbs_is_seq_rand\npercentage_random=50\nnorandommap\n";
+    assert!((45..=55).contains(&share(&sizes(by_pattern), 16)));
+}
+
+/// The share of accesses in percent that the busiest tenth of the blocks has.
+fn busiest_tenth(distribution: &str) -> u64 {
+    let text = format!(
+        "[a]\nrw=randread\nsize=4m\nnumber_ios=100000\nio_size=1g\nnorandommap\nrandom_distribution={distribution}\n"
+    );
+    let mut counts = vec![0_u64; 1024];
+    offsets_kib(&text).iter().for_each(|at| counts[*at as usize / 4] += 1);
+    counts.sort_unstable_by(|a, b| b.cmp(a));
+    100 * counts[..102].iter().sum::<u64>() / counts.iter().sum::<u64>()
+}
+
+#[test]
+fn distributions_concentrate_accesses() {
+    assert!((10..=16).contains(&busiest_tenth("random")));
+    // The sum of k^-1.2 up to 102 over that up to 1024 is 0.78; the hash may put two popular blocks on one.
+    assert!((74..=84).contains(&busiest_tenth("zipf:1.2")), "{}", busiest_tenth("zipf:1.2"));
+    // x^h of the blocks have 1 - x of the accesses: 0.1^(log(0.8)/log(0.2)) = 0.73.
+    assert!((69..=78).contains(&busiest_tenth("pareto:0.2")), "{}", busiest_tenth("pareto:0.2"));
+    assert!((85..=99).contains(&busiest_tenth("zoned:90/5:5/20:5/75")));
+    let zoned = offsets_kib(
+        "[a]\nrw=randread\nsize=64m\nnumber_ios=5000\nnorandommap\nrandom_distribution=zoned_abs:80/1m:20/4m\n",
+    );
+    let hot = zoned.iter().filter(|&&at| at < 1024).count();
+    assert!((3800..=4200).contains(&hot) && zoned.iter().all(|&at| at < 5 * 1024), "{hot}");
+}
+
+#[test]
+fn synchronous_writes_carry_fua() {
+    let mut processes = JobFile::parse("f", "[a]\nrw=write\nsize=8k\nsync=1\n").unwrap().processes();
+    let program = &mut processes[0].1;
+    let mut writes = 0;
+    loop {
+        match program.next(Time::ZERO) {
+            Next::Submit(io) => {
+                assert!(io.flags.fua);
+                writes += 1;
+            }
+            Next::Exit => break,
+            _ => {}
+        }
+    }
+    assert_eq!(writes, 2);
 }

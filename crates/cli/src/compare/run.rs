@@ -133,7 +133,7 @@ fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {
     };
     let Plan { device, options, .. } = *plan;
     let mut machine = machine(device, spec, options, Span::ZERO, &mut observer).map_err(|e| e.to_string())?;
-    machine.witness();
+    machine.record_limit();
     plan.workload.start(&mut machine);
     let at = plan.at_most.map_or(Time::MAX, |span| Time::ZERO + span);
     let ended = machine.run(Stop { at, asked: interrupt::requested });

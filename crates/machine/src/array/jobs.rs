@@ -1,55 +1,55 @@
-//! What the array was asked for, and the parts of it that are on their way.
+//! Submissions to the array and their unfinished parts.
 
 use elevator::queue::{Submission, Token};
 use elevator::{Outcome, Time};
 
-/// What a job's parts on their way are.
+/// The stage of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
-    /// The flush that goes before it, or that it is.
+    /// The flush before it, or the job itself if it is a flush.
     Flush,
-    /// What must be read first, if anything must.
+    /// Reads that have to precede it.
     Before,
-    /// The rest.
+    /// The access itself.
     Then,
 }
 
-/// A submission to the array on its way.
+/// An unfinished submission to the array.
 #[derive(Clone, Copy)]
 pub(super) struct Job {
     pub(super) submission: Submission,
     pub(super) submitted: Time,
     pub(super) stage: Stage,
-    /// Whether this is its first stage, in which its submitter may have to sleep.
+    /// Whether this is the first stage, the only one in which the submitter may sleep.
     pub(super) is_first: bool,
     /// Unfinished parts of the stage.
     pub(super) waits_for: u32,
-    /// When the first of its parts went to a drive.
+    /// When its first part was dispatched to a drive.
     pub(super) dispatched: Option<Time>,
-    /// Done, until a part fails.
+    /// `Done` unless a part fails.
     pub(super) outcome: Outcome,
-    /// Parts whose queues have no room yet.
+    /// Parts whose queues are full.
     asleep: u32,
-    /// Whether the coordinator knows of it.
+    /// Whether the coordinator knows the job.
     announced: bool,
     in_use: bool,
 }
 
-/// A part on its way.
+/// An unfinished part.
 #[derive(Clone, Copy, Default)]
 struct PartOf {
     job: u32,
     asleep: bool,
 }
 
-/// Every job and part on its way, by number; numbers are used again.
+/// All unfinished jobs and parts, by number. Numbers are reused.
 #[derive(Default)]
 pub(super) struct Jobs {
     jobs: Vec<Job>,
     free_jobs: Vec<u32>,
     parts: Vec<PartOf>,
     free_parts: Vec<u32>,
-    /// Parts of others that a job waits for as well: (part, job).
+    /// Parts of other jobs that a job waits for: (part, job).
     awaited: Vec<(u32, u32)>,
 }
 
@@ -89,7 +89,7 @@ impl Jobs {
         self.jobs[id as usize]
     }
 
-    /// Whether the coordinator must be told of it now; once.
+    /// Whether the coordinator must be notified of the job now, which happens once.
     pub(super) fn announce(&mut self, id: u32) -> bool {
         !std::mem::replace(&mut self.job_mut(id).announced, true)
     }
@@ -98,14 +98,13 @@ impl Jobs {
         self.job(id).announced
     }
 
-    /// Whether the submitter of this token, which began that job, must sleep. A job that has ended at once may have a
-    /// successor under its number.
+    /// Whether the submitter of this token sleeps. A job that ended at once may have a successor with the same number.
     pub(super) fn is_asleep(&self, id: u32, token: Token) -> bool {
         let job = self.job(id);
         job.in_use && job.submission.token == token && job.asleep > 0
     }
 
-    /// A new part of a job.
+    /// Allocates a part of a job.
     pub(super) fn part(&mut self, job: u32) -> u32 {
         let part = PartOf { job, asleep: false };
         if let Some(id) = self.free_parts.pop() {
@@ -116,14 +115,14 @@ impl Jobs {
         self.parts.len() as u32 - 1
     }
 
-    /// There is no room for the part, and its job's submitter has to wait until there is.
+    /// A part's queue is full: the job's submitter sleeps.
     pub(super) fn sleeps(&mut self, part: u32) {
         let part = &mut self.parts[part as usize];
         part.asleep = true;
         self.jobs[part.job as usize].asleep += 1;
     }
 
-    /// There was room for the part; the token of the job's submitter if it can go on.
+    /// A part's queue has room again; returns the token of the job's submitter if it can continue.
     pub(super) fn woken(&mut self, part: u32) -> Option<Token> {
         let part = &mut self.parts[part as usize];
         if !std::mem::take(&mut part.asleep) {
@@ -134,12 +133,12 @@ impl Jobs {
         (job.asleep == 0).then_some(job.submission.token)
     }
 
-    /// The job's stage is not over before that part of another job is done.
+    /// Makes a job's stage wait for a part of another job.
     pub(super) fn awaits(&mut self, id: u32, part: u32) {
         self.awaited.push((part, id));
     }
 
-    /// A part is done. Those for whose stage it was the last are added to `over`.
+    /// Finishes a part. Jobs whose stage ends with it are added to `over`.
     pub(super) fn part_done(&mut self, part: u32, outcome: Outcome, dispatched: Time, over: &mut Vec<u32>) {
         self.free_parts.push(part);
         let owner = self.parts[part as usize].job;
@@ -151,7 +150,7 @@ impl Jobs {
         self.awaited = awaited;
     }
 
-    /// A job has one part more that is done; whether it was the last of the stage.
+    /// Counts a finished part for a job; returns whether it was the last of the stage.
     fn has_part(&mut self, id: u32, outcome: Outcome, dispatched: Time) -> bool {
         let job = &mut self.jobs[id as usize];
         job.waits_for -= 1;

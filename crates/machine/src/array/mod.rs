@@ -1,62 +1,47 @@
-//! A disk array below the engine: one address space, and for each member a queue, a scheduler and a drive, as in md.
+//! A disk array below the engine: one address space, and a queue, a scheduler and a drive for each member, as in md.
 //!
-//! A request is split into parts, one for each stripe unit, and is complete when the last of them is. Writes of RAID 5 go
-//! in two stages: first what has to be read, then what is written; like md, a thread of the array's own does both. A
-//! [`Coordinator`] may listen and direct the members' schedulers.
+//! A request is split at stripe units into parts and completes with its last part. RAID 5 writes have two stages, reads and
+//! writes; as in md, a thread of the array issues both. A [`Coordinator`] may observe and direct the members' schedulers.
 
-mod direction;
+mod coordination;
 mod jobs;
+mod member;
 
 use std::collections::VecDeque;
 
-use disks::Drive;
 use disks::array::{Access, Geometry, MemberSector, Part, StripeCache};
 use elevator::array::{ArrayRequest, ArrayRequestId, Coordinator, Member};
 use elevator::queue::{Accepted, Finished, Notice, Observer, Options, Submission, Token};
-use elevator::{Flags, Op, Outcome, Process, Scheduler, Sector, Sectors, Time};
+use elevator::{Flags, Op, Outcome, Process, Sector, Sectors, Time};
 
 use crate::block::Block;
-use crate::limit::{Limit, Witness};
-use crate::measure::Meter;
+use crate::limit::{Limit, LimitRecorder};
+use crate::measure::DeviceStats;
 use crate::program::Io;
 
-use self::direction::Direction;
+use self::coordination::Coordination;
 use self::jobs::{Job, Jobs, Stage};
+use self::member::Disk;
 
-/// Who issues what RAID 5 reads and writes for a write: the array's own thread, md's `raid5d`.
+pub use member::ArrayMember;
+
+/// The issuer of a RAID 5 write's reads and writes: md's thread `raid5d`.
 const ARRAY_THREAD: Process = Process::single(u32::MAX);
 
-/// One member of an array.
-pub struct ArrayMember {
-    /// The scheduler in its queue.
-    pub scheduler: Box<dyn Scheduler>,
-    /// The disk.
-    pub drive: Box<dyn Drive>,
-    /// Whoever else listens to its queue.
-    pub observer: Option<Box<dyn Observer>>,
-}
-
-/// What an array is made of.
+/// The parts of an array.
 pub struct ArraySetup {
-    /// How data is laid out.
+    /// The layout of data.
     pub geometry: Geometry,
-    /// The member that is gone; its drive is never asked.
+    /// The failed member, whose drive is not used.
     pub failed: Option<u32>,
-    /// What reads go through, if anything.
+    /// A cache in front of reads.
     pub stripe_cache: Option<StripeCache>,
-    /// The members' queues, all alike. The depth is cut to each drive's.
+    /// Options of the members' queues. The depth is limited to each drive's.
     pub options: Options,
     /// The members, in order.
     pub members: Vec<ArrayMember>,
-    /// Who directs the members' schedulers, if anybody does.
+    /// The coordinator of the members' schedulers.
     pub coordinator: Option<Box<dyn Coordinator>>,
-}
-
-/// A member's queue and drive, and whether it must be asked what to do next.
-struct Disk {
-    block: Block,
-    /// Something has happened there since it was asked.
-    stirred: bool,
 }
 
 /// Several disks behind one address space.
@@ -67,26 +52,27 @@ pub(crate) struct Array {
     jobs: Jobs,
     access: Access,
     stripe_cache: Option<StripeCache>,
-    /// Jobs whose stage is over now.
+    /// Jobs whose stage is complete.
     over: Vec<u32>,
     notices: VecDeque<Notice>,
-    direction: Option<Direction>,
+    coordination: Option<Coordination>,
 }
 
 impl Array {
     pub(crate) fn new(setup: ArraySetup) -> Self {
         let ArraySetup { geometry, failed, stripe_cache, options, members, coordinator } = setup;
-        let direction = coordinator.map(|mut coordinator| {
+        let coordination = coordinator.map(|mut coordinator| {
             if let Some(failed) = failed {
                 coordinator.lost(Time::ZERO, Member(failed));
             }
-            Direction::new(coordinator, members.len())
+            Coordination::new(coordinator, members.len())
         });
         let disk = |(index, member): (usize, ArrayMember)| {
             let ArrayMember { scheduler, drive, observer } = member;
-            let ear = direction.as_ref().map(|direction| direction.ear(Member(index as u32)));
-            let others: Box<dyn Observer> = Box::new((ear, observer));
-            Disk { block: Block::new(options, scheduler, drive, Some(others)), stirred: false }
+            let coordinated =
+                coordination.as_ref().map(|coordination| coordination.observer(Member(index as u32)));
+            let others: Box<dyn Observer> = Box::new((coordinated, observer));
+            Disk { block: Block::new(options, scheduler, drive, Some(others)), changed: false }
         };
         let disks = members.into_iter().enumerate().map(disk).collect();
         Self {
@@ -98,11 +84,11 @@ impl Array {
             stripe_cache,
             over: Vec::new(),
             notices: VecDeque::new(),
-            direction,
+            coordination,
         }
     }
 
-    /// Sends a job's next stage to the members. What is beyond the array's end fails.
+    /// Submits a job's next stage to the members. An access beyond the array's end fails.
     fn begin_stage(&mut self, now: Time, id: u32) {
         let Job { submission, stage, .. } = *self.jobs.job(id);
         let mut awaited = Vec::new();
@@ -134,10 +120,10 @@ impl Array {
         self.jobs.job_mut(id).waits_for = (parts.len() + awaited.len()) as u32;
         awaited.into_iter().for_each(|part| self.jobs.awaits(id, part));
         if stage != Stage::Flush
-            && let Some(direction) = &mut self.direction
+            && let Some(coordination) = &mut self.coordination
             && self.jobs.announce(id)
         {
-            direction.coordinator.arrived(
+            coordination.coordinator.arrived(
                 now,
                 &ArrayRequest {
                     id: ArrayRequestId(id),
@@ -177,9 +163,9 @@ impl Array {
             _ => {}
         }
         let disk = &mut self.disks[part.member as usize];
-        disk.stirred = true;
-        if let Some(direction) = &mut self.direction {
-            direction.sends(token, ArrayRequestId(id));
+        disk.changed = true;
+        if let Some(coordination) = &mut self.coordination {
+            coordination.sends(token, ArrayRequestId(id));
         }
         let accepted = disk.block.submit(now, submission);
         if accepted == Accepted::Asleep && self.jobs.job(id).is_first {
@@ -187,11 +173,11 @@ impl Array {
         }
     }
 
-    /// What a member has to read or write of an access's data.
+    /// The requests that a member needs for an access's data.
     fn data_on(&self, member: u32, io: &Io, parts: &mut Vec<Io>) {
         let mut access = Access::default();
         let Io { op, start, sectors, flags } = *io;
-        // With a cache of stripes what a lost unit needs may have been read for itself.
+        // With a stripe cache the data needed for a lost unit may have been read before.
         let lost = self.failed.filter(|_| op != Op::Read || self.stripe_cache.is_none());
         self.geometry.access(op, start, sectors, lost, &mut access);
         let is_data = |part: &&Part| {
@@ -203,7 +189,7 @@ impl Array {
         parts.extend(own.map(|part| Io { op, start: part.start, sectors: part.sectors, flags }));
     }
 
-    /// Every part of a job's stage is done.
+    /// All parts of a job's stage are finished.
     fn stage_over(&mut self, now: Time, id: u32) {
         let job = self.jobs.job_mut(id);
         job.is_first = false;
@@ -221,8 +207,8 @@ impl Array {
     fn finish(&mut self, now: Time, id: u32, outcome: Outcome) {
         let announced = self.jobs.is_announced(id);
         let job = self.jobs.end(id);
-        if announced && let Some(direction) = &mut self.direction {
-            direction.coordinator.completed(now, ArrayRequestId(id));
+        if announced && let Some(coordination) = &mut self.coordination {
+            coordination.coordinator.completed(now, ArrayRequestId(id));
         }
         self.notices.push_back(Notice::Finished(Finished {
             token: job.submission.token,
@@ -232,13 +218,13 @@ impl Array {
         }));
     }
 
-    /// Hears what the members have to say until they have nothing more; whether a member was directed.
+    /// Handles notices of the members until there are none; returns whether the coordinator gave a directive.
     fn gather(&mut self, now: Time) -> bool {
         let mut directed = false;
         loop {
             let mut heard = false;
-            if let Some(direction) = &mut self.direction {
-                direction.hear(now, &mut self.disks);
+            if let Some(coordination) = &mut self.coordination {
+                coordination.notify(now, &mut self.disks);
             }
             for index in 0..self.disks.len() {
                 while let Some(notice) = self.disks[index].block.notice() {
@@ -246,8 +232,8 @@ impl Array {
                     self.heed(now, notice);
                 }
             }
-            if let Some(direction) = &mut self.direction
-                && direction.direct(now, &mut self.disks)
+            if let Some(coordination) = &mut self.coordination
+                && coordination.direct(now, &mut self.disks)
             {
                 (heard, directed) = (true, true);
             }
@@ -307,7 +293,7 @@ impl Array {
     #[inline(never)]
     pub(crate) fn unplug(&mut self, now: Time, waits: bool) {
         for disk in &mut self.disks {
-            disk.stirred = true;
+            disk.changed = true;
             disk.block.unplug(now, waits);
         }
         self.gather(now);
@@ -316,21 +302,23 @@ impl Array {
     #[inline(never)]
     pub(crate) fn next_event(&self) -> Option<Time> {
         let disks = self.disks.iter().filter_map(|disk| disk.block.next_event());
-        disks.chain(self.direction.as_ref().and_then(|direction| direction.coordinator.next_event())).min()
+        disks
+            .chain(self.coordination.as_ref().and_then(|coordination| coordination.coordinator.next_event()))
+            .min()
     }
 
     #[inline(never)]
     pub(crate) fn collect(&mut self, now: Time) {
         for disk in &mut self.disks {
             if disk.block.next_event().is_some_and(|at| at <= now) {
-                disk.stirred = true;
+                disk.changed = true;
                 disk.block.collect(now);
             }
         }
-        if let Some(direction) = &mut self.direction
-            && direction.coordinator.next_event().is_some_and(|at| at <= now)
+        if let Some(coordination) = &mut self.coordination
+            && coordination.coordinator.next_event().is_some_and(|at| at <= now)
         {
-            direction.coordinator.pass(now);
+            coordination.coordinator.pass(now);
         }
         self.gather(now);
     }
@@ -339,11 +327,11 @@ impl Array {
     pub(crate) fn pump(&mut self, now: Time) {
         loop {
             for disk in &mut self.disks {
-                if std::mem::take(&mut disk.stirred) {
+                if std::mem::take(&mut disk.changed) {
                     disk.block.pump(now);
                 }
             }
-            if !self.gather(now) && self.disks.iter().all(|disk| !disk.stirred) {
+            if !self.gather(now) && self.disks.iter().all(|disk| !disk.changed) {
                 break;
             }
         }
@@ -351,12 +339,12 @@ impl Array {
 
     pub(crate) fn exited(&mut self, now: Time, process: Process) {
         for disk in &mut self.disks {
-            disk.stirred = true;
+            disk.changed = true;
             disk.block.exited(now, process);
         }
     }
 
-    /// The sectors of a stripe unit.
+    /// Sectors of a stripe unit.
     pub(crate) fn unit(&self) -> Sectors {
         self.geometry.unit()
     }
@@ -365,16 +353,17 @@ impl Array {
         self.disks.iter().map(|disk| disk.block.requests(direction)).max().unwrap_or(0)
     }
 
-    pub(crate) fn meters(&mut self) -> Vec<&Meter> {
-        self.disks.iter_mut().flat_map(|disk| disk.block.meters()).collect()
+    pub(crate) fn device_stats(&mut self) -> Vec<&DeviceStats> {
+        self.disks.iter_mut().flat_map(|disk| disk.block.device_stats()).collect()
     }
 
-    /// The limit of the member that has most to do. Parity and what it takes to keep it are not counted, nor is the card: a
-    /// time that no order of serving the members can beat, though writes of RAID 5 stay farther from it than need be.
-    pub(crate) fn limit(&self, witness: Witness) -> Option<Limit> {
+    /// The limit of the busiest member. Parity accesses and the controller are not counted, so no order of service beats the
+    /// limit, but RAID 5 writes stay above it.
+    pub(crate) fn limit(&self, limit_recorder: LimitRecorder) -> Option<Limit> {
         let of_member = |(index, disk): (usize, &Disk)| {
-            let witness = witness.mapped(&mut |io, parts| self.data_on(index as u32, io, parts));
-            disk.block.limit(witness)
+            let limit_recorder =
+                limit_recorder.mapped(&mut |io, parts| self.data_on(index as u32, io, parts));
+            disk.block.limit(limit_recorder)
         };
         let limits = self.disks.iter().enumerate().map(of_member).collect::<Option<Vec<_>>>()?;
         limits.into_iter().reduce(Limit::beside)

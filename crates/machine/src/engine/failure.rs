@@ -1,25 +1,25 @@
-//! Why a run ends before its programs do.
+//! Reasons why a run ends before its programs do.
 
 use elevator::queue::Fault;
 
 use crate::kernel::Errno;
 
-/// Why a machine could not go on.
+/// Why a run cannot continue.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Failure {
-    /// Nothing can happen any more although somebody waits.
+    /// No event can happen any more although processes wait.
     #[error("waiting for each other, or for something that never comes: {}", listed(waiting))]
     Deadlock {
-        /// Their names.
+        /// The processes' names.
         waiting: Vec<String>,
     },
-    /// The queue found the scheduler faulty and replaced it, so the run is not one of this scheduler.
+    /// The queue found the scheduler faulty and replaced it, so the results are not those of this scheduler.
     #[error("the scheduler {0}")]
     Scheduler(Fault),
-    /// Something would happen so late that times no longer add up.
-    #[error("goes on for more than 292 years, which is as far as the modelled clock is trusted")]
+    /// Times would exceed the range in which sums of times are exact.
+    #[error("the run lasts more than 292 years of virtual time, which is the model's limit")]
     EndOfTime,
-    /// A policy that works above the block layer, on a machine that has nothing there.
+    /// The scheduler is a split-level policy and the machine has no kernel.
     #[error(
         "the scheduler works above the block layer too; this machine has no kernel, only a queue and a drive"
     )]
@@ -27,24 +27,24 @@ pub enum Failure {
     /// A system call on a machine without a kernel.
     #[error("process {process}: {call}: this machine has no kernel, only a queue and a drive")]
     NoKernel {
-        /// Who called.
+        /// The process.
         process: String,
-        /// What.
+        /// The call.
         call: String,
     },
-    /// A call failed and the program did not plan for that.
+    /// A call failed and the program does not handle failures.
     #[error("process {process}: {call}: {errno}")]
     Call {
-        /// Who called.
+        /// The process.
         process: String,
-        /// What.
+        /// The call.
         call: String,
-        /// Why it failed.
+        /// The error.
         errno: Errno,
     },
 }
 
-/// Names that are listed; of the others it is said how many they are.
+/// Names that a message lists before it counts the others.
 const NAMES: usize = 8;
 
 fn listed(names: &[String]) -> String {

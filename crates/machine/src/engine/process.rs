@@ -1,24 +1,50 @@
-//! One process as the engine knows it.
+//! The engine's record of a process.
 
-use super::calls::Called;
-use crate::program::{Await, Program, Who};
+use elevator::Time;
+
+use crate::kernel::{Call, Kernel, Returned, TaskId};
+use crate::program::{Await, Program, Submitter};
+
+/// A task that is ready to run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Turn {
+    /// A process.
+    Process(usize),
+    /// A thread of the kernel.
+    Thread(TaskId),
+}
+
+impl Turn {
+    pub(super) fn of(task: TaskId) -> Self {
+        Kernel::process_of(task).map_or(Self::Thread(task), Self::Process)
+    }
+}
+
+/// An unfinished system call.
+pub(super) struct Called {
+    /// The call; `None` while the kernel closes the files of a process that ends.
+    pub(super) call: Option<Call>,
+    pub(super) since: Time,
+    /// The result, while the processor is still busy with the call.
+    pub(super) returned: Option<Returned>,
+}
 
 /// What a process waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Blocked {
-    /// Nothing: it is about to run, or sleeps until an event in the heap.
+    /// Nothing: it is ready, or sleeps until an alarm.
     No,
-    /// Room in the queue for its submission.
+    /// A free request in the queue.
     Asleep,
     /// Completions.
     On(Await),
-    /// The others.
-    Meeting,
-    /// Processes of other machines.
-    Gathering,
-    /// Its children.
+    /// Other processes at a barrier.
+    Barrier,
+    /// Processes of other machines at a barrier.
+    ClusterBarrier,
+    /// The end of its children.
     Children,
-    /// Its call, which has not returned.
+    /// The return of its system call.
     Call,
     /// It has ended.
     Ended,
@@ -26,19 +52,19 @@ pub(super) enum Blocked {
 
 /// One process.
 pub(super) struct Running {
-    pub(super) who: Who,
+    pub(super) who: Submitter,
     pub(super) program: Box<dyn Program>,
     pub(super) parent: Option<usize>,
     pub(super) children: u32,
     pub(super) blocked: Blocked,
     pub(super) submitted: u64,
-    /// Numbers of its unfinished submissions, in any order.
+    /// Numbers of its unfinished submissions, in no order.
     pub(super) outstanding: Vec<u64>,
     pub(super) call: Option<Called>,
 }
 
 impl Running {
-    /// A submission is finished.
+    /// Removes a finished submission.
     pub(super) fn ended(&mut self, number: u64) {
         if let Some(at) = self.outstanding.iter().position(|&unfinished| unfinished == number) {
             self.outstanding.swap_remove(at);
@@ -53,8 +79,8 @@ impl Running {
         }
     }
 
-    /// Whether nothing of its own can be unfinished when the wait is over: what it asks for then can be served only after all
-    /// that it asked for before.
+    /// Whether the wait ends only when all submissions of the process are finished, so that later submissions are served
+    /// after earlier ones.
     pub(super) fn waits_for_all(&self, what: Await) -> bool {
         match what {
             Await::All => true,

@@ -1,23 +1,27 @@
-//! What a machine tells when it has run.
+//! Results of a run.
 
 use std::collections::BTreeMap;
 
 use super::Machine;
+use crate::kernel;
 use crate::limit::Limit;
 use crate::measure::Measured;
 
 impl Machine {
-    /// What was measured so far.
+    /// Measurements so far.
     pub fn measured(&mut self) -> Measured {
         let now = self.now;
-        self.book.report(now, &self.storage.meters())
+        self.stats.report(now, &self.storage.device_stats())
     }
 
-    /// What the tasks that have run are called. Tasks that followed each other under one number are called as the last.
+    /// Names of the tasks in the block layer: the processes that have run, and the kernel's threads if there is a kernel. If
+    /// several processes used one task number, the last one's name is returned.
     #[must_use]
     pub fn names(&self) -> BTreeMap<u32, String> {
-        let whos = self.processes.iter().map(|process| &process.who);
-        whos.filter_map(|who| Some((who.process?.task, who.name.clone()))).collect()
+        let threads = self.kernel.iter().flat_map(|_| kernel::thread_names());
+        let threads = threads.map(|(task, name)| (task, name.to_owned()));
+        let processes = self.processes.iter().map(|process| &process.who);
+        threads.chain(processes.filter_map(|who| Some((who.process?.task, who.name.clone())))).collect()
     }
 
     /// Whether the last run was stopped early.
@@ -26,19 +30,19 @@ impl Machine {
         self.cut
     }
 
-    /// (latency in nanoseconds, share of requests at or below it), of reads and of writes.
+    /// Points of the latency distribution (latency in nanoseconds, share of requests at or below it), of reads and of writes.
     #[must_use]
     pub fn distributions(&self) -> [Vec<(u64, f64)>; 2] {
-        self.book.distributions()
+        self.stats.distributions()
     }
 
-    /// The physical limit of what was run on this drive, if [`witness`](Self::witness) was asked for and the drive can tell
-    /// what it could do at best. Its processes are the lines of [`Measured`]; of those that share a line, the longest of
-    /// each that ran at the same time counts.
+    /// The physical limit of this workload on this drive, if [`record_limit`](Self::record_limit) was called before the run
+    /// and the drive can compute its ideal times. Entries correspond to the lines of [`Measured`]; of processes that share a
+    /// line and ran at the same time, the longest counts.
     pub fn limit(&mut self) -> Option<Limit> {
-        let witness = self.witness.take()?;
-        let limit = self.storage.limit(witness)?;
-        let processes_ns = self.book.by_line(&limit.processes_ns);
+        let limit_recorder = self.limit_recorder.take()?;
+        let limit = self.storage.limit(limit_recorder)?;
+        let processes_ns = self.stats.by_line(&limit.processes_ns);
         Some(Limit { processes_ns, ..limit })
     }
 }

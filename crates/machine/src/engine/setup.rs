@@ -1,4 +1,4 @@
-//! What a machine is made of, and when it stops.
+//! The parts of a machine, and the end of a run.
 
 use disks::Drive;
 use elevator::queue::{Observer, Options};
@@ -6,32 +6,32 @@ use elevator::{Scheduler, Time};
 
 use super::Failure;
 
-/// What a machine is made of.
+/// The parts of a machine.
 pub struct Setup {
-    /// The queue. Its depth is cut to the drive's.
+    /// Options of the queue. Its depth is limited to the drive's.
     pub options: Options,
-    /// The scheduler in the queue.
+    /// The scheduler.
     pub scheduler: Box<dyn Scheduler>,
-    /// The device.
+    /// The drive.
     pub drive: Box<dyn Drive>,
-    /// Whoever else listens to the queue: a checker, a decision log, a timeline.
+    /// An observer of the queue's events: a checker, a decision log, a timeline.
     pub observer: Option<Box<dyn Observer>>,
 }
 
-/// When to stop, beside everybody having ended.
+/// When a run stops, unless all processes end before.
 #[derive(Clone, Copy, Debug)]
 pub struct Stop {
-    /// Virtual time at which to stop.
+    /// Virtual time of the stop.
     pub at: Time,
-    /// Asked between events: stop early if it says so (Ctrl-C). What was measured until then stands.
+    /// Polled between events; `true` stops the run early (Ctrl-C). Measurements up to then remain valid.
     pub asked: fn() -> bool,
 }
 
-/// Half of what nanoseconds in 64 bits can say: beyond that sums of times saturate, and what waits for one of them never ends.
+/// Half the range of 64-bit nanoseconds. Later, sums of times saturate and waits for a sum would not end.
 const END_OF_TIME: Time = Time::from_nanos(1 << 63);
 
 impl Stop {
-    /// Whether to stop before what happens at `at`.
+    /// Whether the run stops before an event at `at`.
     pub(crate) fn is_before(&self, at: Time) -> Result<bool, Failure> {
         match at {
             at if at > self.at => Ok(true),

@@ -1,27 +1,25 @@
-//! Metadata blocks in memory: fetched before an operation goes on, and given to the journal, or dirtied, after it.
+//! Metadata blocks in the buffer cache: read before an operation, and joined to a transaction or dirtied after it.
 
 use elevator::{CauseSet, Flags, Op};
 
 use super::cache::{FileId, PageId};
 use super::calls::Errno;
+use super::context::Context;
 use super::fs::{Block, Inode, Touched};
-use super::io::{Bio, Purpose};
 use super::journal::{Access, Handle, Started};
-use super::state::State;
-use super::tasks::{Context, TaskId, Wait};
-use super::threads::JOURNAL;
+use super::state::{Bio, JOURNAL, Purpose, State, TaskId, Wait};
 
-/// Most blocks that one handle changes; larger operations (cutting a large file) take several, as in jbd.
+/// Most blocks that one handle changes. Larger operations, such as truncating a large file, take several handles, as in jbd.
 const HANDLE_BLOCKS: usize = 64;
 
-/// What a change of metadata belongs to.
+/// The file whose durability depends on a metadata change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Of {
-    /// A name: no file's own durability needs it.
+    /// No file: the change concerns a name.
     Name,
-    /// The file's inode.
+    /// The file's inode changed.
     Inode(Inode),
-    /// What is needed to find the file's data, which has to be written before the change is durable.
+    /// The location of the file's data changed. In ordered mode the data is written before the change commits.
     Data(Inode),
 }
 
@@ -35,7 +33,7 @@ impl Of {
 }
 
 impl State {
-    /// The metadata block, if it is in memory.
+    /// The buffer of a block, if it is up to date.
     fn buffer(&mut self, block: Block) -> Option<PageId> {
         let id = self.pages.find(FileId::DEVICE, block.0)?;
         self.pages[id].uptodate.then(|| {
@@ -44,7 +42,7 @@ impl State {
         })
     }
 
-    /// A buffer of what is about to be read.
+    /// Adds a buffer that is about to be read.
     fn reading_buffer(&mut self, block: Block) -> PageId {
         let id = self.add_page(FileId::DEVICE, block.0);
         self.pages[id].reading = true;
@@ -52,7 +50,8 @@ impl State {
         id
     }
 
-    /// What to read for a block, whose buffer is `id`: it, and what the file system reads together with it and is not in memory.
+    /// The submissions that read a block, whose buffer is `id`, and the blocks that the file system reads with it and that
+    /// are not in memory.
     fn read_beside(&mut self, task: TaskId, block: Block, id: PageId) -> Vec<Bio> {
         let mut bios: Vec<Bio> = Vec::new();
         for at in self.fs.read_beside(block).map(Block) {
@@ -74,18 +73,18 @@ impl State {
         bios
     }
 
-    /// Whether the metadata block was fetched, or could not be; nothing if it has been thrown away since.
+    /// Whether a block was read or its read failed; `None` if the buffer was dropped since.
     fn fetched(&mut self, block: Block) -> Option<Result<(), Errno>> {
         let id = self.pages.find(FileId::DEVICE, block.0)?;
         if self.pages[id].uptodate {
             self.use_page(id);
             return Some(Ok(()));
         }
-        self.throw_away(id);
+        self.discard_page(id);
         Some(Err(Errno::Io))
     }
 
-    /// A buffer reached its home.
+    /// A buffer was written to its home location.
     pub(super) fn buffer_written(&mut self, index: u64) {
         if let (Some(tid), Some(journal)) = (self.homes.remove(&index), &mut self.journal) {
             journal.home_written(self.now, Block(index), tid);
@@ -93,16 +92,16 @@ impl State {
         }
     }
 
-    /// Metadata that is gone: nothing of it needs to be written any more.
+    /// Drops the buffer of a freed block; its content needs no write.
     fn forget_buffer(&mut self, block: Block) {
         if let Some(id) = self.pages.find(FileId::DEVICE, block.0) {
             self.pages[id].held = false;
-            self.throw_away(id);
+            self.discard_page(id);
         }
     }
 
-    /// A task changed a buffer as part of a transaction: writeback leaves it alone until that is durable. It goes home on
-    /// behalf of those who changed it since it was last written, not of everybody whose transactions it was in.
+    /// Adds a buffer to a transaction: writeback skips it until the transaction is durable. The home write is attributed to
+    /// those who changed the buffer since its last write, not to every process of its transactions.
     fn hold_buffer(&mut self, id: PageId, task: TaskId) {
         let cause = self.cause(task);
         let page = &mut self.pages[id];
@@ -116,14 +115,15 @@ impl State {
         }
     }
 
-    /// The journal writes these buffers home itself: those that are dirty set out with it. Who changed them.
-    pub(super) fn buffers_go_home(&mut self, blocks: &[Block]) -> (Vec<PageId>, Option<CauseSet>) {
+    /// Begins writing these buffers home for a checkpoint of the journal, those that are dirty; returns their pages and
+    /// causes.
+    pub(super) fn start_home_writes(&mut self, blocks: &[Block]) -> (Vec<PageId>, Option<CauseSet>) {
         let (mut pages, mut causes) = (self.bios.list(), None);
         for block in blocks {
             let Some(id) = self.pages.find(FileId::DEVICE, block.0) else { continue };
             let page = &self.pages[id];
             if page.dirty && !page.writing && !page.held {
-                if let Some(changed) = self.set_out(id) {
+                if let Some(changed) = self.start_writeback(id) {
                     causes = Some(self.causes.join(causes, changed));
                 }
                 pages.push(id);
@@ -132,7 +132,7 @@ impl State {
         (pages, causes)
     }
 
-    /// A transaction is durable: its buffers may go home.
+    /// The transaction of a buffer is durable: the buffer may be written home.
     pub(super) fn release_buffer(&mut self, block: Block) {
         let Some(id) = self.pages.find(FileId::DEVICE, block.0) else { return };
         let page = &mut self.pages[id];
@@ -144,11 +144,11 @@ impl State {
 }
 
 impl Context {
-    /// Waits until every block is in memory, in this order.
+    /// Reads blocks that are not in memory, one after the other.
     pub(super) async fn fetch_buffers(&self, blocks: &[Block]) -> Result<(), Errno> {
         for &block in blocks {
             if self.with(|state| state.buffer(block).is_none()) {
-                // Boxed, like everything that is rare on the way of a write: what is not used is not moved about.
+                // Boxed, because rare parts would enlarge the future of every write.
                 Box::pin(self.fetch_buffer(block)).await?;
             }
         }
@@ -163,7 +163,7 @@ impl Context {
                 None => self.read_buffer(block).await,
             };
             self.wait_for_page(id).await;
-            // Where memory is short, it may be gone again before its reader goes on.
+            // With little memory the buffer may be dropped before this task continues.
             if let Some(fetched) = self.with(|state| state.fetched(block)) {
                 return fetched;
             }
@@ -181,14 +181,14 @@ impl Context {
         id
     }
 
-    /// Waits until a page is no longer on its way from the device.
+    /// Waits until the read of a page completes.
     pub(super) async fn wait_for_page(&self, id: PageId) {
         while self.with(|state| state.pages[id].reading) {
             self.sleep(Wait::Page(id)).await;
         }
     }
 
-    /// Makes a block's buffer without reading it: its content is new, or was fetched before.
+    /// Adds a buffer without reading the block, whose content is new or was read before.
     async fn new_buffer(&self, block: Block) -> PageId {
         loop {
             let found = self.with(|state| {
@@ -196,7 +196,7 @@ impl Context {
                 Some((id, state.pages[id].reading))
             });
             match found {
-                // Somebody asked for what the block held before it was given out anew.
+                // A task is still reading the content from before the block was reallocated.
                 Some((id, true)) => {
                     self.wait_for_page(id).await;
                     continue;
@@ -209,15 +209,15 @@ impl Context {
                 if state.pages.find(FileId::DEVICE, block.0).is_none() {
                     let id = state.add_page(FileId::DEVICE, block.0);
                     state.pages[id].block = Some(block);
-                    // Whoever reads it before it is part of a transaction finds what it holds.
+                    // A task that reads the block before it joins a transaction finds the content.
                     state.pages[id].uptodate = true;
                 }
             });
         }
     }
 
-    /// Pays for an operation of the file system: reads what it needed, and hands what it changed to the journal, or
-    /// dirties it where there is none.
+    /// Charges an operation of the file system: reads the blocks that it read, and adds the changed blocks to the journal, or
+    /// dirties them without a journal.
     pub(super) async fn settle(&self, touched: Touched, of: Of) -> Result<(), Errno> {
         let fetched = self.fetch_buffers(&touched.reads).await;
         let changes = !touched.dirties.is_empty() || !touched.forgets.is_empty();
@@ -278,10 +278,10 @@ impl Context {
 
     async fn change(&self, handle: Handle, block: Block) {
         loop {
-            // Anew after each wait: nothing keeps it in memory until it is part of the transaction.
+            // Again after each wait, because the buffer may be dropped until it is part of the transaction.
             let id = self.new_buffer(block).await;
             let access = self.with(|state| {
-                // It may be on its way home with its old content: jbd waits for that.
+                // A buffer under writeback to its home must not change: jbd waits as well.
                 if state.pages[id].writing {
                     return None;
                 }
@@ -301,7 +301,7 @@ impl Context {
 }
 
 impl State {
-    /// Joins the running transaction for a task, if that lets anybody in.
+    /// Joins the running transaction for a task, if the transaction admits handles now.
     pub(super) fn try_begin(&mut self, task: TaskId, credits: u32) -> Option<Handle> {
         let cause = self.cause(task);
         let Self { journal, causes, now, .. } = self;
@@ -320,7 +320,7 @@ impl State {
         }
     }
 
-    /// Leaves it.
+    /// Ends a handle.
     pub(super) fn end_handle(&mut self, handle: Handle, of: Of) {
         let Some(journal) = &mut self.journal else { return };
         if let Of::Data(inode) = of {

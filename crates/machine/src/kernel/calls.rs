@@ -1,76 +1,76 @@
-//! System calls: what a program asks of the kernel, and what it is told.
+//! System calls and their results.
 
 use std::fmt;
 use std::rc::Rc;
 
-/// A file's or directory's name from the root: `/src/linux/Makefile`. No `.`, `..`, links or relative names.
+/// An absolute path such as `/src/linux/Makefile`, without `.`, `..` or links.
 pub type Path = Rc<str>;
 
-/// An open file of one process, as the kernel numbered it: the lowest that was free, from 0.
+/// A file descriptor: the lowest free number of the process, from 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Descriptor(pub u32);
 
-/// How a file is opened, as `open(2)` has it.
+/// Flags of `open(2)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Open {
-    /// Makes the file if it is not there.
+    /// `O_CREAT`.
     pub create: bool,
-    /// Throws its content away.
+    /// `O_TRUNC`.
     pub truncate: bool,
-    /// Every write goes to the end.
+    /// `O_APPEND`.
     pub append: bool,
-    /// Past the page cache (`O_DIRECT`).
+    /// `O_DIRECT`.
     pub direct: bool,
-    /// Every write returns when it is durable (`O_SYNC`).
+    /// `O_SYNC`.
     pub sync: bool,
 }
 
-/// A system call. All lengths and positions are in bytes.
+/// A system call. Lengths and positions are in bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Call {
     /// Opens a file; [`Returned::Opened`].
     Open(Path, Open),
-    /// Closes it.
+    /// Closes a file.
     Close(Descriptor),
-    /// Reads from where the file stands, and moves it on; [`Returned::Bytes`], fewer at the file's end.
+    /// Reads at the file position and advances it; [`Returned::Bytes`], less at the end of the file.
     Read(Descriptor, u64),
-    /// Reads at a place (descriptor, position, length); [`Returned::Bytes`].
+    /// Reads (descriptor, position, length); [`Returned::Bytes`].
     ReadAt(Descriptor, u64, u64),
-    /// Writes where the file stands, and moves it on; [`Returned::Bytes`].
+    /// Writes at the file position and advances it; [`Returned::Bytes`].
     Write(Descriptor, u64),
-    /// Writes at a place (descriptor, position, length); [`Returned::Bytes`].
+    /// Writes (descriptor, position, length); [`Returned::Bytes`].
     WriteAt(Descriptor, u64, u64),
-    /// Moves to a place.
+    /// Sets the file position.
     Seek(Descriptor, u64),
-    /// Cuts or extends a file to this length.
+    /// Sets a file's length.
     Truncate(Descriptor, u64),
-    /// Returns when the file's data and metadata are durable.
+    /// Returns when data and metadata of the file are durable.
     Fsync(Descriptor),
-    /// Returns when the file's data, and the metadata needed to find it, are durable.
+    /// Returns when the file's data, and the metadata that locates it, are durable.
     Fdatasync(Descriptor),
     /// Returns when everything is durable.
     Sync,
-    /// Drops the file's pages from memory, but for those that are dirty or on their way (`POSIX_FADV_DONTNEED`).
+    /// Drops the file's clean pages (`POSIX_FADV_DONTNEED`).
     Forget(Descriptor),
-    /// Makes a directory.
+    /// Creates a directory.
     Mkdir(Path),
-    /// Removes a file's name; its blocks go when nobody has it open.
+    /// Removes a name; the file is freed when no process has it open.
     Unlink(Path),
     /// Removes an empty directory.
     Rmdir(Path),
-    /// Gives a file another name, replacing what bore it.
+    /// Renames a file or directory, replacing the target.
     Rename(Path, Path),
     /// Reads a directory; [`Returned::Entries`].
     Readdir(Path),
-    /// Looks a file up and reads its inode; [`Returned::Bytes`] with its length.
+    /// Looks a file up and reads its inode; [`Returned::Bytes`] with the length.
     Stat(Path),
-    /// Maps memory of the program's own, which the kernel may have to swap out: touches so many bytes at a place of
-    /// its address space, to write (`true`) or to read them.
+    /// Accesses anonymous memory, which may have been swapped out: (address, length, write). Not a system call, but it enters
+    /// the kernel through page faults.
     Touch(u64, u64, bool),
 }
 
 impl Call {
-    /// The name of the system call.
+    /// The name of the call.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -97,7 +97,7 @@ impl Call {
     }
 }
 
-/// As a line of `strace` has it: `pread(3, 4096 at 8192)`, `open("/a")`.
+/// In the manner of `strace`: `pread(3, 4096 at 8192)`, `open("/a")`.
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.name();
@@ -125,18 +125,18 @@ impl fmt::Display for Call {
     }
 }
 
-/// What a call came back with.
+/// The result of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Returned {
-    /// Nothing to say.
+    /// Success without a value.
     Done,
-    /// The open file.
+    /// The descriptor.
     Opened(Descriptor),
-    /// How many bytes.
+    /// Bytes transferred, or the length for `stat`.
     Bytes(u64),
-    /// Names in the directory, in the order in which the directory holds them; directories end in `/`.
+    /// Names in directory order; directories end in `/`.
     Entries(Vec<Path>),
-    /// It failed. A program that does not look at what is returned is ended by the machine with an error that names it.
+    /// The call failed. If the program does not handle failures, the run ends with an error.
     Failed(Errno),
 }
 
@@ -150,7 +150,7 @@ pub enum Errno {
     #[error("the file exists")]
     Exists,
     /// `ENOSPC`.
-    #[error("no space left on the device")]
+    #[error("no space record_return on the device")]
     NoSpace,
     /// `ENOTDIR`.
     #[error("not a directory")]
@@ -164,7 +164,7 @@ pub enum Errno {
     /// `EBADF`.
     #[error("no such open file")]
     BadDescriptor,
-    /// `EINVAL`: a directory cannot be moved into itself.
+    /// `EINVAL`: a directory cannot become a part of itself.
     #[error("invalid argument")]
     Invalid,
     /// `ENOMEM`.

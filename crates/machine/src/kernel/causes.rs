@@ -1,14 +1,14 @@
-//! Who is behind a dirty page, a transaction or a request: sets of processes, interned.
+//! Interned sets of processes: the causes of a dirty page, a transaction or a request.
 
 use std::rc::Rc;
 
 use elevator::CauseSet;
 use hashbrown::HashMap;
 
-/// Every set of processes that has ever been a cause, each once: equal sets have equal names.
+/// Every cause set so far, once each: equal sets have equal numbers.
 ///
-/// A transaction's set is everybody in it, a page's everybody who dirtied it; both only grow by unions, and the same
-/// unions come again and again, so they are remembered.
+/// The causes of a transaction are the processes in it; those of a page, the processes that dirtied it. Sets grow by unions
+/// only, and the same unions recur, so unions are cached.
 #[derive(Debug, Default)]
 pub struct Causes {
     sets: Vec<Rc<[u32]>>,
@@ -17,12 +17,12 @@ pub struct Causes {
 }
 
 impl Causes {
-    /// The set that holds one process.
+    /// The set of one process.
     pub fn one(&mut self, process: u32) -> CauseSet {
         self.intern(&[process])
     }
 
-    /// Everybody in either set.
+    /// The union of two sets.
     pub fn union(&mut self, a: CauseSet, b: CauseSet) -> CauseSet {
         if a == b {
             return a;
@@ -39,24 +39,24 @@ impl Causes {
         union
     }
 
-    /// The union where there may be nobody yet.
+    /// The union of a set that may be absent with another.
     pub fn join(&mut self, a: Option<CauseSet>, b: CauseSet) -> CauseSet {
         a.map_or(b, |a| self.union(a, b))
     }
 
-    /// The processes of a set, in ascending order; none if the name is not from here.
+    /// The processes of a set, in ascending order; empty for an unknown set.
     #[must_use]
     pub fn members(&self, set: CauseSet) -> &[u32] {
         self.sets.get(set.0 as usize).map_or(&[], |members| members)
     }
 
-    /// The members of the n-th set that was made, from 0; `None` if there are not so many.
+    /// The members of the n-th set, from 0.
     #[must_use]
     pub fn nth(&self, n: u32) -> Option<Rc<[u32]>> {
         self.sets.get(n as usize).cloned()
     }
 
-    /// Bytes that all of them take, with what is remembered of unions.
+    /// Bytes of all sets and cached unions.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let members: usize = self.sets.iter().map(|set| size_of_val(&**set)).sum();

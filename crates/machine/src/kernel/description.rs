@@ -1,12 +1,13 @@
-//! A machine as a page of TOML: memory, kernel, file system, block layer. Every number stands there with its origin.
+//! A machine description in TOML: memory, kernel, file system, block layer. Each number states its origin.
 
 use elevator::queue::{Barriers, Cache, Limits, Options, Plugging};
 use elevator::{Sectors, Span};
 use serde::Deserialize;
 
-use super::{BootError, fs, journal};
+use super::error::BootError;
+use super::{fs, journal};
 
-/// The machines that come with this crate: (name, file).
+/// Built-in machines: (name, file).
 const BUILT_IN: [(&str, &str); 6] = [
     ("pc-2003", include_str!("../../machines/pc-2003.toml")),
     ("pc-2004", include_str!("../../machines/pc-2004.toml")),
@@ -22,17 +23,17 @@ const BUILT_IN: [(&str, &str); 6] = [
 pub struct Description {
     /// Its name.
     pub name: String,
-    /// What it stands for, in a sentence.
+    /// What it represents, in a sentence.
     pub about: String,
     /// Memory.
     pub memory: Memory,
-    /// What calls cost the processor.
+    /// Processor time of calls.
     pub processor: Processor,
-    /// Reading before anybody asks.
+    /// Read-ahead.
     pub read_ahead: ReadAhead,
-    /// How much may be dirty, and for how long.
+    /// Limits for dirty pages.
     pub dirty: Dirty,
-    /// What is on the device.
+    /// The file system on the device.
     pub file_system: FileSystem,
     /// The block layer.
     pub block: BlockLayer,
@@ -54,55 +55,55 @@ pub struct Memory {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Processor {
-    /// Entering, doing and leaving a call, in nanoseconds.
+    /// A call, entry to exit, in nanoseconds.
     pub call_ns: u64,
-    /// A page copied, looked up and accounted, in nanoseconds.
+    /// Looking up, copying and accounting a page, in nanoseconds.
     pub page_ns: u64,
     /// One component of a path, in nanoseconds.
     pub name_ns: u64,
-    /// What the hooks of a split policy add; nothing if not given.
+    /// Additional time of the hooks of a split-level policy; default 0.
     #[serde(default)]
     pub hooks: HookCosts,
 }
 
-/// What the hooks of a split policy cost the processor, while one listens.
+/// Processor time of the hooks while a split-level policy is connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HookCosts {
-    /// A call enters and returns, in nanoseconds.
+    /// A call, entry and exit, in nanoseconds.
     pub call_ns: u64,
-    /// A page is dirtied and set out, in nanoseconds.
+    /// A page, dirtied and written, in nanoseconds.
     pub page_ns: u64,
-    /// A submission carries its causes, in nanoseconds.
+    /// A submission with causes, in nanoseconds.
     pub request_ns: u64,
 }
 
-/// Reading before anybody asks.
+/// Read-ahead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ReadAhead {
-    /// By which rule.
+    /// The algorithm.
     pub kind: ReadAheadKind,
-    /// The largest window, in KiB; 0 for none.
+    /// Largest window in KiB; 0 disables read-ahead.
     pub max_kib: u32,
 }
 
-/// By which rule pages are read before anybody asks.
+/// Read-ahead algorithms of Linux.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadAheadKind {
-    /// 2.6.9: a current window, as long as runs have been, and one ahead of it where they are longer than windows.
+    /// 2.6.9: a current window as long as past runs, and an ahead window if runs are longer than windows.
     Windows,
-    /// 2.5: always one ahead, and no window is smaller than 16 KiB, whatever the largest.
+    /// 2.5: always an ahead window; windows have at least 16 KiB, even if the maximum is smaller.
     WindowsWithFloor,
-    /// 2.6.31 to 3.12: one window with a mark in it, whose first use starts the next.
+    /// 2.6.31 to 3.12: one window with a marked page whose first use starts the next window.
     OnDemand,
-    /// The same since 3.13: a few pages before it in memory do not make a lone read sequential.
+    /// 3.13 and later: the same, but a few cached pages before a single read do not make it sequential.
     OnDemandConservative,
 }
 
 impl ReadAheadKind {
-    /// Pages of the smallest window; 0 where there is none.
+    /// Pages of the smallest window, for algorithms with a floor; otherwise 0.
     pub(super) const fn floor(self) -> u64 {
         match self {
             Self::WindowsWithFloor => super::cache::MIN_PAGES,
@@ -110,56 +111,56 @@ impl ReadAheadKind {
         }
     }
 
-    /// Whether there are two windows, which hear of every page.
+    /// Whether the algorithm has a current and an ahead window, and is called for every page.
     pub(super) const fn has_windows(self) -> bool {
         matches!(self, Self::Windows | Self::WindowsWithFloor)
     }
 }
 
-/// How much may be dirty, and for how long.
+/// Limits for dirty pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Dirty {
-    /// Of the memory that could be dirty, in percent: above this a flusher writes.
+    /// Percentage of dirtyable memory above which the flusher writes.
     pub background_percent: u32,
-    /// Above this, writers are held back.
+    /// Percentage above which writers are throttled.
     pub percent: u32,
-    /// How writers are held back.
+    /// How writers are throttled.
     pub throttle: ThrottleKind,
-    /// Between two looks for what is old, in milliseconds.
+    /// Interval of the periodic flusher, in milliseconds.
     pub interval_ms: u64,
-    /// Age at which dirty pages are written, in milliseconds.
+    /// Age at which the periodic flusher writes a dirty page, in milliseconds.
     pub expire_ms: u64,
 }
 
-/// How writers are held back.
+/// How writers above the limit are throttled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThrottleKind {
-    /// Until 3.1: a writer above the limit writes pages of anybody's itself, and waits for the queue.
+    /// Until 3.1: a writer writes dirty pages of any file itself and waits for the queue.
     Writes,
-    /// Since 3.2: a writer pauses so that it dirties no faster than the device writes.
+    /// Since 3.2: a writer pauses, so that it dirties no faster than the device writes.
     Pauses,
 }
 
-/// What is on the device.
+/// The file system on the device.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct FileSystem {
-    /// Whether blocks are given out when pages are written back, not when they are dirtied.
+    /// Whether blocks are allocated at writeback instead of at the write.
     pub delayed_allocation: bool,
-    /// Whether overwritten data, too, goes before the commit: ext3's ordered mode, not ext4's.
+    /// Whether overwritten data is ordered before the commit as well: true for ext3, false for ext4.
     pub orders_overwrites: bool,
-    /// Unit of files' time stamps in milliseconds, so often a file that is written to gets a new one: a second where an inode
-    /// has no room for more (128 bytes), a tick of the kernel's clock where it has.
+    /// Resolution of time stamps in milliseconds; a written file's inode changes once per unit. One second for inodes of 128
+    /// bytes, which have no room for more; a tick of the kernel's clock for larger inodes.
     #[serde(default = "one_second")]
     pub stamp_ms: u64,
-    /// The part of the device that it has; all that is not for swapping if not given.
+    /// The partition; by default the whole device except the swap area.
     #[serde(default)]
     pub partition: Option<Partition>,
-    /// How it lies there.
+    /// Format and allocation options.
     pub layout: fs::Options,
-    /// How its journal works, if the layout has one. Where it has barriers, `fsync` flushes the device's cache.
+    /// Journal options, if the layout has a journal. With barriers, `fsync` flushes the device's cache.
     #[serde(default)]
     pub journal: journal::Options,
 }
@@ -172,9 +173,9 @@ const fn one_second() -> u64 {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Partition {
-    /// Where it begins, in MiB.
+    /// Start in MiB.
     pub at_mib: u64,
-    /// How long it is, in MiB.
+    /// Length in MiB.
     pub mib: u64,
 }
 
@@ -182,19 +183,18 @@ pub struct Partition {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct BlockLayer {
-    /// Requests a direction.
+    /// Queued requests by direction.
     pub nr_requests: u32,
-    /// Largest request, in KiB.
+    /// Largest request in KiB.
     pub max_kib: u32,
-    /// Gathering of submissions.
+    /// Plugging.
     pub plugging: PluggingKind,
-    /// What a flush of the device's cache holds back.
+    /// The requests that a flush of the device's cache holds back.
     pub flush: FlushKind,
-    /// Whether the device is told which writes must be durable when they are answered. If not, a flush goes behind each: loop
-    /// devices cannot be told.
+    /// Whether writes carry FUA. If not, a flush follows each such write; loop devices do not support FUA.
     #[serde(default = "yes")]
     pub fua: bool,
-    /// Whether writes that somebody waits for are marked so (since 2.6.29).
+    /// Whether writes that a task waits for are marked synchronous (since 2.6.29).
     pub sync_writes: bool,
 }
 
@@ -202,32 +202,32 @@ const fn yes() -> bool {
     true
 }
 
-/// Gathering of submissions.
+/// Plugging.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PluggingKind {
-    /// Until 2.6.38: an empty queue plugs itself; 4 requests or 3 ms.
+    /// Until 2.6.38: an empty queue plugs itself until 4 requests or 3 ms.
     Queue,
-    /// Since 2.6.39: what a process submits before it waits, at most 32.
+    /// Since 2.6.39: a process's submissions until it sleeps, at most 32.
     Task,
 }
 
-/// What a flush of the device's cache holds back.
+/// The requests that a flush of the device's cache holds back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlushKind {
-    /// Until 2.6.36: it waits for everything submitted before it, and everything after it waits.
+    /// Until 2.6.36: the flush waits for all earlier requests, and all later ones wait for the flush.
     Drains,
-    /// Since then, where it is not a queued command (SATA): it is alone in the device.
+    /// Since 2.6.37, for flushes that are not queued commands (SATA): the device executes the flush alone.
     Alone,
-    /// The same behind a loop device, whose worker waits for it before it looks at what came after it.
+    /// The same behind a loop device, whose worker finishes the flush before it looks at later requests.
     Serial,
-    /// Where it is a queued command: nothing. A drive that says it takes no flush beside others is given it alone.
+    /// For flushes that are queued commands: none. A drive that takes no flush beside other commands gets it alone.
     Beside,
 }
 
 impl Description {
-    /// The names of the built-in machines.
+    /// Names of the built-in machines.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|&(name, _)| name)
     }
@@ -235,7 +235,7 @@ impl Description {
     /// A built-in machine.
     ///
     /// # Errors
-    /// [`BootError::Unknown`], which lists those that there are.
+    /// [`BootError::Unknown`], with the known names.
     pub fn named(name: &str) -> Result<Self, BootError> {
         let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) else {
             return Err(BootError::Unknown { name: name.to_owned(), known: Self::names().collect() });
@@ -243,10 +243,10 @@ impl Description {
         Self::from_toml(text)
     }
 
-    /// A machine from a page of TOML.
+    /// Parses a description.
     ///
     /// # Errors
-    /// [`BootError::Syntax`] with line and field; [`BootError::Description`] for numbers that cannot be.
+    /// [`BootError::Syntax`] with line and field; [`BootError::Description`] for a value out of range.
     pub fn from_toml(text: &str) -> Result<Self, BootError> {
         let description: Self =
             toml::from_str(text).map_err(|e| BootError::Syntax(disks::explain_toml(text, e)))?;
@@ -254,17 +254,17 @@ impl Description {
         Ok(description)
     }
 
-    /// Whether there can be such a machine.
+    /// Checks the ranges of all values.
     ///
     /// # Errors
-    /// [`BootError::Description`], which names the field.
+    /// [`BootError::Description`] with the field.
     pub fn check(&self) -> Result<(), BootError> {
         let fail = |field, problem: &str| {
             Err(BootError::Description { machine: self.name.clone(), field, problem: problem.to_owned() })
         };
         let Self { memory, dirty, read_ahead, block, .. } = self;
         if memory.taken_mib + 4 > memory.mib {
-            return fail("memory.taken-mib", "at least 4 MiB must be left for the page cache");
+            return fail("memory.taken-mib", "at least 4 MiB must be record_return for the page cache");
         }
         if !(5..=90).contains(&dirty.percent) {
             return fail("dirty.percent", "from 5, the kernel's own floor, to 90");
@@ -282,7 +282,7 @@ impl Description {
             return fail("read-ahead.max-kib", "a multiple of 4, the page size, up to 32768");
         }
         if block.nr_requests < 4 {
-            return fail("block.nr-requests", "at least 4, as the kernel has it");
+            return fail("block.nr-requests", "at least 4 (BLKDEV_MIN_RQ)");
         }
         if block.max_kib < 4 {
             return fail("block.max-kib", "at least 4, the page size");
@@ -290,7 +290,7 @@ impl Description {
         Ok(())
     }
 
-    /// The queue as this machine's block layer sets it up.
+    /// The queue options of this machine's block layer.
     #[must_use]
     pub fn queue(&self) -> Options {
         let plugging = match self.block.plugging {

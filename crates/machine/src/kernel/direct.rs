@@ -1,20 +1,20 @@
-//! Past the page cache: `O_DIRECT`.
+//! Direct I/O.
 
 use elevator::{Flags, Op, SECTOR_BYTES, Sectors};
 
 use super::buffers::Of;
 use super::cache::FileId;
 use super::calls::Errno;
+use super::context::Context;
 use super::fs::{BLOCK_BYTES, Inode, Run};
-use super::io::{Bio, Purpose};
-use super::tasks::Context;
+use super::state::{Bio, Purpose};
 use super::write::Writing;
 use super::writeback::Effort;
 
 impl Context {
-    /// Reads straight from the device; how many bytes.
+    /// Reads from the device; returns the bytes read.
     pub(super) async fn read_direct(&self, inode: Inode, from: u64, to: u64) -> Result<u64, Errno> {
-        self.step_aside(inode).await;
+        self.write_back_first(inode).await;
         let (runs, touched) = self.with(|state| {
             let (first, last) = (from / BLOCK_BYTES, (to - 1) / BLOCK_BYTES);
             state.look_up(inode, first, (last - first + 1) as u32)
@@ -25,12 +25,12 @@ impl Context {
         Ok(to - from)
     }
 
-    /// Writes straight to the device; how many bytes.
+    /// Writes to the device; returns the bytes written.
     pub(super) async fn write_direct(&self, writing: Writing) -> Result<u64, Errno> {
         if writing.to == writing.from {
             return Ok(0);
         }
-        self.step_aside(writing.inode).await;
+        self.write_back_first(writing.inode).await;
         let writing = self.with(|state| state.at_the_end(writing));
         let Writing { inode, from, to, .. } = writing;
         let (runs, touched, allocated) = self.with(|state| {
@@ -47,7 +47,7 @@ impl Context {
             }
             for index in first..=last {
                 if let Some(id) = state.pages.find(inode.into(), index) {
-                    state.throw_away(id);
+                    state.discard_page(id);
                 }
             }
             Ok((runs, touched, allocated))
@@ -63,8 +63,8 @@ impl Context {
         Ok(to - from)
     }
 
-    /// What the page cache holds dirty of the file goes first.
-    async fn step_aside(&self, inode: Inode) {
+    /// Writes back the file's dirty pages first.
+    async fn write_back_first(&self, inode: Inode) {
         let file = FileId::from(inode);
         if self.with(|state| state.files.get(file).is_some_and(|f| !f.dirty.is_empty() || f.writing > 0)) {
             self.write_file(file, usize::MAX, Effort::SYNC).await;
@@ -72,7 +72,7 @@ impl Context {
         }
     }
 
-    /// The bytes from here to there, wherever they lie; holes cost nothing.
+    /// Transfers a byte range of the file; holes cost nothing.
     async fn transfer(&self, op: Op, runs: &[Run], from: u64, to: u64) -> Result<(), Errno> {
         let most = self.with(|state| state.rules.request_pages) as u64 * BLOCK_BYTES;
         let (sync, cause) =
@@ -96,6 +96,6 @@ impl Context {
                 at += bytes;
             }
         }
-        self.counted().await
+        self.own_io_finished().await
     }
 }

@@ -1,5 +1,5 @@
-//! The way into the kernel and out of it: every call of a program begins in [`Kernel::call`] and ends where
-//! [`Kernel::poll`] says `Returned`, so this is where a policy at system-call level is to be asked.
+//! Entry and exit of system calls: a call begins in [`Kernel::call`] and ends when [`Kernel::poll`] returns
+//! [`Polled::Returned`]. Split-level admission happens here.
 
 use std::task::{Poll, Waker};
 
@@ -7,17 +7,17 @@ use elevator::queue::{Submission, Token};
 use elevator::split::Terms;
 use elevator::{Outcome, Priority, Process, Time};
 
+use super::Kernel;
 use super::calls::{Call, Errno, Returned};
+use super::context::{Context, Job};
 use super::read::{Begun, Step};
-use super::state::State;
-use super::tasks::{Context, Job, TaskId};
-use super::{Kernel, threads};
+use super::state::{State, THREAD_COUNT, TaskId};
 
-/// What became of a task that was let run.
+/// The state of a task that has run.
 pub(crate) enum Polled {
-    /// Its call returned; the processor is busy with it until then.
+    /// Its call returned; the processor is busy with it until the time.
     Returned(Returned, Time),
-    /// It submits this, and is to be let run again when that is accepted.
+    /// It submits a request and must be polled again when the request is accepted.
     Submit(Submission),
     /// It sleeps.
     Asleep,
@@ -26,18 +26,18 @@ pub(crate) enum Polled {
 impl Kernel {
     /// The task of a process.
     pub(crate) const fn task_of(process: usize) -> TaskId {
-        TaskId(process as u32 + threads::COUNT)
+        TaskId(process as u32 + THREAD_COUNT)
     }
 
-    /// The process of a task; `None` for the kernel's own threads.
+    /// The process of a task; `None` for a kernel thread.
     pub(crate) const fn process_of(task: TaskId) -> Option<usize> {
-        match task.0.checked_sub(threads::COUNT) {
+        match task.0.checked_sub(THREAD_COUNT) {
             Some(process) => Some(process as usize),
             None => None,
         }
     }
 
-    /// Time has come to `now`.
+    /// Advances the kernel's time.
     pub(crate) fn advance(&mut self, now: Time) {
         let mut state = self.state.borrow_mut();
         state.now = now;
@@ -45,33 +45,32 @@ impl Kernel {
         state.sleepers.ring(now);
     }
 
-    /// When the kernel does something by itself.
+    /// The next alarm of the kernel.
     pub(crate) fn next_alarm(&self) -> Option<Time> {
         self.state.borrow().sleepers.next_alarm()
     }
 
-    /// Tasks that may go on.
+    /// Takes the tasks that are ready.
     pub(crate) fn take_woken(&mut self, into: &mut Vec<TaskId>) {
         self.state.borrow_mut().sleepers.take_woken(into);
     }
 
-    /// How many requests of writes the block layer has.
-    pub(crate) fn crowded(&mut self, requests: u32) {
-        self.state.borrow_mut().crowded(requests);
+    /// Passes the number of write requests in the block layer.
+    pub(crate) fn update_congestion(&mut self, requests: u32) {
+        self.state.borrow_mut().update_congestion(requests);
     }
 
-    /// A process exists.
-    pub(crate) fn born(&mut self, process: usize, who: Option<Process>, priority: Priority) {
+    /// Registers a process.
+    pub(crate) fn process_started(&mut self, process: usize, who: Option<Process>, priority: Priority) {
         let mut state = self.state.borrow_mut();
         let task = state.task(Self::task_of(process));
         (task.process, task.priority) = (who, priority);
         if let Some(process) = who {
-            state.note_process(process, Terms { priority, ..Terms::default() });
+            state.record_process(process, Terms { priority, ..Terms::default() });
         }
     }
 
-    /// A process enters the kernel. The answer comes at once if nothing stands in the way, and from [`poll`](Self::poll)
-    /// otherwise.
+    /// Begins a system call of a process. It returns at once if it needs no wait, and through [`poll`](Self::poll) otherwise.
     pub(crate) fn call(&mut self, process: usize, call: Call) -> Polled {
         let task = Self::task_of(process);
         {
@@ -81,7 +80,9 @@ impl Kernel {
         }
         let context = Context::new(&self.state, task);
         let job = match call {
-            call if self.state.borrow().tags() => Box::pin(async move { context.run_with_leave(call).await }),
+            call if self.state.borrow().tags() => {
+                Box::pin(async move { context.run_with_admission(call).await })
+            }
             Call::Read(file, length) | Call::ReadAt(file, _, length) => {
                 let at = if let Call::ReadAt(_, at, _) = call { Some(at) } else { None };
                 match self.read_at_once(task, file, at, length) {
@@ -90,8 +91,8 @@ impl Kernel {
                 }
             }
             call => {
-                let at_once = self.state.borrow_mut().at_once(task, &call);
-                match at_once {
+                let try_without_wait = self.state.borrow_mut().try_without_wait(task, &call);
+                match try_without_wait {
                     Some(returned) => return self.returned(task, returned),
                     None => job(context, call),
                 }
@@ -101,7 +102,7 @@ impl Kernel {
         self.poll(task)
     }
 
-    /// A process ends, and what it has open is closed.
+    /// Begins the exit of a process: releases its memory and closes its files.
     pub(crate) fn exit(&mut self, process: usize) -> Polled {
         let task = Self::task_of(process);
         let context = Context::new(&self.state, task);
@@ -131,7 +132,7 @@ impl Kernel {
         Polled::Returned(returned, until)
     }
 
-    /// A read whose pages are all there needs no more than this; otherwise its way on.
+    /// Completes a read whose pages are all in memory; otherwise returns the rest of it as a job.
     fn read_at_once(
         &mut self,
         task: TaskId,
@@ -149,7 +150,7 @@ impl Kernel {
         }
     }
 
-    /// Lets a task run until it sleeps, submits or returns.
+    /// Runs a task until it sleeps, submits or returns.
     pub(crate) fn poll(&mut self, task: TaskId) -> Polled {
         let Some(job) = self.jobs.get_mut(task.index()).and_then(Option::as_mut) else {
             return Polled::Asleep;
@@ -167,15 +168,15 @@ impl Kernel {
         }
     }
 
-    /// Something that a task submitted, by the token that it was submitted with, came back.
+    /// Handles a completed submission, by the token of its submission.
     pub(crate) fn arrived(&mut self, bio: u64, outcome: Outcome) {
         self.state.borrow_mut().arrived(bio as u32, outcome);
     }
 }
 
 impl State {
-    /// Does a call that has nothing to wait for, as a write over what is in memory.
-    pub(super) fn at_once(&mut self, task: TaskId, call: &Call) -> Option<Returned> {
+    /// Completes a call that needs no wait, such as an overwrite of cached pages.
+    pub(super) fn try_without_wait(&mut self, task: TaskId, call: &Call) -> Option<Returned> {
         let written = match *call {
             Call::Write(file, length) => self.overwrite(task, file, None, length),
             Call::WriteAt(file, at, length) => self.overwrite(task, file, Some(at), length),
@@ -185,7 +186,21 @@ impl State {
     }
 }
 
-/// The way of a call that may have to sleep. Each kind of call is a future of its own, so that a short one is small.
+impl Context {
+    /// Runs a call under a split-level policy.
+    pub(super) async fn run_with_admission(&self, call: Call) -> Returned {
+        let asked = self.request_admission(&call).await;
+        let try_without_wait = self.with(|state| state.try_without_wait(self.task, &call));
+        let returned = match try_without_wait {
+            Some(returned) => returned,
+            None => job(self.clone(), call).await,
+        };
+        self.record_return(asked);
+        returned
+    }
+}
+
+/// The job of a call that may sleep. Each kind of call has its own future, so that the future of a short call is small.
 pub(super) fn job(context: Context, call: Call) -> Job {
     match call {
         Call::Open(path, how) => Box::pin(async move { answer(context.open(&path, how).await) }),

@@ -1,72 +1,30 @@
-//! Programs' own memory: pages that are no file's, and go to the swap area when nothing else can leave.
+//! Anonymous memory of programs, and swap.
 //!
-//! Swap is the end of the device. A page that goes there gets the next free slot, so what left memory together lies
-//! together, and is read back together: eight slots around the one that was wanted, as `page-cluster` 3 has it. A page that
-//! is changed again loses its slot. Unlike 2.6 with its usual swappiness, memory of programs goes only when no page of a
-//! file can.
-
-use std::collections::BTreeSet;
+//! The swap area is the end of the device. A page is written to the next free slot, so pages that are swapped out together
+//! lie together and are read together: eight slots around the wanted one, as with `page-cluster` 3. A page that changes again
+//! loses its slot. Unlike Linux 2.6 with its default swappiness, anonymous pages are reclaimed only if no file page can be.
 
 use elevator::{Flags, Op};
-use hashbrown::HashMap;
 
 use super::cache::{FileId, List, PageId};
 use super::calls::{Errno, Returned};
-use super::fs::{BLOCK_BYTES, Block};
-use super::io::{Bio, Purpose};
-use super::state::State;
-use super::tasks::{Context, TaskId};
+use super::context::Context;
+use super::fs::BLOCK_BYTES;
+use super::state::{Bio, Purpose, State, Swap, TaskId, Wait};
 
-/// Slots read around the one that is wanted.
+/// Slots read around the wanted one.
 const AROUND: u64 = 8;
 
-/// Most pages that go out together: `SWAP_CLUSTER_MAX`.
+/// Pages written together: `SWAP_CLUSTER_MAX`.
 const CLUSTER: usize = 32;
 
-/// The swap area.
-#[derive(Default)]
-pub(super) struct Swap {
-    start: Block,
-    slots: u64,
-    /// What each used slot holds.
-    holds: HashMap<u64, (FileId, u64)>,
-    slot_of: HashMap<(FileId, u64), u64>,
-    /// Where to look for the next free slot.
-    next: u64,
-    /// Pages of programs in memory.
-    resident: u64,
-    /// Programs that have ever touched memory: everybody else's end frees none.
-    owners: BTreeSet<FileId>,
-}
-
-impl Swap {
-    /// So many slots from this block of the device on.
-    pub(super) fn new(start: Block, slots: u64) -> Self {
-        Self { start, slots, ..Self::default() }
-    }
-
-    fn take_slot(&mut self, page: (FileId, u64)) -> Option<u64> {
-        let slot = (self.next..self.slots).chain(0..self.next).find(|slot| !self.holds.contains_key(slot))?;
-        self.next = slot + 1;
-        self.holds.insert(slot, page);
-        self.slot_of.insert(page, slot);
-        Some(slot)
-    }
-
-    fn free_slot(&mut self, page: (FileId, u64)) {
-        if let Some(slot) = self.slot_of.remove(&page) {
-            self.holds.remove(&slot);
-        }
-    }
-}
-
 impl State {
-    /// A page of a program leaves memory; its slot, if it has one, keeps its content.
+    /// An anonymous page leaves memory; its slot, if any, keeps the content.
     pub(super) fn memory_dropped(&mut self, file: FileId) {
         self.swap.resident -= u64::from(file.is_memory());
     }
 
-    /// The memory of a process that ended is free, and its slots.
+    /// Frees the memory and the slots of a process that ends.
     pub(super) fn release_memory(&mut self, task: TaskId) {
         let file = FileId::memory(task.0);
         if !self.swap.owners.remove(&file) {
@@ -76,13 +34,13 @@ impl State {
             self.pages.iter().filter(|(_, page)| page.file == file).map(|(id, _)| id).collect();
         for id in pages {
             self.pages[id].modified = false;
-            self.throw_away(id);
+            self.discard_page(id);
         }
         let Swap { holds, slot_of, .. } = &mut self.swap;
         slot_of.retain(|&(of, _), slot| of != file || holds.remove(slot).is_none());
     }
 
-    /// A page that has never been touched: it is there at once.
+    /// Adds a page that was never touched.
     fn new_memory(&mut self, file: FileId, index: u64) -> Result<(), Errno> {
         let used = self.swap.resident + self.swap.holds.len() as u64;
         if used >= self.swap.slots + self.rules.capacity as u64 * 3 / 4 {
@@ -96,7 +54,7 @@ impl State {
         Ok(())
     }
 
-    /// The next thing to do for a touch of a page.
+    /// The next action for an access to a page.
     fn touch_page(&mut self, file: FileId, index: u64, write: bool) -> Touch {
         let Some(id) = self.pages.find(file, index) else {
             return if self.swap.slot_of.contains_key(&(file, index)) { Touch::SwapIn } else { Touch::New };
@@ -111,7 +69,7 @@ impl State {
         Touch::Done
     }
 
-    /// Pages around a slot, on their way from there; each run of neighbours as one submission.
+    /// Reads the pages around a slot; adjacent slots share a submission.
     fn swap_in(&mut self, task: TaskId, file: FileId, index: u64) -> Vec<Bio> {
         let Some(&wanted) = self.swap.slot_of.get(&(file, index)) else { return Vec::new() };
         let first = wanted / AROUND * AROUND;
@@ -127,7 +85,7 @@ impl State {
             (page.reading, page.ahead) = (true, slot != wanted);
             self.swap.resident += 1;
             match (end, bios.last_mut()) {
-                (Some(behind), Some(bio)) if behind == slot => bio.extend(id),
+                (Some(causes_of), Some(bio)) if causes_of == slot => bio.extend(id),
                 _ => {
                     let mut list = self.bios.list();
                     list.push(id);
@@ -140,11 +98,11 @@ impl State {
         bios
     }
 
-    /// The longest unused pages of programs that have no copy on the device set out for it.
+    /// Writes the least recently used anonymous pages that have no copy on the device.
     fn swap_out(&mut self, task: TaskId) -> Vec<Bio> {
         let mut bios: Vec<Bio> = Vec::new();
-        let (mut next, mut end, mut left) = (self.lru.oldest(List::Inactive), None, CLUSTER);
-        while let Some(id) = next.filter(|_| left > 0) {
+        let (mut next, mut end, mut record_return) = (self.lru.oldest(List::Inactive), None, CLUSTER);
+        while let Some(id) = next.filter(|_| record_return > 0) {
             next = self.lru.newer(id);
             let page = &self.pages[id];
             if !page.modified || page.writing || page.orphan {
@@ -157,7 +115,7 @@ impl State {
             (page.modified, page.writing) = (false, true);
             self.writing += 1;
             match (end, bios.last_mut()) {
-                (Some(behind), Some(bio)) if behind == slot => {
+                (Some(causes_of), Some(bio)) if causes_of == slot => {
                     bio.extend(id);
                     bio.causes = bio.causes.map(|causes| self.causes.union(causes, cause));
                 }
@@ -169,12 +127,12 @@ impl State {
                 }
             }
             end = Some(slot + 1);
-            left -= 1;
+            record_return -= 1;
         }
         bios
     }
 
-    /// Pages of programs reached the swap area. If one did not, it stays in memory as it was.
+    /// Pages were written to the swap area. A page whose write failed stays in memory.
     pub(super) fn swapped_out(&mut self, pages: &[PageId], done: bool) {
         for &id in pages {
             self.writing -= 1;
@@ -188,13 +146,13 @@ impl State {
             if orphan {
                 self.drop_page(id);
             }
-            self.sleepers.wake(self.now, super::tasks::Wait::Page(id));
+            self.sleepers.wake(self.now, Wait::Page(id));
         }
-        self.sleepers.wake(self.now, super::tasks::Wait::Memory);
+        self.sleepers.wake(self.now, Wait::Memory);
     }
 }
 
-/// What a touch of a page needs.
+/// The next action for an access to a page.
 enum Touch {
     Done,
     New,
@@ -203,7 +161,7 @@ enum Touch {
 }
 
 impl Context {
-    /// Touches memory.
+    /// Accesses memory.
     pub(super) async fn touch(&self, at: u64, bytes: u64, write: bool) -> Result<Returned, Errno> {
         if bytes == 0 {
             return Ok(Returned::Done);
@@ -233,7 +191,7 @@ impl Context {
         Ok(Returned::Done)
     }
 
-    /// Sends memory of programs to the swap area; whether there was any to send.
+    /// Swaps pages out; returns whether there were any.
     pub(super) async fn swap_some(&self) -> bool {
         let bios = self.with(|state| state.swap_out(self.task));
         let some = !bios.is_empty();

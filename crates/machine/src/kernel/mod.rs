@@ -1,56 +1,55 @@
 //! The kernel above the block layer: system calls, page cache, file system and journal, in virtual time.
 //!
-//! No byte of data is kept; positions, sizes, and who dirtied what are.
+//! It keeps positions, sizes and causes, but no data. Data structures are in `state`, `cache`, `fs` and `journal`; the other
+//! modules implement what tasks do with them.
 
+mod block_io;
 mod boot;
 mod buffers;
 mod cache;
 mod calls;
 mod causes;
 mod check;
+mod context;
 mod description;
-mod descriptors;
 mod direct;
 mod dispatch;
-mod durable;
+mod error;
+mod flusher;
 pub mod fs;
+mod fsync;
 mod hooks;
 mod image;
-mod io;
 pub mod journal;
-mod journalling;
+mod journal_io;
 mod memory;
-mod names;
+mod namespace;
 mod overwrite;
 mod pages;
 mod read;
 mod reclaim;
+mod sampling;
 mod state;
-mod tagging;
-mod tasks;
-mod threads;
 mod throttle;
-mod watch;
 mod write;
 mod writeback;
 
-pub use boot::BootError;
 pub use calls::{Call, Descriptor, Errno, Open, Path, Returned};
 pub use causes::Causes;
+pub use check::Inconsistency;
 pub use description::{
     BlockLayer, Description, Dirty, FileSystem, FlushKind, HookCosts, Memory, Partition, PluggingKind,
     Processor, ReadAhead, ReadAheadKind, ThrottleKind,
 };
 pub(crate) use dispatch::Polled;
+pub use error::BootError;
 pub use image::Image;
-pub use tagging::Tagging;
-pub(crate) use tasks::TaskId;
-pub use threads::FIRST_THREAD;
-pub use watch::Sample;
+pub(crate) use state::TaskId;
+pub use state::{FIRST_THREAD, Sample, Tagging, thread_names};
 
-/// A kernel with its disk laid out and its memory empty, ready for [`Machine::boot`](crate::Machine::boot).
+/// A kernel with a laid-out disk and an empty page cache, for [`Machine::boot`](crate::Machine::boot).
 pub struct Kernel {
-    state: tasks::Shared,
-    /// What each task is doing.
-    jobs: Vec<Option<tasks::Job>>,
+    state: context::Shared,
+    /// The work of each task.
+    jobs: Vec<Option<context::Job>>,
 }

@@ -1,18 +1,17 @@
-//! Writing over what is in memory: there is nothing to fetch, to place or to wait for, so no future is made.
+//! Overwrites of cached pages: no read, no allocation and no wait, so no future is built.
 
 use super::buffers::Of;
 use super::cache::PageId;
 use super::calls::Descriptor;
 use super::fs::{BLOCK_BYTES, Inode};
-use super::state::State;
-use super::tasks::TaskId;
+use super::state::{State, TaskId};
 
-/// Most pages that are written at once; longer writes go the long way.
+/// Largest overwrite in pages; longer writes take the general path.
 const AT_ONCE: usize = 16;
 
 impl State {
-    /// Writes if every page is in memory, has its place, and nobody has to be waited for: how many bytes. Nothing has
-    /// happened if it says `None`, and [`write`](super::tasks::Context::write) is the way. `at`: not where the file stands.
+    /// Writes if every page is cached and allocated and no wait is needed; returns the length. On `None` nothing has changed,
+    /// and [`write`](super::context::Context::write) applies. `at`: the position, if it is not the file position.
     pub(super) fn overwrite(
         &mut self,
         task: TaskId,
@@ -62,7 +61,7 @@ impl State {
         Some(length)
     }
 
-    /// Whether the file is being written to by somebody else, or gets a new time stamp by being written to now.
+    /// Whether another task writes the file, or its time stamp would change now.
     fn is_busy_or_stamps(&self, inode: Inode) -> bool {
         let stamp = self.stamp();
         self.files.get(inode.into()).is_none_or(|cached| cached.locked || cached.stamp != Some(stamp))

@@ -1,15 +1,14 @@
-//! What happens to a page: it is used, it becomes dirty, it is written, it goes. Every way in which a page becomes dirty or
-//! is thrown away dirty passes here, so this is where a policy at memory level is to be asked.
+//! State changes of pages: used, dirtied, written, dropped. Every page that becomes dirty or is dropped dirty passes here, so
+//! that hooks see it.
 
 use elevator::CauseSet;
 
 use super::cache::{FileId, List, PageId};
 use super::fs::Block;
-use super::state::State;
-use super::tasks::Wait;
+use super::state::{State, Wait};
 
 impl State {
-    /// A call used the page: the second time makes it active.
+    /// A call used the page; the second use activates it.
     pub(super) fn use_page(&mut self, id: PageId) {
         let page = &mut self.pages[id];
         if std::mem::take(&mut page.ahead) {
@@ -25,14 +24,14 @@ impl State {
         }
     }
 
-    /// A page's content was changed, on behalf of these.
+    /// Marks a page dirty with these causes.
     pub(super) fn dirty_page(&mut self, id: PageId, causes: CauseSet) {
         let page = &mut self.pages[id];
         page.uptodate = true;
         let before = page.causes.filter(|_| page.dirty);
         let joined = self.causes.join(page.causes, causes);
         page.causes = Some(joined);
-        self.note_dirty(id, joined, before);
+        self.record_dirty(id, joined, before);
         let page = &mut self.pages[id];
         if !page.dirty {
             page.dirty = true;
@@ -42,25 +41,25 @@ impl State {
         }
     }
 
-    /// A dirty page sets out for the device by itself; who dirtied it.
-    pub(super) fn page_sets_out(&mut self, id: PageId) -> Option<CauseSet> {
+    /// Begins the writeback of a dirty page that the journal did not request; returns its causes.
+    pub(super) fn start_page_writeback(&mut self, id: PageId) -> Option<CauseSet> {
         let (file, index) = (self.pages[id].file, self.pages[id].index);
         if let (FileId::DEVICE, Some(journal)) = (file, &mut self.journal)
             && let Some(tid) = journal.home_begins(Block(index))
         {
             self.homes.insert(index, tid);
         }
-        self.set_out(id)
+        self.start_writeback(id)
     }
 
-    /// A dirty page sets out for the device; who dirtied it.
-    pub(super) fn set_out(&mut self, id: PageId) -> Option<CauseSet> {
+    /// Begins the writeback of a dirty page; returns its causes.
+    pub(super) fn start_writeback(&mut self, id: PageId) -> Option<CauseSet> {
         let page = &mut self.pages[id];
-        debug_assert!(page.dirty && !page.writing, "{page:?} sets out");
+        debug_assert!(page.dirty && !page.writing, "{page:?} starts writeback");
         page.dirty = false;
         page.writing = true;
         let (file, index, causes) = (page.file, page.index, page.causes.take());
-        self.note_submitted(id, causes);
+        self.record_submitted(id, causes);
         self.dirty -= 1;
         self.writing += 1;
         self.files.clean(file, index);
@@ -68,7 +67,7 @@ impl State {
         causes
     }
 
-    /// Pages reached the device, or did not.
+    /// Writeback of pages completed or failed.
     pub(super) fn pages_written(&mut self, pages: &[PageId], done: bool) {
         for &id in pages {
             let page = &mut self.pages[id];
@@ -90,13 +89,13 @@ impl State {
         self.sleepers.wake(self.now, Wait::Memory);
     }
 
-    /// The file drops a page, dirty or not: it was cut off, or the file is gone.
-    pub(super) fn throw_away(&mut self, id: PageId) {
+    /// Drops a page of a truncated or removed file, dirty or not.
+    pub(super) fn discard_page(&mut self, id: PageId) {
         let page = &mut self.pages[id];
         let (file, index) = (page.file, page.index);
         if std::mem::take(&mut page.dirty) {
             let causes = page.causes.take();
-            self.note_freed(id, causes);
+            self.record_freed(id, causes);
             self.dirty -= 1;
             self.files.clean(file, index);
         }
@@ -107,7 +106,7 @@ impl State {
         }
     }
 
-    /// The page leaves memory.
+    /// Removes a page from memory.
     pub(super) fn drop_page(&mut self, id: PageId) {
         let page = &self.pages[id];
         debug_assert!(page.is_idle(), "{page:?} leaves memory");

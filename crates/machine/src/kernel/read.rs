@@ -1,5 +1,4 @@
-//! Reading: pages that are there are used, pages on their way are waited for, pages that are not are fetched, and more of
-//! them than were asked for.
+//! Reads: cached pages are used, pages being read are waited for, missing pages are read with read-ahead.
 
 use std::ops::Range;
 
@@ -7,60 +6,59 @@ use elevator::{Flags, Op, Span};
 
 use super::cache::{Ahead, Demand, FileId, PageId};
 use super::calls::{Descriptor, Errno, Returned};
+use super::context::Context;
 use super::description::ReadAheadKind;
 use super::fs::{BLOCK_BYTES, Block, Inode, Run, Touched};
-use super::io::{Bio, Purpose};
-use super::state::State;
-use super::tasks::{Context, TaskId};
+use super::state::{Bio, Purpose, State, TaskId};
 
-/// What a read has to do before it can go on.
+/// The next action of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// Nothing: everything was there.
+    /// None: all pages were used.
     Done,
-    /// Fetch these, and look again.
+    /// Read these pages, then continue.
     Fetch(Ahead),
-    /// Fetch this one, which read-ahead did not bring.
+    /// Read this page, which read-ahead did not cover.
     Missing(u64),
-    /// Wait for this one.
+    /// Wait for this page.
     Arriving(PageId),
 }
 
-/// A read on its way through its pages.
+/// A read in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     pub(super) file: Descriptor,
     pub(super) inode: Inode,
-    /// It began where the file stood, which moves with it.
+    /// It advances the file position.
     moves: bool,
-    /// Where it began, in bytes.
+    /// Its first byte.
     pub(super) from: u64,
-    /// The next page to use, and
+    /// The next page to use.
     pub(super) page: u64,
-    /// the last.
+    /// Its last page.
     pub(super) last: u64,
-    /// Read-ahead has heard of the next page.
-    told: bool,
-    /// The next page was waited for or fetched.
+    /// Read-ahead was called for the next page.
+    announced: bool,
+    /// The next page was waited for or read.
     missed: bool,
-    /// The next page was fetched by itself, after it could not be read together with others.
+    /// The next page was read alone, after a read together with others failed.
     alone: bool,
-    /// Bytes that the call will return.
+    /// Bytes that the call returns.
     pub(super) bytes: u64,
 }
 
 /// A read that has begun.
 pub(super) enum Begun {
-    /// There is nothing there.
+    /// Nothing to read: it begins at the end of the file.
     Nothing,
-    /// Past the page cache.
+    /// Direct I/O.
     Direct(Reading),
-    /// From it, and what has to be done next.
+    /// Through the page cache, with the next action.
     Cached(Reading, Step),
 }
 
 impl State {
-    /// Begins a read; `None` if there is nothing to read there. `at`: not where the file stands.
+    /// Begins a read; `None` at the end of the file. `at`: the position, if it is not the file position.
     pub(super) fn begin_read(
         &mut self,
         task: TaskId,
@@ -87,14 +85,14 @@ impl State {
             from: position,
             page: position / BLOCK_BYTES,
             last: (end - 1) / BLOCK_BYTES,
-            told: false,
+            announced: false,
             missed: false,
             alone: false,
             bytes: end - position,
         }))
     }
 
-    /// Begins a read and goes as far as nothing has to be waited for.
+    /// Begins a read and continues until it needs a wait.
     pub(super) fn start_read(
         &mut self,
         task: TaskId,
@@ -109,18 +107,18 @@ impl State {
         }
         let copy = self.rules.page.as_nanos() * reading.bytes / BLOCK_BYTES;
         self.sleepers.spend(self.now, task, Span::from_nanos(copy));
-        let step = self.read_on(task, &mut reading)?;
+        let step = self.advance_read(task, &mut reading)?;
         Ok(Begun::Cached(reading, step))
     }
 
-    /// Uses pages until something has to be done first.
-    pub(super) fn read_on(&mut self, task: TaskId, reading: &mut Reading) -> Result<Step, Errno> {
+    /// Uses pages until an action is needed.
+    pub(super) fn advance_read(&mut self, task: TaskId, reading: &mut Reading) -> Result<Step, Errno> {
         let max = self.rules.read_ahead_max;
         let kind = self.rules.description.read_ahead.kind;
         let (windows, floor) = (kind.has_windows(), kind.floor());
         while reading.page <= reading.last {
             let index = reading.page;
-            if windows && !std::mem::replace(&mut reading.told, true) {
+            if windows && !std::mem::replace(&mut reading.announced, true) {
                 let open = self.task(task).descriptors.get(reading.file)?;
                 if let Some(ahead) = open.ahead.windows(index, max, floor) {
                     return Ok(Step::Fetch(ahead));
@@ -128,7 +126,7 @@ impl State {
             }
             let Some(id) = self.pages.find(reading.inode.into(), index) else {
                 if index * BLOCK_BYTES >= self.fs.size(reading.inode) {
-                    // Somebody cut the file meanwhile.
+                    // The file was truncated meanwhile.
                     self.end_early(task, reading)?;
                     break;
                 }
@@ -151,13 +149,13 @@ impl State {
                 return Ok(Step::Arriving(id));
             }
             if !self.pages[id].uptodate {
-                self.throw_away(id);
-                // Of those that were read together one may be bad: by itself it has another chance.
+                self.discard_page(id);
+                // If pages are read together and the read fails, each page is read again alone.
                 if !std::mem::replace(&mut reading.alone, true) {
                     return Ok(Step::Missing(index));
                 }
                 self.end_early(task, reading)?;
-                self.leaves_trace(task, reading)?;
+                self.record_read_end(task, reading)?;
                 return if reading.bytes > 0 { Ok(Step::Done) } else { Err(Errno::Io) };
             }
             let open = self.task(task).descriptors.get(reading.file)?;
@@ -170,14 +168,14 @@ impl State {
                 self.watch.now.hits += 1;
             }
             reading.page += 1;
-            (reading.told, reading.alone) = (false, false);
+            (reading.announced, reading.alone) = (false, false);
         }
-        self.leaves_trace(task, reading)?;
+        self.record_read_end(task, reading)?;
         Ok(Step::Done)
     }
 
-    /// Read-ahead on demand remembers where a call came to, for the next.
-    fn leaves_trace(&mut self, task: TaskId, reading: &Reading) -> Result<(), Errno> {
+    /// Records the end of the call for on-demand read-ahead.
+    fn record_read_end(&mut self, task: TaskId, reading: &Reading) -> Result<(), Errno> {
         if reading.page > reading.from / BLOCK_BYTES && !self.rules.description.read_ahead.kind.has_windows()
         {
             self.task(task).descriptors.get(reading.file)?.ahead.used(reading.page - 1);
@@ -185,7 +183,7 @@ impl State {
         Ok(())
     }
 
-    /// A read comes no further than to its next page, and the file stands there.
+    /// Ends a read before its next page and sets the file position there.
     fn end_early(&mut self, task: TaskId, reading: &mut Reading) -> Result<(), Errno> {
         reading.bytes = (reading.page * BLOCK_BYTES).saturating_sub(reading.from);
         if reading.moves {
@@ -213,7 +211,7 @@ impl State {
         Ok(ahead)
     }
 
-    /// Makes those of these pages that are not in memory, on their way, as far as there is room.
+    /// Adds the missing pages of a range as being read, as far as memory allows.
     fn make_pages(&mut self, inode: Inode, range: Range<u64>, ahead: Option<Ahead>) -> Vec<PageId> {
         let mut made = self.bios.list();
         for index in range {
@@ -233,17 +231,17 @@ impl State {
         made
     }
 
-    /// Where pages lie, and what has to be read to know it.
+    /// The location of pages, and the metadata that must be read to find it.
     pub(super) fn look_up(&mut self, inode: Inode, page: u64, pages: u32) -> (Vec<Run>, Touched) {
         let (mut runs, mut touched) = (self.take_runs(), self.take_touched());
-        // A file that is open is known; one that is not has no place.
+        // Open files are mapped; files that are not open have no blocks.
         if self.fs.map(inode, page, pages, &mut runs, &mut touched).is_err() {
             runs.clear();
         }
         (runs, touched)
     }
 
-    /// Gives each page its place; pages in holes are there at once.
+    /// Sets the block of each page; pages in holes are complete at once.
     fn place_pages(&mut self, pages: &mut Vec<PageId>, runs: &[Run]) {
         pages.retain(|&id| {
             let page = &mut self.pages[id];
@@ -256,7 +254,7 @@ impl State {
         });
     }
 
-    /// The longest run of pages from the front that lie one after the other, as one submission.
+    /// A submission of the longest run of adjacent blocks at the front of `pages`.
     fn cut_bio(&mut self, task: TaskId, pages: &mut Vec<PageId>, ahead: bool) -> Option<Bio> {
         let start = self.pages[*pages.first()?].block?;
         let to_boundary = self.rules.read_boundary.map(|boundary| (boundary - start.0 % boundary) as usize);
@@ -274,14 +272,14 @@ impl State {
     }
 }
 
-/// Where a page lies.
+/// The block of a page.
 pub(super) fn block_of(runs: &[Run], index: u64) -> Option<Block> {
     let run = runs.iter().find(|run| (run.page..run.page + u64::from(run.pages)).contains(&index))?;
     run.block.map(|block| block.plus(index - run.page))
 }
 
 impl Context {
-    /// A read from its beginning; one that need not ask for leave begins in `read_at_once`.
+    /// Reads. Without admission a read begins in `read_at_once` instead.
     pub(super) async fn read(
         &self,
         file: Descriptor,
@@ -292,7 +290,7 @@ impl Context {
         self.read_begun(begun).await
     }
 
-    /// The rest of a read.
+    /// Completes a read that has begun.
     pub(super) async fn read_begun(&self, begun: Begun) -> Result<Returned, Errno> {
         let bytes = match begun {
             Begun::Nothing => 0,
@@ -310,7 +308,7 @@ impl Context {
         Ok(Returned::Bytes(bytes))
     }
 
-    /// Goes on with a read that has to do this first; how many bytes.
+    /// Continues a read with `step`; returns the bytes read.
     pub(super) async fn read_pages(&self, mut reading: Reading, mut step: Step) -> Result<u64, Errno> {
         loop {
             match step {
@@ -332,15 +330,15 @@ impl Context {
                 }
                 Step::Arriving(id) => self.wait_for_page(id).await,
             }
-            step = self.with(|state| state.read_on(self.task, &mut reading))?;
+            step = self.with(|state| state.advance_read(self.task, &mut reading))?;
         }
         Ok(reading.bytes)
     }
 
-    /// Sends for those of these pages that are not in memory; how many. Read-ahead stops where there is no room.
+    /// Reads the missing pages of a range; returns how many. Read-ahead stops when memory is short.
     ///
-    /// What lies before a block of the map that has to be read first is sent for before that block is, as
-    /// `do_mpage_readpage` does at `buffer_boundary`: the head would have to come back for it.
+    /// Data before a mapping block that must be read first is submitted before that block's read, as `do_mpage_readpage` does
+    /// at `buffer_boundary`, because otherwise the head would return for it.
     pub(super) async fn fetch(&self, inode: Inode, start: u64, pages: u64, ahead: Option<Ahead>) -> u64 {
         let mut made = self.with(|state| {
             let end = (start + pages).min(state.fs.size(inode).div_ceil(BLOCK_BYTES));
@@ -368,7 +366,7 @@ impl Context {
     }
 }
 
-/// Pages whose places the same blocks of the map say.
+/// Pages whose locations need the same mapping blocks.
 struct Part {
     pages: Vec<PageId>,
     runs: Vec<Run>,
@@ -376,7 +374,7 @@ struct Part {
 }
 
 impl State {
-    /// Cuts off the front of `made` what can be sent for before more of the map is read.
+    /// Splits off the front of `made` that can be submitted before more mapping blocks are read.
     fn next_part(&mut self, inode: Inode, made: &mut Vec<PageId>) -> Option<Part> {
         let (&first, &last) = (made.first()?, made.last()?);
         let (first, last) = (self.pages[first].index, self.pages[last].index);
@@ -392,7 +390,7 @@ impl State {
             };
             let least = needed(self, 1);
             if least < touched.reads.len() {
-                // Pages from the first on that need no more than the first does, and one that needs more.
+                // `enough` pages need no more mapping blocks than the first page; `more` pages do.
                 let (mut enough, mut more) = (1, last - first + 1);
                 while more - enough > 1 {
                     let middle = enough + (more - enough) / 2;
@@ -410,7 +408,7 @@ impl State {
         Some(Part { pages, runs, touched })
     }
 
-    /// Pages that cannot be read: whoever waits for them sees that they have no content.
+    /// Marks pages as read without content.
     fn give_up(&mut self, pages: &[PageId]) {
         for &id in pages {
             self.page_arrived(id, false);

@@ -1,21 +1,21 @@
-//! Making room: clean pages that are the longest unused go first. Where there are none, whoever needs room waits for any
-//! write to end, as since 2.5, and writes some itself if nobody does.
+//! Page reclaim: the least recently used clean pages are dropped. If there are none, the task waits for writeback to
+//! progress, as since 2.5, and writes pages itself if there is no writeback.
 
 use elevator::Span;
 
 use super::cache::List;
-use super::state::State;
-use super::tasks::{Context, Wait};
+use super::context::Context;
+use super::state::{State, Wait};
 use super::writeback::Effort;
 
-/// Pages freed at a time: `SWAP_CLUSTER_MAX`.
+/// Pages dropped at a time: `SWAP_CLUSTER_MAX`.
 const CLUSTER: usize = 32;
 
-/// How long somebody in need waits before looking again: `HZ/10`.
+/// How long a task waits before it tries again: `HZ/10`.
 const PATIENCE: Span = Span::from_millis(100);
 
 impl State {
-    /// Whether there is room for one more page, after letting go of clean ones if need be.
+    /// Whether there is room for a page, after dropping clean pages if necessary.
     pub(super) fn make_room(&mut self) -> bool {
         if self.pages.len() < self.rules.capacity {
             return true;
@@ -24,7 +24,7 @@ impl State {
         self.shrink(CLUSTER) > 0
     }
 
-    /// The longest unused active pages go back until that list is no longer the larger one.
+    /// Deactivates the least recently used active pages until the active list is not the longer one.
     fn balance_lists(&mut self) {
         while self.lru.len(List::Active) > self.lru.len(List::Inactive) {
             let Some(id) = self.lru.oldest(List::Active) else { break };
@@ -35,7 +35,7 @@ impl State {
         }
     }
 
-    /// Drops up to so many clean pages from the old end; those that cannot go are moved to the new end. How many went.
+    /// Drops up to `most` clean pages from the old end and moves others to the new end; returns how many were dropped.
     fn shrink(&mut self, most: usize) -> usize {
         let mut dropped = 0;
         for _ in 0..self.lru.len(List::Inactive) {
@@ -53,14 +53,14 @@ impl State {
 }
 
 impl Context {
-    /// Waits until there is room for one more page.
+    /// Waits until there is room for a page.
     pub(super) async fn room(&self) {
         if !self.with(State::make_room) {
-            Box::pin(self.make_way()).await;
+            Box::pin(self.reclaim_until_room()).await;
         }
     }
 
-    async fn make_way(&self) {
+    async fn reclaim_until_room(&self) {
         while !self.with(State::make_room) {
             self.with(|state| state.wake_flusher(CLUSTER));
             let swapping = self.swap_some().await;

@@ -1,35 +1,34 @@
-//! Writing: pages are made or found, given a place on the device (or promised one), and dirtied; then the writer is held
-//! back if too much is dirty.
+//! Writes: pages are found or added, allocated or reserved, and dirtied; then the writer may be throttled.
 
 use super::buffers::Of;
 use super::cache::FileId;
 use super::calls::{Descriptor, Errno, Open, Returned};
+use super::context::Context;
 use super::fs::{BLOCK_BYTES, Block, Inode, Run};
 use super::read::block_of;
-use super::state::State;
-use super::tasks::{Context, TaskId, Wait};
+use super::state::{State, TaskId, Wait};
 
-/// Most pages that are given places at once.
+/// Most pages allocated at once.
 const CHUNK: u64 = 64;
 
-/// A write on its way.
+/// A write in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writing {
     pub(super) inode: Inode,
-    /// The open file that moves with it.
+    /// The descriptor whose file position advances.
     moves: Option<Descriptor>,
-    /// Bytes: from here,
+    /// First byte.
     pub(super) from: u64,
-    /// to here.
+    /// End.
     pub(super) to: u64,
-    /// Wherever the file's end is once it is this write's turn.
+    /// The write begins at the end of the file when its turn comes.
     pub(super) append: bool,
     pub(super) direct: bool,
     pub(super) sync: bool,
 }
 
 impl State {
-    /// Begins a write. `at`: not where the file stands.
+    /// Begins a write. `at`: the position, if it is not the file position.
     pub(super) fn begin_write(
         &mut self,
         task: TaskId,
@@ -50,7 +49,7 @@ impl State {
         Ok(Writing { inode, moves, from, to, append, direct, sync })
     }
 
-    /// A write came this far: there the file stands.
+    /// Sets the file position to the end of the write.
     pub(super) fn wrote_to(&mut self, task: TaskId, writing: Writing, to: u64) -> Result<(), Errno> {
         if let Some(file) = writing.moves {
             self.task(task).descriptors.get(file)?.position = to;
@@ -58,14 +57,14 @@ impl State {
         Ok(())
     }
 
-    /// The same write at the file's end, if it goes there: others may have made the file longer since it began.
+    /// The write at the current end of the file, if it appends: the file may have grown since the write began.
     pub(super) fn at_the_end(&self, writing: Writing) -> Writing {
         let Writing { inode, from, to, append, .. } = writing;
         let at = if append { self.fs.size(inode) } else { from };
         Writing { from: at, to: at.saturating_add(to - from), ..writing }
     }
 
-    /// Whether a page has to be read before a part of it is written: also where the file ends in it (`block_prepare_write`).
+    /// Whether a page must be read before a part of it is overwritten, also if the file ends in it (`block_prepare_write`).
     fn needs_reading(&self, inode: Inode, page: u64, from: u64, to: u64) -> bool {
         let whole = from <= page * BLOCK_BYTES && to >= (page + 1) * BLOCK_BYTES;
         let beyond = page * BLOCK_BYTES >= self.fs.size(inode);
@@ -73,29 +72,29 @@ impl State {
         !(whole || beyond || there)
     }
 
-    /// Whether a page is on nobody's way from the device, so that it has to be sent for. One that could not be read goes: it
-    /// may have come with others, of which one is bad.
-    fn must_send_for(&mut self, inode: Inode, page: u64) -> bool {
+    /// Whether the page must be read and no task reads it. A page whose read failed is dropped, as the read may have failed
+    /// for another page.
+    fn must_read(&mut self, inode: Inode, page: u64) -> bool {
         let Some(id) = self.pages.find(inode.into(), page) else { return true };
         let on_its_way = self.pages[id].reading;
         if !on_its_way {
-            self.throw_away(id);
+            self.discard_page(id);
         }
         !on_its_way
     }
 
-    /// A page was read by itself so that a part of it can be written: if that failed there is nothing to write the part to.
+    /// Fails if the page's read failed: then a partial write has no content to change.
     fn must_hold_content(&mut self, inode: Inode, page: u64) -> Result<(), Errno> {
         match self.pages.find(inode.into(), page).filter(|&id| !self.pages[id].uptodate) {
             Some(unread) => {
-                self.throw_away(unread);
+                self.discard_page(unread);
                 Err(Errno::Io)
             }
             None => Ok(()),
         }
     }
 
-    /// What a file that is written to now gets as its time stamp.
+    /// The time stamp of a file that is written now.
     pub(super) fn stamp(&self) -> u64 {
         self.now.as_nanos() / self.rules.stamp.as_nanos()
     }
@@ -108,14 +107,14 @@ impl State {
 }
 
 impl Context {
-    /// Waits until nobody else changes the file's content, and keeps them out.
+    /// Locks the file's content.
     pub(super) async fn lock(&self, file: FileId) {
         while self.with(|state| std::mem::replace(&mut state.files.entry(file).locked, true)) {
             self.sleep(Wait::Lock(file)).await;
         }
     }
 
-    /// Lets the next one in.
+    /// Unlocks the file's content.
     pub(super) fn unlock(&self, file: FileId) {
         self.with(|state| {
             state.files.entry(file).locked = false;
@@ -123,7 +122,7 @@ impl Context {
         });
     }
 
-    /// Writes, in whichever way the file was opened for.
+    /// Writes, through the page cache or with direct I/O.
     pub(super) async fn write(
         &self,
         file: Descriptor,
@@ -139,7 +138,7 @@ impl Context {
         written.map(Returned::Bytes)
     }
 
-    /// Writes through the page cache; how many bytes: fewer than asked for if something failed on the way.
+    /// Writes through the page cache; returns the bytes written, fewer after a failure.
     pub(super) async fn write_pages(&self, writing: Writing) -> Result<u64, Errno> {
         let Writing { inode, from, to, .. } = writing;
         if to == from {
@@ -176,7 +175,7 @@ impl Context {
     async fn write_chunk(&self, writing: Writing, first: u64, count: u64) -> Result<(), Errno> {
         let Writing { inode, from, to, .. } = writing;
         for edge in [first, first + count - 1] {
-            // Where memory is short, or somebody else found that it could not be read, it may be gone before this goes on.
+            // With little memory, or after a failed read by another task, the page may be dropped before this task continues.
             while self.with(|state| state.needs_reading(inode, edge, from, to)) {
                 Box::pin(self.read_edge(inode, edge)).await?;
             }
@@ -193,9 +192,9 @@ impl Context {
         Ok(())
     }
 
-    /// Has a page read, or waits for it if somebody else does.
+    /// Reads a page, or waits for another task's read.
     async fn read_edge(&self, inode: Inode, page: u64) -> Result<(), Errno> {
-        let alone = self.with(|state| state.must_send_for(inode, page));
+        let alone = self.with(|state| state.must_read(inode, page));
         if alone {
             self.room().await;
             self.fetch(inode, page, 1, None).await;
@@ -206,7 +205,7 @@ impl Context {
         if alone { self.with(|state| state.must_hold_content(inode, page)) } else { Ok(()) }
     }
 
-    /// Sees to it that these pages have, or will have, a place, and that the file is as long as it will be.
+    /// Allocates or reserves blocks for pages and extends the file.
     async fn place(&self, inode: Inode, first: u64, count: u64, to: u64) -> Result<Vec<Run>, Errno> {
         let file = FileId::from(inode);
         let (touched, runs, allocated) = self.with(|state| {
@@ -238,7 +237,7 @@ impl Context {
         Ok(runs)
     }
 
-    /// Makes or finds a page and dirties it.
+    /// Finds or adds a page and dirties it.
     async fn dirty_one(&self, inode: Inode, index: u64, block: Option<Block>) {
         let file = FileId::from(inode);
         loop {
@@ -265,7 +264,7 @@ impl Context {
 }
 
 impl State {
-    /// Delayed allocation: room is set aside for those of these pages that have no place, for all or for none.
+    /// Delayed allocation: reserves blocks for all pages that have none, or for none of them.
     fn promise(&mut self, inode: Inode, first: u64, count: u64, runs: &[Run]) -> Result<(), Errno> {
         let unplaced = || (first..first + count).filter(|&index| block_of(runs, index).is_none());
         let reserved = &mut self.files.entry(inode.into()).reserved;
@@ -285,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_that_finds_no_room_leaves_none_promised() {
+    fn a_write_without_space_reserves_nothing() {
         let machine = Description::named("pc-2012").expect("built in");
         let machine =
             Description { memory: super::super::Memory { swap_mib: 0, ..machine.memory }, ..machine };
@@ -295,7 +294,7 @@ mod tests {
         let free = state.fs.free_blocks();
         state.promise(inode, 0, 1, &[]).expect("room");
         assert_eq!(state.promise(inode, 0, free + 1, &[]), Err(Errno::NoSpace));
-        assert_eq!(state.fs.free_blocks(), free - 1, "what was promised before stays");
+        assert_eq!(state.fs.free_blocks(), free - 1, "the earlier reservation stays");
         state.promise(inode, 1, free - 1, &[]).expect("all there is");
     }
 }

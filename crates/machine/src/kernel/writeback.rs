@@ -1,5 +1,4 @@
-//! Writeback: dirty pages of a file go to the device in the order of their indexes, files in the order in which they became
-//! dirty.
+//! Writeback: files in the order in which they became dirty, the dirty pages of a file by index.
 
 use std::ops::Range;
 
@@ -7,59 +6,58 @@ use elevator::{CauseSet, Flags, Op, Time};
 
 use super::buffers::Of;
 use super::cache::{FileId, PageId};
+use super::context::Context;
 use super::fs::{Block, Inode};
-use super::io::{Bio, Purpose};
 use super::read::block_of;
-use super::state::State;
-use super::tasks::{Context, TaskId, Wait};
+use super::state::{Bio, Purpose, State, TaskId, Wait};
 
-/// Pages written of one file before others get their turn: `MAX_WRITEBACK_PAGES`.
+/// Pages written of a file before the next file's turn: `MAX_WRITEBACK_PAGES`.
 pub(super) const BATCH: usize = 1024;
 
-/// How hard a writeback tries.
+/// How a writeback proceeds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Effort {
-    /// Stops when the queue is congested instead of sleeping there.
+    /// Stops at a congested queue instead of sleeping.
     pub(super) nonblocking: bool,
-    /// Somebody waits for it: every page is written that is dirty, also those that are being written already.
+    /// Writes every dirty page, also those under writeback, for a task that waits for all of them.
     pub(super) whole: bool,
-    /// Pages that were not given a place yet are given one.
+    /// Allocates pages that have no block.
     pub(super) places: bool,
-    /// Only files that have been dirty since then.
+    /// Only files that have been dirty since this time.
     pub(super) older_than: Time,
-    /// Only for looking at age: files keep their age when they are put back.
+    /// Files keep their age when they are put back.
     pub(super) keeps_age: bool,
 }
 
 impl Effort {
-    /// A flusher above the background threshold.
+    /// The flusher above the background threshold.
     pub(super) const BACKGROUND: Self =
         Self { nonblocking: true, whole: false, places: true, older_than: Time::MAX, keeps_age: false };
     /// A writer above the limit.
     pub(super) const WRITER: Self = Self { nonblocking: false, ..Self::BACKGROUND };
-    /// Somebody who needs memory: nothing that needs memory itself.
+    /// Reclaim: nothing that needs memory.
     pub(super) const RECLAIM: Self = Self { nonblocking: false, places: false, ..Self::BACKGROUND };
-    /// The journal's thread, for what a transaction must not overtake: every page that has a place.
+    /// The journal's thread, for data ordered before a commit: all pages with a block.
     pub(super) const ORDERED: Self = Self { whole: true, ..Self::RECLAIM };
-    /// Somebody waits until it is durable.
+    /// `fsync` and `sync`.
     pub(super) const SYNC: Self = Self { nonblocking: false, whole: true, ..Self::BACKGROUND };
 }
 
-/// What was to be done, and what was met.
+/// The progress of a writeback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Written {
     pub(super) pages: usize,
     pub(super) met_congestion: bool,
 }
 
-/// What to do next for a file.
+/// The next action for a file.
 enum Next {
     Nothing,
-    /// This set out.
+    /// Submit this.
     Bio(Bio),
-    /// This page, dirty again, is still being written.
+    /// Wait for the writeback of this page, which is dirty again.
     Wait(PageId),
-    /// These pages have no place yet.
+    /// Allocate these pages.
     Place(u64, u32),
 }
 
@@ -78,7 +76,7 @@ impl State {
             let (block, writing, first) = (self.block_of_page(id), self.pages[id].writing, list.is_empty());
             match block {
                 _ if writing && first && effort.whole => return Next::Wait(id),
-                // Whoever writes it now leaves it to the next round.
+                // A later writeback will write it.
                 _ if writing && first => continue,
                 None if first && effort.places => return Next::Place(index, self.unplaced(file, index)),
                 None if first => continue,
@@ -93,7 +91,7 @@ impl State {
             return Next::Nothing;
         }
         let causes =
-            list.iter().fold(None, |all: Option<CauseSet>, &id| match (all, self.page_sets_out(id)) {
+            list.iter().fold(None, |all: Option<CauseSet>, &id| match (all, self.start_page_writeback(id)) {
                 (Some(all), Some(causes)) => Some(self.causes.union(all, causes)),
                 (all, causes) => all.or(causes),
             });
@@ -106,7 +104,7 @@ impl State {
         Next::Bio(Bio { flags, causes, ..bio })
     }
 
-    /// Where a dirty page lies. Its buffers know it since it was given its place; asking costs nothing.
+    /// The block of a dirty page. The lookup costs nothing, because the page's buffers have known it since the allocation.
     fn block_of_page(&mut self, id: PageId) -> Option<Block> {
         let page = &self.pages[id];
         let Some(inode) = page.file.inode() else { return Some(Block(page.index)) };
@@ -120,7 +118,7 @@ impl State {
         self.pages[id].block
     }
 
-    /// How many pages in a row are dirty and without a place.
+    /// Number of consecutive dirty pages without a block.
     fn unplaced(&self, file: FileId, from: u64) -> u32 {
         let Some(cached) = self.files.get(file) else { return 1 };
         (from..)
@@ -133,8 +131,8 @@ impl State {
 }
 
 impl State {
-    /// Everybody who dirtied these pages; not looked for while nobody wants to know.
-    fn behind(&mut self, file: FileId, indexes: Range<u64>) -> Option<CauseSet> {
+    /// The causes of these pages; `None` if requests carry none.
+    fn causes_of(&mut self, file: FileId, indexes: Range<u64>) -> Option<CauseSet> {
         let indexes = if self.tags() { indexes } else { 0..0 };
         indexes.fold(None, |all, index| {
             let causes = self.pages.find(file, index).and_then(|id| self.pages[id].causes);
@@ -142,8 +140,8 @@ impl State {
         })
     }
 
-    /// The file's pages that are on their way to the device.
-    fn on_their_way(&self, file: FileId) -> Vec<PageId> {
+    /// The file's pages under writeback.
+    fn under_writeback(&self, file: FileId) -> Vec<PageId> {
         let most = self.files.get(file).map_or(0, |cached| cached.writing as usize);
         if most == 0 {
             return Vec::new();
@@ -163,12 +161,12 @@ impl State {
 }
 
 impl Context {
-    /// Writes up to so many dirty pages of a file, from where the last writeback stopped and around.
+    /// Writes up to `most` dirty pages of a file, from where the last writeback stopped, and around.
     pub(super) async fn write_file(&self, file: FileId, most: usize, effort: Effort) -> Written {
         let (resume, end) = self.with(|state| {
             let cached = state.files.get(file);
             let last = cached.and_then(|cached| cached.dirty.last().copied());
-            // One sweep, up to where it was dirty when the sweep began: nobody is waited for who writes as fast as this.
+            // One sweep up to the last page that is dirty now, so that a task that keeps dirtying pages does not prolong it.
             let end = if effort.whole { last.unwrap_or(0) } else { u64::MAX };
             (cached.map_or(0, |cached| cached.resume), end)
         });
@@ -179,8 +177,8 @@ impl Context {
                 written.met_congestion = true;
                 break;
             }
-            let left = most - written.pages;
-            match self.with(|state| state.next_writeback(self.task, file, from, left, effort)) {
+            let record_return = most - written.pages;
+            match self.with(|state| state.next_writeback(self.task, file, from, record_return, effort)) {
                 Next::Nothing if around => break,
                 Next::Nothing => (from, around) = (0, true),
                 Next::Bio(bio) => {
@@ -195,7 +193,7 @@ impl Context {
                 }
                 Next::Place(index, pages) => {
                     if let Some(inode) = file.inode()
-                        && !self.place_delayed(inode, index, pages).await
+                        && !self.allocate_delayed(inode, index, pages).await
                     {
                         from = index + u64::from(pages);
                     }
@@ -210,17 +208,17 @@ impl Context {
         written
     }
 
-    /// Gives pages the place that they were promised, as the proxy of whoever dirtied them; whether that worked.
-    async fn place_delayed(&self, inode: Inode, index: u64, pages: u32) -> bool {
+    /// Allocates reserved pages, on behalf of those who dirtied them; returns whether that succeeded.
+    async fn allocate_delayed(&self, inode: Inode, index: u64, pages: u32) -> bool {
         self.with(|state| {
-            state.task(self.task).proxy_of = state.behind(inode.into(), index..index + u64::from(pages));
+            state.task(self.task).proxy_of = state.causes_of(inode.into(), index..index + u64::from(pages));
         });
-        let placed = self.place_reserved(inode, index, pages).await;
+        let placed = self.allocate_reserved(inode, index, pages).await;
         self.with(|state| state.task(self.task).proxy_of = None);
         placed
     }
 
-    async fn place_reserved(&self, inode: Inode, index: u64, pages: u32) -> bool {
+    async fn allocate_reserved(&self, inode: Inode, index: u64, pages: u32) -> bool {
         let touched = self.with(|state| {
             let mut touched = state.take_touched();
             let reserved = &mut state.files.entry(inode.into()).reserved;
@@ -237,7 +235,7 @@ impl Context {
         }
     }
 
-    /// Writes up to so many dirty pages of any files, the longest dirty first.
+    /// Writes up to `most` dirty pages of any files, the longest dirty first.
     pub(super) async fn write_dirty(&self, most: usize, effort: Effort) -> Written {
         let mut all = Written::default();
         let latest = self.with(|state| state.files.order.latest());
@@ -256,17 +254,16 @@ impl Context {
         all
     }
 
-    /// Waits until every page of the file that is on its way to the device now has arrived there; others that set out
-    /// meanwhile are not waited for.
+    /// Waits for the pages of the file that are under writeback now, not for later ones.
     pub(super) async fn wait_for_writes(&self, file: FileId) {
-        let pages = self.with(|state| state.on_their_way(file));
+        let pages = self.with(|state| state.under_writeback(file));
         self.wait_for_pages(file, pages).await;
     }
 
-    /// Waits until what the file has dropped is no longer on its way to the device; whether there was any.
+    /// Waits for the writeback of pages that the file has dropped; returns whether there were any.
     pub(super) async fn wait_for_dropped(&self, file: FileId) -> bool {
         let pages = self.with(|state| {
-            let mut pages = state.on_their_way(file);
+            let mut pages = state.under_writeback(file);
             pages.retain(|&id| state.pages[id].orphan);
             pages
         });

@@ -1,4 +1,4 @@
-//! A machine on a bench: programs as lists of calls, and an ear at the queue.
+//! Test bench: a machine, programs as lists of calls, and an observer of the queue.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use disks::{Command, Completion, Drive, Tag};
 use elevator::queue::{Event, Observer};
 use elevator::{CauseSet, Op, Outcome, Positioning, Process, Sector, Time};
 use machine::kernel::{Call, Description, Descriptor, Image, Kernel, Open, Returned};
-use machine::{Machine, Measured, Next, Program, Setup, Stop, Who};
+use machine::{Machine, Measured, Next, Program, Setup, Stop, Submitter};
 use schedulers::{Environment, Spec};
 
 /// A request as the scheduler saw it.
@@ -22,7 +22,7 @@ pub struct Seen {
     pub completed: bool,
 }
 
-/// Everything that went to the device and came back, in order.
+/// Requests dispatched and completed, in order.
 #[derive(Clone, Default)]
 pub struct Ear(pub Rc<RefCell<Vec<Seen>>>);
 
@@ -45,7 +45,7 @@ impl Observer for Ear {
     }
 }
 
-/// A program that does these steps, one after the other.
+/// A program of fixed steps.
 pub struct Script {
     steps: Box<dyn Iterator<Item = Next>>,
     heard: Rc<RefCell<Vec<(Time, Returned)>>>,
@@ -117,7 +117,7 @@ impl Bench {
         self.number += 1;
         let heard = Heard::default();
         let script = Script { steps: Box::new(steps), heard: Rc::clone(&heard), latest: None };
-        self.machine.start(Who::process(self.number, name), Box::new(script));
+        self.machine.start(Submitter::process(self.number, name), Box::new(script));
         heard
     }
 
@@ -137,7 +137,7 @@ pub fn built_in(drive: &str) -> Box<dyn Drive> {
     drive
 }
 
-/// A drive that cannot read these sectors.
+/// A drive with unreadable sectors.
 pub struct Worn {
     pub drive: Box<dyn Drive>,
     pub bad: std::ops::Range<u64>,
@@ -179,13 +179,13 @@ impl Drive for Worn {
     }
 }
 
-/// Open, then read so many bytes in pieces.
+/// Open, then read in parts.
 pub fn read_file(path: &str, bytes: u64, piece: u64) -> impl Iterator<Item = Call> + use<> {
     let open = Call::Open(path.into(), read_only());
     std::iter::once(open).chain((0..bytes.div_ceil(piece)).map(move |_| Call::Read(FIRST, piece)))
 }
 
-/// Create, then write so many bytes in pieces.
+/// Create, then write in parts.
 pub fn write_file(path: &str, bytes: u64, piece: u64) -> impl Iterator<Item = Call> + use<> {
     let open = Call::Open(path.into(), create());
     std::iter::once(open).chain((0..bytes.div_ceil(piece)).map(move |_| Call::Write(FIRST, piece)))

@@ -1,4 +1,4 @@
-//! Whoever writes something back, the request says on whose behalf, if a policy that wants to know listens.
+//! Causes of requests, if a policy uses them.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use machine::kernel::{Call, Description, FIRST_THREAD, Image};
 
 use crate::bench::{Bench, FIRST, write_file};
 
-/// Everybody behind writes of a kind, by process number.
+/// The causes of writes by certain processes, as process numbers.
 fn behind(bench: &Bench, which: impl Fn(u32) -> bool) -> BTreeSet<u32> {
     let kernel = bench.machine.kernel().expect("booted");
     let seen = bench.ear.0.borrow();
@@ -17,7 +17,7 @@ fn behind(bench: &Bench, which: impl Fn(u32) -> bool) -> BTreeSet<u32> {
 }
 
 #[test]
-fn the_journals_writes_are_caused_by_everybody_in_the_transaction() {
+fn journal_writes_have_the_causes_of_the_transaction() {
     let machine = Description::named("pc-2004").expect("built in");
     let mut bench = Bench::new(&machine, "token-call", &Image::new());
     bench.calls("a", write_file("/a", 4096, 4096));
@@ -28,7 +28,7 @@ fn the_journals_writes_are_caused_by_everybody_in_the_transaction() {
 }
 
 #[test]
-fn a_flusher_writes_on_behalf_of_who_dirtied() {
+fn flusher_writes_have_the_causes_of_their_pages() {
     let machine = Description::named("pc-2003").expect("built in");
     let mut bench = Bench::new(&machine, "token-call", &Image::new());
     bench.calls("a", write_file("/a", 30 << 20, 64 << 10));
@@ -38,7 +38,7 @@ fn a_flusher_writes_on_behalf_of_who_dirtied() {
 }
 
 #[test]
-fn a_page_that_two_processes_dirtied_is_of_both() {
+fn a_page_dirtied_by_two_processes_has_both_causes() {
     let machine = Description::named("pc-2003").expect("built in");
     let mut bench = Bench::new(&machine, "token-call", &Image::new());
     bench.calls("a", write_file("/a", 4096, 4096));
@@ -48,23 +48,23 @@ fn a_page_that_two_processes_dirtied_is_of_both() {
     assert_eq!(behind(&bench, |process| process == 2), BTreeSet::from([1, 2]));
 }
 
-/// Then let the kernel write everything that is old.
+/// Then lets the kernel write all old pages.
 fn and_rest(calls: impl Iterator<Item = Call> + 'static) -> impl Iterator<Item = Next> + 'static {
     calls.map(Next::Call).chain([Next::Think(Span::from_secs(60))])
 }
 
 #[test]
-fn who_places_delayed_pages_is_the_proxy_of_who_dirtied_them() {
+fn delayed_allocation_has_the_causes_of_the_pages() {
     let machine = Description::named("pc-2012").expect("built in");
     let mut bench = Bench::new(&machine, "token-call", &Image::new());
     bench.start("a", and_rest(write_file("/a", 1 << 20, 64 << 10)));
     bench.start("b", and_rest(write_file("/b", 1 << 20, 64 << 10)));
     bench.run();
-    assert_eq!(behind(&bench, |_| true), BTreeSet::from([1, 2]), "and no thread of the kernel's");
+    assert_eq!(behind(&bench, |_| true), BTreeSet::from([1, 2]), "no kernel thread");
 }
 
 #[test]
-fn a_metadata_block_goes_home_on_behalf_of_who_changed_it() {
+fn home_writes_of_metadata_have_the_causes_of_its_changes() {
     let machine = Description::named("pc-2010").expect("built in");
     let mut bench = Bench::new(&machine, "token-call", &Image::new());
     // Both in one transaction; the indirect blocks are each one's own.

@@ -1,4 +1,4 @@
-//! `fsync` returns when what it promised is on the medium, and not before.
+//! `fsync` returns when its data is on the medium, not earlier.
 
 use elevator::{Op, Span, Time};
 use machine::Next;
@@ -25,9 +25,9 @@ fn written(seen: &[Seen], by: impl Fn(u32) -> bool, until: Time) -> u32 {
     seen.iter().filter(counts).map(|seen| seen.sectors / 8).sum()
 }
 
-/// The writer's process number on the bench is 1; kernel threads have the highest numbers.
+/// The writer is process 1; kernel threads have the highest numbers.
 #[test]
-fn with_a_journal_it_returns_after_data_log_and_commit_record() {
+fn with_a_journal_fsync_returns_after_the_commit_record() {
     for name in ["pc-2004", "pc-2010"] {
         let (seen, returned) = sixteen_pages_and_fsync(name);
         assert_eq!(written(&seen, |process| process == 1, returned), 16, "{name}: data pages");
@@ -44,14 +44,14 @@ fn with_a_journal_it_returns_after_data_log_and_commit_record() {
 }
 
 #[test]
-fn without_a_journal_it_returns_after_data_and_the_inode() {
+fn without_a_journal_fsync_returns_after_data_and_inode() {
     let (seen, returned) = sixteen_pages_and_fsync("pc-2003");
     let pages = written(&seen, |process| process == 1, returned);
     assert!(pages >= 17, "{pages}: 16 of data, the inode, the indirect block");
 }
 
 #[test]
-fn a_second_fsync_has_nothing_to_do() {
+fn a_second_fsync_writes_nothing() {
     let machine = Description::named("pc-2004").expect("built in");
     let mut bench = Bench::new(&machine, "noop", &Image::new());
     let calls = write_file("/a", 64 << 10, 4096).chain([Call::Fsync(FIRST), Call::Fsync(FIRST)]);
@@ -62,7 +62,7 @@ fn a_second_fsync_has_nothing_to_do() {
     assert!(second.since(*first).as_nanos() < 10_000, "{}", second.since(*first));
 }
 
-/// How long an fsync of 4 KB takes, in ns, beside somebody who does this.
+/// Duration of an fsync of 4 KB in ns, with another process making these calls.
 fn small_fsync(machine: &str, beside: impl Iterator<Item = Call> + 'static) -> u64 {
     let machine = Description::named(machine).expect("built in");
     let mut bench = Bench::new(&machine, "deadline-2.6.9", &Image::new());
@@ -78,14 +78,14 @@ fn large() -> impl Iterator<Item = Call> {
 }
 
 #[test]
-fn an_fsync_waits_for_everybody_in_its_transaction() {
+fn fsync_waits_for_data_of_the_whole_transaction() {
     let (alone, beside) = (small_fsync("pc-2004", std::iter::empty()), small_fsync("pc-2004", large()));
     assert!(beside > 10 * alone, "{beside} ns beside a writer of 32 MB, {alone} ns alone");
 }
 
-/// ext4 drags along what has been given its blocks, XFS nothing.
+/// ext4 orders data that has blocks, XFS none.
 #[test]
-fn an_fsync_does_not_wait_for_what_has_no_place_yet() {
+fn fsync_does_not_wait_for_unallocated_pages() {
     for name in ["pc-2012", "pc-2012-xfs"] {
         let (alone, beside) = (small_fsync(name, std::iter::empty()), small_fsync(name, large()));
         assert!(beside < 2 * alone, "{name}: {beside} ns beside a writer of 32 MB, {alone} ns alone");
@@ -101,13 +101,13 @@ fn sync_leaves_nothing_dirty() {
         bench.run();
         let kernel = bench.machine.kernel().expect("booted");
         assert_eq!(kernel.dirty_pages(), 0, "{name}");
-        kernel.check().expect("accounts that agree");
+        kernel.check().expect("consistent state");
     }
 }
 
-/// jbd2 sends the log out beside the ordered data and waits for both before the record; jbd waits for the data first.
+/// jbd2 submits the log with the ordered data and waits for both before the record; jbd waits for the data first.
 #[test]
-fn the_log_goes_out_beside_ordered_data_or_after_it() {
+fn log_and_ordered_data_in_parallel_or_in_order() {
     for after_data in [false, true] {
         let mut machine = Description::named("pc-2012").expect("built in");
         machine.file_system.delayed_allocation = false;
@@ -127,10 +127,10 @@ fn the_log_goes_out_beside_ordered_data_or_after_it() {
     }
 }
 
-/// One wants a page that it wrote over durable while the commit that its inode is part of, another's, is anywhere on its way:
-/// after the page has arrived and before the answer, the device's cache is emptied.
+/// A process makes an overwritten page durable while the commit of its inode, requested by another process, is in any phase:
+/// the device's cache must be flushed after the page arrived and before the call returns.
 #[test]
-fn what_arrives_behind_a_commits_flush_is_flushed_again() {
+fn data_after_the_flush_of_a_commit_is_flushed_again() {
     for name in ["pc-2012", "pc-2012-xfs", "linux-6"] {
         let machine = Description::named(name).expect("built in");
         for micros in (0..60_000).step_by(500) {

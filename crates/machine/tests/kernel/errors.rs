@@ -1,12 +1,12 @@
-//! What cannot be is said once, with the name of the process and of the call.
+//! Errors name the process and the call.
 
 use elevator::{Sector, Time};
 use machine::kernel::{BootError, Call, Description, Errno, Image, Kernel, Open, Returned};
-use machine::{Failure, Meeting, Next, Program, Stop, Who};
+use machine::{Barrier, Failure, Next, Program, Stop, Submitter};
 
 use crate::bench::{Bench, FIRST, Worn, built_in, read_file, read_only};
 
-/// A program that expects nothing to fail.
+/// A program that handles no failures.
 struct Plain(std::vec::IntoIter<Next>);
 
 impl Program for Plain {
@@ -18,26 +18,26 @@ impl Program for Plain {
 fn failure(steps: Vec<Next>, others: Vec<Next>) -> String {
     let machine = Description::named("pc-2004").expect("built in");
     let mut bench = Bench::new(&machine, "noop", &Image::new());
-    bench.machine.start(Who::process(1, "reader"), Box::new(Plain(steps.into_iter())));
-    bench.machine.start(Who::process(2, "other"), Box::new(Plain(others.into_iter())));
+    bench.machine.start(Submitter::process(1, "reader"), Box::new(Plain(steps.into_iter())));
+    bench.machine.start(Submitter::process(2, "other"), Box::new(Plain(others.into_iter())));
     bench.machine.run(Stop::default()).expect_err("a failure").to_string()
 }
 
 #[test]
-fn a_file_that_nobody_creates() {
+fn opening_a_missing_file() {
     let failure = failure(vec![Next::Call(Call::Open("/nowhere/a".into(), read_only()))], vec![]);
     assert_eq!(failure, "process reader: open(\"/nowhere/a\"): no such file or directory");
 }
 
 #[test]
-fn a_descriptor_that_nobody_opened() {
+fn reading_a_closed_descriptor() {
     let failure = failure(vec![Next::Call(Call::Read(machine::kernel::Descriptor(3), 1))], vec![]);
     assert_eq!(failure, "process reader: read(3, 1): no such open file");
 }
 
 #[test]
-fn a_meeting_that_the_other_never_comes_to() {
-    let meet = |name| Next::Meet(Meeting { name, members: 2 });
+fn a_barrier_without_its_other_member() {
+    let meet = |name| Next::Barrier(Barrier { name, members: 2 });
     let failure = failure(vec![meet(1)], vec![meet(2)]);
     assert!(failure.starts_with("waiting for each other"), "{failure}");
     assert!(failure.contains(": reader, "), "{failure}");
@@ -55,7 +55,7 @@ fn an_image_that_does_not_fit() {
     let mut image = Image::new();
     image.file("/large", 30 << 30);
     let error = Kernel::new(&machine, Sector(40_000_000), &image).err().expect("too large");
-    assert_eq!(error.to_string(), "the image: /large: no space left on the device");
+    assert_eq!(error.to_string(), "image: /large: no space left on the device");
     let error = Kernel::new(&machine, Sector(1000), &Image::new()).err().expect("too small for swap");
     assert!(error.to_string().contains("memory.swap-mib: the device has only"), "{error}");
     let mut machine = machine;
@@ -65,11 +65,11 @@ fn an_image_that_does_not_fit() {
 }
 
 #[test]
-fn a_description_that_cannot_be() {
+fn descriptions_out_of_range() {
     let unknown = Description::named("pc-1999").expect_err("unknown");
     assert_eq!(
         unknown.to_string(),
-        "no machine is called `pc-1999`; there are pc-2003, pc-2004, pc-2010, pc-2012, pc-2012-xfs, linux-6"
+        "unknown machine `pc-1999`; built-in machines: pc-2003, pc-2004, pc-2010, pc-2012, pc-2012-xfs, linux-6"
     );
     let mut machine = Description::named("pc-2003").expect("built in");
     machine.dirty.percent = 4;
@@ -98,14 +98,14 @@ fn a_file_opened_twice_is_open_twice() {
 }
 
 #[test]
-fn a_page_that_cannot_be_read_is_not_written_in_part() {
+fn an_unreadable_page_cannot_be_written_in_part() {
     for machine in Description::names().map(|name| Description::named(name).expect("built in")) {
         let mut image = Image::new();
         image.file("/a", 1 << 20);
         let mut bench = Bench::new(&machine, "noop", &image);
         bench.calls("reader", read_file("/a", 4096, 4096));
         bench.run();
-        // The last that was read is the file, from its beginning on.
+        // The last read was the file's, from its start.
         let seen = bench.ear.0.take();
         let data = seen.iter().rfind(|seen| seen.completed).expect("a read").start;
         let drive = Worn { drive: built_in("ide-2003"), bad: data..data + 8, failing: Vec::new() };
@@ -120,7 +120,7 @@ fn a_page_that_cannot_be_read_is_not_written_in_part() {
     }
 }
 
-/// A file whose sixth page of 64 cannot be read, on each machine; where the file begins is where the last read was.
+/// A file whose sixth page of 64 is unreadable, on each machine. The last read shows where the file begins.
 fn worn(machine: &Description) -> Bench {
     let mut image = Image::new();
     image.file("/a", 256 << 10);
@@ -138,13 +138,13 @@ fn answers(bench: &mut Bench, calls: Vec<Call>) -> Vec<Returned> {
     let heard = bench.calls("process", std::iter::once(open).chain(calls));
     bench.run();
     let answers = heard.borrow().iter().skip(1).map(|(_, returned)| returned.clone()).collect();
-    bench.machine.kernel().expect("booted").check().expect("accounts that agree");
+    bench.machine.kernel().expect("booted").check().expect("consistent state");
     answers
 }
 
-/// What was read with the bad page is read again by itself, as `do_generic_file_read` does.
+/// Pages read together with a bad page are read again alone, as in `do_generic_file_read`.
 #[test]
-fn a_bad_page_spoils_no_other_that_was_read_with_it() {
+fn a_bad_page_does_not_affect_others_of_its_read() {
     for machine in Description::names().map(|name| Description::named(name).expect("built in")) {
         let pages = (0..8).map(|page| Call::ReadAt(FIRST, page * 4096, 4096)).collect();
         let good = Returned::Bytes(4096);
@@ -155,7 +155,7 @@ fn a_bad_page_spoils_no_other_that_was_read_with_it() {
 }
 
 #[test]
-fn a_read_ends_before_a_bad_page_and_the_file_stands_there() {
+fn a_read_ends_before_a_bad_page() {
     for machine in Description::names().map(|name| Description::named(name).expect("built in")) {
         let calls = vec![Call::Read(FIRST, 32 << 10), Call::Read(FIRST, 4096), Call::Read(FIRST, 4096)];
         let failed = Returned::Failed(Errno::Io);
@@ -165,9 +165,9 @@ fn a_read_ends_before_a_bad_page_and_the_file_stands_there() {
 }
 
 #[test]
-fn a_write_that_fails_leaves_the_file_where_it_came_to() {
+fn a_failed_write_sets_the_position_to_its_end() {
     for machine in Description::names().map(|name| Description::named(name).expect("built in")) {
-        // Part of a page that cannot be read cannot be written; the whole of it can, from where the file stood.
+        // A part of an unreadable page cannot be written; the whole page can, at the file position.
         let calls = vec![
             Call::Seek(FIRST, 5 * 4096),
             Call::Write(FIRST, 100),
@@ -180,7 +180,7 @@ fn a_write_that_fails_leaves_the_file_where_it_came_to() {
     }
 }
 
-/// A file that leaves less than 256 MB of the device.
+/// A file that leaves less than 256 MB free.
 fn nearly_full(machine: &Description) -> Image {
     let capacity = built_in("ide-2003").capacity();
     let filled = |left: u64| {
@@ -192,9 +192,9 @@ fn nearly_full(machine: &Description) -> Image {
     (1..64).map(filled).find(fits).expect("room for a file")
 }
 
-/// As much as there is room for is written; what is left over fails.
+/// A write is cut to the free space; a write without any fails.
 #[test]
-fn a_write_beyond_the_room_of_the_device_is_short() {
+fn a_write_beyond_the_free_space_is_short() {
     for machine in Description::names().map(|name| Description::named(name).expect("built in")) {
         let mut bench = Bench::new(&machine, "noop", &nearly_full(&machine));
         let length = 50_000_000;

@@ -1,4 +1,4 @@
-//! The kernel from outside: programs call, and what the device is asked for is looked at.
+//! The kernel, tested through system calls and the requests that reach the device.
 
 mod bench;
 mod causes;

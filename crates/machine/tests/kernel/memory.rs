@@ -1,4 +1,4 @@
-//! Memory of programs: what does not fit goes to the end of the device and comes back from there.
+//! Anonymous memory and swap.
 
 use elevator::Op;
 use machine::kernel::{Call, Description, Image, Returned};
@@ -18,7 +18,7 @@ fn touch(from: u64, to: u64, write: bool) -> impl Iterator<Item = Call> {
 }
 
 #[test]
-fn what_fits_never_sees_the_device() {
+fn memory_that_fits_causes_no_requests() {
     let mut bench = Bench::new(&small(64), "noop", &Image::new());
     bench.calls("program", touch(0, 12, true).chain(touch(0, 12, false)));
     bench.run();
@@ -26,20 +26,20 @@ fn what_fits_never_sees_the_device() {
 }
 
 #[test]
-fn what_does_not_fit_goes_out_and_comes_back() {
+fn memory_that_does_not_fit_is_swapped() {
     let mut bench = Bench::new(&small(64), "noop", &Image::new());
     bench.calls("program", touch(0, 32, true).chain(touch(0, 32, false)));
     bench.run();
     let seen = bench.ear.0.take();
     let pages = |op| seen.iter().filter(|s| s.completed && s.op == op).map(|s| s.sectors / 8).sum::<u32>();
-    // 32 MB in 16: half has to leave while they are touched the first time, and comes back the second time.
+    // 32 MB in 16 MB: half is swapped out at the first access and read at the second.
     assert!(pages(Op::Write) >= 4096, "{} pages out", pages(Op::Write));
     assert!(pages(Op::Read) >= 4096, "{} pages in", pages(Op::Read));
-    bench.machine.kernel().expect("booted").check().expect("accounts that agree");
+    bench.machine.kernel().expect("booted").check().expect("consistent state");
 }
 
 #[test]
-fn more_than_memory_and_swap_hold_is_refused() {
+fn exceeding_memory_and_swap_fails() {
     let mut bench = Bench::new(&small(8), "noop", &Image::new());
     let heard = bench.calls("program", touch(0, 32, true));
     bench.run();

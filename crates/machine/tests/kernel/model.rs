@@ -1,5 +1,5 @@
-//! Calls drawn at random, by several processes, on a machine with little memory: the kernel's accounts agree after every
-//! slice of time, nobody waits for ever, and the same seed gives the same run.
+//! Random calls of several processes on a machine with little memory: the kernel's state is consistent after every slice of
+//! time, no process waits for ever, and a seed determines the run.
 
 use std::rc::Rc;
 
@@ -7,11 +7,11 @@ use elevator::{Span, Time};
 use machine::kernel::{
     Call, Description, Descriptor, Errno, FlushKind, Image, Open, Path, Returned, ThrottleKind, fs,
 };
-use machine::{Failure, Next, Program, Stop, Who};
+use machine::{Failure, Next, Program, Stop, Submitter};
 
 use crate::bench::Bench;
 
-/// A small generator of numbers, so that a run is one number.
+/// A small random generator, so that one number identifies a run.
 #[derive(Clone)]
 struct Random(u64);
 
@@ -22,7 +22,7 @@ impl Random {
     }
 }
 
-/// A process that does anything.
+/// A process with random calls.
 struct Anything {
     random: Random,
     left: u32,
@@ -113,7 +113,7 @@ fn run(machine: &Description, seed: u64) -> (u64, Vec<machine::kernel::Sample>) 
     for process in 0..6 {
         let random = Random(seed * 1000 + process);
         let program = Anything { random, left: 400, open: Vec::new(), opening: false, closing: None };
-        bench.machine.start(Who::process(process as u32 + 1, "anybody"), Box::new(program));
+        bench.machine.start(Submitter::process(process as u32 + 1, "anybody"), Box::new(program));
     }
     let mut until = Time::ZERO;
     loop {
@@ -132,7 +132,7 @@ fn run(machine: &Description, seed: u64) -> (u64, Vec<machine::kernel::Sample>) 
     (bench.machine.measured().elapsed_ns, samples)
 }
 
-/// Every built-in machine with 12 MB of memory for six processes that want 36, and mixtures that none of them has.
+/// Every built-in machine with 12 MB for six processes that use 36 MB, and combinations that no built-in machine has.
 fn machines() -> Vec<Description> {
     let small = |mut machine: Description| {
         (machine.memory.mib, machine.memory.taken_mib, machine.memory.swap_mib) = (20, 8, 64);
@@ -157,7 +157,7 @@ fn machines() -> Vec<Description> {
 }
 
 #[test]
-fn accounts_agree_whatever_is_called() {
+fn random_calls_keep_the_kernel_consistent() {
     for machine in machines() {
         for seed in 1..=4 {
             run(&machine, seed);
@@ -166,7 +166,7 @@ fn accounts_agree_whatever_is_called() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run() {
+fn a_seed_determines_the_run() {
     for machine in machines() {
         assert_eq!(run(&machine, 7), run(&machine, 7), "{}", machine.name);
     }

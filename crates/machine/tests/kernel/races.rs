@@ -1,4 +1,4 @@
-//! Two processes at one file: what one does must not pull the ground from under the other.
+//! Races of two processes on a file.
 
 use elevator::Span;
 use machine::Next;
@@ -18,7 +18,7 @@ fn bench(machine: &Description, image: &Image) -> Bench {
     Bench::new(machine, "deadline-2.6.32", image)
 }
 
-/// To the end, with accounts that agree.
+/// Runs to the end and checks the kernel's state.
 fn run(mut bench: Bench, machine: &Description) -> Bench {
     bench.run();
     let kernel = bench.machine.kernel().expect("booted");
@@ -30,9 +30,9 @@ fn answers(heard: &Heard) -> Vec<Returned> {
     heard.borrow().iter().map(|(_, returned)| returned.clone()).collect()
 }
 
-/// The name goes while the opener still reads what leads to the file, or cuts it: the file is the opener's all the same.
+/// A name is removed while another process opens or truncates the file: the opened file stays usable.
 #[test]
-fn a_file_whose_name_goes_while_it_is_opened_stays_until_it_is_closed() {
+fn a_file_unlinked_during_open_stays_until_its_close() {
     for machine in machines() {
         for wait in [0, 5, 15, 30] {
             let mut image = Image::new();
@@ -50,9 +50,10 @@ fn a_file_whose_name_goes_while_it_is_opened_stays_until_it_is_closed() {
     }
 }
 
-/// What is dirty of a removed file never sets out, and its number and blocks are free only when what has set out has arrived.
+/// Dirty pages of a removed file are not written, and its inode and blocks are reused only after writes in flight have
+/// completed.
 #[test]
-fn a_file_goes_while_the_flusher_writes_it() {
+fn a_file_is_removed_during_its_writeback() {
     for machine in machines() {
         for wait in [0, 100] {
             let mut small = machine.clone();
@@ -66,9 +67,9 @@ fn a_file_goes_while_the_flusher_writes_it() {
     }
 }
 
-/// The blocks of what is cut off may be another file's at once: nothing of the old one may still be on its way there.
+/// Blocks of a truncated file may be reallocated at once, so writes to them in flight must complete first.
 #[test]
-fn cutting_a_file_waits_for_what_is_on_its_way() {
+fn truncate_waits_for_writeback() {
     for machine in machines() {
         let mut small = machine.clone();
         (small.memory.mib, small.memory.taken_mib) = (128, 64);
@@ -80,13 +81,13 @@ fn cutting_a_file_waits_for_what_is_on_its_way() {
         let written = bench.ear.0.borrow();
         let large = |seen: &&crate::bench::Seen| seen.op == elevator::Op::Write && seen.sectors >= 200;
         let late = written.iter().filter(large).filter(|seen| seen.completed && seen.at > cut_at).count();
-        assert_eq!(late, 0, "{}: data that reached the disk after it was cut off", machine.name);
+        assert_eq!(late, 0, "{}: data written after the truncation", machine.name);
     }
 }
 
-/// Cut between the two halves of somebody's write, a file would have dirty pages behind its end, which nobody throws away.
+/// Truncating a file between two parts of a write must not leave dirty pages beyond its end.
 #[test]
-fn opening_a_file_to_cut_it_waits_for_who_writes_to_it() {
+fn open_with_truncate_waits_for_writers() {
     for (machine, gap) in machines().flat_map(|machine| [(machine.clone(), 1000), (machine, 3000)]) {
         let mut bench = bench(&machine, &Image::new());
         let writes = write_file("/a", 8 << 20, 340_000).chain([Call::Close(FIRST)]);
@@ -104,7 +105,7 @@ fn opening_a_file_to_cut_it_waits_for_who_writes_to_it() {
 }
 
 #[test]
-fn those_who_append_do_not_write_over_each_other() {
+fn appends_do_not_overlap() {
     for (machine, direct) in machines().flat_map(|machine| [(machine.clone(), false), (machine, true)]) {
         let mut bench = bench(&machine, &Image::new());
         let lengths = |process: u64| (0..8).map(move |n| 300_000 + n * 4096 + process * 512);

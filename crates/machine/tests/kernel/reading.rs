@@ -1,4 +1,4 @@
-//! Reading: what is fetched, when, and how fast.
+//! Reads: which pages are read, when, and the resulting rates.
 
 use elevator::{Op, Span, Time};
 use machine::kernel::{Call, Description, Image, Returned};
@@ -8,8 +8,7 @@ use crate::bench::{Bench, FIRST, read_file, read_only};
 
 const MB: u64 = 1 << 20;
 
-/// The drive streams 40 MB/s from its outermost tracks; nothing is lost to the processor, as it copies while the next
-/// window is on its way.
+/// The drive streams 40 MB/s from its outermost tracks; copying overlaps with the read of the next window.
 #[test]
 fn a_streaming_reader_reaches_the_media_rate() {
     for name in Description::names() {
@@ -45,7 +44,7 @@ fn two_streaming_readers_need_anticipation() {
     assert!(anticipatory > 30.0, "{anticipatory:.1} MB/s");
 }
 
-/// The first pages of each request for data of the file, counted from where the file begins.
+/// The first pages of each request for data of the file, from the file's start.
 fn requests(machine: &Description, calls: impl Iterator<Item = Call> + 'static) -> Vec<(u64, u32)> {
     let mut image = Image::new();
     image.place(10 << 30).file("/a", 10 * MB);
@@ -63,7 +62,7 @@ fn requests(machine: &Description, calls: impl Iterator<Item = Call> + 'static) 
 }
 
 #[test]
-fn nothing_is_read_before_it_is_asked_for_without_read_ahead() {
+fn without_read_ahead_only_requested_pages_are_read() {
     let mut machine = Description::named("pc-2010").expect("built in");
     machine.read_ahead.max_kib = 0;
     let calls =
@@ -72,47 +71,48 @@ fn nothing_is_read_before_it_is_asked_for_without_read_ahead() {
 }
 
 #[test]
-fn the_first_window_of_2_5_is_half_the_largest_and_a_second_follows_at_once() {
+fn windows_of_2_5_start_at_half_the_maximum() {
     let machine = Description::named("pc-2003").expect("built in");
-    // Pages 0 to 11 are read: a current window of 16 and one ahead of it that is two pages larger. Between page 11 and
-    // 12 lies an indirect block, which is a request of its own.
+    // Reads of pages 0 to 11: a current window of 16 and an ahead window two pages larger. An indirect block lies between
+    // pages 11 and 12 and is a request of its own.
     let read = requests(&machine, read_file("/a", 12 * 4096, 4096));
     let pages: u32 = read.iter().map(|&(_, pages)| pages).sum();
     assert_eq!(pages, 16 + 18 + 1, "{read:?}");
 }
 
 #[test]
-fn windows_on_demand_begin_small_and_double() {
+fn on_demand_windows_double() {
     let machine = Description::named("pc-2010").expect("built in");
-    // A first read of one page: a window of 4 pages (`get_init_ra_size` of 1 with 32 at most), then 8.
+    // A first read of one page: a window of 4 pages (`get_init_ra_size` of 1 with a maximum of 32), then 8.
     let read = requests(&machine, read_file("/a", 4096, 4096));
     assert_eq!(read, [(0, 4)]);
     let read = requests(&machine, read_file("/a", 2 * 4096, 4096));
     assert_eq!(read, [(0, 4), (4, 8)]);
 }
 
-/// One reads to the middle of a window, another goes on there: the mark that the first left is its own to follow.
+/// A reader stops in the middle of a window and another continues there: it follows the mark that the first left.
 #[test]
-fn a_reader_goes_on_with_anothers_windows() {
+fn a_reader_continues_the_windows_of_another() {
     let machine = Description::named("pc-2010").expect("built in");
     // Windows of 4, 8 and 16 pages, the last marked at its first page, 12.
     let first = (0..12).map(|page| Call::ReadAt(FIRST, page * 4096, 4096));
     let open = || std::iter::once(Call::Open("/a".into(), read_only()));
     let second = open().chain([Call::ReadAt(machine::kernel::Descriptor(1), 12 * 4096, 4096)]);
-    // 16 pages of the first's and one wanted: a window of 32 behind them. Between page 11 and 12 lies an indirect block.
+    // 16 pages of the first reader and one requested: a window of 32 after them. An indirect block lies between pages 11 and
+    // 12.
     let read = requests(&machine, open().chain(first).chain(second));
     assert_eq!(read, [(0, 4), (4, 8), (12, 1), (13, 16), (29, 32)]);
 }
 
 #[test]
-fn a_lone_read_far_away_fetches_what_it_asked_for() {
+fn a_random_read_fetches_only_its_pages() {
     let machine = Description::named("pc-2010").expect("built in");
     let calls = [Call::Open("/a".into(), read_only()), Call::ReadAt(FIRST, 5 * 4096, 8192)];
     assert_eq!(requests(&machine, calls.into_iter()), [(0, 2)]);
 }
 
 #[test]
-fn what_was_read_is_read_from_memory_until_it_is_dropped() {
+fn cached_pages_are_not_read_again() {
     let machine = Description::named("pc-2004").expect("built in");
     let mut image = Image::new();
     image.file("/a", MB);
@@ -130,7 +130,7 @@ fn what_was_read_is_read_from_memory_until_it_is_dropped() {
 }
 
 #[test]
-fn what_is_used_again_stays_when_a_large_file_is_read_once() {
+fn active_pages_survive_a_streaming_read() {
     let mut machine = Description::named("pc-2003").expect("built in");
     (machine.memory.mib, machine.memory.taken_mib) = (64, 48);
     let mut image = Image::new();
@@ -147,7 +147,7 @@ fn what_is_used_again_stays_when_a_large_file_is_read_once() {
     assert_eq!(bench.ear.0.take().len(), 0);
 }
 
-/// "Impact of streaming write on streaming read" of the anticipatory benchmarks, in short: 20 MB beside a writer that has
+/// "Impact of streaming write on streaming read" of the anticipatory benchmarks, shortened: 20 MB beside a writer that has
 /// filled its share of memory. Published for 100 MB: 3.8 s with anticipation, 48 s without.
 #[test]
 fn a_reader_beside_a_streaming_writer_needs_anticipation() {
@@ -174,9 +174,9 @@ fn a_reader_beside_a_streaming_writer_needs_anticipation() {
     assert!(without > 5.0 * with, "{without:.1} s without, {with:.1} s with");
 }
 
-/// Read, forgotten, and read again: the second time from the disk too; what is dirty stays.
+/// A file dropped from memory is read again; its dirty pages stay.
 #[test]
-fn a_file_that_is_forgotten_is_read_again_but_for_what_is_dirty() {
+fn fadvise_keeps_dirty_pages() {
     let machine = Description::named("linux-6").expect("built in");
     let dirty = [Call::WriteAt(FIRST, 0, 4096), Call::Forget(FIRST), Call::ReadAt(FIRST, 0, 64 << 10)];
     let read = |forget: bool, last: Vec<Call>| {

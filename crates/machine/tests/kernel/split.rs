@@ -1,9 +1,9 @@
-//! Split-level policies on the machine: what they promise, and what block-level policies make of the same.
+//! Split-level policies in the machine: their guarantees, and block-level policies under the same load.
 
 use elevator::split::Terms;
 use elevator::{Priority, Process, Span, Time};
 use machine::kernel::{Call, Description, Image};
-use machine::{Measured, Next, Stop, Who};
+use machine::{Measured, Next, Stop, Submitter};
 
 use crate::bench::{Bench, FIRST, Script, create, write_file};
 
@@ -15,7 +15,7 @@ fn machine() -> Description {
     machine
 }
 
-/// Runs to this second, and no longer.
+/// Runs until this second.
 fn until(bench: &mut Bench, seconds: u64) -> Measured {
     let at = Time::ZERO + Span::from_secs(seconds);
     bench.machine.run(Stop { at, ..Stop::default() }).expect("a run");
@@ -24,11 +24,11 @@ fn until(bench: &mut Bench, seconds: u64) -> Measured {
 
 fn start(bench: &mut Bench, number: u32, level: u8, calls: impl Iterator<Item = Call> + 'static) {
     let priority = Priority { level, ..Priority::default() };
-    let who = Who { process: Some(Process::single(number)), priority, name: format!("p{number}") };
+    let who = Submitter { process: Some(Process::single(number)), priority, name: format!("p{number}") };
     bench.machine.start(who, Script::of(calls.map(Next::Call)));
 }
 
-/// Eight processes of priorities 0 to 7, each with its own calls; how far each one's share is from its goal, on average.
+/// Eight processes of priorities 0 to 7 with their own calls; mean deviation of each one's share from its goal.
 fn deviation<C: Iterator<Item = Call> + 'static>(
     scheduler: &str,
     seconds: u64,
@@ -47,7 +47,7 @@ fn deviation<C: Iterator<Item = Call> + 'static>(
 }
 
 #[test]
-fn writers_get_their_shares_under_afq_and_not_under_cfq() {
+fn afq_gives_writers_their_shares_and_cfq_does_not() {
     let writers = |scheduler| deviation(scheduler, 120, |path| write_file(path, 16 << 30, 64 << 10));
     let (cfq, afq) = (writers("cfq-2.6.32"), writers("afq"));
     // Published: 82% and 7%.
@@ -56,7 +56,7 @@ fn writers_get_their_shares_under_afq_and_not_under_cfq() {
 }
 
 #[test]
-fn fsyncs_get_their_shares_under_afq_although_they_share_commits() {
+fn afq_gives_fsyncs_their_shares_despite_shared_commits() {
     let syncers = |scheduler| {
         deviation(scheduler, 30, |path| {
             let open = std::iter::once(Call::Open(path.into(), create()));
@@ -64,13 +64,13 @@ fn fsyncs_get_their_shares_under_afq_although_they_share_commits() {
         })
     };
     let (cfq, afq) = (syncers("cfq-2.6.32"), syncers("afq"));
-    // 0.81 is what equal shares come to: everybody has one in every commit.
+    // 0.81 is the deviation of equal shares: every process has one fsync in each commit.
     assert!(cfq > 0.5, "cfq {cfq:.2}");
     assert!(afq < 0.15, "afq {afq:.2}");
 }
 
-/// One writes 4 KB and makes them durable, again and again; another writes as much as it can. The 99th percentile and the
-/// longest fsync, in ms.
+/// One process writes 4 KB and calls fsync repeatedly; another writes as much as it can. The 99th percentile and the maximum
+/// of fsync in ms.
 fn fsyncs(scheduler: &str) -> (f64, f64) {
     let mut bench = Bench::on("wd5000aaks", &machine(), scheduler, &Image::new());
     let terms = Terms { fsync_deadline: Some(Span::from_millis(100)), ..Terms::default() };
@@ -83,7 +83,7 @@ fn fsyncs(scheduler: &str) -> (f64, f64) {
             Next::Think(Span::from_millis(50)),
         ]
     });
-    let who = Who::process(1, "log");
+    let who = Submitter::process(1, "log");
     bench.machine.start(who, Script::of(std::iter::once(Next::Call(open)).chain(commits)));
     let rewrite = write_file("/big", 256 * MB, 64 << 10).chain((0..100).flat_map(|_| {
         std::iter::once(Call::Seek(FIRST, 0)).chain((0..4096).map(|_| Call::Write(FIRST, 64 << 10)))
@@ -96,9 +96,9 @@ fn fsyncs(scheduler: &str) -> (f64, f64) {
 }
 
 #[test]
-fn an_fsync_keeps_its_deadline_beside_a_writer_under_split_deadline() {
+fn split_deadline_keeps_fsync_deadlines() {
     let (block, split) = (fsyncs("deadline-2.6.32"), fsyncs("split-deadline"));
-    // Published: within 100 ms, whatever is written beside it.
+    // Published: within 100 ms, whatever other processes write.
     assert!(split.1 <= 100.0, "split-deadline {split:?} ms");
     assert!(block.1 > 1000.0, "deadline {block:?} ms");
 }

@@ -1,4 +1,4 @@
-//! Writing: who writes what back, and who is held back.
+//! Writes: writeback and throttling.
 
 use elevator::{Op, Span};
 use machine::Next;
@@ -9,7 +9,7 @@ use crate::bench::{Bench, FIRST, write_file};
 const MB: u64 = 1 << 20;
 
 #[test]
-fn a_streaming_writer_is_held_at_the_limit() {
+fn a_streaming_writer_is_throttled_at_the_limit() {
     let machine = Description::named("pc-2003").expect("built in");
     let mut bench = Bench::new(&machine, "deadline-2.6.9", &Image::new());
     bench.calls("writer", write_file("/a", 256 * MB, MB));
@@ -18,14 +18,14 @@ fn a_streaming_writer_is_held_at_the_limit() {
     let limit = pages * u64::from(machine.dirty.percent) / 100;
     let samples = bench.machine.kernel().expect("booted").samples();
     let most = samples.iter().map(|sample| sample.dirty_pages + sample.writeback_pages).max().unwrap_or(0);
-    // A look is taken every 1024 pages at most.
+    // The limit is checked after 1024 pages at most.
     assert!(most <= limit + 1024, "{most} dirty, limit {limit}");
-    assert!(most > limit - 2048, "{most} dirty, limit {limit}: never held back");
+    assert!(most > limit - 2048, "{most} dirty, limit {limit}: not throttled");
     assert!(samples.iter().any(|sample| sample.throttled > 0));
 }
 
 #[test]
-fn what_is_dirty_is_written_after_thirty_seconds_and_not_before() {
+fn dirty_pages_are_written_after_thirty_seconds() {
     let machine = Description::named("pc-2003").expect("built in");
     let mut bench = Bench::new(&machine, "deadline-2.6.9", &Image::new());
     let write = write_file("/a", 64 << 10, 4096).map(Next::Call);
@@ -43,7 +43,7 @@ fn what_is_dirty_is_written_after_thirty_seconds_and_not_before() {
 }
 
 #[test]
-fn a_flusher_writes_above_the_background_threshold() {
+fn the_flusher_writes_above_the_background_threshold() {
     let machine = Description::named("pc-2003").expect("built in");
     let mut bench = Bench::new(&machine, "deadline-2.6.9", &Image::new());
     let write = write_file("/a", 40 * MB, 64 << 10).map(Next::Call);
@@ -62,7 +62,7 @@ fn a_flusher_writes_above_the_background_threshold() {
 }
 
 #[test]
-fn what_is_thrown_away_before_it_is_old_is_never_written() {
+fn pages_of_a_removed_file_are_not_written() {
     let machine = Description::named("pc-2003").expect("built in");
     let mut bench = Bench::new(&machine, "deadline-2.6.9", &Image::new());
     let calls = write_file("/a", 4 * MB, 64 << 10).chain([Call::Close(FIRST), Call::Unlink("/a".into())]);
@@ -73,9 +73,9 @@ fn what_is_thrown_away_before_it_is_old_is_never_written() {
     assert!(pages < 20, "{pages} pages of bitmaps, inodes and the directory");
 }
 
-/// Two thousand million pages of hole, and one of data.
+/// Two billion pages of hole, and one of data.
 #[test]
-fn a_file_with_holes_is_cut_and_forgotten_as_fast_as_what_is_in_memory() {
+fn truncating_a_sparse_file_takes_time_by_cached_pages() {
     let machine = Description::named("pc-2012").expect("built in");
     let mut bench = Bench::new(&machine, "noop", &Image::new());
     let far = 8 << 40;
@@ -86,16 +86,16 @@ fn a_file_with_holes_is_cut_and_forgotten_as_fast_as_what_is_in_memory() {
     let begun = std::time::Instant::now();
     bench.calls("far", calls);
     bench.run();
-    // Page by page it would be a minute and more.
+    // Page by page it would take more than a minute.
     assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
     let read = bench.ear.0.borrow().iter().filter(|seen| seen.op == Op::Read).count();
-    assert!(read > 0, "what was forgotten is read again");
-    bench.machine.kernel().expect("booted").check().expect("accounts that agree");
+    assert!(read > 0, "dropped pages are read again");
+    bench.machine.kernel().expect("booted").check().expect("consistent state");
 }
 
-/// The file ends in its last page, and what lies behind the end has to be known as well.
+/// The file ends in its last page, and the rest of the page must be known as well.
 #[test]
-fn a_last_page_that_is_not_full_is_read_before_it_is_written_over() {
+fn a_partial_last_page_is_read_before_an_overwrite() {
     for machine in Description::names().map(|name| Description::named(name).expect("built in")) {
         let reads = |bytes: u64| {
             let mut image = Image::new();

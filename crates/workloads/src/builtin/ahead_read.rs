@@ -11,7 +11,7 @@
 
 use elevator::text::whole;
 use elevator::{Sector, Sectors, Span, tunables};
-use machine::{Await, Io, Next, Program, Who};
+use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
 use crate::script::script;
@@ -87,10 +87,10 @@ impl Workload for AheadRead {
         Sector(((self.0.processes - 1) * self.0.apart_bytes + self.0.file_bytes).div_ceil(512))
     }
 
-    fn processes(&self) -> Vec<(Who, Box<dyn Program>)> {
+    fn processes(&self) -> Vec<(Submitter, Box<dyn Program>)> {
         let reader = |n: u64| self.reader(n * self.0.apart_bytes / 512);
         (0..self.0.processes)
-            .map(|n| (Who::process(n as u32 + 1, format!("reader-{}", n + 1)), reader(n)))
+            .map(|n| (Submitter::process(n as u32 + 1, format!("reader-{}", n + 1)), reader(n)))
             .collect()
     }
 }

@@ -11,7 +11,7 @@
 
 use elevator::Random;
 use elevator::{Sector, Sectors, Span, tunables};
-use machine::{Await, Io, Next, Program, Who};
+use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
 use crate::script::script;
@@ -82,7 +82,7 @@ impl ChunkReads {
         let first_child = FIRST_CHILD + (instance * files) as u32;
         let name = format!("cats-{}", instance + 1);
         script(self.files(instance).into_iter().enumerate().flat_map(move |(n, (start, sectors))| {
-            let who = Who::process(first_child + n as u32, name.clone());
+            let who = Submitter::process(first_child + n as u32, name.clone());
             [Next::Think(fork), Next::Spawn(who, cat(start, sectors, request_bytes)), Next::AwaitChildren]
         }))
     }
@@ -133,11 +133,12 @@ impl Workload for ChunkReads {
         Sector(tree.max(streams))
     }
 
-    fn processes(&self) -> Vec<(Who, Box<dyn Program>)> {
+    fn processes(&self) -> Vec<(Submitter, Box<dyn Program>)> {
         let finds = (0..self.0.instances)
-            .map(|n| (Who::process(n as u32 + 1, format!("find-{}", n + 1)), self.find(n)));
-        let streams = (0..self.0.streams)
-            .map(|n| (Who::process(FIRST_STREAM + n as u32, format!("stream-{}", n + 1)), self.stream(n)));
+            .map(|n| (Submitter::process(n as u32 + 1, format!("find-{}", n + 1)), self.find(n)));
+        let streams = (0..self.0.streams).map(|n| {
+            (Submitter::process(FIRST_STREAM + n as u32, format!("stream-{}", n + 1)), self.stream(n))
+        });
         finds.chain(streams).collect()
     }
 }

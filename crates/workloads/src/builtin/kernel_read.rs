@@ -13,7 +13,7 @@
 use elevator::Random;
 use elevator::text::whole;
 use elevator::{Flags, Sector, Sectors, Span, tunables};
-use machine::{Await, Io, Next, Program, Who};
+use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
 use crate::script::script;
@@ -161,9 +161,9 @@ impl Workload for KernelRead {
 
     fn processes(&self) -> Processes {
         let readers = (0..self.0.readers)
-            .map(|n| (Who::process(n as u32 + 1, format!("lkr-{}", n + 1)), self.reader(n)));
-        let dumps =
-            (0..self.0.dumps).map(|n| (Who::process(1000 + n as u32, format!("hd-{}", n + 1)), self.dump(n)));
+            .map(|n| (Submitter::process(n as u32 + 1, format!("lkr-{}", n + 1)), self.reader(n)));
+        let dumps = (0..self.0.dumps)
+            .map(|n| (Submitter::process(1000 + n as u32, format!("hd-{}", n + 1)), self.dump(n)));
         readers.chain(dumps).collect()
     }
 }

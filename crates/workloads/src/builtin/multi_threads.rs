@@ -7,7 +7,7 @@
 
 use elevator::text::whole;
 use elevator::{Priority, Process, Sector, Sectors, tunables};
-use machine::{Await, Io, Meeting, Next, Program, Who};
+use machine::{Await, Barrier, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
 use crate::script::script;
@@ -57,10 +57,10 @@ impl MultiThreads {
         let own = self.0;
         let first = (process * own.apart_bytes + thread * own.pair_bytes) / 512;
         let sectors = Sectors::from_bytes(own.request_bytes);
-        let meeting = Meeting { name: process as u32, members: 2 };
+        let meeting = Barrier { name: process as u32, members: 2 };
         script((0..own.file_bytes / own.segment_bytes).flat_map(move |i| {
             let start = Sector(first + i * own.segment_bytes / 512);
-            let meet = ((i + 1) % own.meet_every == 0).then_some(Next::Meet(meeting));
+            let meet = ((i + 1) % own.meet_every == 0).then_some(Next::Barrier(meeting));
             [Some(Next::Submit(Io::read(start, sectors))), Some(Next::Await(Await::All)), meet]
                 .into_iter()
                 .flatten()
@@ -84,12 +84,12 @@ impl Workload for MultiThreads {
         Sector(((processes - 1) * apart_bytes + pair_bytes + file_bytes + request_bytes).div_ceil(512))
     }
 
-    fn processes(&self) -> Vec<(Who, Box<dyn Program>)> {
+    fn processes(&self) -> Vec<(Submitter, Box<dyn Program>)> {
         let threads = (0..self.0.processes).flat_map(|process| [(process, 0), (process, 1)]);
         threads
             .map(|(process, thread)| {
                 let group = 2 * process as u32 + 1;
-                let who = Who {
+                let who = Submitter {
                     process: Some(Process::thread(group + thread as u32, group)),
                     priority: Priority::default(),
                     name: format!("process-{}/{}", process + 1, thread + 1),

@@ -6,7 +6,7 @@
 
 use elevator::text::whole;
 use elevator::{Sector, Sectors, Span, tunables};
-use machine::{Await, Io, Next, Program, Who};
+use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
 use crate::script::script;
@@ -61,7 +61,7 @@ impl Workload for ParRead {
         Sector(((self.0.processes - 1) * self.0.apart_bytes + self.0.file_bytes).div_ceil(512))
     }
 
-    fn processes(&self) -> Vec<(Who, Box<dyn Program>)> {
+    fn processes(&self) -> Vec<(Submitter, Box<dyn Program>)> {
         let ParReadSettings { processes, request_bytes, file_bytes, apart_bytes, think } = self.0;
         let reader = |n: u64| {
             let first = n * apart_bytes / 512;
@@ -74,6 +74,8 @@ impl Workload for ParRead {
                     .flatten()
             }))
         };
-        (0..processes).map(|n| (Who::process(n as u32 + 1, format!("reader-{}", n + 1)), reader(n))).collect()
+        (0..processes)
+            .map(|n| (Submitter::process(n as u32 + 1, format!("reader-{}", n + 1)), reader(n)))
+            .collect()
     }
 }

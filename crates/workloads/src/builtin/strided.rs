@@ -7,7 +7,7 @@
 
 use elevator::text::whole;
 use elevator::{Sector, Sectors, tunables};
-use machine::{Await, Io, Next, Program, Who};
+use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
 use crate::script::script;
@@ -72,7 +72,7 @@ impl Workload for Strided {
     }
 
     fn processes(&self) -> Processes {
-        let reader = |n: u64| (Who::process(n as u32 + 1, format!("reader-{}", n + 1)), self.reader(n));
+        let reader = |n: u64| (Submitter::process(n as u32 + 1, format!("reader-{}", n + 1)), self.reader(n));
         (0..self.0.processes).map(reader).collect()
     }
 }

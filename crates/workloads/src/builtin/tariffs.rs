@@ -17,7 +17,7 @@ use std::rc::Rc;
 use elevator::Random;
 use elevator::text::whole;
 use elevator::{Flags, Op, Process, Sector, Sectors, Span, Time, tunables};
-use machine::{Await, Io, Next, Program, Who};
+use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
 use crate::workload::{Processes as Started, Settings, SettingsError, Workload, apply};
@@ -207,8 +207,10 @@ impl Workload for Tariffs {
                 let task = (guest * workers + worker + 1) as u32;
                 // To the host, all threads of a guest are one process.
                 let process = Process { group: (guest * workers + 1) as u32, ..Process::single(task) };
-                let who =
-                    Who { process: Some(process), ..Who::process(task, format!("guest-{}", guest + 1)) };
+                let who = Submitter {
+                    process: Some(process),
+                    ..Submitter::process(task, format!("guest-{}", guest + 1))
+                };
                 let (begun, image) = (Rc::clone(&begun), Rc::clone(&image));
                 let program = Worker { own: *self, begun, image, steps: VecDeque::new() };
                 started.push((who, Box::new(program)));

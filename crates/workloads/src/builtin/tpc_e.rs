@@ -17,7 +17,7 @@ use std::rc::Rc;
 use elevator::Random;
 use elevator::text::whole;
 use elevator::{Flags, Op, Sector, Sectors, Span, Time, tunables};
-use machine::{Await, Io, Next, Program, Who};
+use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
 use crate::workload::{Processes, Settings, SettingsError, Workload, apply};
@@ -201,12 +201,15 @@ impl Workload for TpcE {
         let database = Rc::new(RefCell::new(Database { clients: own.clients, ..Database::default() }));
         let client = |n: u64| {
             let program = Client { own, database: Rc::clone(&database), steps: VecDeque::new() };
-            (Who::process(n as u32 + 1, format!("client-{}", n + 1)), Box::new(program) as Box<dyn Program>)
+            (
+                Submitter::process(n as u32 + 1, format!("client-{}", n + 1)),
+                Box::new(program) as Box<dyn Program>,
+            )
         };
         let mut processes: Vec<_> = (0..own.clients).map(client).collect();
         let checkpointer =
             Checkpointer { log_transactions: own.log_transactions, database, steps: VecDeque::new() };
-        processes.push((Who::process(100_000, "checkpointer"), Box::new(checkpointer)));
+        processes.push((Submitter::process(100_000, "checkpointer"), Box::new(checkpointer)));
         processes
     }
 }

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use elevator::Random;
 use elevator::text::whole;
 use elevator::{Sector, Sectors, Span, Time, tunables};
-use machine::{Await, Io, Next, Program, Who};
+use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
 use crate::workload::{Processes, Settings, SettingsError, Workload, apply};
@@ -225,7 +225,7 @@ impl TpcH {
                 user: user.clone(),
                 steps: VecDeque::new(),
             };
-            (Who::process(n as u32 + 1, query.name), Box::new(running) as Box<dyn Program>)
+            (Submitter::process(n as u32 + 1, query.name), Box::new(running) as Box<dyn Program>)
         };
         (QUERIES.iter().enumerate().map(query).collect(), user)
     }

@@ -1,568 +1,252 @@
-//! What a job does, from its options and the global ones.
+//! A job: what its options add up to.
 
-use std::collections::{BTreeMap, BTreeSet};
+use elevator::{Priority, Sector, Span};
 
-use elevator::text::did_you_mean;
-use elevator::{Priority, PriorityClass, Sector, Sectors, Span};
-
-use super::parse::{JobFileError, Section, Setting, size, span};
-
-/// The order in which a job goes over its region.
+/// The order in which a job visits its region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pattern {
-    /// One block behind the other.
+    /// One block after the other.
     Sequential,
-    /// Blocks drawn at random, with repetition (fio's `norandommap`).
+    /// Random blocks.
     Random,
 }
 
-/// A job, one for each of `numjobs`.
+/// Sizes of a direction's requests, in bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BlockSizes {
+    /// One size.
+    Fixed(u64),
+    /// Multiples of `min` up to `max`, each as likely as the others.
+    Range {
+        /// The smallest size.
+        min: u64,
+        /// The largest size.
+        max: u64,
+    },
+    /// Sizes with their shares of the requests in percent. The last one also has what is missing from 100.
+    Split(Vec<(u64, u64)>),
+}
+
+impl BlockSizes {
+    /// The smallest size.
+    #[must_use]
+    pub fn min(&self) -> u64 {
+        match self {
+            Self::Fixed(size) => *size,
+            Self::Range { min, .. } => *min,
+            Self::Split(sizes) => sizes.iter().map(|&(size, _)| size).min().unwrap_or(512),
+        }
+    }
+
+    /// The largest size.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        match self {
+            Self::Fixed(size) => *size,
+            Self::Range { max, .. } => *max,
+            Self::Split(sizes) => sizes.iter().map(|&(size, _)| size).max().unwrap_or(512),
+        }
+    }
+}
+
+/// The distribution of random offsets (`random_distribution`).
+#[derive(Clone, PartialEq, Debug)]
+pub enum Distribution {
+    /// Every block is as likely as the others.
+    Uniform,
+    /// Zipf's law.
+    Zipf {
+        /// The exponent; above 0, not 1.
+        theta: f64,
+        /// Where the most likely block lies, from 0 to 1; at random if `None`.
+        center: Option<f64>,
+    },
+    /// Pareto's law.
+    Pareto {
+        /// The power, between 0 and 1.
+        power: f64,
+        /// Where the most likely block lies, from 0 to 1; at random if `None`.
+        center: Option<f64>,
+    },
+    /// The normal distribution, spread over the region by a hash.
+    Normal {
+        /// Deviation in percent of the region.
+        deviation: f64,
+        /// Where the middle lies, from 0 to 1; 0.5 if `None`.
+        center: Option<f64>,
+    },
+    /// Zones of the region by direction: (share of the accesses, end of the zone), both in percent.
+    Zoned([Vec<(u64, u64)>; 2]),
+    /// Zones by direction: (share of the accesses in percent, end of the zone in bytes).
+    ZonedAbsolute([Vec<(u64, u64)>; 2]),
+}
+
+/// What a job does between two jumps (`rw=randread:8`, `rw_sequencer`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sequencer {
+    /// It goes on after the last request.
+    Sequential,
+    /// It repeats the last request's offset.
+    Identical,
+}
+
+/// When a job pauses (`thinktime` and its relatives).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ThinkTime {
+    /// Length of a pause.
+    pub span: Span,
+    /// Requests from one pause to the next; `None` if only time counts.
+    pub blocks: Option<u64>,
+    /// Time from one pause to the next.
+    pub every: Option<Span>,
+}
+
+/// A job, one for each of `numjobs`. Fields in pairs are for reads, and for writes or discards.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
-    /// Its name; jobs of one name, clones included, carry a number behind it.
+    /// Its name. Jobs of one name, clones included, have a number appended.
     pub name: String,
     /// Sequential or random.
     pub pattern: Pattern,
+    /// Percentage of random requests of a random job.
+    pub percentage_random: [u64; 2],
+    /// A random job jumps at every n-th request; 1 for every one.
+    pub jump_every: u64,
+    /// What it does between two jumps.
+    pub sequencer: Sequencer,
+    /// Bytes that a sequential job skips after every request; negative to go backwards.
+    pub skip: i64,
+    /// Distribution of random offsets.
+    pub distribution: Distribution,
+    /// Every block of the region is accessed once before any is accessed again.
+    pub random_map: bool,
     /// Percentage of reads; 100 for readers, 0 for writers.
     pub reads_percent: u64,
     /// Whether it discards instead of writing.
     pub trims: bool,
-    /// Block size.
-    pub block: Sectors,
-    /// Where its region begins.
+    /// Request sizes.
+    pub blocks: [BlockSizes; 2],
+    /// The first of the sizes is for sequential, the second for random requests (`bs_is_seq_rand`).
+    pub sizes_by_pattern: bool,
+    /// Random offsets are multiples of these many bytes.
+    pub align: [u64; 2],
+    /// First sector of its region, if files lie one after the other on the device.
     pub offset: Sector,
     /// Length of its region in bytes.
     pub region_bytes: u64,
-    /// Bytes that it transfers before it ends.
+    /// Bytes that a pass transfers.
     pub io_bytes: u64,
+    /// Number of passes.
+    pub loops: u64,
+    /// Requests after which it ends.
+    pub requests_max: Option<u64>,
     /// Requests kept in flight; 1 for synchronous engines.
     pub iodepth: u32,
-    /// Think time after each `thinktime_blocks` requests.
-    pub think: Span,
-    /// Requests between think times.
-    pub think_every: u64,
-    /// When it ends at the latest, since its start.
+    /// Pauses.
+    pub think: ThinkTime,
+    /// Limits in bytes a second.
+    pub rate: [Option<u64>; 2],
+    /// Requests under a limit are issued as a Poisson process, not at equal intervals.
+    pub poisson: bool,
+    /// A limited job does not make up for pauses.
+    pub rate_ignores_think: bool,
+    /// It ends after this time at the latest.
     pub runtime: Option<Span>,
-    /// Whether it begins again until `runtime`.
+    /// It starts again until `runtime`.
     pub time_based: bool,
-    /// Whether it starts only when all those before it have ended (`stonewall`).
+    /// It starts when all jobs before it have ended.
     pub stonewall: bool,
-    /// When it starts, since it may.
+    /// Delay of its start.
     pub start_delay: Span,
-    /// Writes between flushes; 0 for none.
+    /// Writes from one `fsync` to the next; 0 for none.
     pub fsync: u64,
-    /// Whether these make the data durable alone (`fdatasync`), which only a file tells apart.
-    pub fsync_data: bool,
-    /// Whether what it wrote is made durable at its end (`end_fsync`, `fsync_on_close`).
+    /// Writes from one `fdatasync` to the next; 0 for none.
+    pub fdatasync: u64,
+    /// Whether its writes are made durable at its end (`end_fsync`, `fsync_on_close`).
     pub fsync_end: bool,
+    /// Whether every write is durable when it completes (`sync`).
+    pub sync: bool,
     /// Its I/O priority.
     pub priority: Priority,
-    /// Least time between its requests (`rate_iops`).
-    pub pace: Span,
-    /// Seed of its random offsets.
+    /// Seed of its random numbers.
     pub seed: u64,
-    /// Its file: the one that it names, or one of its section and clone, which fio calls `section.clone.0`.
+    /// Its file: the one that its section names, or, as in fio, `section.clone.0`.
     pub filename: String,
-    /// Whether it goes past the page cache.
+    /// Whether it bypasses the page cache.
     pub direct: bool,
-    /// Where in its file its region begins, in bytes.
+    /// Start of its region in its file, in bytes.
     pub file_offset: u64,
 }
 
 impl Job {
+    /// A job without options.
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            pattern: Pattern::Sequential,
+            percentage_random: [100; 2],
+            jump_every: 1,
+            sequencer: Sequencer::Sequential,
+            skip: 0,
+            distribution: Distribution::Uniform,
+            random_map: true,
+            reads_percent: 100,
+            trims: false,
+            blocks: [BlockSizes::Fixed(4096), BlockSizes::Fixed(4096)],
+            sizes_by_pattern: false,
+            align: [4096; 2],
+            offset: Sector(0),
+            region_bytes: 0,
+            io_bytes: 0,
+            loops: 1,
+            requests_max: None,
+            iodepth: 1,
+            think: ThinkTime::default(),
+            rate: [None; 2],
+            poisson: false,
+            rate_ignores_think: false,
+            runtime: None,
+            time_based: false,
+            stonewall: false,
+            start_delay: Span::ZERO,
+            fsync: 0,
+            fdatasync: 0,
+            fsync_end: false,
+            sync: false,
+            priority: Priority::default(),
+            seed: 1,
+            filename: String::new(),
+            direct: false,
+            file_offset: 0,
+        }
+    }
+
+    /// The smallest request.
+    pub(super) fn block_min(&self) -> u64 {
+        let used = self.blocks.iter().enumerate().filter(|(way, _)| self.uses(*way));
+        used.map(|(_, sizes)| sizes.min()).min().unwrap_or(512)
+    }
+
+    /// Whether it has requests of a direction; `bs_is_seq_rand` makes the sizes of both count.
+    fn uses(&self, way: usize) -> bool {
+        self.sizes_by_pattern || if way == 0 { self.reads_percent > 0 } else { self.reads_percent < 100 }
+    }
+
     pub(super) fn describe(&self) -> String {
         let pattern = match self.pattern {
             Pattern::Sequential => "sequential",
             Pattern::Random => "random",
         };
         let what = if self.trims { "discards".to_owned() } else { format!("{}% reads", self.reads_percent) };
-        format!("{} ({pattern}, {what}, {} bytes, depth {})", self.name, self.block.bytes(), self.iodepth)
+        let used =
+            || self.blocks.iter().enumerate().filter(|(way, _)| self.uses(*way)).map(|(_, sizes)| sizes);
+        let (min, max) = (self.block_min(), used().map(BlockSizes::max).max().unwrap_or(512));
+        let sizes = if min == max { min.to_string() } else { format!("{min}-{max}") };
+        format!("{} ({pattern}, {what}, {sizes} bytes, depth {})", self.name, self.iodepth)
     }
 
-    /// The sector behind its region.
+    /// The sector after its region.
     pub(super) fn end(&self) -> Sector {
         Sector(self.offset.0.saturating_add(self.region_bytes.div_ceil(512)))
-    }
-}
-
-/// Options that [`Draft::set`] knows.
-const HONOURED: &[&str] = &[
-    "filename",
-    "rw",
-    "readwrite",
-    "bs",
-    "blocksize",
-    "size",
-    "filesize",
-    "io_size",
-    "io_limit",
-    "offset",
-    "offset_increment",
-    "numjobs",
-    "iodepth",
-    "ioengine",
-    "direct",
-    "buffered",
-    "thinktime",
-    "thinktime_blocks",
-    "rwmixread",
-    "rwmixwrite",
-    "runtime",
-    "timeout",
-    "time_based",
-    "startdelay",
-    "fsync",
-    "fdatasync",
-    "end_fsync",
-    "fsync_on_close",
-    "prio",
-    "prioclass",
-    "rate_iops",
-    "randseed",
-    "number_ios",
-    "stonewall",
-    "wait_for_previous",
-    "wait_for",
-];
-
-/// Options that make no difference to the requests that a job makes, or only to how fio reports.
-const NO_DIFFERENCE: &[&str] = &[
-    "group_reporting",
-    "thread",
-    "directory",
-    "name",
-    "description",
-    "norandommap",
-    "randrepeat",
-    "invalidate",
-    "create_on_open",
-    "create_serialize",
-    "overwrite",
-    "fallocate",
-    "unlink",
-    "refill_buffers",
-    "disable_lat",
-    "disable_clat",
-    "disable_slat",
-    "lat_percentiles",
-    "clat_percentiles",
-    "percentile_list",
-    "log_avg_msec",
-    "write_bw_log",
-    "write_lat_log",
-    "write_iops_log",
-    "buffer_compress_percentage",
-    "gtod_reduce",
-    "cpus_allowed",
-    "allow_file_create",
-    "fadvise_hint",
-    "nice",
-    "unit_base",
-    "zero_buffers",
-    "scramble_buffers",
-    "random_generator",
-    "hipri",
-    "registerfiles",
-    "fixedbufs",
-    "sqthread_poll",
-    "status-interval",
-    "eta",
-];
-
-/// Options that are passed over although they say something, and what it is.
-const PASSED_OVER: &[(&str, &str)] =
-    &[("ramp_time", "is passed over: a job runs for its runtime alone, and all of that is measured")];
-
-const ONE_FILE: &str = "one file a job is honoured; make a job of each";
-const ONE_BY_ONE: &str = "requests are submitted and reaped one by one; only 1 is honoured";
-const MAY_MATTER: &str = "is not honoured at the level of requests, and may matter; remove it if it does not";
-
-/// Options that say with these values what happens anyway, and what is wrong with any other.
-const NO_DIFFERENCE_IF: &[(&str, &[&str], &str)] = &[
-    ("nrfiles", &["1"], ONE_FILE),
-    ("iodepth_batch", &["0", "1"], ONE_BY_ONE),
-    ("iodepth_batch_submit", &["0", "1"], ONE_BY_ONE),
-    ("iodepth_batch_complete", &["0", "1"], ONE_BY_ONE),
-    ("iodepth_batch_complete_min", &["0", "1"], ONE_BY_ONE),
-    ("kb_base", &["1024"], "only 1024 is honoured; write the sizes in bytes"),
-];
-
-pub(super) fn jobs(
-    file: &str,
-    sections: &[Section],
-    notes: &mut Vec<String>,
-) -> Result<Vec<Job>, JobFileError> {
-    let mut globals: Vec<Setting> = Vec::new();
-    let mut drafts = Vec::new();
-    for section in sections {
-        // fio looks at the first six letters.
-        if section.name.starts_with("global") {
-            globals.extend(section.settings.iter().cloned());
-            continue;
-        }
-        let settings: Vec<&Setting> = globals.iter().chain(&section.settings).collect();
-        drafts.push(Draft::read(file, section, &settings, notes)?);
-    }
-    if drafts.is_empty() {
-        let problem = "has no job: a section beside [global] is needed".to_owned();
-        return Err(JobFileError { file: file.to_owned(), line: 1, problem });
-    }
-    let mut jobs = Vec::new();
-    for draft in drafts {
-        jobs.extend(draft.clones(jobs.len() as u64));
-    }
-    place(&mut jobs);
-    tell_apart(&mut jobs);
-    Ok(jobs)
-}
-
-/// Jobs of one name, whether clones or sections, get numbers: fio reports each by itself, and so does whoever measures by name.
-fn tell_apart(jobs: &mut [Job]) {
-    let mut named: BTreeMap<String, u64> = BTreeMap::new();
-    for job in &*jobs {
-        *named.entry(job.name.clone()).or_default() += 1;
-    }
-    let single: BTreeSet<String> =
-        named.iter().filter(|&(_, &jobs)| jobs == 1).map(|(name, _)| name.clone()).collect();
-    // From here on the number that each name had last.
-    named.values_mut().for_each(|jobs| *jobs = 0);
-    for job in jobs.iter_mut().filter(|job| !single.contains(&job.name)) {
-        let Some(number) = named.get_mut(&job.name) else { continue };
-        *number += 1;
-        while single.contains(&format!("{}-{number}", job.name)) {
-            *number += 1;
-        }
-        job.name = format!("{}-{number}", job.name);
-    }
-}
-
-/// Where files lie: one behind the other. Jobs of the same file share it.
-fn place(jobs: &mut [Job]) {
-    let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
-    for job in &*jobs {
-        let length = lengths.entry(job.filename.clone()).or_default();
-        *length = (job.file_offset / 512 + job.region_bytes.div_ceil(512)).max(*length);
-    }
-    let (mut bases, mut end) = (BTreeMap::new(), 0_u64);
-    for job in jobs {
-        let base = *bases.entry(job.filename.clone()).or_insert_with_key(|file| {
-            let base = end;
-            end = end.saturating_add(lengths[file]);
-            base
-        });
-        job.offset = Sector(base.saturating_add(job.file_offset / 512));
-    }
-}
-
-/// A job before it is cloned.
-struct Draft {
-    job: Job,
-    filename: Option<String>,
-    numjobs: u64,
-    offset_increment: u64,
-    engine_is_sync: bool,
-    size: Option<u64>,
-    file_size: Option<u64>,
-    io_size: Option<u64>,
-    reads: Option<u64>,
-    fsync: u64,
-    fdatasync: u64,
-}
-
-impl Draft {
-    fn new(name: &str) -> Self {
-        let job = Job {
-            name: name.to_owned(),
-            pattern: Pattern::Sequential,
-            reads_percent: 100,
-            trims: false,
-            block: Sectors(8),
-            offset: Sector(0),
-            region_bytes: 0,
-            io_bytes: 0,
-            iodepth: 1,
-            think: Span::ZERO,
-            think_every: 1,
-            runtime: None,
-            time_based: false,
-            stonewall: false,
-            start_delay: Span::ZERO,
-            fsync: 0,
-            fsync_data: false,
-            fsync_end: false,
-            priority: Priority::default(),
-            pace: Span::ZERO,
-            seed: 1,
-            filename: String::new(),
-            direct: false,
-            file_offset: 0,
-        };
-        Self {
-            job,
-            filename: None,
-            numjobs: 1,
-            offset_increment: 0,
-            engine_is_sync: true,
-            size: None,
-            file_size: None,
-            io_size: None,
-            reads: None,
-            fsync: 0,
-            fdatasync: 0,
-        }
-    }
-
-    fn read(
-        file: &str,
-        section: &Section,
-        settings: &[&Setting],
-        notes: &mut Vec<String>,
-    ) -> Result<Self, JobFileError> {
-        let mut draft = Self::new(&section.name);
-        let problems = settings.iter().filter_map(|setting| draft.hear(file, setting, notes).err());
-        if let Some(all) = JobFileError::together(problems) {
-            return Err(all);
-        }
-        let error = |problem| JobFileError { file: file.to_owned(), line: section.line, problem };
-        draft.complete().map_err(|problem| error(format!("[{}] {problem}", section.name)))?;
-        Ok(draft)
-    }
-
-    fn hear(&mut self, file: &str, setting: &Setting, notes: &mut Vec<String>) -> Result<(), JobFileError> {
-        let Setting { name, line, .. } = setting;
-        if NO_DIFFERENCE.contains(&name.as_str()) {
-            note(notes, format!("{file}:{line}: '{name}' makes no difference here"));
-            return Ok(());
-        }
-        if let Some((name, word)) = PASSED_OVER.iter().find(|(passed_over, _)| passed_over == name) {
-            note(notes, format!("{file}:{line}: '{name}' {word}"));
-            return Ok(());
-        }
-        let value = setting.value.as_deref().unwrap_or("1");
-        let set = if value.contains('$') && name != "filename" {
-            Err("neither variables nor fio's keywords are replaced: write what they stand for".to_owned())
-        } else {
-            self.set(name, value)
-        };
-        set.map_err(|problem| JobFileError {
-            file: file.to_owned(),
-            line: *line,
-            problem: format!("option '{name}={value}': {problem}"),
-        })
-    }
-
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let job = &mut self.job;
-        match name {
-            "filename" if value.replace("\\:", "").contains(':') => return Err(ONE_FILE.to_owned()),
-            "filename" => self.filename = Some(value.to_owned()),
-            "rw" | "readwrite" => return self.set_pattern(value),
-            "bs" | "blocksize" => job.block = Sectors::from_bytes(block(value)?),
-            "size" => self.size = Some(bytes(value)?),
-            "filesize" => self.file_size = Some(bytes(value)?),
-            "io_size" | "io_limit" => self.io_size = Some(bytes(value)?),
-            "offset" => job.file_offset = whole_sectors(value)?,
-            "offset_increment" => self.offset_increment = whole_sectors(value)?,
-            "numjobs" => self.numjobs = number(value, 1, 4096)?,
-            "iodepth" => job.iodepth = number(value, 1, 4096)? as u32,
-            "ioengine" => self.engine_is_sync = engine_is_sync(value)?,
-            "direct" => job.direct = value != "0",
-            "buffered" => job.direct = value == "0",
-            "thinktime" => job.think = time(value, 1_000)?,
-            "thinktime_blocks" => job.think_every = number(value, 1, u64::MAX)?,
-            "rwmixread" => self.reads = Some(number(value, 0, 100)?),
-            "rwmixwrite" => self.reads = Some(100 - number(value, 0, 100)?),
-            "runtime" | "timeout" => {
-                job.runtime = Some(time(value, 1_000_000_000)?).filter(|&runtime| runtime > Span::ZERO);
-            }
-            "time_based" => job.time_based = value != "0",
-            "startdelay" => job.start_delay = time(value, 1_000_000_000)?,
-            "fsync" => self.fsync = number(value, 0, u64::MAX)?,
-            "fdatasync" => self.fdatasync = number(value, 0, u64::MAX)?,
-            "end_fsync" | "fsync_on_close" => job.fsync_end = value != "0",
-            "prio" => job.priority.level = number(value, 0, 7)? as u8,
-            "prioclass" => job.priority.class = class(value)?,
-            "rate_iops" => job.pace = Span::from_nanos(1_000_000_000 / number(value, 1, 1_000_000_000)?),
-            "randseed" => job.seed = number(value, 0, u64::MAX)?,
-            "number_ios" => return Err("is not honoured; set io_size instead".to_owned()),
-            "stonewall" | "wait_for_previous" => job.stonewall = value != "0",
-            "wait_for" => {
-                return Err(
-                    "to wait for some jobs is not honoured; stonewall waits for all before".to_owned()
-                );
-            }
-            _ => {
-                return match NO_DIFFERENCE_IF.iter().find(|(known, ..)| *known == name) {
-                    Some((_, so, _)) if so.contains(&value) => Ok(()),
-                    Some((_, _, problem)) => Err((*problem).to_owned()),
-                    None => Err(not_honoured(name)),
-                };
-            }
-        }
-        Ok(())
-    }
-
-    fn set_pattern(&mut self, value: &str) -> Result<(), String> {
-        let (pattern, reads, trims) = match value {
-            "read" => (Pattern::Sequential, 100, false),
-            "write" => (Pattern::Sequential, 0, false),
-            "trim" => (Pattern::Sequential, 0, true),
-            "randread" => (Pattern::Random, 100, false),
-            "randwrite" => (Pattern::Random, 0, false),
-            "randtrim" => (Pattern::Random, 0, true),
-            "rw" | "readwrite" => (Pattern::Sequential, 50, false),
-            "randrw" => (Pattern::Random, 50, false),
-            _ => {
-                let known = "expected read, write, trim, randread, randwrite, randtrim, rw or randrw";
-                let more = if value.contains(':') {
-                    "; what fio does with a number behind it is not honoured"
-                } else {
-                    ""
-                };
-                return Err(format!("{known}{more}"));
-            }
-        };
-        (self.job.pattern, self.job.reads_percent, self.job.trims) = (pattern, reads, trims);
-        Ok(())
-    }
-
-    /// Works out what depends on several options.
-    fn complete(&mut self) -> Result<(), String> {
-        let job = &mut self.job;
-        if job.reads_percent == 50 {
-            job.reads_percent = self.reads.unwrap_or(50);
-        }
-        if self.engine_is_sync {
-            job.iodepth = 1;
-        }
-        (job.fsync, job.fsync_data) = match (self.fsync, self.fdatasync) {
-            (fsync, 0) => (fsync, false),
-            (0, fdatasync) => (fdatasync, true),
-            _ => {
-                return Err(
-                    "has both fsync and fdatasync, of which one is honoured; remove the other".to_owned()
-                );
-            }
-        };
-        let region = match (self.file_size, self.size) {
-            (Some(file), _) => file.saturating_sub(job.file_offset),
-            (None, Some(size)) => size,
-            (None, None) => {
-                return Err("needs a size: there is no file here whose size could be taken".to_owned());
-            }
-        };
-        job.region_bytes = region;
-        // What is left of the region behind its last whole block is never asked for.
-        let once = region - region % job.block.bytes();
-        job.io_bytes = self.io_size.unwrap_or_else(|| self.size.unwrap_or(once).min(once));
-        if region < job.block.bytes() {
-            return Err(format!("its size of {region} bytes holds no block of {} bytes", job.block.bytes()));
-        }
-        if job.time_based && job.runtime.is_none() {
-            return Err("is time_based and has no runtime".to_owned());
-        }
-        Ok(())
-    }
-
-    fn clones(self, first: u64) -> impl Iterator<Item = Job> {
-        (0..self.numjobs).map(move |n| {
-            let mut job = self.job.clone();
-            job.filename = self.filename.clone().unwrap_or_else(|| format!("{}.{n}.0", job.name));
-            job.file_offset = job.file_offset.saturating_add(n.saturating_mul(self.offset_increment));
-            job.seed = job.seed.wrapping_add((first + n).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            // Clones wait for others, and not for each other.
-            job.stonewall &= n == 0;
-            job
-        })
-    }
-}
-
-/// What is said of an option that is not known here: it may be one of fio's all the same.
-fn not_honoured(name: &str) -> String {
-    let passed_over = PASSED_OVER.iter().map(|(name, _)| name);
-    let without_effect = NO_DIFFERENCE_IF.iter().map(|(name, ..)| name);
-    let known = HONOURED.iter().chain(NO_DIFFERENCE).chain(passed_over).chain(without_effect);
-    MAY_MATTER.to_owned() + &did_you_mean(name, known.copied())
-}
-
-fn note(notes: &mut Vec<String>, text: String) {
-    if !notes.contains(&text) {
-        notes.push(text);
-    }
-}
-
-fn bytes(value: &str) -> Result<u64, String> {
-    if value.ends_with('%') {
-        return Err("a percentage needs a device or file to be a part of; give bytes".to_owned());
-    }
-    size(value).ok_or_else(|| "expected a size such as 4k or 1g".to_owned())
-}
-
-/// A place, of which the level of requests knows whole sectors only.
-fn whole_sectors(value: &str) -> Result<u64, String> {
-    let bytes = bytes(value)?;
-    if bytes.is_multiple_of(512) { Ok(bytes) } else { Err("must be a multiple of 512 bytes".to_owned()) }
-}
-
-fn block(value: &str) -> Result<u64, String> {
-    let bytes = bytes(value).map_err(|e| {
-        if value.contains([',', '-']) {
-            "one block size for all is honoured, no ranges or splits".to_owned()
-        } else {
-            e
-        }
-    })?;
-    if bytes == 0 || !bytes.is_multiple_of(512) || bytes > 1 << 30 {
-        let problem = "must be a multiple of 512 bytes, at most 2^30 (fio's k is 1024 bytes, its KiB 1000)";
-        return Err(problem.to_owned());
-    }
-    Ok(bytes)
-}
-
-fn time(value: &str, unit: u64) -> Result<Span, String> {
-    span(value, unit).map(Span::from_nanos).ok_or_else(|| "expected a time such as 200us or 10s".to_owned())
-}
-
-fn number(value: &str, min: u64, max: u64) -> Result<u64, String> {
-    value
-        .parse()
-        .ok()
-        .filter(|n| (min..=max).contains(n))
-        .ok_or_else(|| format!("expected a number from {min} to {max}"))
-}
-
-fn engine_is_sync(value: &str) -> Result<bool, String> {
-    match value {
-        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Ok(true),
-        "libaio" | "io_uring" | "posixaio" | "io_uring_cmd" => Ok(false),
-        _ => {
-            Err("engines honoured: sync, psync, vsync, pvsync, pvsync2, libaio, io_uring, posixaio"
-                .to_owned())
-        }
-    }
-}
-
-fn class(value: &str) -> Result<PriorityClass, String> {
-    match value {
-        "0" | "2" => Ok(PriorityClass::BestEffort),
-        "1" => Ok(PriorityClass::RealTime),
-        "3" => Ok(PriorityClass::Idle),
-        _ => Err("expected 1 (real time), 2 (best effort) or 3 (idle)".to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_honoured_is_known_and_may_be_meant() {
-        for name in HONOURED {
-            let said = Draft::new("x").set(name, "1").err().unwrap_or_default();
-            assert!(!said.starts_with(MAY_MATTER), "{name}");
-            let mistyped = format!("{name}x");
-            assert!(not_honoured(&mistyped).contains("; did you mean '"), "{mistyped}");
-        }
-        assert_eq!(not_honoured("verify"), MAY_MATTER);
     }
 }

@@ -1,26 +1,31 @@
-//! fio job files, as far as they say what a request-level model can honour.
+//! fio job files, as far as a model of requests or of system calls can apply them.
 //!
-//! Every option is either honoured, or known to make no difference here (said once, as a note), or refused with the
-//! reason. A job that leaves the page cache on (`direct=0`, fio's default) needs the modelled machine above the block
-//! layer, [`Scenario::of_jobs`](crate::scenario::Scenario::of_jobs); at the level of requests it is taken as if direct, and
-//! that is said.
+//! Every option is applied, accepted without effect (with a note), or rejected with the reason; [`OPTIONS`] lists them. A job that
+//! uses the page cache (`direct=0`, fio's default) needs the modelled kernel,
+//! [`Scenario::of_jobs`](crate::scenario::Scenario::of_jobs); at the level of requests it runs as direct I/O.
 
+mod distribution;
+mod draft;
 mod job;
+mod options;
 mod parse;
 mod program;
+mod random_map;
 mod sequence;
+mod values;
 
 use elevator::{Priority, Process, Sector};
-use machine::{Next, Program, Who};
+use machine::{Next, Program, Submitter};
 
-pub use job::{Job, Pattern};
+pub use job::{BlockSizes, Distribution, Job, Pattern, Sequencer, ThinkTime};
+pub use options::{OPTIONS, Support};
 pub use parse::JobFileError;
-pub(crate) use sequence::Sequence;
+pub(crate) use sequence::{Access, Sequence, Sync};
 
 use crate::script::script;
 use crate::workload::Workload;
 
-/// What is listed; of the others it is said how many they are.
+/// Names that a message lists before it counts the others.
 const LISTED: usize = 8;
 
 fn listed(all: &[String], separator: &str) -> String {
@@ -36,78 +41,78 @@ fn listed(all: &[String], separator: &str) -> String {
 pub struct JobFile {
     name: String,
     jobs: Vec<Job>,
-    /// What was read but makes no difference, or is taken differently, in words.
+    /// Options without effect, one note each.
     pub notes: Vec<String>,
 }
 
 impl JobFile {
-    /// Whether a file that begins so is a job file.
+    /// Whether a file whose first bytes are `head` is a job file.
     #[must_use]
     pub fn begins(head: &[u8]) -> bool {
         parse::begins_with_section(head)
     }
 
-    /// Reads a job file's text. `name` stands in errors.
+    /// Reads a job file's text. `name` appears in errors and notes.
     ///
     /// # Errors
-    /// With the line and the option, if an option cannot be honoured, is malformed, or asks for the impossible.
+    /// With the line and the option, if an option is unsupported, malformed or out of range.
     pub fn parse(name: &str, text: &str) -> Result<Self, JobFileError> {
         let sections = parse::sections(name, text)?;
         let mut notes = Vec::new();
-        let jobs = job::jobs(name, &sections, &mut notes)?;
+        let jobs = draft::jobs(name, &sections, &mut notes)?;
         Ok(Self { name: name.to_owned(), jobs, notes })
     }
 
-    /// A word about the jobs that go through the page cache, for whoever runs them without one.
+    /// A note on jobs that use the page cache, for a caller that runs them as requests.
     #[must_use]
     pub fn buffered(&self) -> Option<String> {
-        self.said_of(
+        self.note_on(
             |job| !job.direct,
-            "buffered (no direct=1): at the level of requests as if direct, on the modelled machine (dwell run) through a page cache",
+            "buffered (no direct=1): runs as direct I/O at the level of requests; the modelled kernel runs it through its page cache",
         )
     }
 
-    /// A word about the jobs whose depth only requests can have, for whoever runs them as system calls, which wait.
+    /// A note on jobs with a queue depth, for a caller that runs them as system calls.
     #[must_use]
     pub fn one_by_one(&self) -> Option<String> {
-        self.said_of(
+        self.note_on(
             |job| job.direct && job.iodepth > 1,
-            "iodepth above 1: system calls wait for each other, so that it is 1 here; at the level of requests (dwell compare) it is as asked",
+            "iodepth above 1: system calls wait for each other, so the depth is 1 here; at the level of requests it is applied",
         )
     }
 
-    fn said_of(&self, of: impl Fn(&Job) -> bool, what: &str) -> Option<String> {
+    fn note_on(&self, of: impl Fn(&Job) -> bool, what: &str) -> Option<String> {
         let names: Vec<String> =
             self.jobs.iter().filter(|job| of(job)).map(|job| format!("[{}]", job.name)).collect();
         (!names.is_empty()).then(|| format!("{}: {}: {what}", self.name, listed(&names, ", ")))
     }
 
-    /// The jobs, clones counted apart.
+    /// The jobs, each clone by itself.
     #[must_use]
     pub fn jobs(&self) -> &[Job] {
         &self.jobs
     }
 
-    /// The jobs that run at the same time, one group after the other.
+    /// Groups of jobs that run at the same time; one group starts when the one before has ended.
     #[must_use]
     pub fn groups(&self) -> Vec<&[Job]> {
         self.jobs.chunk_by(|_, next| !next.stonewall).collect()
     }
 
-    fn job(&self, n: usize) -> (Who, Box<dyn Program>) {
+    fn job(&self, n: usize) -> (Submitter, Box<dyn Program>) {
         let job = &self.jobs[n];
         let (process, priority): (_, Priority) = (Some(Process::single(n as u32 + 1)), job.priority);
-        (Who { process, priority, name: job.name.clone() }, program::program(job, n as u64))
+        (Submitter { process, priority, name: job.name.clone() }, program::program(job, n as u64))
     }
 }
 
-/// fio itself, which starts a group of jobs when the one before has ended.
-fn starter(groups: Vec<Vec<(Who, Box<dyn Program>)>>) -> (Who, Box<dyn Program>) {
+/// A process that starts a group of jobs when the one before has ended.
+fn starter(groups: Vec<Vec<(Submitter, Box<dyn Program>)>>) -> (Submitter, Box<dyn Program>) {
     let steps = groups.into_iter().flat_map(|group| {
         let spawn = |(who, program)| Next::Spawn(who, program);
         group.into_iter().map(spawn).chain([Next::AwaitChildren])
     });
-    (Who { process: None, priority: Priority::default(), name: "fio".to_owned() }, script(steps))
+    (Submitter { process: None, priority: Priority::default(), name: "fio".to_owned() }, script(steps))
 }
 
 impl Workload for JobFile {
@@ -120,7 +125,7 @@ impl Workload for JobFile {
         self.jobs.iter().map(Job::end).max().unwrap_or_default()
     }
 
-    fn processes(&self) -> Vec<(Who, Box<dyn Program>)> {
+    fn processes(&self) -> Vec<(Submitter, Box<dyn Program>)> {
         let mut jobs = (0..self.jobs.len()).map(|n| self.job(n));
         match &self.groups()[..] {
             [] | [_] => jobs.collect(),

@@ -91,56 +91,9 @@ fn setting(content: &str, line: usize) -> Setting {
     }
 }
 
-/// A size in bytes, as fio reads it with its default `kb_base=1024`: `4k`, `4kb` and `4ki` are 4096, but `4KiB` is 4000, which
-/// fio takes for the decimal form.
-pub(super) fn size(text: &str) -> Option<u64> {
-    let text = text.trim().to_lowercase();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let (letter, base) = match unit.strip_suffix("ib") {
-        Some(letter) => (letter, 1000_u64),
-        None => (unit.strip_suffix(['b', 'i']).unwrap_or(unit), 1024),
-    };
-    let power = ["", "k", "m", "g", "t", "p"].iter().position(|&known| known == letter)?;
-    number.parse::<u64>().ok()?.checked_mul(base.pow(power as u32))
-}
-
-/// A length of time in nanoseconds; a bare number counts `unit` nanoseconds each.
-pub(super) fn span(text: &str, unit: u64) -> Option<u64> {
-    let text = text.trim().to_lowercase();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, suffix) = text.split_at(digits);
-    let unit = match suffix {
-        "" => unit,
-        "ns" => 1,
-        "us" | "usec" => 1_000,
-        "ms" | "msec" => 1_000_000,
-        "s" => 1_000_000_000,
-        "m" => 60_000_000_000,
-        "h" => 3_600_000_000_000,
-        "d" => 86_400_000_000_000,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(unit)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_and_times_as_fio_writes_them() {
-        assert_eq!(size("4k"), Some(4096));
-        assert_eq!([size("1g"), size("1GB"), size("1Gi")], [Some(1 << 30); 3]);
-        assert_eq!([size("1GiB"), size("4kib")], [Some(1_000_000_000), Some(4000)]);
-        assert_eq!(size("512"), Some(512));
-        assert_eq!(size("4q"), None);
-        assert_eq!(size("99999999999t"), None);
-        assert_eq!(span("200", 1_000), Some(200_000));
-        assert_eq!(span("2s", 1_000), Some(2_000_000_000));
-        assert_eq!(span("1d", 1), span("24h", 1));
-        assert_eq!(span("x", 1), None);
-    }
 
     #[test]
     fn a_job_file_is_told_by_its_first_section() {

@@ -1,34 +1,32 @@
-//! The program of a job.
+//! The program of a job, at the level of requests.
 
 use elevator::{Direction, Flags, Op, SECTOR_BYTES, Sector, Sectors, Time};
 use machine::{Await, Io, Next, Program};
 
 use super::job::Job;
-use super::sequence::Sequence;
+use super::sequence::{Access, Sequence};
 
-/// A job on its way.
+/// A running job.
 struct Running {
     job: Job,
     sequence: Sequence,
-    /// When it started, once it has.
+    /// When it started.
     started: Option<Time>,
-    /// The latest request was a write.
-    wrote: bool,
     due: Due,
     ending: Option<Ending>,
 }
 
-/// How far a job is that has no more requests to make.
+/// Stages of the end of a job.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// Waiting for what is in flight.
+    /// It waits for requests in flight.
     Drains,
-    /// Its last flush is on its way.
+    /// It waits for its last flush.
     Flushes,
     Over,
 }
 
-/// The next step: to draw a request, to make it, or what stands between it and the one after it.
+/// The next action: draw a request, submit it, or one of those between two requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Due {
     Draw,
@@ -36,7 +34,7 @@ enum Due {
     Room,
     Flush,
     FlushDone,
-    /// Nothing may be in flight while it thinks.
+    /// fio pauses with nothing in flight.
     Quiet,
     Think,
 }
@@ -46,7 +44,6 @@ pub(super) fn program(job: &Job, number: u64) -> Box<dyn Program> {
         job: job.clone(),
         sequence: Sequence::new(job, number),
         started: None,
-        wrote: false,
         due: Due::Draw,
         ending: None,
     })
@@ -64,19 +61,17 @@ impl Program for Running {
             let (next, after) = match self.due {
                 Due::Draw | Due::Request(_) if over => return self.end(),
                 Due::Draw => {
-                    let (way, at) = self.sequence.draw();
+                    let (way, at) = self.sequence.draw(passed);
                     ((at > passed).then_some(Next::Until(started + at)), Due::Request(way))
                 }
                 Due::Request(way) => (Some(self.request(way)), Due::Room),
                 Due::Room => (Some(Next::Await(Await::Fewer(self.job.iodepth))), Due::Flush),
-                Due::Flush if self.flush_is_due() => (Some(flush()), Due::FlushDone),
+                Due::Flush if self.flushes() => (Some(flush()), Due::FlushDone),
                 Due::Flush => (None, Due::Quiet),
                 Due::FlushDone => (Some(Next::Await(Await::All)), Due::Quiet),
-                Due::Quiet if self.sequence.thinks(passed).is_some() => {
-                    (Some(Next::Await(Await::All)), Due::Think)
-                }
+                Due::Quiet if self.sequence.think_due(passed) => (Some(Next::Await(Await::All)), Due::Think),
                 Due::Quiet => (None, Due::Draw),
-                Due::Think => (self.sequence.thinks(passed).map(Next::Think), Due::Draw),
+                Due::Think => (Some(Next::Think(self.sequence.think(passed))), Due::Draw),
             };
             self.due = after;
             if let Some(next) = next {
@@ -87,7 +82,7 @@ impl Program for Running {
 }
 
 impl Running {
-    /// Waits for what is still in flight, makes it durable if it is asked to, then ends.
+    /// Waits for requests in flight, flushes if the job asks for it, then ends.
     fn end(&mut self) -> Next {
         let (ending, next) = match self.ending {
             None => (Ending::Drains, Next::Await(Await::All)),
@@ -103,20 +98,20 @@ impl Running {
         !self.job.trims && self.sequence.written() > 0
     }
 
+    fn flushes(&self) -> bool {
+        !self.job.trims && self.sequence.sync_due().is_some()
+    }
+
     fn request(&mut self, way: Direction) -> Next {
         let op = match way {
             Direction::Read => Op::Read,
             Direction::Write if self.job.trims => Op::Discard,
             Direction::Write => Op::Write,
         };
-        self.wrote = op == Op::Write;
-        let start = Sector(self.job.offset.0 + self.sequence.take(way) / SECTOR_BYTES);
-        let flags = Flags { sync: true, ..Flags::default() };
-        Next::Submit(Io { op, start, sectors: self.job.block, flags })
-    }
-
-    fn flush_is_due(&self) -> bool {
-        self.job.fsync > 0 && self.wrote && self.sequence.written().is_multiple_of(self.job.fsync)
+        let Access { at, bytes } = self.sequence.take(way);
+        let start = Sector(self.job.offset.0 + at / SECTOR_BYTES);
+        let flags = Flags { sync: true, fua: self.job.sync && op == Op::Write, ..Flags::default() };
+        Next::Submit(Io { op, start, sectors: Sectors::from_bytes(bytes), flags })
     }
 }
 

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use elevator::Random;
 use elevator::Span;
-use machine::Meeting;
+use machine::Barrier;
 use machine::kernel::{Open, Path};
 use serde::Deserialize;
 
@@ -105,7 +105,7 @@ impl Daemon {
         let servers = os.session().servers();
         for n in 0..bytes.div_ceil(block) {
             if servers > 1 {
-                os.gather(Meeting { name: number, members: servers }).await;
+                os.gather(Barrier { name: number, members: servers }).await;
             }
             let thread = {
                 let mut desk = desk.borrow_mut();
@@ -150,10 +150,10 @@ impl Daemon {
     }
 }
 
-fn handing(meetings: u32, thread: usize) -> Meeting {
-    Meeting { name: meetings + 2 * thread as u32, members: 2 }
+fn handing(meetings: u32, thread: usize) -> Barrier {
+    Barrier { name: meetings + 2 * thread as u32, members: 2 }
 }
 
-fn done(meetings: u32, thread: usize) -> Meeting {
-    Meeting { name: meetings + 2 * thread as u32 + 1, members: 2 }
+fn done(meetings: u32, thread: usize) -> Barrier {
+    Barrier { name: meetings + 2 * thread as u32 + 1, members: 2 }
 }

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 
 use elevator::{Priority, Process, Span, Time};
 use machine::kernel::{Call, Descriptor, Errno, Open, Path, Returned};
-use machine::{Meeting, Next, Program, Who};
+use machine::{Barrier, Next, Program, Submitter};
 
 use super::diary::Diary;
 use crate::contents::Contents;
@@ -127,7 +127,7 @@ struct Seat {
 pub struct Os {
     seat: Rc<Seat>,
     session: Rc<Session>,
-    who: Rc<Who>,
+    who: Rc<Submitter>,
     copy: u32,
     part: Part,
 }
@@ -341,13 +341,13 @@ impl Os {
     }
 
     /// Waits for the others.
-    pub async fn meet(&self, meeting: Meeting) {
-        self.step(Next::Meet(meeting)).await;
+    pub async fn meet(&self, meeting: Barrier) {
+        self.step(Next::Barrier(meeting)).await;
     }
 
     /// Waits for processes of other machines.
-    pub async fn gather(&self, meeting: Meeting) {
-        self.step(Next::Gather(meeting)).await;
+    pub async fn gather(&self, meeting: Barrier) {
+        self.step(Next::ClusterBarrier(meeting)).await;
     }
 
     /// Starts a process of its own beside this one, of this one's priority. What was agreed with this one was not agreed
@@ -367,7 +367,7 @@ impl Os {
         F: Future<Output = ()> + 'static,
     {
         let process = Some(self.session.process());
-        self.start(Who { process, priority, name: name.to_owned() }, body).await;
+        self.start(Submitter { process, priority, name: name.to_owned() }, body).await;
     }
 
     /// Starts a thread of this process: what was agreed with the process holds for it too.
@@ -379,16 +379,19 @@ impl Os {
         let own = self.session.process();
         let group = self.who.process.map_or(own.group, |process| process.group);
         let process = Some(Process::thread(own.task, group));
-        self.start(Who { process, priority: self.who.priority, name: name.to_owned() }, body).await;
+        self.start(Submitter { process, priority: self.who.priority, name: name.to_owned() }, body).await;
     }
 
-    async fn start<P, F>(&self, who: Who, body: P)
+    async fn start<P, F>(&self, who: Submitter, body: P)
     where
         P: FnOnce(Self) -> F,
         F: Future<Output = ()> + 'static,
     {
-        let start =
-            Start { part: Part::Child { beside: self.part.is_beside() }, copy: self.copy, after: Span::ZERO };
+        let start = Start {
+            part: Part::Child { beside: self.part.is_background() },
+            copy: self.copy,
+            after: Span::ZERO,
+        };
         let program = program(&self.session, &who, start, body);
         self.step(Next::Spawn(who, program)).await;
     }
@@ -418,7 +421,7 @@ pub enum Part {
 
 impl Part {
     /// Whether nobody who is measured waits for it.
-    const fn is_beside(self) -> bool {
+    const fn is_background(self) -> bool {
         matches!(self, Self::Beside { meets: false } | Self::Child { beside: true })
     }
 }
@@ -473,13 +476,13 @@ impl<F: Future<Output = ()>> Program for Running<F> {
         self.seat.may_fail.get()
     }
 
-    fn is_beside(&self) -> bool {
-        self.part.is_beside()
+    fn is_background(&self) -> bool {
+        self.part.is_background()
     }
 }
 
 /// Makes a program of a function.
-pub fn program<P, F>(session: &Rc<Session>, who: &Who, start: Start, body: P) -> Box<dyn Program>
+pub fn program<P, F>(session: &Rc<Session>, who: &Submitter, start: Start, body: P) -> Box<dyn Program>
 where
     P: FnOnce(Os) -> F,
     F: Future<Output = ()> + 'static,

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use elevator::Random;
-use machine::Meeting;
+use machine::Barrier;
 use machine::kernel::Open;
 use serde::Deserialize;
 
@@ -72,7 +72,7 @@ struct Shared {
     checkpointing: Cell<bool>,
     over: Cell<bool>,
     /// Where a checkpoint waits for its turn.
-    turn: Meeting,
+    turn: Barrier,
 }
 
 impl Sqlite {
@@ -82,7 +82,7 @@ impl Sqlite {
             changed: RefCell::default(),
             checkpointing: Cell::new(false),
             over: Cell::new(false),
-            turn: Meeting { name: os.session().meetings(1), members: 2 },
+            turn: Barrier { name: os.session().meetings(1), members: 2 },
         });
         let (own, theirs, name) = (self.clone(), Rc::clone(&shared), format!("{}/checkpoint", os.name()));
         os.fork(&name, |os| async move { own.checkpoints(&os, &theirs).await }).await;

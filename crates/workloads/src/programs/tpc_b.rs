@@ -16,7 +16,7 @@ use std::rc::Rc;
 
 use elevator::Random;
 use elevator::{Span, Time};
-use machine::Meeting;
+use machine::Barrier;
 use machine::kernel::{Descriptor, Open};
 use serde::Deserialize;
 
@@ -92,7 +92,7 @@ struct Server {
     /// Somebody writes the log.
     writing: bool,
     /// Clients that wait for that.
-    waiting: VecDeque<Meeting>,
+    waiting: VecDeque<Barrier>,
     clients_left: u32,
 }
 
@@ -101,7 +101,7 @@ struct Client {
     table: Descriptor,
     log: Descriptor,
     log_bytes: u64,
-    waits: Meeting,
+    waits: Barrier,
 }
 
 impl TpcB {
@@ -121,7 +121,7 @@ impl TpcB {
         let meetings = os.session().meetings(self.clients);
         for number in 0..self.clients {
             let (own, server, name) = (self.clone(), Rc::clone(&server), format!("{}/client", os.name()));
-            let waits = Meeting { name: meetings + number, members: 2 };
+            let waits = Barrier { name: meetings + number, members: 2 };
             os.thread(&name, |os| async move { own.client(&os, &server, waits, number, end).await }).await;
         }
         let (own, theirs, name) = (self.clone(), Rc::clone(&server), format!("{}/checkpoint", os.name()));
@@ -129,7 +129,7 @@ impl TpcB {
         os.wait().await;
     }
 
-    async fn client(&self, os: &Os, server: &RefCell<Server>, waits: Meeting, number: u32, end: Time) {
+    async fn client(&self, os: &Os, server: &RefCell<Server>, waits: Barrier, number: u32, end: Time) {
         let page = self.page.0.max(1);
         let mut random = Random::new((self.seed ^ 0x7bc) + u64::from(number));
         let (table, log) = (self.table.of(os), self.log.of(os));

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use elevator::{Span, Value};
-use machine::Meeting;
+use machine::Barrier;
 use machine::kernel::Path;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
@@ -64,8 +64,8 @@ pub struct Meet {
 impl Meet {
     /// For the machine.
     #[must_use]
-    pub fn meeting(self) -> Meeting {
-        Meeting { name: self.at.into(), members: self.members }
+    pub fn meeting(self) -> Barrier {
+        Barrier { name: self.at.into(), members: self.members }
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::binary_heap::{BinaryHeap, PeekMut};
 use std::sync::Arc;
 
 use elevator::{Op, Priority, Process, Sector, Sectors, Time};
-use machine::Who;
+use machine::Submitter;
 use traces::{Pid, Record};
 
 use super::steps::Steps;
@@ -71,17 +71,17 @@ impl Order {
         record.at.since(*self.began.get_or_insert(record.at)).as_nanos()
     }
 
-    fn whos(&self, names: Names<'_>) -> impl Iterator<Item = Who> {
+    fn whos(&self, names: Names<'_>) -> impl Iterator<Item = Submitter> {
         self.processes.iter().map(move |&(pid, priority)| who(pid, priority, names))
     }
 }
 
-fn who(pid: Option<Pid>, priority: Priority, names: Names<'_>) -> Who {
+fn who(pid: Option<Pid>, priority: Priority, names: Names<'_>) -> Submitter {
     let name = match pid {
         Some(pid) => names(pid).map_or_else(|| format!("process {pid}"), |name| format!("{name}-{pid}")),
         None => "unknown".to_owned(),
     };
-    Who { process: pid.map(|Pid(pid)| Process::single(pid)), priority, name }
+    Submitter { process: pid.map(|Pid(pid)| Process::single(pid)), priority, name }
 }
 
 /// A chain that grows, with what its process had seen complete.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use elevator::Sector;
 use elevator::text::counted;
-use machine::{Program, Who};
+use machine::{Program, Submitter};
 
 use crate::workload::Workload;
 
@@ -54,7 +54,7 @@ struct Kind(u8);
 /// The requests of one process that depend on each other.
 #[derive(Clone, Debug)]
 struct Chain {
-    who: Who,
+    who: Submitter,
     steps: Arc<Steps>,
 }
 
@@ -85,7 +85,7 @@ impl Workload for Replay {
         self.end
     }
 
-    fn processes(&self) -> Vec<(Who, Box<dyn Program>)> {
+    fn processes(&self) -> Vec<(Submitter, Box<dyn Program>)> {
         self.chains
             .iter()
             .map(|chain| (chain.who.clone(), program::program(Arc::clone(&chain.steps))))

@@ -15,7 +15,7 @@ use elevator::split::Terms;
 use elevator::text::did_you_mean_of;
 use elevator::{Priority, Process as Identified};
 use machine::kernel::{self, Description};
-use machine::{Machine, Who};
+use machine::{Machine, Submitter};
 
 pub use page::{Amount, Change, Figure, Identity, Page, Paper, Percentile};
 pub use step::Step;
@@ -166,7 +166,7 @@ impl Scenario {
                     machine.agree(identity.group, terms);
                 }
                 let name = called(numbered(&process.name, copy));
-                let who = Who { process: Some(identity), priority, name };
+                let who = Submitter { process: Some(identity), priority, name };
                 let meets = check::meets(process);
                 let part = if process.beside { Part::Beside { meets } } else { Part::Measured };
                 let start = Start { part, copy, after: process.after.0 };

@@ -23,7 +23,7 @@ use elevator::Random;
 use elevator::split::Terms;
 use elevator::{Priority, Span, Time};
 use machine::kernel::Open;
-use machine::{Failure, Machine, Stop, Who};
+use machine::{Failure, Machine, Stop, Submitter};
 use serde::Deserialize;
 
 use self::pipeline::{Network, Pipeline};
@@ -148,7 +148,7 @@ impl Store {
         let tenants: Vec<usize> = writers.borrow().iter().map(Pipeline::tenant).collect();
         for (writer, tenant) in tenants.into_iter().enumerate() {
             let name = self.tenant[tenant].name.clone();
-            let who = Who { process: Some(accounts[tenant]), priority: Priority::default(), name };
+            let who = Submitter { process: Some(accounts[tenant]), priority: Priority::default(), name };
             let start = Start { part: Part::Measured, copy: writer as u32 + 1, after: Span::ZERO };
             let taker = Taker { writers: Rc::clone(writers), writer, node, store: self.clone() };
             machine

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use ::duel::{Benchmark, Content, Engine, FileSystem, tree_files};
 use elevator::Span;
 use elevator::queue::Identity;
-use machine::kernel::{Description, FlushKind};
+use machine::kernel::{Description, FlushKind, fs};
 use workloads::contents::Contents;
 use workloads::programs::diary::Seen;
 use workloads::scenario::Scenario;
@@ -43,6 +43,11 @@ pub(super) fn predict(model: &Model<'_>, asked: &Asked<'_>) -> Result<Predicted,
     add_trees(model, asked.benchmark, &mut scenario.contents);
     let mut machine = Description::named(MACHINE).map_err(|error| error.to_string())?;
     machine.block.fua = false;
+    // What mke2fs chooses for the small file systems of these benchmarks, and the size limit of this machine's device.
+    if let fs::Options::Ext(options) = &mut machine.file_system.layout {
+        options.journal_blocks = 4096;
+    }
+    machine.block.max_kib = 512;
     if asked.behind_a_loop_device {
         machine.block.flush = FlushKind::Serial;
     }

@@ -6,7 +6,7 @@ use ::duel::{Benchmark, Blocks, Fio, Order, PARKED, Task};
 use elevator::Random;
 use elevator::queue::Options;
 use elevator::{Flags, Op, Priority, PriorityClass, Sector, Sectors, Span, Time};
-use machine::{Await, Io, Next, Program, Who};
+use machine::{Await, Io, Next, Program, Submitter};
 use workloads::Workload;
 use workloads::fio::{JobFile, JobFileError};
 use workloads::script;
@@ -159,14 +159,17 @@ impl Workload for Modelled {
         }
     }
 
-    fn processes(&self) -> Vec<(Who, Box<dyn Program>)> {
-        let processes: Vec<(Who, Box<dyn Program>)> = match &self.programs {
+    fn processes(&self) -> Vec<(Submitter, Box<dyn Program>)> {
+        let processes: Vec<(Submitter, Box<dyn Program>)> = match &self.programs {
             Source::Jobs(jobs) => jobs.processes(),
             Source::Blocks(all) => all
                 .iter()
                 .enumerate()
                 .map(|(n, (name, blocks))| {
-                    let who = Who { priority: self.priority, ..Who::process(n as u32 + 1, name.clone()) };
+                    let who = Submitter {
+                        priority: self.priority,
+                        ..Submitter::process(n as u32 + 1, name.clone())
+                    };
                     (who, program(blocks.clone()))
                 })
                 .collect(),
@@ -194,9 +197,9 @@ impl Workload for Modelled {
 }
 
 /// Who keeps a tag busy for ever.
-fn parked(n: u32, begins: Sector) -> (Who, Box<dyn Program>) {
+fn parked(n: u32, begins: Sector) -> (Submitter, Box<dyn Program>) {
     let priority = Priority { class: PriorityClass::Idle, ..Priority::default() };
-    let who = Who { priority, ..Who::process(u32::MAX - n, PARKED_THERE) };
+    let who = Submitter { priority, ..Submitter::process(u32::MAX - n, PARKED_THERE) };
     let read = Io::read(begins + Sectors(n * SPACE), Sectors(SPACE / 2));
     (who, script([Next::Think(parks_at(n)), Next::Submit(read), Next::Await(Await::All)]))
 }

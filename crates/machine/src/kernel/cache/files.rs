@@ -1,4 +1,4 @@
-//! What the cache knows of a file beside its pages: which are dirty, since when, and what its durability hangs on.
+//! Per-file state of the page cache: dirty pages, their age, and the transactions that `fsync` waits for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,34 +9,34 @@ use super::pages::FileId;
 use crate::kernel::fs::Block;
 use crate::kernel::journal::Tid;
 
-/// A file with dirty pages, or with an open descriptor.
+/// A file with dirty pages, open descriptors or other state.
 #[derive(Default)]
 pub(in crate::kernel) struct CachedFile {
     /// Indexes of its dirty pages.
     pub(in crate::kernel) dirty: BTreeSet<u64>,
-    /// How many of its pages are on their way to the device.
+    /// Number of its pages under writeback.
     pub(in crate::kernel) writing: u32,
-    /// Where the last writeback stopped; the next goes on from there.
+    /// Index at which the next writeback continues.
     pub(in crate::kernel) resume: u64,
-    /// Its place among dirty files.
+    /// Its key in the order of dirty files.
     pub(in crate::kernel) dirtied: Option<(Time, u64)>,
-    /// The last transaction that changed its inode, and
+    /// The last transaction that changed its inode.
     pub(in crate::kernel) tid: Option<Tid>,
-    /// the last that changed what is needed to find its data.
+    /// The last transaction that changed the location of its data.
     pub(in crate::kernel) data_tid: Option<Tid>,
     /// Without a journal: its metadata blocks that may be dirty.
     pub(in crate::kernel) metadata: BTreeSet<Block>,
-    /// Its time stamp: when it was last written to, in units of the file system's.
+    /// Its modification time in units of the file system.
     pub(in crate::kernel) stamp: Option<u64>,
     /// Open descriptors.
     pub(in crate::kernel) opened: u32,
-    /// Nobody can find it any more: it goes when nobody has it open.
+    /// It has no name and is freed at its last close.
     pub(in crate::kernel) unlinked: bool,
-    /// Somebody is changing its content (`i_sem`).
+    /// A task changes its content (`i_sem`).
     pub(in crate::kernel) locked: bool,
-    /// Some of its pages could not be written: the next `fsync` says so.
+    /// Writeback of a page failed; the next `fsync` reports it.
     pub(in crate::kernel) failed: bool,
-    /// Pages promised room on the device (delayed allocation) that have no place yet.
+    /// Pages with a reserved but no allocated block (delayed allocation).
     pub(in crate::kernel) reserved: BTreeSet<u64>,
 }
 
@@ -68,12 +68,12 @@ impl DirtyOrder {
         (now, self.numbers)
     }
 
-    /// What the next file to become dirty will be later than.
+    /// The number that the next file to become dirty will exceed.
     pub(in crate::kernel) const fn latest(&self) -> u64 {
         self.numbers
     }
 
-    /// The longest dirty file, if it has been so since `older_than` and was not put back after `latest`.
+    /// The longest dirty file, if it has been dirty since `older_than` and was not put back after `latest`.
     pub(in crate::kernel) fn first(&self, older_than: Time, latest: u64) -> Option<FileId> {
         self.order
             .iter()
@@ -82,32 +82,32 @@ impl DirtyOrder {
             .map(|(_, &file)| file)
     }
 
-    /// Every dirty file, the longest dirty first.
+    /// All dirty files, the longest dirty first.
     pub(in crate::kernel) fn iter(&self) -> impl Iterator<Item = FileId> {
         self.order.values().copied()
     }
 }
 
-/// All of them.
+/// Per-file state of all files.
 #[derive(Default)]
 pub(in crate::kernel) struct CachedFiles {
     files: HashMap<FileId, CachedFile>,
-    /// In which order they are written.
+    /// Order of writeback.
     pub(in crate::kernel) order: DirtyOrder,
 }
 
 impl CachedFiles {
-    /// What is known of the file; made if there is nothing.
+    /// The state of a file, created if absent.
     pub(in crate::kernel) fn entry(&mut self, file: FileId) -> &mut CachedFile {
         self.files.entry(file).or_default()
     }
 
-    /// What is known of the file.
+    /// The state of a file.
     pub(in crate::kernel) fn get(&self, file: FileId) -> Option<&CachedFile> {
         self.files.get(&file)
     }
 
-    /// A page became dirty.
+    /// Marks a page dirty.
     pub(in crate::kernel) fn dirty(&mut self, now: Time, file: FileId, index: u64) {
         let Self { files, order } = self;
         let cached = files.entry(file).or_default();
@@ -122,7 +122,7 @@ impl CachedFiles {
         self.files.get(&file)?.dirty.range(from..).next().copied()
     }
 
-    /// A page is no longer dirty.
+    /// Marks a page clean.
     pub(in crate::kernel) fn clean(&mut self, file: FileId, index: u64) {
         let Some(cached) = self.files.get_mut(&file) else { return };
         cached.dirty.remove(&index);
@@ -133,7 +133,7 @@ impl CachedFiles {
         }
     }
 
-    /// Others get their turn: the file counts as dirty since now, or keeps its age but comes after those of the same age.
+    /// Moves a file behind the others: it counts as dirty since `now`, or keeps its age and follows files of the same age.
     pub(in crate::kernel) fn put_back(&mut self, file: FileId, now: Option<Time>) {
         let Some(cached) = self.files.get_mut(&file) else { return };
         if let Some(place) = cached.dirtied.take() {
@@ -142,20 +142,20 @@ impl CachedFiles {
         }
     }
 
-    /// Forgets a file of which nothing is left to know.
+    /// Removes the state of a file if it is the default state.
     pub(in crate::kernel) fn tidy(&mut self, file: FileId) {
         if self.files.get(&file).is_some_and(CachedFile::is_forgettable) {
             self.files.remove(&file);
         }
     }
 
-    /// Forgets a file that is gone.
+    /// Removes the state of a file that was freed.
     pub(in crate::kernel) fn forget(&mut self, file: FileId) {
         debug_assert!(self.files.get(&file).is_none_or(|f| f.dirty.is_empty()), "{file:?} has dirty pages");
         self.files.remove(&file);
     }
 
-    /// All that is known.
+    /// All states.
     pub(in crate::kernel) fn iter(&self) -> impl Iterator<Item = (FileId, &CachedFile)> {
         self.files.iter().map(|(&id, file)| (id, file))
     }

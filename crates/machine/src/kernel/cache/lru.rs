@@ -1,8 +1,8 @@
-//! In which order pages leave memory: two lists, as Linux 2.6 has them.
+//! The order of page reclaim: an active and an inactive list, as in Linux 2.6.
 //!
-//! A page enters the inactive list. A second use there moves it to the active list; pages of the active list that are the
-//! longest unused go back when it has become the longer one. What leaves memory leaves from the inactive list's end, so a
-//! file that is read once never drives out what is used again and again.
+//! A page enters the inactive list; its second use there activates it. When the active list becomes the longer one, its least
+//! recently used pages return to the inactive list. Reclaim takes pages from the end of the inactive list, so a file that is
+//! read once does not displace pages that are used repeatedly.
 
 use super::pages::PageId;
 
@@ -15,7 +15,7 @@ struct Links {
 
 const NONE: u32 = u32::MAX;
 
-/// One list.
+/// The ends of a list.
 #[derive(Clone, Copy)]
 struct Ends {
     newest: u32,
@@ -27,14 +27,14 @@ impl Ends {
     const EMPTY: Self = Self { newest: NONE, oldest: NONE, len: 0 };
 }
 
-/// Which of the two.
+/// The lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::kernel) enum List {
     Inactive = 0,
     Active = 1,
 }
 
-/// Both lists. A page is on one of them from when it comes until it goes.
+/// Both lists. Every cached page is on one of them.
 pub(in crate::kernel) struct Lru {
     links: Vec<Links>,
     lists: [Ends; 2],
@@ -47,12 +47,12 @@ impl Default for Lru {
 }
 
 impl Lru {
-    /// How many pages are on a list.
+    /// Length of a list.
     pub(in crate::kernel) const fn len(&self, list: List) -> usize {
         self.lists[list as usize].len
     }
 
-    /// Puts a page at the new end.
+    /// Adds a page at the new end.
     pub(in crate::kernel) fn push(&mut self, list: List, PageId(page): PageId) {
         if page as usize >= self.links.len() {
             self.links.resize(page as usize + 1, Links { newer: NONE, older: NONE });
@@ -69,7 +69,7 @@ impl Lru {
         ends.len += 1;
     }
 
-    /// Takes a page off its list.
+    /// Removes a page from its list.
     pub(in crate::kernel) fn remove(&mut self, list: List, PageId(page): PageId) {
         let Links { newer, older } = self.links[page as usize];
         let ends = &mut self.lists[list as usize];
@@ -90,7 +90,7 @@ impl Lru {
         (oldest != NONE).then_some(PageId(oldest))
     }
 
-    /// The next newer one than this, on the same list.
+    /// The next newer page of the same list.
     pub(in crate::kernel) fn newer(&self, PageId(page): PageId) -> Option<PageId> {
         let newer = self.links[page as usize].newer;
         (newer != NONE).then_some(PageId(newer))
@@ -113,9 +113,9 @@ mod tests {
         pages
     }
 
-    /// Against two plain queues, with moves drawn at random.
+    /// Compares with two plain queues under random moves.
     #[test]
-    fn lists_are_as_two_queues() {
+    fn agrees_with_two_queues() {
         let mut lru = Lru::default();
         let mut slow = [VecDeque::new(), VecDeque::new()];
         let mut random = 12345u64;

@@ -1,4 +1,4 @@
-//! The page cache: which pages of which files are in memory, in which order they leave it, and which are dirty.
+//! The page cache: cached pages, their reclaim order, dirty pages, read-ahead.
 
 mod files;
 mod lru;

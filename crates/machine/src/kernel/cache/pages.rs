@@ -1,4 +1,4 @@
-//! Pages in memory, found by file and index.
+//! Cached pages, found by file and index.
 
 use std::ops::Range;
 
@@ -7,33 +7,33 @@ use hashbrown::HashMap;
 
 use crate::kernel::fs::{Block, Inode};
 
-/// Whose pages: a file's, those of the device itself, which hold metadata, or a program's own.
+/// The owner of pages: a file, the device (metadata), or the anonymous memory of a task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(in crate::kernel) struct FileId(u64);
 
-/// Marks what is no inode.
+/// Bit that distinguishes anonymous memory from inodes.
 const MEMORY: u64 = 1 << 63;
 
 impl FileId {
-    /// The device: its pages are the buffer cache, and their index is the block.
+    /// The device: its pages are the buffer cache, indexed by block.
     pub(in crate::kernel) const DEVICE: Self = Self(u64::MAX);
 
-    /// The memory of a task's program.
+    /// The anonymous memory of a task.
     pub(in crate::kernel) const fn memory(task: u32) -> Self {
         Self(MEMORY | task as u64)
     }
 
-    /// Whether it is the memory of some program,
+    /// Whether it is anonymous memory.
     pub(in crate::kernel) fn is_memory(self) -> bool {
         self != Self::DEVICE && self.0 & MEMORY != 0
     }
 
-    /// and of which task's.
+    /// The task of anonymous memory.
     pub(in crate::kernel) const fn task(self) -> u32 {
         self.0 as u32
     }
 
-    /// The file's inode; `None` for the device and for memory.
+    /// The inode; `None` for the device and anonymous memory.
     pub(in crate::kernel) fn inode(self) -> Option<Inode> {
         (self.0 & MEMORY == 0).then_some(Inode(self.0))
     }
@@ -45,40 +45,40 @@ impl From<Inode> for FileId {
     }
 }
 
-/// A page's place in the slab.
+/// The slab index of a page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(in crate::kernel) struct PageId(pub(in crate::kernel) u32);
 
-/// One page.
+/// A page.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kernel) struct Page {
     pub(in crate::kernel) file: FileId,
     pub(in crate::kernel) index: u64,
-    /// Where it lies on the device, once that is known.
+    /// Its block on the device, once known.
     pub(in crate::kernel) block: Option<Block>,
-    /// Everybody who changed it since it was last written.
+    /// Causes of changes since its last writeback.
     pub(in crate::kernel) causes: Option<CauseSet>,
-    /// It holds what the file holds.
+    /// It holds the file's content.
     pub(in crate::kernel) uptodate: bool,
-    /// It is on its way from the device.
+    /// It is being read.
     pub(in crate::kernel) reading: bool,
-    /// It is on its way to the device.
+    /// It is under writeback.
     pub(in crate::kernel) writing: bool,
-    /// It was changed since it last set out for the device.
+    /// It changed since its last writeback began.
     pub(in crate::kernel) dirty: bool,
-    /// A program's own, and no copy of it is on the device.
+    /// Anonymous, without a copy in the swap area.
     pub(in crate::kernel) modified: bool,
-    /// It belongs to a transaction that is not durable: only the journal may write it.
+    /// It belongs to a transaction that is not durable; only the journal may write it.
     pub(in crate::kernel) held: bool,
-    /// It was used once since it came, or came to the inactive list.
+    /// It was used once since it came to the inactive list.
     pub(in crate::kernel) referenced: bool,
     /// It is on the active list.
     pub(in crate::kernel) active: bool,
-    /// Read-ahead brought it and nobody has used it.
+    /// Read-ahead brought it and it has not been used.
     pub(in crate::kernel) ahead: bool,
-    /// Its first use starts the next window (the mark of on-demand read-ahead).
+    /// Its first use starts the next read-ahead window (the mark of on-demand read-ahead).
     pub(in crate::kernel) mark: bool,
-    /// The file dropped it while it was on its way; it goes when it arrives.
+    /// The file dropped it during I/O; it is freed when the I/O completes.
     pub(in crate::kernel) orphan: bool,
 }
 
@@ -103,16 +103,16 @@ impl Page {
         }
     }
 
-    /// Whether it may leave memory as it is.
+    /// Whether it can be dropped.
     pub(in crate::kernel) const fn is_idle(&self) -> bool {
         !self.reading && !self.writing && !self.dirty && !self.modified && !self.held
     }
 }
 
-/// Pages that are found together: neighbours in a file are asked for one after the other.
+/// Pages per shelf. Adjacent pages of a file are usually looked up one after the other.
 const SHELF: u64 = 16;
 
-/// Where neighbours of a file are, a line of the processor's cache.
+/// The slab indexes of adjacent pages: one cache line of the processor.
 #[derive(Clone, Copy)]
 struct Shelf([u32; SHELF as usize]);
 
@@ -127,7 +127,7 @@ impl Shelf {
     }
 }
 
-/// Every page in memory.
+/// All cached pages.
 #[derive(Default)]
 pub(in crate::kernel) struct Pages {
     slots: Vec<Page>,
@@ -136,18 +136,18 @@ pub(in crate::kernel) struct Pages {
 }
 
 impl Pages {
-    /// How many.
+    /// Number of pages.
     pub(in crate::kernel) const fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// The page of this file at this index.
+    /// The page of a file at an index.
     pub(in crate::kernel) fn find(&self, file: FileId, index: u64) -> Option<PageId> {
         self.found.get(&(file, index / SHELF))?.get(index)
     }
 
-    /// The pages of this file at these indexes, in order. It takes no longer than going through all that is in memory, however
-    /// long a file with holes is.
+    /// The pages of a file in a range, in order. The time is bounded by the number of cached pages, however long a sparse
+    /// file is.
     pub(in crate::kernel) fn within(&self, file: FileId, indexes: Range<u64>) -> Vec<PageId> {
         if indexes.end.saturating_sub(indexes.start) <= self.len() as u64 {
             return indexes.filter_map(|index| self.find(file, index)).collect();
@@ -158,7 +158,7 @@ impl Pages {
         pages.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Makes a page, which must not be there yet, with nothing in it.
+    /// Adds a page without content; it must not exist.
     pub(in crate::kernel) fn add(&mut self, file: FileId, index: u64) -> PageId {
         let page = Page::new(file, index);
         let id = match self.free.pop() {
@@ -177,13 +177,13 @@ impl Pages {
         id
     }
 
-    /// The file no longer knows the page, which still has its place: it is on its way somewhere.
+    /// Detaches a page under I/O from its file.
     pub(in crate::kernel) fn orphan(&mut self, id: PageId) {
         self.forget(id);
         self.slots[id.0 as usize].orphan = true;
     }
 
-    /// The page is gone.
+    /// Removes a page.
     pub(in crate::kernel) fn remove(&mut self, id: PageId) {
         if !self.slots[id.0 as usize].orphan {
             self.forget(id);
@@ -191,7 +191,7 @@ impl Pages {
         self.free.push(id);
     }
 
-    /// The page is no longer found.
+    /// Removes a page from the index.
     fn forget(&mut self, id: PageId) {
         let page = &self.slots[id.0 as usize];
         let (key, place) = ((page.file, page.index / SHELF), (page.index % SHELF) as usize);
@@ -202,12 +202,12 @@ impl Pages {
         }
     }
 
-    /// Bytes that pages' causes take: a place in every page that there has been at once, whether it is dirty or not.
+    /// Bytes of the pages' cause tags: one tag for each page that has existed at once, dirty or not.
     pub(in crate::kernel) const fn causes_bytes(&self) -> usize {
         self.slots.len() * size_of::<Option<CauseSet>>()
     }
 
-    /// Every page that a file knows, in no order.
+    /// All pages that belong to a file, in no order.
     pub(in crate::kernel) fn iter(&self) -> impl Iterator<Item = (PageId, &Page)> {
         let ids = self.found.values().flat_map(|shelf| shelf.0);
         ids.filter(|&id| id != NOWHERE).map(|id| (PageId(id), &self.slots[id as usize]))

@@ -1,80 +1,82 @@
-//! Reading before anybody asks: how far, and when, by the two rules that Linux 2.6 had.
+//! Read-ahead: how much and when, by the algorithms of Linux 2.5 to 6.x.
 //!
-//! Pure: the state belongs to an open file, is told of every page that a call uses, and answers which pages to fetch. All
-//! sizes are in pages.
+//! A pure state machine per open file: it is called for every page that a read uses and returns the pages to read. Sizes are
+//! in pages.
 //!
-//! *Windows with a floor* (2.5, `mm/readahead.c`): the pages being used are the current window; as soon as one of its pages
-//! is used, the next window, *ahead*, is fetched, so two are in flight. Each use in order makes the next window two pages
-//! larger, each jump a quarter smaller; no window is smaller than a *floor* of 16 KiB, whatever the largest was set to.
+//! *Windows with a floor* (2.5, `mm/readahead.c`): the current window contains the pages in use. When the first of them is
+//! used, the ahead window is read, so that two windows are in flight. Each sequential use makes the next window two pages
+//! larger, each jump makes it a quarter smaller. Windows have at least 16 KiB, even if the maximum is smaller.
 //!
-//! *Windows* (2.6.9): the same two, but the one ahead is only fetched when runs of pages used in order have become longer than
-//! the largest window. A current window is as long as runs have been: their mean, in which the latest counts half. The
-//! first read of an open file, wherever it is, fetches half the largest. Each use in order makes the one ahead two pages larger,
-//! each jump two smaller, until read-ahead is off; as many pages missed in a row as the largest window has bring it back.
+//! *Windows* (2.6.9): the same two windows, but the ahead window is read only if sequential runs are longer than the maximum.
+//! A current window is as long as the average run, in which the last run counts half. The first read of an open file, at any
+//! position, reads half the maximum. Each sequential use makes the ahead window two pages larger, each jump two smaller,
+//! until read-ahead is off; as many consecutive misses as the maximum turn it on again.
 //!
-//! *On demand* (since 2.6.23): one window whose page `async_size` before its end bears a mark; the mark's first use fetches
-//! the next window, twice as large. A lone read at a place that nobody read before fetches only what it asked for; where
-//! pages before it are in memory, a window begins (2.6.31), since 3.13 only if they are more than what was asked for
-//! (*conservative*).
+//! *On demand* (since 2.6.23): one window, whose page `async_size` before its end is marked. The first use of the mark reads
+//! the next window, twice as large. A read at a new position reads only what it requested. If pages before it are cached, a
+//! window begins (2.6.31); since 3.13 only if they are more than requested (*conservative*).
 //!
-//! Unlike the source: read-ahead does not stop when the queue of reads is congested, which takes a hundred readers; a failed
+//! Differences from the source: read-ahead does not stop at a congested read queue, which takes a hundred readers; a failed
+//! read does not shrink windows; the rule of 4.10, by which a request may be read as a whole up to the device's maximum, is
+//! missing.
 //! read does not make windows smaller; and since 4.10 a request may be read as a whole up to the device's largest.
 
-/// Pages to fetch.
+/// Pages to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::kernel) struct Ahead {
-    /// The first.
+    /// The first page.
     pub(in crate::kernel) start: u64,
-    /// How many.
+    /// Number of pages.
     pub(in crate::kernel) pages: u64,
-    /// Which bears the mark, if it is fetched.
+    /// The page to mark.
     pub(in crate::kernel) mark: Option<u64>,
 }
 
 /// Smallest window, 16 KiB: `VM_MIN_READAHEAD`.
 pub(in crate::kernel) const MIN_PAGES: u64 = 4;
 
-/// An open file's read-ahead.
+/// The read-ahead state of an open file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::kernel) struct ReadAheadState {
     start: u64,
     size: u64,
-    /// Windows: where the one ahead begins; 0 for none.
+    /// Windows: start of the ahead window; 0 for none.
     ahead_start: u64,
     ahead_size: u64,
-    /// Windows: how large the next is to be. On demand: unused.
+    /// Windows: size of the next window. Unused on demand.
     next_size: u64,
-    /// Windows: what that was before the latest use; 0 before the first.
+    /// Windows: the size before the last use; 0 before the first.
     before: u64,
-    /// Windows of runs: pages used in order until now, up to two largest windows, and
+    /// Windows of runs: length of the current run, at most two maximum windows.
     run: u64,
-    /// how many they have been on average.
+    /// Windows of runs: average length of runs.
     average: Option<u64>,
-    /// On demand: so many pages before the window's end is its mark.
+    /// On demand: distance of the mark from the window's end.
     async_size: u64,
     /// Read-ahead has shrunk to nothing.
     off: bool,
-    /// The page used last.
+    /// The last page used.
     previous: Option<u64>,
 }
 
-/// What a call wants that reads on demand.
+/// A call that reads on demand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::kernel) struct Demand {
-    /// The page that is missing, or bears a mark.
+    /// The page that is missing or marked.
     pub(in crate::kernel) page: u64,
-    /// How many pages the call wants from there on; at least 1.
+    /// Pages that the call needs from there on; at least 1.
     pub(in crate::kernel) request: u64,
-    /// The largest window.
+    /// The maximum window.
     pub(in crate::kernel) max: u64,
-    /// It bears a mark.
+    /// The page is marked.
     pub(in crate::kernel) marked: bool,
-    /// By the rule since 3.13.
+    /// The rule of 3.13 applies.
     pub(in crate::kernel) conservative: bool,
 }
 
 impl ReadAheadState {
-    /// *Windows*: a call is about to use a page. `max` is the largest window; `floor`, if not 0, the smallest, which wins.
+    /// *Windows*: a call is about to use a page. `max` is the maximum window; `floor`, if not 0, the smallest, which takes
+    /// precedence.
     pub(in crate::kernel) fn windows(&mut self, page: u64, max: u64, floor: u64) -> Option<Ahead> {
         self.before = self.next_size;
         if self.previous == Some(page) || max == 0 || (self.off && floor == 0) {
@@ -91,7 +93,7 @@ impl ReadAheadState {
     /// `page_cache_readahead` of 2.5.
     fn windows_with_floor(&mut self, page: u64, max: u64, floor: u64) -> Option<Ahead> {
         if self.next_size == 0 && page == 0 {
-            // The first read of a file from its beginning: it will be read whole.
+            // The first read at the start of a file: it will probably be read whole.
             self.next_size = (max / 2).max(1);
             return self.current(page);
         }
@@ -143,27 +145,27 @@ impl ReadAheadState {
         self.current(page)
     }
 
-    /// A new current window from here on; the one ahead is forgotten.
+    /// Begins a new current window and drops the ahead window.
     fn current(&mut self, page: u64) -> Option<Ahead> {
         (self.start, self.size) = (page, self.next_size);
         (self.ahead_start, self.ahead_size) = (0, 0);
         Some(Ahead { start: page, pages: self.size, mark: None })
     }
 
-    /// The window ahead of the current one.
+    /// Begins the ahead window.
     fn next_window(&mut self) -> Ahead {
         (self.ahead_start, self.ahead_size) = (self.start + self.size, self.next_size);
         Ahead { start: self.ahead_start, pages: self.ahead_size, mark: None }
     }
 
-    /// The window ahead is the current one.
+    /// Makes the ahead window the current one.
     fn step_into_next(&mut self) {
         (self.start, self.size) = (self.ahead_start, self.ahead_size);
         (self.ahead_start, self.ahead_size) = (0, 0);
     }
 
-    /// *Windows*: how many pages of what was asked for were not in memory yet. None at all: reading ahead is of no use, and
-    /// the window shrinks, or is off once it is below the smallest (`check_ra_success`).
+    /// *Windows*: reports how many pages of a window were not cached. If none, read-ahead is useless and the window shrinks,
+    /// or is turned off below the smallest size (`check_ra_success`).
     pub(in crate::kernel) fn fetched(&mut self, pages: u64, floor: u64) {
         if pages > 0 {
             return;
@@ -174,7 +176,7 @@ impl ReadAheadState {
             return;
         }
         match self.before {
-            // The very first window is not judged.
+            // The first window does not count.
             0 => {}
             1 => {
                 self.off = true;
@@ -189,7 +191,7 @@ impl ReadAheadState {
         }
     }
 
-    /// *Windows*: a page that should have been there was not: it came and went before it was used, or read-ahead is off
+    /// *Windows*: a page that should have been read was missing: it was dropped before its use, or read-ahead is off
     /// (`handle_ra_miss`).
     pub(in crate::kernel) fn missed(&mut self, page: u64, max: u64, floor: u64) {
         if floor > 0 {
@@ -215,8 +217,8 @@ impl ReadAheadState {
         }
     }
 
-    /// *On demand*: a call did not find a page, or found the mark on it. `history` tells how many pages just before it are in
-    /// memory, `hole` which is the first behind it that is not; neither looks further than `max` pages.
+    /// *On demand*: a call found a page missing or marked. `history` returns how many pages before it are cached, `hole` the
+    /// first missing page after it; neither looks farther than `max` pages.
     pub(in crate::kernel) fn on_demand(
         &mut self,
         demand: Demand,
@@ -235,7 +237,7 @@ impl ReadAheadState {
             self.size = next_size(self.size, max);
             self.async_size = self.size;
         } else if demand.marked {
-            // Another reader's mark: its window ends where pages are missing.
+            // The mark of another reader: its window ends at the first missing page.
             self.start = hole()?;
             self.size = next_size(self.start - page + request, max);
             self.async_size = self.size;
@@ -246,7 +248,7 @@ impl ReadAheadState {
             if history <= if demand.conservative { request } else { 0 } {
                 return Some(Ahead { start: page, pages: request, mark: None });
             }
-            // Everything before it: it is read from the beginning.
+            // All pages before it are cached: the file is read from its start.
             let history = if history >= page { history * 2 } else { history };
             self.start = page;
             (self.size, self.async_size) = match first_size(history + request, max) {
@@ -271,7 +273,7 @@ impl ReadAheadState {
         self.async_size = if self.size > request { self.size - request } else { self.size };
     }
 
-    /// *On demand*: the page that the latest call used last.
+    /// *On demand*: reports the last page used by a call.
     pub(in crate::kernel) const fn used(&mut self, page: u64) {
         self.previous = Some(page);
     }
@@ -300,7 +302,7 @@ mod tests {
 
     const MAX: u64 = 32;
 
-    /// What *windows* fetches for these pages, used in this order: (first, how many).
+    /// The reads of *windows* for these pages in this order: (first, number).
     fn windows(
         state: &mut ReadAheadState,
         floor: u64,
@@ -311,27 +313,28 @@ mod tests {
     }
 
     #[test]
-    fn windows_with_a_floor_keep_one_ahead_of_the_one_in_use() {
+    fn windows_with_a_floor_read_one_window_ahead() {
         let mut state = ReadAheadState::default();
         let mut windows = |pages: std::ops::RangeInclusive<u64>| windows(&mut state, MIN_PAGES, pages);
-        // Half the largest at first; the one ahead as soon as a second page is used; larger by two with every page in order.
+        // Half the maximum first; the ahead window at the use of the second page; two pages larger with each sequential use.
         assert_eq!(windows(0..=0), [(0, 16)]);
         assert_eq!(windows(1..=1), [(16, 18)]);
         assert_eq!(windows(2..=16), []);
-        // Its second page makes the next.
+        // Its second page makes the next window.
         assert_eq!(windows(17..=17), [(34, 32)]);
         assert_eq!(windows(18..=34), []);
         assert_eq!(windows(35..=35), [(66, 32)]);
     }
 
-    /// `page_cache_readahead` of 2.6.9, by hand.
+    /// `page_cache_readahead` of 2.6.9, computed by hand.
     #[test]
-    fn windows_of_runs_are_as_long_as_runs_were_and_then_go_ahead() {
+    fn windows_of_runs_follow_the_average_run() {
         let mut state = ReadAheadState::default();
-        // Half the largest. Then a run of 17 and a mean of 16; of 34 (17 and 33 in the window; the page behind is a hit).
+        // Half the maximum. Then a run of 17 and an average of 16; then of 34 (17 and 33 in the window; the page after it is
+        // a hit).
         assert_eq!(windows(&mut state, 0, 0..=32), [(0, 16), (16, 17)]);
         assert_eq!(windows(&mut state, 0, 33..=47), [(33, 25)]);
-        // With the 49th page in a row 32 are exceeded: (49 + 16 + 1) / 2. The next window is fetched ahead, and so on.
+        // The 49th sequential page exceeds 32: (49 + 16 + 1) / 2. The next window is read ahead, and so on.
         assert_eq!(windows(&mut state, 0, 48..=48), [(58, 32)]);
         assert_eq!(windows(&mut state, 0, 49..=58), []);
         assert_eq!(windows(&mut state, 0, 59..=59), [(90, 32)]);
@@ -339,21 +342,21 @@ mod tests {
     }
 
     #[test]
-    fn the_first_window_of_runs_is_half_the_largest_wherever_it_is() {
+    fn the_first_window_of_runs_is_half_the_maximum() {
         assert_eq!(windows(&mut ReadAheadState::default(), 0, [5000]), [(5000, 16)]);
     }
 
     #[test]
-    fn windows_of_runs_become_as_short_as_the_runs() {
+    fn windows_of_runs_shrink_to_short_runs() {
         let mut state = ReadAheadState::default();
-        // Two pages, then elsewhere: the mean goes from 16 by halves to 2.
+        // Two pages, then a jump: the average falls from 16 by halves to 2.
         let pages = (0..7).flat_map(|n| [n * 1000, n * 1000 + 1]);
         let expected = [(0, 16), (1000, 9), (2000, 5), (3000, 3), (4000, 2), (5000, 2), (6000, 2)];
         assert_eq!(windows(&mut state, 0, pages), expected);
     }
 
     #[test]
-    fn every_page_of_a_file_read_in_order_is_fetched_once_and_before_its_use() {
+    fn sequential_reads_fetch_each_page_once_before_its_use() {
         for floor in [0, MIN_PAGES] {
             let mut state = ReadAheadState::default();
             let mut fetched = 0;
@@ -362,31 +365,31 @@ mod tests {
                     assert_eq!(ahead.start, fetched, "at page {page}");
                     fetched += ahead.pages;
                 }
-                assert!(fetched > page, "page {page} is used before it is asked for");
+                assert!(fetched > page, "page {page} is used before it is read");
                 assert!(fetched - page <= 2 * MAX + 1, "{} pages ahead of page {page}", fetched - page);
             }
         }
     }
 
     #[test]
-    fn a_floor_holds_against_a_smaller_largest_window() {
+    fn a_floor_exceeds_a_smaller_maximum() {
         let mut state = ReadAheadState::default();
         let fetched = (0..40).filter_map(|page| state.windows(page, 2, MIN_PAGES));
         let sizes: Vec<u64> = fetched.map(|ahead| ahead.pages).collect();
-        // Half of two pages at first, then 16 KiB although 8 is the largest.
+        // Half of two pages first, then 16 KiB although the maximum is 8.
         assert_eq!(sizes[..4], [1, 4, 4, 4]);
         let jumps = (0..10).filter_map(|n| state.windows(5000 + n * 1000, 2, MIN_PAGES)).count();
-        assert_eq!(jumps, 10, "jumping about does not switch it off");
+        assert_eq!(jumps, 10, "random reads do not turn it off");
     }
 
     #[test]
-    fn jumping_about_switches_windows_off_and_reading_in_order_back_on() {
+    fn random_reads_turn_windows_off_and_misses_turn_them_on() {
         let mut state = ReadAheadState::default();
         let fetched = windows(&mut state, 0, (0..40).map(|n| n * 1000 + 500));
-        // The mean is halved by every run of one page; the miss after a window of two leaves nothing.
+        // Every run of one page halves the average; the miss after a window of two turns read-ahead off.
         assert_eq!(fetched, [(500, 16), (1500, 8), (2500, 4), (3500, 2)]);
         assert_eq!(windows(&mut state, 0, [7, 90_000, 14]), []);
-        // As many misses in a row as the largest window has pages.
+        // As many consecutive misses as the maximum window.
         (50_000..50_000 + MAX).for_each(|page| state.missed(page, MAX, 0));
         assert_eq!(windows(&mut state, 0, [50_000 + MAX]), []);
         state.missed(50_000 + MAX, MAX, 0);
@@ -394,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_page_in_pieces_is_one_use() {
+    fn parts_of_a_page_count_as_one_use() {
         for floor in [0, MIN_PAGES] {
             let mut state = ReadAheadState::default();
             assert_eq!(windows(&mut state, floor, [0, 0, 0, 0]), [(0, 16)]);
@@ -402,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_are_all_in_memory_make_windows_smaller() {
+    fn cached_pages_shrink_windows() {
         for floor in [0, MIN_PAGES] {
             let mut state = ReadAheadState::default();
             windows(&mut state, floor, 0..=1);
@@ -412,7 +415,7 @@ mod tests {
             state.fetched(0, floor);
             assert_eq!(state.next_size, 15, "one less than before that use");
         }
-        // The very first is not judged in 2.6.9; of one page nothing is left.
+        // The first window does not count in 2.6.9; a window of one page shrinks to nothing.
         let mut state = ReadAheadState::default();
         windows(&mut state, 0, [0]);
         state.fetched(0, 0);
@@ -427,13 +430,13 @@ mod tests {
     }
 
     #[test]
-    fn no_window_at_all() {
+    fn a_maximum_of_zero_disables_read_ahead() {
         let mut state = ReadAheadState::default();
         assert_eq!((0..50).find_map(|page| state.windows(page, 0, 0)), None);
         assert_eq!(state.on_demand(Demand { max: 0, ..demand(0, 1) }, || 0, || None), None);
     }
 
-    /// Reads a file in order on demand, with a cache that forgets nothing: what is fetched at which page.
+    /// Sequential on-demand reads with an unlimited cache: what is read at which page.
     fn in_order(request: u64, until: u64) -> Vec<(u64, u64, u64)> {
         let mut state = ReadAheadState::default();
         let (mut there, mut mark, mut fetched) = (0, None, Vec::new());
@@ -449,7 +452,7 @@ mod tests {
                     mark = ahead.mark;
                 }
             }
-            assert!(page < there, "page {page} is used before it is asked for");
+            assert!(page < there, "page {page} is used before it is read");
             state.used(page);
         }
         fetched
@@ -457,50 +460,50 @@ mod tests {
 
     #[test]
     fn on_demand_doubles_its_window_at_each_mark() {
-        // 4 pages for one, the mark at the second; then 8, 16 and 32, each at the first page of the window before.
+        // 4 pages for one, marked at the second; then 8, 16 and 32, each at the first page of the previous window.
         let fetched = in_order(1, 100);
         assert_eq!(fetched[..5], [(0, 0, 4), (1, 4, 8), (4, 12, 16), (12, 28, 32), (28, 60, 32)]);
     }
 
     #[test]
-    fn on_demand_begins_with_more_for_larger_requests() {
+    fn on_demand_starts_larger_for_larger_requests() {
         assert_eq!(in_order(8, 20)[0], (0, 0, 16));
         assert_eq!(in_order(32, 40)[0], (0, 0, 64));
     }
 
     #[test]
-    fn a_lone_request_on_demand_is_fetched_as_it_is() {
+    fn on_demand_reads_a_lone_request_exactly() {
         let mut state = ReadAheadState::default();
         let ahead = state.on_demand(demand(777, 3), || 0, || None).expect("it is missing");
         assert_eq!((ahead.start, ahead.pages, ahead.mark), (777, 3, None));
     }
 
-    /// `try_context_readahead` of 2.6.31, and as it has been since 3.13.
+    /// `try_context_readahead` of 2.6.31, and as changed in 3.13.
     #[test]
-    fn a_trace_of_pages_before_it_makes_a_request_sequential() {
+    fn cached_pages_before_a_request_start_a_window() {
         let window = |conservative, page, history| {
             let demand = Demand { conservative, ..demand(page, 1) };
             let ahead = ReadAheadState::default().on_demand(demand, || history, || None);
             let ahead = ahead.expect("it is missing");
             (ahead.start, ahead.pages, ahead.mark)
         };
-        // A window for one page more than there are, and at once the next, twice as large.
+        // A window for one page more than the history, merged with the next window of twice the size.
         assert_eq!(window(false, 777, 1), (777, 4 + 8, Some(781)));
         assert_eq!(window(true, 777, 1), (777, 1, None));
         assert_eq!(window(false, 777, 9), (777, 32 + 32, Some(809)));
         assert_eq!(window(true, 777, 9), (777, 10, Some(786)));
-        // From the file's beginning: twice as many.
+        // From the start of the file: twice the history.
         assert_eq!(window(false, 3, 3), (3, 16 + 32, Some(19)));
         assert_eq!(window(true, 3, 3), (3, 7, Some(9)));
     }
 
     #[test]
-    fn anothers_mark_continues_its_window_where_pages_are_missing() {
+    fn the_mark_of_another_reader_continues_its_window() {
         let marked = |hole| {
             let demand = Demand { marked: true, ..demand(500, 2) };
             ReadAheadState::default().on_demand(demand, || 0, || hole)
         };
-        // Six pages of the other's and two wanted: the next window is of twice as many, and bears the mark at its beginning.
+        // Six pages of the other reader and two requested: the next window is twice as large and marked at its start.
         assert_eq!(marked(Some(506)), Some(Ahead { start: 506, pages: 16, mark: Some(506) }));
         assert_eq!(marked(None), None);
     }

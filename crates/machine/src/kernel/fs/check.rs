@@ -1,82 +1,24 @@
-//! `fsck`: whether everything that the file system says of itself is true.
+//! Consistency check of a file system, as by `fsck`.
 
 use hashbrown::HashSet;
 
+use super::FileSystem;
+use super::fault::Fault;
+use super::node::Node;
 use super::space::Space;
 use super::tree::{self, Style};
-use super::words::{BLOCK_BYTES, Inode};
-use super::{FileSystem, Node};
-
-/// What is wrong.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Fault {
-    /// A block belongs to two, or to nobody and is marked used all the same.
-    #[error("block {block} of the file system is owned twice, or not marked used")]
-    Owned {
-        /// Counted from the file system's beginning.
-        block: u32,
-    },
-    /// Used blocks that nobody owns.
-    #[error("{blocks} blocks are marked used that nobody owns")]
-    Lost {
-        /// How many.
-        blocks: u64,
-    },
-    /// A bit of an inode bitmap is wrong.
-    #[error("inode {} is {} in the bitmap", inode.0, if *used { "used" } else { "free" })]
-    InodeBitmap {
-        /// Whose.
-        inode: Inode,
-        /// What the bitmap says.
-        used: bool,
-    },
-    /// A group's counts are wrong.
-    #[error("the counts of group {group} are wrong")]
-    Counts {
-        /// Which.
-        group: u32,
-    },
-    /// The file system's counts are wrong.
-    #[error("the totals are wrong")]
-    Totals,
-    /// A name stands for nobody, or for one that another name stands for.
-    #[error("the name {name} in directory {} stands for nobody or a second time", directory.0)]
-    Name {
-        /// Where.
-        directory: Inode,
-        /// Which.
-        name: String,
-    },
-    /// A directory's pages and names do not agree.
-    #[error("the pages of directory {} do not hold its names", directory.0)]
-    Directory {
-        /// Which.
-        directory: Inode,
-    },
-    /// Files that have names but that no path leads to, or the other way round.
-    #[error("{files} files have no path to them")]
-    Unreachable {
-        /// How many.
-        files: u64,
-    },
-    /// A file lacks a mapping block or has one too many.
-    #[error("inode {} has mapping blocks that it does not need, or lacks some", inode.0)]
-    Mapping {
-        /// Whose.
-        inode: Inode,
-    },
-}
+use super::types::{BLOCK_BYTES, Inode};
 
 impl FileSystem {
-    /// Looks everything over: every block owned once, bitmaps and counts as they should be, every file reachable by one
-    /// path. Takes time and memory in proportion to the file system.
+    /// Checks that every block has one owner, bitmaps and counters are right, and every file is reachable by one path. Time
+    /// and memory are proportional to the file system.
     ///
     /// # Errors
-    /// The first [`Fault`] found.
+    /// The first [`Fault`].
     pub fn check(&self) -> Result<(), Fault> {
         self.check_blocks()?;
         let nodes = |inode| self.nodes.get(&inode).map(|node: &Node| node.directory.is_some());
-        if self.ground.layout.check_inodes(&nodes)? != self.nodes.len() as u64 {
+        if self.allocator.layout.check_inodes(&nodes)? != self.nodes.len() as u64 {
             return Err(Fault::Totals);
         }
         self.nodes.iter().try_for_each(|(&inode, node)| self.check_mapping(inode, node))?;
@@ -84,17 +26,17 @@ impl FileSystem {
     }
 
     fn check_blocks(&self) -> Result<(), Fault> {
-        let real = &self.ground.space;
+        let real = &self.allocator.space;
         let mut owned = Owned { real, all: Space::new(real.blocks()), fault: None };
-        self.ground.layout.own_blocks(&mut |at, n| owned.take(at, n));
+        self.allocator.layout.own_blocks(&mut |at, n| owned.take(at, n));
         if let Some(journal) = self.journal {
             owned.take((journal.start.0 - self.area.start.0) as u32, journal.blocks);
         }
-        let packed = self.ground.packed();
+        let packed = self.allocator.packed();
         owned.take(packed.at, packed.n);
         for node in self.nodes.values() {
             owned.take(node.window.at, node.window.n);
-            node.pieces.as_slice().iter().for_each(|piece| owned.take(piece.at, piece.n));
+            node.extents.as_slice().iter().for_each(|extent| owned.take(extent.at, extent.n));
             node.tree.blocks().for_each(|at| owned.take(at, 1));
         }
         if let Some(fault) = owned.fault {
@@ -115,22 +57,22 @@ impl FileSystem {
 
     fn check_mapping(&self, inode: Inode, node: &Node) -> Result<(), Fault> {
         let fault = || Err(Fault::Mapping { inode });
-        let pieces = node.pieces.as_slice();
+        let extents = node.extents.as_slice();
         let needed: HashSet<tree::Name> = match self.style {
-            Style::Indirect => pieces
+            Style::Indirect => extents
                 .iter()
-                .flat_map(|piece| piece.page..piece.end())
+                .flat_map(|extent| extent.page..extent.end())
                 .flat_map(tree::indirect_path)
                 .collect(),
             Style::Extents { inline, fanout } => {
-                tree::extent_blocks(pieces.len() as u32, inline, fanout).collect()
+                tree::extent_blocks(extents.len() as u32, inline, fanout).collect()
             }
         };
         if needed.iter().any(|&name| node.tree.get(name).is_none()) {
             return fault();
         }
-        // Merged pieces and failed allocations may leave some more than are needed; there is an end to that.
-        let end = node.pieces.as_slice().last().map_or(0, |piece| piece.end());
+        // Merged extents and failed allocations may leave unneeded mapping blocks; only extents beyond the end are a fault.
+        let end = node.extents.as_slice().last().map_or(0, |extent| extent.end());
         let length = node.bytes.div_ceil(BLOCK_BYTES);
         if node.directory.is_none() && u64::from(end) > length {
             return fault();
@@ -145,7 +87,7 @@ impl FileSystem {
             let node = &self.nodes[&inode];
             let Some(directory) = &node.directory else { continue };
             if !directory.agrees()
-                || directory.allocated().iter().any(|&page| node.pieces.block(page).is_none())
+                || directory.allocated().iter().any(|&page| node.extents.block(page).is_none())
             {
                 return Err(Fault::Directory { directory: inode });
             }
@@ -164,7 +106,7 @@ impl FileSystem {
     }
 }
 
-/// Who owns what, found out anew.
+/// Block owners, counted anew.
 struct Owned<'a> {
     real: &'a Space,
     all: Space,

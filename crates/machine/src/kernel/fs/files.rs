@@ -1,25 +1,25 @@
-//! Files: their length, where their pages lie, new blocks, and their end.
+//! Operations on files: length, location of pages, allocation, removal.
 
-use super::grow::Growth;
-use super::touched::Bill;
+use super::growth::Growth;
+use super::recorder::Recorder;
 use super::tree::{self, Style};
-use super::words::{BLOCK_BYTES, Inode, Run, Touched};
+use super::types::{BLOCK_BYTES, Inode, Run, Touched};
 use super::{Errno, FileSystem, Node};
 
 impl FileSystem {
-    /// A file's length in bytes; a directory's too. 0 for a number that is nobody's.
+    /// Length of a file or directory in bytes; 0 for an unknown inode.
     #[must_use]
     pub fn size(&self, inode: Inode) -> u64 {
         self.nodes.get(&inode).map_or(0, |node| node.bytes)
     }
 
-    /// Whether it is a directory.
+    /// Whether the inode is a directory.
     #[must_use]
     pub fn is_directory(&self, inode: Inode) -> bool {
         self.nodes.get(&inode).is_some_and(|node| node.directory.is_some())
     }
 
-    /// Sets a file's length. What lies beyond it is freed; a longer file ends in a hole.
+    /// Sets a file's length. Blocks beyond it are freed; a longer file ends in a hole.
     ///
     /// # Errors
     /// [`Errno::NotFound`], [`Errno::IsADirectory`], [`Errno::NoSpace`] beyond 16 TB.
@@ -30,17 +30,17 @@ impl FileSystem {
         if growth.node.directory.is_some() {
             return Err(Errno::IsADirectory);
         }
-        let mut bill = Bill::new(touched, start);
+        let mut recorder = Recorder::new(touched, start);
         if bytes < growth.node.bytes {
-            growth.cut(page, &mut bill);
+            growth.cut(page, &mut recorder);
         }
         growth.node.closed &= bytes <= growth.node.bytes;
         growth.node.bytes = bytes;
-        bill.change(growth.ground.layout.inode_block(inode));
+        recorder.change(growth.allocator.layout.inode_block(inode));
         Ok(())
     }
 
-    /// Where `pages` pages from `page` on lie: adds every run, holes too, in order, and reads what tells it.
+    /// Appends the runs of `pages` pages from `page` on, holes included, and records the mapping blocks read.
     ///
     /// # Errors
     /// [`Errno::NotFound`].
@@ -55,22 +55,22 @@ impl FileSystem {
         let node = self.nodes.get(&inode).ok_or(Errno::NotFound)?;
         let first = page_number(page)?;
         let end = page_number(page + u64::from(pages))?;
-        let mut bill = Bill::new(touched, self.area.start);
+        let mut recorder = Recorder::new(touched, self.area.start);
         match self.style {
-            Style::Indirect => read_indirect(node, first, end, &mut bill),
-            Style::Extents { fanout, .. } => read_extents(node, first, end, fanout, &mut bill),
+            Style::Indirect => read_indirect(node, first, end, &mut recorder),
+            Style::Extents { fanout, .. } => read_extents(node, first, end, fanout, &mut recorder),
         }
-        node.pieces.runs(first, end, self.area.start, runs);
+        node.extents.runs(first, end, self.area.start, runs);
         Ok(())
     }
 
-    /// Gives every hole among `pages` pages from `page` on blocks, and adds the new runs, in order. `by` is the number of
-    /// the process that writes.
+    /// Allocates blocks for the holes among `pages` pages from `page` on, and appends the new runs. `by`: the process number
+    /// of the writer.
     ///
-    /// Under delayed allocation the file's length is set before, so that it is known how much of it there will be.
+    /// With delayed allocation the file's length must be set before, because preallocation depends on it.
     ///
     /// # Errors
-    /// [`Errno::NotFound`]; [`Errno::NoSpace`], where the runs that were found before stay the file's.
+    /// [`Errno::NotFound`]; [`Errno::NoSpace`], where runs that were appended before stay allocated.
     pub fn allocate(
         &mut self,
         inode: Inode,
@@ -85,13 +85,13 @@ impl FileSystem {
         let start = self.area.start;
         let mut fill = |fs: &mut Self| {
             let mut growth = fs.growth(inode, by).ok_or(Errno::NotFound)?;
-            growth.fill(first, end, &mut Bill::new(touched, start), |piece| {
-                let block = Some(start.plus(u64::from(piece.at)));
-                runs.push(Run { page: u64::from(piece.page), pages: piece.n, block });
+            growth.fill(first, end, &mut Recorder::new(touched, start), |extent| {
+                let block = Some(start.plus(u64::from(extent.at)));
+                runs.push(Run { page: u64::from(extent.page), pages: extent.n, block });
             })
         };
         match fill(self) {
-            // What files keep ahead is for when there is enough.
+            // Frees preallocated blocks before reporting a full file system.
             Err(Errno::NoSpace) => {
                 self.take_back_windows();
                 fill(self)
@@ -100,17 +100,17 @@ impl FileSystem {
         }
     }
 
-    /// Makes a file that has no blocks begin at a block, or as near to it as there is room.
+    /// Makes the first block of an empty file lie at or near `at`.
     pub(super) fn begin_at(&mut self, inode: Inode, at: u32) {
         if let Some(node) = self.nodes.get_mut(&inode) {
             node.next = Some((0, at));
         }
     }
 
-    /// Promises blocks to so many dirty pages that will be allocated later.
+    /// Reserves blocks for dirty pages that will be allocated later.
     ///
     /// # Errors
-    /// [`Errno::NoSpace`] if there are not that many.
+    /// [`Errno::NoSpace`] if there are not enough.
     pub fn reserve(&mut self, pages: u64) -> Result<(), Errno> {
         if self.free_blocks() < pages {
             self.take_back_windows();
@@ -122,65 +122,64 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Takes a promise back, as the pages are allocated now or gone.
+    /// Releases reservations.
     pub fn unreserve(&mut self, pages: u64) {
         self.promised = self.promised.saturating_sub(pages);
     }
 
-    /// Nobody has the file open for writing any more: what it kept ahead is given back, and until it grows again it
-    /// keeps nothing.
+    /// The last writer closed the file: frees its window. The file gets no window until it grows again.
     pub fn closed(&mut self, inode: Inode) {
         if let Some(node) = self.nodes.get_mut(&inode) {
             node.closed = true;
-            self.ground.give_back(&mut node.window);
+            self.allocator.give_back(&mut node.window);
         }
     }
 
-    /// Frees a file that has lost its name and that nobody has open. Does nothing to others.
+    /// Frees a file that has no name and no open descriptor. Other files are unchanged.
     pub fn evict(&mut self, inode: Inode, touched: &mut Touched) {
         let start = self.area.start;
         let Some(growth) = self.growth(inode, 0).filter(|growth| growth.node.orphan) else { return };
-        let mut bill = Bill::new(touched, start);
-        growth.ground.layout.charge_orphan(&mut bill);
-        self.free_node(inode, &mut bill);
+        let mut recorder = Recorder::new(touched, start);
+        growth.allocator.layout.charge_orphan(&mut recorder);
+        self.free_node(inode, &mut recorder);
     }
 
-    pub(super) fn free_node(&mut self, inode: Inode, bill: &mut Bill<'_>) {
+    pub(super) fn free_node(&mut self, inode: Inode, recorder: &mut Recorder<'_>) {
         let Some(mut node) = self.nodes.remove(&inode) else { return };
-        let Self { ground, style, .. } = self;
-        Growth { ground, style: *style, node: &mut node, inode, by: 0 }.cut(0, bill);
+        let Self { allocator, style, .. } = self;
+        Growth { allocator, style: *style, node: &mut node, inode, by: 0 }.cut(0, recorder);
         let directory = node.directory.is_some();
-        ground.layout.drop_inode(&mut ground.space, inode, directory, bill);
+        allocator.layout.drop_inode(&mut allocator.space, inode, directory, recorder);
     }
 
     fn take_back_windows(&mut self) {
-        self.ground.give_packed_back();
+        self.allocator.give_packed_back();
         for node in self.nodes.values_mut() {
-            self.ground.give_back(&mut node.window);
+            self.allocator.give_back(&mut node.window);
         }
     }
 }
 
-fn read_indirect(node: &Node, first: u32, end: u32, bill: &mut Bill<'_>) {
+fn read_indirect(node: &Node, first: u32, end: u32, recorder: &mut Recorder<'_>) {
     let mut page = first;
     while page < end {
         let path = tree::indirect_path(page).map_while(|name| node.tree.get(name));
-        path.for_each(|at| bill.read(at));
+        path.for_each(|at| recorder.read(at));
         page = page.saturating_add(tree::indirect_reach(page));
     }
 }
 
-fn read_extents(node: &Node, first: u32, end: u32, fanout: u32, bill: &mut Bill<'_>) {
-    let last = node.pieces.index(end.saturating_sub(1)) as u32;
-    let mut index = node.pieces.index(first) as u32;
+fn read_extents(node: &Node, first: u32, end: u32, fanout: u32, recorder: &mut Recorder<'_>) {
+    let last = node.extents.index(end.saturating_sub(1)) as u32;
+    let mut index = node.extents.index(first) as u32;
     while index <= last {
         let path = tree::extent_path(index, fanout).into_iter().filter_map(|name| node.tree.get(name));
-        path.for_each(|at| bill.read(at));
+        path.for_each(|at| recorder.read(at));
         index = (index / fanout + 1) * fanout;
     }
 }
 
-/// Pages are numbered in 32 bits: files end at 16 TB.
+/// Page numbers have 32 bits, so files end at 16 TB.
 fn page_number(page: u64) -> Result<u32, Errno> {
     u32::try_from(page).map_err(|_| Errno::NoSpace)
 }

@@ -1,56 +1,56 @@
-//! What a file system holds before anything runs: as if written once, in this order, by one process, at no cost.
+//! The initial content of a file system, as if one process had written it in order before the run.
 
-use super::words::{BLOCK_BYTES, Inode, Touched};
+use super::types::{BLOCK_BYTES, Inode, Touched};
 use super::{Errno, FileSystem};
 
 /// Writes files and directories before the run.
 #[derive(Debug)]
 pub struct Image<'a> {
     fs: &'a mut FileSystem,
-    /// Where the next directory or file in the root goes.
+    /// Goal of the next directory or file.
     near: Option<u32>,
     touched: Touched,
 }
 
-/// What could not be written.
+/// Why the content cannot be written.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ImageError {
-    /// The file system refused.
+    /// An operation failed.
     #[error("{path}: {errno}")]
     Refused {
-        /// What was being made.
+        /// The file or directory.
         path: String,
-        /// Why not.
+        /// The error.
         errno: Errno,
     },
-    /// The place is not in the file system.
-    #[error("byte {offset} of the device is outside the file system, which goes from {from} to {to}")]
+    /// A placement lies outside the file system.
+    #[error("byte {offset} of the device is outside the file system, which spans bytes {from} to {to}")]
     Outside {
-        /// The place asked for.
+        /// The placement.
         offset: u64,
-        /// The file system's first byte on the device.
+        /// First byte of the file system on the device.
         from: u64,
-        /// The byte after its last.
+        /// End of the file system.
         to: u64,
     },
 }
 
 impl<'a> Image<'a> {
-    /// Writes into this file system.
+    /// A writer for this file system.
     pub fn new(fs: &'a mut FileSystem) -> Self {
         Self { fs, near: None, touched: Touched::default() }
     }
 
-    /// Directories and files made from now on lie from this byte of the device on: a directory's inode in its group, a
-    /// file's blocks from there. `None`: wherever the allocator puts them, as at first. For a tree that lies there as the
-    /// allocator would lay it out, place its uppermost directory and nothing else: Orlov's keeps what is in it near it.
+    /// Places the following directories and files from this byte of the device on: a directory's inode in its group, a file's
+    /// blocks from there. `None`: the allocator places them. To lay out a tree as the allocator would, place only its root
+    /// directory; the Orlov allocator keeps its contents near it.
     ///
     /// # Errors
     /// [`ImageError::Outside`].
     pub fn place(&mut self, offset: Option<u64>) -> Result<(), ImageError> {
         let (start, blocks) = self.fs.area();
-        // Small files of another place do not share their window with those of this one.
-        self.fs.ground.give_packed_back();
+        // Small files at different placements must not share a window.
+        self.fs.allocator.give_packed_back();
         self.near = match offset {
             None => None,
             Some(offset) => {
@@ -66,7 +66,7 @@ impl<'a> Image<'a> {
         Ok(())
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     ///
     /// # Errors
     /// [`ImageError::Refused`].
@@ -75,7 +75,7 @@ impl<'a> Image<'a> {
         self.fs.make(path, true, self.near, &mut self.touched).map_err(|errno| refused(path, errno))
     }
 
-    /// Makes a file and writes so many bytes to it, from its beginning to its end.
+    /// Creates a file and writes it sequentially.
     ///
     /// # Errors
     /// [`ImageError::Refused`].
@@ -86,7 +86,7 @@ impl<'a> Image<'a> {
         Ok(inode)
     }
 
-    /// The file system that it writes into.
+    /// The file system.
     #[must_use]
     pub fn fs(&self) -> &FileSystem {
         self.fs
@@ -110,7 +110,7 @@ impl<'a> Image<'a> {
     }
 }
 
-/// Pages that are given blocks at a time: 32 MB.
+/// Pages allocated at a time: 32 MB.
 const STEP: u64 = 8192;
 
 fn refused(path: &str, errno: Errno) -> ImageError {

@@ -1,17 +1,16 @@
-//! What the kinds of file systems have in common to the rest: where inodes lie, where data should begin, and which
-//! metadata tells of free space.
+//! The part of a file system that depends on its kind: inodes, goals, and metadata of free space.
 
 use std::ops::Range;
 
-use super::check::Fault;
-use super::options::{Options, Unmakeable};
+use super::fault::Fault;
+use super::options::{MakeError, Options};
+use super::recorder::Recorder;
 use super::space::{GROUP, Space};
-use super::touched::Bill;
-use super::words::{Inode, NewInode};
+use super::types::{Inode, NewInode};
 use super::{ext, xfs};
 use crate::kernel::Errno;
 
-/// One kind or the other.
+/// The kinds.
 #[derive(Debug)]
 pub(super) enum Layout {
     Ext(ext::Groups),
@@ -19,7 +18,7 @@ pub(super) enum Layout {
 }
 
 impl Layout {
-    pub(super) fn new(options: &Options, blocks: u64) -> Result<(Self, Space), Unmakeable> {
+    pub(super) fn new(options: &Options, blocks: u64) -> Result<(Self, Space), MakeError> {
         Ok(match options {
             Options::Ext(options) => {
                 let (groups, space) = ext::Groups::new(options.clone(), blocks)?;
@@ -39,7 +38,7 @@ impl Layout {
         }
     }
 
-    /// The journal's length, and where it should begin.
+    /// Length and goal of the journal.
     pub(super) fn journal(&self, space: &Space) -> (u32, u32) {
         match self {
             Self::Ext(groups) => {
@@ -55,11 +54,11 @@ impl Layout {
         &mut self,
         space: &mut Space,
         kind: NewInode,
-        bill: &mut Bill<'_>,
+        recorder: &mut Recorder<'_>,
     ) -> Result<Inode, Errno> {
         match self {
-            Self::Ext(groups) => groups.new_inode(space, kind, bill),
-            Self::Xfs(groups) => groups.new_inode(space, kind, bill),
+            Self::Ext(groups) => groups.new_inode(space, kind, recorder),
+            Self::Xfs(groups) => groups.new_inode(space, kind, recorder),
         }
     }
 
@@ -68,11 +67,11 @@ impl Layout {
         space: &mut Space,
         inode: Inode,
         directory: bool,
-        bill: &mut Bill<'_>,
+        recorder: &mut Recorder<'_>,
     ) {
         match self {
-            Self::Ext(groups) => groups.drop_inode(inode, directory, bill),
-            Self::Xfs(groups) => groups.drop_inode(space, inode, bill),
+            Self::Ext(groups) => groups.drop_inode(inode, directory, recorder),
+            Self::Xfs(groups) => groups.drop_inode(space, inode, recorder),
         }
     }
 
@@ -83,7 +82,7 @@ impl Layout {
         }
     }
 
-    /// The blocks that are read together with this one, which is among them.
+    /// The blocks that are read together with a block, which is among them.
     pub(super) fn read_beside(&self, at: u32) -> Range<u32> {
         match self {
             Self::Ext(groups) => groups.read_beside(at),
@@ -91,7 +90,7 @@ impl Layout {
         }
     }
 
-    /// Where the first block of a file or directory should lie, written by process `by`.
+    /// Goal of the first block of a file or directory; `by`: process number of the writer.
     pub(super) fn data_goal(&self, inode: Inode, directory: bool, by: u32) -> u32 {
         match self {
             Self::Ext(groups) => groups.data_goal(inode, directory, by),
@@ -99,13 +98,13 @@ impl Layout {
         }
     }
 
-    /// Charges what tells of free blocks for `n` blocks from `at` on.
-    pub(super) fn charge_space(&self, at: u32, n: u32, bill: &mut Bill<'_>) {
+    /// Records a change of the free-space metadata of `n` blocks from `at` on.
+    pub(super) fn charge_space(&self, at: u32, n: u32, recorder: &mut Recorder<'_>) {
         let mut at_group = at;
         while at_group < at + n {
             match self {
-                Self::Ext(groups) => groups.charge_space(at_group, bill),
-                Self::Xfs(groups) => groups.charge_space(at_group, bill),
+                Self::Ext(groups) => groups.charge_space(at_group, recorder),
+                Self::Xfs(groups) => groups.charge_space(at_group, recorder),
             }
             at_group = match self {
                 Self::Ext(_) => (at_group / GROUP + 1) * GROUP,
@@ -114,7 +113,7 @@ impl Layout {
         }
     }
 
-    /// Tells every run of blocks that is the file system's own.
+    /// Calls `tell` for every run of the file system's own blocks.
     pub(super) fn own_blocks(&self, tell: &mut dyn FnMut(u32, u32)) {
         match self {
             Self::Ext(groups) => groups.own_blocks(tell),
@@ -122,8 +121,8 @@ impl Layout {
         }
     }
 
-    /// Compares inode bitmaps and counts with `nodes`, which tells whether a number is a directory's if it is anybody's;
-    /// how many are given out.
+    /// Compares inode bitmaps and counters with `nodes`, which returns whether a known inode is a directory; returns the
+    /// number of used inodes.
     pub(super) fn check_inodes(&self, nodes: &dyn Fn(Inode) -> Option<bool>) -> Result<u64, Fault> {
         match self {
             Self::Ext(groups) => groups.check(nodes),
@@ -131,11 +130,10 @@ impl Layout {
         }
     }
 
-    /// Files that have lost their names but are not gone yet are listed from the superblock (ext with a journal), so
-    /// that losing a name and going change it.
-    pub(super) fn charge_orphan(&self, bill: &mut Bill<'_>) {
+    /// Records a change of the orphan list, whose head is in the superblock (ext with a journal).
+    pub(super) fn charge_orphan(&self, recorder: &mut Recorder<'_>) {
         match self {
-            Self::Ext(groups) if groups.options().journal_blocks > 0 => bill.change(0),
+            Self::Ext(groups) if groups.options().journal_blocks > 0 => recorder.change(0),
             _ => {}
         }
     }

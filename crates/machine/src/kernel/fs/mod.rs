@@ -1,80 +1,81 @@
-//! The file system of the modelled machine, where it matters for the head: who lies where, and what has to be read to
-//! find it. No time, no queue, no byte of data.
+//! The file system: where files and metadata lie on the device, and which metadata an operation reads and changes. It keeps
+//! no data and no time.
 //!
 //! # Idea
-//! Every operation takes effect at once and adds to [`Touched`] what it costs: the metadata blocks that have to be in
-//! the buffer cache before, in order, and those that it changes. The caller fetches the former, hands the latter to the
-//! journal (or just dirties them), and lets time pass. `path` is absolute; `inode` one that the file system gave out and
-//! that has not been evicted; a number that it does not know is [`Errno::NotFound`].
+//! An operation takes effect at once and adds its cost to [`Touched`]: metadata blocks that must be in the buffer cache
+//! first, in order, and metadata blocks that it changes. The caller reads the former, passes the latter to the journal or
+//! dirties them, and lets time pass. Paths are absolute. Inodes are those that the file system returned and that were not
+//! evicted; others give [`Errno::NotFound`].
 //!
 //! # State
-//! Bitmaps of blocks and inodes, and for every file its pieces; directories hash their names, whatever a search would have
-//! cost on disk. Memory grows with files and pieces, not with time.
+//! Bitmaps of blocks and inodes, and the extents of every file. Directories hash their names in memory; the accesses of a
+//! search on disk are computed. Memory grows with files and extents, not with time.
 //!
 //! # Not modelled
 //! Hard and symbolic links, attributes, quotas, root's reserve, online resizing, access times.
 
+mod allocator;
 mod check;
 mod directory;
 mod ext;
+mod extent_map;
+mod fault;
 mod files;
-mod ground;
-mod grow;
+mod growth;
 mod image;
 mod layout;
 mod namespace;
 mod node;
 mod options;
-mod pieces;
+mod recorder;
 mod space;
 #[cfg(test)]
 mod tests;
-mod touched;
 mod tree;
-mod words;
+mod types;
 mod xfs;
 
 use std::ops::Range;
 
 use hashbrown::HashMap;
 
-use self::directory::{Directory, Format, Step};
-use self::ground::Ground;
-use self::grow::Growth;
+use self::allocator::Allocator;
+use self::directory::{Directory, Format, PageAccess};
+use self::growth::Growth;
 use self::layout::Layout;
 use self::node::Node;
-use self::touched::Bill;
+use self::recorder::Recorder;
 use self::tree::Style;
 
-pub use check::Fault;
+pub use fault::Fault;
 pub use image::{Image, ImageError};
-pub use options::{Ahead, Directories, Ext, Map, Options, Unmakeable, Xfs};
-pub use words::{BLOCK_BYTES, BLOCK_SECTORS, Block, Entry, Extent, Inode, Run, Touched};
+pub use options::{Ahead, Directories, Ext, MakeError, Map, Options, Xfs};
+pub use types::{BLOCK_BYTES, BLOCK_SECTORS, Block, Entry, Extent, Inode, Run, Touched};
 
 use super::Errno;
 
-/// Bytes of an XFS inode that are not for its directory or its extents.
+/// Bytes of an XFS inode before its directory or extents.
 const XFS_INODE_CORE: u32 = 100;
 /// Bytes of an extent in an XFS inode or block.
 const XFS_EXTENT: u32 = 16;
 
-/// A file system in a part of a device.
+/// A file system in an area of a device.
 #[derive(Debug)]
 pub struct FileSystem {
-    /// Where it lies.
+    /// Its area.
     area: Extent64,
-    ground: Ground,
+    allocator: Allocator,
     style: Style,
     format: Format,
     nodes: HashMap<Inode, Node>,
     journal: Option<Extent>,
-    /// Pages that delayed allocation has promised blocks to.
+    /// Reserved pages (delayed allocation).
     promised: u64,
-    /// Kept between operations for its memory.
-    steps: Vec<Step>,
+    /// Buffer kept for its allocation.
+    accesses: Vec<PageAccess>,
 }
 
-/// A part of a device, of any length.
+/// An area of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Extent64 {
     start: Block,
@@ -82,11 +83,11 @@ struct Extent64 {
 }
 
 impl FileSystem {
-    /// An empty one in `blocks` blocks from `start` on.
+    /// An empty file system in `blocks` blocks from `start` on.
     ///
     /// # Errors
-    /// An option is out of its range, or there is too little room for what it asks.
-    pub fn new(options: &Options, start: Block, blocks: u64) -> Result<Self, Unmakeable> {
+    /// An option is out of range, or the area is too small.
+    pub fn new(options: &Options, start: Block, blocks: u64) -> Result<Self, MakeError> {
         let (layout, mut space) = Layout::new(options, blocks)?;
         let journal = place_journal(&layout, &mut space, start)?;
         let (style, format) = match options {
@@ -108,56 +109,55 @@ impl FileSystem {
         };
         let mut new = Self {
             area: Extent64 { start, blocks },
-            ground: Ground::new(options, layout, space),
+            allocator: Allocator::new(options, layout, space),
             style,
             format,
             nodes: HashMap::new(),
             journal,
             promised: 0,
-            steps: Vec::new(),
+            accesses: Vec::new(),
         };
         let root = new.root();
         let mut nothing = Touched::default();
         new.nodes.insert(root, new.new_directory());
-        new.first_pages(root, &mut nothing)
-            .map_err(|_| Unmakeable::TooSmall { blocks, needs: blocks + 1 })?;
+        new.first_pages(root, &mut nothing).map_err(|_| MakeError::TooSmall { blocks, needs: blocks + 1 })?;
         Ok(new)
     }
 
     /// The root directory.
     #[must_use]
     pub fn root(&self) -> Inode {
-        self.ground.layout.root()
+        self.allocator.layout.root()
     }
 
-    /// Where the log lies; `None` without one.
+    /// The log area; `None` without a journal.
     #[must_use]
     pub fn journal_area(&self) -> Option<Extent> {
         self.journal
     }
 
-    /// Its first block and its length in blocks.
+    /// First block and length in blocks.
     #[must_use]
     pub fn area(&self) -> (Block, u64) {
         (self.area.start, self.area.blocks)
     }
 
-    /// Blocks that nobody has, keeps or was promised.
+    /// Blocks that are neither allocated, preallocated nor reserved.
     #[must_use]
     pub fn free_blocks(&self) -> u64 {
-        self.ground.space.free().saturating_sub(self.promised)
+        self.allocator.space.free().saturating_sub(self.promised)
     }
 
-    /// The block of the inode table that holds an inode: what `stat` reads and what a changed time or length dirties.
+    /// The inode-table block of an inode: `stat` reads it, a new time stamp or length changes it.
     #[must_use]
     pub fn inode_block(&self, inode: Inode) -> Block {
-        self.area.start.plus(u64::from(self.ground.layout.inode_block(inode)))
+        self.area.start.plus(u64::from(self.allocator.layout.inode_block(inode)))
     }
 
-    /// The blocks that are read together with a block of metadata, which is among them.
+    /// The blocks that are read together with a metadata block, which is among them.
     pub fn read_beside(&self, block: Block) -> Range<u64> {
         let start = self.area.start.0;
-        let beside = self.ground.layout.read_beside((block.0 - start) as u32);
+        let beside = self.allocator.layout.read_beside((block.0 - start) as u32);
         start + u64::from(beside.start)..start + u64::from(beside.end)
     }
 
@@ -167,25 +167,25 @@ impl FileSystem {
         Node { directory: Some(Box::new(directory)), bytes, ..Node::default() }
     }
 
-    /// Gives a new directory the pages that it begins with.
+    /// Allocates the first pages of a new directory.
     fn first_pages(&mut self, inode: Inode, touched: &mut Touched) -> Result<(), Errno> {
         let pages = self.nodes.get(&inode).map_or(0, |node| (node.bytes / BLOCK_BYTES) as u32);
-        let mut bill = Bill::new(touched, self.area.start);
-        (0..pages).try_for_each(|page| self.directory_page(inode, page, &mut bill))
+        let mut recorder = Recorder::new(touched, self.area.start);
+        (0..pages).try_for_each(|page| self.directory_page(inode, page, &mut recorder))
     }
 
-    /// Gives a directory one more page.
-    fn directory_page(&mut self, inode: Inode, page: u32, bill: &mut Bill<'_>) -> Result<(), Errno> {
+    /// Allocates a page of a directory.
+    fn directory_page(&mut self, inode: Inode, page: u32, recorder: &mut Recorder<'_>) -> Result<(), Errno> {
         let mut fresh = None;
         let mut growth = self.growth(inode, 0).ok_or(Errno::NotFound)?;
-        growth.fill(page, page + 1, bill, |piece| fresh = Some(piece.at))?;
-        fresh.into_iter().for_each(|at| bill.fresh(at));
+        growth.fill(page, page + 1, recorder, |extent| fresh = Some(extent.at))?;
+        fresh.into_iter().for_each(|at| recorder.fresh(at));
         Ok(())
     }
 
     fn growth(&mut self, inode: Inode, by: u32) -> Option<Growth<'_>> {
         let node = self.nodes.get_mut(&inode)?;
-        Some(Growth { ground: &mut self.ground, style: self.style, node, inode, by })
+        Some(Growth { allocator: &mut self.allocator, style: self.style, node, inode, by })
     }
 }
 
@@ -193,7 +193,7 @@ fn place_journal(
     layout: &Layout,
     space: &mut space::Space,
     start: Block,
-) -> Result<Option<Extent>, Unmakeable> {
+) -> Result<Option<Extent>, MakeError> {
     let (blocks, goal) = layout.journal(space);
     if blocks == 0 {
         return Ok(None);
@@ -201,7 +201,7 @@ fn place_journal(
     let found = space.find_run(goal, space.blocks(), blocks);
     let at = found
         .or_else(|| space.find_run(0, space.blocks(), blocks))
-        .ok_or(Unmakeable::NoRoomForJournal { blocks })?;
+        .ok_or(MakeError::NoRoomForJournal { blocks })?;
     space.take(at, blocks);
     Ok(Some(Extent { start: start.plus(u64::from(at)), blocks }))
 }

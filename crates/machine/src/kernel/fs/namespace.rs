@@ -1,15 +1,15 @@
-//! Names: walking a path, and the operations that add, remove and list names.
+//! Paths and the operations on names.
 
-use super::directory::{Directory, Named, Step};
-use super::touched::Bill;
-use super::words::{BLOCK_BYTES, Entry, Inode, NewInode, Touched};
+use super::directory::{Directory, Named, PageAccess};
+use super::recorder::Recorder;
+use super::types::{BLOCK_BYTES, Entry, Inode, NewInode, Touched};
 use super::{Errno, FileSystem, Node};
 
 impl FileSystem {
-    /// Walks to a file or directory, reading every directory on the way and its own inode.
+    /// Finds a file or directory, reading the directories on the path and its inode.
     ///
     /// # Errors
-    /// [`Errno::NotFound`]; [`Errno::NotADirectory`] if a file stands in the way.
+    /// [`Errno::NotFound`]; [`Errno::NotADirectory`] if a component is a file.
     pub fn lookup(&mut self, path: &str, touched: &mut Touched) -> Result<Inode, Errno> {
         let mut inode = self.root();
         self.read_inode(inode, touched);
@@ -20,7 +20,7 @@ impl FileSystem {
         Ok(inode)
     }
 
-    /// What a path leads to, without a trace: nothing is read for it, and no search begins elsewhere because of it.
+    /// Finds a file or directory without side effects: no reads are recorded, and later searches are unaffected.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
@@ -32,7 +32,7 @@ impl FileSystem {
         })
     }
 
-    /// Makes an empty file.
+    /// Creates an empty file.
     ///
     /// # Errors
     /// [`Errno::Exists`], [`Errno::NoSpace`], and those of [`lookup`](Self::lookup).
@@ -40,7 +40,7 @@ impl FileSystem {
         self.make(path, false, None, touched)
     }
 
-    /// Makes an empty directory.
+    /// Creates an empty directory.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -73,16 +73,16 @@ impl FileSystem {
         let (parent, name, found) = self.present(path, touched)?;
         self.empty_directory(found)?;
         self.remove_name(parent, name, touched);
-        self.free_node(found.inode, &mut Bill::new(touched, self.area.start));
+        self.free_node(found.inode, &mut Recorder::new(touched, self.area.start));
         Ok(())
     }
 
-    /// Gives a file or directory another name. What bore that name is replaced: a file's number comes back, to be
-    /// evicted; an empty directory is gone.
+    /// Renames a file or directory. A file with the new name is replaced and its inode returned, for eviction; an empty
+    /// directory is freed.
     ///
     /// # Errors
     /// [`Errno::Invalid`] for a directory into itself; [`Errno::IsADirectory`], [`Errno::NotADirectory`] and
-    /// [`Errno::NotEmpty`] for what may not be replaced; and those of [`lookup`](Self::lookup).
+    /// [`Errno::NotEmpty`] if the target cannot be replaced; and those of [`lookup`](Self::lookup).
     pub fn rename(&mut self, from: &str, to: &str, touched: &mut Touched) -> Result<Option<Inode>, Errno> {
         let (parent, name, found) = self.present(from, touched)?;
         if found.directory && is_within(to, from) {
@@ -100,29 +100,29 @@ impl FileSystem {
             }
             self.remove_name(target, new_name, touched);
         }
-        // If there was such a name, its entry's room is there: this can only fail while nothing is lost.
+        // A replaced name leaves enough room, so this can fail only before anything was removed.
         self.add_name(target, new_name, found.inode, found.directory, touched)?;
         self.remove_name(parent, name, touched);
         match (replaced, evict) {
             (Some(_), Some(file)) => self.make_orphan(file, touched),
             (Some(directory), None) => {
-                self.free_node(directory.inode, &mut Bill::new(touched, self.area.start));
+                self.free_node(directory.inode, &mut Recorder::new(touched, self.area.start));
             }
             _ => {}
         }
         Ok(evict)
     }
 
-    /// A directory's entries, in the order in which it holds them.
+    /// Entries of a directory, in its order.
     ///
     /// # Errors
     /// [`Errno::NotADirectory`], and those of [`lookup`](Self::lookup).
     pub fn readdir(&mut self, path: &str, touched: &mut Touched) -> Result<Vec<Entry>, Errno> {
         let inode = self.lookup(path, touched)?;
-        let mut steps = std::mem::take(&mut self.steps);
-        let listed = self.directory(inode).map(|directory| directory.list(&mut steps));
-        self.charge_steps(inode, &mut steps, touched);
-        self.steps = steps;
+        let mut accesses = std::mem::take(&mut self.accesses);
+        let listed = self.directory(inode).map(|directory| directory.list(&mut accesses));
+        self.charge_accesses(inode, &mut accesses, touched);
+        self.accesses = accesses;
         listed
     }
 
@@ -136,10 +136,10 @@ impl FileSystem {
     }
 
     fn read_inode(&self, inode: Inode, touched: &mut Touched) {
-        Bill::new(touched, self.area.start).read(self.ground.layout.inode_block(inode));
+        Recorder::new(touched, self.area.start).read(self.allocator.layout.inode_block(inode));
     }
 
-    /// The directory that a path's last name is in, and that name.
+    /// The directory of a path's last component, and that component.
     fn parent<'p>(&mut self, path: &'p str, touched: &mut Touched) -> Result<(Inode, &'p str), Errno> {
         let mut inode = self.root();
         self.read_inode(inode, touched);
@@ -174,16 +174,16 @@ impl FileSystem {
         Ok((parent, name, found))
     }
 
-    /// Looks one name up in a directory.
+    /// Looks a name up in a directory.
     fn look(&mut self, inode: Inode, name: &str, touched: &mut Touched) -> Result<Option<Named>, Errno> {
-        let mut steps = std::mem::take(&mut self.steps);
-        let found = self.directory(inode).map(|directory| directory.look(name, &mut steps));
-        self.charge_steps(inode, &mut steps, touched);
-        self.steps = steps;
+        let mut accesses = std::mem::take(&mut self.accesses);
+        let found = self.directory(inode).map(|directory| directory.look(name, &mut accesses));
+        self.charge_accesses(inode, &mut accesses, touched);
+        self.accesses = accesses;
         found
     }
 
-    /// Makes a file or directory; a directory in the group of block `near`, if one is given.
+    /// Creates a file or directory; a directory in the group of block `near`, if given.
     pub(super) fn make(
         &mut self,
         path: &str,
@@ -195,26 +195,26 @@ impl FileSystem {
         let kind = NewInode { parent, directory, near };
         let inode = self.new_node(kind, touched)?;
         if let Err(full) = self.add_name(parent, name, inode, directory, touched) {
-            self.free_node(inode, &mut Bill::new(touched, self.area.start));
+            self.free_node(inode, &mut Recorder::new(touched, self.area.start));
             return Err(full);
         }
         Ok(inode)
     }
 
     fn new_node(&mut self, kind: NewInode, touched: &mut Touched) -> Result<Inode, Errno> {
-        let mut bill = Bill::new(touched, self.area.start);
-        let ground = &mut self.ground;
-        let inode = ground.layout.new_inode(&mut ground.space, kind, &mut bill)?;
+        let mut recorder = Recorder::new(touched, self.area.start);
+        let allocator = &mut self.allocator;
+        let inode = allocator.layout.new_inode(&mut allocator.space, kind, &mut recorder)?;
         let node = if kind.directory { self.new_directory() } else { Node::default() };
         self.nodes.insert(inode, node);
         if let Err(full) = self.first_pages(inode, touched) {
-            self.free_node(inode, &mut Bill::new(touched, self.area.start));
+            self.free_node(inode, &mut Recorder::new(touched, self.area.start));
             return Err(full);
         }
         Ok(inode)
     }
 
-    /// Adds a name to a directory, which grows if it must. The directory's times and length change.
+    /// Adds a name to a directory, which may grow. The directory's inode changes.
     fn add_name(
         &mut self,
         parent: Inode,
@@ -225,28 +225,28 @@ impl FileSystem {
     ) -> Result<(), Errno> {
         let growth = self.directory(parent)?.growth(name);
         for page in growth {
-            self.directory_page(parent, page, &mut Bill::new(touched, self.area.start))?;
+            self.directory_page(parent, page, &mut Recorder::new(touched, self.area.start))?;
         }
-        let mut steps = std::mem::take(&mut self.steps);
+        let mut accesses = std::mem::take(&mut self.accesses);
         let holder = self.directory(parent)?;
-        holder.add(name, inode, directory, &mut steps);
+        holder.add(name, inode, directory, &mut accesses);
         let bytes = u64::from(holder.length()) * BLOCK_BYTES;
         if let Some(node) = self.nodes.get_mut(&parent) {
             node.bytes = bytes;
         }
-        self.charge_steps(parent, &mut steps, touched);
-        self.steps = steps;
+        self.charge_accesses(parent, &mut accesses, touched);
+        self.accesses = accesses;
         self.change_inode(parent, touched);
         Ok(())
     }
 
     fn remove_name(&mut self, parent: Inode, name: &str, touched: &mut Touched) {
-        let mut steps = std::mem::take(&mut self.steps);
+        let mut accesses = std::mem::take(&mut self.accesses);
         if let Ok(holder) = self.directory(parent) {
-            holder.remove(name, &mut steps);
+            holder.remove(name, &mut accesses);
         }
-        self.charge_steps(parent, &mut steps, touched);
-        self.steps = steps;
+        self.charge_accesses(parent, &mut accesses, touched);
+        self.accesses = accesses;
         self.change_inode(parent, touched);
     }
 
@@ -254,38 +254,38 @@ impl FileSystem {
         if let Some(node) = self.nodes.get_mut(&inode) {
             node.orphan = true;
         }
-        self.ground.layout.charge_orphan(&mut Bill::new(touched, self.area.start));
+        self.allocator.layout.charge_orphan(&mut Recorder::new(touched, self.area.start));
         self.change_inode(inode, touched);
     }
 
     fn change_inode(&self, inode: Inode, touched: &mut Touched) {
-        Bill::new(touched, self.area.start).change(self.ground.layout.inode_block(inode));
+        Recorder::new(touched, self.area.start).change(self.allocator.layout.inode_block(inode));
     }
 
-    /// Turns steps through a directory's pages into blocks, and forgets them.
-    fn charge_steps(&self, inode: Inode, steps: &mut Vec<Step>, touched: &mut Touched) {
-        let mut bill = Bill::new(touched, self.area.start);
+    /// Records accesses to a directory's pages as block accesses.
+    fn charge_accesses(&self, inode: Inode, accesses: &mut Vec<PageAccess>, touched: &mut Touched) {
+        let mut recorder = Recorder::new(touched, self.area.start);
         if let Some(node) = self.nodes.get(&inode) {
-            for step in &*steps {
-                let (Step::Read(page) | Step::Change(page)) = *step;
-                match (node.pieces.block(page), step) {
-                    (Some(at), Step::Read(_)) => bill.read(at),
-                    (Some(at), Step::Change(_)) => bill.change(at),
-                    // A directory in its inode, which is charged anyway.
+            for step in &*accesses {
+                let (PageAccess::Read(page) | PageAccess::Change(page)) = *step;
+                match (node.extents.block(page), step) {
+                    (Some(at), PageAccess::Read(_)) => recorder.read(at),
+                    (Some(at), PageAccess::Change(_)) => recorder.change(at),
+                    // A directory inside its inode, whose block is recorded anyway.
                     (None, _) => {}
                 }
             }
         }
-        steps.clear();
+        accesses.clear();
     }
 }
 
-/// The names on a path from the root.
+/// The components of a path.
 fn names(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|name| !name.is_empty())
 }
 
-/// Whether a path is `directory` or leads through it.
+/// Whether a path is `directory` or below it.
 fn is_within(path: &str, directory: &str) -> bool {
     let mut path = names(path);
     names(directory).all(|name| path.next() == Some(name))

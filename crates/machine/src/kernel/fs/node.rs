@@ -1,24 +1,24 @@
-//! A file or directory in memory.
+//! The in-memory state of a file or directory.
 
+use super::allocator::Window;
 use super::directory::Directory;
-use super::ground::Window;
-use super::pieces::Pieces;
+use super::extent_map::ExtentMap;
 use super::tree::Tree;
 
-/// What an inode knows.
+/// The state of an inode.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// Its entries, if it is a directory.
+    /// Entries, for a directory.
     pub(super) directory: Option<Box<Directory>>,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub(super) bytes: u64,
-    pub(super) pieces: Pieces,
+    pub(super) extents: ExtentMap,
     pub(super) tree: Tree,
     pub(super) window: Window,
-    /// The page after the one that was given a block last, and the block after that one's.
+    /// The page after the last allocated one, and the block after its block.
     pub(super) next: Option<(u32, u32)>,
-    /// Nobody writes it, since it grew last: blocks that it is still given (at writeback) are all that it needs.
+    /// No writer has it open since it last grew, so later allocations (at writeback) need no preallocation.
     pub(super) closed: bool,
-    /// Whether it has lost its name.
+    /// It has no name.
     pub(super) orphan: bool,
 }

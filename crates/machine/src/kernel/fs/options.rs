@@ -1,84 +1,82 @@
-//! How a file system was made and mounted.
+//! Options of `mkfs` and `mount`.
 
 use serde::Deserialize;
 
-/// A file system's kind and choices.
+/// Kind and options of a file system.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Options {
-    /// ext2, ext3 or ext4: block groups of 128 MB, each with its bitmaps and its inode table.
+    /// ext2, ext3 or ext4: block groups of 128 MB with bitmaps and inode tables.
     Ext(Ext),
-    /// Allocation groups, inodes made as they are needed, large extents: laid out like XFS, whose B+trees are reduced to
-    /// a few blocks that bear their names.
+    /// Like XFS: allocation groups, dynamic inodes, extents. Each B+tree is reduced to a few blocks.
     XfsLike(Xfs),
 }
 
-/// The choices of the ext family.
+/// Options of the ext family.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Ext {
-    /// Bytes of an inode on disk: 128 until e2fsprogs 1.40, 256 since. A power of two, 128 to 4096.
+    /// Bytes of an inode: 128 until e2fsprogs 1.40, 256 since. A power of two, 128 to 4096.
     pub inode_bytes: u32,
-    /// One inode for so many bytes of the device (`mke2fs -i`): 8192 in e2fsprogs of 2003, 16384 since 1.40.
+    /// Bytes of the device per inode (`mke2fs -i`): 8192 in e2fsprogs of 2003, 16384 since 1.40.
     pub bytes_per_inode: u32,
-    /// Where a new directory goes.
+    /// Placement of new directories.
     pub directories: Directories,
-    /// Whether directories of more than one block have hashed indexes (`dir_index`).
+    /// Hashed indexes for directories of more than one block (`dir_index`).
     pub htree: bool,
-    /// How a file finds its blocks.
+    /// Block mapping of files.
     pub map: Map,
-    /// How files keep the blocks that follow theirs for themselves.
+    /// Preallocation.
     pub ahead: Ahead,
-    /// In how many places of its group a file may begin, chosen by the writer's process number, so that processes that
-    /// write files of one directory at a time do not interleave: 16 since 2.5; 1 before, and where
-    /// allocation is delayed. At least 1.
+    /// Number of positions in a group at which files may begin, selected by the writer's process number so that parallel
+    /// writers in a directory do not interleave: 16 since 2.5; 1 before, and with delayed allocation. At least 1.
     pub colours: u32,
-    /// Groups whose bitmaps and inode tables lie together (`flex_bg`): 1 is off, 16 is ext4's default. At least 1.
+    /// Groups whose bitmaps and inode tables lie together (`flex_bg`): 1 is off, 16 the default of ext4. At least 1.
     pub flex_groups: u32,
-    /// Blocks of an inode table that are read together with the one that is asked for, as far as they hold inodes
-    /// (`inode_readahead_blks`): 0 is off, 32 is ext4's default since Linux 2.6.28. 0 or a power of two.
+    /// Inode-table blocks read together, as far as they contain inodes (`inode_readahead_blks`): 0 is off, 32 the default of
+    /// ext4 since Linux 2.6.28. 0 or a power of two.
     pub inode_ahead_blocks: u32,
-    /// Blocks of the journal; 0: none, as in ext2.
+    /// Journal blocks; 0 for none, as in ext2.
     pub journal_blocks: u32,
     /// Whether the journal lies in the middle of the file system (e2fsprogs since 1.41) or at its beginning.
     pub journal_in_middle: bool,
-    /// What top-level directories of the Orlov allocator are drawn with.
+    /// Seed for the Orlov allocator's placement of top-level directories.
     pub seed: u64,
 }
 
-/// Where the ext family puts directories.
+/// Placement of directories in the ext family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Directories {
-    /// Every directory goes to the emptiest group that has its share of free inodes (`oldalloc`, all there was before
-    /// 2.5.46): siblings and children are spread over the whole disk.
+    /// Each directory goes to the emptiest group with an average share of free inodes (`oldalloc`, the only policy before
+    /// 2.5.46), which spreads trees over the disk.
     Old,
-    /// Directories in the root are spread, others stay near their parents while its group is not overdrawn.
+    /// Top-level directories are spread, others stay near their parent while its group has capacity.
     Orlov,
 }
 
-/// How files of the ext family find their blocks.
+/// Block mapping in the ext family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Map {
-    /// 12 pointers in the inode, then blocks of 1024 pointers, one, two and three deep.
+    /// 12 pointers in the inode, then blocks of 1024 pointers, up to three levels deep.
     Indirect,
     /// Extents: 4 in the inode, then blocks of 340.
     Extents,
 }
 
-/// How files keep the blocks that follow theirs for themselves.
+/// Preallocation in the ext family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ahead {
-    /// Not at all: ext3 before 2.6.10.
+    /// None: ext3 before 2.6.10.
     Nothing,
-    /// Eight blocks, taken together: ext2 before 2.6.20 or so.
+    /// Eight blocks at a time: ext2 until about 2.6.20.
     Preallocate,
-    /// A window that grows from 8 to 1024 blocks while the file keeps using it: ext3 since 2.6.10.
+    /// A window that grows from 8 to 1024 blocks while the file uses it: ext3 since 2.6.10.
     Reserve,
-    /// Many blocks at once, up to 8 MB, and small files packed together: ext4's `mballoc`. Meant to be called at
-    /// writeback (delayed allocation), when it is known how many pages there are.
+    /// Large allocations up to 8 MB, and small files packed together: `mballoc` of ext4. For delayed allocation, when the
+    /// number of pages is known.
     Multiblock,
 }
 
@@ -103,13 +101,13 @@ impl Default for Ext {
 }
 
 impl Ext {
-    /// ext3 of 2.6.9: a journal of 32 MB at the beginning, nothing kept ahead.
+    /// ext3 of 2.6.9: a journal of 32 MB at the beginning, no preallocation.
     #[must_use]
     pub fn ext3() -> Self {
         Self { ahead: Ahead::Nothing, journal_blocks: 8192, ..Self::default() }
     }
 
-    /// ext4 as its tools have made it since 2010: everything that it has.
+    /// ext4 with the default features since 2010.
     #[must_use]
     pub fn ext4() -> Self {
         Self {
@@ -128,24 +126,24 @@ impl Ext {
     }
 }
 
-/// The choices of the XFS-like layout.
+/// Options of the XFS-like layout.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Xfs {
-    /// Bytes of an inode on disk: 256 until 2015, 512 since. A power of two, 256 to 2048.
+    /// Bytes of an inode: 256 until 2015, 512 since. A power of two, 256 to 2048.
     pub inode_bytes: u32,
-    /// Allocation groups; `mkfs.xfs` makes 4 on a single disk since 2007, one per 4 GB (at least 8) before. At least 1.
+    /// Allocation groups. `mkfs.xfs` makes 4 on a single disk since 2007; before, one per 4 GB, at least 8. At least 1.
     pub groups: u32,
-    /// The fewest blocks that a file that grows keeps beyond its end: 16 (64 KB).
+    /// Smallest preallocation beyond the end of a growing file in blocks: 16 (64 KB).
     pub ahead_blocks: u32,
-    /// Whether it keeps as much again as it has (since 2.6.38), up to 8 GB, instead of `ahead_blocks` always.
+    /// Whether preallocation equals the file's size, up to 8 GB (since 2.6.38), or is always `ahead_blocks`.
     pub ahead_grows: bool,
-    /// Blocks of the log, which lies in the middle group. At least 1.
+    /// Log blocks, in the middle group. At least 1.
     pub journal_blocks: u32,
 }
 
 impl Default for Xfs {
-    /// As `mkfs.xfs` made it in 2010.
+    /// Defaults of `mkfs.xfs` in 2010.
     fn default() -> Self {
         Self { inode_bytes: 256, groups: 4, ahead_blocks: 16, ahead_grows: false, journal_blocks: 10_240 }
     }
@@ -179,33 +177,33 @@ impl Options {
 
 /// Why a file system cannot be made.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Unmakeable {
-    /// A number out of its range.
+pub enum MakeError {
+    /// An option is out of range.
     #[error("{field} is {value}: {expected}")]
     Field {
-        /// Which.
+        /// The option.
         field: &'static str,
-        /// What it is.
+        /// Its value.
         value: u64,
-        /// What it may be.
+        /// The accepted values.
         expected: &'static str,
     },
-    /// It does not fit.
+    /// The area is too small.
     #[error("{blocks} blocks of 4096 bytes are too few for this file system; it needs at least {needs}")]
     TooSmall {
-        /// What there is.
+        /// Its blocks.
         blocks: u64,
-        /// What it takes.
+        /// The blocks needed.
         needs: u64,
     },
-    /// 16 TB is the limit of 32-bit block numbers.
+    /// Block numbers have 32 bits, so the limit is 16 TB.
     #[error("{blocks} blocks of 4096 bytes are too many; the limit is 4294967295 (16 TB)")]
     TooLarge {
-        /// What there is.
+        /// Blocks of the area.
         blocks: u64,
     },
-    /// The journal finds no place in one piece.
-    #[error("no {blocks} free blocks in one piece for the journal; make it smaller")]
+    /// There is no contiguous space for the journal.
+    #[error("no {blocks} contiguous free blocks for the journal; make it smaller")]
     NoRoomForJournal {
         /// Its length.
         blocks: u32,

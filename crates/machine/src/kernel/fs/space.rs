@@ -1,16 +1,16 @@
-//! Which blocks are free: one bit each, counted per group.
+//! The block bitmap, with free counts per group.
 //!
-//! Inside the file system blocks are numbered from its own beginning, in 32 bits.
+//! Block numbers inside the file system count from its start and have 32 bits.
 
-/// Blocks in a group: what one bitmap block of 4 KB can tell of, 128 MB.
+/// Blocks of a group, 128 MB: the bits of a bitmap block of 4 KB.
 pub(super) const GROUP: u32 = 32_768;
 
 const WORD: u32 = 64;
 
-/// The free and the used blocks.
+/// The block bitmap.
 #[derive(Clone, Debug)]
 pub(super) struct Space {
-    /// A set bit is a used block; bits beyond the end are set.
+    /// Set bits are used blocks; bits beyond the end are set.
     used: Vec<u64>,
     free_in: Vec<u32>,
     free: u64,
@@ -18,7 +18,7 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// `blocks` free ones.
+    /// A bitmap of `blocks` free blocks.
     pub(super) fn new(blocks: u32) -> Self {
         let groups = blocks.div_ceil(GROUP);
         let mut used = vec![u64::MAX; (groups * (GROUP / WORD)) as usize];
@@ -38,7 +38,7 @@ impl Space {
         self.blocks
     }
 
-    /// Free blocks everywhere.
+    /// All free blocks.
     pub(super) fn free(&self) -> u64 {
         self.free
     }
@@ -47,13 +47,13 @@ impl Space {
         self.free_in[group as usize]
     }
 
-    /// Free blocks of a group, counted anew.
+    /// Free blocks of a group, counted from the bitmap.
     pub(super) fn count_free(&self, group: u32) -> u32 {
         let words = (group * (GROUP / WORD)) as usize..((group + 1) * (GROUP / WORD)) as usize;
         self.used[words].iter().map(|word| word.count_zeros()).sum()
     }
 
-    /// The block after a group's last.
+    /// End of a group.
     pub(super) fn group_end(&self, group: u32) -> u32 {
         (group * GROUP).saturating_add(GROUP).min(self.blocks)
     }
@@ -65,7 +65,7 @@ impl Space {
     /// Marks `n` free blocks used.
     pub(super) fn take(&mut self, at: u32, n: u32) {
         self.each_word(at, n, |word, mask| {
-            debug_assert_eq!(*word & mask, 0, "a block was given away twice");
+            debug_assert_eq!(*word & mask, 0, "a block was allocated twice");
             *word |= mask;
         });
         self.count(at, n, |free, n| *free -= n);
@@ -101,7 +101,7 @@ impl Space {
         }
     }
 
-    /// The first free block in `from..to`. Skips groups that have none.
+    /// The first free block in `from..to`. Full groups are skipped.
     pub(super) fn next_free(&self, from: u32, to: u32) -> Option<u32> {
         let (mut at, to) = (from, to.min(self.blocks));
         while at < to {
@@ -119,7 +119,7 @@ impl Space {
         None
     }
 
-    /// How many blocks from `at` on are free, at most `most`.
+    /// Number of free blocks from `at` on, at most `most`.
     pub(super) fn free_run(&self, at: u32, most: u32) -> u32 {
         let mut n = 0;
         while n < most && at + n < self.blocks {
@@ -134,7 +134,7 @@ impl Space {
         n.min(most)
     }
 
-    /// The first place in `from..to` where `n` blocks in a row are free.
+    /// The first run of `n` free blocks in `from..to`.
     pub(super) fn find_run(&self, from: u32, to: u32, n: u32) -> Option<u32> {
         let mut from = from;
         while let Some(at) = self.next_free(from, to) {
@@ -147,7 +147,7 @@ impl Space {
         None
     }
 
-    /// The first eight free blocks of one byte of the bitmap in `from..to`.
+    /// The first eight free blocks that share a byte of the bitmap in `from..to`.
     pub(super) fn next_free_byte(&self, from: u32, to: u32) -> Option<u32> {
         let mut at = from.next_multiple_of(8);
         while at + 8 <= to.min(self.blocks) {
@@ -163,7 +163,7 @@ impl Space {
     }
 }
 
-/// The lowest bit of every byte, and the highest.
+/// The lowest and the highest bit of every byte.
 const LOWS: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 
@@ -178,9 +178,9 @@ mod tests {
 
     use super::*;
 
-    /// Against a slow, obvious list of booleans.
+    /// Compares with a list of flags.
     #[test]
-    fn finds_what_a_list_of_booleans_finds() {
+    fn agrees_with_a_list_of_flags() {
         let blocks = 3 * GROUP + 777;
         for seed in 0..20 {
             let mut random = Random::new(seed);

@@ -1,6 +1,6 @@
-//! The blocks that tell where a file's blocks are: indirect blocks, or the leaves of an extent tree.
+//! Mapping blocks of a file: indirect blocks or extent-tree blocks.
 
-/// Pointers in the inode itself.
+/// Pointers in the inode.
 const DIRECT: u32 = 12;
 /// Pointers in an indirect block.
 const POINTERS: u32 = 1024;
@@ -10,24 +10,24 @@ const POINTERS: u32 = 1024;
 pub(super) enum Style {
     /// 12 direct pointers, then indirect, doubly and triply indirect blocks.
     Indirect,
-    /// So many extents in the inode, then blocks of so many, under as many index blocks as it takes. Leaves are taken to
-    /// be full, so the number of pieces tells which leaf holds one.
+    /// Extents in the inode, then blocks of extents under index blocks. Leaves count as full, so the number of extents
+    /// determines the leaf of each.
     Extents {
-        /// In the inode: 4 in ext4, 9 in an XFS inode of 256 bytes.
+        /// Extents in the inode: 4 in ext4, 9 in an XFS inode of 256 bytes.
         inline: u32,
-        /// In a block: 340 in ext4, 254 in XFS.
+        /// Extents in a block: 340 in ext4, 254 in XFS.
         fanout: u32,
     },
 }
 
-/// A mapping block's name: its level above the data, from 1, and its number among those of its level.
+/// Identifies a mapping block: level above the data, from 1, and number within the level.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Name {
     level: u8,
     number: u32,
 }
 
-/// A file's mapping blocks, by name.
+/// The mapping blocks of a file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tree(Vec<(Name, u32)>);
 
@@ -45,7 +45,7 @@ impl Tree {
         self.0.iter().map(|&(_, at)| at)
     }
 
-    /// Drops the blocks that `keep` refuses.
+    /// Removes the blocks for which `keep` returns false.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(Name) -> bool, mut freed: impl FnMut(u32)) {
         self.0.retain(|&(name, at)| {
             let stays = keep(name);
@@ -57,7 +57,7 @@ impl Tree {
     }
 }
 
-/// The indirect blocks on the way to a page, top down.
+/// The indirect blocks of a page, top down.
 pub(super) fn indirect_path(page: u32) -> impl Iterator<Item = Name> {
     let name = |level, number| Some(Name { level, number });
     let none: Option<Name> = None;
@@ -78,7 +78,7 @@ pub(super) fn indirect_path(page: u32) -> impl Iterator<Item = Name> {
     path.into_iter().flatten()
 }
 
-/// How many pages from `page` on need no other indirect block than it does.
+/// Number of pages from `page` on that need no further indirect block.
 pub(super) fn indirect_reach(page: u32) -> u32 {
     match page.checked_sub(DIRECT) {
         None => DIRECT - page,
@@ -86,7 +86,7 @@ pub(super) fn indirect_reach(page: u32) -> u32 {
     }
 }
 
-/// Whether an indirect block still serves a file of `pages` pages.
+/// Whether a file of `pages` pages needs an indirect block.
 pub(super) fn indirect_needed(name: Name, pages: u32) -> bool {
     let first = match name.level {
         1 => DIRECT + name.number * POINTERS,
@@ -96,7 +96,7 @@ pub(super) fn indirect_needed(name: Name, pages: u32) -> bool {
     pages > first
 }
 
-/// The blocks that a tree of so many extents has.
+/// The blocks of a tree of this many extents.
 pub(super) fn extent_blocks(extents: u32, inline: u32, fanout: u32) -> impl Iterator<Item = Name> {
     let above = |n: u32| if n <= inline { 0 } else { n.div_ceil(fanout) };
     let leaves = above(extents);
@@ -105,7 +105,7 @@ pub(super) fn extent_blocks(extents: u32, inline: u32, fanout: u32) -> impl Iter
     names(2, indexes).chain(names(1, leaves))
 }
 
-/// The blocks on the way to the `index`-th extent, top down, whether or not the tree is deep enough to have them.
+/// The blocks of the `index`-th extent, top down, whether or not the tree is deep enough.
 pub(super) fn extent_path(index: u32, fanout: u32) -> [Name; 2] {
     let leaf = index / fanout;
     [Name { level: 2, number: leaf / fanout }, Name { level: 1, number: leaf }]
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_needed_as_long_as_a_page_lies_behind_it() {
+    fn a_block_is_needed_while_it_maps_a_page() {
         for pages in [0, 1, 12, 13, 1036, 1037, 2060, 2061, 1_049_612, 1_049_613] {
             let last = pages - u32::from(pages > 0);
             for name in indirect_path(last) {

@@ -1,47 +1,47 @@
-//! The XFS-like layout: allocation groups with their own free space and inodes, made 64 at a time where they are needed.
+//! The XFS-like layout: allocation groups with their own free space, and inodes allocated 64 at a time.
 //!
-//! # What is reduced
-//! XFS keeps free space and inodes of a group in B+trees. Here each tree is one block that stays where `mkfs` put its
-//! root, so an operation touches the right number of *places* of a group, not each leaf. Free space is found in bitmaps.
+//! # Reductions
+//! XFS keeps free space and inodes of a group in B+trees. Here each tree is one block at its root's position after `mkfs`, so
+//! an operation accesses the right places of a group but not each leaf. Free space is searched in bitmaps.
 //!
-//! Sources: `fs/xfs/xfs_ialloc.c` and `mkfs.xfs`'s layout, in our own words.
+//! Sources: `fs/xfs/xfs_ialloc.c` and the layout of `mkfs.xfs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::check::Fault;
-use super::options::{Unmakeable, Xfs};
+use super::fault::Fault;
+use super::options::{MakeError, Xfs};
+use super::recorder::Recorder;
 use super::space::Space;
-use super::touched::Bill;
-use super::words::{BLOCK_BYTES, Inode, NewInode};
+use super::types::{BLOCK_BYTES, Inode, NewInode};
 use crate::kernel::Errno;
 
-/// Inodes that are made together.
+/// Inodes of a chunk.
 const CHUNK_INODES: u32 = 64;
 
-/// Superblock, free-space header, inode header and free list: four sectors of a group's first block.
+/// Superblock, AGF, AGI and AGFL: four sectors of a group's first block.
 const HEADERS: u32 = 0;
-/// The root of the tree of free space by place.
+/// Root of the free-space tree by block number.
 const FREE_BY_PLACE: u32 = 1;
-/// The root of the tree of free space by length.
+/// Root of the free-space tree by length.
 const FREE_BY_LENGTH: u32 = 2;
-/// The root of the tree of inodes.
+/// Root of the inode tree.
 const INODES: u32 = 3;
-/// Blocks that a group's own metadata takes.
+/// Metadata blocks of a group.
 const OWN: u32 = 4;
 
-/// The fewest blocks that a group may have: 16 MB, as `mkfs.xfs` demands.
+/// Smallest group: 16 MB, the minimum of `mkfs.xfs`.
 const GROUP_MIN: u32 = 4096;
 
-/// One allocation group.
+/// An allocation group.
 #[derive(Debug)]
 struct Group {
     start: u32,
     end: u32,
-    /// First block of each chunk, and which of its inodes are used.
+    /// Chunks by first block, with a bitmap of used inodes.
     chunks: BTreeMap<u32, u64>,
-    /// Those that have free ones.
+    /// Chunks with free inodes.
     roomy: BTreeSet<u32>,
-    /// The chunk that was made last.
+    /// The newest chunk.
     newest: u32,
 }
 
@@ -50,19 +50,19 @@ struct Group {
 pub(super) struct Groups {
     options: Xfs,
     groups: Vec<Group>,
-    /// Where the next directory goes (`agirotor`).
+    /// Group of the next directory (`agirotor`).
     rotor: u32,
     root: Inode,
 }
 
 impl Groups {
-    pub(super) fn new(options: Xfs, blocks: u64) -> Result<(Self, Space), Unmakeable> {
+    pub(super) fn new(options: Xfs, blocks: u64) -> Result<(Self, Space), MakeError> {
         check(&options)?;
-        let blocks = u32::try_from(blocks).map_err(|_| Unmakeable::TooLarge { blocks })?;
+        let blocks = u32::try_from(blocks).map_err(|_| MakeError::TooLarge { blocks })?;
         let each = blocks / options.groups;
         if each < GROUP_MIN {
             let needs = u64::from(GROUP_MIN) * u64::from(options.groups);
-            return Err(Unmakeable::TooSmall { blocks: u64::from(blocks), needs });
+            return Err(MakeError::TooSmall { blocks: u64::from(blocks), needs });
         }
         let mut space = Space::new(each * options.groups);
         let groups = (0..options.groups).map(|g| {
@@ -75,7 +75,7 @@ impl Groups {
         let mut new = Self { options, groups, rotor: 0, root: Inode(0) };
         let chunk = new
             .new_chunk(&mut space, 0)
-            .ok_or(Unmakeable::TooSmall { blocks: u64::from(blocks), needs: u64::from(GROUP_MIN) })?;
+            .ok_or(MakeError::TooSmall { blocks: u64::from(blocks), needs: u64::from(GROUP_MIN) })?;
         new.root = new.take_inode(0, chunk);
         Ok((new, space))
     }
@@ -88,17 +88,17 @@ impl Groups {
         self.root
     }
 
-    /// Where the log may begin: in the middle group, after the group's own blocks.
+    /// Goal of the log: the middle group, after its metadata.
     pub(super) fn journal_goal(&self) -> u32 {
         self.groups[self.groups.len() / 2].start + OWN
     }
 
-    /// A number for a new file or directory: files near their directory, directories in one group after the other.
+    /// Allocates an inode: of a file near its directory, of directories in one group after the other.
     pub(super) fn new_inode(
         &mut self,
         space: &mut Space,
         kind: NewInode,
-        bill: &mut Bill<'_>,
+        recorder: &mut Recorder<'_>,
     ) -> Result<Inode, Errno> {
         let NewInode { parent, directory, near: wanted } = kind;
         let count = self.groups.len() as u32;
@@ -118,22 +118,22 @@ impl Groups {
                 Some(chunk) => chunk,
                 None => match self.new_chunk(space, group) {
                     Some(chunk) => {
-                        self.charge_space(chunk, bill);
-                        (chunk..chunk + self.chunk_blocks()).for_each(|at| bill.fresh(at));
+                        self.charge_space(chunk, recorder);
+                        (chunk..chunk + self.chunk_blocks()).for_each(|at| recorder.fresh(at));
                         chunk
                     }
                     None => continue,
                 },
             };
             let inode = self.take_inode(group, chunk);
-            self.charge_inode(group, inode, bill);
+            self.charge_inode(group, inode, recorder);
             return Ok(inode);
         }
         Err(Errno::NoSpace)
     }
 
-    /// Gives a number back, and a chunk's blocks when it was the last of its chunk.
-    pub(super) fn drop_inode(&mut self, space: &mut Space, inode: Inode, bill: &mut Bill<'_>) {
+    /// Frees an inode, and the chunk's blocks if it was the last inode of the chunk.
+    pub(super) fn drop_inode(&mut self, space: &mut Space, inode: Inode, recorder: &mut Recorder<'_>) {
         let at = self.inode_block(inode);
         let group = self.group_of(at);
         let blocks = self.chunk_blocks();
@@ -144,43 +144,43 @@ impl Groups {
         *used &= !(1 << bit);
         if *used != 0 {
             it.roomy.insert(chunk);
-            self.charge_inode(group, inode, bill);
+            self.charge_inode(group, inode, recorder);
             return;
         }
         it.chunks.remove(&chunk);
         it.roomy.remove(&chunk);
         space.give(chunk, blocks);
-        bill.change(it.start + INODES);
-        self.charge_space(chunk, bill);
-        (chunk..chunk + blocks).for_each(|at| bill.forget(at));
+        recorder.change(it.start + INODES);
+        self.charge_space(chunk, recorder);
+        (chunk..chunk + blocks).for_each(|at| recorder.forget(at));
     }
 
-    /// Header and both trees of free space of the group of a block that was given away or back.
-    pub(super) fn charge_space(&self, at: u32, bill: &mut Bill<'_>) {
+    /// Records a change of header and free-space trees of a block's group.
+    pub(super) fn charge_space(&self, at: u32, recorder: &mut Recorder<'_>) {
         let start = self.groups[self.group_of(at) as usize].start;
-        bill.change(start + HEADERS);
-        bill.change(start + FREE_BY_PLACE);
-        bill.change(start + FREE_BY_LENGTH);
+        recorder.change(start + HEADERS);
+        recorder.change(start + FREE_BY_PLACE);
+        recorder.change(start + FREE_BY_LENGTH);
     }
 
-    fn charge_inode(&self, group: u32, inode: Inode, bill: &mut Bill<'_>) {
+    fn charge_inode(&self, group: u32, inode: Inode, recorder: &mut Recorder<'_>) {
         let start = self.groups[group as usize].start;
-        bill.change(start + HEADERS);
-        bill.change(start + INODES);
-        bill.change(self.inode_block(inode));
+        recorder.change(start + HEADERS);
+        recorder.change(start + INODES);
+        recorder.change(self.inode_block(inode));
     }
 
-    /// The block that holds an inode: the number says it.
+    /// The block of an inode, which its number determines.
     pub(super) fn inode_block(&self, inode: Inode) -> u32 {
         (inode.0 / (BLOCK_BYTES / u64::from(self.options.inode_bytes))) as u32
     }
 
-    /// A file's first block should lie near its inode.
+    /// Goal of a file's first block: its inode.
     pub(super) fn data_goal(&self, inode: Inode) -> u32 {
         self.inode_block(inode)
     }
 
-    /// The group around a block: its first block and the one after its last.
+    /// The group of a block: first block and end.
     pub(super) fn around(&self, at: u32) -> (u32, u32) {
         let it = &self.groups[self.group_of(at) as usize];
         (it.start, it.end)
@@ -229,7 +229,7 @@ impl Groups {
         [left, right].into_iter().flatten().min_by_key(|chunk| chunk.abs_diff(near))
     }
 
-    /// Room for 64 more inodes, after the newest chunk or else anywhere in the group.
+    /// Allocates a chunk after the newest one, or else anywhere in the group.
     fn new_chunk(&mut self, space: &mut Space, group: u32) -> Option<u32> {
         let blocks = self.chunk_blocks();
         let it = &mut self.groups[group as usize];
@@ -254,9 +254,9 @@ impl Groups {
     }
 }
 
-fn check(options: &Xfs) -> Result<(), Unmakeable> {
+fn check(options: &Xfs) -> Result<(), MakeError> {
     let bad =
-        |field, value: u32, expected| Err(Unmakeable::Field { field, value: u64::from(value), expected });
+        |field, value: u32, expected| Err(MakeError::Field { field, value: u64::from(value), expected });
     if !options.inode_bytes.is_power_of_two() || !(256..=2048).contains(&options.inode_bytes) {
         return bad("inode-bytes", options.inode_bytes, "a power of two from 256 to 2048");
     }

@@ -1,19 +1,19 @@
-//! The commit: from closing the running transaction to its record.
+//! The commit of a transaction.
 
 use elevator::Time;
 
 use super::log::revoke_blocks;
 use super::options::Style;
 use super::transaction::{Commit, Old, Phase, Transaction};
-use super::words::{Action, Tid, Why, Write};
+use super::types::{Action, Tid, Why, Write};
 use super::{Journal, Purpose};
 use crate::kernel::fs::{Block, Extent};
 
-/// Blocks of one of XFS's log records: 32 KB.
+/// Blocks of an XFS log record: 32 KB.
 const RECORD_BLOCKS: u32 = 8;
 
 impl Journal {
-    /// The ordered data of a transaction is written.
+    /// The ordered data of a transaction was written.
     pub fn data_written(&mut self, now: Time, tid: Tid) {
         if let Some(commit) = self.committing.as_mut().filter(|commit| commit.of.tid == tid) {
             commit.data_out = false;
@@ -21,7 +21,7 @@ impl Journal {
         self.advance(now);
     }
 
-    /// Closes the running transaction when its time has come and its handles have ended.
+    /// Closes the running transaction when its commit is due and its handles have ended.
     pub(super) fn close_running(&mut self, now: Time) {
         let interval = self.options.interval();
         let Some(running) = self.running.as_mut().filter(|_| self.committing.is_none()) else { return };
@@ -41,7 +41,7 @@ impl Journal {
         }
     }
 
-    /// Finds out what is in a closed transaction for good.
+    /// Fixes the contents of a closed transaction.
     fn settle(&mut self, mut of: Transaction) -> Transaction {
         of.blocks.retain(|block| {
             let held = self.held.entry(*block).or_default();
@@ -68,14 +68,14 @@ impl Journal {
         }
     }
 
-    /// Takes the commit as far as it can go now, and begins the next one if that is wanted.
+    /// Advances the commit as far as possible, and starts the next one if it is due.
     pub(super) fn advance_commit(&mut self, now: Time) {
         while self.step() {
             self.close_running(now);
         }
     }
 
-    /// One step of a commit; whether there was one to take.
+    /// Executes a step of the commit; returns whether there was one.
     fn step(&mut self) -> bool {
         let Some(commit) = &self.committing else { return false };
         let (data_out, writes_out) = (commit.data_out, commit.writes_out > 0);
@@ -87,7 +87,7 @@ impl Journal {
             Phase::Data | Phase::Room => self.write_log(),
             Phase::Log if writes_out || data_out => {
                 if !writes_out {
-                    // What was being copied may be changed again.
+                    // Blocks whose copies are written may change again.
                     self.wake();
                 }
                 return false;
@@ -102,8 +102,7 @@ impl Journal {
         true
     }
 
-    /// Blocks of the log that a transaction takes: revocations, descriptors, copies, and the record; or, XFS-like, parts
-    /// of blocks packed together.
+    /// Log blocks of a transaction: revocations, descriptors, copies and the commit record; for XFS, packed parts of blocks.
     pub(super) fn cost(&self, blocks: u32, revoked: usize) -> u32 {
         match self.options.style {
             Style::Jbd => revoke_blocks(revoked) + blocks.div_ceil(self.options.tags()) + blocks + 1,
@@ -114,7 +113,7 @@ impl Journal {
         }
     }
 
-    /// The most blocks that one transaction may hold: a quarter of the log (jbd), an eighth (XFS).
+    /// Most blocks of a transaction: a quarter of the log (jbd), an eighth (XFS).
     pub(super) fn most(&self) -> u32 {
         let blocks = self.log.blocks();
         let most = match self.options.style {
@@ -148,7 +147,7 @@ impl Journal {
         }
     }
 
-    /// Writes the record that makes the transaction whole: a block of its own (jbd), or what is left (XFS-like).
+    /// Writes the commit record: a block of its own (jbd), or the last record (XFS).
     fn write_record(&mut self) {
         let Some(commit) = &mut self.committing else { return };
         commit.phase = Phase::Record;
@@ -162,12 +161,12 @@ impl Journal {
         }
     }
 
-    /// Writes the next `n` blocks of the log, which carry copies of `homes` after a block of their own.
+    /// Writes the next `n` log blocks, which contain copies of `homes` after a header block.
     fn log_blocks(&mut self, why: Why, n: u32, homes: &[Block], revokes: Vec<Block>) {
         let extents = self.log.take(n);
         let Some(commit) = &mut self.committing else { return };
         let (tid, causes) = (commit.of.tid, commit.of.causes);
-        // All of XFS's records are barriers, as each may be written over what is only at home if that has been flushed.
+        // All XFS records are barriers, since each may overwrite log space whose blocks were written home but not flushed.
         let past_cache = self.options.barrier && (why == Why::Commit || self.options.style == Style::XfsLike);
         commit.writes_out += extents.len() as u32;
         let mut homes = homes.to_vec();
@@ -202,7 +201,7 @@ impl Journal {
         self.log.room() >= cost
     }
 
-    /// The transaction is durable.
+    /// Completes the commit.
     fn finish(&mut self) {
         let Some(commit) = self.committing.take() else { return };
         let Transaction { tid, blocks, revoked, .. } = commit.of;
@@ -226,7 +225,7 @@ impl Journal {
     }
 }
 
-/// Blocks that lie one after another, as extents.
+/// Groups adjacent blocks into extents.
 pub(super) fn extents(blocks: &[Block]) -> impl Iterator<Item = (Extent, &[Block])> {
     let runs = blocks.chunk_by(|a, b| a.plus(1) == *b);
     runs.map(|run| (Extent { start: run[0], blocks: run.len() as u32 }, run))

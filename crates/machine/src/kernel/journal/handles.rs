@@ -1,36 +1,17 @@
-//! Handles: joining the running transaction, changing blocks in it, leaving it.
+//! Handles: starting, changing blocks, stopping.
 
 use elevator::{CauseSet, Time};
 
 use super::Journal;
 use super::options::{Data, Style};
-use super::transaction::{Commit, Transaction};
-use super::words::{Access, Handle, Started, Tid};
+use super::transaction::{Change, Commit, OpenHandle, Transaction};
+use super::types::{Access, Handle, Started, Tid};
 use crate::kernel::Causes;
 use crate::kernel::fs::{Block, Inode};
 
-/// An open handle.
-#[derive(Debug)]
-pub(super) struct Member {
-    /// Whom it belongs to.
-    cause: CauseSet,
-    /// The transaction that it is in (jbd).
-    tid: Option<Tid>,
-    /// Credits not used yet.
-    credits: u32,
-    /// What it brings when it ends (XFS-like).
-    brings: Vec<Change>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Change {
-    Block(Block),
-    Forget(Block),
-}
-
 impl Journal {
-    /// Begins a handle for somebody who will change at most `credits` blocks; more than a transaction may hold count as
-    /// that many. Waits while a transaction closes, is full, or the log has no room.
+    /// Starts a handle that changes at most `credits` blocks; the number is limited to the size of a transaction. The caller
+    /// must wait while a transaction closes, is full, or the log has no space.
     pub fn start(&mut self, now: Time, credits: u32, cause: CauseSet, causes: &mut Causes) -> Started {
         let credits = credits.min(self.most());
         if !self.admits(credits) {
@@ -47,7 +28,7 @@ impl Journal {
             running.causes = Some(causes.join(running.causes, cause));
             running.tid
         });
-        let member = Some(Member { cause, tid, credits, brings: Vec::new() });
+        let member = Some(OpenHandle { cause, tid, credits, brings: Vec::new() });
         match self.members.iter().position(Option::is_none) {
             Some(free) => {
                 self.members[free] = member;
@@ -60,8 +41,8 @@ impl Journal {
         }
     }
 
-    /// A block is about to change: it joins the handle's transaction. Must wait while a copy of it is being written to the
-    /// log (and only then: before that, the copy is made at once).
+    /// Adds a block to the handle's transaction before it changes. The caller must wait while a copy of the block is being
+    /// written to the log; before that, the copy is made at once.
     pub fn access(&mut self, handle: Handle, block: Block) -> Access {
         let Some(Some(member)) = self.members.get_mut(handle.0 as usize) else { return Access::Granted };
         if self.options.style == Style::XfsLike {
@@ -85,7 +66,7 @@ impl Journal {
         Access::Granted
     }
 
-    /// The file's data must be written before the transaction commits, if that is the mode.
+    /// In ordered mode: the file's data must be written before the transaction commits.
     pub fn order(&mut self, handle: Handle, inode: Inode) {
         let is_open = self.members.get(handle.0 as usize).is_some_and(Option::is_some);
         if !is_open || self.options.data != Data::Ordered {
@@ -98,7 +79,7 @@ impl Journal {
         }
     }
 
-    /// A metadata block was freed: it leaves the running transaction, and older copies of it will not be replayed.
+    /// Removes a freed metadata block from the running transaction and revokes older copies.
     pub fn forget(&mut self, handle: Handle, block: Block) {
         let Some(Some(member)) = self.members.get_mut(handle.0 as usize) else { return };
         if self.options.style == Style::XfsLike {
@@ -108,7 +89,7 @@ impl Journal {
         }
     }
 
-    /// Ends a handle: the transaction that its changes are in.
+    /// Stops a handle; returns the transaction that contains its changes.
     pub fn stop(&mut self, now: Time, handle: Handle, causes: &mut Causes) -> Tid {
         let member = self.members.get_mut(handle.0 as usize).and_then(Option::take);
         let running = self.run(now);
@@ -133,7 +114,7 @@ impl Journal {
         tid
     }
 
-    /// The running transaction, begun if there is none.
+    /// The running transaction, started if there is none.
     fn run(&mut self, now: Time) -> &mut Transaction {
         let next_tid = &mut self.next_tid;
         self.running.get_or_insert_with(|| {
@@ -160,7 +141,7 @@ impl Journal {
         has_room
     }
 
-    /// Puts a block into the running transaction.
+    /// Adds a block to the running transaction.
     fn join(&mut self, block: Block) {
         let Some(running) = &mut self.running else { return };
         let held = self.held.entry(block).or_default();
@@ -172,7 +153,7 @@ impl Journal {
         held.forgotten = false;
     }
 
-    /// Takes a freed block out of the running transaction.
+    /// Removes a freed block from the running transaction.
     fn leave(&mut self, block: Block) {
         let Some(running) = &mut self.running else { return };
         let held = self.held.entry(block).or_default();

@@ -1,19 +1,19 @@
-//! The log's area: a ring of blocks after its superblock.
+//! The log area: a superblock and a ring of blocks.
 
 use crate::kernel::fs::{Block, Extent};
 
-/// Blocks of a revocation record's entries: 4080 bytes of 4 each.
+/// Entries of a revocation block: 4080 bytes of 4 each.
 const REVOKES_PER_BLOCK: u32 = 1020;
 
-/// The ring. Positions only grow; a position's block is its remainder.
+/// The ring. Positions only increase; a position's block is its remainder.
 #[derive(Clone, Debug)]
 pub(super) struct Log {
     superblock: Block,
     first: Block,
     blocks: u64,
-    /// Where the next record goes.
+    /// Position of the next record.
     pub(super) head: u64,
-    /// Where a replay begins by the superblock: what lies from here to `head` must not be written over.
+    /// Position at which a replay starts according to the superblock; the range from here to `head` must not be overwritten.
     pub(super) tail: u64,
 }
 
@@ -35,7 +35,7 @@ impl Log {
         self.blocks - (self.head - self.tail)
     }
 
-    /// Takes the next `n` blocks: one extent, or two where the ring closes.
+    /// Allocates the next `n` blocks: one extent, or two at the ring's end.
     pub(super) fn take(&mut self, n: u32) -> Vec<Extent> {
         debug_assert!(u64::from(n) <= self.room(), "the log was written over");
         let at = self.head % self.blocks;
@@ -51,7 +51,7 @@ impl Log {
     }
 }
 
-/// Blocks that so many revocations take.
+/// Blocks needed for this many revocations.
 pub(super) fn revoke_blocks(revoked: usize) -> u32 {
     (revoked as u32).div_ceil(REVOKES_PER_BLOCK)
 }

@@ -1,55 +1,56 @@
-//! The journal of the modelled machine: which metadata becomes durable together, and what must be written before that.
+//! The journal: groups metadata changes into transactions and orders their writes.
 //!
 //! # Idea
-//! Changes of metadata join the *running* transaction, everybody's the same. When it is old, large, or somebody wants
-//! something in it durable, it closes and *commits*: its ordered data is written, copies of its blocks go to the log, then
-//! a record that makes them whole. So whoever calls `fsync` waits for the data and metadata of everybody who happened to
-//! be in the same transaction: that is the entanglement that split-level scheduling is about. Committed blocks go home
-//! with ordinary writeback; when the log runs out of room, a *checkpoint* takes them there.
+//! Metadata changes of all processes join the *running* transaction. When it is old or large, or a process waits for one of
+//! its changes, it closes and *commits*: ordered data is written, then copies of its blocks go to the log, then a commit
+//! record. So `fsync` waits for the data and metadata of every process in the transaction, the entanglement that split-level
+//! scheduling addresses. Committed blocks are written home by writeback; when the log runs out of space, a *checkpoint*
+//! writes them.
 //!
 //! # State
-//! One transaction runs, one commits, any number wait for their blocks to go home. A state machine: events come in with
-//! `now`, what it wants comes out of [`poll`](Journal::poll), which is asked until it says `None` after every event and at
-//! [`deadline`](Journal::deadline). An answer does not become stale.
+//! One transaction runs, one commits, any number have blocks that were not written home. A state machine: events carry `now`,
+//! actions come from [`poll`](Journal::poll), which is called until it returns `None` after every event and at
+//! [`deadline`](Journal::deadline). An action stays valid until it is executed.
 //!
 //! # Order of a commit
-//! 1. No new handles get in; those that are open end (`Locked`). 2. A new transaction may begin; ordered data is written
-//!    (`Data`). 3. The blocks' copies are written; who wants to change one of these waits (`Log`). 4. The commit record,
-//!    after a flush if there are barriers (`Record`). 5. Everybody who waited goes on; blocks may go home.
+//! 1. No handle starts; open handles end (`Locked`).
+//! 2. A new transaction may start; ordered data is written (`Data`).
+//! 3. Copies of blocks are written to the log; changes of these blocks wait (`Log`).
+//! 4. The commit record is written, after a flush if there are barriers (`Record`).
+//! 5. Waiting tasks continue; blocks may be written home.
 //!
 //! # Where it differs from the source
-//! - A block that is being copied to the log is waited for by whoever changes it, one changed before that is copied, as
-//!   in jbd; but every block of a transaction is copied at the same time.
-//! - Transactions in which nothing changed do not write a commit record.
+//! - As in jbd, a change waits while the block is copied to the log, and a block changed earlier is copied at once; but all
+//!   blocks of a transaction are copied at the same time.
+//! - Transactions without changes write no commit record.
 //! - No batching of synchronous handles, no asynchronous commit, no checksums.
-//! - [`Style::XfsLike`]: one checkpoint (XFS's word for such a commit) at a time, where XFS fills the next record while
-//!   one is being written.
+//! - [`Style::XfsLike`]: one checkpoint (XFS's term for a commit) at a time; XFS fills the next record while one is being
+//!   written.
 //!
 //! # Sources
-//! `fs/jbd` of 2.6, `fs/jbd2`, `fs/xfs/xfs_log_cil.c` and XFS's document on delayed logging, in our own words.
+//! `fs/jbd` of Linux 2.6, `fs/jbd2`, `fs/xfs/xfs_log_cil.c`, XFS's design document on delayed logging.
 
+mod checkpoint;
 mod commit;
 mod handles;
 mod log;
 mod options;
-mod room;
 #[cfg(test)]
 mod tests;
 mod transaction;
-mod words;
+mod types;
 
 use std::collections::VecDeque;
 
 use elevator::Time;
 use hashbrown::HashMap;
 
-use self::handles::Member;
 use self::log::Log;
-use self::transaction::{Commit, Held, Old, Phase, Transaction};
+use self::transaction::{BlockState, Commit, Old, OpenHandle, Phase, Transaction};
 use super::fs::{Block, Extent};
 
 pub use options::{Data, Options, Style};
-pub use words::{Access, Action, Handle, Started, Tid, Why, Write, WriteId};
+pub use types::{Access, Action, Handle, Started, Tid, Why, Write, WriteId};
 
 /// A journal and its log.
 #[derive(Debug)]
@@ -60,38 +61,38 @@ pub struct Journal {
     next_write: u64,
     running: Option<Transaction>,
     committing: Option<Commit>,
-    /// Committed ones, oldest first.
+    /// Committed transactions, oldest first.
     old: VecDeque<Old>,
-    /// The newest that is durable.
+    /// The newest durable transaction.
     durable: Option<Tid>,
-    held: HashMap<Block, Held>,
-    members: Vec<Option<Member>>,
+    held: HashMap<Block, BlockState>,
+    members: Vec<Option<OpenHandle>>,
     writes: HashMap<WriteId, Purpose>,
-    /// Somebody waits for room: who asks must be told when there may be some.
+    /// A task waits for log space.
     room_wanted: bool,
-    /// The oldest transaction whose blocks a checkpoint has gone through, and what was durable then.
+    /// The transaction of the last checkpoint, and the newest durable one at that time.
     looked_over: Option<(Tid, Option<Tid>)>,
-    /// A new place for the tail is being written to the superblock.
+    /// A new tail is being written to the superblock.
     tail_out: bool,
-    /// Somebody was told to wait.
+    /// A task was told to wait; [`Action::Retry`] must follow.
     waiters: bool,
     actions: VecDeque<Action>,
 }
 
-/// What a write of the journal's was for.
+/// The purpose of a write.
 #[derive(Debug)]
 enum Purpose {
-    /// The transaction that commits.
+    /// The committing transaction.
     Commit,
-    /// These blocks go home for this transaction.
+    /// Home writes for this transaction.
     Checkpoint(Tid, Vec<Block>),
-    /// The log is free up to there.
+    /// The new tail.
     Tail(u64),
 }
 
 impl Journal {
-    /// An empty one in this part of the device, whose first block is its superblock. It should have a thousand blocks
-    /// (`mke2fs` refuses less); no transaction may grow beyond a quarter of it.
+    /// An empty journal in this area of the device, whose first block is the superblock. It should have at least 1000 blocks,
+    /// the minimum of `mke2fs`; a transaction is at most a quarter of it.
     #[must_use]
     pub fn new(options: Options, area: Extent) -> Self {
         Self {
@@ -114,9 +115,9 @@ impl Journal {
         }
     }
 
-    /// Wants a transaction durable (`fsync`). Whether there is anything to wait for: [`Action::Committed`] of it or of a
-    /// later one. If there is not, data that the caller has written may still be in the device's cache: where there are
-    /// barriers, the flush is the caller's.
+    /// Requests the commit of a transaction (`fsync`). Returns whether the caller must wait for [`Action::Committed`] of it
+    /// or a later one. If not, and with barriers, the caller must flush the device's cache, which may contain data that it
+    /// has written.
     pub fn commit(&mut self, now: Time, tid: Tid) -> bool {
         if let Some(running) = self.running.as_mut().filter(|running| running.tid <= tid) {
             running.asked = true;
@@ -125,27 +126,27 @@ impl Journal {
         self.durable < Some(tid)
     }
 
-    /// Whether what the device's cache holds now becomes durable with a transaction that is not yet, where there are
-    /// barriers: its commit record, before which the cache is flushed, has not set out (`jbd2_trans_will_send_data_barrier`).
+    /// With barriers: whether the device's cache will be flushed before this transaction is durable, because its commit
+    /// record was not submitted yet (`jbd2_trans_will_send_data_barrier`).
     #[must_use]
     pub fn flush_to_come(&self, tid: Tid) -> bool {
         let out = |commit: &Commit| commit.of.tid == tid && commit.phase == Phase::Record;
         self.durable < Some(tid) && !self.committing.as_ref().is_some_and(out)
     }
 
-    /// Wants everything durable (`sync`), and says which transaction to wait for.
+    /// Requests the commit of everything (`sync`); returns the transaction to wait for.
     pub fn force(&mut self, now: Time) -> Option<Tid> {
         let newest = self.newest()?;
         self.commit(now, newest).then_some(newest)
     }
 
-    /// The transaction with the newest changes, of those that are not over.
+    /// The newest transaction that is not durable.
     #[must_use]
     pub fn newest(&self) -> Option<Tid> {
         Some(self.running.as_ref().or(self.committing.as_ref().map(|commit| &commit.of))?.tid)
     }
 
-    /// The next thing that the journal wants; asked until there is none.
+    /// The next action; call it until it returns `None`.
     pub fn poll(&mut self, now: Time) -> Option<Action> {
         if self.actions.is_empty() {
             self.advance(now);
@@ -153,7 +154,7 @@ impl Journal {
         self.actions.pop_front()
     }
 
-    /// When it wants to be asked again if nothing happens before: the running transaction gets too old.
+    /// The time at which the running transaction is due, if no event comes earlier.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
         let waits = |running: &&Transaction| !running.asked && !running.locked && self.committing.is_none();
@@ -161,7 +162,7 @@ impl Journal {
         Some(running.began + self.options.interval())
     }
 
-    /// Something that it wanted written has been.
+    /// A write of the journal completed.
     pub fn written(&mut self, now: Time, write: WriteId) {
         match self.writes.remove(&write) {
             Some(Purpose::Commit) => {
@@ -182,7 +183,7 @@ impl Journal {
         self.advance(now);
     }
 
-    /// Whether a block is in a transaction that has not committed: writeback must leave it alone.
+    /// Whether an uncommitted transaction contains a block: writeback must not write it.
     #[must_use]
     pub fn holds(&self, block: Block) -> bool {
         self.held.get(&block).is_some_and(|held| held.running || held.committing)
@@ -194,13 +195,13 @@ impl Journal {
         self.durable
     }
 
-    /// Blocks of the log that a replay would go through, and all of them.
+    /// Log blocks that a replay would read, and all log blocks.
     #[must_use]
     pub fn filled(&self) -> (u64, u64) {
         (self.log.blocks() - self.log.room(), self.log.blocks())
     }
 
-    /// Does whatever can be done now.
+    /// Advances as far as possible.
     fn advance(&mut self, now: Time) {
         self.close_running(now);
         self.advance_commit(now);
@@ -221,9 +222,9 @@ impl Journal {
         }
     }
 
-    /// Forgets a block that nothing is known of any more.
+    /// Removes the state of a block that no transaction contains.
     fn tidy(&mut self, block: Block) {
-        if self.held.get(&block).is_some_and(Held::is_idle) {
+        if self.held.get(&block).is_some_and(BlockState::is_idle) {
             self.held.remove(&block);
         }
     }

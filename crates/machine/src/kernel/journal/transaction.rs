@@ -1,32 +1,31 @@
-//! What belongs together: a transaction while it runs, while it commits, and while it waits for its blocks to go home.
+//! Transactions: running, committing, and committed with pending home writes; blocks and handles of transactions.
 
 use elevator::{CauseSet, Time};
 use hashbrown::HashSet;
 
-use super::words::Tid;
+use super::types::Tid;
 use crate::kernel::fs::{Block, Inode};
 
-/// A transaction that runs or commits.
+/// A running or committing transaction.
 #[derive(Debug)]
 pub(super) struct Transaction {
     pub(super) tid: Tid,
     pub(super) began: Time,
-    /// In the order in which they joined. Until it closes, what has been forgotten since may be among them, and what came
-    /// back after that may be there twice.
+    /// Blocks in the order in which they joined. Before the close, forgotten blocks are still in the list, and blocks that
+    /// returned may be in it twice.
     pub(super) blocks: Vec<Block>,
-    /// How many of them are still in it.
+    /// Number of blocks, without forgotten ones.
     pub(super) count: u32,
-    /// Blocks that were freed: older copies of them must not be replayed. Until it closes, what came back may be among
-    /// them.
+    /// Freed blocks whose older copies must not be replayed. Before the close, blocks that returned are still in the list.
     pub(super) revoked: Vec<Block>,
     pub(super) inodes: Vec<Inode>,
     pub(super) ordered: HashSet<Inode>,
-    /// Open handles, and the credits that they may still use.
+    /// Open handles, and their unused credits.
     pub(super) updates: u32,
     pub(super) credits: u32,
-    /// Somebody wants it durable, or it has grown too large.
+    /// A commit was requested, or the transaction is full.
     pub(super) asked: bool,
-    /// It commits as soon as its handles have ended; no new ones get in.
+    /// It commits when its handles have stopped; no handle starts.
     pub(super) locked: bool,
     pub(super) causes: Option<CauseSet>,
 }
@@ -49,78 +48,97 @@ impl Transaction {
         }
     }
 
-    /// Nothing to write: neither log nor data.
+    /// Whether there is neither log nor data to write.
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0 && self.revoked.is_empty() && self.ordered.is_empty()
     }
 }
 
-/// How far a commit has come, once its transaction is closed.
+/// The phase of a commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     /// Ordered data is being written; jbd waits for it.
     Data,
-    /// The log has to have room: checkpoints make some.
+    /// It waits for log space, which a checkpoint frees.
     Room,
-    /// The copies are being written to the log.
+    /// Copies are being written to the log.
     Log,
     /// The commit record is being written.
     Record,
 }
 
-/// A transaction that commits.
+/// A committing transaction.
 #[derive(Debug)]
 pub(super) struct Commit {
     pub(super) of: Transaction,
     pub(super) phase: Phase,
-    /// Where its first block in the log is, once it has one.
+    /// Position of its first log block, once allocated.
     pub(super) start: Option<u64>,
-    /// Ordered data is under way.
+    /// Ordered data is being written.
     pub(super) data_out: bool,
-    /// Writes of its own under way.
+    /// Log writes in flight.
     pub(super) writes_out: u32,
 }
 
 impl Commit {
-    /// Copies are being written from the blocks themselves, which must not change meanwhile.
+    /// Whether copies are being written from the blocks, which must not change meanwhile.
     pub(super) fn is_copying(&self) -> bool {
         self.phase == Phase::Log && self.writes_out > 0
     }
 }
 
-/// A committed transaction some of whose blocks are not at home yet.
+/// A committed transaction with blocks that were not written home.
 #[derive(Debug)]
 pub(super) struct Old {
     pub(super) tid: Tid,
-    /// Where it begins in the log.
+    /// Its position in the log.
     pub(super) start: u64,
     pub(super) blocks: Vec<Block>,
-    /// How many of them wait; those that a newer transaction has committed do not.
+    /// Blocks that wait for their home write; blocks that a newer transaction committed do not.
     pub(super) left: u32,
 }
 
-/// What the journal knows of a block.
+/// The journal's state of a block.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Held {
+pub(super) struct BlockState {
     pub(super) running: bool,
     pub(super) committing: bool,
     /// The running transaction has freed it.
     pub(super) forgotten: bool,
-    /// The committing one has.
+    /// The committing transaction has freed it.
     pub(super) revoking: bool,
-    /// The committed transaction whose copy of it is the newest and not at home yet.
+    /// The committed transaction with the newest copy that was not written home.
     pub(super) checkpoint: Option<Tid>,
     /// It is being written home.
     pub(super) going_home: bool,
 }
 
-impl Held {
+impl BlockState {
     pub(super) fn is_idle(&self) -> bool {
         self.is_committed() && self.checkpoint.is_none()
     }
 
-    /// No transaction that is not durable has a part in it: what memory holds is what was committed last.
+    /// No uncommitted transaction contains it: the buffer has the committed content.
     pub(super) fn is_committed(&self) -> bool {
         !self.running && !self.committing && !self.forgotten && !self.revoking
     }
+}
+
+/// An open handle.
+#[derive(Debug)]
+pub(super) struct OpenHandle {
+    /// The cause of its changes.
+    pub(super) cause: CauseSet,
+    /// Its transaction (jbd).
+    pub(super) tid: Option<Tid>,
+    /// Unused credits.
+    pub(super) credits: u32,
+    /// Changes that join a transaction when it stops (XFS).
+    pub(super) brings: Vec<Change>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Change {
+    Block(Block),
+    Forget(Block),
 }

@@ -1,13 +1,13 @@
-//! ext2's way: from block to block.
+//! ext2's linear search.
 
-use super::{Directory, Named, Page, Step};
+use super::contents::{Directory, Named, Page, PageAccess};
 
-/// From the page where the last name was found, around, up to the one that has it.
-pub(super) fn look(directory: &Directory, found: Option<Named>, steps: &mut Vec<Step>) {
+/// Accesses of a lookup: from the page where the last name was found, around, to the page of the name.
+pub(super) fn look(directory: &Directory, found: Option<Named>, accesses: &mut Vec<PageAccess>) {
     let pages = directory.length();
     let first = directory.found_in.min(pages - 1);
     let count = found.map_or(pages, |named| (named.page + pages - first) % pages + 1);
-    steps.extend((0..count).map(|i| Step::Read((first + i) % pages)));
+    accesses.extend((0..count).map(|i| PageAccess::Read((first + i) % pages)));
 }
 
 pub(super) fn growth(directory: &Directory, name: &str) -> Vec<u32> {
@@ -17,17 +17,17 @@ pub(super) fn growth(directory: &Directory, name: &str) -> Vec<u32> {
     }
 }
 
-/// The first page with room, from the beginning, or a new one.
-pub(super) fn make_room(directory: &mut Directory, name: &str, steps: &mut Vec<Step>) -> u32 {
+/// The first page with room, or a new page.
+pub(super) fn make_room(directory: &mut Directory, name: &str, accesses: &mut Vec<PageAccess>) -> u32 {
     let page = first_with_room(directory, name);
     let before = page.unwrap_or(directory.length());
-    // The search that found that the name is not there has read all of them; only their order matters here.
-    steps.extend((0..before).map(Step::Read));
+    // The search that did not find the name has read all pages; only the order counts here.
+    accesses.extend((0..before).map(PageAccess::Read));
     let page = page.unwrap_or_else(|| {
         directory.pages.push(Page::default());
         directory.length() - 1
     });
-    steps.push(Step::Change(page));
+    accesses.push(PageAccess::Change(page));
     page
 }
 

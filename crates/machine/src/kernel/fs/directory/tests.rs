@@ -1,4 +1,4 @@
-//! Formats against a plain set of names.
+//! Formats compared with a plain set of names.
 
 use std::collections::BTreeSet;
 
@@ -12,47 +12,47 @@ fn every_format_keeps_every_name() {
         let mut random = Random::new(3);
         let mut directory = Directory::new(format);
         let mut slow = BTreeSet::new();
-        let mut steps = Vec::new();
+        let mut accesses = Vec::new();
         for _ in 0..30_000 {
             let number = random.below(8000);
             let name = format!("{number:0width$}", width = 1 + (number % 90) as usize);
-            steps.clear();
-            let found = directory.look(&name, &mut steps).is_some();
+            accesses.clear();
+            let found = directory.look(&name, &mut accesses).is_some();
             assert_eq!(found, slow.contains(&name));
             if found && random.once_in(2) {
-                directory.remove(&name, &mut steps);
+                directory.remove(&name, &mut accesses);
                 slow.remove(&name);
             } else if !found {
                 let before = directory.allocated().len();
                 let growth = directory.growth(&name);
-                directory.add(&name, Inode(number), false, &mut steps);
+                directory.add(&name, Inode(number), false, &mut accesses);
                 slow.insert(name);
                 assert_eq!(directory.allocated().len(), before + growth.len(), "{format:?}");
             }
             let pages = directory.allocated();
-            for step in &steps {
-                let (Step::Read(page) | Step::Change(page)) = step;
+            for step in &accesses {
+                let (PageAccess::Read(page) | PageAccess::Change(page)) = step;
                 assert!(pages.is_empty() || pages.contains(page), "{format:?}: {step:?}");
             }
         }
         assert!(directory.agrees());
         let listed: BTreeSet<String> =
-            directory.list(&mut steps).iter().map(|e| e.name.to_string()).collect();
+            directory.list(&mut accesses).iter().map(|e| e.name.to_string()).collect();
         assert_eq!(listed, slow);
     }
 }
 
 #[test]
-fn an_index_begins_with_two_leaves_however_little_was_missing() {
+fn a_new_index_has_two_leaves() {
     let mut directory = Directory::new(Format::Htree);
     let mut number = 0;
     while directory.growth(&format!("{number:03}")).is_empty() {
         directory.add(&format!("{number:03}"), Inode(number), false, &mut Vec::new());
         number += 1;
     }
-    let mut steps = Vec::new();
+    let mut accesses = Vec::new();
     let growth = directory.growth(&format!("{number:03}"));
-    directory.add(&format!("{number:03}"), Inode(number), false, &mut steps);
+    directory.add(&format!("{number:03}"), Inode(number), false, &mut accesses);
     assert_eq!(growth, [1, 2]);
     assert_eq!(directory.allocated(), [0, 1, 2]);
     assert!(directory.agrees());

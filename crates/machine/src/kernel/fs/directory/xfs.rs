@@ -1,15 +1,15 @@
-//! The XFS-like way: small directories in the inode, larger ones in data blocks beside blocks of hashes.
+//! XFS-like directories: small ones in the inode, larger ones in data blocks and hash blocks.
 //!
-//! Reduced: hashed blocks are taken to be full and evenly spread over the hashes.
+//! Reduction: hash blocks count as full, with hashes spread evenly.
 
-use super::{CAPACITY, Directory, Format, Named, Page, Step, hash};
+use super::contents::{CAPACITY, Directory, Format, Named, Page, PageAccess, hash};
 
-/// Where hashed blocks begin, in pages: 32 GB into the directory.
+/// Page at which hash blocks begin: 32 GB into the directory.
 const HASHED: u32 = 1 << 23;
-/// Bytes that each name takes in a hashed block.
+/// Bytes of a name in a hash block.
 const HASH_BYTES: u32 = 8;
 
-/// Hashed blocks: none while everything fits in one block, then one, then more under a root of their own.
+/// Number of hash blocks: none while all entries fit in one block, then one, then more below a root.
 fn hashed_blocks(pages: u32, names: u32) -> u32 {
     if pages <= 1 {
         return 0;
@@ -24,12 +24,12 @@ pub(super) fn hashed_pages(directory: &Directory) -> impl Iterator<Item = u32> {
     HASHED..HASHED + blocks
 }
 
-/// Root of the hashes, their leaf, the data block.
-pub(super) fn look(directory: &Directory, name: &str, found: Option<Named>, steps: &mut Vec<Step>) {
-    steps.extend(index_path(directory, name).map(Step::Read));
+/// Accesses of a lookup: root of the hashes, leaf, data block.
+pub(super) fn look(directory: &Directory, name: &str, found: Option<Named>, accesses: &mut Vec<PageAccess>) {
+    accesses.extend(index_path(directory, name).map(PageAccess::Read));
     match found {
-        Some(found) if !directory.pages.is_empty() => steps.push(Step::Read(found.page)),
-        None if directory.length() == 1 => steps.push(Step::Read(0)),
+        Some(found) if !directory.pages.is_empty() => accesses.push(PageAccess::Read(found.page)),
+        None if directory.length() == 1 => accesses.push(PageAccess::Read(0)),
         _ => {}
     }
 }
@@ -55,8 +55,8 @@ pub(super) fn growth(directory: &Directory, name: &str) -> Vec<u32> {
     (pages..pages + data).chain(HASHED + directory.hashed..HASHED + hashed).collect()
 }
 
-/// The first data block with room; everything moves out of the inode when that is full.
-pub(super) fn make_room(directory: &mut Directory, name: &str, steps: &mut Vec<Step>) -> u32 {
+/// The first data block with room; the entries move out of the inode when it is full.
+pub(super) fn make_room(directory: &mut Directory, name: &str, accesses: &mut Vec<PageAccess>) -> u32 {
     let new = growth(directory, name);
     let bytes = directory.entry_bytes(name);
     if directory.pages.is_empty() && new.is_empty() {
@@ -71,18 +71,18 @@ pub(super) fn make_room(directory: &mut Directory, name: &str, steps: &mut Vec<S
     }
     directory.hashed += new.iter().filter(|&&page| page >= HASHED).count() as u32;
     let page = first_with_room(directory, bytes).unwrap_or(0);
-    steps.push(Step::Change(page));
-    steps.extend(index_path(directory, name).map(Step::Change));
+    accesses.push(PageAccess::Change(page));
+    accesses.extend(index_path(directory, name).map(PageAccess::Change));
     page
 }
 
-/// The hash of a removed name goes too.
-pub(super) fn unindex(directory: &Directory, name: &str, steps: &mut Vec<Step>) {
-    steps.extend(index_path(directory, name).map(Step::Change));
+/// Removes the hash of a removed name.
+pub(super) fn unindex(directory: &Directory, name: &str, accesses: &mut Vec<PageAccess>) {
+    accesses.extend(index_path(directory, name).map(PageAccess::Change));
 }
 
 fn first_with_room(directory: &Directory, bytes: u32) -> Option<u32> {
-    // A directory of one block keeps its hashes in it.
+    // A directory of one block contains its hashes.
     let names = if directory.length() == 1 { directory.names.len() as u32 + 1 } else { 0 };
     let bytes = bytes + names * HASH_BYTES;
     (0..directory.length()).find(|&page| directory.has_room(page, bytes))

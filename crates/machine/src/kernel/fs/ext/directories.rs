@@ -1,6 +1,6 @@
-//! Which group a new directory goes to: the old way and Orlov's.
+//! Placement of new directories: the old policy and the Orlov policy.
 //!
-//! Sources: `fs/ext2/ialloc.c` of 2.6, in our own words; the Orlov allocator's announcement of November 2002.
+//! Sources: `fs/ext2/ialloc.c` of Linux 2.6; the announcement of the Orlov allocator in November 2002.
 
 use elevator::Random;
 
@@ -8,22 +8,22 @@ use super::super::space::{GROUP, Space};
 use super::Groups;
 use crate::kernel::Errno;
 
-/// Blocks that a directory's files are expected to need (`BLOCK_COST`).
+/// Expected blocks of a directory's files (`BLOCK_COST`).
 const BLOCK_COST: u64 = 256;
-/// Inodes that they are expected to need (`INODE_COST`).
+/// Expected inodes of a directory's files (`INODE_COST`).
 const INODE_COST: u32 = 64;
 
 impl Groups {
-    /// The old way: of the groups that have at least their share of free inodes, the one with the most free blocks.
+    /// The old policy: of the groups with an average share of free inodes, the one with the most free blocks.
     pub(super) fn old_directory(&self, space: &Space) -> Result<u32, Errno> {
         let share = self.free_inodes / self.count();
         let fit = |&g: &u32| self.groups[g as usize].free_inodes >= share.max(1);
-        // The first of equals, as the kernel keeps the first.
+        // The first of equal groups, as in the kernel.
         (0..self.count()).filter(fit).min_by_key(|&g| (u32::MAX - space.free_in(g), g)).ok_or(Errno::NoSpace)
     }
 
-    /// Orlov's: directories in the root are spread; others go near their parent, to a group that is not overdrawn in
-    /// inodes, blocks, directories or `debt` (directories made there since files were).
+    /// Orlov: top-level directories are spread; others go near their parent, to a group with enough inodes and blocks and not
+    /// too many directories or `debt` (directories created since the last file).
     pub(super) fn orlov_directory(
         &self,
         space: &Space,
@@ -75,7 +75,7 @@ impl Groups {
         find(share.max(1)).or_else(|| find(1)).ok_or(Errno::NoSpace)
     }
 
-    /// How many directories a group may get in a row without files.
+    /// Largest debt of a group.
     fn max_debt(&self, space: &Space) -> u32 {
         let used = u64::from(space.blocks()) - space.free();
         let per_directory = (used / u64::from(self.directories.max(1))).max(BLOCK_COST);

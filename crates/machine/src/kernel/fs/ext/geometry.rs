@@ -1,16 +1,16 @@
-//! Where block groups keep their bitmaps and inode tables, as `mke2fs` lays them out.
+//! Locations of bitmaps and inode tables, as `mke2fs` lays them out.
 
-use super::super::options::{Ext, Unmakeable};
+use super::super::options::{Ext, MakeError};
 use super::super::space::{GROUP, Space};
-use super::super::words::BLOCK_BYTES;
+use super::super::types::BLOCK_BYTES;
 
 /// Bytes of a group descriptor.
 const DESCRIPTOR_BYTES: u32 = 32;
 
-/// Data blocks that a last, short group must have to be worth having (`mke2fs` drops it otherwise).
+/// Fewest data blocks of a short last group; `mke2fs` drops smaller ones.
 const LAST_GROUP_MIN: u32 = 50;
 
-/// Where one group's own metadata lies.
+/// Metadata of a group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) block_bitmap: u32,
@@ -18,30 +18,30 @@ pub(super) struct Place {
     pub(super) inode_table: u32,
 }
 
-/// The same for every group.
+/// Values common to all groups.
 #[derive(Clone, Debug)]
 pub(super) struct Geometry {
     pub(super) inodes_per_group: u32,
     pub(super) inodes_per_block: u32,
-    /// Blocks of a superblock and the descriptors after it.
+    /// Blocks of superblock and group descriptors.
     descriptors: u32,
     places: Vec<Place>,
 }
 
 impl Geometry {
-    /// Lays the metadata of a file system of at most `blocks` out; what it takes is taken from the returned space.
-    pub(super) fn new(options: &Ext, blocks: u64) -> Result<(Self, Space), Unmakeable> {
+    /// Lays out the metadata of a file system of at most `blocks` blocks, and marks it used in the returned bitmap.
+    pub(super) fn new(options: &Ext, blocks: u64) -> Result<(Self, Space), MakeError> {
         check(options)?;
         let inodes_per_block = BLOCK_BYTES as u32 / options.inode_bytes;
         let wanted = (u64::from(GROUP) * BLOCK_BYTES / u64::from(options.bytes_per_inode)) as u32;
         let inodes_per_group = wanted.clamp(inodes_per_block, GROUP).next_multiple_of(inodes_per_block);
         let table = inodes_per_group / inodes_per_block;
-        let blocks = u32::try_from(blocks).map_err(|_| Unmakeable::TooLarge { blocks })?;
+        let blocks = u32::try_from(blocks).map_err(|_| MakeError::TooLarge { blocks })?;
         let blocks = without_short_group(blocks, table);
         let groups = blocks.div_ceil(GROUP);
         let mut space = Space::new(blocks);
         let descriptors = 1 + (groups * DESCRIPTOR_BYTES).div_ceil(BLOCK_BYTES as u32);
-        let too_small = || Unmakeable::TooSmall {
+        let too_small = || MakeError::TooSmall {
             blocks: u64::from(blocks),
             needs: u64::from(descriptors + 2 + table + LAST_GROUP_MIN),
         };
@@ -85,7 +85,7 @@ impl Geometry {
         &self.places[group as usize]
     }
 
-    /// The block that holds a group's descriptor: those of 128 groups share one.
+    /// The block of a group's descriptor; 128 groups share a block.
     pub(super) fn descriptor(&self, group: u32) -> u32 {
         1 + group * DESCRIPTOR_BYTES / BLOCK_BYTES as u32
     }
@@ -101,24 +101,24 @@ impl Geometry {
         }
     }
 
-    /// Blocks of one group's inode table.
+    /// Blocks of an inode table.
     pub(super) fn table_blocks(&self) -> u32 {
         self.inodes_per_group / self.inodes_per_block
     }
 
-    /// The group in whose inode table a block lies.
+    /// The group whose inode table contains a block.
     pub(super) fn table_of(&self, at: u32) -> Option<u32> {
         let group = self.places.partition_point(|place| place.inode_table <= at).checked_sub(1)?;
         (at - self.places[group].inode_table < self.table_blocks()).then_some(group as u32)
     }
 
-    /// The block of the inode table that holds the `index`-th inode of a group.
+    /// The inode-table block of the `index`-th inode of a group.
     pub(super) fn inode_block(&self, group: u32, index: u32) -> u32 {
         self.place(group).inode_table + index / self.inodes_per_block
     }
 }
 
-/// Groups 0, 1 and powers of 3, 5 and 7 hold a copy of the superblock and the descriptors (`sparse_super`).
+/// Groups 0, 1 and powers of 3, 5 and 7 contain copies of superblock and descriptors (`sparse_super`).
 pub(super) fn has_superblock(group: u32) -> bool {
     let power_of = |base: u32| {
         let mut rest = group;
@@ -135,9 +135,9 @@ fn without_short_group(blocks: u32, table: u32) -> u32 {
     if blocks > GROUP && rest < table + 2 + LAST_GROUP_MIN { blocks - rest } else { blocks }
 }
 
-fn check(options: &Ext) -> Result<(), Unmakeable> {
+fn check(options: &Ext) -> Result<(), MakeError> {
     let bad =
-        |field, value: u32, expected| Err(Unmakeable::Field { field, value: u64::from(value), expected });
+        |field, value: u32, expected| Err(MakeError::Field { field, value: u64::from(value), expected });
     if !options.inode_bytes.is_power_of_two() || !(128..=4096).contains(&options.inode_bytes) {
         return bad("inode-bytes", options.inode_bytes, "a power of two from 128 to 4096");
     }
@@ -183,7 +183,7 @@ mod tests {
     fn flexible_groups_lie_together() {
         let (geometry, space) = Geometry::new(&Ext::ext4(), 40 * u64::from(GROUP)).unwrap();
         let at = |g: u32| geometry.place(g).inode_table;
-        // 2048 more blocks than two tables would be into group 0: superblock, descriptors, 32 bitmaps.
+        // Two tables would end 2048 blocks later in group 0: superblock, descriptors, 32 bitmaps.
         assert_eq!((at(0), at(1), at(15)), (34, 34 + 512, 34 + 15 * 512));
         assert_eq!(at(16), 16 * GROUP + 32);
         assert_eq!(space.free_in(2), GROUP);
@@ -194,10 +194,10 @@ mod tests {
         let (geometry, space) = Geometry::new(&Ext::default(), u64::from(2 * GROUP + 500)).unwrap();
         assert_eq!((geometry.groups(), space.blocks()), (2, 2 * GROUP));
         for few in [0, 1, 100] {
-            assert!(matches!(Geometry::new(&Ext::default(), few), Err(Unmakeable::TooSmall { .. })));
+            assert!(matches!(Geometry::new(&Ext::default(), few), Err(MakeError::TooSmall { .. })));
         }
-        assert!(matches!(Geometry::new(&Ext::default(), 1 << 33), Err(Unmakeable::TooLarge { .. })));
+        assert!(matches!(Geometry::new(&Ext::default(), 1 << 33), Err(MakeError::TooLarge { .. })));
         let odd = Ext { inode_bytes: 200, ..Ext::default() };
-        assert!(matches!(Geometry::new(&odd, 1 << 20), Err(Unmakeable::Field { field: "inode-bytes", .. })));
+        assert!(matches!(Geometry::new(&odd, 1 << 20), Err(MakeError::Field { field: "inode-bytes", .. })));
     }
 }

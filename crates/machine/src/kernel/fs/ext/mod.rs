@@ -1,8 +1,8 @@
-//! Block groups: inodes in their tables, directories spread or kept together, files with their parents.
+//! Block groups: inode tables, placement of directories and files.
 //!
-//! Sources: `fs/ext2/ialloc.c`, `fs/ext3/ialloc.c` of 2.6, `fs/ext4/ialloc.c` for flexible groups, in our own words.
-//! Where it differs: the groups of a flexible group are not counted as one by the Orlov allocator; nothing is reserved
-//! for root; there is no `lost+found`.
+//! Sources: `fs/ext2/ialloc.c`, `fs/ext3/ialloc.c` of Linux 2.6, `fs/ext4/ialloc.c` for flexible groups. Differences: the
+//! Orlov allocator does not count the groups of a flexible group as one; nothing is reserved for root; there is no
+//! `lost+found`.
 
 mod directories;
 mod geometry;
@@ -12,26 +12,26 @@ use std::ops::Range;
 use elevator::Random;
 
 use self::geometry::Geometry;
-use super::check::Fault;
-use super::options::{Directories, Ext, Unmakeable};
+use super::fault::Fault;
+use super::options::{Directories, Ext, MakeError};
+use super::recorder::Recorder;
 use super::space::{GROUP, Space};
-use super::touched::Bill;
-use super::words::{Inode, NewInode};
+use super::types::{Inode, NewInode};
 use crate::kernel::Errno;
 
-/// Inodes 1 to 10 are the file system's own; the root is 2, the journal 8.
+/// Inodes 1 to 10 are reserved; the root is 2, the journal 8.
 const RESERVED_INODES: u32 = 10;
 
 /// The root directory.
 pub(super) const ROOT: Inode = Inode(2);
 
-/// From so many flexible groups on, files' data stays out of the first (`EXT4_FLEX_SIZE_DIR_ALLOC_SCHEME`).
+/// With this many flexible groups, file data avoids the first group (`EXT4_FLEX_SIZE_DIR_ALLOC_SCHEME`).
 const FLEX_KEEPS_FILES_OUT: u32 = 4;
 
-/// One group's inodes.
+/// Inodes of a group.
 #[derive(Clone, Debug)]
 struct Group {
-    /// A set bit is a used inode.
+    /// Set bits are used inodes.
     used: Vec<u64>,
     free_inodes: u32,
     directories: u32,
@@ -50,7 +50,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    pub(super) fn new(options: Ext, blocks: u64) -> Result<(Self, Space), Unmakeable> {
+    pub(super) fn new(options: Ext, blocks: u64) -> Result<(Self, Space), MakeError> {
         let (geometry, space) = Geometry::new(&options, blocks)?;
         let per_group = geometry.inodes_per_group;
         let mut used = vec![0; per_group.div_ceil(64) as usize];
@@ -76,12 +76,12 @@ impl Groups {
         self.groups.len() as u32
     }
 
-    /// A number for a new file or directory.
+    /// Allocates an inode.
     pub(super) fn new_inode(
         &mut self,
         space: &Space,
         kind: NewInode,
-        bill: &mut Bill<'_>,
+        recorder: &mut Recorder<'_>,
     ) -> Result<Inode, Errno> {
         let NewInode { parent, directory, near: wanted } = kind;
         let near = self.group_of(parent);
@@ -110,12 +110,12 @@ impl Groups {
             it.debt = it.debt.saturating_sub(1);
         }
         let index = word as u32 * 64 + bit;
-        self.charge_inode(group, index, bill);
+        self.charge_inode(group, index, recorder);
         Ok(Inode(u64::from(group) * u64::from(self.geometry.inodes_per_group) + u64::from(index) + 1))
     }
 
-    /// A file goes to its parent's group while that has inodes and blocks, then leaps away from it by powers of two, so
-    /// that files of different full groups do not pile up in the next one.
+    /// The group of a new file: its directory's, while that has inodes and blocks; then groups at distances of powers of two,
+    /// so that files of different full groups spread.
     fn file_group(&self, space: &Space, parent: Inode) -> Result<u32, Errno> {
         let near = self.group_of(parent);
         let fits = |g: u32| self.groups[g as usize].free_inodes > 0 && space.free_in(g) > 0;
@@ -132,15 +132,15 @@ impl Groups {
             }
             leap <<= 1;
         }
-        // The parent's own group comes last.
+        // The directory's own group comes last.
         (1..=self.count())
             .map(|i| (near + i) % self.count())
             .find(|&g| self.groups[g as usize].free_inodes > 0)
             .ok_or(Errno::NoSpace)
     }
 
-    /// Gives a number back.
-    pub(super) fn drop_inode(&mut self, inode: Inode, directory: bool, bill: &mut Bill<'_>) {
+    /// Frees an inode.
+    pub(super) fn drop_inode(&mut self, inode: Inode, directory: bool, recorder: &mut Recorder<'_>) {
         let (group, index) = (self.group_of(inode), self.index_of(inode));
         let it = &mut self.groups[group as usize];
         debug_assert_ne!(it.used[(index / 64) as usize] >> (index % 64) & 1, 0, "an inode was freed twice");
@@ -151,29 +151,29 @@ impl Groups {
             it.directories -= 1;
             self.directories -= 1;
         }
-        self.charge_inode(group, index, bill);
+        self.charge_inode(group, index, recorder);
     }
 
-    /// Inode bitmap, descriptor and inode table change together.
-    fn charge_inode(&self, group: u32, index: u32, bill: &mut Bill<'_>) {
-        bill.change(self.geometry.place(group).inode_bitmap);
-        bill.change(self.geometry.descriptor(group));
-        bill.change(self.geometry.inode_block(group, index));
+    /// Records a change of inode bitmap, descriptor and inode table.
+    fn charge_inode(&self, group: u32, index: u32, recorder: &mut Recorder<'_>) {
+        recorder.change(self.geometry.place(group).inode_bitmap);
+        recorder.change(self.geometry.descriptor(group));
+        recorder.change(self.geometry.inode_block(group, index));
     }
 
-    /// Block bitmap and descriptor of the group of a block that was given away or back.
-    pub(super) fn charge_space(&self, at: u32, bill: &mut Bill<'_>) {
-        bill.change(self.geometry.place(at / GROUP).block_bitmap);
-        bill.change(self.geometry.descriptor(at / GROUP));
+    /// Records a change of block bitmap and descriptor of a block's group.
+    pub(super) fn charge_space(&self, at: u32, recorder: &mut Recorder<'_>) {
+        recorder.change(self.geometry.place(at / GROUP).block_bitmap);
+        recorder.change(self.geometry.descriptor(at / GROUP));
     }
 
-    /// The block of the inode table that holds an inode.
+    /// The inode-table block of an inode.
     pub(super) fn inode_block(&self, inode: Inode) -> u32 {
         self.geometry.inode_block(self.group_of(inode), self.index_of(inode))
     }
 
-    /// The blocks that are read when this one is: of an inode table, as many as lie with it between two multiples of
-    /// `inode_ahead_blocks` and hold inodes.
+    /// The blocks read together with a block: for an inode table, those between two multiples of `inode_ahead_blocks` that
+    /// contain inodes.
     pub(super) fn read_beside(&self, at: u32) -> Range<u32> {
         let ahead = self.options.inode_ahead_blocks;
         let Some(group) = self.geometry.table_of(at).filter(|_| ahead > 0) else { return at..at + 1 };
@@ -186,7 +186,7 @@ impl Groups {
         first.max(table)..(first + ahead).min(end).max(at + 1)
     }
 
-    /// Where a file's or directory's first block should lie: in its inode's group, at a colour of the writer's.
+    /// Goal of the first block of a file or directory: its inode's group, at the writer's colour.
     pub(super) fn data_goal(&self, inode: Inode, directory: bool, by: u32) -> u32 {
         let flex = self.options.flex_groups;
         let mut group = self.group_of(inode);

@@ -1,4 +1,4 @@
-//! Where things lie.
+//! Tests of layouts on the device.
 
 use super::super::space::GROUP;
 use super::super::*;
@@ -22,15 +22,15 @@ fn append(fs: &mut FileSystem, inode: Inode, by: u32, pages: u64) {
     fs.allocate(inode, size / BLOCK_BYTES, pages as u32, by, &mut Vec::new(), &mut touched).unwrap();
 }
 
-/// ext2: contiguous but for the indirect blocks, which lie where they are needed.
+/// ext2: contiguous except for indirect blocks, which lie where they are needed.
 #[test]
-fn a_sequential_file_is_interrupted_by_its_indirect_blocks_only() {
+fn indirect_blocks_interrupt_a_sequential_file() {
     for options in [Options::ext2(), Options::ext3()] {
         let mut fs = made(&options);
         let file = Image::new(&mut fs).file("/big", 20 << 20).unwrap();
         let runs = runs(&fs, file);
         let start = runs[0].2.unwrap();
-        // 12 direct, an indirect block, 1024, then a double and an indirect block, and so on.
+        // 12 direct pages, an indirect block, 1024 pages, a double and a single indirect block, and so on.
         let expected = [
             (0, 12, Some(start)),
             (12, 1024, Some(start + 13)),
@@ -43,7 +43,7 @@ fn a_sequential_file_is_interrupted_by_its_indirect_blocks_only() {
 }
 
 #[test]
-fn extents_are_not_interrupted() {
+fn a_sequential_file_with_extents_is_contiguous() {
     for options in [Options::ext4(), Options::xfs_like()] {
         let mut fs = made(&options);
         let file = Image::new(&mut fs).file("/big", 60 << 20).unwrap();
@@ -53,17 +53,17 @@ fn extents_are_not_interrupted() {
 }
 
 #[test]
-fn nothing_is_too_small_for_any_of_them() {
+fn small_areas_are_rejected() {
     for options in [Options::ext2(), Options::ext3(), Options::ext4(), Options::xfs_like()] {
         for blocks in [0, 1, 60] {
             let made = FileSystem::new(&options, Block(0), blocks);
-            assert!(matches!(made, Err(Unmakeable::TooSmall { .. })), "{options:?} in {blocks}");
+            assert!(matches!(made, Err(MakeError::TooSmall { .. })), "{options:?} in {blocks}");
         }
     }
 }
 
-/// Two processes of the same colour append to files of one directory by turns.
-fn pieces_of_two_writers(options: &Options) -> usize {
+/// Extents of a file whose writer alternates with another writer of the same colour in the same directory.
+fn extents_of_two_writers(options: &Options) -> usize {
     let mut fs = made(options);
     let mut touched = Touched::default();
     let a = fs.create("/a", &mut touched).unwrap();
@@ -77,14 +77,14 @@ fn pieces_of_two_writers(options: &Options) -> usize {
 }
 
 #[test]
-fn writers_interleave_as_far_as_they_keep_nothing_ahead() {
+fn preallocation_reduces_interleaving() {
     let ext = |ahead| Options::Ext(Ext { ahead, ..Ext::default() });
-    // Every block apart; every eight; windows that double; 64 KB in XFS; up to 8 MB in ext4.
-    let nothing = pieces_of_two_writers(&ext(Ahead::Nothing));
-    let eight = pieces_of_two_writers(&ext(Ahead::Preallocate));
-    let windows = pieces_of_two_writers(&ext(Ahead::Reserve));
-    let xfs = pieces_of_two_writers(&Options::xfs_like());
-    let multiblock = pieces_of_two_writers(&Options::ext4());
+    // Each block; every eight; windows that double; 64 KB in XFS; up to 8 MB in ext4.
+    let nothing = extents_of_two_writers(&ext(Ahead::Nothing));
+    let eight = extents_of_two_writers(&ext(Ahead::Preallocate));
+    let windows = extents_of_two_writers(&ext(Ahead::Reserve));
+    let xfs = extents_of_two_writers(&Options::xfs_like());
+    let multiblock = extents_of_two_writers(&Options::ext4());
     assert!(nothing >= 990, "{nothing}");
     assert!((120..=130).contains(&eight), "{eight}");
     assert!((4..=12).contains(&windows), "{windows}");
@@ -93,7 +93,7 @@ fn writers_interleave_as_far_as_they_keep_nothing_ahead() {
 }
 
 #[test]
-fn writers_of_different_colours_do_not_interleave() {
+fn colours_prevent_interleaving() {
     let mut fs = made(&Options::Ext(Ext { ahead: Ahead::Nothing, ..Ext::default() }));
     let mut touched = Touched::default();
     let a = fs.create("/a", &mut touched).unwrap();
@@ -107,13 +107,13 @@ fn writers_of_different_colours_do_not_interleave() {
     assert_eq!(b[0].2.unwrap() - a[0].2.unwrap(), u64::from(GROUP / 16));
 }
 
-/// ext2 looks for one free block close by before it looks for eight together.
+/// ext2 searches for one free block nearby before it searches for eight together.
 #[test]
-fn a_block_close_to_the_goal_is_better_than_eight_far_away() {
+fn ext2_prefers_a_near_block_to_eight_far_ones() {
     let mut fs = made(&Options::Ext(Ext { ahead: Ahead::Nothing, ..Ext::default() }));
     let mut touched = Touched::default();
     let mut image = Image::new(&mut fs);
-    // Two files of one block each with one between them, which is freed, and a file that ends before all three.
+    // Two files of one block each with a third between them, which is removed, and a file that ends before all of them.
     image.place(Some(GB)).unwrap();
     let files: Vec<Inode> = (0..4).map(|i| image.file(&format!("/{i}"), 4096).unwrap()).collect();
     let at: Vec<u64> = files.iter().map(|&file| runs(&fs, file)[0].2.unwrap()).collect();
@@ -121,13 +121,13 @@ fn a_block_close_to_the_goal_is_better_than_eight_far_away() {
     let gone = fs.unlink("/2", &mut touched).unwrap();
     fs.evict(gone, &mut touched);
     append(&mut fs, files[0], 0, 2);
-    let pieces = runs(&fs, files[0]);
-    assert_eq!(pieces, [(0, 1, Some(at[0])), (1, 1, Some(at[2])), (2, 1, Some(at[3] + 1))]);
+    let extents = runs(&fs, files[0]);
+    assert_eq!(extents, [(0, 1, Some(at[0])), (1, 1, Some(at[2])), (2, 1, Some(at[3] + 1))]);
 }
 
-/// What a closed file kept ahead is there for the next one.
+/// The next file uses blocks that a closed file had preallocated.
 #[test]
-fn a_closed_file_keeps_nothing() {
+fn closing_frees_preallocated_blocks() {
     for options in
         [Options::ext2(), Options::Ext(Ext { ahead: Ahead::Reserve, ..Ext::ext3() }), Options::xfs_like()]
     {
@@ -141,9 +141,9 @@ fn a_closed_file_keeps_nothing() {
     }
 }
 
-/// Files that are given their blocks at writeback, after they were closed, lie one after another.
+/// Files allocated at writeback, after their close, are adjacent.
 #[test]
-fn delayed_files_lie_close_together() {
+fn delayed_allocation_packs_small_files() {
     for options in [Options::ext4(), Options::xfs_like()] {
         let mut fs = made(&options);
         let mut touched = Touched::default();
@@ -164,7 +164,7 @@ fn delayed_files_lie_close_together() {
     }
 }
 
-/// How many groups the directories of a source tree lie in.
+/// Number of groups that contain directories of a source tree.
 fn groups_of_a_tree(directories: Directories) -> usize {
     let mut fs = made(&Options::Ext(Ext { directories, ..Ext::default() }));
     let mut image = Image::new(&mut fs);
@@ -188,14 +188,14 @@ fn groups_of_a_tree(directories: Directories) -> usize {
 }
 
 #[test]
-fn the_old_way_spreads_a_tree_and_orlovs_keeps_it_together() {
+fn the_old_policy_spreads_a_tree_and_orlov_keeps_it_together() {
     assert_eq!(groups_of_a_tree(Directories::Old), 40);
     let orlov = groups_of_a_tree(Directories::Orlov);
     assert!(orlov <= 4, "{orlov}");
 }
 
 #[test]
-fn orlov_spreads_what_lies_in_the_root() {
+fn orlov_spreads_top_level_directories() {
     let mut fs = made(&Options::ext2());
     let mut image = Image::new(&mut fs);
     let mut blocks: Vec<u64> = (0..20)
@@ -210,7 +210,7 @@ fn orlov_spreads_what_lies_in_the_root() {
 }
 
 #[test]
-fn trees_lie_where_they_are_placed() {
+fn placed_trees_lie_at_their_place() {
     for options in [Options::ext2(), Options::ext3(), Options::ext4(), Options::xfs_like()] {
         let mut fs = FileSystem::new(&options, Block(1000), 200 * GB / BLOCK_BYTES).unwrap();
         let mut image = Image::new(&mut fs);
@@ -235,7 +235,7 @@ fn trees_lie_where_they_are_placed() {
 }
 
 #[test]
-fn journals_lie_at_the_beginning_or_in_the_middle() {
+fn position_of_the_journal() {
     let at = |options: &Options| made(options).journal_area().map(|area| (area.start.0, area.blocks));
     assert_eq!(at(&Options::ext2()), None);
     let (start, blocks) = at(&Options::ext3()).unwrap();
@@ -247,9 +247,9 @@ fn journals_lie_at_the_beginning_or_in_the_middle() {
     }
 }
 
-/// Every new file of 4 KB touches what the kernel's would.
+/// A new file of 4 KB changes the blocks that the kernel changes.
 #[test]
-fn what_a_new_file_touches() {
+fn metadata_changes_of_a_new_file() {
     let mut fs = made(&Options::ext2());
     let mut touched = Touched::default();
     fs.create("/first", &mut touched).unwrap();
@@ -257,13 +257,13 @@ fn what_a_new_file_touches() {
     let file = fs.create("/second", &mut touched).unwrap();
     fs.set_size(file, 4096, &mut touched).unwrap();
     fs.allocate(file, 0, 1, 0, &mut Vec::new(), &mut touched).unwrap();
-    // Inode bitmap, descriptors, inode table (the root's and the file's are one), the root's page, block bitmap.
+    // Inode bitmap, descriptors, inode table (root and file share a block), the root's page, block bitmap.
     assert_eq!(touched.dirties.len(), 5, "{touched:?}");
     assert!(touched.dirties.iter().all(|block| touched.reads.contains(block)), "{touched:?}");
 }
 
 #[test]
-fn a_big_directory_is_searched_block_by_block_or_by_its_index() {
+fn reads_of_a_search_in_a_large_directory() {
     let reads = |options: &Options| {
         let mut fs = made(options);
         let mut image = Image::new(&mut fs);
@@ -284,7 +284,7 @@ fn a_big_directory_is_searched_block_by_block_or_by_its_index() {
 }
 
 #[test]
-fn an_htree_lists_in_the_order_of_hashes_and_a_plain_directory_in_its_own() {
+fn order_of_listing() {
     let list = |options: &Options, files| {
         let mut fs = made(options);
         let mut image = Image::new(&mut fs);
@@ -294,7 +294,7 @@ fn an_htree_lists_in_the_order_of_hashes_and_a_plain_directory_in_its_own() {
         fs.readdir("/", &mut Touched::default()).unwrap()
     };
     let names = |entries: Vec<Entry>| entries.iter().map(|entry| entry.name.to_string()).collect::<Vec<_>>();
-    // With the second number, all fit into one block.
+    // With the second number, all entries fit in one block.
     for files in [1000, 40] {
         let plain = names(list(&Options::ext2(), files));
         assert!(plain.is_sorted());
@@ -307,16 +307,16 @@ fn an_htree_lists_in_the_order_of_hashes_and_a_plain_directory_in_its_own() {
 }
 
 #[test]
-fn inodes_are_read_by_the_window_as_far_as_there_are_any() {
+fn inode_read_ahead_stops_at_the_last_inode() {
     let mut fs = FileSystem::new(&Options::ext4(), Block(1000), 4 * GB / BLOCK_BYTES).unwrap();
     let mut image = Image::new(&mut fs);
     let files: Vec<_> = (0..1000).map(|i| image.file(&format!("/f{i}"), 0).unwrap()).collect();
     let (first, last) = (fs.inode_block(files[0]), fs.inode_block(files[999]));
     let window = fs.read_beside(first);
     assert!(window.contains(&first.0) && window.end - window.start <= 32, "{window:?}");
-    assert_eq!((window.end - 1000) % 32, 0, "{window:?} ends where the next begins");
+    assert_eq!((window.end - 1000) % 32, 0, "{window:?} ends at a multiple");
     let window = fs.read_beside(last);
-    assert_eq!(window.end, last.0 + 1, "behind the last inode there is nothing to read");
+    assert_eq!(window.end, last.0 + 1, "no read beyond the last inode");
     let data = Block(1000 + 600_000);
     assert_eq!(fs.read_beside(data), data.0..data.0 + 1, "no inode table");
     let fs = FileSystem::new(&Options::ext3(), Block(0), 4 * GB / BLOCK_BYTES).unwrap();
@@ -324,9 +324,9 @@ fn inodes_are_read_by_the_window_as_far_as_there_are_any() {
     assert_eq!(fs.read_beside(block), block.0..block.0 + 1, "ext3 reads one");
 }
 
-/// `find_group_other`: of groups without blocks the parent's own comes last.
+/// `find_group_other`: among groups without blocks the directory's own comes last.
 #[test]
-fn on_a_full_disk_a_file_leaves_its_parents_group() {
+fn on_a_full_disk_a_file_leaves_its_directory_group() {
     let mut fs = FileSystem::new(&Options::ext2(), Block(0), 3 * u64::from(GROUP)).unwrap();
     let mut touched = Touched::default();
     let large = fs.create("/large", &mut touched).unwrap();
@@ -338,7 +338,7 @@ fn on_a_full_disk_a_file_leaves_its_parents_group() {
 }
 
 #[test]
-fn a_path_is_found_without_a_trace() {
+fn find_has_no_side_effects() {
     let read = |found: bool| {
         let mut fs = made(&Options::ext2());
         for n in 0..1000 {

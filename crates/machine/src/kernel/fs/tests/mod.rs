@@ -1,4 +1,4 @@
-//! The file system against what is expected of layouts, and against a slow, obvious one under random operations.
+//! Layouts, and random operations against a simple model.
 
 mod layouts;
 mod model;

@@ -1,4 +1,4 @@
-//! Random operations, against a slow, obvious file system and `fsck`.
+//! Random operations, compared with a simple model and checked for consistency.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use elevator::Random;
 
 use super::super::*;
 
-/// A file system that knows only names and lengths.
+/// A model of names and lengths.
 #[derive(Default)]
 struct Slow {
     files: BTreeMap<String, u64>,
@@ -123,7 +123,7 @@ struct Pair {
     slow: Slow,
     touched: Touched,
     random: Random,
-    /// Files without names that are still open.
+    /// Open files without names.
     open: Vec<Inode>,
 }
 
@@ -133,7 +133,7 @@ impl Pair {
         (0..depth).map(|_| format!("/{}", self.random.below(6))).collect()
     }
 
-    /// Compares and says whether it went well.
+    /// Compares results; returns whether the operation succeeded.
     fn same<T>(&self, what: &str, real: &Result<T, Errno>, slow: &Result<(), Errno>) -> bool {
         let real = real.as_ref().map(|_| ()).map_err(|&errno| errno);
         assert_eq!(real, *slow, "{what}");
@@ -185,7 +185,7 @@ impl Pair {
         assert!(unread.is_empty(), "{unread:?} are both freed and changed");
     }
 
-    /// Writes somewhere, or cuts.
+    /// Writes to or truncates a file.
     fn write(&mut self, path: &str) {
         let real = self.fs.lookup(path, &mut self.touched);
         let known = self.slow.exists(path);
@@ -225,7 +225,7 @@ impl Pair {
         }
     }
 
-    /// Every name of the slow one is in the real one, and no other.
+    /// Compares the names of both.
     fn compare(&mut self) {
         let mut todo = vec![String::new()];
         let mut seen = 0;
@@ -270,7 +270,7 @@ fn options() -> Vec<Options> {
 }
 
 #[test]
-fn random_operations_leave_a_sound_file_system() {
+fn random_operations_keep_the_file_system_consistent() {
     for options in options() {
         for seed in 0..6 {
             let fs = FileSystem::new(&options, Block(12_345), 100_000).unwrap();
@@ -287,9 +287,9 @@ fn random_operations_leave_a_sound_file_system() {
     }
 }
 
-/// What is removed gives everything back but the root directory's own pages.
+/// Removing all files frees everything except the root directory's pages.
 #[test]
-fn an_emptied_file_system_is_as_free_as_a_new_one() {
+fn removing_all_files_frees_their_blocks() {
     for options in options() {
         let mut fs = FileSystem::new(&options, Block(0), 100_000).unwrap();
         let free = fs.free_blocks();
@@ -310,9 +310,9 @@ fn an_emptied_file_system_is_as_free_as_a_new_one() {
     }
 }
 
-/// To the last block, from a file that is written until there is no more.
+/// Writes until the file system is full.
 #[test]
-fn a_full_file_system_says_so_and_stays_sound() {
+fn a_full_file_system_stays_consistent() {
     for options in options() {
         let mut fs = FileSystem::new(&options, Block(0), 60_000).unwrap();
         let mut touched = Touched::default();
@@ -339,7 +339,7 @@ fn a_full_file_system_says_so_and_stays_sound() {
     }
 }
 
-/// A directory needs a block, except where it fits in its inode.
+/// The error of creating a directory on a full file system; XFS directories fit in the inode.
 fn full(options: &Options) -> Option<Errno> {
     match options {
         Options::Ext(_) => Some(Errno::NoSpace),

@@ -1,4 +1,4 @@
-//! Random histories against a medium that remembers only what reached it, stopped at any moment and replayed.
+//! Random histories with a power failure at any point, and a replay of the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::medium::{At, Content, Logged, Medium, Out, Then};
 use crate::kernel::Causes;
 use crate::kernel::fs::Inode;
 
-/// Blocks that a handle has changed (`true`) or freed.
+/// Changes of a handle: `true` for a changed block, `false` for a freed one.
 type Changes = Vec<(bool, Block)>;
 
 struct Machine {
@@ -20,12 +20,12 @@ struct Machine {
     now: Time,
     version: u64,
     memory: BTreeMap<Block, u64>,
-    /// What memory held at each transaction's end is the sum of these.
+    /// The changes of each transaction.
     transactions: BTreeMap<Tid, Logged>,
     data: BTreeMap<Inode, u64>,
     medium: Medium,
     under_way: Vec<Out>,
-    /// Open ones, with the transaction that they are in (jbd) or what they will bring to one (XFS-like).
+    /// Open handles, with their transaction (jbd) or their pending changes (XFS-like).
     handles: Vec<(Handle, Tid, Changes)>,
     acknowledged: Option<Tid>,
     dirty: BTreeSet<Block>,
@@ -89,7 +89,7 @@ impl Machine {
                 let mut changes = Vec::new();
                 for _ in 0..credits {
                     let block = Block(self.random.below(BLOCKS));
-                    // Who changes a block that is on its way home waits for that, which is the page's matter.
+                    // A block under writeback must not change; the page cache ensures that.
                     if self.on_its_way(block) || changes.iter().any(|&(_, other)| other == block) {
                         continue;
                     }
@@ -102,7 +102,7 @@ impl Machine {
                         self.stats.waits += 1;
                     }
                 }
-                // A jbd handle's changes are its transaction's from here; an XFS-like handle's from its end.
+                // A jbd handle's changes belong to a transaction at once, an XFS-like handle's when it stops.
                 let tid = self.journal.running.as_ref().map_or(Tid(0), |running| running.tid);
                 let jbd = self.journal.options.style == Style::Jbd;
                 if jbd {
@@ -134,7 +134,7 @@ impl Machine {
         }
     }
 
-    /// The handle's transaction makes new data part of a file.
+    /// The handle's transaction allocates new data.
     fn order(&mut self, handle: Handle, tid: Tid) {
         if self.journal.options.data != Data::Ordered || self.random.once_in(3) {
             return;
@@ -170,7 +170,7 @@ impl Machine {
         self.journal.force(self.now);
     }
 
-    /// Writeback takes a committed block home.
+    /// Writes a committed block home.
     fn writeback(&mut self) {
         let free =
             self.dirty.iter().copied().filter(|&block| !self.journal.holds(block) && !self.on_its_way(block));
@@ -246,7 +246,7 @@ impl Machine {
         self.under_way.push(Out { contents, preflush: write.preflush, fua: write.fua, then });
     }
 
-    /// Everybody ends, and everything that was ever changed becomes durable.
+    /// Stops all handles and commits everything.
     fn finish(&mut self) {
         while !self.handles.is_empty() {
             self.stop();
@@ -263,14 +263,14 @@ impl Machine {
         self.crash();
     }
 
-    /// What is on the medium after a failure now and a replay is what memory held at the end of some transaction, none
-    /// older than the newest that anybody was told to be durable; and its ordered data is there.
+    /// After a failure now and a replay, the medium has the state at the end of some transaction, not older than the newest
+    /// acknowledged one, with its ordered data.
     fn crash(&mut self) {
         self.stats.crashes += 1;
         let mut left = self.medium.after_failure(&self.under_way, &mut self.random);
         let from = match self.journal.options.style {
             Style::Jbd => left.get(&At::Superblock).copied().unwrap_or(1),
-            // The newest record says where a replay begins.
+            // The newest record contains the tail.
             Style::XfsLike => {
                 let whole = |logged: &&Logged| logged.is_whole(&left);
                 self.transactions.values().rev().find(whole).map_or(1, |logged| logged.from)
@@ -295,20 +295,20 @@ impl Machine {
             let there = left.get(&At::Home(block));
             match expected.get(&block) {
                 Some(version) => assert_eq!(there, Some(version), "{block:?} after {last}"),
-                // Freed: whatever was there last may be.
+                // A freed block may have any old content.
                 None => assert!(there.is_none() || gone.contains(&block), "{block:?} after {last}"),
             }
         }
     }
 
-    /// Goes through the log from the transaction where it begins to the last one that is whole.
+    /// Replays the log from the first to the last complete transaction.
     fn replay(&mut self, from: u64, left: &mut BTreeMap<At, Content>) -> u64 {
         let mut whole = Vec::new();
         let mut tid = from;
         let nothing = Logged::default();
         loop {
             let logged = self.transactions.get(&Tid(tid)).unwrap_or(&nothing);
-            // What logs nothing leaves nothing to see; it is done when it was said to be.
+            // An empty transaction leaves nothing in the log; it counts when it was acknowledged.
             let empty = logged.places.is_empty() && logged.record.is_empty();
             let done = empty && Some(Tid(tid)) <= self.acknowledged;
             if !(done || logged.is_whole(left)) {
@@ -356,11 +356,11 @@ fn run(options: &Options) -> Stats {
 }
 
 #[test]
-fn whatever_was_durable_is_there_after_any_failure() {
+fn acknowledged_transactions_survive_failures() {
     let jbd2_small = Options { tag_bytes: 512, ..Options::jbd2() };
     for options in [Options::default(), Options::jbd2(), jbd2_small, Options::xfs_like()] {
         let stats = run(&options);
-        // The histories go through what they are meant to go through.
+        // The histories cover the intended cases.
         assert!(stats.commits > 900, "{stats:?}");
         assert!(stats.replayed > stats.crashes, "{stats:?}");
         if options.style == Style::Jbd {

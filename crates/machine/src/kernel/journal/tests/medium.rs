@@ -1,4 +1,4 @@
-//! What survives: a device's medium, its cache, and the log as it lies there.
+//! A medium with a volatile cache, and the log on it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use elevator::Random;
 use super::super::{Tid, WriteId};
 use crate::kernel::fs::{Block, Inode};
 
-/// A place on the medium: a block at home, a block of the log, the log's superblock, a file's data.
+/// A location on the medium: a home block, a log block, the log's superblock, a file's data.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum At {
     Home(Block),
@@ -16,20 +16,20 @@ pub(super) enum At {
     Data(Inode),
 }
 
-/// What a write puts there: a version, or the number of a transaction.
+/// Written content: a version or a transaction number.
 pub(super) type Content = u64;
 
-/// A device: writes that completed may sit in its cache until a flush.
+/// A device; completed writes may stay in its cache until a flush.
 #[derive(Clone, Default)]
 pub(super) struct Medium {
-    /// Whether there is such a cache.
+    /// Whether it has a volatile cache.
     pub(super) volatile: bool,
     pub(super) safe: BTreeMap<At, Content>,
     pub(super) cached: Vec<(At, Content)>,
 }
 
 impl Medium {
-    /// A write is done.
+    /// Completes a write.
     pub(super) fn complete(&mut self, out: Out) -> Then {
         if out.preflush {
             self.safe.extend(self.cached.drain(..));
@@ -42,8 +42,8 @@ impl Medium {
         out.then
     }
 
-    /// Power fails: of what is cached and of what is under way any part arrived, in any order; but nothing that wants a
-    /// flush before it unless everything cached did.
+    /// Power failure: any part of the cache and of the writes in flight arrives, in any order; a write with a preceding flush
+    /// only if the whole cache did.
     pub(super) fn after_failure(&self, under_way: &[Out], random: &mut Random) -> BTreeMap<At, Content> {
         let mut left = self.safe.clone();
         let flushed = random.once_in(2);
@@ -56,7 +56,7 @@ impl Medium {
     }
 }
 
-/// A write that the device has not finished.
+/// A write in flight.
 pub(super) struct Out {
     pub(super) contents: Vec<(At, Content)>,
     pub(super) preflush: bool,
@@ -70,17 +70,17 @@ pub(super) enum Then {
     Home(Block, Tid),
 }
 
-/// What a transaction left in the log.
+/// A transaction in the log.
 #[derive(Clone, Default)]
 pub(super) struct Logged {
     pub(super) tid: u64,
     pub(super) places: Vec<Block>,
     pub(super) record: Vec<Block>,
     pub(super) revokes: Vec<Block>,
-    /// The versions of its copies, which are those of its end.
+    /// Versions of the copied blocks.
     pub(super) copies: BTreeMap<Block, u64>,
     pub(super) ordered: BTreeMap<Inode, u64>,
-    /// Where a replay begins by its record (XFS-like).
+    /// The tail in its record (XFS-like).
     pub(super) from: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Decision tables, and random histories that stop at any moment.
+//! Decision tables, and random histories with power failures.
 
 mod crash;
 mod medium;

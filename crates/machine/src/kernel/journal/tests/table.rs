@@ -1,4 +1,4 @@
-//! What the journal wants, event by event.
+//! The journal's actions, event by event.
 
 use elevator::Span;
 
@@ -35,7 +35,7 @@ impl Bench {
         self.journal.stop(self.now, handle, &mut self.causes)
     }
 
-    /// One whole change.
+    /// A complete handle.
     fn change(&mut self, process: u32, blocks: &[u64], inode: Option<u64>) -> Tid {
         let handle = self.start(process);
         for &block in blocks {
@@ -45,7 +45,7 @@ impl Bench {
         self.stop(handle)
     }
 
-    /// Everything that it wants now, as words.
+    /// All pending actions, as text.
     fn wants(&mut self) -> Vec<String> {
         let mut said = Vec::new();
         while let Some(action) = self.journal.poll(self.now) {
@@ -68,7 +68,7 @@ impl Bench {
         said
     }
 
-    /// The `n`-th write is done.
+    /// Completes the `n`-th write.
     fn written(&mut self, n: u64) {
         self.journal.written(self.now, WriteId(n));
     }
@@ -82,9 +82,9 @@ fn list(numbers: impl Iterator<Item = u64>) -> String {
     numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(" ")
 }
 
-/// fsync by one drags the ordered data of all; data, then the log, then the record.
+/// `fsync` waits for the ordered data of all files of the transaction; data first, then log, then record.
 #[test]
-fn fsync_drags_everybodys_ordered_data() {
+fn fsync_waits_for_all_ordered_data() {
     let mut it = Bench::new(Options::default());
     let mine = it.change(1, &[5, 6], Some(70));
     it.change(2, &[6, 7], Some(80));
@@ -104,20 +104,20 @@ fn fsync_drags_everybodys_ordered_data() {
 }
 
 #[test]
-fn everybody_in_a_transaction_is_its_cause() {
+fn the_causes_of_a_transaction_are_all_its_handles() {
     let mut it = Bench::new(Options::default());
     it.change(1, &[5], None);
     let tid = it.change(3, &[6], None);
     it.journal.commit(it.now, tid);
-    // Who comes when it has closed is in the next one.
+    // A handle that starts after the close belongs to the next transaction.
     it.change(4, &[7], None);
     let Some(Action::Write(write)) = it.journal.poll(it.now) else { panic!("nothing to write") };
     assert_eq!(it.causes.members(write.causes.unwrap()), [1, 3]);
 }
 
-/// jbd2: the log goes beside the data, the record after both, past the cache.
+/// jbd2: log and data in parallel, then the record with a flush and FUA.
 #[test]
-fn jbd2_writes_data_and_log_together_and_the_record_after_a_flush() {
+fn jbd2_writes_data_and_log_in_parallel() {
     let mut it = Bench::new(Options::jbd2());
     let tid = it.change(1, &[5], Some(70));
     it.journal.commit(it.now, tid);
@@ -128,9 +128,9 @@ fn jbd2_writes_data_and_log_together_and_the_record_after_a_flush() {
     assert_eq!(it.wants(), ["Commit 3+1, flush before and past the cache"]);
 }
 
-/// Data that reaches the device's cache while the record is on its way, or later, is not covered by the flush before it.
+/// Data that reaches the device's cache after the record was submitted is not covered by its flush.
 #[test]
-fn a_commit_covers_data_until_its_record_sets_out() {
+fn a_commit_covers_data_until_its_record_is_submitted() {
     let mut it = Bench::new(Options::jbd2());
     let tid = it.change(1, &[5], None);
     assert!(it.journal.flush_to_come(tid));
@@ -147,7 +147,7 @@ fn a_commit_covers_data_until_its_record_sets_out() {
 }
 
 #[test]
-fn writeback_mode_drags_nothing() {
+fn writeback_mode_orders_no_data() {
     let mut it = Bench::new(Options { data: Data::Writeback, ..Options::default() });
     let tid = it.change(1, &[5], Some(70));
     it.journal.commit(it.now, tid);
@@ -155,7 +155,7 @@ fn writeback_mode_drags_nothing() {
 }
 
 #[test]
-fn a_transaction_commits_when_it_is_five_seconds_old() {
+fn a_transaction_commits_after_five_seconds() {
     let mut it = Bench::new(Options::default());
     assert_eq!(it.journal.deadline(), None);
     it.after(100);
@@ -166,7 +166,7 @@ fn a_transaction_commits_when_it_is_five_seconds_old() {
     assert!(it.wants().is_empty());
     it.after(1);
     assert_eq!(it.wants(), ["Log 1+3"]);
-    // The next one waits for this one, however old it gets, and nobody is to be asked for that.
+    // The next transaction waits for this one at any age and has no deadline.
     it.change(1, &[7], None);
     it.after(9000);
     assert!(it.wants().is_empty());
@@ -176,7 +176,7 @@ fn a_transaction_commits_when_it_is_five_seconds_old() {
     assert_eq!(it.wants(), ["Commit 4+1", "1 durable, 5 6 released", "Log 5+2"]);
 }
 
-/// A closing transaction waits for its handles and lets nobody in.
+/// A closing transaction waits for its handles and admits no others.
 #[test]
 fn handles_wait_while_a_transaction_is_locked() {
     let mut it = Bench::new(Options::default());
@@ -191,9 +191,9 @@ fn handles_wait_while_a_transaction_is_locked() {
     assert!(it.change(3, &[8], None) > tid);
 }
 
-/// A block waits while its copy is being written; one that was changed before that is copied at once.
+/// A block waits while its copy is written; a block that changed before is copied at once.
 #[test]
-fn a_block_cannot_be_changed_while_it_is_copied_to_the_log() {
+fn a_block_waits_while_it_is_copied_to_the_log() {
     let mut it = Bench::new(Options::default());
     let tid = it.change(1, &[5, 6], Some(70));
     it.journal.commit(it.now, tid);
@@ -208,13 +208,13 @@ fn a_block_cannot_be_changed_while_it_is_copied_to_the_log() {
     assert_eq!(it.wants(), ["retry", "Commit 4+1"]);
     assert_eq!(it.journal.access(handle, Block(6)), Access::Granted);
     it.written(1);
-    // Both are in the running transaction: neither may go home.
+    // Both are in the running transaction, so neither may be written home.
     assert_eq!(it.wants(), ["1 durable,  released"]);
     assert_eq!(it.journal.home_begins(Block(6)), None);
     assert!(it.journal.holds(Block(6)));
 }
 
-/// Freed blocks leave the transaction, and a record keeps older copies from being replayed.
+/// Freed blocks leave the transaction, and revocations prevent the replay of older copies.
 #[test]
 fn freed_blocks_are_revoked() {
     let mut it = Bench::new(Options::default());
@@ -239,11 +239,11 @@ fn freed_blocks_are_revoked() {
     assert_eq!(writes, expected);
 }
 
-/// A small log: the largest transaction must always find room, so the oldest blocks are taken home before.
+/// A small log: the largest transaction must always fit, so the oldest blocks are written home first.
 #[test]
-fn a_full_log_takes_the_oldest_home_and_moves_its_tail() {
+fn a_full_log_starts_a_checkpoint() {
     let mut it = Bench::new(Options::default());
-    // Sixteen transactions of 50 blocks take 832 of 1024: less than a quarter and its descriptors is left.
+    // Sixteen transactions of 50 blocks take 832 of 1024 blocks: less than a quarter plus descriptors remains.
     let mut n = 0;
     let mut waited = None;
     for round in 0..16_u64 {
@@ -265,11 +265,11 @@ fn a_full_log_takes_the_oldest_home_and_moves_its_tail() {
         assert_eq!(it.wants().len(), 1);
         n += 2;
     }
-    // 256 + 1 descriptor + 1 record must stay free: 1024 - 258 = 766 holds fourteen of 52 and a bit.
+    // 256 + 1 descriptor + 1 record must stay free: 1024 - 258 = 766 holds fourteen of 52 and part of another.
     assert_eq!(waited, Some(15));
     let first = list(0..50);
     assert_eq!(it.wants(), [format!("{first} home")]);
-    // Writeback has taken the second transaction home in the meantime.
+    // Writeback wrote the second transaction home meanwhile.
     for i in 0..50 {
         let tid = it.journal.home_begins(Block(1000 + i)).unwrap();
         it.journal.home_written(it.now, Block(1000 + i), tid);
@@ -284,7 +284,7 @@ fn a_full_log_takes_the_oldest_home_and_moves_its_tail() {
 }
 
 #[test]
-fn a_transaction_does_not_grow_beyond_a_quarter_of_the_log() {
+fn a_transaction_is_at_most_a_quarter_of_the_log() {
     let mut it = Bench::new(Options::default());
     let mut tid = None;
     for i in 0..32 {
@@ -296,9 +296,9 @@ fn a_transaction_does_not_grow_beyond_a_quarter_of_the_log() {
     assert_eq!(it.wants(), ["Log 1+257"]);
 }
 
-/// XFS-like: nobody waits, nothing is dragged along, and little is logged.
+/// XFS-like: no waiting, no ordered data, small log writes.
 #[test]
-fn xfs_like_logs_parts_and_drags_nothing() {
+fn xfs_like_logs_parts_of_blocks() {
     let mut it = Bench::new(Options::xfs_like());
     let open = it.start(1);
     assert_eq!(it.journal.access(open, Block(5)), Access::Granted);
@@ -306,7 +306,7 @@ fn xfs_like_logs_parts_and_drags_nothing() {
     let again = it.change(2, &[5, 6], Some(80));
     assert_eq!(mine, again);
     it.journal.commit(it.now, mine);
-    // Two items of 256 bytes, in one block.
+    // Two items of 256 bytes in one block.
     assert_eq!(it.wants(), ["Commit 1+1, flush before and past the cache"]);
     let other = it.start(3);
     assert_eq!(it.journal.access(other, Block(6)), Access::Granted);

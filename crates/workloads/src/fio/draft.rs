@@ -1,0 +1,566 @@
+//! From the options of a section and the global ones to jobs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use elevator::{PriorityClass, Sector, Span};
+
+use super::job::{BlockSizes, Distribution, Job, Pattern, Sequencer};
+use super::options::{Support, support};
+use super::parse::{JobFileError, Section, Setting};
+use super::values::{ByDirection, block, bytes, decimal, flag, number, percentages, time, whole_sectors};
+
+const SECOND: u64 = 1_000_000_000;
+const MICROSECOND: u64 = 1_000;
+
+pub(super) fn jobs(
+    file: &str,
+    sections: &[Section],
+    notes: &mut Vec<String>,
+) -> Result<Vec<Job>, JobFileError> {
+    let mut globals: Vec<Setting> = Vec::new();
+    let mut drafts = Vec::new();
+    for section in sections {
+        // fio compares the first six letters.
+        if section.name.starts_with("global") {
+            globals.extend(section.settings.iter().cloned());
+            continue;
+        }
+        let settings: Vec<&Setting> = globals.iter().chain(&section.settings).collect();
+        drafts.push(Draft::read(file, section, &settings, notes)?);
+    }
+    if drafts.is_empty() {
+        let problem = "has no job: add a section beside [global]".to_owned();
+        return Err(JobFileError { file: file.to_owned(), line: 1, problem });
+    }
+    let mut jobs = Vec::new();
+    for draft in drafts {
+        jobs.extend(draft.clones(jobs.len() as u64));
+    }
+    place(&mut jobs);
+    number_names(&mut jobs);
+    Ok(jobs)
+}
+
+/// Appends numbers to the names of jobs, clones or sections, that share a name: fio reports each job by itself, and results
+/// are collected by name.
+fn number_names(jobs: &mut [Job]) {
+    let mut named: BTreeMap<String, u64> = BTreeMap::new();
+    for job in &*jobs {
+        *named.entry(job.name.clone()).or_default() += 1;
+    }
+    let single: BTreeSet<String> =
+        named.iter().filter(|&(_, &jobs)| jobs == 1).map(|(name, _)| name.clone()).collect();
+    // From here on the number that each name was given last.
+    named.values_mut().for_each(|jobs| *jobs = 0);
+    for job in jobs.iter_mut().filter(|job| !single.contains(&job.name)) {
+        let Some(number) = named.get_mut(&job.name) else { continue };
+        *number += 1;
+        while single.contains(&format!("{}-{number}", job.name)) {
+            *number += 1;
+        }
+        job.name = format!("{}-{number}", job.name);
+    }
+}
+
+/// Lays the files out one after the other. Jobs of the same file share it.
+fn place(jobs: &mut [Job]) {
+    let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
+    for job in &*jobs {
+        let length = lengths.entry(job.filename.clone()).or_default();
+        *length = (job.file_offset / 512 + job.region_bytes.div_ceil(512)).max(*length);
+    }
+    let (mut bases, mut end) = (BTreeMap::new(), 0_u64);
+    for job in jobs {
+        let base = *bases.entry(job.filename.clone()).or_insert_with_key(|file| {
+            let base = end;
+            end = end.saturating_add(lengths[file]);
+            base
+        });
+        job.offset = Sector(base.saturating_add(job.file_offset / 512));
+    }
+}
+
+/// A job before it is cloned, with the options that depend on others.
+struct Draft {
+    job: Job,
+    filename: Option<String>,
+    numjobs: u64,
+    offset_increment: u64,
+    engine_is_sync: bool,
+    size: Option<u64>,
+    file_size: Option<u64>,
+    io_size: Option<u64>,
+    mixed: bool,
+    reads: Option<u64>,
+    sizes: [BlockSizes; 3],
+    align: ByDirection<u64>,
+    percentage_random: ByDirection<u64>,
+    rate: ByDirection<u64>,
+    rate_iops: ByDirection<u64>,
+    distribution: Option<String>,
+    think_blocks: Option<u64>,
+}
+
+impl Draft {
+    fn new(name: &str) -> Self {
+        Self {
+            job: Job::new(name),
+            filename: None,
+            numjobs: 1,
+            offset_increment: 0,
+            engine_is_sync: true,
+            size: None,
+            file_size: None,
+            io_size: None,
+            mixed: false,
+            reads: None,
+            sizes: [BlockSizes::Fixed(4096), BlockSizes::Fixed(4096), BlockSizes::Fixed(4096)],
+            align: ByDirection::default(),
+            percentage_random: ByDirection::default(),
+            rate: ByDirection::default(),
+            rate_iops: ByDirection::default(),
+            distribution: None,
+            think_blocks: None,
+        }
+    }
+
+    fn read(
+        file: &str,
+        section: &Section,
+        settings: &[&Setting],
+        notes: &mut Vec<String>,
+    ) -> Result<Self, JobFileError> {
+        let mut draft = Self::new(&section.name);
+        let problems = settings.iter().filter_map(|setting| draft.apply(file, setting, notes).err());
+        if let Some(all) = JobFileError::together(problems) {
+            return Err(all);
+        }
+        let error = |problem| JobFileError { file: file.to_owned(), line: section.line, problem };
+        draft.complete().map_err(|problem| error(format!("[{}] {problem}", section.name)))?;
+        Ok(draft)
+    }
+
+    fn apply(&mut self, file: &str, setting: &Setting, notes: &mut Vec<String>) -> Result<(), JobFileError> {
+        let Setting { name, line, .. } = setting;
+        let value = setting.value.as_deref().unwrap_or("1");
+        let applied = match support(name) {
+            Ok(Support::NoEffect(reason)) => {
+                note(notes, format!("{file}:{line}: '{name}' has no effect: {reason}"));
+                Ok(())
+            }
+            Ok(Support::Only(values, _)) if values.contains(&value) => Ok(()),
+            Ok(Support::Only(_, problem) | Support::Rejected(problem)) => Err(problem.to_owned()),
+            Ok(Support::Applied(_)) if value.contains('$') && name != "filename" => {
+                Err("variables and fio's keywords are not replaced; write the value".to_owned())
+            }
+            Ok(Support::Applied(_)) => self.set(name, value),
+            Err(unknown) => Err(unknown),
+        };
+        applied.map_err(|problem| JobFileError {
+            file: file.to_owned(),
+            line: *line,
+            problem: format!("option '{name}={value}': {problem}"),
+        })
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        if self.set_amount(name, value)? || self.set_order(name, value)? {
+            return Ok(());
+        }
+        let job = &mut self.job;
+        match name {
+            "filename" if value.replace("\\:", "").contains(':') => {
+                return Err("one file per job is supported; write one job per file".to_owned());
+            }
+            "filename" => self.filename = Some(value.to_owned()),
+            "numjobs" => self.numjobs = number(value, 1, 4096)?,
+            "iodepth" => job.iodepth = number(value, 1, 4096)? as u32,
+            "ioengine" => self.engine_is_sync = engine_is_sync(value)?,
+            "direct" => job.direct = flag(value)?,
+            "buffered" => job.direct = !flag(value)?,
+            "sync" => job.sync = sync(value)?,
+            "thinktime" => job.think.span = time(value, MICROSECOND)?,
+            // A processor does nothing else meanwhile; fio cuts it to `thinktime`, so it never lengthens the pause.
+            "thinktime_spin" => _ = time(value, MICROSECOND)?,
+            "thinktime_blocks" => self.think_blocks = Some(number(value, 1, u64::MAX)?),
+            "thinktime_iotime" => job.think.every = Some(time(value, SECOND)?).filter(|&t| t > Span::ZERO),
+            "rate" => self.rate = ByDirection::parse(value, |rate| positive(bytes(rate)?))?,
+            "rate_iops" => self.rate_iops = ByDirection::parse(value, |iops| number(iops, 1, SECOND))?,
+            "rate_process" => job.poisson = one_of(value, &[("linear", false), ("poisson", true)])?,
+            "rate_ignore_thinktime" => job.rate_ignores_think = flag(value)?,
+            "runtime" | "timeout" => {
+                job.runtime = Some(time(value, SECOND)?).filter(|&runtime| runtime > Span::ZERO);
+            }
+            "time_based" => job.time_based = flag(value)?,
+            "startdelay" | "start_delay" => job.start_delay = time(value, SECOND)?,
+            "stonewall" | "wait_for_previous" => job.stonewall = flag(value)?,
+            "fsync" => job.fsync = number(value, 0, u64::MAX)?,
+            "fdatasync" => job.fdatasync = number(value, 0, u64::MAX)?,
+            "end_fsync" | "fsync_on_close" => job.fsync_end = flag(value)?,
+            "prio" => job.priority.level = number(value, 0, 7)? as u8,
+            "prioclass" => job.priority.class = class(value)?,
+            "randseed" => job.seed = number(value, 0, u64::MAX)?,
+            _ => return Err("is listed as applied but is not; this is a bug".to_owned()),
+        }
+        Ok(())
+    }
+
+    /// Options of how much is accessed; whether `name` is one.
+    fn set_amount(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        match name {
+            "size" => self.size = Some(bytes(value)?),
+            "filesize" => self.file_size = Some(bytes(value)?),
+            "io_size" | "io_limit" => self.io_size = Some(bytes(value)?),
+            "number_ios" => self.job.requests_max = Some(number(value, 1, u64::MAX)?),
+            "loops" => self.job.loops = number(value, 1, 1_000_000)?,
+            "offset" => self.job.file_offset = whole_sectors(value)?,
+            "offset_increment" => self.offset_increment = whole_sectors(value)?,
+            "bs" | "blocksize" => {
+                if value.contains('-') {
+                    return Err("use bsrange for a range of sizes".to_owned());
+                }
+                self.set_sizes(ByDirection::parse(value, block)?, BlockSizes::Fixed);
+            }
+            "bsrange" | "blocksize_range" => {
+                let ranges = ByDirection::parse(value, range)?;
+                self.set_sizes(ranges, |(min, max)| BlockSizes::Range { min, max });
+            }
+            "bssplit" => {
+                for (of, split) in lists(value)?.into_iter().enumerate() {
+                    if let Some(split) = split {
+                        self.sizes[of] = BlockSizes::Split(percentages(split, block)?);
+                    }
+                }
+            }
+            "bs_is_seq_rand" => self.job.sizes_by_pattern = flag(value)?,
+            "blockalign" | "ba" => self.align = ByDirection::parse(value, block)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn set_sizes<T: Copy>(&mut self, sizes: ByDirection<T>, make: impl Fn(T) -> BlockSizes) {
+        for (of, size) in self.sizes.iter_mut().zip(sizes.0) {
+            if let Some(size) = size {
+                *of = make(size);
+            }
+        }
+    }
+
+    /// Options of the order of accesses; whether `name` is one.
+    fn set_order(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        match name {
+            "rw" | "readwrite" => self.set_pattern(value)?,
+            "rw_sequencer" => {
+                let known = [("sequential", Sequencer::Sequential), ("identical", Sequencer::Identical)];
+                self.job.sequencer = one_of(value, &known)?;
+            }
+            "rwmixread" => self.reads = Some(number(value, 0, 100)?),
+            "rwmixwrite" => self.reads = Some(100 - number(value, 0, 100)?),
+            "percentage_random" => {
+                self.percentage_random = ByDirection::parse(value, |percent| number(percent, 0, 100))?;
+            }
+            "random_distribution" => self.distribution = Some(value.to_owned()),
+            "norandommap" => self.job.random_map = !flag(value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn set_pattern(&mut self, value: &str) -> Result<(), String> {
+        let (pattern, behind) = value.split_once(':').map_or((value, None), |(rw, n)| (rw, Some(n)));
+        let (order, reads, trims) = match pattern {
+            "read" => (Pattern::Sequential, 100, false),
+            "write" => (Pattern::Sequential, 0, false),
+            "trim" => (Pattern::Sequential, 0, true),
+            "randread" => (Pattern::Random, 100, false),
+            "randwrite" => (Pattern::Random, 0, false),
+            "randtrim" => (Pattern::Random, 0, true),
+            "rw" | "readwrite" => (Pattern::Sequential, 50, false),
+            "randrw" => (Pattern::Random, 50, false),
+            _ => {
+                let known = "expected read, write, trim, randread, randwrite, randtrim, rw or randrw";
+                return Err(known.to_owned());
+            }
+        };
+        (self.job.jump_every, self.job.skip) = (1, 0);
+        match (order, behind) {
+            (Pattern::Random, Some(n)) => self.job.jump_every = number(n, 1, u64::MAX)?,
+            (Pattern::Sequential, Some(skip)) => {
+                let (sign, skip) = skip.strip_prefix('-').map_or((1, skip), |skip| (-1, skip));
+                let skip = whole_sectors(skip)?;
+                self.job.skip = sign * i64::try_from(skip).map_err(|_| "is too large".to_owned())?;
+            }
+            (_, None) => {}
+        }
+        (self.job.pattern, self.job.reads_percent, self.job.trims) = (order, reads, trims);
+        self.mixed = reads == 50;
+        Ok(())
+    }
+
+    /// Works out what depends on several options.
+    fn complete(&mut self) -> Result<(), String> {
+        let job = &mut self.job;
+        if self.mixed {
+            job.reads_percent = self.reads.unwrap_or(50);
+        }
+        if self.engine_is_sync {
+            job.iodepth = 1;
+        }
+        if self.sizes != Self::new("").sizes {
+            let [reads, writes, trims] = self.sizes.clone();
+            job.blocks = [reads, if job.trims { trims } else { writes }];
+        }
+        let align = self.align.of(job.trims);
+        job.align = [0, 1].map(|way| align[way].unwrap_or(job.blocks[way].min()));
+        job.percentage_random = self.percentage_random.of(job.trims).map(|percent| percent.unwrap_or(100));
+        self.limit_rate()?;
+        self.pause();
+        self.set_distribution()?;
+        self.set_region()
+    }
+
+    fn limit_rate(&mut self) -> Result<(), String> {
+        let job = &mut self.job;
+        let (rate, iops) = (self.rate.of(job.trims), self.rate_iops.of(job.trims));
+        if self.rate != ByDirection::default() && self.rate_iops != ByDirection::default() {
+            return Err("has both rate and rate_iops; remove one".to_owned());
+        }
+        // fio limits operations by bytes, counting the smallest block size.
+        let limit = |way: usize| rate[way].or(iops[way].map(|n| n.saturating_mul(job.blocks[way].min())));
+        job.rate = [limit(0), limit(1)];
+        Ok(())
+    }
+
+    /// Pauses count requests unless only a time is given.
+    fn pause(&mut self) {
+        let think = &mut self.job.think;
+        think.blocks = self.think_blocks.or(if think.every.is_none() { Some(1) } else { None });
+    }
+
+    fn set_distribution(&mut self) -> Result<(), String> {
+        let Some(value) = &self.distribution else { return Ok(()) };
+        self.job.distribution = distribution(value, self.job.trims)
+            .map_err(|problem| format!("random_distribution={value}: {problem}"))?;
+        let maps = matches!(
+            self.job.distribution,
+            Distribution::Uniform | Distribution::Zoned(_) | Distribution::ZonedAbsolute(_)
+        );
+        self.job.random_map &= maps;
+        Ok(())
+    }
+
+    fn set_region(&mut self) -> Result<(), String> {
+        let job = &mut self.job;
+        let region = match (self.file_size, self.size) {
+            (Some(file), _) => file.saturating_sub(job.file_offset),
+            (None, Some(size)) => size,
+            (None, None) => return Err("needs a size, since there is no file to take it from".to_owned()),
+        };
+        job.region_bytes = region;
+        let least = job.block_min();
+        // What is left of the region behind its last whole block is never accessed.
+        let once = region - region % least;
+        job.io_bytes = self.io_size.unwrap_or_else(|| self.size.unwrap_or(once).min(once));
+        if region < least {
+            return Err(format!("its size of {region} bytes holds no block of {least} bytes"));
+        }
+        if let Distribution::ZonedAbsolute(zones) = &job.distribution
+            && zones.iter().flatten().any(|&(_, end)| end > region)
+        {
+            return Err(format!("a zone of random_distribution ends beyond its size of {region} bytes"));
+        }
+        if job.time_based && job.runtime.is_none() {
+            return Err("is time_based and has no runtime".to_owned());
+        }
+        Ok(())
+    }
+
+    fn clones(self, first: u64) -> impl Iterator<Item = Job> {
+        (0..self.numjobs).map(move |n| {
+            let mut job = self.job.clone();
+            job.filename = self.filename.clone().unwrap_or_else(|| format!("{}.{n}.0", job.name));
+            job.file_offset = job.file_offset.saturating_add(n.saturating_mul(self.offset_increment));
+            job.seed = job.seed.wrapping_add((first + n).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            // Clones wait for others, not for each other.
+            job.stonewall &= n == 0;
+            job
+        })
+    }
+}
+
+fn note(notes: &mut Vec<String>, text: String) {
+    if !notes.contains(&text) {
+        notes.push(text);
+    }
+}
+
+fn positive(number: u64) -> Result<u64, String> {
+    if number > 0 { Ok(number) } else { Err("must be above 0".to_owned()) }
+}
+
+fn one_of<T: Copy>(value: &str, known: &[(&str, T)]) -> Result<T, String> {
+    let names = || known.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" or ");
+    known
+        .iter()
+        .find(|(name, _)| *name == value)
+        .map(|(_, meaning)| *meaning)
+        .ok_or_else(|| format!("expected {}", names()))
+}
+
+/// `1k-4k`.
+fn range(value: &str) -> Result<(u64, u64), String> {
+    let (min, max) = value.split_once('-').ok_or("expected a range such as 4k-16k")?;
+    let (min, max) = (block(min)?, block(max)?);
+    if min <= max { Ok((min, max)) } else { Err("expected the smaller size first".to_owned()) }
+}
+
+/// Up to three lists by direction; as for [`ByDirection`], one counts for all and the second for writes and discards.
+fn lists(value: &str) -> Result<[Option<&str>; 3], String> {
+    ByDirection::parse(value, |_| Ok(()))?;
+    let parts: Vec<&str> = value.split(',').collect();
+    let of = |n: usize| parts.get(n.min(parts.len() - 1)).copied().filter(|part| !part.is_empty());
+    Ok([of(0), of(1), of(2)])
+}
+
+fn distribution(value: &str, trims: bool) -> Result<Distribution, String> {
+    let (kind, rest) = value.split_once(':').map_or((value, None), |(kind, rest)| (kind, Some(rest)));
+    let parameters = |default: Option<f64>| -> Result<(f64, Option<f64>), String> {
+        let mut parts = rest.unwrap_or("").split(':').filter(|part| !part.is_empty());
+        let first = parts.next().map(decimal).transpose()?.or(default).ok_or("needs a parameter")?;
+        let center = parts.next().map(decimal).transpose()?;
+        if center.is_some_and(|center| !(0.0..=1.0).contains(&center)) || parts.next().is_some() {
+            return Err("expected one parameter, and a centre from 0 to 1 behind it".to_owned());
+        }
+        Ok((first, center))
+    };
+    match kind {
+        "random" => Ok(Distribution::Uniform),
+        "zipf" => match parameters(Some(1.1))? {
+            (theta, _) if theta <= 0.0 || theta == 1.0 => Err("theta must be above 0 and not 1".to_owned()),
+            (theta, center) => Ok(Distribution::Zipf { theta, center }),
+        },
+        "pareto" => match parameters(Some(0.2))? {
+            (power, _) if power <= 0.0 || power >= 1.0 => Err("the power must be between 0 and 1".to_owned()),
+            (power, center) => Ok(Distribution::Pareto { power, center }),
+        },
+        "normal" => match parameters(None)? {
+            (deviation, _) if !(0.0..=100.0).contains(&deviation) => {
+                Err("the deviation must be from 0 to 100 percent".to_owned())
+            }
+            (deviation, center) => Ok(Distribution::Normal { deviation, center }),
+        },
+        "zoned" | "zoned_abs" => {
+            let lists = lists(rest.unwrap_or(""))?;
+            let of = if trims { [0, 2] } else { [0, 1] };
+            let list = |way: usize| lists[of[way]].ok_or("needs zones such as zoned:60/10:40/90");
+            if kind == "zoned" {
+                let zones = |text| zones(text, |size| number(size, 0, 100), Some(100));
+                Ok(Distribution::Zoned([zones(list(0)?)?, zones(list(1)?)?]))
+            } else {
+                let zones = |text| zones(text, bytes, None);
+                Ok(Distribution::ZonedAbsolute([zones(list(0)?)?, zones(list(1)?)?]))
+            }
+        }
+        _ => Err("expected random, zipf, pareto, normal, zoned or zoned_abs".to_owned()),
+    }
+}
+
+/// Zones as (share of the accesses in percent, end): `60/10:30/20:10/70`. `total`: what the sizes have to add up to; the shares
+/// have to add up to 100. Of a missing share or size, the missing entries have equal parts of the rest.
+fn zones(
+    text: &str,
+    size: impl Fn(&str) -> Result<u64, String>,
+    total: Option<u64>,
+) -> Result<Vec<(u64, u64)>, String> {
+    let mut entries = Vec::new();
+    for entry in text.split(':').filter(|entry| !entry.is_empty()) {
+        let (share, length) = entry.split_once('/').unwrap_or((entry, ""));
+        let share = if share.is_empty() { None } else { Some(number(share, 0, 100)?) };
+        entries.push((share, if length.is_empty() { None } else { Some(size(length)?) }));
+    }
+    let rest = |total: u64, given: &dyn Fn(&(Option<u64>, Option<u64>)) -> Option<u64>| {
+        let sum: u64 = entries.iter().filter_map(given).sum();
+        let missing = entries.iter().filter(|entry| given(entry).is_none()).count() as u64;
+        total
+            .checked_sub(sum)
+            .filter(|&left| missing > 0 || left == 0)
+            .map(|left| left.checked_div(missing).unwrap_or(0))
+    };
+    let share = rest(100, &|entry| entry.0).ok_or("the shares of the accesses must add up to 100")?;
+    let length = match total {
+        Some(total) => rest(total, &|entry| entry.1).ok_or("the sizes must add up to 100")?,
+        None if entries.iter().any(|entry| entry.1.is_none()) => {
+            return Err("every zone needs a size".to_owned());
+        }
+        None => 0,
+    };
+    let mut end = 0_u64;
+    let ends = entries.iter().map(|entry| {
+        end = end.saturating_add(entry.1.unwrap_or(length));
+        (entry.0.unwrap_or(share), end)
+    });
+    let zones: Vec<_> = ends.collect();
+    if zones.is_empty() { Err("needs zones such as zoned:60/10:40/90".to_owned()) } else { Ok(zones) }
+}
+
+fn engine_is_sync(value: &str) -> Result<bool, String> {
+    match value {
+        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Ok(true),
+        "libaio" | "io_uring" | "posixaio" | "io_uring_cmd" => Ok(false),
+        _ => {
+            Err("supported engines: sync, psync, vsync, pvsync, pvsync2, libaio, io_uring, posixaio"
+                .to_owned())
+        }
+    }
+}
+
+fn sync(value: &str) -> Result<bool, String> {
+    one_of(value, &[("none", false), ("sync", true), ("dsync", true), ("0", false), ("1", true)])
+}
+
+fn class(value: &str) -> Result<PriorityClass, String> {
+    match value {
+        "0" | "2" => Ok(PriorityClass::BestEffort),
+        "1" => Ok(PriorityClass::RealTime),
+        "3" => Ok(PriorityClass::Idle),
+        _ => Err("expected 1 (real time), 2 (best effort) or 3 (idle)".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options::OPTIONS;
+    use super::*;
+
+    #[test]
+    fn every_applied_option_is_set() {
+        for (name, support) in OPTIONS {
+            if matches!(support, Support::Applied(_)) {
+                let problem = Draft::new("x").set(name, "1").err().unwrap_or_default();
+                assert!(!problem.contains("this is a bug"), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn distributions() {
+        let parse = |value| distribution(value, false);
+        assert_eq!(parse("zipf"), Ok(Distribution::Zipf { theta: 1.1, center: None }));
+        assert_eq!(parse("zipf:0.9:0.5"), Ok(Distribution::Zipf { theta: 0.9, center: Some(0.5) }));
+        assert_eq!(parse("pareto:0.3"), Ok(Distribution::Pareto { power: 0.3, center: None }));
+        assert_eq!(parse("normal:20"), Ok(Distribution::Normal { deviation: 20.0, center: None }));
+        let zones = vec![(60, 10), (30, 30), (8, 60), (2, 100)];
+        assert_eq!(parse("zoned:60/10:30/20:8/30:2/40"), Ok(Distribution::Zoned([zones.clone(), zones])));
+        // The example of fio's manual: the rest is spread over the missing entries.
+        let zones = vec![(50, 5), (30, 15), (20, 100)];
+        assert_eq!(parse("zoned:50/5:30/10:20/"), Ok(Distribution::Zoned([zones.clone(), zones])));
+        let [reads, writes] = [vec![(100, 1 << 20)], vec![(40, 1 << 20), (60, 3 << 20)]];
+        assert_eq!(parse("zoned_abs:100/1m,40/1m:60/2m"), Ok(Distribution::ZonedAbsolute([reads, writes])));
+        for wrong in
+            ["zipf:1", "zipf:x", "pareto:1", "normal", "zoned", "zoned:60/10:30/20", "zoned_abs:100", "odd"]
+        {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

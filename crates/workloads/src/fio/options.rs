@@ -1,0 +1,254 @@
+//! The options of fio that are known: applied, without effect on the requests, or rejected.
+
+use elevator::text::did_you_mean;
+
+/// What happens to an option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Support {
+    /// Applied; the text names limits.
+    Applied(&'static str),
+    /// Accepted with a note: the option does not change which requests are made, or when. The text says why.
+    NoEffect(&'static str),
+    /// Only these values are accepted, because they are what happens anyway; the text says why.
+    Only(&'static [&'static str], &'static str),
+    /// Rejected; the text says what to do.
+    Rejected(&'static str),
+}
+
+use Support::{Applied, NoEffect, Only, Rejected};
+
+const NONE: &str = "";
+const REPORT: &str = "only affects fio's report";
+const CONTENT: &str = "only affects the content of buffers";
+const LOCAL: &str = "only affects the machine that runs fio";
+const FILE: &str = "files exist with their full length when the run begins";
+const ONE_FILE: &str = "one file per job is supported; write one job per file";
+const ONE_BY_ONE: &str = "requests are submitted and reaped one by one";
+const VERIFY: &str = "verification is not supported; remove it, or add the reads as a job of their own";
+const ZONES: &str = "zones are not supported; use random_distribution=zoned for hot and cold regions";
+const TARGET: &str = "closed loops on latency are not supported";
+const MIN_RATE: &str = "a job is not aborted when it misses a rate; remove the option";
+const REPLAY: &str = "give the I/O log itself as the workload";
+
+/// Every known option, aliases included.
+pub const OPTIONS: &[(&str, Support)] = &[
+    ("filename", Applied("one file; `:` separates files in fio and is rejected")),
+    ("rw", Applied("read, write, trim, rw, and their random forms, with `:N` behind them; not trimwrite")),
+    ("readwrite", Applied("as `rw`")),
+    ("rw_sequencer", Applied("sequential, identical")),
+    ("bs", Applied("multiples of 512 bytes, by direction")),
+    ("blocksize", Applied("as `bs`")),
+    ("bsrange", Applied("by direction")),
+    ("blocksize_range", Applied("as `bsrange`")),
+    ("bssplit", Applied("by direction")),
+    ("bs_is_seq_rand", Applied(NONE)),
+    ("blockalign", Applied("by direction")),
+    ("ba", Applied("as `blockalign`")),
+    ("size", Applied("bytes, no percentages")),
+    ("filesize", Applied("bytes")),
+    ("io_size", Applied("bytes")),
+    ("io_limit", Applied("as `io_size`")),
+    ("number_ios", Applied(NONE)),
+    ("loops", Applied(NONE)),
+    ("offset", Applied("multiples of 512 bytes, no percentages")),
+    ("offset_increment", Applied("multiples of 512 bytes")),
+    ("numjobs", Applied("1 to 4096")),
+    ("iodepth", Applied("at the level of requests; system calls wait for each other")),
+    ("ioengine", Applied("sync, psync, vsync, pvsync, pvsync2, libaio, io_uring, posixaio, io_uring_cmd")),
+    ("direct", Applied(NONE)),
+    ("buffered", Applied(NONE)),
+    ("sync", Applied("`dsync` counts as `sync`")),
+    ("rwmixread", Applied(NONE)),
+    ("rwmixwrite", Applied(NONE)),
+    ("percentage_random", Applied("by direction")),
+    ("random_distribution", Applied("random, zipf, pareto, normal, zoned, zoned_abs")),
+    ("norandommap", Applied(NONE)),
+    ("randseed", Applied("the sequence differs from fio's for the same seed")),
+    ("rate", Applied("by direction")),
+    ("rate_iops", Applied("by direction")),
+    ("rate_process", Applied("linear, poisson")),
+    ("rate_ignore_thinktime", Applied(NONE)),
+    ("thinktime", Applied(NONE)),
+    ("thinktime_spin", Applied("at most `thinktime`; spinning and sleeping take the same time here")),
+    ("thinktime_blocks", Applied("requests count when they are issued")),
+    ("thinktime_iotime", Applied(NONE)),
+    ("runtime", Applied(NONE)),
+    ("timeout", Applied("as `runtime`")),
+    ("time_based", Applied(NONE)),
+    ("startdelay", Applied("one time, no range")),
+    ("start_delay", Applied("as `startdelay`")),
+    ("stonewall", Applied(NONE)),
+    ("wait_for_previous", Applied("as `stonewall`")),
+    ("fsync", Applied(NONE)),
+    ("fdatasync", Applied(NONE)),
+    ("end_fsync", Applied(NONE)),
+    ("fsync_on_close", Applied(NONE)),
+    ("prio", Applied(NONE)),
+    ("prioclass", Applied(NONE)),
+    ("ramp_time", NoEffect("the whole run is measured")),
+    ("thinktime_blocks_type", Only(&["issue", "complete"], "expected issue or complete")),
+    ("nrfiles", Only(&["1"], ONE_FILE)),
+    ("openfiles", Only(&["1"], ONE_FILE)),
+    ("iodepth_batch", Only(&["0", "1"], ONE_BY_ONE)),
+    ("iodepth_batch_submit", Only(&["0", "1"], ONE_BY_ONE)),
+    ("iodepth_batch_complete", Only(&["0", "1"], ONE_BY_ONE)),
+    ("iodepth_batch_complete_min", Only(&["0", "1"], ONE_BY_ONE)),
+    ("io_submit_mode", Only(&["inline"], "requests are submitted by the job itself")),
+    ("kb_base", Only(&["1024"], "sizes are read with 1024; write the sizes in bytes")),
+    ("bs_unaligned", Only(&["0"], "block sizes are multiples of 512 bytes")),
+    ("zonemode", Only(&["none"], ZONES)),
+    ("verify", Only(&["0", "null"], VERIFY)),
+    ("do_verify", Only(&["0"], VERIFY)),
+    ("pre_read", Only(&["0"], "the page cache is empty when the run begins")),
+    ("create_only", Only(&["0"], "files exist when the run begins")),
+    ("fill_device", Only(&["0"], "give the size")),
+    ("exitall", Only(&["0"], "jobs do not end each other; give each a runtime")),
+    ("group_reporting", NoEffect(REPORT)),
+    ("new_group", NoEffect(REPORT)),
+    ("stats", NoEffect(REPORT)),
+    ("name", NoEffect("the section's name is used")),
+    ("description", NoEffect(REPORT)),
+    ("disable_lat", NoEffect(REPORT)),
+    ("disable_clat", NoEffect(REPORT)),
+    ("disable_slat", NoEffect(REPORT)),
+    ("disable_bw_measurement", NoEffect(REPORT)),
+    ("lat_percentiles", NoEffect(REPORT)),
+    ("clat_percentiles", NoEffect(REPORT)),
+    ("slat_percentiles", NoEffect(REPORT)),
+    ("percentile_list", NoEffect(REPORT)),
+    ("significant_figures", NoEffect(REPORT)),
+    ("log_avg_msec", NoEffect(REPORT)),
+    ("log_hist_msec", NoEffect(REPORT)),
+    ("log_max_value", NoEffect(REPORT)),
+    ("log_offset", NoEffect(REPORT)),
+    ("per_job_logs", NoEffect(REPORT)),
+    ("bwavgtime", NoEffect(REPORT)),
+    ("iopsavgtime", NoEffect(REPORT)),
+    ("write_bw_log", NoEffect(REPORT)),
+    ("write_lat_log", NoEffect(REPORT)),
+    ("write_iops_log", NoEffect(REPORT)),
+    ("write_hist_log", NoEffect(REPORT)),
+    ("write_iolog", NoEffect(REPORT)),
+    ("gtod_reduce", NoEffect(REPORT)),
+    ("clocksource", NoEffect(REPORT)),
+    ("unit_base", NoEffect(REPORT)),
+    ("status-interval", NoEffect(REPORT)),
+    ("eta", NoEffect(REPORT)),
+    ("error_dump", NoEffect(REPORT)),
+    ("continue_on_error", NoEffect("the modelled drive does not fail")),
+    ("ignore_error", NoEffect("the modelled drive does not fail")),
+    ("buffer_pattern", NoEffect(CONTENT)),
+    ("buffer_compress_percentage", NoEffect(CONTENT)),
+    ("buffer_compress_chunk", NoEffect(CONTENT)),
+    ("dedupe_percentage", NoEffect(CONTENT)),
+    ("refill_buffers", NoEffect(CONTENT)),
+    ("zero_buffers", NoEffect(CONTENT)),
+    ("scramble_buffers", NoEffect(CONTENT)),
+    ("mem", NoEffect(LOCAL)),
+    ("iomem", NoEffect(LOCAL)),
+    ("iomem_align", NoEffect(LOCAL)),
+    ("mem_align", NoEffect(LOCAL)),
+    ("lockmem", NoEffect(LOCAL)),
+    ("thread", NoEffect(LOCAL)),
+    ("nice", NoEffect(LOCAL)),
+    ("cpus_allowed", NoEffect(LOCAL)),
+    ("cpus_allowed_policy", NoEffect(LOCAL)),
+    ("cpumask", NoEffect(LOCAL)),
+    ("numa_cpu_nodes", NoEffect(LOCAL)),
+    ("numa_mem_policy", NoEffect(LOCAL)),
+    ("hipri", NoEffect(LOCAL)),
+    ("registerfiles", NoEffect(LOCAL)),
+    ("fixedbufs", NoEffect(LOCAL)),
+    ("sqthread_poll", NoEffect(LOCAL)),
+    ("sqthread_poll_cpu", NoEffect(LOCAL)),
+    ("uid", NoEffect(LOCAL)),
+    ("gid", NoEffect(LOCAL)),
+    ("directory", NoEffect("files lie in one directory of the modelled disk")),
+    ("filename_format", NoEffect("files lie in one directory of the modelled disk")),
+    ("unique_filename", NoEffect("files lie in one directory of the modelled disk")),
+    ("lockfile", NoEffect("the modelled kernel locks files for writes itself")),
+    ("file_service_type", NoEffect("a job has one file")),
+    ("allow_file_create", NoEffect(FILE)),
+    ("create_on_open", NoEffect(FILE)),
+    ("create_serialize", NoEffect(FILE)),
+    ("create_fsync", NoEffect(FILE)),
+    ("overwrite", NoEffect(FILE)),
+    ("file_append", Rejected("appending is not supported; a script's `write` step can append")),
+    ("fallocate", NoEffect(FILE)),
+    ("unlink", NoEffect("files are removed after the run in fio")),
+    ("invalidate", NoEffect("the page cache is empty when the run begins")),
+    ("fadvise_hint", NoEffect("the modelled kernel takes no advice")),
+    ("randrepeat", NoEffect("every run repeats the same sequence")),
+    ("allrandrepeat", NoEffect("every run repeats the same sequence")),
+    ("random_generator", NoEffect("one generator is used")),
+    ("softrandommap", NoEffect("the map always fits in memory")),
+    ("wait_for", Rejected("waiting for one job is not supported; `stonewall` waits for all jobs before")),
+    ("exec_prerun", Rejected("programs are not run; remove the option")),
+    ("exec_postrun", Rejected("programs are not run; remove the option")),
+    ("rate_min", Rejected(MIN_RATE)),
+    ("rate_iops_min", Rejected(MIN_RATE)),
+    ("rate_cycle", Rejected(MIN_RATE)),
+    ("max_latency", Rejected("a job is not aborted for a latency; remove the option")),
+    ("latency_target", Rejected(TARGET)),
+    ("latency_window", Rejected(TARGET)),
+    ("latency_percentile", Rejected(TARGET)),
+    ("latency_run", Rejected(TARGET)),
+    ("iodepth_low", Rejected(ONE_BY_ONE)),
+    ("zonesize", Rejected(ZONES)),
+    ("zonerange", Rejected(ZONES)),
+    ("zoneskip", Rejected(ZONES)),
+    ("verify_backlog", Rejected(VERIFY)),
+    ("verify_pattern", Rejected(VERIFY)),
+    ("trim_percentage", Rejected("discards within a write job are not supported; add a job with rw=trim")),
+    ("read_iolog", Rejected(REPLAY)),
+    ("replay_redirect", Rejected(REPLAY)),
+    ("replay_no_stall", Rejected(REPLAY)),
+    ("flow", Rejected("jobs do not pace each other; use rate_iops")),
+    ("cmdprio_percentage", Rejected("one priority per job is supported; write one job per priority")),
+    ("profile", Rejected("write the profile as jobs")),
+];
+
+const UNKNOWN: &str = "is not a supported option; remove it if the result does not depend on it";
+
+/// What happens to an option.
+///
+/// # Errors
+/// The option is unknown; the text proposes a similar one.
+pub(super) fn support(name: &str) -> Result<Support, String> {
+    match OPTIONS.iter().find(|(known, _)| *known == name) {
+        Some((_, support)) => Ok(*support),
+        None => Err(UNKNOWN.to_owned() + &did_you_mean(name, OPTIONS.iter().map(|(name, _)| *name))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_listed_once_and_mistyped_ones_are_recognised() {
+        for (index, (name, _)) in OPTIONS.iter().enumerate() {
+            assert!(OPTIONS[..index].iter().all(|(other, _)| other != name), "{name} is listed twice");
+        }
+        assert!(support("iodepht").unwrap_err().contains("; did you mean 'iodepth'"));
+        assert_eq!(support("quite_different").unwrap_err(), UNKNOWN);
+    }
+
+    /// The table in `docs/fio.md` is this one.
+    #[test]
+    fn the_documentation_lists_every_option() {
+        let page = include_str!("../../../../docs/fio.md");
+        let line = |(name, support): &(&str, Support)| {
+            let (what, text) = match support {
+                Applied(text) => ("applied", (*text).to_owned()),
+                NoEffect(text) => ("no effect", (*text).to_owned()),
+                Only(values, text) => ("only", format!("{}: {text}", values.join(", "))),
+                Rejected(text) => ("rejected", (*text).to_owned()),
+            };
+            format!("| `{name}` | {what} | {text} |")
+        };
+        let table: Vec<String> = OPTIONS.iter().map(line).collect();
+        let documented: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+        assert_eq!(documented, table, "expected table:\n{}\n", table.join("\n"));
+    }
+}

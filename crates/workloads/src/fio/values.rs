@@ -1,0 +1,180 @@
+//! Values of options: sizes, times, and lists by direction, as fio reads them.
+
+use elevator::Span;
+
+/// A value for reads, writes and discards each, as in `rate=1m,500k`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct ByDirection<T>(pub(super) [Option<T>; 3]);
+
+impl<T: Copy> ByDirection<T> {
+    /// One value counts for all directions; of two, the second counts for writes and discards. An empty value leaves its
+    /// direction unset.
+    pub(super) fn parse(text: &str, mut one: impl FnMut(&str) -> Result<T, String>) -> Result<Self, String> {
+        let mut parse =
+            |part: &str| if part.trim().is_empty() { Ok(None) } else { one(part.trim()).map(Some) };
+        match text.split(',').collect::<Vec<_>>()[..] {
+            [all] => Ok(Self([one(all)?; 3].map(Some))),
+            [reads, others] => {
+                let others = parse(others)?;
+                Ok(Self([parse(reads)?, others, others]))
+            }
+            [reads, writes, trims] => Ok(Self([parse(reads)?, parse(writes)?, parse(trims)?])),
+            _ => Err("expected at most three values: reads, writes, discards".to_owned()),
+        }
+    }
+
+    /// The values for reads, and for writes or, if the job discards, discards.
+    pub(super) fn of(self, trims: bool) -> [Option<T>; 2] {
+        [self.0[0], self.0[if trims { 2 } else { 1 }]]
+    }
+}
+
+/// A size in bytes with fio's default `kb_base=1024`: `4k`, `4kb` and `4ki` are 4096, but `4KiB` is 4000, which fio takes for
+/// the decimal form.
+pub(super) fn size(text: &str) -> Option<u64> {
+    let text = text.trim().to_lowercase();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let (letter, base) = match unit.strip_suffix("ib") {
+        Some(letter) => (letter, 1000_u64),
+        None => (unit.strip_suffix(['b', 'i']).unwrap_or(unit), 1024),
+    };
+    let power = ["", "k", "m", "g", "t", "p"].iter().position(|&known| known == letter)?;
+    number.parse::<u64>().ok()?.checked_mul(base.pow(power as u32))
+}
+
+/// A time in nanoseconds; a number without a suffix counts `unit` nanoseconds.
+fn nanoseconds(text: &str, unit: u64) -> Option<u64> {
+    let text = text.trim().to_lowercase();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits);
+    let unit = match suffix {
+        "" => unit,
+        "ns" => 1,
+        "us" | "usec" => 1_000,
+        "ms" | "msec" => 1_000_000,
+        "s" => 1_000_000_000,
+        "m" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        "d" => 86_400_000_000_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+pub(super) fn bytes(value: &str) -> Result<u64, String> {
+    if value.ends_with('%') {
+        return Err(
+            "percentages are not supported, since no device or file gives the total; write bytes".to_owned()
+        );
+    }
+    size(value).ok_or_else(|| "expected a size such as 4k or 1g".to_owned())
+}
+
+/// A position; requests address whole sectors.
+pub(super) fn whole_sectors(value: &str) -> Result<u64, String> {
+    let bytes = bytes(value)?;
+    if bytes.is_multiple_of(512) { Ok(bytes) } else { Err("must be a multiple of 512 bytes".to_owned()) }
+}
+
+/// A block size.
+pub(super) fn block(value: &str) -> Result<u64, String> {
+    let bytes = bytes(value)?;
+    if bytes == 0 || !bytes.is_multiple_of(512) || bytes > 1 << 30 {
+        let problem = "must be a multiple of 512 bytes, at most 2^30 (fio's k is 1024 bytes, its KiB 1000)";
+        return Err(problem.to_owned());
+    }
+    Ok(bytes)
+}
+
+pub(super) fn time(value: &str, unit: u64) -> Result<Span, String> {
+    nanoseconds(value, unit)
+        .map(Span::from_nanos)
+        .ok_or_else(|| "expected a time such as 200us or 10s".to_owned())
+}
+
+pub(super) fn number(value: &str, min: u64, max: u64) -> Result<u64, String> {
+    value
+        .parse()
+        .ok()
+        .filter(|n| (min..=max).contains(n))
+        .ok_or_else(|| format!("expected a number from {min} to {max}"))
+}
+
+/// A boolean: without a value, or 1, is true.
+pub(super) fn flag(value: &str) -> Result<bool, String> {
+    match value {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err("expected 0 or 1".to_owned()),
+    }
+}
+
+/// A fraction or factor.
+pub(super) fn decimal(value: &str) -> Result<f64, String> {
+    value
+        .parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite())
+        .ok_or_else(|| format!("'{value}' is not a number"))
+}
+
+/// A table such as `4k/60:16k/40`: entries with percentages. Entries without one share what is left of 100 evenly.
+pub(super) fn percentages<T>(
+    text: &str,
+    mut one: impl FnMut(&str) -> Result<T, String>,
+) -> Result<Vec<(T, u64)>, String> {
+    let mut entries = Vec::new();
+    for entry in text.split(':').filter(|entry| !entry.is_empty()) {
+        let (value, percent) = entry.split_once('/').unwrap_or((entry, ""));
+        let percent = if percent.is_empty() { None } else { Some(number(percent, 0, 100)?) };
+        entries.push((one(value)?, percent));
+    }
+    let given: u64 = entries.iter().filter_map(|(_, percent)| *percent).sum();
+    let missing = entries.iter().filter(|(_, percent)| percent.is_none()).count() as u64;
+    if entries.is_empty() || given > 100 {
+        return Err(
+            "expected entries such as 4k/60:16k/40 whose percentages add up to at most 100".to_owned()
+        );
+    }
+    let share = (100 - given).checked_div(missing).unwrap_or(0);
+    Ok(entries.into_iter().map(|(value, percent)| (value, percent.unwrap_or(share))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times() {
+        assert_eq!(size("4k"), Some(4096));
+        assert_eq!([size("1g"), size("1GB"), size("1Gi")], [Some(1 << 30); 3]);
+        assert_eq!([size("1GiB"), size("4kib")], [Some(1_000_000_000), Some(4000)]);
+        assert_eq!(size("512"), Some(512));
+        assert_eq!(size("4q"), None);
+        assert_eq!(size("99999999999t"), None);
+        assert_eq!(nanoseconds("200", 1_000), Some(200_000));
+        assert_eq!(nanoseconds("2s", 1_000), Some(2_000_000_000));
+        assert_eq!(nanoseconds("1d", 1), nanoseconds("24h", 1));
+        assert_eq!(nanoseconds("x", 1), None);
+    }
+
+    #[test]
+    fn values_by_direction() {
+        let parse = |text| ByDirection::parse(text, bytes).map(|by| by.0);
+        assert_eq!(parse("4k"), Ok([Some(4096); 3]));
+        assert_eq!(parse("4k,8k"), Ok([Some(4096), Some(8192), Some(8192)]));
+        assert_eq!(parse("4k,"), Ok([Some(4096), None, None]));
+        assert_eq!(parse(",8k"), Ok([None, Some(8192), Some(8192)]));
+        assert_eq!(parse(",8k,"), Ok([None, Some(8192), None]));
+        assert!(parse("1,2,3,4").is_err() && parse("x,1").is_err());
+    }
+
+    #[test]
+    fn missing_percentages_share_the_rest() {
+        let parse = |text| percentages(text, bytes);
+        assert_eq!(parse("4k/10:8k/:16k/"), Ok(vec![(4096, 10), (8192, 45), (16384, 45)]));
+        assert_eq!(parse("4k"), Ok(vec![(4096, 100)]));
+        assert!(parse("4k/60:8k/50").is_err() && parse("").is_err() && parse("4k/x").is_err());
+    }
+}

@@ -1,0 +1,213 @@
+//! Compares the requests of job files with those that fio itself issues, from the I/O log that it writes. Without a fio binary the
+//! test prints SKIPPED.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use elevator::{Op, Time};
+use machine::Next;
+use workloads::Workload;
+use workloads::fio::JobFile;
+
+/// A request: operation, offset and length in bytes.
+type Request = (Op, u64, u64);
+
+/// A directory that is removed when the test ends.
+struct Directory(PathBuf);
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn fio_exists() -> bool {
+    let exists = Command::new("fio").arg("--version").output().is_ok();
+    if !exists {
+        println!("SKIPPED: fio is not installed");
+    }
+    exists
+}
+
+/// What fio issues for these options, with its null engine.
+fn issued_by_fio(name: &str, options: &str) -> Vec<Request> {
+    let directory =
+        Directory(std::env::temp_dir().join(format!("dwell-iolog-{name}-{}", std::process::id())));
+    std::fs::create_dir_all(&directory.0).expect("a directory");
+    let (job, log) = (directory.0.join("job.fio"), directory.0.join("log"));
+    std::fs::write(&job, format!("[a]\nioengine=null\n{options}")).expect("a job file");
+    let log_option = format!("--write_iolog={}", log.display());
+    let output = Command::new("fio")
+        .current_dir(&directory.0)
+        .args(["--output=/dev/null", &log_option, "job.fio"])
+        .output()
+        .expect("fio runs");
+    assert!(output.status.success(), "{options}: {}", String::from_utf8_lossy(&output.stderr));
+    let log = std::fs::read_to_string(log).expect("an I/O log");
+    log.lines().filter_map(request).collect()
+}
+
+/// A line of an I/O log, version 2 or 3: `[time] file operation offset length`.
+fn request(line: &str) -> Option<Request> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [.., op, at, bytes] = words[..] else { return None };
+    let op = match op {
+        "read" => Op::Read,
+        "write" => Op::Write,
+        "trim" => Op::Discard,
+        _ => return None,
+    };
+    Some((op, at.parse().ok()?, bytes.parse().ok()?))
+}
+
+/// What the model issues for them.
+fn issued_here(options: &str) -> Vec<Request> {
+    let file = JobFile::parse("job.fio", &format!("[a]\nioengine=psync\n{options}")).expect("a job file");
+    // A job's offset on the device is where its region begins in its file here.
+    let base = file.jobs()[0].offset.bytes() - file.jobs()[0].file_offset;
+    let mut processes = file.processes();
+    let program = &mut processes[0].1;
+    let (mut now, mut issued) = (Time::ZERO, Vec::new());
+    loop {
+        match program.next(now) {
+            Next::Submit(io) if io.op != Op::Flush => {
+                issued.push((io.op, io.start.bytes() - base, io.sectors.bytes()));
+            }
+            Next::Until(at) => now = now.max(at),
+            Next::Think(span) => now += span,
+            Next::Exit => return issued,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn sequential_jobs_issue_the_same_requests_as_fio() {
+    if !fio_exists() {
+        return;
+    }
+    for (n, options) in [
+        "rw=read\nsize=64k\n",
+        "rw=write\nbs=16k\nsize=100k\n",
+        "rw=read\nsize=64k\noffset=16k\n",
+        "rw=read\nfilesize=64k\noffset=16k\nsize=32k\n",
+        "rw=write\nsize=32k\nio_size=96k\n",
+        "rw=read\nsize=32k\nloops=3\n",
+        "rw=read\nsize=1m\nnumber_ios=10\n",
+        "rw=read\nbs=8k\nsize=64k\nrate_iops=400\n",
+        "rw=read:8k\nsize=48k\nnumber_ios=4\n",
+        "rw=read\nsize=64k\nthinktime=100\nthinktime_blocks=4\nthinktime_spin=50\n",
+        "rw=write\nsize=64k\nfsync=4\n",
+        "rw=read\nsize=32k\nbs=4k,8k\n",
+        "rw=write\nsize=32k\nbs=4k,8k\n",
+        "rw=randread\nsize=64k\npercentage_random=0\n",
+    ]
+    .iter()
+    .enumerate()
+    {
+        assert_eq!(issued_here(options), issued_by_fio(&format!("seq{n}"), options), "{options}");
+    }
+}
+
+/// Measures of a list of requests that do not depend on the random numbers.
+#[derive(Debug)]
+struct Shape {
+    requests: usize,
+    /// In percent.
+    reads: f64,
+    /// Requests that begin where the one before them in their direction ended, in percent.
+    continued: f64,
+    /// Mean length in bytes.
+    mean_bytes: f64,
+    /// Different offsets, in percent of the requests.
+    distinct: f64,
+    /// Accesses of the busiest tenth of the 4 KiB blocks that were accessed, in percent.
+    busiest: f64,
+}
+
+fn shape(requests: &[Request]) -> Shape {
+    let count = requests.len() as f64;
+    let percent = |n: usize| 100.0 * n as f64 / count;
+    let mut ends = [None; 2];
+    let mut continued = 0;
+    let mut blocks = std::collections::BTreeMap::<u64, usize>::new();
+    for &(op, at, bytes) in requests {
+        let end = &mut ends[usize::from(op == Op::Read)];
+        continued += usize::from(*end == Some(at));
+        *end = Some(at + bytes);
+        *blocks.entry(at / 4096).or_default() += 1;
+    }
+    let mut counts: Vec<usize> = blocks.into_values().collect();
+    counts.sort_unstable_by(|a, b| b.cmp(a));
+    let tenth = counts.len().div_ceil(10);
+    Shape {
+        requests: requests.len(),
+        reads: percent(requests.iter().filter(|(op, ..)| *op == Op::Read).count()),
+        continued: percent(continued),
+        mean_bytes: requests.iter().map(|(_, _, bytes)| *bytes as f64).sum::<f64>() / count,
+        distinct: percent(counts.len()),
+        busiest: percent(counts[..tenth].iter().sum()),
+    }
+}
+
+#[test]
+fn random_jobs_have_the_shape_of_fios() {
+    if !fio_exists() {
+        return;
+    }
+    for (n, options) in [
+        "rw=randread\nsize=4m\n",
+        "rw=randwrite\nsize=4m\nnorandommap\nnumber_ios=4000\nio_size=1g\n",
+        "rw=randread\nsize=16m\nio_size=32m\n",
+        "rw=randrw\nrwmixread=80\nsize=64m\nnumber_ios=8000\n",
+        "rw=randread\nsize=64m\npercentage_random=30\nnumber_ios=8000\n",
+        "rw=randrw\nsize=64m\npercentage_random=70,20\nnumber_ios=8000\n",
+        "rw=randread\nsize=256m\nbssplit=4k/30:64k/50:16k/20\nnumber_ios=6000\nnorandommap\n",
+        "rw=randread\nsize=256m\nbsrange=4k-32k\nnumber_ios=6000\nnorandommap\n",
+        "rw=randread:8\nsize=64m\nnumber_ios=8000\n",
+        "rw=randread\nsize=16m\nrandom_distribution=zipf:1.2\nnumber_ios=40000\nio_size=1g\n",
+        "rw=randread\nsize=16m\nrandom_distribution=zipf:0.8\nnumber_ios=40000\nio_size=1g\n",
+        "rw=randread\nsize=16m\nrandom_distribution=pareto:0.3\nnumber_ios=40000\nio_size=1g\n",
+        "rw=randread\nsize=16m\nrandom_distribution=normal:20\nnumber_ios=40000\nio_size=1g\n",
+        "rw=randread\nsize=64m\nrandom_distribution=zoned:60/10:30/20:10/70\nnumber_ios=8000\nnorandommap\n",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let (fio, here) = (shape(&issued_by_fio(&format!("rand{n}"), options)), shape(&issued_here(options)));
+        let close = |a: f64, b: f64, points: f64| (a - b).abs() <= points;
+        assert!(
+            fio.requests == here.requests
+                && close(fio.reads, here.reads, 3.0)
+                && close(fio.continued, here.continued, 3.0)
+                && close(fio.distinct, here.distinct, 4.0)
+                && close(fio.busiest, here.busiest, 5.0)
+                && (0.95..1.05).contains(&(fio.mean_bytes / here.mean_bytes)),
+            "{options}\nfio:   {fio:?}\nmodel: {here:?}"
+        );
+    }
+}
+
+#[test]
+fn rates_issue_as_many_requests_as_fios() {
+    if !fio_exists() {
+        return;
+    }
+    // fio catches up after a delay of its own, so its count depends little on the load of this machine.
+    for (n, options) in [
+        "rw=read\nsize=1g\nruntime=1\nrate_iops=300\n",
+        "rw=read\nbs=64k\nsize=1g\nruntime=1\nrate=16m\n",
+        "rw=randrw\nrwmixread=90\nsize=1g\nruntime=1\nrate_iops=200,100\n",
+        "rw=read\nsize=1g\nruntime=1\nrate_iops=1000\nrate_process=poisson\n",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let (fio, here) = (issued_by_fio(&format!("rate{n}"), options), issued_here(options));
+        for op in [Op::Read, Op::Write] {
+            let count = |all: &[Request]| all.iter().filter(|(o, ..)| *o == op).count() as f64;
+            let (fio, here) = (count(&fio), count(&here));
+            assert!((fio - here).abs() <= 0.12 * here + 2.0, "{options}: {op:?}: fio {fio}, model {here}");
+        }
+    }
+}
