@@ -14,7 +14,7 @@ use super::shared::{Output, scale};
 pub(crate) struct RunArguments {
     /// A script (*.toml), a fio job file, or an experiment of a paper
     pub(crate) script: String,
-    /// The machine: built in (pc-2003, pc-2004, pc-2010, pc-2012, pc-2012-xfs, linux-6) or a file. Default: the script's, or pc-2010
+    /// The machine: built in (pc-2003, pc-2004, pc-2010, pc-2012, pc-2012-xfs, linux-6) or a file. Default: the script's, or linux-6
     #[arg(long)]
     pub(crate) machine: Option<String>,
     /// The drive: built in, or a file; see 'dwell drives'. Default: the script's, or wd5000aaks

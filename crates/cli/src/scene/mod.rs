@@ -127,7 +127,7 @@ impl Scene {
         if let Some(array) = chosen.array.or(page.array.as_deref()) {
             device = device.in_array(array)?;
         }
-        let name = chosen.machine.or(page.machine.as_deref()).unwrap_or("pc-2010");
+        let name = chosen.machine.or(page.machine.as_deref()).unwrap_or("linux-6");
         let mut machine = scenario.machine(&description(name)?);
         if let (Some(geometry), None) = (device.geometry(), page.change.read_ahead) {
             machine.read_ahead.max_kib = machine.read_ahead.max_kib.max(two_stripes_kib(&geometry));
