@@ -15,6 +15,7 @@
 //! | `device` | the queue, the back end, and operations on their way |
 //! | `core` | a device and its front ends, without sleep or clock |
 //! | `thread` | the loop around the core |
+//! | `simulation` | the core in virtual time, for tests (feature `simulation`) |
 //! | `front`, `nbd`, `fuse`, `attach` | the ways in |
 //! | `descriptor_store`, `supervisor` | the attached device outlives its server |
 //! | `identity` | who asks, where the way in does not show it |
@@ -67,6 +68,8 @@ mod rate_limit;
 mod realtime;
 mod resident;
 mod server;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod spin_sleep;
 mod statistics;
 pub mod supervisor;

@@ -10,6 +10,52 @@ use rustix::io::{Errno, IoSlice, IoSliceMut, ReadWriteFlags, preadv2, pwritev2};
 use super::Job;
 use super::transfer::{Segment, Step, Transfer};
 
+/// The system calls that jobs consist of: a file's, or those of a simulated disk.
+pub trait Calls {
+    /// Reads some bytes from `offset` on; how many. 0 is the end of the file.
+    ///
+    /// # Errors
+    /// The device's. `EINTR` is tried again.
+    fn read(&mut self, offset: u64, to: &mut [u8]) -> Result<usize, Errno>;
+
+    /// Writes some bytes from `offset` on, durably if `durable`; how many.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    fn write(&mut self, offset: u64, from: &[u8], durable: bool) -> Result<usize, Errno>;
+
+    /// Gives room back, which then reads as zeroes.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read). After `EOPNOTSUPP` and `EINVAL` zeroes are written as data.
+    fn punch(&mut self, offset: u64, bytes: u64) -> Result<(), Errno>;
+
+    /// Makes everything durable that was written before.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    fn sync(&mut self) -> Result<(), Errno>;
+}
+
+impl Calls for &File {
+    fn read(&mut self, offset: u64, to: &mut [u8]) -> Result<usize, Errno> {
+        preadv2(&**self, &mut [IoSliceMut::new(to)], offset, ReadWriteFlags::empty())
+    }
+
+    fn write(&mut self, offset: u64, from: &[u8], durable: bool) -> Result<usize, Errno> {
+        let flags = if durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+        pwritev2(&**self, &[IoSlice::new(from)], offset, flags)
+    }
+
+    fn punch(&mut self, offset: u64, bytes: u64) -> Result<(), Errno> {
+        fallocate(&**self, PUNCH, offset, bytes)
+    }
+
+    fn sync(&mut self) -> Result<(), Errno> {
+        fdatasync(&**self)
+    }
+}
+
 /// Jobs carried out in the device's own thread.
 pub(super) struct Inline {
     file: Arc<File>,
@@ -24,7 +70,7 @@ impl Inline {
 
     pub(super) fn start(&mut self, job: Job) {
         let mut transfer = Transfer::new(job, self.zeroes_as_data);
-        let result = perform(&self.file, &mut transfer);
+        let result = perform(&mut &*self.file, &mut transfer);
         self.zeroes_as_data |= transfer.zeroes_as_data;
         self.done.push_back((transfer.job, result));
     }
@@ -35,17 +81,17 @@ impl Inline {
 }
 
 /// Carries a job out from beginning to end.
-pub(super) fn perform(file: &File, transfer: &mut Transfer) -> Result<(), Errno> {
+pub(super) fn perform(calls: &mut impl Calls, transfer: &mut Transfer) -> Result<(), Errno> {
     loop {
         let step = transfer.step();
         match step {
             Step::Finished => return Ok(()),
-            Step::Move { offset } => match one_move(file, transfer, offset) {
+            Step::Move { offset } => match one_move(calls, transfer, offset) {
                 Ok(bytes) => transfer.moved(bytes)?,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error),
             },
-            _ => match tell(file, step) {
+            _ => match tell(calls, step) {
                 Ok(()) => transfer.told(step),
                 Err(Errno::INTR) => {}
                 Err(error) if transfer.falls_back(step, error) => {}
@@ -55,27 +101,32 @@ pub(super) fn perform(file: &File, transfer: &mut Transfer) -> Result<(), Errno>
     }
 }
 
-/// One segment after the other would double the calls of nobody: a merged request in here is rare.
-fn one_move(file: &File, transfer: &mut Transfer, offset: u64) -> Result<usize, Errno> {
-    let flags = if transfer.job.fua { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+/// Carries a job out on a simulated disk; the job, and how it ended.
+#[cfg(feature = "simulation")]
+pub fn carry_out(job: Job, zeroes_as_data: &mut bool, calls: &mut impl Calls) -> (Job, Result<(), Errno>) {
+    let mut transfer = Transfer::new(job, *zeroes_as_data);
+    let result = perform(calls, &mut transfer);
+    *zeroes_as_data |= transfer.zeroes_as_data;
+    (transfer.job, result)
+}
+
+/// Moves one segment. A vector of segments would save calls only for merged requests, which are rare in memory.
+fn one_move(calls: &mut impl Calls, transfer: &mut Transfer, offset: u64) -> Result<usize, Errno> {
+    let durable = transfer.job.fua;
     let mut result = None;
     transfer.segments(|segment| {
         result.get_or_insert_with(|| match segment {
-            Segment::To(memory) => {
-                preadv2(file, &mut [IoSliceMut::new(memory)], offset, ReadWriteFlags::empty())
-            }
-            Segment::From(memory) => pwritev2(file, &[IoSlice::new(memory)], offset, flags),
+            Segment::To(memory) => calls.read(offset, memory),
+            Segment::From(memory) => calls.write(offset, memory, durable),
         });
     });
     result.unwrap_or(Err(Errno::INVAL))
 }
 
-fn tell(file: &File, step: Step) -> Result<(), Errno> {
+fn tell(calls: &mut impl Calls, step: Step) -> Result<(), Errno> {
     match step {
-        Step::Zero { offset, bytes } | Step::Discard { offset, bytes } => {
-            fallocate(file, PUNCH, offset, bytes)
-        }
-        _ => fdatasync(file),
+        Step::Zero { offset, bytes } | Step::Discard { offset, bytes } => calls.punch(offset, bytes),
+        _ => calls.sync(),
     }
 }
 

@@ -28,6 +28,8 @@ use rustix::io::Errno;
 pub use self::emulated::{Emulated, Nature};
 pub use self::engine::Engine;
 pub use self::file::{FileBackend, FileOptions};
+#[cfg(feature = "simulation")]
+pub use self::inline::{Calls, carry_out};
 pub use self::memory::{Memory, Nothing};
 use crate::buffer::Buffer;
 

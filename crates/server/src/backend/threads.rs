@@ -66,7 +66,7 @@ fn work(file: &File, todo: &Mutex<Receiver<Job>>, answers: &Sender<(Job, Result)
         let job = todo.lock().expect("no thread panics with it").recv();
         let Ok(job) = job else { return };
         let mut transfer = Transfer::new(job, false);
-        let result = perform(file, &mut transfer);
+        let result = perform(&mut &*file, &mut transfer);
         if answers.send((transfer.job, result)).is_err() {
             return;
         }

@@ -14,6 +14,7 @@
 //! | `connections`, `connection` | clients in the transmission phase |
 //! | `stream` | the bytes of one client: a socket, or memory in the simulation |
 //! | `outbox`, `zero_copy` | replies, and large ones without a copy |
+//! | `memory` | clients in memory, for the simulation |
 //! | `survey` | where the export holds data, for block status |
 //! | `cookie` | names of operations between a connection and the device |
 //! | `protocol` | parsing and writing of the protocol's bytes, as pure functions |
@@ -32,6 +33,8 @@ mod front;
 mod greeter;
 mod handshakes;
 mod listener;
+#[cfg(feature = "simulation")]
+pub mod memory;
 pub mod negotiation;
 mod options;
 mod outbox;

@@ -1,0 +1,145 @@
+//! The core of the server in virtual time: queue, scheduler, device, NBD connections and control orders, without thread, clock or
+//! socket. The caller provides the back end, the clients and the time; equal calls give equal results.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::mpsc::channel;
+
+use elevator::Time;
+use elevator::queue::{Observer, Options, Queue, SwitchMode};
+
+use crate::backend::Backend;
+pub use crate::backend::{Calls, carry_out};
+use crate::control::{Order, Orders, SchedulerFactory};
+use crate::core::Core;
+use crate::device::Device;
+use crate::nbd::memory::{ARRIVALS, Arrivals, MemoryNbd};
+pub use crate::nbd::memory::{Bytes, Channel};
+use crate::nbd::negotiation::Agreed;
+use crate::statistics::Watch;
+
+/// The place of the only front end.
+const FRONT: u8 = 0;
+
+/// A server's core and its clients.
+pub struct Simulated {
+    core: Core,
+    arrivals: Arrivals,
+    channels: Vec<Rc<RefCell<Channel>>>,
+}
+
+impl Simulated {
+    /// A server that serves `backend` under the scheduler of that name.
+    ///
+    /// # Panics
+    /// There is no such scheduler, or no descriptor for a poller, which is not used.
+    #[must_use]
+    pub fn new(
+        options: Options,
+        scheduler: &str,
+        schedulers: SchedulerFactory,
+        backend: Box<dyn Backend>,
+        observer: Option<Box<dyn Observer + Send>>,
+    ) -> Self {
+        let geometry = backend.geometry();
+        let options = Options {
+            depth: options.depth.min(geometry.depth),
+            cache: geometry.cache,
+            barriers: geometry.barriers,
+            ..options
+        };
+        let made = schedulers(scheduler).expect("a scheduler of that name");
+        let device = Device::new(Queue::observed(options, made, Watch::new(observer)), backend);
+        let arrivals = Arrivals::new();
+        let front = Box::new(MemoryNbd::new(arrivals.clone()));
+        let handler = Orders::new(schedulers, scheduler.to_string());
+        let core = Core::new(device, vec![front], handler).expect("a descriptor");
+        Self { core, arrivals, channels: Vec::new() }
+    }
+
+    /// A client connects, with structured replies or without.
+    pub fn connect(&mut self, structured: bool) -> Rc<RefCell<Channel>> {
+        let channel = self.arrivals.connect(Agreed { structured, base_allocation: structured });
+        self.channels.push(channel.clone());
+        channel
+    }
+
+    /// One round of the device's thread at `now`.
+    pub fn round(&mut self, now: Time) {
+        self.core.begin_round(now);
+        if !self.arrivals.is_empty() {
+            self.core.ready(FRONT, ARRIVALS, now);
+        }
+        for index in 0..self.channels.len() {
+            let ready = self.channels[index].borrow().ready();
+            if let Some(number) = ready {
+                self.core.ready(FRONT, number, now);
+            }
+        }
+        self.core.end_round(now, || now, || true);
+        if self.channels.iter().any(|channel| channel.borrow().ended) {
+            self.channels.retain(|channel| !channel.borrow().ended);
+        }
+    }
+
+    /// When a round is due at the latest, if no client does anything.
+    #[must_use]
+    pub fn due(&self) -> Option<Time> {
+        let (event, held) = self.core.device.due();
+        [event, held].into_iter().flatten().min()
+    }
+
+    /// Switches the scheduler, as `ctl switch` does.
+    ///
+    /// # Errors
+    /// There is no such scheduler.
+    pub fn switch(&mut self, now: Time, scheduler: &str, drain: bool) -> Result<(), String> {
+        let (reply, answer) = channel();
+        let mode = if drain { SwitchMode::Drain } else { SwitchMode::Transfer };
+        self.core.order(Order::Switch { scheduler: scheduler.to_string(), mode, reply }, now);
+        answer.recv().map_err(|error| error.to_string())?.map(drop)
+    }
+
+    /// Sets a tunable, as `ctl tune` does.
+    ///
+    /// # Errors
+    /// There is no such tunable, or not with that value.
+    pub fn tune(&mut self, now: Time, tunable: &str, value: &str) -> Result<(), String> {
+        let (reply, answer) = channel();
+        self.core.order(Order::Tune { tunable: tunable.to_string(), value: value.to_string(), reply }, now);
+        answer.recv().map_err(|error| error.to_string())?
+    }
+
+    /// The tunables of the scheduler: name, least and greatest value, as `ctl show` has them.
+    #[must_use]
+    pub fn tunables(&mut self, now: Time) -> Vec<[String; 3]> {
+        let (reply, answer) = channel();
+        self.core.order(Order::Show(reply), now);
+        let snapshot = answer.recv().expect("an answer");
+        let tunables = snapshot.tunables.into_iter();
+        tunables.map(|tunable| [tunable.name, tunable.min, tunable.max]).collect()
+    }
+
+    /// The most memory held for one client, in bytes.
+    #[must_use]
+    pub fn most_held(&self) -> u64 {
+        let clients = self.core.fronts.iter().flat_map(|front| front.clients());
+        clients.map(|client| client.bytes).max().unwrap_or(0)
+    }
+
+    /// Orders the server to stop.
+    pub fn stop(&mut self, now: Time) {
+        self.core.order(Order::Stop, now);
+    }
+
+    /// Whether everything accepted before the order to stop is finished and answered.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.core.is_done()
+    }
+
+    /// What a faulty scheduler did, once for each fault.
+    pub fn fault(&mut self) -> Option<String> {
+        self.core.fault()
+    }
+}

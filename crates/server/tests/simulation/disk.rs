@@ -1,0 +1,409 @@
+//! A simulated disk with a volatile cache: it completes jobs in any order and late, fails some, moves some in several short steps, and
+//! loses at a power loss whatever no flush has made durable.
+//!
+//! A sector holds a stamp, which stands at the sector's beginning and end; zero is a sector of zeroes.
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+
+use elevator::queue::{Barriers, Cache};
+use elevator::{Op, Random, Sector, Span, Time};
+use rustix::io::Errno;
+use server::backend::{Backend, Done, Geometry, Job};
+use server::simulation::{Calls, carry_out};
+
+pub const SECTOR: usize = 512;
+
+/// What a disk does wrong, which the oracle must find.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mutation {
+    /// A flush forgets one write that it should make durable.
+    LosesWrite,
+    /// A flush makes nothing durable, and is acknowledged.
+    FlushesNothing,
+    /// A write with forced unit access is not durable.
+    IgnoresFua,
+    /// One job is answered a second time under its tag.
+    AnswersTwice,
+    /// One job is never answered.
+    NeverAnswers,
+    /// One write is answered before its last sector is written.
+    WritesShort,
+    /// One read returns what the sector held before the latest write.
+    ReadsStale,
+}
+
+/// A mutation happens once in so many occasions.
+const OCCASIONS: u64 = 40;
+
+/// How often something goes wrong: once in so many times; 0 is never.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// A call fails with EIO, some sectors moved.
+    pub error: u64,
+    /// A call moves less than it should.
+    pub short: u64,
+    /// A call is interrupted.
+    pub interrupted: u64,
+    /// A job takes a thousand times as long.
+    pub late: u64,
+    /// A job is not answered until the device is reset, a minute later.
+    pub hung: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Content {
+    current: u64,
+    before: u64,
+    durable: u64,
+    /// The number of the write that is durable.
+    order: u64,
+}
+
+/// A write that a power loss may undo.
+struct Volatile {
+    sector: u32,
+    stamp: u64,
+    order: u64,
+}
+
+struct Running {
+    job: Job,
+    /// A flush covers the writes below this number.
+    covers: u64,
+}
+
+pub struct Disk {
+    contents: Vec<Content>,
+    volatile: Vec<Volatile>,
+    /// The number of the next write.
+    order: u64,
+    jobs: Vec<Option<Running>>,
+    due: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    started: u64,
+    zeroes_as_data: bool,
+    random: Random,
+    pub geometry: Geometry,
+    pub faults: Faults,
+    /// Longest service time without faults.
+    pub service: Span,
+    /// Writes fail with ENOSPC.
+    pub full: bool,
+    /// Zeroes cannot be told.
+    pub no_punch: bool,
+    pub mutation: Option<Mutation>,
+    /// Occasions until the mutation happens again.
+    occasions: u64,
+    twice: Option<Job>,
+    /// Violations by the server of what a back end relies on.
+    pub violation: Option<String>,
+}
+
+impl Disk {
+    pub fn new(sectors: u64, random: Random) -> Self {
+        let geometry = Geometry {
+            capacity: Sector(sectors),
+            block_bytes: 512,
+            depth: 1,
+            rotational: false,
+            read_only: false,
+            discards: true,
+            cache: Cache::WriteBack { fua: true },
+            barriers: Barriers::Completed,
+        };
+        Self {
+            contents: vec![Content::default(); sectors as usize],
+            volatile: Vec::new(),
+            order: 1,
+            jobs: Vec::new(),
+            due: BinaryHeap::new(),
+            started: 0,
+            zeroes_as_data: false,
+            random,
+            geometry,
+            faults: Faults::default(),
+            service: Span::from_millis(1),
+            full: false,
+            no_punch: false,
+            mutation: None,
+            occasions: OCCASIONS,
+            twice: None,
+            violation: None,
+        }
+    }
+
+    /// Another kind of cache. One that writes through has nothing left to lose.
+    pub fn set_cache(&mut self, cache: Cache) {
+        self.geometry.cache = cache;
+        if cache == Cache::WriteThrough {
+            for Volatile { sector, stamp, order } in std::mem::take(&mut self.volatile) {
+                self.settle(sector, stamp, order);
+            }
+        }
+    }
+
+    fn once_in(&mut self, n: u64) -> bool {
+        n > 0 && self.random.once_in(n)
+    }
+
+    /// The power fails: jobs under way are cut off, and each write that is not durable survives or not.
+    pub fn lose_power(&mut self) {
+        let cut: Vec<Running> = self.jobs.iter_mut().filter_map(Option::take).collect();
+        for running in cut {
+            if self.random.once_in(2) && running.job.op != Op::Flush {
+                self.torn(running.job);
+            }
+        }
+        let survival = 1 + self.random.below(4);
+        for at in 0..self.volatile.len() {
+            let survives = self.random.once_in(survival);
+            let Volatile { sector, stamp, order } = self.volatile[at];
+            if survives {
+                self.settle(sector, stamp, order);
+            }
+        }
+        self.volatile.clear();
+        for content in &mut self.contents {
+            (content.current, content.before) = (content.durable, content.durable);
+        }
+        self.restart();
+    }
+
+    /// The server is killed. The kernel finishes what it has been given.
+    pub fn lose_server(&mut self) {
+        for at in 0..self.jobs.len() {
+            if let Some(running) = self.jobs[at].take() {
+                let _ = self.carry_out(running);
+            }
+        }
+        self.restart();
+    }
+
+    fn restart(&mut self) {
+        self.due.clear();
+        self.jobs.clear();
+        (self.full, self.twice, self.zeroes_as_data) = (false, None, false);
+    }
+
+    /// Some sectors of a write get to the medium.
+    fn torn(&mut self, job: Job) {
+        let saved = self.faults;
+        self.faults = Faults { error: 2, short: 2, ..Faults::default() };
+        let _ = self.carry_out(Running { job, covers: u64::MAX });
+        self.faults = saved;
+    }
+
+    fn settle(&mut self, sector: u32, stamp: u64, order: u64) {
+        let content = &mut self.contents[sector as usize];
+        if order > content.order {
+            (content.durable, content.order) = (stamp, order);
+        }
+    }
+
+    /// Whether a write of this stamp is lost if the power fails now.
+    pub fn volatile_stamps(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.volatile.iter().map(|write| (write.sector, write.stamp))
+    }
+
+    fn put(&mut self, sector: u32, stamp: u64, durable: bool) {
+        let order = self.order;
+        self.order += 1;
+        let content = &mut self.contents[sector as usize];
+        (content.before, content.current) = (content.current, stamp);
+        let durable = durable && self.mutation != Some(Mutation::IgnoresFua);
+        if durable || self.geometry.cache == Cache::WriteThrough {
+            self.settle(sector, stamp, order);
+        } else {
+            self.volatile.push(Volatile { sector, stamp, order });
+        }
+    }
+
+    /// Whether the mutation happens now.
+    fn mutates(&mut self, mutation: Mutation) -> bool {
+        if self.mutation != Some(mutation) {
+            return false;
+        }
+        self.occasions -= 1;
+        let now = self.occasions == 0;
+        if now {
+            self.occasions = OCCASIONS;
+        }
+        now
+    }
+
+    fn carry_out(&mut self, running: Running) -> (Job, Result<(), Errno>) {
+        let mut zeroes_as_data = self.zeroes_as_data;
+        let mut calls = Served { disk: self, covers: running.covers };
+        let ended = carry_out(running.job, &mut zeroes_as_data, &mut calls);
+        self.zeroes_as_data = zeroes_as_data;
+        ended
+    }
+
+    fn start(&mut self, now: Time, job: Job) {
+        let tag = job.tag.0 as usize;
+        if self.jobs.len() <= tag {
+            self.jobs.resize_with(tag + 1, || None);
+        }
+        if self.jobs[tag].is_some() || tag >= self.geometry.depth as usize {
+            self.violation =
+                Some(format!("a job was started under the tag {tag}, which is in use or too large"));
+        }
+        let longest = self.service.as_nanos();
+        let mut takes = longest / 16 + self.random.below(longest);
+        if self.once_in(self.faults.late) {
+            takes *= 1000;
+        }
+        if self.once_in(self.faults.hung) {
+            takes += 60_000_000_000;
+        }
+        if self.mutates(Mutation::NeverAnswers) {
+            return;
+        }
+        let at = now + Span::from_nanos(takes);
+        self.started += 1;
+        self.due.push(Reverse((at, self.started, job.tag.0)));
+        // A flush need not cover what is written while it runs. Any other job's sync comes behind its own writes.
+        let covers = if job.op == Op::Flush { self.order } else { u64::MAX };
+        self.jobs[tag] = Some(Running { job, covers });
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Done> {
+        if let Some(job) = self.twice.take() {
+            return Some(Done { job, at: now, result: Ok(()) });
+        }
+        let &Reverse((at, _, tag)) = self.due.peek()?;
+        if at > now {
+            return None;
+        }
+        self.due.pop();
+        let running = self.jobs[tag as usize].take()?;
+        if self.mutates(Mutation::AnswersTwice) {
+            let Job { tag, op, start, sectors, fua, .. } = running.job;
+            self.twice = Some(Job { tag, op, start, sectors, fua, pieces: Vec::new() });
+        }
+        let (job, result) = self.carry_out(running);
+        Some(Done { job, at, result })
+    }
+}
+
+/// The calls of one job.
+struct Served<'a> {
+    disk: &'a mut Disk,
+    covers: u64,
+}
+
+impl Served<'_> {
+    /// How many bytes a call moves, or how it fails. `write` says that the disk may have no room for it.
+    fn goes(&mut self, bytes: usize, write: bool) -> (usize, Result<(), Errno>) {
+        let disk = &mut *self.disk;
+        if disk.once_in(disk.faults.interrupted) {
+            return (0, Err(Errno::INTR));
+        }
+        let sectors = (bytes / SECTOR) as u64;
+        let part = |disk: &mut Disk| disk.random.below(sectors + 1) as usize * SECTOR;
+        if write && disk.full && disk.random.once_in(2) {
+            return (part(disk), Err(Errno::NOSPC));
+        }
+        if disk.once_in(disk.faults.error) {
+            return (part(disk), Err(Errno::IO));
+        }
+        if sectors > 1 && disk.once_in(disk.faults.short) {
+            return ((1 + disk.random.below(sectors - 1)) as usize * SECTOR, Ok(()));
+        }
+        (bytes, Ok(()))
+    }
+}
+
+impl Calls for Served<'_> {
+    fn read(&mut self, offset: u64, to: &mut [u8]) -> Result<usize, Errno> {
+        let (bytes, result) = self.goes(to.len(), false);
+        result?;
+        let stale = self.disk.mutates(Mutation::ReadsStale);
+        let first = offset as usize / SECTOR;
+        for (sector, to) in (first..).zip(to[..bytes].as_chunks_mut::<SECTOR>().0) {
+            let content = &self.disk.contents[sector];
+            let stamp = if stale { content.before } else { content.current }.to_le_bytes();
+            to[..8].copy_from_slice(&stamp);
+            to[SECTOR - 8..].copy_from_slice(&stamp);
+        }
+        Ok(bytes)
+    }
+
+    fn write(&mut self, offset: u64, from: &[u8], durable: bool) -> Result<usize, Errno> {
+        let (bytes, result) = self.goes(from.len(), true);
+        let first = (offset as usize / SECTOR) as u32;
+        let short = usize::from(self.disk.mutates(Mutation::WritesShort));
+        let moved = &from[..bytes].as_chunks::<SECTOR>().0[..(bytes / SECTOR).saturating_sub(short)];
+        for (sector, from) in (first..).zip(moved) {
+            let [begin, end] =
+                [0, SECTOR - 8].map(|at| u64::from_le_bytes(from[at..at + 8].try_into().unwrap()));
+            if begin != end {
+                self.disk.violation = Some(format!("sector {sector}: data of two writes, {begin} and {end}"));
+            }
+            self.disk.put(sector, begin, durable);
+        }
+        result.map(|()| bytes)
+    }
+
+    fn punch(&mut self, offset: u64, bytes: u64) -> Result<(), Errno> {
+        if self.disk.no_punch {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let whole = bytes as usize;
+        let (bytes, result) = self.goes(whole, false);
+        let first = (offset as usize / SECTOR) as u32;
+        // A punch is not continued where it stopped, so there is no short one.
+        let sectors = if result.is_ok() { whole } else { bytes } / SECTOR;
+        for sector in 0..sectors as u32 {
+            self.disk.put(first + sector, 0, false);
+        }
+        result
+    }
+
+    fn sync(&mut self) -> Result<(), Errno> {
+        self.goes(0, false).1?;
+        let covers = self.covers;
+        let disk = &mut *self.disk;
+        if disk.mutation == Some(Mutation::FlushesNothing) {
+            return Ok(());
+        }
+        let forgets = disk.mutates(Mutation::LosesWrite);
+        let volatile = std::mem::take(&mut disk.volatile);
+        for (at, write) in volatile.into_iter().enumerate() {
+            if write.order >= covers {
+                disk.volatile.push(write);
+            } else if !(forgets && at == 0) {
+                disk.settle(write.sector, write.stamp, write.order);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A disk that survives the servers that use it.
+#[derive(Clone)]
+pub struct Shared(pub Rc<RefCell<Disk>>);
+
+impl Backend for Shared {
+    fn geometry(&self) -> Geometry {
+        self.0.borrow().geometry
+    }
+
+    fn start(&mut self, now: Time, job: Job) {
+        self.0.borrow_mut().start(now, job);
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Done> {
+        self.0.borrow_mut().poll(now)
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.0.borrow().due.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    fn describe(&self) -> String {
+        "a simulated disk".to_string()
+    }
+}

@@ -1,0 +1,620 @@
+//! The whole server under simulated faults: NBD connections, queue, scheduler, device and control orders run in virtual time over a
+//! simulated disk and simulated clients. The disk fails, hangs, fills up and loses power; the server is killed and started again;
+//! clients leave at any byte; schedulers are switched, tuned, and some of them are faulty. An oracle checks every reply, every flush
+//! and, after each power loss, every sector.
+//!
+//! One seed is one life of a disk. `DWELL_SEED` sets the first, `DWELL_OPERATIONS` the number of requests. A failure prints its seed;
+//! the same seed repeats it.
+
+mod client;
+mod disk;
+#[allow(dead_code, reason = "each test file uses its part")]
+#[path = "../../../elevator/tests/common/faulty.rs"]
+mod faulty;
+mod oracle;
+
+extern crate elevator as dwell_elevator;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use elevator::check::Checker;
+use elevator::queue::{Barriers, Cache, Event, Limits, Observer, Options, Plugging, Supervision};
+use elevator::{Load, Random, Scheduler, Span, Time};
+use schedulers::{Environment, Spec};
+use server::simulation::Simulated;
+
+use client::{Client, Findings, Kind};
+use disk::{Disk, Faults, Mutation};
+use faulty::{Faulty, Wrong, silence_panics};
+use oracle::Oracle;
+
+/// Sectors of the disk: few, so that requests meet each other.
+const SECTORS: u32 = 8192;
+
+/// Memory that the server may hold for one client, in bytes: `--connections` states 40 MiB.
+const BUDGET: u64 = 40 << 20;
+
+/// Requests in one life of a disk.
+const LIFE: u64 = 100_000;
+
+/// How long a request may take, the longest fault of the device and of a scheduler included: hung jobs take a minute, and one after
+/// the other may hang in front of it.
+const PATIENCE: Span = Span::from_secs(1800);
+
+const SCHEDULERS: [&str; 12] = [
+    "noop",
+    "deadline",
+    "mq-deadline",
+    "stream(deadline)",
+    "anticipatory",
+    "bfq",
+    "kyber",
+    "look",
+    "sstf",
+    "c-scan",
+    "cfq-2.6.32",
+    "cooperative",
+];
+
+const WRONG: [Wrong; 11] = [
+    Wrong::Forgets,
+    Wrong::Idle,
+    Wrong::HoldsWithoutEnd,
+    Wrong::AwaitsNoCompletion,
+    Wrong::HoldsInThePast,
+    Wrong::HoldsAgainAndAgain,
+    Wrong::UnknownId,
+    Wrong::DispatchedId,
+    Wrong::IdsFromBeforeASwitch,
+    Wrong::Panics("next"),
+    Wrong::Panics("completed"),
+];
+
+/// What happened in one or more lives.
+#[derive(Default, Debug)]
+struct Totals {
+    lives: u64,
+    sent: u64,
+    answered: u64,
+    failed: u64,
+    power_losses: u64,
+    kills: u64,
+    stops: u64,
+    disconnects: u64,
+    switches: u64,
+    scheduler_faults: u64,
+    hoards: u64,
+    /// Most memory that the server held for one client, in bytes.
+    most_held: u64,
+    longest_ns: u64,
+}
+
+impl Totals {
+    fn add(&mut self, other: &Self) {
+        self.lives += other.lives;
+        self.sent += other.sent;
+        self.answered += other.answered;
+        self.failed += other.failed;
+        self.power_losses += other.power_losses;
+        self.kills += other.kills;
+        self.stops += other.stops;
+        self.disconnects += other.disconnects;
+        self.switches += other.switches;
+        self.scheduler_faults += other.scheduler_faults;
+        self.hoards += other.hoards;
+        self.most_held = self.most_held.max(other.most_held);
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+    }
+}
+
+#[derive(Clone)]
+struct SharedChecker(Arc<Mutex<Checker>>);
+
+impl Observer for SharedChecker {
+    fn event(&mut self, now: Time, event: &Event<'_>) {
+        self.0.lock().unwrap().event(now, event);
+    }
+}
+
+/// One life of a disk: servers, one after the other, and their clients.
+struct Life {
+    random: Random,
+    disk: Rc<RefCell<Disk>>,
+    oracle: Oracle,
+    now: Time,
+    totals: Totals,
+    ids: faulty::Shared,
+}
+
+/// A server and its clients.
+struct Serving {
+    server: Simulated,
+    clients: Vec<Client>,
+    checker: Option<SharedChecker>,
+    /// A healthy scheduler must not be called faulty, unless a tunable lets it wait for longer than the limits.
+    may_be_faulty: bool,
+    /// Nothing goes wrong, and no scheduler stays in the queue longer than it promises.
+    is_calm: bool,
+    window: usize,
+}
+
+fn schedulers(ids: faulty::Shared) -> server::control::SchedulerFactory {
+    Arc::new(move |name| {
+        if let Some(n) = name.strip_prefix("faulty-") {
+            let n: usize = n.parse().map_err(|_| "a number".to_string())?;
+            return Ok(Faulty::new(WRONG[n % WRONG.len()], (n / WRONG.len() * 50) as u64, &ids));
+        }
+        let spec = Spec::parse(name).map_err(|error| error.to_string())?;
+        spec.build(&Environment::default())
+            .map(|made| made as Box<dyn Scheduler>)
+            .map_err(|error| error.to_string())
+    })
+}
+
+impl Life {
+    fn new(seed: u64, mutation: Option<Mutation>) -> Self {
+        let mut random = Random::new(seed);
+        let mut disk = Disk::new(u64::from(SECTORS), Random::new(random.next()));
+        disk.mutation = mutation;
+        Self {
+            random,
+            disk: Rc::new(RefCell::new(disk)),
+            oracle: Oracle::new(u64::from(SECTORS)),
+            now: Time::ZERO,
+            totals: Totals { lives: 1, ..Totals::default() },
+            ids: faulty::Shared::default(),
+        }
+    }
+
+    fn scheduler(&mut self) -> (String, bool) {
+        if self.random.once_in(6) {
+            return (format!("faulty-{}", self.random.below(100)), true);
+        }
+        (SCHEDULERS[self.random.below(SCHEDULERS.len() as u64) as usize].to_string(), false)
+    }
+
+    /// Another server over the same disk, set up at random.
+    fn serve(&mut self) -> Serving {
+        let random = &mut self.random;
+        let mut disk = self.disk.borrow_mut();
+        disk.geometry.depth = [1, 2, 4, 8, 31, 31][random.below(6) as usize];
+        disk.set_cache(match random.below(4) {
+            0 => Cache::WriteThrough,
+            1 => Cache::WriteBack { fua: false },
+            _ => Cache::WriteBack { fua: true },
+        });
+        disk.geometry.barriers = match random.below(6) {
+            0 => Barriers::Alone,
+            1 => Barriers::Serial,
+            2 => Barriers::Drain,
+            _ => Barriers::Completed,
+        };
+        disk.service = Span::from_micros([20, 100, 1_000, 10_000][random.below(4) as usize]);
+        disk.no_punch = random.once_in(4);
+        disk.faults = match random.below(4) {
+            0 => Faults::default(),
+            1 => Faults { short: 8, interrupted: 16, late: 2_000, ..Faults::default() },
+            2 => Faults { error: 300, short: 20, interrupted: 50, late: 5_000, hung: 0 },
+            _ => Faults { error: 30, short: 8, interrupted: 20, late: 5_000, hung: 20_000 },
+        };
+        // A calm disk does one thing after the other, for as long as one takes at most, and nobody else disturbs it.
+        let is_calm = random.once_in(8);
+        if is_calm {
+            disk.faults = Faults::default();
+            disk.geometry.barriers = Barriers::Completed;
+            disk.geometry.depth = 1;
+            disk.set_cache(Cache::WriteThrough);
+        }
+        let service = disk.service * 2;
+        drop(disk);
+        let limits = match random.below(3) {
+            0 => Limits { nr_requests: 4, batch_requests: 2, ..Limits::default() },
+            1 => Limits { nr_requests: 32, ..Limits::default() },
+            _ => Limits::default(),
+        };
+        let plugging = match random.below(4) {
+            0 => Plugging::None,
+            1 => Plugging::Queue { threshold: 4, delay: Span::from_millis(3) },
+            _ => Plugging::Task { most: 32 },
+        };
+        let (window, checks, clients) =
+            ([1, 4, 16, 64][random.below(4) as usize], is_calm || random.once_in(8), 1 + random.below(4));
+        let (name, is_faulty) = self.scheduler();
+        let is_calm = is_calm && !is_faulty;
+        let supervision = if is_faulty {
+            let limit = Some(Span::from_secs(1));
+            Supervision { longest_hold: limit, oldest: limit, overtaken: 200 }
+        } else {
+            Supervision::default()
+        };
+        let disk = disk::Shared(self.disk.clone());
+        let geometry = self.disk.borrow().geometry;
+        let (depth, cache, barriers) = (geometry.depth, geometry.cache, geometry.barriers);
+        let options = Options { limits, plugging, supervision, depth, cache, barriers, ..Options::default() };
+        let checker = checks.then(|| {
+            let mut checker = Checker::new(&options);
+            checker.tolerate_faults();
+            if is_calm {
+                let made = schedulers(self.ids.clone())(&name).expect("a scheduler of that name");
+                checker
+                    .set_bound(made.longest_wait(Load { requests: window as u32 * clients as u32, service }));
+            }
+            SharedChecker(Arc::new(Mutex::new(checker)))
+        });
+        let observer = checker.clone().map(|checker| Box::new(checker) as Box<dyn Observer + Send>);
+        let server = Simulated::new(options, &name, schedulers(self.ids.clone()), Box::new(disk), observer);
+        let mut serving =
+            Serving { server, clients: Vec::new(), checker, may_be_faulty: is_faulty, is_calm, window };
+        for _ in 0..clients {
+            self.connect(&mut serving);
+        }
+        serving
+    }
+
+    fn connect(&mut self, serving: &mut Serving) {
+        let structured = self.random.once_in(2);
+        let channel = serving.server.connect(structured);
+        if self.random.once_in(3) {
+            channel.borrow_mut().most = [100, 4096, 65_536][self.random.below(3) as usize];
+        }
+        serving.clients.push(Client::new(channel, structured));
+    }
+
+    /// Everything in which a server is used until it ends: stopped, killed, or without power.
+    fn epoch(&mut self, requests: u64) -> Result<(), String> {
+        let mut serving = self.serve();
+        let until = self.totals.sent + requests;
+        while self.totals.sent < until {
+            self.clients_act(&mut serving);
+            self.disturb(&mut serving)?;
+            self.round(&mut serving)?;
+        }
+        match self.random.below(3) {
+            0 => self.lose_power(serving),
+            1 => {
+                self.totals.kills += 1;
+                drop(serving);
+                self.disk.borrow_mut().lose_server();
+                self.oracle.crashed(false);
+                Ok(())
+            }
+            _ => self.stop(serving),
+        }
+    }
+
+    fn clients_act(&mut self, serving: &mut Serving) {
+        for client in serving.clients.iter_mut().filter(|client| !client.gone && !client.leaving) {
+            if client.pending.len() >= serving.window || self.random.once_in(4) {
+                continue;
+            }
+            let most = (serving.window - client.pending.len()) as u64;
+            for _ in 0..1 + self.random.below(most.min(12)) {
+                client.send_any(self.now, SECTORS, &mut self.random, &mut self.oracle);
+                self.totals.sent += 1;
+            }
+        }
+    }
+
+    /// What happens seldom.
+    fn disturb(&mut self, serving: &mut Serving) -> Result<(), String> {
+        if serving.is_calm {
+            return Ok(());
+        }
+        if self.random.once_in(500_000) {
+            self.hoard(serving);
+        }
+        match self.random.below(2_000) {
+            0..4 => {
+                let (name, is_faulty) = self.scheduler();
+                // The limits of a server are set once; a faulty policy under long ones only takes longer.
+                serving.may_be_faulty |= is_faulty;
+                serving.server.switch(self.now, &name, self.random.once_in(2))?;
+                self.totals.switches += 1;
+            }
+            4..7 => self.tune(serving),
+            7..10 => {
+                let full = self.random.once_in(2);
+                self.disk.borrow_mut().full = full;
+            }
+            10..13 => {
+                let at = self.random.below(serving.clients.len() as u64) as usize;
+                let client = &mut serving.clients[at];
+                if !client.gone && !client.leaving {
+                    self.totals.disconnects += 1;
+                    if self.random.once_in(3) { client.say_goodbye() } else { client.leave(&mut self.random) }
+                }
+                self.connect(serving);
+            }
+            13..30 => {
+                let at = self.random.below(serving.clients.len() as u64) as usize;
+                let client = &mut serving.clients[at];
+                client.deaf_until = self.now + Span::from_millis(self.random.below(50));
+                client.channel.borrow_mut().capacity = self.random.below(1 << 14) as usize;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A client asks for more memory than a client may have, and reads nothing for a while.
+    fn hoard(&mut self, serving: &mut Serving) {
+        self.connect(serving);
+        let Some(client) = serving.clients.last_mut() else { return };
+        client.deaf_until = self.now + Span::from_millis(500);
+        client.channel.borrow_mut().capacity = 1 << 10;
+        for _ in 0..60 {
+            client.send(self.now, Kind::Read, false, 0, 2_049, &mut self.random, &mut self.oracle);
+            self.totals.sent += 1;
+        }
+        self.totals.hoards += 1;
+    }
+
+    fn tune(&mut self, serving: &mut Serving) {
+        let tunables = serving.server.tunables(self.now);
+        if tunables.is_empty() {
+            return;
+        }
+        let [name, min, max] = &tunables[self.random.below(tunables.len() as u64) as usize];
+        let value = if self.random.once_in(2) { min } else { max };
+        // Some values are only allowed together with others.
+        let _ = serving.server.tune(self.now, name, value);
+        serving.may_be_faulty = true;
+    }
+
+    /// Time passes until something is due or a client acts, and the server does one round.
+    fn round(&mut self, serving: &mut Serving) -> Result<(), String> {
+        let scale = self.disk.borrow().service.as_nanos();
+        let soon = self.now + Span::from_nanos(1 + self.random.below(scale));
+        let waits = self.random.once_in(2);
+        self.now = match serving.server.due() {
+            Some(due) if due <= soon || waits => due.max(self.now).min(self.now + Span::from_secs(60)),
+            _ => soon,
+        };
+        serving.server.round(self.now);
+        if self.random.once_in(256) {
+            let held = serving.server.most_held();
+            self.totals.most_held = self.totals.most_held.max(held);
+            if held > BUDGET {
+                return Err(format!("the server holds {held} bytes for one client"));
+            }
+        }
+        self.hear(serving, None)
+    }
+
+    /// Clients read their replies; everything is checked.
+    fn hear(&mut self, serving: &mut Serving, mut found: Option<&mut Vec<(u32, u64)>>) -> Result<(), String> {
+        let mut violation = None;
+        let mut flush = None;
+        for client in &mut serving.clients {
+            let ended = client.channel.borrow().ended;
+            if (client.deaf_until <= self.now || ended) && client.deaf_until != Time::ZERO {
+                client.deaf_until = Time::ZERO;
+                client.channel.borrow_mut().capacity = usize::MAX;
+            }
+            let mut findings = Findings {
+                oracle: &mut self.oracle,
+                now: self.now,
+                answered: 0,
+                failed: 0,
+                longest: 0,
+                violation: None,
+                acknowledged_flush: None,
+                found: found.as_deref_mut(),
+            };
+            client.read_replies(&mut findings);
+            self.totals.answered += findings.answered;
+            self.totals.failed += findings.failed;
+            self.totals.longest_ns = self.totals.longest_ns.max(findings.longest);
+            flush = flush.max(findings.acknowledged_flush);
+            violation = violation.or(findings.violation);
+            let oldest = client.pending.iter().map(|pending| pending.at).min();
+            let deaf = client.deaf_until != Time::ZERO;
+            if oldest.is_some_and(|at| self.now.since(at) > PATIENCE) && !client.gone && !deaf {
+                violation.get_or_insert_with(|| format!("no answer within {PATIENCE}: {:?}", client.pending));
+            }
+        }
+        if let Some(sent) = flush {
+            self.check_flush(sent)?;
+        }
+        self.part(serving)?;
+        if let Some(fault) = serving.server.fault() {
+            self.totals.scheduler_faults += 1;
+            if !serving.may_be_faulty {
+                return Err(fault);
+            }
+        }
+        if let Some(found) = self.disk.borrow().violation.clone().or(violation) {
+            return Err(found);
+        }
+        Ok(())
+    }
+
+    /// Every write that was acknowledged before the flush was sent is durable.
+    fn check_flush(&self, sent: u64) -> Result<(), String> {
+        let disk = self.disk.borrow();
+        let mut lost =
+            disk.volatile_stamps().filter(|&(_, stamp)| self.oracle.is_acknowledged_before(stamp, sent));
+        match lost.next() {
+            None => Ok(()),
+            Some((sector, stamp)) => Err(format!(
+                "the flush sent at {sent} was acknowledged; write {stamp} to sector {sector} is not durable"
+            )),
+        }
+    }
+
+    /// Forgets clients that the server has let go.
+    fn part(&mut self, serving: &mut Serving) -> Result<(), String> {
+        let mut horizon = u64::MAX;
+        let mut at = 0;
+        while at < serving.clients.len() {
+            let client = &mut serving.clients[at];
+            let ended = client.channel.borrow().ended;
+            if ended {
+                if !client.gone && !client.leaving {
+                    return Err("the server has disconnected a client that obeys the protocol".to_string());
+                }
+                if client.leaving && !client.pending.is_empty() {
+                    return Err(format!("a client that said goodbye got no answer to {:?}", client.pending));
+                }
+                client.forget(&mut self.oracle);
+                serving.clients.swap_remove(at);
+                continue;
+            }
+            horizon = client
+                .pending
+                .iter()
+                .map(|pending| pending.sent)
+                .min()
+                .map_or(horizon, |sent| horizon.min(sent));
+            at += 1;
+        }
+        self.oracle.set_horizon(horizon);
+        if serving.clients.is_empty() {
+            self.connect(serving);
+        }
+        Ok(())
+    }
+
+    /// The server is ordered to stop: everything accepted is answered, in a bounded time.
+    fn stop(&mut self, mut serving: Serving) -> Result<(), String> {
+        self.totals.stops += 1;
+        self.drain(&mut serving)?;
+        serving.server.stop(self.now);
+        let begun = self.now;
+        while !serving.server.is_done() {
+            serving.server.round(self.now);
+            for client in &mut serving.clients {
+                client.channel.borrow_mut().capacity = usize::MAX;
+            }
+            self.now = serving.server.due().unwrap_or(self.now).max(self.now + Span::from_micros(100));
+            if self.now.since(begun) > PATIENCE {
+                return Err(format!("the server has not stopped within {PATIENCE}"));
+            }
+        }
+        if let Some(checker) = &serving.checker {
+            let mut checker = checker.0.lock().unwrap();
+            checker.finish();
+            if checker.count() > 0 {
+                return Err(checker.violations().join("\n  "));
+            }
+        }
+        drop(serving);
+        self.disk.borrow_mut().lose_server();
+        self.oracle.crashed(false);
+        Ok(())
+    }
+
+    /// Nobody sends any more, until everything is answered.
+    fn drain(&mut self, serving: &mut Serving) -> Result<(), String> {
+        let begun = self.now;
+        loop {
+            let unanswered: usize = serving.clients.iter().map(|client| client.pending.len()).sum();
+            if unanswered == 0 {
+                return Ok(());
+            }
+            if self.now.since(begun) > PATIENCE {
+                return Err(format!("{unanswered} requests were never answered"));
+            }
+            self.round(serving)?;
+        }
+    }
+
+    /// The power fails; then every sector is read.
+    fn lose_power(&mut self, serving: Serving) -> Result<(), String> {
+        self.totals.power_losses += 1;
+        drop(serving);
+        self.disk.borrow_mut().lose_power();
+        self.oracle.crashed(true);
+        let mut serving = self.serve();
+        self.disk.borrow_mut().faults = Faults::default();
+        let (stride, mut found) = (128, Vec::new());
+        for first in (0..SECTORS).step_by(stride as usize) {
+            let client = &mut serving.clients[0];
+            client.send(self.now, Kind::Read, false, first, stride, &mut self.random, &mut self.oracle);
+            self.totals.sent += 1;
+            while !serving.clients[0].pending.is_empty() {
+                let begun = self.now;
+                serving.server.round(self.now);
+                self.hear(&mut serving, Some(&mut found))?;
+                let due = serving.server.due();
+                self.now = due.unwrap_or(self.now).max(self.now + Span::from_micros(1));
+                if self.now.since(begun) > PATIENCE {
+                    return Err("a read after the power loss is not answered".to_string());
+                }
+            }
+        }
+        if found.len() != SECTORS as usize {
+            return Err(format!("{} of {SECTORS} sectors were read after the power loss", found.len()));
+        }
+        for (sector, stamp) in found {
+            self.oracle.found(sector, stamp);
+        }
+        Ok(())
+    }
+}
+
+/// One life; what happened, or what was violated.
+fn live(seed: u64, requests: u64, mutation: Option<Mutation>) -> Result<Totals, String> {
+    let mut life = Life::new(seed, mutation);
+    while life.totals.sent < requests {
+        let epoch = 500 + life.random.below(12_000);
+        let name = (life.totals.sent, epoch);
+        life.epoch(epoch).map_err(|violation| {
+            format!(
+                "DWELL_SEED={seed} repeats this: after {} of {name:?} requests: {violation}",
+                life.totals.sent
+            )
+        })?;
+    }
+    Ok(life.totals)
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn no_promise_is_broken() {
+    silence_panics();
+    let (first, requests) = (number("DWELL_SEED", 1), number("DWELL_OPERATIONS", 400_000));
+    let (begun, mut totals, mut seed) = (Instant::now(), Totals::default(), first);
+    while totals.sent < requests {
+        totals.add(&live(seed, LIFE.min(requests), None).unwrap_or_else(|violation| panic!("{violation}")));
+        seed += 1;
+        if totals.lives.is_multiple_of(100) {
+            println!("seeds {first} to {}: {totals:?}", seed - 1);
+        }
+    }
+    let rate = totals.sent as f64 / begun.elapsed().as_secs_f64();
+    println!("seeds {first} to {}: {totals:?}, {rate:.0} requests a second", seed - 1);
+    assert!(totals.power_losses > 0 && totals.kills > 0 && totals.stops > 0, "{totals:?}");
+    assert!(totals.scheduler_faults > 0 && totals.disconnects > 0 && totals.failed > 0, "{totals:?}");
+}
+
+#[test]
+fn equal_seeds_give_equal_lives() {
+    silence_panics();
+    let [first, second] = [(); 2].map(|()| format!("{:?}", live(7, 20_000, None).expect("no violation")));
+    assert_eq!(first, second);
+}
+
+#[test]
+fn the_oracle_finds_every_mutation() {
+    silence_panics();
+    for mutation in [
+        Mutation::LosesWrite,
+        Mutation::FlushesNothing,
+        Mutation::IgnoresFua,
+        Mutation::AnswersTwice,
+        Mutation::NeverAnswers,
+        Mutation::WritesShort,
+        Mutation::ReadsStale,
+    ] {
+        let found = (1..=10).find_map(|seed| live(seed, LIFE, Some(mutation)).err());
+        let found = found.unwrap_or_else(|| panic!("{mutation:?} was not found"));
+        println!("{mutation:?}: {found}");
+    }
+}
