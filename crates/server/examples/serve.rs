@@ -1,4 +1,4 @@
-//! A block server as small as can be: what the tests and measurements of this crate run, and how the library is used.
+//! A small block server that the tests and benchmarks of this crate run. It shows how the library is used.
 //!
 //! ```text
 //! serve --memory 1G --nbd unix:/tmp/a.sock --scheduler deadline
@@ -9,7 +9,7 @@
 //!
 //! `--supervised` runs the server below a supervisor, as `dwell serve --attach` does.
 //!
-//! `--check` holds the queue to the contract: violations are printed at the end, and make it fail.
+//! `--check` checks the queue against the scheduler contract. At the end, violations are printed and make the program fail.
 
 use std::error::Error;
 use std::fs::File;
@@ -134,13 +134,13 @@ fn schedulers() -> SchedulerFactory {
     })
 }
 
-/// A checker of which this program still has a share when the queue is gone.
+/// A checker that outlives the queue.
 #[derive(Clone)]
 struct Shared(Arc<Mutex<Option<Checker>>>);
 
 impl Observer for Shared {
     fn event(&mut self, now: Time, event: &Event<'_>) {
-        if let Some(checker) = self.0.lock().expect("nobody panics with it").as_mut() {
+        if let Some(checker) = self.0.lock().expect("no thread panics with the lock").as_mut() {
             checker.event(now, event);
         }
     }
@@ -221,7 +221,7 @@ fn serve() -> Result<(), Box<dyn Error>> {
     if arguments.check {
         let shared = shared.clone();
         configuration.observer = Some(Box::new(move |options| {
-            *shared.0.lock().expect("nobody panics with it") = Some(Checker::new(options));
+            *shared.0.lock().expect("no thread panics with the lock") = Some(Checker::new(options));
             Box::new(shared)
         }));
     }
@@ -235,7 +235,7 @@ fn serve() -> Result<(), Box<dyn Error>> {
         server.refused().iter().for_each(|what| say!("refused: {what}"));
     })?;
     println!("{}", serde_json::to_string(&report)?);
-    if let Some(mut checker) = shared.0.lock().expect("nobody panics with it").take() {
+    if let Some(mut checker) = shared.0.lock().expect("no thread panics with the lock").take() {
         checker.finish();
         if checker.count() > 0 {
             return Err(format!("{} violations: {:#?}", checker.count(), checker.violations()).into());

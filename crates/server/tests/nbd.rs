@@ -1,4 +1,4 @@
-//! What NBD's requests become in the device, and what of the device's answers their clients are told.
+//! The operations that NBD requests become in the device, and the replies that operations become.
 
 mod common;
 
@@ -17,28 +17,28 @@ use server::backend::{Backend, Done, Extent, Extents, Geometry, Job, Memory};
 use server::nbd::Address;
 use server::{Configuration, NbdOptions, Server};
 
-/// The first sectors of the last two MiB, in which everything fails: for want of room, and as nothing of the kind is known there.
+/// First sectors of the last two MiB, in which every operation fails: with `ENOSPC`, and with `EOPNOTSUPP`.
 const FULL: u64 = 16 << 11;
-const UNKNOWING: u64 = FULL + (1 << 11);
-const BYTES: u64 = (UNKNOWING + (1 << 11)) << 9;
+const UNSUPPORTED: u64 = FULL + (1 << 11);
+const BYTES: u64 = (UNSUPPORTED + (1 << 11)) << 9;
 
-/// What was asked, and whether it was to be durable when done.
-type Asked = Arc<Mutex<Vec<(Op, bool)>>>;
+/// The operations that the back end was given, and whether each had FUA.
+type Operations = Arc<Mutex<Vec<(Op, bool)>>>;
 
-/// Memory with a cache, that remembers what it was asked and has places at which it fails. Every other MiB holds data.
+/// Memory with a cache that records its operations and fails in two ranges. Every other MiB holds data.
 struct Watched {
     memory: Memory,
-    asked: Asked,
+    operations: Operations,
     failed: VecDeque<(Job, Errno)>,
     slow: Option<Arc<dyn Extents>>,
 }
 
-/// Knows what lies where when it is let, and ends the thread that asks if it never is.
+/// Answers after a message on the channel, and panics if none arrives.
 struct Slow(Mutex<Receiver<()>>);
 
 impl Extents for Slow {
     fn extent(&self, _offset: u64, most: u64) -> Extent {
-        self.0.lock().unwrap().recv_timeout(Duration::from_secs(10)).expect("it is let");
+        self.0.lock().unwrap().recv_timeout(Duration::from_secs(10)).expect("a message");
         Extent { bytes: most, data: false }
     }
 }
@@ -49,10 +49,10 @@ impl Backend for Watched {
     }
 
     fn start(&mut self, now: Time, job: Job) {
-        self.asked.lock().unwrap().push((job.op, job.fua));
+        self.operations.lock().unwrap().push((job.op, job.fua));
         let end = job.start.0 + u64::from(job.sectors.0);
         match () {
-            () if end > UNKNOWING => self.failed.push_back((job, Errno::OPNOTSUPP)),
+            () if end > UNSUPPORTED => self.failed.push_back((job, Errno::OPNOTSUPP)),
             () if end > FULL => self.failed.push_back((job, Errno::NOSPC)),
             () => self.memory.start(now, job),
         }
@@ -77,17 +77,20 @@ impl Backend for Watched {
     }
 }
 
-fn serve(directory: &Directory) -> (Server, Asked, std::path::PathBuf) {
+fn serve(directory: &Directory) -> (Server, Operations, std::path::PathBuf) {
     serve_with(directory, None)
 }
 
-fn serve_with(directory: &Directory, slow: Option<Arc<dyn Extents>>) -> (Server, Asked, std::path::PathBuf) {
-    let asked = Asked::default();
+fn serve_with(
+    directory: &Directory,
+    slow: Option<Arc<dyn Extents>>,
+) -> (Server, Operations, std::path::PathBuf) {
+    let operations = Operations::default();
     let backend = {
-        let asked = asked.clone();
+        let operations = operations.clone();
         move || {
             let memory = Memory::new(BYTES, 8);
-            Ok(Box::new(Watched { memory, asked, failed: VecDeque::new(), slow }) as Box<dyn Backend>)
+            Ok(Box::new(Watched { memory, operations, failed: VecDeque::new(), slow }) as Box<dyn Backend>)
         }
     };
     let schedulers = Arc::new(|name: &str| {
@@ -98,16 +101,16 @@ fn serve_with(directory: &Directory, slow: Option<Arc<dyn Extents>>) -> (Server,
     let mut configuration = Configuration::new(backend, "noop", schedulers);
     let addresses = vec![Address::Unix(socket.clone())];
     configuration.nbd = Some(NbdOptions { addresses, ..NbdOptions::default() });
-    (server::start(configuration).unwrap(), asked, socket)
+    (server::start(configuration).unwrap(), operations, socket)
 }
 
 #[test]
-fn what_shall_be_durable_is_written_through_or_flushed_behind() {
+fn fua_becomes_fua_or_a_flush_after_the_last_operation() {
     let directory = Directory::in_memory();
-    let (server, asked, socket) = serve(&directory);
+    let (server, operations, socket) = serve(&directory);
     let mut client = Nbd::connect(&socket);
     let mut becomes = |flags, kind| {
-        asked.lock().unwrap().clear();
+        operations.lock().unwrap().clear();
         let (offset, length) = if kind == FLUSH { (0, 0) } else { (8192, 4096) };
         let error = match kind {
             WRITE => {
@@ -117,7 +120,7 @@ fn what_shall_be_durable_is_written_through_or_flushed_behind() {
             _ => client.command(flags, kind, offset, length),
         };
         assert_eq!(error, 0);
-        asked.lock().unwrap().clone()
+        operations.lock().unwrap().clone()
     };
     assert_eq!(becomes(0, WRITE), [(Op::Write, false)]);
     assert_eq!(becomes(FUA, WRITE), [(Op::Write, true)]);
@@ -131,19 +134,19 @@ fn what_shall_be_durable_is_written_through_or_flushed_behind() {
 }
 
 #[test]
-fn failures_are_told_with_the_protocols_numbers() {
+fn errors_have_the_numbers_of_the_protocol() {
     const ENOSPC: u32 = 28;
     const EIO: u32 = 5;
     let directory = Directory::in_memory();
     let (server, _, socket) = serve(&directory);
     let mut client = Nbd::connect(&socket);
-    let (full, unknowing) = (FULL << 9, UNKNOWING << 9);
+    let (full, unsupported) = (FULL << 9, UNSUPPORTED << 9);
     assert_eq!(client.write(full, &[1; 4096]), ENOSPC);
     assert_eq!(client.command(0, WRITE_ZEROES, full, 4096), ENOSPC);
     assert_eq!(client.command(0, TRIM, full, 4096), ENOSPC);
-    assert_eq!(client.write(unknowing, &[1; 4096]), EIO);
-    assert_eq!(client.command(0, TRIM, unknowing, 4096), 0, "advice that nobody knows how to follow");
-    assert_eq!(client.command(FUA, TRIM, unknowing, 4096), 0);
+    assert_eq!(client.write(unsupported, &[1; 4096]), EIO);
+    assert_eq!(client.command(0, TRIM, unsupported, 4096), 0, "a trim is advice");
+    assert_eq!(client.command(FUA, TRIM, unsupported, 4096), 0);
     drop(client);
     server.stop().unwrap();
 }
@@ -154,7 +157,7 @@ const EXTENTS: u16 = 5;
 const ERROR: u16 = 1 << 15 | 1;
 
 #[test]
-fn a_read_that_fails_in_part_ends_with_the_error_and_with_nothing_else() {
+fn a_read_that_fails_in_part_ends_with_an_error_chunk() {
     let directory = Directory::in_memory();
     let (server, _, socket) = serve(&directory);
     let mut client = Nbd::connect_structured(&socket);
@@ -175,7 +178,7 @@ fn a_read_that_fails_in_part_ends_with_the_error_and_with_nothing_else() {
 }
 
 #[test]
-fn extents_are_told_one_or_all_and_no_further_than_was_asked() {
+fn extents_end_with_the_requested_range_or_after_the_first() {
     let directory = Directory::in_memory();
     let (server, _, socket) = serve(&directory);
     let mut client = Nbd::connect_structured(&socket);
@@ -184,7 +187,7 @@ fn extents_are_told_one_or_all_and_no_further_than_was_asked() {
         let chunks = client.chunks(9);
         let [(EXTENTS, data)] = &chunks[..] else { panic!("one chunk of extents: {chunks:?}") };
         let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
-        assert_eq!(number(&data[..4]), 1, "the number that the context was given");
+        assert_eq!(number(&data[..4]), 1, "the number of the context");
         data[4..].chunks(8).map(|extent| (number(&extent[..4]), number(&extent[4..]))).collect()
     };
     assert_eq!(extents(REQ_ONE), [(512 << 10, 0)]);
@@ -196,9 +199,9 @@ fn extents_are_told_one_or_all_and_no_further_than_was_asked() {
     server.stop().unwrap();
 }
 
-/// A file system may have to read where a file lies.
+/// A file system may have to read from the disk where a file has data.
 #[test]
-fn who_waits_for_a_block_status_holds_up_nobody() {
+fn a_client_that_waits_for_a_block_status_does_not_delay_others() {
     let directory = Directory::in_memory();
     let (let_go, gate) = channel();
     let (server, _, socket) = serve_with(&directory, Some(Arc::new(Slow(Mutex::new(gate)))));

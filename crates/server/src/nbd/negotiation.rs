@@ -221,7 +221,7 @@ impl<S: Read + Write> Dialogue<'_, S> {
                 self.reply(reply::ACK, b"")?;
             }
             Negotiate::ListMetaContext(contexts) => {
-                self.meta_contexts(contexts, contexts.none_asked || contexts.base_allocation, 0)?;
+                self.meta_contexts(contexts, contexts.has_no_query || contexts.base_allocation, 0)?;
             }
             Negotiate::SetMetaContext(contexts) => {
                 let known = self.meta_contexts(contexts, contexts.base_allocation, BASE_ALLOCATION_ID)?;

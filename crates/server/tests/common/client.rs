@@ -1,4 +1,4 @@
-//! An NBD client of our own: one that can be rude, and that remembers what it was promised.
+//! An NBD client for tests, which can also violate the protocol.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ pub const BLOCK_STATUS: u16 = 7;
 pub const FUA: u16 = 1;
 pub const REQ_ONE: u16 = 1 << 3;
 
-/// A connection, with simple replies unless it was made otherwise.
+/// A connection, with simple replies unless stated otherwise.
 pub struct Nbd {
     pub stream: UnixStream,
 }
@@ -34,7 +34,7 @@ impl Nbd {
         Self::try_connect(path).unwrap()
     }
 
-    /// The same as soon as there is room: a server that is full sends whoever comes away, and hears a little later that others went.
+    /// The same, retried while all places are taken: the server frees a place a little after its client has disconnected.
     pub fn connect_patiently(path: &Path) -> Self {
         let mut tries = 0..400;
         loop {
@@ -80,7 +80,7 @@ impl Nbd {
         Self { stream }
     }
 
-    /// A structured reply: its chunks' kinds and data, up to the last.
+    /// The kinds and data of a structured reply's chunks.
     pub fn chunks(&mut self, cookie: u64) -> Vec<(u16, Vec<u8>)> {
         let (mut chunks, mut header) = (Vec::new(), [0; 20]);
         while header[4..6] != 1u16.to_be_bytes() {
@@ -116,7 +116,7 @@ impl Nbd {
         self.stream.write_all(&bytes)
     }
 
-    /// The next reply's cookie and error; data must be read by whoever asked for it.
+    /// The next reply's cookie and error. The caller reads the data after it.
     pub fn reply(&mut self) -> io::Result<(u64, u32)> {
         let mut bytes = [0; 16];
         self.stream.read_exact(&mut bytes)?;
@@ -125,7 +125,10 @@ impl Nbd {
         Ok((u64::from_be_bytes(bytes[8..].try_into().unwrap()), error))
     }
 
-    /// Reads; the error, if it failed.
+    /// Reads data.
+    ///
+    /// # Errors
+    /// The error number of the reply.
     pub fn read(&mut self, offset: u64, length: u32) -> Result<Vec<u8>, u32> {
         self.send(0, READ, 1, offset, length).unwrap();
         match self.reply().unwrap() {

@@ -1,4 +1,4 @@
-//! A server in a process of its own, and what tests need around it.
+//! A server in a process of its own, and its environment.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub struct Directory(pub PathBuf);
 
 impl Directory {
-    /// In memory if there is such a place: tests of speed and of `O_DIRECT` differ in what they need.
+    /// In `/dev/shm`, if it exists.
     pub fn in_memory() -> Self {
         let shm = Path::new("/dev/shm");
         Self::under(if shm.is_dir() { shm } else { Path::new("/tmp") })
@@ -48,23 +48,23 @@ impl Drop for Directory {
 pub struct Served {
     child: Child,
     output: BufReader<std::process::ChildStdout>,
-    /// What it says it serves: the block device, if one was attached.
+    /// The block device, if one was attached, as the server prints it.
     pub what: String,
     ended: bool,
 }
 
 impl Served {
-    /// Starts one, with the contract's checker listening, and waits until it serves.
+    /// Starts a server with the contract's checker and waits until it serves.
     pub fn start(arguments: &[&str]) -> Self {
         Self::try_start(arguments).expect("the server starts")
     }
 
-    /// As [`start`](Self::start); `None` if it refuses.
+    /// As [`start`](Self::start); `None` if the server does not start.
     pub fn try_start(arguments: &[&str]) -> Option<Self> {
         Self::spawn(Command::new(program()).args(arguments))
     }
 
-    /// One of which the words can be read, or nobody reads them any more once their pipe is dropped.
+    /// As [`start`](Self::start), with the pipe of the server's standard error.
     pub fn start_heard(arguments: &[&str]) -> (Self, ChildStderr) {
         let served = Self::spawn(Command::new(program()).args(arguments).stderr(Stdio::piped()));
         let mut served = served.expect("the server starts");
@@ -72,7 +72,7 @@ impl Served {
         (served, words)
     }
 
-    /// One with mounts of its own, which end with it, as a service manager starts it.
+    /// A server in a mount namespace of its own, as a service manager starts it.
     pub fn start_secluded(arguments: &[&str]) -> Self {
         let unshare = ["--mount", "--propagation", "private"];
         Self::spawn(Command::new("unshare").args(unshare).arg(program()).args(arguments))
@@ -136,11 +136,11 @@ impl Served {
     }
 
     pub fn signal(&self, signal: &str) {
-        // The shell's own: a bare machine has no program of that name.
+        // The built-in command of the shell: a minimal system has no program `kill`.
         run("sh", &["-c", "kill $0 $1", signal, &self.pid().to_string()]);
     }
 
-    /// Ends it with SIGTERM; its report. Fails if the checker found anything.
+    /// Ends the server with SIGTERM; its report. Panics if the checker found a violation.
     pub fn stop(mut self) -> serde_json::Value {
         self.signal("-TERM");
         self.wait()
@@ -162,14 +162,14 @@ impl Served {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Ends it with SIGKILL.
+    /// Ends the server with SIGKILL.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         self.ended = true;
     }
 
-    /// What memory it holds, in bytes.
+    /// Resident memory of the server in bytes.
     pub fn resident(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -180,7 +180,7 @@ impl Served {
 impl Drop for Served {
     fn drop(&mut self) {
         if !self.ended {
-            // Its mounts and loop devices are taken down by itself, if it can still hear.
+            // A server that still handles signals removes its mounts and loop devices.
             self.signal("-TERM");
             std::thread::sleep(std::time::Duration::from_millis(500));
             let _ = self.child.kill();
@@ -189,7 +189,7 @@ impl Drop for Served {
     }
 }
 
-/// The example `serve`, which `cargo test` builds beside the tests.
+/// The example `serve`, which `cargo test` builds with the tests of the whole package.
 fn program() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.parent().unwrap().parent().unwrap().join("examples/serve");
@@ -201,7 +201,7 @@ fn program() -> PathBuf {
     program
 }
 
-/// Whether a program can be run; says so if not.
+/// Whether a program is installed; prints SKIPPED if not.
 pub fn have(program: &str) -> bool {
     let found =
         Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status();
@@ -212,7 +212,7 @@ pub fn have(program: &str) -> bool {
     found
 }
 
-/// Whether FUSE and loop devices can be used; says so if not.
+/// Whether FUSE and loop devices can be used; prints SKIPPED if not.
 pub fn can_attach() -> bool {
     let root = rustix::process::geteuid().is_root();
     let devices = Path::new("/dev/fuse").exists() && Path::new("/dev/loop-control").exists();
@@ -222,7 +222,7 @@ pub fn can_attach() -> bool {
     root && devices
 }
 
-/// A loop device of our own, as a block device to be served.
+/// A loop device over a new file, as a block device to be served.
 pub struct Loop(pub String);
 
 impl Loop {
@@ -238,16 +238,16 @@ impl Drop for Loop {
     }
 }
 
-/// Runs a program that must succeed; what it printed.
+/// Runs a program that must succeed; its output.
 pub fn run(program: &str, arguments: &[&str]) -> String {
     let (ok, text) = try_run(program, arguments);
     assert!(ok, "{program} {arguments:?} failed: {text}");
     text
 }
 
-/// Runs a program; whether it succeeded, and everything it printed.
+/// Runs a program; whether it succeeded, and its output.
 pub fn try_run(program: &str, arguments: &[&str]) -> (bool, String) {
-    // The system's own interpreter first: it is the one that the system's programs are installed for.
+    // The system's directories first: its programs expect the system's interpreters.
     let path = format!("/usr/sbin:/usr/bin:/sbin:/bin:{}", std::env::var("PATH").unwrap_or_default());
     let output = Command::new("timeout")
         .env("PATH", path)
@@ -260,7 +260,7 @@ pub fn try_run(program: &str, arguments: &[&str]) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
-/// A small generator, so that a seed repeats a test.
+/// A pseudo-random generator (xorshift): a seed repeats a test.
 pub struct Random(pub u64);
 
 impl Random {

@@ -1,11 +1,11 @@
-//! The bytes of NBD: parsing what clients send and writing what servers answer. Pure functions, which never panic and
-//! never allocate more than their input is long.
+//! The bytes of NBD: pure functions that parse requests and write replies. They do not panic, and allocate at most the length of their
+//! input.
 //!
-//! | file | of which phase |
+//! | file | content |
 //! |---|---|
-//! | `options` | negotiation, both directions |
-//! | `requests` | transmission, from the client |
-//! | `replies` | transmission, from the server |
+//! | `options` | negotiation, in both directions |
+//! | `requests` | transmission phase, from the client |
+//! | `replies` | transmission phase, from the server |
 
 mod options;
 mod replies;
@@ -21,7 +21,7 @@ pub use requests::{Command, Limits, Request, request};
 pub const MAGIC: u64 = 0x4e42_444d_4147_4943;
 /// `IHAVEOPT`.
 pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
-/// Begins the answer to an option.
+/// Begins the reply to an option.
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 /// Begins a request.
 pub const REQUEST_MAGIC: u32 = 0x2560_9513;
@@ -30,18 +30,18 @@ pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 /// Begins a chunk of a structured reply.
 pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 
-/// The longest option that is read; export names and meta contexts are at most 4096 bytes each.
+/// The longest option that the server reads. The protocol limits export names and meta contexts to 4096 bytes each.
 pub const LONGEST_OPTION: u32 = 32 << 10;
-/// The longest read or write, as servers may expect of clients that have not asked.
+/// The longest read or write, which the protocol recommends to clients that have not negotiated another one.
 pub const LONGEST_PAYLOAD: u32 = 32 << 20;
 /// Length of a request's header.
 pub const REQUEST_BYTES: usize = 28;
-/// The only meta context there is here.
+/// The only meta context of this server.
 pub const BASE_ALLOCATION: &str = "base:allocation";
-/// The number that it is known by in replies.
+/// The number of [`BASE_ALLOCATION`] in replies.
 pub const BASE_ALLOCATION_ID: u32 = 1;
 
-/// Handshake flags, of both sides: fixed newstyle, and no 124 zeroes behind `NBD_OPT_EXPORT_NAME`.
+/// Handshake flags of both sides: fixed newstyle, and no 124 zeroes after the reply to `NBD_OPT_EXPORT_NAME`.
 pub mod handshake {
     /// `NBD_FLAG_FIXED_NEWSTYLE`.
     pub const FIXED_NEWSTYLE: u16 = 1;
@@ -53,19 +53,19 @@ pub mod handshake {
 pub mod transmission {
     /// Always set.
     pub const HAS_FLAGS: u16 = 1;
-    /// Whatever would change it fails.
+    /// Writes, trims and write-zeroes fail.
     pub const READ_ONLY: u16 = 1 << 1;
-    /// Flushes are understood.
+    /// `NBD_CMD_FLUSH` is supported.
     pub const SEND_FLUSH: u16 = 1 << 2;
-    /// Forced unit access is understood.
+    /// `NBD_CMD_FLAG_FUA` is supported.
     pub const SEND_FUA: u16 = 1 << 3;
-    /// Something turns.
+    /// The disk rotates.
     pub const ROTATIONAL: u16 = 1 << 4;
-    /// Trims are understood.
+    /// `NBD_CMD_TRIM` is supported.
     pub const SEND_TRIM: u16 = 1 << 5;
-    /// Write-zeroes is understood.
+    /// `NBD_CMD_WRITE_ZEROES` is supported.
     pub const SEND_WRITE_ZEROES: u16 = 1 << 6;
-    /// A flush covers what completed on every connection.
+    /// A flush covers completed writes of all connections.
     pub const CAN_MULTI_CONN: u16 = 1 << 8;
 }
 
@@ -73,23 +73,23 @@ pub mod transmission {
 pub mod error {
     /// Not permitted.
     pub const EPERM: u32 = 1;
-    /// The disk failed.
+    /// I/O error.
     pub const EIO: u32 = 5;
-    /// No memory.
+    /// Out of memory.
     pub const ENOMEM: u32 = 12;
-    /// The request makes no sense.
+    /// Invalid request.
     pub const EINVAL: u32 = 22;
-    /// No room.
+    /// No space left.
     pub const ENOSPC: u32 = 28;
-    /// Longer than can be answered.
+    /// The reply would be too long.
     pub const EOVERFLOW: u32 = 75;
 }
 
-/// What should begin with a magic number does not.
+/// The magic number is missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadMagic;
 
-/// A reader of bytes that may run out.
+/// Reads numbers from bytes.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -121,7 +121,6 @@ impl<'a> Bytes<'a> {
 mod tests {
     use super::*;
 
-    /// Any bytes at all are answered, and a round trip of what is well-formed loses nothing.
     #[test]
     fn no_bytes_make_the_parser_panic() {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;

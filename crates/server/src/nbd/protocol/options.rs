@@ -1,10 +1,10 @@
-//! Options, by which a client and a server agree on what follows.
+//! Options, by which client and server negotiate.
 
 use super::{BASE_ALLOCATION, BadMagic, Bytes, OPTION_MAGIC, OPTION_REPLY_MAGIC};
 
-/// Types of answers to options.
+/// Types of replies to options.
 pub mod reply {
-    /// Granted.
+    /// Accepted.
     pub const ACK: u32 = 1;
     /// One export.
     pub const SERVER: u32 = 2;
@@ -12,13 +12,13 @@ pub mod reply {
     pub const INFO: u32 = 3;
     /// One meta context.
     pub const META_CONTEXT: u32 = 4;
-    /// Not known here.
+    /// Unknown option.
     pub const ERR_UNSUP: u32 = 1 << 31 | 1;
-    /// Forbidden here.
+    /// Forbidden by the server's policy.
     pub const ERR_POLICY: u32 = 1 << 31 | 2;
     /// Malformed.
     pub const ERR_INVALID: u32 = 1 << 31 | 3;
-    /// Only after TLS was started.
+    /// TLS is required first.
     pub const ERR_TLS_REQD: u32 = 1 << 31 | 5;
     /// No such export.
     pub const ERR_UNKNOWN: u32 = 1 << 31 | 6;
@@ -31,10 +31,10 @@ pub const EXPORT_NAME: u32 = 1;
 /// `NBD_OPT_SET_META_CONTEXT`.
 pub const SET_META_CONTEXT: u32 = 10;
 
-/// The header of an option: which one, and how many bytes follow.
+/// Parses the header of an option: its number, and the length of its data.
 ///
 /// # Errors
-/// Its magic is wrong: whoever sends it speaks something else.
+/// The magic number is wrong: the client uses another protocol.
 pub fn option_header(bytes: &[u8; 16]) -> Result<(u32, u32), BadMagic> {
     let mut bytes = Bytes(bytes);
     match (bytes.u64(), bytes.u32(), bytes.u32()) {
@@ -46,40 +46,40 @@ pub fn option_header(bytes: &[u8; 16]) -> Result<(u32, u32), BadMagic> {
 /// An option that a client sends in negotiation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Negotiate<'a> {
-    /// Choose an export and begin, the old way.
+    /// Choose an export and begin the transmission phase. Without an error reply; newer clients send [`Go`](Self::Go).
     ExportName(&'a str),
-    /// Go away.
+    /// End the connection.
     Abort,
     /// List the exports.
     List,
-    /// Encrypt from here on.
+    /// Begin TLS.
     StartTls,
-    /// Tell about an export.
+    /// Describe an export.
     Info(&'a str),
-    /// Tell about an export and begin.
+    /// Describe an export and begin the transmission phase.
     Go(&'a str),
-    /// Structured replies, please.
+    /// Use structured replies.
     StructuredReply,
-    /// List the meta contexts of an export that match.
+    /// List the meta contexts that match.
     ListMetaContext(Contexts<'a>),
-    /// Use those that match.
+    /// Use the meta contexts that match.
     SetMetaContext(Contexts<'a>),
-    /// Something newer than this server.
+    /// An option that this server does not support.
     Unknown,
 }
 
 /// A query for meta contexts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Contexts<'a> {
-    /// Of which export.
+    /// The export's name.
     pub export: &'a str,
-    /// Whether there was no query at all, which lists everything.
-    pub none_asked: bool,
-    /// Whether any of the queries means the one context there is.
+    /// Whether there is no query, which lists all contexts.
+    pub has_no_query: bool,
+    /// Whether a query matches [`BASE_ALLOCATION`].
     pub base_allocation: bool,
 }
 
-/// Parses an option; `None` if its data does not fit it.
+/// Parses an option; `None` if its data is malformed.
 #[must_use]
 pub fn option(number: u32, data: &[u8]) -> Option<Negotiate<'_>> {
     Some(match number {
@@ -97,8 +97,8 @@ pub fn option(number: u32, data: &[u8]) -> Option<Negotiate<'_>> {
     })
 }
 
-/// The data of `NBD_OPT_INFO` and `NBD_OPT_GO`. What kinds of information are asked for makes no difference: all are
-/// sent, as servers may.
+/// The export's name in the data of `NBD_OPT_INFO` and `NBD_OPT_GO`. The requested kinds of information are ignored: the server sends all
+/// of them, which the protocol permits.
 fn info(data: &[u8]) -> Option<&str> {
     let mut bytes = Bytes(data);
     let name = bytes.text()?;
@@ -116,10 +116,10 @@ fn contexts(data: &[u8], listing: bool) -> Option<Contexts<'_>> {
         let query = bytes.text()?;
         base_allocation |= query == BASE_ALLOCATION || (listing && query == "base:");
     }
-    bytes.0.is_empty().then_some(Contexts { export, none_asked: queries == 0, base_allocation })
+    bytes.0.is_empty().then_some(Contexts { export, has_no_query: queries == 0, base_allocation })
 }
 
-/// The header of an answer to an option.
+/// The header of a reply to an option.
 #[must_use]
 pub fn option_reply(option: u32, kind: u32, length: u32) -> [u8; 20] {
     let mut bytes = [0; 20];
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_magic_is_noticed() {
+    fn a_wrong_magic_is_an_error() {
         assert_eq!(option_header(&[0; 16]), Err(BadMagic));
     }
 
@@ -152,18 +152,18 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_whole_or_not_at_all() {
+    fn truncated_or_overlong_options_are_malformed() {
         let go = [&4u32.to_be_bytes()[..], b"disk", &1u16.to_be_bytes(), &3u16.to_be_bytes()].concat();
         assert_eq!(option(7, &go), Some(Negotiate::Go("disk")));
         for cut in 0..go.len() {
             assert_eq!(option(7, &go[..cut]), None, "cut at {cut}");
         }
-        assert_eq!(option(7, &[&go[..], b"x"].concat()), None, "something behind it");
+        assert_eq!(option(7, &[&go[..], b"x"].concat()), None, "bytes after the end");
         let query = meta_query("", &["qemu:dirty", "base:allocation"]);
-        let contexts = Contexts { export: "", none_asked: false, base_allocation: true };
+        let contexts = Contexts { export: "", has_no_query: false, base_allocation: true };
         assert_eq!(option(10, &query), Some(Negotiate::SetMetaContext(contexts)));
         let absurd = [&0u32.to_be_bytes()[..], &u32::MAX.to_be_bytes()].concat();
-        assert_eq!(option(10, &absurd), None, "four thousand million queries, none of which is there");
+        assert_eq!(option(10, &absurd), None, "2^32 - 1 queries without data");
         assert_eq!(option(8, b"x"), None);
         assert_eq!(option(1234, b"x"), Some(Negotiate::Unknown));
     }

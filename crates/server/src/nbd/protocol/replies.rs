@@ -4,20 +4,20 @@ use super::{BASE_ALLOCATION_ID, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC};
 
 /// Kinds of chunks of a structured reply.
 pub mod chunk {
-    /// Nothing more.
+    /// The end of a reply.
     pub const NONE: u16 = 0;
     /// Data at an offset.
     pub const OFFSET_DATA: u16 = 1;
     /// Extents of a meta context.
     pub const BLOCK_STATUS: u16 = 5;
-    /// It failed.
+    /// An error.
     pub const ERROR: u16 = 1 << 15 | 1;
 }
 
 /// Flag of a structured reply's last chunk.
 pub const DONE: u16 = 1;
 
-/// The longest header of a reply: a chunk's and the offset behind it.
+/// The longest header of a reply: that of a chunk with an offset.
 pub const LONGEST_HEADER: usize = 28;
 
 /// A header being written.
@@ -31,7 +31,7 @@ impl Header {
     /// No header.
     pub const NONE: Self = Self { bytes: [0; LONGEST_HEADER], length: 0 };
 
-    /// What is to be sent.
+    /// The bytes to send.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
@@ -43,7 +43,7 @@ impl Header {
         self.length += bytes.len() as u8;
     }
 
-    /// A simple reply; its data follows a read that succeeded.
+    /// A simple reply. The data of a successful read follows it.
     #[must_use]
     pub fn simple(cookie: u64, error: u32) -> Self {
         let mut header = Self::NONE;
@@ -63,7 +63,7 @@ impl Header {
         header
     }
 
-    /// A chunk of `length` bytes of data from `offset` on, which follow.
+    /// A chunk of data from `offset` on, of which `length` bytes follow.
     #[must_use]
     pub fn data(cookie: u64, last: bool, offset: u64, length: u32) -> Self {
         let flags = if last { DONE } else { 0 };
@@ -72,13 +72,13 @@ impl Header {
         header
     }
 
-    /// The last chunk of a reply without data, or behind it.
+    /// The last chunk of a reply, without data.
     #[must_use]
     pub fn end(cookie: u64) -> Self {
         Self::chunk(cookie, DONE, chunk::NONE, 0)
     }
 
-    /// The last chunk of a reply that failed, without words.
+    /// The last chunk of a failed reply, without a message.
     #[must_use]
     pub fn failed(cookie: u64, error: u32) -> Self {
         let mut header = Self::chunk(cookie, DONE, chunk::ERROR, 6);
@@ -87,7 +87,7 @@ impl Header {
         header
     }
 
-    /// The last chunk, with `descriptors` extents of the one meta context, which follow.
+    /// The last chunk of a block status. `descriptors` extents follow.
     #[must_use]
     pub fn block_status(cookie: u64, descriptors: u32) -> Self {
         let mut header =
@@ -103,7 +103,7 @@ pub const DESCRIPTOR_BYTES: usize = 8;
 /// One extent of `base:allocation`.
 #[must_use]
 pub fn descriptor(bytes: u32, data: bool) -> [u8; DESCRIPTOR_BYTES] {
-    // A hole that reads as zeroes, or neither.
+    // `NBD_STATE_HOLE | NBD_STATE_ZERO`.
     let flags: u32 = if data { 0 } else { 3 };
     let mut descriptor = [0; DESCRIPTOR_BYTES];
     descriptor[..4].copy_from_slice(&bytes.to_be_bytes());

@@ -1,4 +1,4 @@
-//! The NBD clients that people use, against the server. Each is skipped, loudly, where it is not installed.
+//! Widely used NBD clients. A test prints SKIPPED where its client is not installed.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn random_file(directory: &Directory, bytes: usize) -> PathBuf {
 }
 
 #[test]
-fn nbdinfo_sees_what_is_offered() {
+fn nbdinfo_lists_the_features_of_the_server() {
     if !have("nbdinfo") {
         return;
     }
@@ -51,7 +51,7 @@ fn nbdinfo_sees_what_is_offered() {
 }
 
 #[test]
-fn nbdcopy_copies_there_and_back() {
+fn nbdcopy_copies_to_the_server_and_back() {
     if !have("nbdcopy") {
         return;
     }
@@ -73,7 +73,7 @@ fn nbdcopy_copies_there_and_back() {
 }
 
 #[test]
-fn nbdsh_flushes_on_one_connection_what_was_written_on_another() {
+fn a_flush_of_nbdsh_covers_writes_on_another_connection() {
     if !have("nbdsh") {
         return;
     }
@@ -124,7 +124,7 @@ fn qemu_reads_writes_converts_and_compares() {
     server.stop();
 }
 
-/// QEMU's daemon with a file open, for as long as this lives.
+/// QEMU's storage daemon with an open file. Dropping it ends the daemon.
 struct Daemon(Child);
 
 impl Daemon {
@@ -155,7 +155,7 @@ impl Drop for Daemon {
 }
 
 #[test]
-fn a_file_is_open_for_writing_here_or_in_a_qemu_and_never_in_both() {
+fn a_file_is_never_open_for_writing_in_the_server_and_in_qemu() {
     if !["qemu-io", "qemu-img", "qemu-storage-daemon"].into_iter().all(have) {
         return;
     }
@@ -163,17 +163,17 @@ fn a_file_is_open_for_writing_here_or_in_a_qemu_and_never_in_both() {
     let file = directory.join("disk").to_string_lossy().into_owned();
     let write = ["-f", "raw", "-c", "write 0 4k", &file];
     let (server, _) = serve(&directory, &["--file", &file, "--size", "64M"]);
-    assert!(!try_run("qemu-io", &write).0, "it is served");
+    assert!(!try_run("qemu-io", &write).0, "the server has the file");
     server.stop();
     run("qemu-io", &write);
     let served = || {
         Served::try_start(&["--file", &file, "--nbd", &format!("unix:{}", directory.join("sock").display())])
     };
     let writing = Daemon::over(&directory, &file, true);
-    assert!(served().is_none(), "a QEMU writes to it");
+    assert!(served().is_none(), "QEMU writes to the file");
     drop(writing);
     let _reading = Daemon::over(&directory, &file, false);
-    served().expect("a QEMU that reads lets others write").stop();
+    served().expect("a reading QEMU permits writers").stop();
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn fio_verifies_through_its_nbd_engine_with_many_connections() {
 }
 
 #[test]
-fn tls_serves_those_who_start_it_and_only_those() {
+fn clients_that_begin_tls_are_served_and_others_are_refused() {
     if !have("nbdinfo") || !have("openssl") {
         return;
     }
@@ -268,7 +268,7 @@ fn tls_serves_those_who_start_it_and_only_those() {
     let (ok, text) = try_run("nbdinfo", &[&format!("nbd://localhost:{port}")]);
     assert!(!ok, "plain clients are refused: {text}");
     if have("nbdsh") {
-        // What was asked before it stops is answered, also to a client who reads a little later.
+        // Requests that were sent before the server stops are answered, also if the client reads later.
         let asked = "bufs = [nbd.Buffer(1 << 20) for n in range(32)]; [h.aio_pread(buf, 0) for buf in bufs]";
         let stopped =
             format!("import os, time; time.sleep(.5); os.kill({}, 15); time.sleep(.3)", server.pid());
@@ -279,7 +279,10 @@ fn tls_serves_those_who_start_it_and_only_those() {
     server.stop();
     let verifying = ["--memory", "64M", "--nbd", &address, "--tls", &tls, "--tls-verify-peer"];
     let server = Served::start(&verifying);
-    assert!(run("nbdinfo", &[&encrypted]).contains("with TLS"), "it shows a certificate of the authority");
+    assert!(
+        run("nbdinfo", &[&encrypted]).contains("with TLS"),
+        "the client has a certificate of the authority"
+    );
     fs::remove_file(file("client-cert.pem")).unwrap();
     let (ok, text) = try_run("nbdinfo", &[&encrypted]);
     assert!(!ok, "clients without a certificate are refused: {text}");
