@@ -33,15 +33,16 @@ pub(crate) fn restrict_client_threads() {
     static LOG: RateLimit = RateLimit::new();
     let mut failed = Vec::new();
     let mut note = |what: &str, result: io::Result<()>| {
-        if let Err(error) = result {
-            failed.push(format!("{what} ({error})"));
-        }
+        let failure = result.as_ref().err().map(|error| format!("{what} ({error})"));
+        failed.extend(failure);
+        result.is_ok()
     };
-    if geteuid().is_root() {
-        note("changing the user (CAP_SETUID and CAP_SETGID)", change_user());
-    }
+    let user = if geteuid().is_root() { change_user() } else { Ok(()) };
     note("dropping capabilities", keep_capabilities(CLIENT_THREADS));
-    note("filtering system calls", filter::install());
+    // A filtered thread cannot use the rights of its user: it opens no files and signals no processes.
+    if !note("filtering system calls", filter::install()) {
+        note("changing the user (CAP_SETUID and CAP_SETGID)", user);
+    }
     if !failed.is_empty() {
         let failed = failed.join(", ");
         LOG.log((), format_args!("nbd: warning: threads that read from clients keep privileges: {failed}"));

@@ -152,7 +152,7 @@ impl DeviceThread {
         self.progress.round(has_completed, device.unfinished());
         if let Some(failure) = device.failure() {
             let count = device.statistics().failed();
-            let message = format_args!("{failure}; {count} operations failed so far");
+            let message = format_args!("{failure}; failed operations so far: {count}");
             self.failures.log_in_background((), message);
         }
         Ok(())
