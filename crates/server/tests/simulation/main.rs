@@ -239,8 +239,8 @@ impl Life {
             checker.tolerate_faults();
             if is_calm {
                 let made = schedulers(self.ids.clone())(&name).expect("a scheduler of that name");
-                checker
-                    .set_bound(made.longest_wait(Load { requests: window as u32 * clients as u32, service }));
+                let load = Load { requests: window as u32 * clients as u32, depth, service };
+                checker.set_bound(made.longest_wait(load));
             }
             SharedChecker(Arc::new(Mutex::new(checker)))
         });
