@@ -149,7 +149,7 @@ pub(crate) fn open_recording(path: &Path, options: &Options) -> Result<Recording
     let name = path.to_string_lossy();
     let source: Box<dyn Read> =
         if name == STANDARD_INPUT { Box::new(std::io::stdin()) } else { Box::new(open_file(path, &name)?) };
-    traces::open(&name, source, options).map_err(|e| Error::Input(e.to_string()))
+    traces::open(&name, source, options).map_err(|e| unreadable(&e))
 }
 
 fn open_file(path: &Path, name: &str) -> Result<File, Error> {
@@ -165,7 +165,16 @@ pub(crate) fn next_record(recording: &mut Recording) -> Result<Option<Record>, E
     if interrupt::requested() {
         return Err(Error::Interrupted);
     }
-    recording.next().transpose().map_err(|e| Error::Input(e.to_string()))
+    recording.next().transpose().map_err(|e| unreadable(&e))
+}
+
+/// A recording's error, with the options that avoid it.
+fn unreadable(error: &traces::Error) -> Error {
+    Error::Input(match error.kind() {
+        traces::ErrorKind::Device => format!("{error} (--device NAME, --device all)"),
+        traces::ErrorKind::Format => format!("{error} (--format NAME)"),
+        _ => error.to_string(),
+    })
 }
 
 fn recording(path: &str, reading: &Reading, open: bool, capacity: Sector) -> Result<Opened, Error> {

@@ -11,6 +11,7 @@ use elevator::text::did_you_mean;
 use crate::description::{self, DescriptionError, DriveDescription, DriveParameters, Origin};
 use crate::disksim::{self, Resolver};
 use crate::drive::Drive;
+pub use crate::overrides::OverrideError;
 use crate::overrides::{self, Override};
 
 /// Names and TOML of the built-in drives.
@@ -33,7 +34,7 @@ const FILE_MAX: u64 = 16 << 20;
 pub enum OpenError {
     /// No built-in drive has the name, and the name is not that of a file.
     #[error(
-        "no drive is called '{name}'; there are {}, or a file that ends in .toml, .diskspecs or .parv{}",
+        "no drive is called '{name}'; drives are {}, or a file that ends in .toml, .diskspecs or .parv{}",
         .known.join(", "),
         did_you_mean(.name, .known.iter().copied())
     )]
@@ -67,7 +68,7 @@ pub enum OpenError {
         /// The requested value.
         value: String,
         /// The reason.
-        what: String,
+        what: OverrideError,
     },
     /// The braces behind the name do not have the form `{name=value,…}`.
     #[error("'{0}': overrides are written {{name=value,…}} behind the drive's name")]

@@ -1,7 +1,24 @@
-//! How long a device takes: drives in virtual time.
+//! Models of disk drives, solid-state drives and arrays in virtual time.
 //!
-//! A [`Drive`] takes commands and says when each is done. It has no clock: the host, virtual or real, passes the time
-//! in and asks when to come back.
+//! A [`Drive`] accepts commands and returns their completions. It has no clock: the host, virtual or real, passes the time and
+//! polls the drive at the time that it returns. [`open`] makes a drive from a built-in name, a file, or either with overrides:
+//!
+//! ```
+//! use dwell_disks::{Command, Op, Sector, Sectors, Tag, Time};
+//!
+//! let mut no_files = |_: &str| Err(std::io::ErrorKind::NotFound.into());
+//! let (mut drive, _) = dwell_disks::open("wd5000aaks{buffer=off}", &mut no_files)?;
+//! let (start, sectors) = (Sector(500_000_000), Sectors(8));
+//! drive.submit(Time::ZERO, Command { tag: Tag(0), op: Op::Read, start, sectors, fua: false });
+//! let done = loop {
+//!     let at = drive.next_event().expect("a command is in the drive");
+//!     if let Some(completion) = drive.poll(at) {
+//!         break completion;
+//!     }
+//! };
+//! assert!(done.at.since(Time::ZERO).as_millis_f64() < 30.0);
+//! # Ok::<(), dwell_disks::OpenError>(())
+//! ```
 
 pub mod array;
 pub mod catalogue;
@@ -22,8 +39,10 @@ pub mod ssd;
 mod truncated;
 pub mod validate;
 
-pub use catalogue::{OpenError, open};
+pub use catalogue::{OpenError, OverrideError, open};
 pub use description::{DescriptionError, DriveDescription, DriveParameters, Origin, explain_toml};
+pub use elevator::{Op, Outcome, Sector, Sectors, Span, Time};
+
 pub use drive::{Command, Completion, Drive, Ideal, Service, Tag, Travel};
 pub use fixed::Fixed;
 pub use layout::LayoutError;

@@ -6,6 +6,37 @@ use toml::{Table, Value};
 use crate::description::{DriveDescription, DriveParameters};
 use crate::parameters::{Caching, FastWrite, ReadAhead};
 
+/// Why an override is invalid.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OverrideError {
+    /// A switch has another value than on or off.
+    #[error("expected on or off, found '{0}'")]
+    Switch(String),
+    /// Read-ahead of a solid-state drive.
+    #[error("a solid-state drive does not read ahead")]
+    NoReadAhead,
+    /// The drive has no table of that name.
+    #[error("the drive has no table '{name}'{hint}")]
+    Table {
+        /// The name.
+        name: String,
+        /// The nearest name, as the end of a sentence, or nothing.
+        hint: String,
+    },
+    /// The drive has no field of that name.
+    #[error("the drive has no field '{name}'{hint}")]
+    Field {
+        /// The name.
+        name: String,
+        /// The nearest name, as the end of a sentence, or nothing.
+        hint: String,
+    },
+    /// The changed description is invalid.
+    #[error("{0}")]
+    Description(String),
+}
+
 /// One override.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Override {
@@ -31,18 +62,23 @@ pub(crate) fn split(spec: &str) -> Option<(&str, Vec<Override>)> {
 const SHORT: [&str; 4] = ["depth", "buffer", "write_cache", "read_ahead"];
 
 /// The changed drive. Turning on what is already on changes nothing.
-pub(crate) fn apply(drive: &DriveDescription, change: &Override) -> Result<DriveDescription, String> {
+pub(crate) fn apply(drive: &DriveDescription, change: &Override) -> Result<DriveDescription, OverrideError> {
     if is_on(&change.key, &drive.parameters) && switch(&change.value)? {
         return Ok(drive.clone());
     }
     let mut root: Table =
-        drive.to_toml().parse().map_err(|error: toml::de::Error| error.message().to_owned())?;
+        drive.to_toml().parse().map_err(|error: toml::de::Error| invalid(error.message()))?;
     let rotating = matches!(drive.parameters, DriveParameters::Rotating(_));
     for (path, value) in meaning(change, rotating)? {
         set(&mut root, path, value)?;
     }
-    let changed = DriveDescription::parse(&drive.source, &root.to_string()).map_err(|error| error.what)?;
+    let changed =
+        DriveDescription::parse(&drive.source, &root.to_string()).map_err(|error| invalid(&error.what))?;
     Ok(DriveDescription { notes: drive.notes.clone(), ..changed })
+}
+
+fn invalid(what: &str) -> OverrideError {
+    OverrideError::Description(what.to_owned())
 }
 
 /// Whether a drive has the feature of a short form.
@@ -57,7 +93,7 @@ fn is_on(key: &str, drive: &DriveParameters) -> bool {
 }
 
 /// The fields that an override sets, and their values.
-fn meaning(change: &Override, rotating: bool) -> Result<Vec<(&str, Value)>, String> {
+fn meaning(change: &Override, rotating: bool) -> Result<Vec<(&str, Value)>, OverrideError> {
     let word = |off: &str, on: &str| switch(&change.value).map(|set| Value::from(if set { on } else { off }));
     let flag = || switch(&change.value).map(Value::from);
     Ok(match (change.key.as_str(), rotating) {
@@ -72,16 +108,16 @@ fn meaning(change: &Override, rotating: bool) -> Result<Vec<(&str, Value)>, Stri
             ("buffer.combine_writes", flag()?),
         ],
         ("write_cache" | "buffer", false) => vec![("write_buffer.write_cache", flag()?)],
-        ("read_ahead", false) => return Err("a solid-state drive does not read ahead".to_owned()),
+        ("read_ahead", false) => return Err(OverrideError::NoReadAhead),
         (path, _) => vec![(path, literal(&change.value))],
     })
 }
 
-fn switch(text: &str) -> Result<bool, String> {
+fn switch(text: &str) -> Result<bool, OverrideError> {
     match text {
         "on" | "true" | "1" => Ok(true),
         "off" | "false" | "0" => Ok(false),
-        _ => Err(format!("expected on or off, found '{text}'")),
+        _ => Err(OverrideError::Switch(text.to_owned())),
     }
 }
 
@@ -93,20 +129,20 @@ fn literal(text: &str) -> Value {
 }
 
 /// Sets an existing field, whose origin becomes the override.
-fn set(root: &mut Table, path: &str, value: Value) -> Result<(), String> {
+fn set(root: &mut Table, path: &str, value: Value) -> Result<(), OverrideError> {
     let (parents, field) =
         path.rsplit_once('.').map_or((None, path), |(parents, field)| (Some(parents), field));
     let mut table = root;
     for name in parents.iter().flat_map(|parents| parents.split('.')) {
-        let near = near(table, name);
+        let hint = hint(table, name);
         let found = table.get_mut(name).and_then(Value::as_table_mut);
-        table = found.ok_or_else(|| format!("'{name}' is no table of this drive{near}"))?;
+        table = found.ok_or_else(|| OverrideError::Table { name: name.to_owned(), hint })?;
     }
     if !table.contains_key(field) {
-        return Err(format!("'{field}' is no field of this drive{}", near(table, field)));
+        return Err(OverrideError::Field { name: field.to_owned(), hint: hint(table, field) });
     }
     table.insert(field.to_owned(), value);
-    origins(table).insert(field.to_owned(), Value::from("asked for: an override"));
+    origins(table).insert(field.to_owned(), Value::from("override"));
     Ok(())
 }
 
@@ -121,7 +157,7 @@ fn origins(table: &mut Table) -> &mut Table {
     entry.as_table_mut().expect("it was just made")
 }
 
-fn near(table: &Table, name: &str) -> String {
+fn hint(table: &Table, name: &str) -> String {
     let known = table.keys().map(String::as_str).filter(|key| *key != "origin").chain(SHORT);
     did_you_mean(name, known)
 }

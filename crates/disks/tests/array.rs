@@ -258,14 +258,14 @@ fn wrong_names_of_arrays_say_what_is_wrong() {
         ("raid0:5x64", "end it with k or m"),
         ("raid0:5x3k", "multiple of 4k"),
         ("raid0:5x0k", "multiple of 4k"),
-        ("raid0:5x99999999999999999999k", "no number"),
+        ("raid0:5x99999999999999999999k", "not a whole number"),
         ("raid0:5x64k{failed=1}", "does not survive"),
         ("raid5:5x64k{failed=5}", "no member 5"),
-        ("raid5:5x64k{failed=1, failed=2}", "'failed' is there twice"),
+        ("raid5:5x64k{failed=1, failed=2}", "'failed' occurs twice"),
         ("raid5:5x64k{faild=1}", "did you mean 'failed'?"),
         ("raid5:5x64k{slowness=150}", "without a slow member"),
         ("raid5:5x64k{slow=1, slowness=50}", "from 100"),
-        ("raid5:5x64k{link=0}", "moves nothing"),
+        ("raid5:5x64k{link=0}", "at least 1"),
         ("raid5:5x64k{", "braces"),
     ] {
         let error = ArrayDescription::parse(name).unwrap_err().to_string();

@@ -103,7 +103,7 @@ fn an_override_says_so_where_there_was_no_origin_of_its_own() {
         found.map(|origin| origin.text.clone())
     };
     let files = "DiskSim parameter files: plain.diskspecs and those it names";
-    let asked = "asked for: an override";
+    let asked = "override";
     assert_eq!(said("plain.diskspecs{depth=4}", "queue", Some("depth")).as_deref(), Some(asked));
     assert_eq!(said("plain.diskspecs{depth=4}", "", None).as_deref(), Some(files));
     assert_eq!(said("plain.diskspecs{name=other}", "", Some("name")).as_deref(), Some(asked));

@@ -1,18 +1,18 @@
-//! What the formats of binary records share.
+//! Functions for formats of binary records.
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Position};
 use crate::input::Input;
 use crate::skips::Oddity;
 
-/// Which end of a number comes first.
+/// Byte order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Endian {
     Little,
     Big,
 }
 
-/// Fixed-width numbers from the front of some bytes. Reading beyond the end gives zeros: callers check lengths first.
+/// Reads fixed-width numbers from the front of a slice. Beyond its end they are zero: callers check the length first.
 pub(crate) struct Numbers<'a> {
     bytes: &'a [u8],
     endian: Endian,
@@ -48,7 +48,7 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// The next `want` bytes, peeked at; `None` at the end, where a piece of a record is counted as cut. Sets the place.
+/// The next `want` bytes, not consumed; `None` at the end, where an incomplete record is counted. Sets the position.
 pub(crate) fn peek_record<'i>(
     input: &'i mut Input,
     want: usize,
@@ -68,10 +68,10 @@ pub(crate) fn peek_record<'i>(
     Ok(None)
 }
 
-/// A record that cannot be one: nothing after it can be trusted, as records have no separators.
+/// The error of an invalid record. Records have no separators, so that nothing after it can be read.
 pub(crate) fn not_a_record(context: &Context, field: &'static str, problem: String) -> Error {
     let (place, advice) = match context.place {
-        // Nothing has been read yet, so there is nothing before it to keep.
+        // Nothing was read before: the file probably has another format.
         Position::Line(_) => (Position::Byte(0), context.another_format()),
         place => (place, "if the format is right, the file is damaged from here on: cut it here".to_owned()),
     };

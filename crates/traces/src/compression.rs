@@ -1,4 +1,4 @@
-//! What a recording may be wrapped in: gzip, bzip2, zstd, tar, or one within the other; and the mark that a text may begin with.
+//! Compression and archives: gzip, bzip2, zstd, tar, also nested; and the byte-order mark of a text.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::tar::TarMembers;
 
-/// A wrapping, told by its magic number.
+/// A compression or archive format, detected by its magic number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Wrapping {
@@ -36,17 +36,17 @@ impl fmt::Display for Wrapping {
     }
 }
 
-/// Wrappings within one another that are taken off; more is not a recording but a bomb.
+/// Nested formats that are unpacked; deeper nesting is a decompression bomb.
 const DEPTH_MAX: usize = 3;
-/// As far as tar's magic number.
+/// Bytes up to the end of tar's magic number.
 const HEAD_BYTES: usize = 512;
-/// What the zstd decoder may hold beyond its window before it is collected.
+/// Decoded bytes that the zstd decoder holds beyond its window.
 const DECODED_AT_ONCE: usize = 128 * 1024;
 
-/// What some programs write before a text in UTF-8, whose bytes have no order to mark.
+/// The byte-order mark that some programs write before UTF-8 text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The stream without its wrappings and without a text's byte-order mark, and which they were, outermost first.
+/// The unpacked stream without a byte-order mark, and the formats that were removed, outermost first.
 #[must_use]
 pub fn unwrap(mut source: Box<dyn Read>) -> (Box<dyn Read>, Vec<Wrapping>) {
     let mut wrappings = Vec::new();
@@ -66,7 +66,7 @@ pub fn unwrap(mut source: Box<dyn Read>) -> (Box<dyn Read>, Vec<Wrapping>) {
     }
 }
 
-/// The stream that begins with `head`, without its mark. What has a zero in it is binary; there the bytes are of a number.
+/// The stream that begins with `head`, without its byte-order mark. Data with a zero byte is binary and has no mark.
 fn without_mark(head: &[u8], mut whole: Peeked) -> Box<dyn Read> {
     if head.starts_with(BYTE_ORDER_MARK) && !head.contains(&0) {
         let (peeked, _) = whole.get_mut();
@@ -77,7 +77,7 @@ fn without_mark(head: &[u8], mut whole: Peeked) -> Box<dyn Read> {
 
 type Peeked = Chain<Chain<Cursor<Vec<u8>>, Failing>, Box<dyn Read>>;
 
-/// The first bytes, and the stream that still has them. A failure while peeking comes when reading gets there.
+/// The first bytes, and the stream including them. Errors while peeking are returned when reading reaches them.
 fn peek(mut source: Box<dyn Read>) -> (Vec<u8>, Peeked) {
     let mut head = Vec::with_capacity(HEAD_BYTES);
     let failure = (&mut source).take(HEAD_BYTES as u64).read_to_end(&mut head).err();
@@ -103,7 +103,7 @@ fn told_by(head: &[u8]) -> Option<Wrapping> {
     }
 }
 
-/// What is not taken off, by its first bytes: what it is, and what makes a recording of it.
+/// Formats that are not unpacked: magic number, description, and a program that unpacks them.
 const NOT_READ: [(&[u8], &str, &str); 5] = [
     (b"\xfd7zXZ\0", "compressed by xz", "xz -dc"),
     (b"\x04\x22\x4d\x18", "compressed by lz4", "lz4 -dc"),
@@ -112,33 +112,40 @@ const NOT_READ: [(&[u8], &str, &str); 5] = [
     (b"\xff\xfe", "text in UTF-16", "iconv -f UTF-16 -t UTF-8"),
 ];
 
-/// What a stream that is in no known format is wrapped in, and the program that unwraps it, where that is plain.
+/// The description of a format that is not unpacked, and the program for it.
 pub(crate) fn not_read(head: &[u8]) -> Option<(&'static str, &'static str)> {
     NOT_READ.iter().find(|(magic, ..)| head.starts_with(magic)).map(|&(_, what, program)| (what, program))
 }
 
-/// What stands behind a compressed stream and is none of it. A reader ends with this error once all before it has been read.
-#[derive(Debug, thiserror::Error)]
-#[error("what stands behind the end of the compressed stream is none of it")]
+/// The error at the end of a compressed stream that is followed by other bytes.
+#[derive(Debug)]
 struct Trailing;
+
+impl fmt::Display for Trailing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("trailing bytes behind the compressed stream")
+    }
+}
+
+impl std::error::Error for Trailing {}
 
 fn trailing() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, Trailing)
 }
 
-/// Whether `error` says that all of a compressed stream has been read, and something stands behind it.
+/// Whether `error` means that the compressed stream has been read completely and other bytes follow.
 pub(crate) fn is_trailing(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Trailing>())
 }
 
-/// A part of a compressed stream that can be decoded by itself: gzip's members, bzip2's streams.
+/// An independent part of a compressed stream: a gzip member or a bzip2 stream.
 trait Member: Read + Sized {
     /// The first byte of its magic number.
     const FIRST: u8;
 
     fn begin(source: BufReader<Peeked>) -> io::Result<Self>;
 
-    /// What stands behind it, once it has been read.
+    /// The rest of the stream, after the member has been read.
     fn end(self) -> BufReader<Peeked>;
 }
 
@@ -171,10 +178,10 @@ impl Member for BzDecoder<BufReader<Peeked>> {
     }
 }
 
-/// The members of a compressed stream, one after the other.
+/// The members of a compressed stream in sequence.
 struct Members<M> {
     member: Option<M>,
-    /// What stands behind the latest.
+    /// The rest behind the latest member.
     rest: Option<BufReader<Peeked>>,
 }
 
@@ -183,11 +190,11 @@ impl<M: Member> Members<M> {
         Self { member: None, rest: Some(BufReader::new(source)) }
     }
 
-    /// The member that begins there; `None` at the end.
+    /// Opens the next member; `None` at the end.
     fn next(mut source: BufReader<Peeked>) -> io::Result<Option<M>> {
         match source.fill_buf()? {
             [] => Ok(None),
-            // A header would be read to its end first.
+            // Checked first, because the decoder would read a header to its end.
             [first, ..] if *first != M::FIRST => Err(trailing()),
             _ => M::begin(source).map(Some),
         }
@@ -210,7 +217,7 @@ impl<M: Member> Read for Members<M> {
     }
 }
 
-/// Notices when its stream ends, which tells a cut file from a damaged one.
+/// Records whether its stream has ended, which distinguishes a truncated file from a damaged one.
 struct Watched {
     source: BufReader<Box<dyn Read>>,
     ended: bool,
@@ -225,7 +232,7 @@ impl Read for Watched {
 }
 
 impl Watched {
-    /// Whether there is another frame; an error if it is something else.
+    /// Whether another frame follows; an error if other bytes follow.
     fn has_frame(&mut self) -> io::Result<bool> {
         match self.source.fill_buf()? {
             [] => Ok(false),
@@ -235,7 +242,7 @@ impl Watched {
     }
 }
 
-/// A block of a zstd frame, with its header of three bytes.
+/// A block of a zstd frame, including its header of three bytes.
 #[derive(Default)]
 struct Block {
     bytes: Vec<u8>,
@@ -245,12 +252,12 @@ struct Block {
 
 impl Block {
     const HEADER_BYTES: u64 = 3;
-    /// A byte that is repeated so often as the header says.
+    /// Block type: one byte, repeated.
     const REPEATED: u32 = 1;
-    /// A last one that holds nothing.
+    /// A last block without content.
     const EMPTY: [u8; 3] = [1, 0, 0];
 
-    /// Takes the next one from `source`, or the empty one if it is cut.
+    /// Reads the next block, or `EMPTY` if it is truncated.
     fn next(&mut self, source: &mut Watched) -> io::Result<()> {
         self.bytes.clear();
         self.given = 0;
@@ -268,8 +275,8 @@ impl Block {
     }
 }
 
-/// A frame's blocks, whole ones only: the decoder keeps what it decoded, up to a window of megabytes, until the frame is
-/// over, so the frame of a cut stream must end with what was whole.
+/// The complete blocks of a frame. The decoder returns its window, of up to megabytes, only at the end of the frame; the frame of a
+/// truncated stream must therefore end with its last complete block.
 struct WholeBlocks<'a> {
     source: &'a mut Watched,
     block: &'a mut Block,
@@ -290,7 +297,7 @@ impl Read for WholeBlocks<'_> {
 }
 
 impl WholeBlocks<'_> {
-    /// What stands behind the last block, which is looked at by nobody; so it need not be there.
+    /// The checksum behind the last block, which is not verified and may be missing.
     fn checksum(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.source.read(into)?;
         if read > 0 {
@@ -301,7 +308,7 @@ impl WholeBlocks<'_> {
     }
 }
 
-/// The frames of a zstd stream, one after the other, skippable ones skipped.
+/// The frames of a zstd stream in sequence, without skippable ones.
 struct ZstdFrames {
     source: Watched,
     block: Block,
@@ -316,7 +323,7 @@ impl ZstdFrames {
         Self { source, block: Block::default(), decoder: FrameDecoder::new(), within: false }
     }
 
-    /// Begins the next frame; false at the end.
+    /// Opens the next frame; false at the end.
     fn begin(&mut self) -> io::Result<bool> {
         while self.source.has_frame()? {
             match self.decoder.reset(&mut self.source) {
@@ -336,7 +343,7 @@ impl ZstdFrames {
         Ok(false)
     }
 
-    /// Decodes until something can be collected or the frame is over.
+    /// Decodes until data is available or the frame is complete.
     fn decode(&mut self) -> io::Result<()> {
         while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
             let strategy = BlockDecodingStrategy::UptoBytes(DECODED_AT_ONCE);
@@ -433,7 +440,7 @@ mod tests {
             }
         }
         behind(&two, &[0x1f, 0x8b, 7, 0, 0, 0, 0, 0, 0, 0]);
-        // The beginning of another member, and so a cut.
+        // The beginning of another member: truncated.
         assert_eq!(unwrapped(&[&two, &[0x1f, 0x8b, 8][..]].concat()).2, Some(io::ErrorKind::UnexpectedEof));
     }
 

@@ -1,4 +1,4 @@
-//! What a parser needs beside its input: where it is, what was odd, who is who.
+//! The state that parsers share: position, anomalies, devices, processes.
 
 use crate::devices::{DEVICES_MAX, Devices, Key};
 use crate::error::{Error, ErrorKind, Position};
@@ -11,39 +11,40 @@ use crate::scan::FieldError;
 use crate::skips::{Oddity, Skips};
 use crate::unit::UnitSource;
 
-/// This many lines in a row that cannot be understood, and it is not the format it was taken for.
+/// Upper bound for consecutive malformed lines; beyond it the file has another format.
 const MALFORMED_RUN_MAX: u32 = 100;
-/// Characters of a bad field that a message shows.
+/// Bytes of a malformed field in a message.
 const SHOWN: usize = 40;
 
-/// Anything that yields recorded requests, times still on the recording's own clock.
+/// A source of records, whose times are on the recording's own clock.
 pub(crate) trait Source {
-    /// The next request; sets [`Context::place`] to where it came from.
+    /// The next request. Sets [`Context::place`] to its position.
     fn next(&mut self, context: &mut Context) -> Result<Option<Record>, Error>;
 }
 
 pub(crate) struct Context {
     pub(crate) file: String,
     pub(crate) options: Options,
-    /// The format it was taken for, where nobody named one.
+    /// The detected format, if none was specified.
     pub(crate) taken_for: Option<Format>,
     pub(crate) place: Position,
     pub(crate) skips: Skips,
     pub(crate) devices: Devices,
     pub(crate) names: Names,
-    /// Things to be said aloud.
+    /// Assumptions to be printed.
     pub(crate) notes: Vec<String>,
-    /// Requests whose extent grew after their start event.
+    /// Requests that grew after their start event.
     pub(crate) grown: u64,
     malformed_run: u32,
     understood: bool,
-    /// The error to return if the lines that are not understood go on.
+    /// The first error of the present run of malformed lines.
     first_of_run: Option<Error>,
-    /// The unit of time stamps and how it is known, once a parser has settled it.
+    /// The unit of time stamps and its source, once known.
     pub(crate) unit: Option<(TimeUnit, UnitSource)>,
     /// Whether the clock counts from an epoch, so that times are moved to begin at zero.
+    /// The clock counts from an epoch, so that times are shifted to begin at zero.
     pub(crate) epoch_clock: bool,
-    /// Which event is a request's start, where there are several.
+    /// The event that is a request's start, in recordings of events.
     pub(crate) event: Option<StartEvent>,
 }
 
@@ -68,7 +69,7 @@ impl Context {
         }
     }
 
-    /// Settles the unit: forced, else judged, else published. Returns nanoseconds per unit.
+    /// Determines the unit: specified, or else judged, or else published. Returns nanoseconds per unit.
     pub(crate) fn settle_unit(&mut self, published: TimeUnit, judged: Option<TimeUnit>) -> u64 {
         let (unit, source) = match (self.options.unit, judged) {
             (Some(unit), _) => (unit, UnitSource::Forced),
@@ -83,16 +84,16 @@ impl Context {
         Error::new(kind, &self.file, problem)
     }
 
-    /// The id of a device; an error where there are absurdly many.
+    /// The id of a device; an error beyond [`DEVICES_MAX`].
     #[inline]
     pub(crate) fn device(&mut self, key: Key<'_>) -> Result<DeviceId, FieldError> {
         let too_many = FieldError { field: "device", expected: "one of at most 65536 devices", at: 0 };
         self.devices.intern(key, &self.options.device).ok_or(too_many)
     }
 
-    /// Notes a process and its name.
+    /// Records the name of a process.
     pub(crate) fn process(&mut self, pid: u32, name: &[u8]) -> Option<Pid> {
-        // Linux's pid 0 is the idle task: an interrupt's work, nobody's request.
+        // Linux's pid 0 is the idle task: the event came from an interrupt and has no process.
         if pid == 0 {
             return None;
         }
@@ -102,14 +103,14 @@ impl Context {
         Some(Pid(pid))
     }
 
-    /// A line was understood.
+    /// Records that a line was valid.
     #[inline]
     pub(crate) fn good(&mut self) {
         self.malformed_run = 0;
         self.understood = true;
     }
 
-    /// Counts something odd at the present place, which is an error if faults are.
+    /// Counts an anomaly at the present position; an error in strict mode if it is a fault.
     pub(crate) fn skip(&mut self, oddity: Oddity) -> Result<(), Error> {
         self.skips.add(oddity, 1, self.place);
         if !(self.options.strict && oddity.is_fault()) {
@@ -119,7 +120,7 @@ impl Context {
         Err(error.at(self.place).advice("not strict, it would be counted and left out or mended"))
     }
 
-    /// A line could not be understood: counted, or an error where that is the rule and not the exception.
+    /// Counts a malformed line; an error in strict mode or if such lines are not an exception.
     #[cold]
     pub(crate) fn malformed(&mut self, bad: FieldError, line: &[u8]) -> Result<(), Error> {
         self.skips.add(Oddity::Malformed, 1, self.place);
@@ -136,7 +137,7 @@ impl Context {
         Ok(())
     }
 
-    /// At the end: a file of which nothing was understood is an error and not an empty recording.
+    /// At the end: an error if no line was valid.
     pub(crate) fn nothing_understood(&mut self) -> Result<(), Error> {
         match self.first_of_run.take() {
             Some(error) if !self.understood => Err(error),
@@ -161,7 +162,7 @@ impl Context {
         self.error(ErrorKind::Malformed, problem).at(self.place).field(bad.field).advice(advice)
     }
 
-    /// What to do where nothing has been understood yet.
+    /// The advice for a file of which no line was valid.
     pub(crate) fn another_format(&self) -> String {
         match self.taken_for {
             Some(format) => format!("it was taken for {format}: if its format is another one, name it"),
@@ -169,7 +170,7 @@ impl Context {
         }
     }
 
-    /// The stream came to no good end.
+    /// The error for a stream that cannot be read further.
     pub(crate) fn stopped(&self, stop: ReadStop) -> Error {
         match stop {
             ReadStop::Failed(error) => self

@@ -1,4 +1,4 @@
-//! The devices of a recording, by whatever the format calls them.
+//! The devices of a recording, by the format's names for them.
 
 use std::collections::HashMap;
 
@@ -8,33 +8,33 @@ use serde::Serialize;
 use crate::options::DeviceChoice;
 use crate::record::DeviceId;
 
-/// More than any recording has: a bound for hostile ones.
+/// Upper bound for devices: more than any valid recording has.
 pub(crate) const DEVICES_MAX: usize = 65_536;
 const NAME_BYTES_MAX: usize = 4_096;
 
-/// What a format calls a device.
+/// A format's name for a device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Key<'a> {
     /// A number: DiskSim's devno, an ASU, a volume.
     Number(u64),
-    /// Linux's major and minor.
+    /// Linux's major and minor number.
     Pair(u32, u32),
-    /// A file's name, or a host and a disk.
+    /// A file name, or host and disk.
     Name(&'a [u8]),
 }
 
-/// A device and how many requests it has.
+/// A device and its number of requests.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct DeviceEntry {
-    /// Its name, as [`DeviceChoice::Named`] takes it.
+    /// The name, as [`DeviceChoice::Named`] expects it.
     pub name: String,
-    /// Its requests so far, chosen or not.
+    /// Requests so far, also of devices that are not chosen.
     pub requests: u64,
     #[serde(skip)]
     pub(crate) chosen: bool,
 }
 
-/// Names to dense ids and back.
+/// The mapping between names and dense ids.
 #[derive(Default)]
 pub(crate) struct Devices {
     entries: Vec<DeviceEntry>,
@@ -46,7 +46,7 @@ pub(crate) struct Devices {
 }
 
 impl Devices {
-    /// The id of `key`, new if it was not seen before; `None` beyond [`DEVICES_MAX`].
+    /// The id of `key`, a new one if it is the first occurrence; `None` beyond [`DEVICES_MAX`].
     pub(crate) fn intern(&mut self, key: Key<'_>, choice: &DeviceChoice) -> Option<DeviceId> {
         match key {
             Key::Number(number) if self.last_number.is_some_and(|(last, _)| last == number) => {
@@ -105,7 +105,7 @@ impl Devices {
         &self.entries
     }
 
-    /// Counts a request; says whether its device is a chosen one.
+    /// Counts a request; returns whether its device is chosen.
     #[inline]
     pub(crate) fn count(&mut self, id: DeviceId) -> bool {
         let entry = &mut self.entries[id.0 as usize];
@@ -113,12 +113,12 @@ impl Devices {
         entry.chosen
     }
 
-    /// How many devices have requests.
+    /// Number of devices with requests.
     pub(crate) fn in_use(&self) -> usize {
         self.entries.iter().filter(|entry| entry.requests > 0).count()
     }
 
-    /// The busiest devices, as a sentence's part: `7,0 (12 requests), 7,1 (3)`.
+    /// The busiest devices for a message: `'7,0' (12 requests), '7,1' (3 requests)`.
     pub(crate) fn list(&self) -> String {
         const LISTED: usize = 20;
         let mut used: Vec<_> = self.entries.iter().filter(|entry| entry.requests > 0).collect();

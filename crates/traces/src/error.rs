@@ -1,15 +1,15 @@
-//! What goes wrong with a recording, said once: file, place, field, problem, and what to do.
+//! Errors of recordings: file, position, field, reason, and what to do.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// Where in a file (after decompression).
+/// A position in a file, after decompression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub enum Position {
-    /// A line, counted from 1.
+    /// A line, from 1.
     Line(u64),
-    /// A byte, counted from 0.
+    /// A byte, from 0.
     Byte(u64),
 }
 
@@ -22,26 +22,27 @@ impl fmt::Display for Position {
     }
 }
 
-/// The kinds of errors, for callers that act on them.
+/// The reason of an [`Error`], for callers that handle some of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum ErrorKind {
-    /// Reading failed, or what was read does not decompress.
+    /// Reading or decompressing failed.
     Io,
-    /// The format could not be told, or the file is not of the stated one.
+    /// The format was not detected, or the file does not have the specified format.
     Format,
-    /// A line or record cannot be understood.
+    /// A line or record is malformed.
     Malformed,
-    /// Something that would be a counted skip, under [`Options::strict`](crate::Options::strict).
+    /// An anomaly that [`Options::strict`](crate::Options::strict) makes an error.
     Strict,
-    /// The clock ran backwards and stayed there.
+    /// The clock went backwards and stayed there.
     Clock,
-    /// The recording has several devices and none was chosen, or the chosen one is not there.
+    /// The recording has several devices and none was chosen, or the chosen device does not occur.
     Device,
-    /// More distinct devices, or longer lines, than anybody's recording has.
+    /// More devices or a longer line than any valid recording has.
     Limit,
 }
 
-/// A recording cannot be read, or not from here on.
+/// Why a recording cannot be read, or not to its end.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -80,16 +81,28 @@ impl Error {
         self
     }
 
-    /// What kind of error it is.
+    /// The kind of error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Where it is, if it is somewhere.
+    /// The name that was passed to [`open`](crate::open).
     #[must_use]
-    pub fn place(&self) -> Option<Position> {
+    pub fn file(&self) -> &str {
+        &self.0.file
+    }
+
+    /// The position in the file, if the error has one.
+    #[must_use]
+    pub fn position(&self) -> Option<Position> {
         self.0.place
+    }
+
+    /// The format's name of the malformed field, if the error is in a field.
+    #[must_use]
+    pub fn malformed_field(&self) -> Option<&'static str> {
+        self.0.field
     }
 }
 

@@ -1,4 +1,4 @@
-//! Events of Linux's block layer, whichever tool wrote them down, and the choice among them.
+//! Events of Linux's block layer, independent of the tool that recorded them, and the choice among them.
 
 use elevator::Priority;
 
@@ -10,10 +10,10 @@ use crate::options::StartEvent;
 use crate::record::Pid;
 use crate::rwbs::Rwbs;
 
-/// Which event says that a request is over.
+/// The event that completes a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum EndEvent {
-    /// `block_rq_complete`, blktrace's C: a request, or a part of one.
+    /// `block_rq_complete`, blktrace's C: a request or part of one.
     Request,
     /// `block_bio_complete`: a submission.
     Bio,
@@ -28,7 +28,7 @@ pub(crate) enum EventKind {
 }
 
 impl EventKind {
-    /// The kind with that tracepoint's name.
+    /// The event of a tracepoint.
     pub(crate) fn from_tracepoint(name: &[u8]) -> Option<Self> {
         match name {
             b"block_io_start" => Some(Self::Start(StartEvent::IoStart)),
@@ -42,7 +42,7 @@ impl EventKind {
         }
     }
 
-    /// The kind that blktrace and blkparse write with that letter.
+    /// The event of a letter of blktrace and blkparse.
     pub(crate) fn from_letter(letter: u8) -> Option<Self> {
         match letter {
             b'Q' => Some(Self::Start(StartEvent::BioQueue)),
@@ -69,7 +69,7 @@ pub(crate) struct Event {
     pub(crate) place: Position,
 }
 
-/// Anything that yields events.
+/// A source of events.
 pub(crate) trait EventSource {
     fn next_event(&mut self, context: &mut Context) -> Result<Option<Event>, Error>;
 }
@@ -80,7 +80,7 @@ impl<F: LineFormat<Item = Event>> EventSource for Lines<F> {
     }
 }
 
-/// Which kinds of events a recording has, judged by its first part.
+/// The events that occur in the first part of a recording.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Survey {
     starts: [bool; 4],
@@ -95,7 +95,7 @@ impl Survey {
         }
     }
 
-    /// The events to read: the forced or best start there is, and the end that belongs to it.
+    /// The events to read: the specified or else best start event, and the matching completion.
     pub(crate) fn choose(&self, forced: Option<StartEvent>) -> Selection {
         let best = StartEvent::ALL.iter().copied().find(|&event| self.starts[event as usize]);
         let start = forced.or(best).unwrap_or(StartEvent::BioQueue);
@@ -109,7 +109,7 @@ impl Survey {
     }
 }
 
-/// The events that are read; all others are passed over.
+/// The events that are read; others are ignored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Selection {
     pub(crate) start: StartEvent,
@@ -117,7 +117,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Whether events of that kind matter. Issues do also where they are not the start: they tell what a request grew to.
+    /// Whether an event is read. Issues always are, because they have the final extent of a request.
     #[inline]
     pub(crate) fn wants(&self, kind: EventKind) -> bool {
         match kind {
@@ -126,7 +126,7 @@ impl Selection {
         }
     }
 
-    /// Whether start events name a request that goes on growing, unseen.
+    /// Whether requests grow after their start event without further events.
     pub(crate) fn grows(&self) -> bool {
         matches!(self.start, StartEvent::IoStart | StartEvent::Insert)
     }

@@ -1,4 +1,4 @@
-//! A recording summed up.
+//! Summary of a recording.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -13,16 +13,16 @@ use crate::record::{DeviceId, Pid, Record};
 use crate::recording::Recording;
 use crate::skips::Skips;
 
-/// Processes, devices and requests in flight that are told apart; bounds for hostile recordings.
+/// Upper bounds for processes and requests in flight that are counted separately.
 const PROCESSES_MAX: usize = 65_536;
 const IN_FLIGHT_MAX: usize = 1 << 20;
 
-/// Requests and bytes of one kind.
+/// Number and size of requests of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Amount {
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
-    /// Bytes.
+    /// Sum of their sizes in bytes.
     pub bytes: u64,
 }
 
@@ -33,57 +33,57 @@ impl Amount {
     }
 }
 
-/// Requests of sizes up to a power of two.
+/// Requests whose size is at most a power of two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SizeRow {
-    /// Largest size in this row, a power of two; the row before has half of it.
+    /// Largest size in bytes, a power of two, and twice that of the previous row.
     pub up_to_bytes: u64,
-    /// Reads of such a size.
+    /// Number of reads.
     pub reads: u64,
-    /// Writes of such a size.
+    /// Number of writes.
     pub writes: u64,
 }
 
-/// What one process did.
+/// Requests of one process.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ProcessRow {
-    /// Its number.
+    /// The process.
     pub pid: Pid,
     /// Its name, if recorded.
     pub name: Option<String>,
-    /// Its requests.
+    /// All requests.
     pub total: Amount,
-    /// Of these, reads.
+    /// Reads.
     pub reads: Amount,
-    /// Reads and writes that begin where its last one ended.
+    /// Reads and writes that begin where the process's previous request on the device ended.
     pub sequential: u64,
 }
 
-/// How long requests took, where completions are recorded.
+/// Latencies, from issue to completion.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Latency {
-    /// Requests whose completion is known.
+    /// Number of requests with a recorded completion.
     pub requests: u64,
     /// Mean, in nanoseconds.
     pub mean_ns: f64,
-    /// Half took no longer; in nanoseconds, within 6% (upper edge of a bucket).
+    /// Median in nanoseconds, up to 6% too high.
     pub p50_ns: u64,
-    /// 99 of 100 took no longer; likewise.
+    /// 99th percentile in nanoseconds, up to 6% too high.
     pub p99_ns: u64,
-    /// Longest, in nanoseconds, exactly.
+    /// Maximum in nanoseconds.
     pub max_ns: u64,
-    /// Requests in flight on average, from the first one's issue to the last one's completion.
+    /// Mean number of requests in flight between the first issue and the last completion.
     pub depth_mean: f64,
-    /// Most in flight at once (at most 1,048,576 are counted).
+    /// Maximum number of requests in flight (at most 1,048,576 are counted).
     pub depth_max: u64,
 }
 
-/// Statistics over a whole recording. Shares are from 0 to 1 of the reads and writes.
+/// Statistics of a recording. Shares are numbers from 0 to 1.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Info {
-    /// How it was read, with span and requests.
+    /// How the recording was read, with its duration and number of requests.
     pub interpretation: Interpretation,
-    /// Requests a second.
+    /// Requests per second.
     pub iops: f64,
     /// Reads.
     pub reads: Amount,
@@ -95,23 +95,23 @@ pub struct Info {
     pub flushes: u64,
     /// Sizes of reads and writes.
     pub sizes: Vec<SizeRow>,
-    /// Share that begin where the request before, on the same device, ended.
+    /// Share of reads and writes that begin where the previous one on the same device ended.
     pub sequential: f64,
-    /// Share that begin where the same process's request before, on the same device, ended; of those with a process.
+    /// The same with respect to the previous one of the same process; `None` without processes.
     pub sequential_per_process: Option<f64>,
-    /// Share of reads that are read-ahead.
+    /// Share of reads with the read-ahead flag.
     pub read_ahead: f64,
-    /// Share of writes that are synchronous.
+    /// Share of writes with the sync flag.
     pub sync_writes: f64,
-    /// The byte behind the last one that was touched.
+    /// The byte behind the last accessed byte.
     pub end_bytes: u64,
-    /// Latencies and depths, if any completion is recorded.
+    /// Latencies, if any completion is recorded.
     pub latency: Option<Latency>,
     /// Processes, busiest first.
     pub processes: Vec<ProcessRow>,
-    /// Devices, with their requests, chosen or not.
+    /// Devices, including those not chosen.
     pub devices: Vec<DeviceEntry>,
-    /// What was left out or mended.
+    /// Anomalies.
     pub skips: Skips,
 }
 
@@ -119,7 +119,7 @@ impl Info {
     /// Reads `recording` to its end.
     ///
     /// # Errors
-    /// As the recording's iterator.
+    /// As the iterator of [`Recording`].
     pub fn of(recording: &mut Recording) -> Result<Self, Error> {
         let mut gatherer = Gatherer::default();
         for record in recording.by_ref() {
@@ -128,7 +128,7 @@ impl Info {
         Ok(gatherer.finish(recording))
     }
 
-    /// What can be said of the records that were gathered so far: for a caller that reads them itself.
+    /// An empty gatherer, for callers that read the records themselves.
     #[must_use]
     pub fn gatherer() -> Gatherer {
         Gatherer::default()
@@ -142,7 +142,7 @@ struct ProcessCount {
     sequential: u64,
 }
 
-/// Gathers statistics record by record.
+/// Accumulates statistics of records.
 #[derive(Default)]
 pub struct Gatherer {
     reads: Amount,
@@ -163,7 +163,7 @@ pub struct Gatherer {
 }
 
 impl Gatherer {
-    /// Takes one record, in order of time.
+    /// Adds a record; in time order.
     pub fn add(&mut self, record: &Record) {
         match record.op {
             Op::Read => {
@@ -182,7 +182,7 @@ impl Gatherer {
         self.latency.add(record);
     }
 
-    /// A read or a write: its size and neighbours. Whether it follows on its process's last one.
+    /// Adds a read or a write. Returns whether it continues its process's previous request.
     fn add_transfer(&mut self, record: &Record) -> bool {
         self.end_bytes = self.end_bytes.max(record.end());
         self.add_size(record);
@@ -227,7 +227,7 @@ impl Gatherer {
         }
     }
 
-    /// Sums up, with what `recording` knows of its names, devices and skips.
+    /// The statistics, with names, devices and anomalies of `recording`.
     #[must_use]
     pub fn finish(self, recording: &Recording) -> Info {
         let interpretation = recording.interpretation();
@@ -279,7 +279,7 @@ fn process_rows(counts: HashMap<Pid, ProcessCount>, recording: &Recording) -> Ve
     rows
 }
 
-/// Sixteen buckets to an octave: an upper edge is at most 1/16 above what it stands for.
+/// Buckets per octave: the upper bound of a bucket is at most 1/16 above any of its values.
 const BUCKETS_PER_OCTAVE: u32 = 16;
 
 #[derive(Default)]
@@ -290,7 +290,7 @@ struct LatencyGatherer {
     max: u64,
     in_flight: BinaryHeap<Reverse<Time>>,
     depth_max: usize,
-    /// From when to when any request is known to have been in flight.
+    /// The first issue and the last completion.
     began: Option<Time>,
     ended: Time,
 }
@@ -342,7 +342,7 @@ impl LatencyGatherer {
     }
 }
 
-/// Values below 16 have a bucket each; above, sixteen to an octave.
+/// Values below 16 have a bucket each; larger ones 16 per octave.
 fn bucket_of(value: u64) -> usize {
     let octave = value.max(1).ilog2();
     match octave.checked_sub(BUCKETS_PER_OCTAVE.ilog2()) {

@@ -1,39 +1,39 @@
-//! Lines and bytes of a stream, through one buffer of fixed size.
+//! Buffered input: lines and bytes of a stream.
 
 use std::io::{self, Read};
 
 use crate::compression::is_trailing;
 use crate::skips::Oddity;
 
-/// The buffer: how much of a file may be looked at before anything is decided, and the longest line.
+/// Size of the buffer, which limits detection and the length of a line.
 pub(crate) const BUFFER_BYTES: usize = 256 * 1024;
 
-/// A line, without its end.
+/// A line without its terminator.
 pub(crate) struct Line<'a> {
     pub(crate) bytes: &'a [u8],
-    /// Whether the stream ended before the line did, and so the line may be cut.
+    /// The stream ended before the line did: the line may be truncated.
     pub(crate) unended: bool,
-    /// Whether it certainly is: the compressed stream ends before its own end.
+    /// The compressed stream is truncated, and therefore the line.
     pub(crate) cut: bool,
 }
 
-/// Why no more can be read.
+/// Why reading ended early.
 #[derive(Debug)]
 pub(crate) enum ReadStop {
     Failed(io::Error),
     LineTooLong,
 }
 
-/// A stream with a buffer in front of it.
+/// A buffered stream.
 pub(crate) struct Input {
     source: Box<dyn Read>,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Bytes that went by before `start`.
+    /// Bytes consumed.
     passed: u64,
     ended: bool,
-    /// What is wrong with the end of a compressed stream.
+    /// The anomaly at the end of a compressed stream.
     odd_end: Option<Oddity>,
     failure: Option<io::Error>,
 }
@@ -57,25 +57,25 @@ impl Input {
         self.passed
     }
 
-    /// What is wrong with the end of a compressed stream, when all before it has gone by; once.
+    /// The anomaly at the end of a compressed stream, once everything before has been consumed. Returned once.
     pub(crate) fn odd_end(&mut self) -> Option<Oddity> {
         self.odd_end.take_if(|_| self.start == self.end)
     }
 
-    /// Up to `want` of the next bytes, without passing them; fewer only at the end or beyond the buffer's size.
+    /// Up to `want` of the next bytes, not consumed; fewer only at the end or beyond the buffer's size.
     pub(crate) fn peek(&mut self, want: usize) -> &[u8] {
         while self.end - self.start < want && self.refill() {}
         &self.buffer[self.start..self.end.min(self.start + want)]
     }
 
-    /// Passes `bytes` bytes that were peeked at.
+    /// Consumes `bytes` bytes of the buffer.
     pub(crate) fn pass(&mut self, bytes: usize) {
         let bytes = bytes.min(self.end - self.start);
         self.start += bytes;
         self.passed += bytes as u64;
     }
 
-    /// What ended the stream, if it was a failure.
+    /// The error that ended the stream, if any.
     pub(crate) fn failure(&mut self) -> Result<(), ReadStop> {
         match self.failure.take() {
             Some(error) if self.start == self.end => Err(ReadStop::Failed(error)),
@@ -121,7 +121,7 @@ impl Input {
         Line { bytes: bytes.strip_suffix(b"\r").unwrap_or(bytes), unended, cut }
     }
 
-    /// Reads more behind what is waiting; false if there is no more, or no room.
+    /// Reads more into the buffer; false at the end or if the buffer is full.
     fn refill(&mut self) -> bool {
         if self.ended {
             return false;
@@ -162,7 +162,7 @@ impl Input {
 mod tests {
     use super::*;
 
-    /// Gives one byte at a time, as the worst of streams may.
+    /// Returns one byte per read.
     struct Dribble(Vec<u8>, usize);
 
     impl Read for Dribble {

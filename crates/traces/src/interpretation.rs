@@ -1,4 +1,4 @@
-//! How a recording was read, to be said aloud.
+//! How a recording was read, for people and programs.
 
 use std::fmt;
 
@@ -11,32 +11,31 @@ use crate::format::Format;
 use crate::options::{StartEvent, TimeUnit};
 use crate::unit::{RATE_MAX, UnitSource};
 
-/// What was decided about a file, and what it then amounts to: `ftrace text, gzip, block_io_start, read as seconds: 15.5
-/// s, 1677.2 IOPS, 6 processes`.
+/// How a recording was read, and its size: `ftrace text, gzip, block_io_start, read as seconds: 15.5 s, 1677.2 IOPS, 6 processes`.
 ///
-/// Before anything was read it has the decisions only.
+/// Before the first record it has only the former.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Interpretation {
     /// The format.
     pub format: Format,
-    /// Whether the caller named the format.
+    /// Whether the caller specified the format.
     pub format_forced: bool,
-    /// What it was wrapped in, outermost first.
+    /// Compression and archive formats, outermost first.
     pub wrappings: Vec<Wrapping>,
-    /// Which event is a request's start, in recordings of block layer events.
+    /// The event that is a request's start, in recordings of block layer events.
     pub event: Option<StartEvent>,
     /// The unit of time stamps.
     pub unit: TimeUnit,
-    /// How it is known.
+    /// The source of the unit.
     pub unit_source: UnitSource,
-    /// Requests read so far.
+    /// Number of requests so far.
     pub requests: u64,
     /// From the first request to the last.
     #[serde(rename = "span_ns", serialize_with = "nanos")]
     pub span: Span,
-    /// Distinct processes so far; zero where the format has none.
+    /// Number of processes so far; zero if the format has none.
     pub processes: usize,
-    /// Everything else that was assumed.
+    /// Further assumptions.
     pub notes: Vec<String>,
 }
 
@@ -45,14 +44,14 @@ fn nanos<S: Serializer>(span: &Span, serializer: S) -> Result<S::Ok, S::Error> {
 }
 
 impl Interpretation {
-    /// Requests a second.
+    /// Requests per second.
     #[must_use]
     pub fn iops(&self) -> f64 {
         let seconds = self.span.as_secs_f64();
         if seconds > 0.0 { self.requests as f64 / seconds } else { 0.0 }
     }
 
-    /// A warning where the rate is one that no machine has: the unit is probably another.
+    /// A warning if the rate is implausible, which suggests another unit of time.
     #[must_use]
     pub fn doubt(&self) -> Option<String> {
         const ENOUGH: u64 = 1_000;
@@ -68,7 +67,7 @@ impl Interpretation {
     }
 }
 
-/// A length of time for people: `24.0 h`, `15.5 s`, `12.1 ms`.
+/// A duration for people: `24.0 h`, `15.5 s`, `12.1 ms`.
 fn in_words(span: Span) -> String {
     let seconds = span.as_secs_f64();
     match seconds {
@@ -82,7 +81,7 @@ fn in_words(span: Span) -> String {
 
 impl fmt::Display for Interpretation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.format, if self.format_forced { " (as told)" } else { "" })?;
+        write!(f, "{}{}", self.format, if self.format_forced { " (as specified)" } else { "" })?;
         for wrapping in &self.wrappings {
             write!(f, ", {wrapping}")?;
         }
@@ -91,7 +90,7 @@ impl fmt::Display for Interpretation {
         }
         write!(f, ", read as {}", self.unit)?;
         match self.unit_source {
-            UnitSource::Forced => f.write_str(" (as told)")?,
+            UnitSource::Forced => f.write_str(" (as specified)")?,
             UnitSource::Judged => f.write_str(" (judged by the time stamps; not the format's usual)")?,
             UnitSource::Published => {}
         }

@@ -1,20 +1,22 @@
-//! Recorded I/O, read and written, in the formats people already have.
+//! Reads recorded block I/O in the formats that exist, and writes some of them.
 //!
-//! [`open`] takes a stream, takes off gzip, bzip2, zstd and tar, tells the format and the unit of time, and gives a
-//! [`Recording`]: an iterator of [`Record`]s in order of time. What was decided is in its [`Interpretation`], to be said
-//! aloud; what was left out or mended, in its [`Skips`].
+//! [`open`] removes gzip, bzip2, zstd and tar from a stream, detects the format and the unit of time, and returns a [`Recording`]:
+//! an iterator of [`Record`]s in time order. Its [`Interpretation`] states what was detected, its [`Skips`] what was left out or
+//! corrected. A program should print both.
 //!
 //! ```
+//! use dwell_traces::Options;
+//!
 //! let text = "0.5 0 1000 8 1\n2.25 0 1008 8 1\n";
-//! let mut recording = dwell_traces::open("two.ascii", Box::new(text.as_bytes()), &dwell_traces::Options::default())?;
+//! let mut recording = dwell_traces::open("two.ascii", Box::new(text.as_bytes()), &Options::default())?;
 //! let records = recording.by_ref().collect::<Result<Vec<_>, _>>()?;
 //! assert_eq!(records[1].start().0, 1008);
 //! assert_eq!(recording.interpretation().to_string(), "DiskSim ASCII, read as milliseconds: 1.8 ms, 1142.9 IOPS");
 //! # Ok::<(), dwell_traces::Error>(())
 //! ```
 //!
-//! [`Format`] lists the formats; each has a module under [`format`](mod@format) with its columns, units and traps.
-//! [`Info`] sums a recording up; [`mod@write`] writes one.
+//! [`Format`] lists the formats; each has a module in [`format`](mod@format) that documents its columns, units and pitfalls.
+//! [`Info`] summarizes a recording; [`mod@write`] writes one.
 
 #![forbid(unsafe_code)]
 
@@ -42,6 +44,8 @@ mod spread;
 mod tar;
 mod unit;
 pub mod write;
+
+pub use elevator::{Flags, Op, Priority, PriorityClass, Sector, Sectors, Span, Time};
 
 pub use compression::{Wrapping, unwrap};
 pub use devices::DeviceEntry;

@@ -1,4 +1,4 @@
-//! What all line-oriented formats share.
+//! Reading of line-oriented formats.
 
 use crate::context::{Context, Source};
 use crate::error::{Error, Position};
@@ -7,21 +7,21 @@ use crate::record::Record;
 use crate::scan::FieldError;
 use crate::skips::Oddity;
 
-/// One format's line.
+/// The parser of one format.
 pub(crate) trait LineFormat {
-    /// What a line says.
+    /// The content of a line.
     type Item;
 
-    /// What the line says; `None` if it says nothing that matters here.
+    /// Parses a line; `None` if it is valid and has no request.
     fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Self::Item>, FieldError>;
 
-    /// Whether the rest of the file, from this line on, is something else (a printed summary).
+    /// Whether the recording ends before this malformed line (a printed summary).
     fn is_over(&self, _line: &[u8]) -> bool {
         false
     }
 }
 
-/// The lines of an input, as a format understands them.
+/// The lines of an input.
 pub(crate) struct Lines<F> {
     input: Input,
     format: F,
@@ -34,7 +34,7 @@ impl<F: LineFormat> Lines<F> {
         Self { input, format, over: false, number: 0 }
     }
 
-    /// What the next line says that says anything.
+    /// The content of the next line that has a request.
     #[inline]
     pub(crate) fn next_item(&mut self, context: &mut Context) -> Result<Option<F::Item>, Error> {
         while !self.over {
@@ -72,7 +72,7 @@ impl<F: LineFormat> Lines<F> {
     }
 }
 
-/// The first line may be a row of column names, in formats published without one.
+/// Whether the first line is a heading, which some republished files have.
 fn is_heading(number: u64, line: &[u8]) -> bool {
     let begins = line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'"' | b'#'));
     number == 1 && begins && !line.iter().any(u8::is_ascii_digit)

@@ -1,12 +1,12 @@
-//! What processes are called.
+//! Names of processes.
 
 use std::collections::HashMap;
 
 use crate::record::Pid;
 
-/// Names kept; a bound for hostile recordings.
+/// Upper bound for names.
 pub(crate) const NAMES_MAX: usize = 65_536;
-/// Linux's own limit is 15; tools that print longer ones exist.
+/// Upper bound for a name in bytes. Linux's limit is 15, but some tools print longer ones.
 const NAME_BYTES_MAX: usize = 64;
 
 /// The latest name of each process.
@@ -17,7 +17,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Notes that `pid` is called `name`; false if that was not kept.
+    /// Records the name of a process; false if it was not kept.
     pub(crate) fn note(&mut self, pid: Pid, name: &[u8]) -> bool {
         if name.is_empty() || name == b"<...>" {
             return true;

@@ -1,4 +1,4 @@
-//! What a reader may be told beforehand.
+//! Options of a reader.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::format::Format;
 
-/// What one unit of a recording's time stamps is.
+/// The unit of time stamps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TimeUnit {
@@ -24,11 +24,11 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// Every one, coarsest first.
+    /// All units, coarsest first.
     pub const ALL: &'static [Self] =
         &[Self::Seconds, Self::Milliseconds, Self::Microseconds, Self::Ticks, Self::Nanoseconds];
 
-    /// Its length in nanoseconds.
+    /// Nanoseconds per unit.
     #[must_use]
     pub const fn nanos(self) -> u64 {
         match self {
@@ -40,7 +40,7 @@ impl TimeUnit {
         }
     }
 
-    /// Its short name, as one gives it on a command line.
+    /// Abbreviation: `s`, `ms`, `us`, `100ns` or `ns`.
     #[must_use]
     pub const fn short(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl TimeUnit {
         }
     }
 
-    /// The unit with that short name.
+    /// The unit with that abbreviation.
     #[must_use]
     pub fn from_short(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|unit| unit.short() == name)
@@ -71,26 +71,26 @@ impl fmt::Display for TimeUnit {
     }
 }
 
-/// Which event of a block layer recording counts as the start of a request.
+/// The event of a block layer recording that is a request's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub enum StartEvent {
-    /// `block_io_start`: a request was made for a submission. Submissions that merge into it afterwards make no event
-    /// of their own, so the length is taken from the request's issue or completion.
+    /// `block_io_start`: a request was created for a submission. Submissions that merge into it later have no event of their own; the
+    /// length is therefore taken from the request's issue or completion.
     #[serde(rename = "block_io_start")]
     IoStart,
-    /// `block_bio_queue`, blktrace's Q: a submission arrived.
+    /// `block_bio_queue`, blktrace's Q: a submission.
     #[serde(rename = "block_bio_queue")]
     BioQueue,
-    /// `block_rq_insert`, blktrace's I: a request entered the scheduler. Does not fire under `none`.
+    /// `block_rq_insert`, blktrace's I: a request was inserted into the scheduler. Does not occur under `none`.
     #[serde(rename = "block_rq_insert")]
     Insert,
-    /// `block_rq_issue`, blktrace's D: a request was sent to the driver; its process may be a kernel worker.
+    /// `block_rq_issue`, blktrace's D: a request was issued to the driver. Its process may be a kernel worker.
     #[serde(rename = "block_rq_issue")]
     Issue,
 }
 
 impl StartEvent {
-    /// Every one, best first: the earlier in a request's life, the closer to what its process did.
+    /// All events, best first: the earlier in a request's life, the closer to its process.
     pub const ALL: &'static [Self] = &[Self::IoStart, Self::BioQueue, Self::Insert, Self::Issue];
 
     /// The tracepoint's name.
@@ -104,7 +104,7 @@ impl StartEvent {
         }
     }
 
-    /// The event with that name: the tracepoint's, or blktrace's letter.
+    /// The event of a tracepoint or of blktrace's letter.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
@@ -122,36 +122,36 @@ impl fmt::Display for StartEvent {
     }
 }
 
-/// Which of a recording's devices to read.
+/// The devices to read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum DeviceChoice {
-    /// The only one; an error that lists them if there are several.
+    /// The only device; an error that lists the devices if there are several.
     #[default]
     Single,
-    /// The one with that name, as the error lists it: `7,0`, `3`, `src1.2`.
+    /// The device with that name, as the error lists it: `7,0`, `3`, `src1.2`.
     Named(String),
-    /// All of them, together.
+    /// All devices.
     All,
 }
 
-/// What a reader may be told. The default detects what it can and says so.
+/// Options of a reader. By default everything is detected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// The format, if not to be detected.
+    /// The format; `None`: detected.
     pub format: Option<Format>,
-    /// Which device.
+    /// The devices.
     pub device: DeviceChoice,
-    /// The device's size in bytes; requests that reach beyond it are left out and counted.
+    /// The device's size in bytes: requests beyond it are left out and counted.
     pub capacity: Option<u64>,
-    /// The unit of time stamps, if not the format's published one.
+    /// The unit of time stamps; `None`: the format's published unit, unless the time stamps contradict it.
     pub unit: Option<TimeUnit>,
-    /// Which event is a request's start, in recordings of block layer events.
+    /// The event that is a request's start, in recordings of block layer events; `None`: the best that occurs.
     pub event: Option<StartEvent>,
-    /// Bytes of a block, in formats that count in a device's own blocks (DiskSim, SPC, HP SRT).
+    /// Bytes per block, in formats that count in blocks of the device (DiskSim, SPC, HP SRT).
     pub block_bytes: Option<u32>,
-    /// Seed of the generator that spreads arrivals within a second, where stamps are whole seconds.
+    /// Seed of the generator that distributes arrivals within a second, if time stamps are whole seconds.
     pub seed: u64,
-    /// Make an error of everything that [`Oddity::is_fault`](crate::Oddity::is_fault) calls a fault.
+    /// Return an error for everything that [`Oddity::is_fault`](crate::Oddity::is_fault) calls a fault.
     pub strict: bool,
 }
 

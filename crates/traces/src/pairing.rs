@@ -1,23 +1,21 @@
-//! Starts and completions brought together.
+//! Matching of completions with start events.
 //!
-//! A completion names no request, only a device, a direction and an extent; and the extents differ:
+//! A completion event has a device, a direction and an extent, but no identifier; and extents change:
 //!
-//! - requests merge, so that one completion ends several starts;
-//! - a large submission is split, so that several completions end one start;
-//! - a request grows by submissions of which there is no start event (`block_io_start`, `block_rq_insert`): its start
-//!   says 4 KiB, its issue 512 KiB.
+//! - requests merge: one completion ends several starts;
+//! - a large submission is split: several completions end one start;
+//! - a request grows by submissions without a start event (`block_io_start`, `block_rq_insert`): its start has 4 KiB, its issue 512
+//!   KiB.
 //!
-//! So starts wait here, ordered by device, direction and sector. An issue (or, where none is recorded, a completion) that
-//! contains starts stretches them until they cover it; a completion then takes its sectors from the starts that it
-//! overlaps, older ones first, and a start that has lost all its sectors is complete. Two reads of the same sectors at
-//! once are two starts, and each needs a completion of its own.
+//! Starts wait in the order of device, direction and sector. An issue (or a completion, if issues are not recorded) that contains
+//! starts extends them until they cover it. A completion takes its sectors from the starts that it overlaps, oldest first; a start
+//! without remaining sectors is complete. Two concurrent reads of the same sectors are two starts and need a completion each.
 //!
-//! Flushes have no sectors: the completion of a zero-length write ends the oldest flush. Where a device has no forced
-//! unit access, a write with FUA completes twice, first its data and then, after another flush, with zero length at the
-//! same sector; the second is its end.
+//! Flushes have no sectors: the completion of a zero-length write ends the oldest flush. On a device without forced unit access, a
+//! write with FUA completes twice: its data, and after another flush with zero length at the same sector. The second completion
+//! counts.
 //!
-//! Requests come out in the order of their starts, so one that is not complete holds up those behind it; [`HELD_MAX`]
-//! bounds that.
+//! Requests are returned in the order of their starts, so that an incomplete one delays those behind it, up to [`HELD_MAX`].
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -31,15 +29,15 @@ use crate::options::StartEvent;
 use crate::record::{DeviceId, Record};
 use crate::skips::Oddity;
 
-/// Requests held until they, or older ones, complete. Sixteen times Linux's largest queue of a device.
+/// Upper bound for waiting requests: 16 times the largest queue of a Linux device.
 const HELD_MAX: usize = 65_536;
-/// How far below an extent to look for a start that reaches into it, in starts.
+/// Number of starts examined below an extent to find one that reaches into it.
 const LOOK_BACK: usize = 32;
-/// Starts that one event may concern: more than a request of the largest size has pages.
+/// Upper bound for the starts of one event: more than a request of the largest size has pages.
 const PARTS_MAX: usize = 4_096;
-/// Devices among which a completion on another one is looked for: a disk's partitions.
+/// Upper bound for the devices among which the start of a completion is searched: a disk's partitions.
 const STARTED_MAX: usize = 16;
-/// How long a write with FUA or preflush waits for a second completion, in nanoseconds of the recording.
+/// How long a write with FUA or preflush waits for a second completion, in nanoseconds.
 const LINGER: u64 = 1_000_000_000;
 
 struct Held {
@@ -47,11 +45,11 @@ struct Held {
     place: Position,
     sector: u64,
     sectors: u64,
-    /// Sectors that no completion has covered yet.
+    /// Sectors without a completion.
     left: u64,
-    /// Its final extent is known.
+    /// The final extent is known.
     issued: bool,
-    /// Complete, but a second completion may follow until then.
+    /// Complete, unless a second completion follows before this time.
     lingers_until: Option<u64>,
 }
 
@@ -64,30 +62,30 @@ impl Held {
         self.record.completed.is_some()
     }
 
-    /// Where it stands in the order of starts.
+    /// Its key in the order of starts.
     fn key(&self, seq: u64) -> StartKey {
         (self.record.device.0, self.record.op as u8, self.sector, seq)
     }
 }
 
-/// Device, direction, first sector, sequence number: the order in which starts are found.
+/// Device, direction, first sector, sequence number: the order of waiting starts.
 type StartKey = (u32, u8, u64, u64);
 
-/// A source of records made from a source of events.
+/// Makes a source of records from a source of events.
 pub(crate) struct Paired<E> {
     events: E,
     selection: Selection,
     held: VecDeque<Held>,
-    /// Sequence number of the first held.
+    /// Sequence number of the first waiting start.
     first: u64,
     by_sector: BTreeSet<StartKey>,
-    /// Flushes that wait for their end: device, sequence number.
+    /// Waiting flushes: device, sequence number.
     flushes: BTreeSet<(u32, u64)>,
     now: u64,
     ended: bool,
     completions_seen: bool,
     scratch: Vec<u64>,
-    /// Devices that starts name.
+    /// The devices of start events.
     started: Vec<DeviceId>,
 }
 
@@ -109,7 +107,7 @@ impl<E: EventSource> Paired<E> {
         }
     }
 
-    /// Whether only what reaches the device is known, not what was submitted.
+    /// Whether only issues to the device are recorded, not submissions.
     fn starts_are_issues(&self) -> bool {
         self.selection.start == StartEvent::Issue
     }
@@ -139,8 +137,8 @@ impl<E: EventSource> Paired<E> {
         }
     }
 
-    /// The device that starts name where completions name `device`: `block_bio_queue` has the partition, completions
-    /// the disk, both with the disk's sectors.
+    /// The device of the start that a completion on `device` ends: `block_bio_queue` has the partition, completions the disk, both with
+    /// the disk's sectors.
     fn submitted_to(&mut self, device: DeviceId, op: Op, event: &Event) -> DeviceId {
         if self.started.contains(&device) || self.started.len() >= STARTED_MAX {
             return device;
@@ -157,7 +155,7 @@ impl<E: EventSource> Paired<E> {
 
     fn start(&mut self, event: &Event, op: Op, device: DeviceId, context: &mut Context) -> Result<(), Error> {
         let flush = event.sectors == 0 && (op == Op::Flush || event.rwbs.flags.preflush);
-        // The block layer's own flush is the device's business, unless issues are all that was recorded.
+        // The block layer's own flushes are ignored, unless only issues are recorded.
         if event.rwbs.own_flush && !self.starts_are_issues() {
             return Ok(());
         }
@@ -201,7 +199,7 @@ impl<E: EventSource> Paired<E> {
         self.held.get_mut(usize::try_from(seq.checked_sub(self.first)?).ok()?)
     }
 
-    /// Held starts that overlap the extent, by sector and then by age, into `scratch`.
+    /// Stores the waiting starts that overlap the extent in `scratch`, by sector and then by age.
     fn find_overlapping(&mut self, device: DeviceId, op: Op, from: u64, to: u64) {
         let mut found = std::mem::take(&mut self.scratch);
         found.clear();
@@ -227,14 +225,14 @@ impl<E: EventSource> Paired<E> {
         seq.checked_sub(self.first).and_then(|index| self.held.get(index as usize)).map_or(0, Held::end)
     }
 
-    /// A request was sent to the device: what it covers is what its starts have grown to.
+    /// A request was issued: its starts have grown to its extent.
     fn issued(&mut self, event: &Event, op: Op, device: DeviceId, context: &mut Context) {
         if self.selection.grows() && event.sectors > 0 {
             self.stretch(device, op, event.sector, event.sector.saturating_add(event.sectors), context);
         }
     }
 
-    /// Stretches the starts within the extent until they cover it.
+    /// Extends the starts within the extent until they cover it.
     fn stretch(&mut self, device: DeviceId, op: Op, from: u64, to: u64, context: &mut Context) {
         self.find_overlapping(device, op, from, to);
         let parts = std::mem::take(&mut self.scratch);
@@ -292,7 +290,7 @@ impl<E: EventSource> Paired<E> {
         self.scratch = parts;
     }
 
-    /// Gives a start the completed sectors from `from` on, if it begins no later; returns how far they are given away.
+    /// Completes sectors of a start from `from` on, if it begins no later; returns the end of the completed sectors.
     fn cover(&mut self, seq: u64, from: u64, to: u64, at: u64) -> u64 {
         let Some(held) = self.get(seq) else { return from };
         if held.is_complete() {
@@ -316,7 +314,7 @@ impl<E: EventSource> Paired<E> {
         end
     }
 
-    /// A zero-length completion: the second one of a write with FUA, or a flush's.
+    /// A zero-length completion: the second one of a write with FUA, or that of a flush.
     fn completed_empty(&mut self, event: &Event, device: DeviceId, context: &mut Context) {
         if event.rwbs.own_flush != self.starts_are_issues() {
             return;
@@ -349,7 +347,7 @@ impl<E: EventSource> Paired<E> {
         })
     }
 
-    /// The oldest request, if nothing more can be learnt of it, or too many wait behind it.
+    /// The oldest request, if no further event can change it or too many requests wait.
     fn release(&mut self, context: &mut Context) -> Option<Record> {
         let front = self.held.front()?;
         let settled = front.is_complete() && front.lingers_until.is_none_or(|until| self.now > until);
@@ -372,7 +370,7 @@ impl<E: EventSource> Paired<E> {
     }
 }
 
-/// The event's device, as the context numbers it.
+/// The id of the event's device.
 fn device_of(key: Key<'static>, context: &mut Context) -> Result<DeviceId, Error> {
     context.device(key).map_err(|_| {
         let problem = "more than 65536 devices: this is no recording of block events";

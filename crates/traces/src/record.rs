@@ -1,17 +1,15 @@
-//! The one form that every recording is turned into.
+//! Records: the common form of all recordings.
 
 use core::fmt;
 
 use elevator::{Flags, Op, Priority, SECTOR_BYTES, Sector, Sectors, Span, Time};
 use serde::Serialize;
 
-/// A device of one recording: dense, in order of first appearance. [`Recording::devices`](crate::Recording::devices)
-/// has its name.
+/// A device of a recording, numbered in order of appearance. [`Recording::devices`](crate::Recording::devices) has its name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 pub struct DeviceId(pub u32);
 
-/// A process as the recorder numbered it: Linux's task id, or what the format has in its place.
-/// [`Recording::process_name`](crate::Recording::process_name) has its name.
+/// A process: Linux's task id, or the format's equivalent. [`Recording::process_name`](crate::Recording::process_name) has its name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 pub struct Pid(pub u32);
 
@@ -21,47 +19,47 @@ impl fmt::Display for Pid {
     }
 }
 
-/// One recorded request.
+/// A recorded request.
 ///
-/// A recording yields them with `at` never running backwards. Formats whose clock counts from some epoch are moved so
-/// that the first request is at [`Time::ZERO`]; formats whose clock starts with the recording keep their times.
+/// Within a recording `at` never decreases. In formats whose clock counts from an epoch, the first request is at [`Time::ZERO`]; in
+/// formats whose clock starts with the recording, times are unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// When its submitter issued it.
+    /// Time of issue.
     pub at: Time,
-    /// When it came back, if the recording knows; never before `at`.
+    /// Time of completion, if recorded; not before `at`.
     pub completed: Option<Time>,
     /// The device.
     pub device: DeviceId,
-    /// What it does.
+    /// The operation.
     pub op: Op,
-    /// What the submitter said. Formats that do not know leave them all false.
+    /// Flags; all false in formats without them.
     pub flags: Flags,
-    /// The submitter's priority, if recorded.
+    /// I/O priority, if recorded.
     pub priority: Option<Priority>,
-    /// First byte on the device. A few formats have places that are no multiple of a sector.
+    /// First byte on the device. Some formats allow offsets that are not a multiple of a sector.
     pub offset: u64,
     /// Length in bytes; zero only for [`Op::Flush`]. `offset + bytes` does not overflow.
     pub bytes: u64,
-    /// The submitter, if recorded.
+    /// The process, if recorded.
     pub process: Option<Pid>,
 }
 
 impl Record {
-    /// A request of which nothing but time, place and kind is known.
+    /// A record without optional fields.
     #[must_use]
     pub const fn new(at: Time, device: DeviceId, op: Op, offset: u64, bytes: u64) -> Self {
         let flags = Flags { sync: false, meta: false, ahead: false, fua: false, preflush: false };
         Self { at, completed: None, device, op, flags, priority: None, offset, bytes, process: None }
     }
 
-    /// The first sector that it touches.
+    /// The first sector.
     #[must_use]
     pub const fn start(&self) -> Sector {
         Sector(self.offset / SECTOR_BYTES)
     }
 
-    /// The sectors that it touches, rounded outwards; capped at `u32::MAX` sectors (2 TiB).
+    /// Number of sectors, rounded outwards; at most `u32::MAX` (2 TiB).
     #[must_use]
     pub const fn sectors(&self) -> Sectors {
         if self.bytes == 0 {
@@ -70,7 +68,7 @@ impl Record {
         Sectors::from_bytes(self.end().saturating_sub(self.start().bytes()))
     }
 
-    /// The byte behind its last one.
+    /// The byte behind the last one.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.offset.saturating_add(self.bytes)
@@ -82,7 +80,7 @@ impl Record {
         self.offset.is_multiple_of(SECTOR_BYTES) && self.bytes.is_multiple_of(SECTOR_BYTES)
     }
 
-    /// How long it took, if its completion was recorded.
+    /// Time from issue to completion, if recorded.
     #[must_use]
     pub fn latency(&self) -> Option<Span> {
         self.completed.map(|end| end.since(self.at))

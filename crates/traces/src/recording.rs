@@ -1,4 +1,4 @@
-//! An opened recording: an iterator of requests that all satisfy the same promises.
+//! Opening and iterating a recording.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -19,19 +19,19 @@ use crate::record::{Pid, Record};
 use crate::skips::{Oddity, Skips};
 use crate::unit::UnitSource;
 
-/// A step back in time that the buffers of several CPUs explain. More is a clock that was set, or a damaged stamp.
+/// The greatest step backwards in time that per-CPU buffers explain. A greater step means that the clock was set, or a damaged stamp.
 const BACKWARDS_MAX: Span = Span::from_secs(1);
-/// This many requests in a row far back in time, and it is not they that are wrong.
+/// Upper bound for consecutive requests that are far back in time; beyond it the earlier time stamps are wrong.
 const JUMPED_RUN_MAX: u32 = 1_000;
-/// Requests read on to list the devices of a recording of several.
+/// Upper bound for requests that are read to list the devices of a recording.
 const LISTED_REQUESTS_MAX: u64 = 50_000_000;
 
-/// Opens a recording: unwraps it, tells its format, and reads up to the first request's unit and kind.
+/// Opens a recording: unpacks it, detects its format, and prepares its reader.
 ///
-/// `name` is what errors call it; where the content leaves a choice of formats, the name decides.
+/// `name` appears in errors, and selects the format if the content is ambiguous.
 ///
 /// # Errors
-/// If the format is not told, or the head of the file is not of the format that was named.
+/// If the format is not detected, or the file does not begin in the specified format.
 pub fn open(name: &str, source: Box<dyn Read>, options: &Options) -> Result<Recording, Error> {
     let (source, wrappings) = compression::unwrap(source);
     let mut input = Input::new(source);
@@ -76,16 +76,16 @@ fn tell_format(input: &mut Input, context: &mut Context) -> Result<Format, Error
     }
 }
 
-/// An opened recording. Iterate over it; then ask what was odd and how it was read.
+/// An open recording: an iterator of records, and afterwards the source of its interpretation and anomalies.
 ///
-/// The requests come in the order of `at`, each with a place on a chosen device, within the capacity if one was stated,
-/// and of non-zero length unless it is a flush. After an error it ends. Memory is bounded whatever the file holds.
+/// Records come in the order of `at`. Each is on a chosen device, within the capacity if one was specified, and of non-zero length
+/// unless it is a flush. The iterator ends after an error. Memory use is bounded, whatever the file contains.
 pub struct Recording {
     source: Box<dyn Source>,
     context: Context,
     format: Format,
     wrappings: Vec<Wrapping>,
-    /// Nanoseconds on the recording's clock that are [`Time::ZERO`], once known.
+    /// The recording's time that is [`Time::ZERO`], in nanoseconds, once known.
     origin: Option<u64>,
     /// Time of the first and of the latest request.
     first: Option<Time>,
@@ -115,7 +115,7 @@ impl Recording {
         }
     }
 
-    /// How the recording is read; complete when it has been read to its end.
+    /// How the recording is read; complete at the end of the recording.
     #[must_use]
     pub fn interpretation(&self) -> Interpretation {
         let (unit, unit_source) = self.context.unit.unwrap_or((TimeUnit::Nanoseconds, UnitSource::Published));
@@ -140,38 +140,38 @@ impl Recording {
         }
     }
 
-    /// What was left out or mended so far.
+    /// Anomalies so far.
     #[must_use]
     pub fn skips(&self) -> &Skips {
         &self.context.skips
     }
 
-    /// The devices met so far, by [`DeviceId`](crate::DeviceId), with their requests.
+    /// The devices so far, by [`DeviceId`](crate::DeviceId), with their number of requests.
     #[must_use]
     pub fn devices(&self) -> &[DeviceEntry] {
         self.context.devices.entries()
     }
 
-    /// The name by which the recording last knew a process.
+    /// The latest name of a process.
     #[must_use]
     pub fn process_name(&self, pid: Pid) -> Option<String> {
         self.context.names.get(pid).map(std::borrow::Cow::into_owned)
     }
 
-    /// The time, on the recording's own clock in nanoseconds, that requests call [`Time::ZERO`].
+    /// The time on the recording's own clock, in nanoseconds, that is [`Time::ZERO`] for records.
     #[must_use]
     pub fn origin(&self) -> u64 {
         self.origin.unwrap_or(0)
     }
 
-    /// Where in the file the latest request came from.
+    /// The position of the latest request in the file.
     #[must_use]
     pub fn place(&self) -> Position {
         self.context.place
     }
 
-    // A record is looked at and changed where the source has put it: one just written a field at a time would be waited for if
-    // it were moved.
+    // The record is changed where the source has written it: moving a value that was just written field by field stalls on store
+    // forwarding.
     #[inline]
     fn next_record(&mut self) -> Result<Option<Record>, Error> {
         loop {
@@ -211,7 +211,7 @@ impl Recording {
         if second { Err(self.several_devices()) } else { Ok(chosen) }
     }
 
-    /// Reads on, to say which devices there are.
+    /// The error for several devices; reads on to list them.
     #[cold]
     fn several_devices(&mut self) -> Error {
         let place = self.context.place;
@@ -222,7 +222,7 @@ impl Recording {
             read += 1;
         }
         let problem = format!("the recording has several devices: {}", self.context.devices.list());
-        let advice = "choose one with --device, or all of them with --device all";
+        let advice = "choose one of them, or all";
         self.context.error(ErrorKind::Device, problem).at(place).advice(advice)
     }
 
@@ -250,7 +250,7 @@ impl Recording {
         self.context.options.capacity.is_some_and(|capacity| end > capacity)
     }
 
-    /// Moves a record to the reader's clock and holds that clock to running forwards.
+    /// Shifts a record's times to the reader's clock and checks that they do not decrease.
     #[inline]
     fn set_clock(&mut self, record: &mut Record) -> Result<bool, Error> {
         let moved = if self.context.epoch_clock { record.at.as_nanos() } else { 0 };

@@ -1,25 +1,25 @@
-//! The letters by which the block layer's traces say what a request does: `RA`, `WSM`, `FWFS`.
+//! The RWBS letters of the block layer's traces: `RA`, `WSM`, `FWFS`.
 //!
-//! In order: `F` (a flush goes before), the operation (`R`, `W`, `D` discard, `DE` secure erase, `F` flush, `N` none of
-//! these), then `F` (forced unit access), `A` (read-ahead), `S` (sync), `M` (metadata). So an `F` means three things.
+//! In order: `F` (preflush), the operation (`R` read, `W` write, `D` discard, `DE` secure erase, `F` flush, `N` other), then `F`
+//! (forced unit access), `A` (read-ahead), `S` (sync), `M` (metadata). The meaning of an `F` depends on its position.
 //!
 //! Source: Linux, `blk_fill_rwbs`; blktrace, `fill_rwbs`.
 
 use elevator::{Flags, Op};
 
-/// What the letters say.
+/// Operation and flags of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rwbs {
     /// `None` for passthrough commands and zone management.
     pub op: Option<Op>,
-    /// What the submitter said.
+    /// The flags.
     pub flags: Flags,
-    /// The block layer's own flush (`FF`; blktrace has `FN`), which serves any number of requests that asked for one.
+    /// The block layer's own flush (`FF`; blktrace: `FN`), which serves all requests that need one.
     pub own_flush: bool,
 }
 
 impl Rwbs {
-    /// Reads the letters; `None` if they are none of these.
+    /// Parses the letters; `None` if they are invalid.
     #[must_use]
     pub fn parse(letters: &[u8]) -> Option<Self> {
         let preflush = letters.len() > 1 && letters[0] == b'F';
@@ -40,7 +40,7 @@ impl Rwbs {
         Some(Self { op, flags, own_flush: op == Some(Op::Flush) })
     }
 
-    /// The letters for an operation with flags, as [`parse`](Self::parse) reads them.
+    /// The letters of an operation with flags, as [`parse`](Self::parse) accepts them.
     pub(crate) fn letters(op: Op, flags: Flags) -> String {
         let mut letters = String::new();
         if flags.preflush || op == Op::Flush {

@@ -1,16 +1,16 @@
-//! Numbers and fields from the bytes of a line, without allocation and without UTF-8 checks.
+//! Parsing of numbers and fields in the bytes of a line, without allocation and UTF-8 checks.
 
 use elevator::Op;
 
 use crate::devices::Key;
 use crate::rwbs::Rwbs;
 
-/// What is wrong with a line, and where in it.
+/// A malformed field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FieldError {
-    /// The field's published name.
+    /// The format's name of the field.
     pub(crate) field: &'static str,
-    /// What should stand there.
+    /// What the field must be.
     pub(crate) expected: &'static str,
     /// Byte position in the line.
     pub(crate) at: u32,
@@ -59,7 +59,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Steps over `byte` if it stands here.
+    /// Consumes `byte` if it is next.
     #[inline]
     pub(crate) fn eat(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
@@ -67,7 +67,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// A comma with blanks around it.
+    /// Consumes a comma and surrounding blanks.
     #[inline]
     pub(crate) fn comma(&mut self, field: &'static str) -> Result<(), FieldError> {
         self.blanks();
@@ -78,7 +78,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Digits as a number; the longest run of them.
+    /// A whole number: the longest run of digits.
     #[inline]
     pub(crate) fn number(&mut self, field: &'static str) -> Result<u64, FieldError> {
         let from = self.at;
@@ -90,7 +90,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Steps over the longest run of digits, each of which `take` sees; how many there are.
+    /// Consumes the longest run of digits, passing each to `take`; returns their number.
     #[inline]
     fn digits(&mut self, mut take: impl FnMut(u64)) -> usize {
         let rest = self.line.get(self.at..).unwrap_or_default();
@@ -107,7 +107,7 @@ impl<'a> Cursor<'a> {
         count
     }
 
-    /// No digits, or so many that they may not fit.
+    /// Handles a number without digits, or with so many that it may not fit.
     #[cold]
     fn hard_number(&mut self, from: usize, field: &'static str) -> Result<u64, FieldError> {
         let text = &self.line[from..self.at];
@@ -116,7 +116,7 @@ impl<'a> Cursor<'a> {
         number.ok_or_else(|| self.bad(field, "a whole number below 2^64"))
     }
 
-    /// As [`number`](Self::number), limited to 32 bits.
+    /// As [`number`](Self::number), below 2^32.
     #[inline]
     pub(crate) fn number32(&mut self, field: &'static str) -> Result<u32, FieldError> {
         let from = *self;
@@ -124,7 +124,7 @@ impl<'a> Cursor<'a> {
         u32::try_from(value).map_err(|_| from.bad(field, "a whole number below 2^32"))
     }
 
-    /// Hexadecimal digits as a number, with or without `0x`.
+    /// A hexadecimal number, with or without `0x`.
     #[inline]
     pub(crate) fn hex(&mut self, field: &'static str) -> Result<u64, FieldError> {
         if self.rest().starts_with(b"0x") || self.rest().starts_with(b"0X") {
@@ -143,7 +143,7 @@ impl<'a> Cursor<'a> {
         Err(self.bad(field, "a hexadecimal number"))
     }
 
-    /// A number with or without a fraction, times `scale` (at most 10^9), rounded to a whole one.
+    /// A number with or without a fraction, times `scale` (at most 10^9), rounded.
     #[inline]
     pub(crate) fn decimal(&mut self, field: &'static str, scale: u64) -> Result<u64, FieldError> {
         let from = *self;
@@ -153,7 +153,7 @@ impl<'a> Cursor<'a> {
         value.ok_or_else(|| from.bad(field, "a time within 584 years"))
     }
 
-    /// The digits behind the point; those beyond the ninth are below everybody's resolution.
+    /// The digits of a fraction. Those beyond the ninth are ignored.
     #[inline]
     fn fraction(&mut self, scale: u64) -> u64 {
         let rest = self.rest();
@@ -184,7 +184,7 @@ impl<'a> Cursor<'a> {
         self.word_until(b' ')
     }
 
-    /// Nothing but blanks may follow.
+    /// Checks that only blanks follow.
     #[inline]
     pub(crate) fn end(&mut self, field: &'static str) -> Result<(), FieldError> {
         self.blanks();
@@ -192,9 +192,9 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Fields that several formats have.
+/// Fields of several formats.
 impl Cursor<'_> {
-    /// 0 or 1, of which `read` is the read.
+    /// 0 or 1; `read` is the number of a read.
     pub(crate) fn read_is(&mut self, field: &'static str, read: u64) -> Result<Op, FieldError> {
         let from = *self;
         match self.number(field)? {
@@ -216,7 +216,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// A number of blocks, in bytes.
+    /// A number of blocks, as bytes.
     #[inline]
     pub(crate) fn blocks(&mut self, field: &'static str, block_bytes: u64) -> Result<u64, FieldError> {
         let from = *self;

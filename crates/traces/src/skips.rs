@@ -1,4 +1,4 @@
-//! What was left out or mended while reading, counted by reason.
+//! Anomalies of a recording, counted by reason.
 
 use std::fmt;
 
@@ -6,41 +6,41 @@ use serde::Serialize;
 
 use crate::error::Position;
 
-/// Why a line or record was left out, mended, or is less than it should be.
+/// Why a line or record was left out or corrected, or lacks something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Oddity {
-    /// It cannot be understood.
+    /// It is malformed.
     Malformed,
-    /// The recording ends in the middle of it.
+    /// The recording ends inside it.
     CutShort,
-    /// It stands behind the end of the compressed stream and is none of it.
+    /// It follows the end of the compressed stream.
     Trailing,
-    /// It moves no data.
+    /// Its length is zero.
     ZeroLength,
-    /// It lies beyond the stated capacity, or beyond what a byte offset can name.
+    /// It lies beyond the specified capacity, or beyond 2^64 bytes.
     BeyondCapacity,
-    /// It is far earlier than the one before it.
+    /// Its time is more than a second before that of the previous request.
     ClockJump,
-    /// It is a little earlier than the one before it.
+    /// Its time is up to a second before that of the previous request.
     ClockBackwards,
-    /// It is no whole number of sectors.
+    /// It is not a whole number of sectors.
     Unaligned,
-    /// It is neither read, write, discard nor flush.
+    /// It is not a read, write, discard or flush.
     OtherCommand,
-    /// The recorder itself lost events here.
+    /// The recorder lost events.
     EventsLost,
-    /// Its completion was not recorded.
+    /// It has no recorded completion.
     NoCompletion,
-    /// A completion of which no start was recorded.
+    /// A completion without a recorded start.
     StrayCompletion,
-    /// It is recorded to have completed before it started.
+    /// Its completion is before its start.
     CompletedEarly,
-    /// One process name too many, or an absurdly long one.
+    /// A process name that is too long or one too many.
     NameDropped,
 }
 
 impl Oddity {
-    /// Every one, in order of gravity.
+    /// All reasons, in order of gravity.
     pub const ALL: &'static [Self] = &[
         Self::Malformed,
         Self::CutShort,
@@ -58,7 +58,7 @@ impl Oddity {
         Self::NameDropped,
     ];
 
-    /// In words, with what was done about it.
+    /// The reason and its consequence, for people.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -79,8 +79,8 @@ impl Oddity {
         }
     }
 
-    /// Whether it makes the recording less than what was recorded: what [`Options::strict`](crate::Options::strict)
-    /// refuses. Completions missing at the edges and sizes that need rounding are part of life.
+    /// Whether the recording is incomplete or wrong because of it; [`Options::strict`](crate::Options::strict) makes it an error.
+    /// Missing completions at the ends of a recording and sizes that need rounding are normal.
     #[must_use]
     pub const fn is_fault(self) -> bool {
         !matches!(
@@ -94,34 +94,34 @@ impl Oddity {
     }
 }
 
-/// How often, and where first.
+/// Number of occurrences and position of the first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Tally {
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
-    /// Where first.
+    /// Position of the first.
     pub first: Option<Position>,
 }
 
-/// A tally for each [`Oddity`].
+/// The tallies of all reasons.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Skips {
     tallies: [Tally; Oddity::ALL.len()],
 }
 
 impl Skips {
-    /// How often `oddity` was met.
+    /// The tally of a reason.
     #[must_use]
     pub fn get(&self, oddity: Oddity) -> Tally {
         self.tallies[oddity as usize]
     }
 
-    /// Those that were met, in order of gravity.
+    /// The reasons that occurred, in order of gravity.
     pub fn iter(&self) -> impl Iterator<Item = (Oddity, Tally)> + '_ {
         Oddity::ALL.iter().map(|&oddity| (oddity, self.get(oddity))).filter(|(_, tally)| tally.count > 0)
     }
 
-    /// The same in words: `17 cut in the middle, left out (first: line 4)`.
+    /// The same for people: `17 cut in the middle, left out (first: line 4)`.
     pub fn lines(&self) -> impl Iterator<Item = (Oddity, String)> + '_ {
         self.iter().map(|(oddity, tally)| {
             let first = tally.first.map(|place| format!(" (first: {place})")).unwrap_or_default();
@@ -129,7 +129,7 @@ impl Skips {
         })
     }
 
-    /// Whether nothing odd was met.
+    /// Whether no anomaly occurred.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
@@ -142,7 +142,7 @@ impl Skips {
     }
 }
 
-/// One reason a line, as [`Skips::lines`] has them.
+/// One line per reason, as [`Skips::lines`].
 impl fmt::Display for Skips {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, (_, line)) in self.lines().enumerate() {
@@ -155,7 +155,7 @@ impl fmt::Display for Skips {
     }
 }
 
-/// As a list of `{ what, count, first }`.
+/// A list of `{ what, count, first }`.
 impl Serialize for Skips {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]

@@ -1,10 +1,11 @@
-//! Arrivals that were recorded to the second, spread within it.
+//! Distribution of arrivals within a second, for recordings with a resolution of one second.
 //!
-//! A second's requests are given as many instants, drawn uniformly by a seeded generator and sorted, so that file order
-//! stays and the same seed gives the same times. What burstiness there was within the second is lost with the recording.
+//! The requests of a second get sorted random times, drawn uniformly by a seeded generator: the order of the file is kept, and the
+//! same seed yields the same times. Bursts within a second are not recorded and cannot be restored.
 //!
-//! Published files have the end of a second and the beginning of the next one mixed (Tencent's begins with one request of a
-//! second, 276 of the one before it, and one of the former again), so a second is over when one comes from two seconds later.
+//! In published files the end of a second and the beginning of the next are mixed (Tencent's begins with one request of a second,
+//! then 276 of the one before, then one of the first again). A second therefore ends with the first request that is two seconds
+//! later.
 
 use std::collections::VecDeque;
 
@@ -16,10 +17,10 @@ use crate::options::TimeUnit;
 use crate::record::Record;
 
 const SECOND: Span = Span::from_secs(1);
-/// Requests held at once. Seconds with more are spread piece by piece, each into half of what is left of the second.
+/// Upper bound for waiting requests. A second with more is distributed in parts, each over half of the remaining time.
 const HELD_MAX: usize = 262_144;
 
-/// Spreads the requests of `source` within their seconds if that is their resolution, and says so.
+/// Distributes the requests of `source` within their seconds if their resolution is one second, and adds a note.
 pub(crate) fn spread_seconds(source: impl Source + 'static, context: &mut Context) -> Box<dyn Source> {
     if context.unit.is_none_or(|(unit, _)| unit != TimeUnit::Seconds) {
         return Box::new(source);
@@ -34,13 +35,13 @@ struct Spread<S> {
     source: S,
     random: u64,
     held: VecDeque<(Record, Position)>,
-    /// Those of the next second that came among them.
+    /// Requests of the next second among them.
     next: VecDeque<(Record, Position)>,
-    /// The first request of a later one.
+    /// The first request of a later second.
     ahead: Option<(Record, Position)>,
-    /// The second that is being spread.
+    /// The second that is being distributed.
     second: Option<Time>,
-    /// Nanoseconds of it that earlier pieces took.
+    /// Nanoseconds of the second that earlier parts have used.
     used: u64,
 }
 

@@ -1,8 +1,8 @@
-//! The regular files of a tar archive as one stream, in the archive's order: how Tencent's hours are published.
+//! The regular files of a tar archive as one stream. (Tencent publishes hourly archives.)
 //!
-//! Only what that needs: block headers with octal or base-256 sizes; links, directories and extended headers are passed
-//! over. Each file of text is made to end in a newline, so that two files' lines never run together; binary records, which
-//! hold zero bytes as no text does, follow one another as they are.
+//! Supported are block headers with octal or base-256 sizes; links, directories and extended headers are skipped. A text file without
+//! a final newline gets one, so that lines of two files do not join; binary files, which contain zero bytes, are concatenated as
+//! they are.
 //!
 //! Source: POSIX.1-1988 ustar, and GNU tar's manual on its extensions.
 
@@ -10,15 +10,15 @@ use std::io::{self, Read};
 
 const BLOCK_BYTES: usize = 512;
 
-/// See the module.
+/// A reader of the archive's regular files.
 pub(crate) struct TarMembers {
     source: Box<dyn Read>,
-    /// Content of the present file that is still to come.
+    /// Unread bytes of the present file.
     left: u64,
-    /// Bytes that fill its last block.
+    /// Padding of its last block.
     padding: u64,
     last_byte: u8,
-    /// Whether a zero byte has come.
+    /// A zero byte has occurred.
     binary: bool,
     over: bool,
 }
@@ -28,7 +28,7 @@ impl TarMembers {
         Self { source, left: 0, padding: 0, last_byte: b'\n', binary: false, over: false }
     }
 
-    /// Goes to the content of the next regular file.
+    /// Goes to the next regular file.
     fn next_member(&mut self) -> io::Result<()> {
         self.pass(self.padding)?;
         let mut header = [0; BLOCK_BYTES];

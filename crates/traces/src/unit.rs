@@ -1,30 +1,30 @@
-//! What a unit of time is, and how that is known. Never decided in silence.
+//! Plausibility of units of time.
 
 use serde::Serialize;
 
 use crate::options::TimeUnit;
 
-/// How the unit of time stamps is known.
+/// How the unit of time stamps was determined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnitSource {
-    /// The user said so.
+    /// The caller specified it.
     Forced,
-    /// The publisher of the format says so, and nothing in the file speaks against it.
+    /// The publisher of the format states it, and the time stamps do not contradict it.
     Published,
-    /// The published unit cannot be: the size of the stamps, or how many requests share one, speaks for this one.
+    /// The time stamps contradict the published unit: by their magnitude, or by the number of requests per unit.
     Judged,
 }
 
-/// Requests in a second that no published recording of one machine reaches.
+/// Upper bound for plausible requests per second of one machine.
 pub(crate) const RATE_MAX: u64 = 5_000_000;
 
-/// Stamps needed before their density means anything.
+/// Minimum number of time stamps to judge their density.
 const SAMPLE_MIN: usize = 1_000;
 
-/// The unit in which `stamp` is a time since 1970 between 1973 and 2128; nothing if it is in none.
+/// The unit in which `stamp` is a time since 1970 between 1973 and 2128, if any.
 ///
-/// The ranges do not meet: a stamp in one unit is a thousand times one in the next.
+/// The ranges are disjoint, because units differ by a factor of 1000.
 pub(crate) fn by_epoch(stamp: u64) -> Option<TimeUnit> {
     match stamp {
         100_000_000..5_000_000_000 => Some(TimeUnit::Seconds),
@@ -35,7 +35,7 @@ pub(crate) fn by_epoch(stamp: u64) -> Option<TimeUnit> {
     }
 }
 
-/// Whether stamps in `unit` would mean more requests a second than any machine makes.
+/// Whether time stamps in `unit` mean an implausible rate.
 pub(crate) fn too_dense(stamps: &[u64], unit: TimeUnit) -> bool {
     let (Some(&first), Some(&last)) = (stamps.first(), stamps.last()) else { return false };
     let span = u128::from(last.saturating_sub(first).max(1)) * u128::from(unit.nanos());
@@ -46,7 +46,7 @@ pub(crate) fn too_dense(stamps: &[u64], unit: TimeUnit) -> bool {
 pub(crate) fn column(text: &[u8], index: usize) -> Vec<u64> {
     let cells = text.split(|&byte| byte == b'\n').map(|line| line.split(|&byte| byte == b',').nth(index));
     let numbers = cells.map(|cell| std::str::from_utf8(cell?).ok()?.trim().parse().ok());
-    // The last line of what was peeked at is likely to be cut.
+    // The last line is usually truncated.
     let mut numbers: Vec<Option<u64>> = numbers.collect();
     numbers.pop();
     numbers.into_iter().flatten().collect()

@@ -124,8 +124,8 @@ fn of_several_devices_one_must_be_chosen() {
     let failure = error("a.ascii", text, &Options::default());
     assert_eq!(
         failure,
-        "a.ascii, line 2: the recording has several devices: '3' (2 requests), '0' (1 request); choose one with \
-         --device, or all of them with --device all"
+        "a.ascii, line 2: the recording has several devices: '3' (2 requests), '0' (1 request); choose one of \
+         them, or all"
     );
     let chosen = |device| Options { device, ..Options::default() };
     let named = chosen(DeviceChoice::Named("3".into()));
@@ -163,7 +163,7 @@ fn a_unit_may_be_forced_and_is_judged_aloud() {
     let forced = Options { unit: Some(TimeUnit::Microseconds), ..Options::default() };
     let (records, recording) = read("a.csv", text.as_bytes(), &forced).unwrap();
     assert_eq!(records[1].at.as_nanos(), 1_000);
-    assert!(recording.interpretation().to_string().contains("read as microseconds (as told)"));
+    assert!(recording.interpretation().to_string().contains("read as microseconds (as specified)"));
 }
 
 #[test]

@@ -276,7 +276,9 @@ fn what_an_error_advises_can_be_done() {
     let compare = ["compare", &whole, "-s", "noop", "--json"];
     let notes = |arguments: &[&str]| prints_json(arguments)["notes"].to_string();
     assert!(notes(&compare).contains("name the format if not"));
-    assert!(notes(&[&compare[..], &["--format", "disksim"]].concat()).contains("DiskSim ASCII (as told)"));
+    assert!(
+        notes(&[&compare[..], &["--format", "disksim"]].concat()).contains("DiskSim ASCII (as specified)")
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Arrays by name: `raid0:5x64k`, `raid5:8x256k{failed=2, link=400}`.
+//! Array specifications: `raid0:5x64k`, `raid5:8x256k{failed=2, link=400}`.
 
 use elevator::text::did_you_mean;
 use elevator::{Sector, Sectors};
@@ -7,74 +7,137 @@ use super::geometry::{Geometry, Level, MEMBERS_MAX};
 use super::stripe_cache::StripeCache;
 use crate::overrides;
 
-/// A stripe unit is a multiple of this: a page, as md asks.
+/// Stripe units are multiples of 8 sectors: md requires multiples of a page.
 const UNIT_STEP: u32 = 8;
-/// The largest stripe unit: 64 MiB.
+/// The largest stripe unit, in sectors: 64 MiB.
 const UNIT_MAX: u32 = 1 << 17;
+/// Default of `stripe_cache`: md's default.
+const STRIPE_CACHE: u32 = 256;
+/// Maximum of `stripe_cache`: md's maximum.
+const STRIPE_CACHE_MAX: u64 = 32_768;
+/// Default of `slowness`, in percent.
+const SLOWNESS: u64 = 200;
 
-/// An array as it is asked for; its members are any drives of one kind.
+/// An array of equal drives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArrayDescription {
-    /// How data is laid out.
+    /// RAID level.
     pub level: Level,
-    /// How many members.
+    /// Number of members.
     pub members: u32,
-    /// The stripe unit.
+    /// The stripe unit: a multiple of 8 sectors, at most 2^17.
     pub unit: Sectors,
-    /// The member that is gone; only of RAID 5.
+    /// The failed member, from 0; only for RAID 5.
     pub failed: Option<u32>,
-    /// The slow member, and what everything takes it, as a percentage of what it takes the others.
+    /// A slow member, from 0, and its service times in percent of the others'; 100 to 10,000.
     pub slow: Option<(u32, u64)>,
-    /// What the card that they share can move, in bytes a second.
+    /// Rate of the members' common controller in bytes per second.
     pub link: Option<u64>,
-    /// Stripes of a page of each member that are kept while a member is gone; 0 keeps none.
+    /// Stripes of one page per member that are cached while a member is failed; 0: no cache. At most 32,768.
     pub stripe_cache: u32,
 }
 
-/// As md has it.
-const STRIPE_CACHE: u32 = 256;
-/// As md has it.
-const STRIPE_CACHE_MAX: u64 = 32_768;
-
-/// What is wrong with an array's name.
+/// An invalid array specification.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "array '{text}': {problem}; arrays are written raid0:5x64k or raid5:5x64k{{failed=2, slow=3, slowness=200, link=400}}"
+    "array '{text}': {problem}; examples: raid0:5x64k, raid5:5x64k{{failed=2, slow=3, slowness=200, link=400}}"
 )]
 pub struct ArrayError {
-    /// The name.
+    /// The specification.
     pub text: String,
-    /// What is wrong.
-    pub problem: String,
+    /// The reason.
+    pub problem: ArrayProblem,
 }
 
-/// What may stand in the braces.
+/// Why an array specification is invalid.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArrayProblem {
+    /// The braces do not have the form `{name=value,…}`.
+    #[error("the braces do not have the form {{name=value,…}}")]
+    Braces,
+    /// There is no colon between level and members.
+    #[error("there is no ':' between level and members")]
+    NoColon,
+    /// There is no `x` between members and stripe unit.
+    #[error("there is no 'x' between members and stripe unit")]
+    NoUnit,
+    /// The level is unknown.
+    #[error("the level '{0}' is unknown; levels are raid0 and raid5")]
+    Level(String),
+    /// The number of members is out of range.
+    #[error("{members} members; {level} takes {} to {MEMBERS_MAX}", .level.members_min())]
+    Members {
+        /// RAID level.
+        level: Level,
+        /// The number.
+        members: u64,
+    },
+    /// A whole number is expected.
+    #[error("'{0}' is not a whole number")]
+    Number(String),
+    /// The stripe unit has no suffix.
+    #[error("stripe unit '{0}': end it with k or m")]
+    UnitSuffix(String),
+    /// The stripe unit is out of range.
+    #[error("stripe unit '{0}': it must be a multiple of 4k, at most 64m")]
+    UnitRange(String),
+    /// A setting occurs twice.
+    #[error("'{0}' occurs twice")]
+    Twice(String),
+    /// A setting is unknown.
+    #[error("the setting '{0}' is unknown; settings are {settings}{hint}", settings = SETTINGS.join(", "), hint = did_you_mean(.0, SETTINGS))]
+    Setting(String),
+    /// A member does not exist.
+    #[error("there is no member {member}; members are 0 to {}", .members - 1)]
+    NoMember {
+        /// The member.
+        member: u64,
+        /// Number of members.
+        members: u32,
+    },
+    /// RAID 0 with a failed member.
+    #[error("RAID 0 does not survive a failed member")]
+    NotRedundant,
+    /// A rate of zero.
+    #[error("link=0; it must be at least 1")]
+    Link,
+    /// The stripe cache is too large.
+    #[error("stripe_cache={0}; md keeps at most {STRIPE_CACHE_MAX}")]
+    StripeCache(u64),
+    /// `slowness` without `slow`.
+    #[error("slowness without a slow member")]
+    NoSlowMember,
+    /// `slowness` is out of range.
+    #[error("slowness={0}; it is a percentage from 100 to 10000")]
+    Slowness(u64),
+}
+
 const SETTINGS: [&str; 5] = ["failed", "slow", "slowness", "link", "stripe_cache"];
 
 impl ArrayDescription {
-    /// Reads a name: level, members, stripe unit (`k` for KiB, `m` for MiB), then in braces `failed=N` and `slow=N`
-    /// (members, from 0), `slowness=PERCENT` (200 by default), `link=N` (10⁶ bytes a second) and `stripe_cache=N` (stripes
-    /// kept by RAID 5 while a member is gone, 256 by default).
+    /// Parses a specification: level, number of members and stripe unit (`k`: KiB, `m`: MiB), then optionally in braces `failed=N`
+    /// and `slow=N` (members, from 0), `slowness=PERCENT` (default 200), `link=N` (10⁶ bytes per second) and `stripe_cache=N` (default
+    /// 256).
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// If the specification is malformed or a value is out of range.
     pub fn parse(text: &str) -> Result<Self, ArrayError> {
         Self::read(text).map_err(|problem| ArrayError { text: text.to_owned(), problem })
     }
 
-    fn read(text: &str) -> Result<Self, String> {
-        let (shape, settings) = overrides::split(text).ok_or("the braces are not {name=value,…}")?;
-        let (level, rest) = shape.split_once(':').ok_or("there is no ':'")?;
+    fn read(text: &str) -> Result<Self, ArrayProblem> {
+        let (shape, settings) = overrides::split(text).ok_or(ArrayProblem::Braces)?;
+        let (level, rest) = shape.split_once(':').ok_or(ArrayProblem::NoColon)?;
         let level = match level {
             "raid0" => Level::Raid0,
             "raid5" => Level::Raid5,
-            other => return Err(format!("'{other}' is no level; levels are raid0 and raid5")),
+            other => return Err(ArrayProblem::Level(other.to_owned())),
         };
-        let (members, unit) =
-            rest.split_once('x').ok_or("there is no 'x' between members and stripe unit")?;
+        let (members, unit) = rest.split_once('x').ok_or(ArrayProblem::NoUnit)?;
         let members = number(members)?;
         if !(u64::from(level.members_min())..=u64::from(MEMBERS_MAX)).contains(&members) {
-            return Err(format!("{members} members; {level} takes {} to {MEMBERS_MAX}", level.members_min()));
+            return Err(ArrayProblem::Members { level, members });
         }
         let members = members as u32;
         let (unit, stripe_cache) = (unit_of(unit)?, STRIPE_CACHE);
@@ -82,40 +145,39 @@ impl ArrayDescription {
         let mut slowness = None;
         for (i, setting) in settings.iter().enumerate() {
             if settings[..i].iter().any(|before| before.key == setting.key) {
-                return Err(format!("'{}' is there twice", setting.key));
+                return Err(ArrayProblem::Twice(setting.key.clone()));
             }
             let value = number(&setting.value)?;
             match setting.key.as_str() {
                 "failed" => array.failed = Some(array.member(value)?),
-                "slow" => array.slow = Some((array.member(value)?, 200)),
+                "slow" => array.slow = Some((array.member(value)?, SLOWNESS)),
                 "slowness" => slowness = Some(value),
                 "link" => array.link = Some(value.saturating_mul(1_000_000)),
-                "stripe_cache" if value > STRIPE_CACHE_MAX => {
-                    return Err(format!("stripe_cache={value}; md keeps at most {STRIPE_CACHE_MAX}"));
-                }
+                "stripe_cache" if value > STRIPE_CACHE_MAX => return Err(ArrayProblem::StripeCache(value)),
                 "stripe_cache" => array.stripe_cache = value as u32,
-                other => return Err(unknown(other)),
+                other => return Err(ArrayProblem::Setting(other.to_owned())),
             }
         }
         array.check(slowness)
     }
 
-    fn member(&self, number: u64) -> Result<u32, String> {
-        let within = u32::try_from(number).ok().filter(|&number| number < self.members);
-        within.ok_or_else(|| format!("there is no member {number}; members are 0 to {}", self.members - 1))
+    fn member(&self, member: u64) -> Result<u32, ArrayProblem> {
+        let members = self.members;
+        let valid = u32::try_from(member).ok().filter(|&member| member < members);
+        valid.ok_or(ArrayProblem::NoMember { member, members })
     }
 
-    fn check(mut self, slowness: Option<u64>) -> Result<Self, String> {
+    fn check(mut self, slowness: Option<u64>) -> Result<Self, ArrayProblem> {
         if self.failed.is_some() && self.level == Level::Raid0 {
-            return Err("RAID 0 does not survive a failed member".to_owned());
+            return Err(ArrayProblem::NotRedundant);
         }
         if self.link == Some(0) {
-            return Err("a link that moves nothing".to_owned());
+            return Err(ArrayProblem::Link);
         }
         match (&mut self.slow, slowness) {
-            (None, Some(_)) => return Err("slowness without a slow member".to_owned()),
+            (None, Some(_)) => return Err(ArrayProblem::NoSlowMember),
             (Some(_), Some(percent)) if !(100..=10_000).contains(&percent) => {
-                return Err(format!("slowness={percent}; it is a percentage from 100 to 10000"));
+                return Err(ArrayProblem::Slowness(percent));
             }
             (Some((_, slow)), Some(percent)) => *slow = percent,
             (_, None) => {}
@@ -123,7 +185,7 @@ impl ArrayDescription {
         Ok(self)
     }
 
-    /// The cache that reads go through, if a member is gone and stripes are kept.
+    /// The cache for reads, if a member is failed and stripes are cached.
     #[must_use]
     pub fn stripe_cache(&self) -> Option<StripeCache> {
         self.failed
@@ -131,20 +193,20 @@ impl ArrayDescription {
             .map(|_| StripeCache::new(self.members, self.stripe_cache))
     }
 
-    /// Its shape, of members with so many sectors.
+    /// The layout with members of that size.
     #[must_use]
     pub fn geometry(&self, member_capacity: Sector) -> Geometry {
         Geometry::new(self.level, self.members, self.unit, member_capacity)
     }
 
-    /// Those that are there.
+    /// The members that are not failed.
     pub fn present(&self) -> impl Iterator<Item = u32> + use<> {
         let failed = self.failed;
         (0..self.members).filter(move |&member| Some(member) != failed)
     }
 }
 
-/// As it is read.
+/// The specification, as [`parse`](ArrayDescription::parse) reads it.
 impl std::fmt::Display for ArrayDescription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}x{}k", self.level, self.members, self.unit.bytes() >> 10)?;
@@ -158,21 +220,15 @@ impl std::fmt::Display for ArrayDescription {
     }
 }
 
-fn number(text: &str) -> Result<u64, String> {
-    text.trim().parse().map_err(|_| format!("'{text}' is no number"))
+fn number(text: &str) -> Result<u64, ArrayProblem> {
+    text.trim().parse().map_err(|_| ArrayProblem::Number(text.to_owned()))
 }
 
-fn unit_of(text: &str) -> Result<Sectors, String> {
+fn unit_of(text: &str) -> Result<Sectors, ArrayProblem> {
     let shift = if text.ends_with(['k', 'K']) { 10 } else { 20 };
-    let digits = text
-        .strip_suffix(['k', 'K', 'm', 'M'])
-        .ok_or_else(|| format!("stripe unit '{text}': end it with k or m"))?;
+    let digits = text.strip_suffix(['k', 'K', 'm', 'M']);
+    let digits = digits.ok_or_else(|| ArrayProblem::UnitSuffix(text.to_owned()))?;
     let sectors = number(digits)?.saturating_mul(1 << shift) / 512;
     let fits = u32::try_from(sectors).ok().filter(|&s| s > 0 && s <= UNIT_MAX && s.is_multiple_of(UNIT_STEP));
-    fits.map(Sectors).ok_or_else(|| format!("stripe unit '{text}': it is a multiple of 4k, up to 64m"))
-}
-
-fn unknown(key: &str) -> String {
-    let hint = did_you_mean(key, SETTINGS);
-    format!("'{key}' is no setting; settings are {}{hint}", SETTINGS.join(", "))
+    fits.map(Sectors).ok_or_else(|| ArrayProblem::UnitRange(text.to_owned()))
 }

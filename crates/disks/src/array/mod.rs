@@ -12,7 +12,7 @@ mod stripe_cache;
 mod striped;
 
 pub use access::{Access, Part};
-pub use description::{ArrayDescription, ArrayError};
+pub use description::{ArrayDescription, ArrayError, ArrayProblem};
 pub use geometry::{Geometry, Level, MEMBERS_MAX, MemberSector, Piece};
 pub use link::{Link, Linked};
 pub use stripe_cache::StripeCache;

@@ -1,4 +1,4 @@
-//! blkparse's default text, written. See [`format::blkparse`](crate::format::blkparse) for the columns.
+//! Writer of blkparse's default text. See [`format::blkparse`](crate::format::blkparse) for the columns.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,12 +11,12 @@ use crate::devices::DeviceEntry;
 use crate::record::{DeviceId, Record};
 use crate::rwbs::Rwbs;
 
-/// Completions held until their time has come. A recording of more in flight has them written late, out of order.
+/// Upper bound for waiting completions. With more requests in flight, completions are written out of order.
 const HELD_MAX: usize = 1 << 20;
 
-/// Writes a Q line at each request's issue and a C line at its completion, in order of time, sectors rounded outwards.
+/// Writes a Q line for each request's issue and a C line for its completion, in time order, with sectors rounded outwards.
 ///
-/// A device without a `major,minor` name is written as `0,n`. Priorities are not said. No summary is printed at the end.
+/// A device without a `major,minor` name becomes `0,n`. Priorities are not written, nor is a summary.
 pub struct BlkparseWriter<W> {
     sink: W,
     /// `major,minor` of each device, by id.
@@ -27,7 +27,7 @@ pub struct BlkparseWriter<W> {
     written: Written,
 }
 
-/// What a C line says.
+/// The content of a C line.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Completion {
     device: u32,
@@ -52,7 +52,7 @@ impl<W: Write> BlkparseWriter<W> {
         writer
     }
 
-    /// Learns the names of devices that were met since: `devices` are all of them.
+    /// Adds the names of new devices; `devices` are all devices of the recording.
     pub fn meet(&mut self, devices: &[DeviceEntry]) {
         for device in devices.iter().skip(self.devices.len()) {
             let pair = device.name.split_once(',');
@@ -61,7 +61,7 @@ impl<W: Write> BlkparseWriter<W> {
         }
     }
 
-    /// Writes a record; `process_name` is its process's, if known.
+    /// Writes a record; `process_name` is the name of its process, if known.
     ///
     /// # Errors
     /// If the sink fails.
@@ -74,7 +74,7 @@ impl<W: Write> BlkparseWriter<W> {
             start: if record.op == Op::Flush { 0 } else { record.start().0 },
             sectors: record.sectors().0,
         };
-        // A name is its owner's to choose: what would break the line must not.
+        // Processes choose their names, which may contain line breaks.
         let name = process_name.unwrap_or("?").replace(char::is_control, "?");
         self.line(record.at, 'Q', &said, &name)?;
         self.written.written += 1;
@@ -89,7 +89,7 @@ impl<W: Write> BlkparseWriter<W> {
         Ok(())
     }
 
-    /// Writes the completions that are still to come and ends the file.
+    /// Writes the remaining completions and flushes the sink.
     ///
     /// # Errors
     /// If the sink fails.

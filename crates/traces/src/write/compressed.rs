@@ -1,4 +1,4 @@
-//! Compression by a file's extension.
+//! Compression by the extension of a file's name.
 
 use std::io::{self, Write};
 
@@ -6,26 +6,25 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
-/// Bytes of a zstd frame before compression: the compressor at hand takes a whole frame at once.
+/// Bytes of a zstd frame before compression: the compressor needs a whole frame at once.
 const FRAME_BYTES: usize = 1 << 20;
 
-/// A sink that compresses what is written to it as `name`'s extension says (`gz`, `zst`, or not at all), and ends well when
-/// it is [finished](Compressed::finish).
+/// A sink that compresses by the extension of a name (`gz`, `zst`, otherwise none). It must be [finished](Compressed::finish).
 pub enum Compressed<W: Write> {
-    /// As it is.
+    /// No compression.
     Plain(W),
-    /// gzip, of one member.
+    /// gzip, one member.
     Gzip(GzEncoder<W>),
-    /// Zstandard, a frame for each MiB.
+    /// Zstandard, one frame per MiB.
     Zstd {
-        /// Where frames go.
+        /// The sink.
         sink: W,
-        /// The frame at hand.
+        /// The incomplete frame.
         frame: Vec<u8>,
     },
 }
 
-/// The extension of a compression that is read, or known, and not written, if a name has one.
+/// The extension of a name, if it is that of a compression that is not written.
 #[must_use]
 pub fn not_written(name: &str) -> Option<&str> {
     let (_, extension) = name.rsplit_once('.')?;
@@ -42,7 +41,7 @@ impl<W: Write> Compressed<W> {
         }
     }
 
-    /// Writes what is left and the end.
+    /// Writes the rest of the stream.
     ///
     /// # Errors
     /// If the sink fails.
@@ -82,7 +81,7 @@ impl<W: Write> Write for Compressed<W> {
         }
     }
 
-    /// A frame that is not full waits for [`finish`](Compressed::finish).
+    /// An incomplete frame is written by [`finish`](Compressed::finish) only.
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Plain(sink) | Self::Zstd { sink, .. } => sink.flush(),

@@ -1,4 +1,4 @@
-//! DiskSim ASCII, written. See [`format::disksim`](crate::format::disksim) for the columns.
+//! Writer of DiskSim ASCII. See [`format::disksim`](crate::format::disksim) for the columns.
 
 use std::io::{self, Write};
 
@@ -7,10 +7,10 @@ use elevator::Op;
 use super::Written;
 use crate::record::Record;
 
-/// Writes reads and writes, in milliseconds with six decimals (so exactly) and sectors of 512 bytes, rounded outwards.
+/// Writes reads and writes, in milliseconds with six decimals (exact) and sectors of 512 bytes, rounded outwards.
 ///
-/// The device is its [`DeviceId`](crate::DeviceId)'s number. Flushes and discards are left out; completions, processes
-/// and flags are not said.
+/// The device is the number of its [`DeviceId`](crate::DeviceId). Flushes and discards are left out; completions, processes and flags
+/// are not written.
 pub struct DiskSimWriter<W> {
     sink: W,
     written: Written,
@@ -42,7 +42,7 @@ impl<W: Write> DiskSimWriter<W> {
         writeln!(self.sink, "{}.{:06} {device} {start} {sectors} {flag}", at / 1_000_000, at % 1_000_000)
     }
 
-    /// Ends the file.
+    /// Flushes the sink.
     ///
     /// # Errors
     /// If the sink fails.

@@ -1,4 +1,4 @@
-//! Dwell's own format, written. See [`format::dwell`](crate::format::dwell) for the columns.
+//! Writer of Dwell's own format. See [`format::dwell`](crate::format::dwell) for the columns.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use crate::format::dwell::{CLASSES, TITLE, VERSION};
 use crate::record::Record;
 use crate::rwbs::Rwbs;
 
-/// Writes everything that a record says.
+/// Writes all fields of records.
 pub struct DwellWriter<W> {
     sink: W,
     /// Names of the devices, by id, without blanks.
@@ -16,8 +16,8 @@ pub struct DwellWriter<W> {
 }
 
 impl<W: Write> DwellWriter<W> {
-    /// Writes to `sink`, which should be buffered. `devices` are their names, by [`DeviceId`](crate::DeviceId);
-    /// `comment` tells people of what it is.
+    /// Writes to `sink`, which should be buffered. `devices` are the devices' names, by [`DeviceId`](crate::DeviceId); `comment` is a
+    /// description for people.
     ///
     /// # Errors
     /// If the sink fails.
@@ -34,14 +34,14 @@ impl<W: Write> DwellWriter<W> {
         Ok(writer)
     }
 
-    /// Learns the names of devices that were met since: `devices` are all of them. A device without a name is written as the
-    /// number of its id, which another may have for a name.
+    /// Adds the names of new devices; `devices` are all devices of the recording. A device without a name is written as the number of its
+    /// id, which may be the name of another device.
     pub fn meet<N: AsRef<str>>(&mut self, devices: impl IntoIterator<Item = N>) {
         let new = devices.into_iter().skip(self.devices.len());
         self.devices.extend(new.map(|name| name.as_ref().replace(char::is_whitespace, "_")));
     }
 
-    /// Writes a record, not older than the one before; `process_name` is its process's, if known.
+    /// Writes a record, which is not earlier than the one before; `process_name` is the name of its process, if known.
     ///
     /// # Errors
     /// If the sink fails.
@@ -67,7 +67,7 @@ impl<W: Write> DwellWriter<W> {
         }
         match record.process {
             Some(pid) => {
-                // A name is its owner's to choose: what would break the line must not.
+                // Processes choose their names, which may contain line breaks.
                 let name = process_name.unwrap_or_default().replace(char::is_control, "?");
                 writeln!(self.sink, "{pid} {}", name.trim())
             }
@@ -75,7 +75,7 @@ impl<W: Write> DwellWriter<W> {
         }
     }
 
-    /// Adds a comment, such as what was left out.
+    /// Writes a comment.
     ///
     /// # Errors
     /// If the sink fails.
@@ -83,7 +83,7 @@ impl<W: Write> DwellWriter<W> {
         text.lines().try_for_each(|line| writeln!(self.sink, "# {line}"))
     }
 
-    /// Ends the file.
+    /// Flushes the sink.
     ///
     /// # Errors
     /// If the sink fails.

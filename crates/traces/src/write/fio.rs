@@ -1,4 +1,4 @@
-//! fio's iolog v3, written. See [`format::fio`](crate::format::fio) for the columns.
+//! Writer of fio's iolog version 3. See [`format::fio`](crate::format::fio) for the columns.
 
 use std::io::{self, Write};
 
@@ -8,9 +8,9 @@ use super::Written;
 use crate::devices::DeviceEntry;
 use crate::record::{DeviceId, Record};
 
-/// Writes reads, writes, discards (`trim`) and flushes (`sync`), in microseconds; finer times are rounded down.
+/// Writes reads, writes, discards (`trim`) and flushes (`sync`), in microseconds, rounded down.
 ///
-/// fio (3.31 or later) replays it with `read_iolog` and `replay_time_scale`. Completions, processes and flags are not said.
+/// fio 3.31 or later replays it with `read_iolog` and `replay_time_scale`. Completions, processes and flags are not written.
 pub struct FioWriter<W> {
     sink: W,
     /// A file name for each device, by id.
@@ -21,8 +21,8 @@ pub struct FioWriter<W> {
 }
 
 impl<W: Write> FioWriter<W> {
-    /// Writes to `sink`, which should be buffered. Devices are written as files of their names; blanks, which fio cannot
-    /// read in a name, as underscores.
+    /// Writes to `sink`, which should be buffered. Devices become files of their names, with blanks replaced by underscores, because fio
+    /// does not accept blanks in names.
     ///
     /// # Errors
     /// If the sink fails.
@@ -34,8 +34,8 @@ impl<W: Write> FioWriter<W> {
         Ok(writer)
     }
 
-    /// Learns the names of devices that were met since: `devices` are all of them. A device without a name is written as the
-    /// number of its id, which another may have for a name.
+    /// Adds the names of new devices; `devices` are all devices of the recording. A device without a name is written as the number of its
+    /// id, which may be the name of another device.
     pub fn meet(&mut self, devices: &[DeviceEntry]) {
         let new = devices.iter().skip(self.files.len());
         self.files.extend(new.map(|device| file_name(&device.name)));
@@ -63,7 +63,7 @@ impl<W: Write> FioWriter<W> {
         writeln!(self.sink, "{micros} {file} {action} {} {}", record.offset, record.bytes)
     }
 
-    /// fio wants each file added and opened before its first use.
+    /// fio requires that a file is added and opened before its first use.
     fn open(&mut self, device: DeviceId, micros: u64) -> io::Result<()> {
         let index = device.0 as usize;
         while self.files.len() <= index {
@@ -78,7 +78,7 @@ impl<W: Write> FioWriter<W> {
         Ok(())
     }
 
-    /// Closes the files and ends the log.
+    /// Closes the files and flushes the sink.
     ///
     /// # Errors
     /// If the sink fails.

@@ -1,8 +1,6 @@
-//! Recordings written: in Dwell's own format, and in three that other tools read, fio's iolog v3, blkparse's text and
-//! DiskSim ASCII.
+//! Writers: Dwell's own format, and three formats of other tools: fio's iolog version 3, blkparse's text and DiskSim ASCII.
 //!
-//! Those three can say less than a [`Record`](crate::Record) holds. What a writer left out or rounded is counted in the
-//! [`Written`] that it returns.
+//! The latter cannot express all fields of a [`Record`](crate::Record). Writers return what they left out or rounded as [`Written`].
 
 mod blkparse;
 mod compressed;
@@ -18,13 +16,13 @@ pub use fio::FioWriter;
 
 use serde::Serialize;
 
-/// What became of the records that a writer was given.
+/// What a writer wrote.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Written {
     /// Records written.
     pub written: u64,
-    /// Records left out, as the format has no word for what they do.
+    /// Records left out, because the format cannot express their operation.
     pub left_out: u64,
-    /// Records whose time or extent was rounded to what the format can say.
+    /// Records whose time or extent was rounded.
     pub rounded: u64,
 }
