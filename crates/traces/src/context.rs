@@ -41,7 +41,6 @@ pub(crate) struct Context {
     first_of_run: Option<Error>,
     /// The unit of time stamps and its source, once known.
     pub(crate) unit: Option<(TimeUnit, UnitSource)>,
-    /// Whether the clock counts from an epoch, so that times are moved to begin at zero.
     /// The clock counts from an epoch, so that times are shifted to begin at zero.
     pub(crate) epoch_clock: bool,
     /// The event that is a request's start, in recordings of events.
