@@ -1,12 +1,12 @@
-//! Alibaba block traces 2020: `device_id,opcode,offset,length,timestamp`, no heading.
+//! Alibaba block traces 2020: `device_id,opcode,offset,length,timestamp`, without a heading.
 //!
-//! - *device_id*: a virtual disk. A file has a thousand of them: choose one.
+//! - *device_id*: a virtual disk. A file has about a thousand; choose one.
 //! - *opcode*: `R` or `W`.
 //! - *offset*, *length*: **bytes**.
-//! - *timestamp*: **microseconds** since 1970. Moved so that the first request is at zero. Another size of stamp is told
-//!   and said.
+//! - *timestamp*: **microseconds** since 1970, shifted so that the first request is at zero. Stamps of another magnitude are read in
+//!   the corresponding unit, which the interpretation states.
 //!
-//! Trap: the capacities are in a second file, `device_size.csv` (`device_id,capacity`); give the capacity as an option.
+//! Pitfall: the capacities are in a second file, `device_size.csv` (`device_id,capacity`); pass the capacity as an option.
 //!
 //! Source: Li et al., *An In-Depth Analysis of Cloud Block Storage Workloads in Large-Scale Production*, IISWC 2020, and
 //! the README of alibaba/block-traces (CC-BY-4.0).

@@ -1,15 +1,14 @@
 //! blkparse's default text: `major,minor cpu sequence seconds.nanoseconds pid action RWBS rest`.
 //!
-//! - Q, I, D: `sector + sectors [comm]`, or only `[comm]` where there are none (a flush);
+//! - Q, I, D: `sector + sectors [comm]`, or only `[comm]` without sectors (a flush);
 //! - C: `sector + sectors [error]`, with `(elapsed)` before the brackets under `-t`, or `sector [error]`;
-//! - all other actions (merges, splits, remaps, plugs, messages, zones) are passed over.
+//! - all other actions (merges, splits, remaps, plugs, messages, zones) are ignored.
 //!
-//! Sectors of **512 bytes**; time in **seconds** with nine decimals since the recording began, kept as it is. Read are Q,
-//! else I, else D, and C.
+//! Sectors have **512 bytes**; times are **seconds** with nine decimals since the recording began, and are not shifted. The reader uses
+//! C and the first of Q, I and D that occurs.
 //!
-//! Traps: blkparse ends with a printed summary, which is where reading ends. Several devices traced together stand in one
-//! file. A Q on a device-mapper volume and the Q on the disk below are two devices. FIU's files are called `.blkparse`
-//! and are something else.
+//! Pitfalls: blkparse prints a summary at the end, where the reader stops. Several devices may be in one file. A Q on a device-mapper
+//! volume and the Q on the disk below are two devices. FIU's traces are named `.blkparse` but have another format.
 //!
 //! Source: blktrace, blkparse_fmt.c (`process_default`).
 
@@ -32,7 +31,7 @@ pub(crate) const SPEC: Spec = Spec {
     reader: |input, context| Ok(Box::new(reader(input, context))),
 };
 
-/// What stands in the brackets for a process whose name nobody knows: our own mark, and what a C library prints.
+/// Bracketed names of a process without a known name: Dwell's, and that of printing a null pointer.
 const UNNAMED: [&[u8]; 2] = [b"?", b"(null)"];
 
 pub(crate) struct Blkparse {
@@ -52,7 +51,7 @@ fn reader(mut input: Input, context: &mut Context) -> Paired<Lines<Blkparse>> {
     Paired::new(Lines::new(input, Blkparse { scale, selection }), selection, context)
 }
 
-/// Whether the line is one of blkparse's.
+/// Whether a line has blkparse's form.
 fn looks_like(line: &[u8]) -> bool {
     head(&mut Cursor::new(line), 1).is_ok_and(|head| head.action.len() <= 2 && head.has_fraction)
 }

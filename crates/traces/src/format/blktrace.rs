@@ -1,21 +1,20 @@
-//! blktrace's binary records, as the kernel writes them, in either byte order.
+//! blktrace's binary records as the kernel writes them, in either byte order.
 //!
 //! - Version 7, 48 bytes: `u32 magic, u32 sequence, u64 time, u64 sector, u32 bytes, u32 action, u32 pid, u32 device,
 //!   u32 cpu, u16 error, u16 pdu_len`, then `pdu_len` bytes.
-//! - Version 8 (Linux 6.19 on), 64 bytes: `u32 magic, u32 sequence, u64 time, u64 sector, u32 bytes, u32 pid, u64 action,
+//! - Version 8 (Linux 6.19 and later), 64 bytes: `u32 magic, u32 sequence, u64 time, u64 sector, u32 bytes, u32 pid, u64 action,
 //!   u32 device, u32 cpu, u16 error, u16 pdu_len, u8 pad[12]`, then `pdu_len` bytes.
 //!
-//! The magic is `0x65617400 | version` in the recording machine's byte order. *time* is in **nanoseconds** of the
-//! kernel's clock, *sector* counts **512 bytes**, *device* is `major << 20 | minor`. The lower 16 bits of *action* are
-//! what happened (bit 8: the data begin with a cgroup's id), the upper ones are categories: read, write, sync and so on.
-//! Notifications tell a process's name.
+//! The magic number is `0x65617400 | version` in the recording machine's byte order. *time* is in **nanoseconds** of the kernel's
+//! clock, *sector* in units of **512 bytes**, *device* is `major << 20 | minor`. The lower 16 bits of *action* are the event (bit 8:
+//! the data begin with a cgroup id), the upper ones categories: read, write, sync and so on. Notifications have a process's name.
 //!
-//! Traps: blktrace writes a file per CPU, each in order, and a request's events lie in several. Merge them first
-//! (`blkparse -i sda -d sda.bin`), which is what is read here; of a single CPU's file many completions go unmatched, and
-//! are counted. Categories are a direction and modifiers, not `RWBS`: a flush without data is a write without bytes.
+//! Pitfalls: blktrace writes one file per CPU, each in order, and the events of a request are in several files. Merge them first
+//! (`blkparse -i sda -d sda.bin`). In the file of a single CPU many completions have no start, and are counted. Categories are a
+//! direction and modifiers, not `RWBS`: a flush without data is a write without bytes.
 //!
-//! Read so far: version 7 as the kernel writes it itself (6.18: `blk` as tracer, option `bin`, `trace_pipe`) and as blkparse
-//! merges it. Of version 8, which that kernel cannot write, only what was made by hand from the header.
+//! Tested with version 7 as written by the kernel (6.18: tracer `blk`, option `bin`, `trace_pipe`) and as merged by blkparse. Version 8
+//! was tested only with records made by hand from the header file.
 //!
 //! Source: Linux, `include/uapi/linux/blktrace_api.h`; blktrace.
 
@@ -43,7 +42,7 @@ pub(crate) const SPEC: Spec = Spec {
 const MAGIC: u32 = 0x6561_7400;
 const V7_BYTES: usize = 48;
 const V8_BYTES: usize = 64;
-/// Linux's comm has 16 bytes; a notification's data, its NUL included, may be aligned up.
+/// Linux's comm has 16 bytes; a notification's data, including the NUL, may be padded.
 const COMM_BYTES_MAX: usize = 64;
 
 const ACTION_MASK: u64 = 0xff;
@@ -82,7 +81,7 @@ impl Layout {
     }
 }
 
-/// Whether these are the first bytes of such a file.
+/// Whether the head of a file has the magic number.
 fn looks_like(head: &[u8]) -> bool {
     Layout::probe(head).is_some()
 }
@@ -218,7 +217,7 @@ impl EventSource for Blktrace {
     }
 }
 
-/// A notification: the record's process has this name.
+/// Records the process name of a notification.
 fn note_name(raw: &Raw, data: &[u8], context: &mut Context) {
     let data = if raw.action & CGROUP != 0 { data.get(8..).unwrap_or_default() } else { data };
     let length = memchr::memchr(0, data).unwrap_or(data.len()).min(COMM_BYTES_MAX);

@@ -1,16 +1,14 @@
-//! CloudPhysics as CSV, as the libCacheSim project republishes it: `version,time,op,size,lbn`, with a heading.
+//! CloudPhysics CSV, as republished by the libCacheSim project: `version,time,op,size,lbn`, with a heading.
 //!
-//! - *version*: 1 or 2, of the binary record it was made from (see [`vscsi`](super::vscsi)). Ignored.
-//! - *time*: **microseconds** in the binary original; the project's converter divides to whole **seconds**, so both are
-//!   met. Told by density: where microseconds would mean millions of requests a second, it is seconds, and that is said.
-//! - *op*: the SCSI operation code, **hexadecimal**: 08, 28, 88, a8 read; 0a, 2a, 8a, aa write; others are left out and
-//!   counted.
+//! - *version*: 1 or 2, of the original binary record (see [`vscsi`](super::vscsi)). Ignored.
+//! - *time*: **microseconds** in the binary original; the project's converter divides to whole **seconds**, so that both occur. If
+//!   microseconds would mean millions of requests per second, the unit is seconds, which the interpretation states.
+//! - *op*: the SCSI operation code, **hexadecimal**: 08, 28, 88, a8 read; 0a, 2a, 8a, aa write; others are left out and counted.
 //! - *size*: **bytes**.
 //! - *lbn*: sectors of 512 bytes.
 //!
-//! Traps: the note beside the sample file says microseconds, yet in those its 113,872 requests would have come in 7.2
-//! ms; it is two hours to the second. Whole seconds are spread by a seeded generator. The converter
-//! drops the response times.
+//! Pitfalls: the note beside the sample file says microseconds, in which its 113,872 requests would take 7.2 ms; in seconds they take two
+//! hours. Requests are distributed within whole seconds by a seeded generator. The converter drops the response times.
 //!
 //! Source: Waldspurger et al., *Efficient MRC Construction with SHARDS*, FAST 2015; libCacheSim.
 
@@ -82,8 +80,7 @@ impl LineFormat for CloudPhysics {
     }
 }
 
-/// What a SCSI operation code does, of those that have a place: READ and WRITE (6, 10, 12, 16), WRITE AND VERIFY (10,
-/// 12, 16).
+/// The operation of a SCSI code: READ and WRITE (6, 10, 12, 16), WRITE AND VERIFY (10, 12, 16).
 pub(crate) const fn scsi_op(code: u64) -> Option<Op> {
     match code {
         0x08 | 0x28 | 0x88 | 0xa8 => Some(Op::Read),

@@ -1,14 +1,13 @@
-//! DiskSim ASCII: `arrival devno blkno bcount flags`, white space between.
+//! DiskSim ASCII: `arrival devno blkno bcount flags`, separated by white space.
 //!
 //! - *arrival*: decimal **milliseconds** since the simulation began, ascending.
 //! - *devno*: the device.
-//! - *blkno*, *bcount*: in the device's blocks; 512 bytes unless [`Options::block_bytes`](crate::Options::block_bytes)
-//!   says otherwise.
-//! - *flags*: **hexadecimal**; bit 0 set is a read, clear a write. DiskSim's other bits (asynchronous, time-critical)
-//!   are not used by its own examples and are not read.
+//! - *blkno*, *bcount*: in blocks of the device; 512 bytes unless [`Options::block_bytes`](crate::Options::block_bytes) is set.
+//! - *flags*: **hexadecimal**; bit 0 is set for a read. DiskSim's other bits (asynchronous, time-critical) do not occur in its own
+//!   examples and are ignored.
 //!
-//! Trap: [MQSim](super::mqsim) traces have five numbers a line as well, with the arrival in whole nanoseconds. A file in
-//! which no arrival has a fraction is taken for MQSim's unless the format is named.
+//! Pitfall: [MQSim](super::mqsim) traces also have five numbers per line, with the arrival in whole nanoseconds. A file without a
+//! fraction in any arrival is read as MQSim's unless the format is specified.
 //!
 //! Source: the DiskSim 4.0 reference manual, section on input formats (Carnegie Mellon University).
 

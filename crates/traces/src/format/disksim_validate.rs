@@ -1,15 +1,14 @@
-//! DiskSim's validation traces: a physical drive, measured one request at a time.
-//! `R|W kind blkno bcount service gap`, blanks between.
+//! DiskSim's validation traces: measurements of a physical drive, one request at a time.
+//! `R|W class blkno bcount service gap`, separated by blanks.
 //!
 //! - *R* or *W*.
-//! - *kind*: `Hit`, `Miss`, and for writes `Doub`, `Trip`: what the drive's buffer was seen to do. Not kept.
-//! - *blkno*, *bcount*: in the drive's blocks; 512 bytes unless [`Options::block_bytes`](crate::Options::block_bytes)
-//!   says otherwise.
-//! - *service*: the measured response time, decimal **microseconds**. Becomes the completion.
-//! - *gap*: decimal microseconds from this request's completion to the arrival of the next.
+//! - *class*: `Hit`, `Miss`, and for writes `Doub`, `Trip`: the observed behaviour of the drive's buffer. Ignored.
+//! - *blkno*, *bcount*: in blocks of the drive; 512 bytes unless [`Options::block_bytes`](crate::Options::block_bytes) is set.
+//! - *service*: the measured response time in decimal **microseconds**; yields the completion.
+//! - *gap*: decimal microseconds from the completion to the arrival of the next request.
 //!
-//! Trap: there is no arrival time; it is summed up from the services and gaps, the first request at zero, in fixed
-//! point, so that no error accumulates. The issuer waited for each completion: one process, never two in flight.
+//! Pitfall: there is no arrival time. It is the sum of services and gaps, with the first request at zero, in fixed point so that no error
+//! accumulates. The issuer waited for each completion: one process, at most one request in flight.
 //!
 //! Source: the `valid` directory of DiskSim 4.0; the traces were measured by Worthington, Ganger and Patt, and by CMU's
 //! DIXtrac.

@@ -1,17 +1,17 @@
-//! Dwell's own: one line a request with everything that a [`Record`] holds. What `dwell record` writes.
+//! Dwell's own format: one line per request with all fields of a [`Record`]. Written by `dwell record`.
 //!
-//! The first line is `# dwell recording 1`. Lines that begin with `#` are comments. Then, between blanks:
+//! The first line is `# dwell recording 1`. Lines that begin with `#` are comments. The others have, separated by blanks:
 //!
-//! - *at*: **nanoseconds** since the recording began; lines are in this order;
-//! - *response*: **nanoseconds** from then to the completion, or `-` if that was not seen;
+//! - *at*: **nanoseconds** since the recording began, ascending;
+//! - *response*: **nanoseconds** from then to the completion, or `-` if unknown;
 //! - *device*: `major,minor`, a number, or a name;
-//! - *RWBS*: the block layer's letters, as in [`blkparse`](super::blkparse); a flush is `FW` of no length;
+//! - *RWBS*: the block layer's letters, as in [`blkparse`](super::blkparse); a flush is `FW` of length zero;
 //! - *offset*, *length*: **bytes**;
-//! - *priority*: `rt`, `be` or `idle` and the level, as `be4`, or `-`;
-//! - *pid*: the task, or `-`; and the task's name, which may hold blanks, to the end of the line.
+//! - *priority*: `rt`, `be` or `idle` and the level, as in `be4`, or `-`;
+//! - *pid*: the task, or `-`; then the task's name, which may contain blanks, to the end of the line.
 //!
-//! blkparse's text has no priorities and pairs completions by their sectors, fio's iolog has neither processes nor
-//! completions; so none of the formats that exist could be read back as it was written.
+//! No other format can be read back without loss: blkparse's text has no priorities and matches completions by their sectors, and fio's
+//! iolog has neither processes nor completions.
 
 use elevator::{Op, Priority, PriorityClass, Time};
 
@@ -33,16 +33,16 @@ pub(crate) const SPEC: Spec = Spec {
     reader: |input, context| Ok(Box::new(reader(input, context)?)),
 };
 
-/// The first line, without the version's number.
+/// The first line without the version.
 pub(crate) const TITLE: &str = "# dwell recording ";
-/// The version that is read and written.
+/// The version.
 pub(crate) const VERSION: u32 = 1;
 
 pub(crate) struct Dwell {
     scale: u64,
 }
 
-/// Whether this is the head of one.
+/// Whether the head of a file has the title.
 fn looks_like(head: &[u8]) -> bool {
     head.starts_with(TITLE.as_bytes())
 }
@@ -127,6 +127,6 @@ fn priority(cursor: &mut Cursor<'_>) -> Result<Priority, FieldError> {
     Ok(Priority { class, level: level.ok_or_else(bad)? })
 }
 
-/// What the classes are called.
+/// Names of the priority classes.
 pub(crate) const CLASSES: [(PriorityClass, &str); 3] =
     [(PriorityClass::RealTime, "rt"), (PriorityClass::BestEffort, "be"), (PriorityClass::Idle, "idle")];

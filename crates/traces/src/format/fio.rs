@@ -1,16 +1,16 @@
 //! fio's iolog, versions 2 and 3.
 //!
-//! - Version 2 begins with `fio version 2 iolog`; then `file add|open|close` and
-//!   `file wait|read|write|sync|datasync|trim offset length`. `wait`'s offset is **microseconds**.
-//! - Version 3 (fio 3.31 on) begins with `fio version 3 iolog`; then `time file action [offset length]`, no `wait`;
-//!   *time* is **microseconds** since the job began.
+//! - Version 2 begins with `fio version 2 iolog`, followed by `file add|open|close` and
+//!   `file wait|read|write|sync|datasync|trim offset length`. The offset of `wait` is in **microseconds**.
+//! - Version 3 (fio 3.31 and later) begins with `fio version 3 iolog`, followed by `time file action [offset length]`, without `wait`;
+//!   *time* is in **microseconds** since the job began.
 //!
-//! *offset* and *length* are **bytes**. Each file is a device. `sync` and `datasync` become flushes, `trim` a discard.
+//! *offset* and *length* are **bytes**. Each file is a device. `sync` and `datasync` are read as flushes, `trim` as a discard.
 //!
-//! Traps: whether version 2's `wait` counts from the wait before it or from the operation before it was argued over
-//! (fio #756). Read as its manual says, relative to the wait before; so operations between two waits go out together.
-//! The manual gives no unit for version 3; fio's code does, yet other writers have put nanoseconds there (spdk #3909),
-//! which shows as a recording a thousand times too long.
+//! Pitfalls: it is disputed whether version 2's `wait` counts from the previous wait or from the previous operation (fio #756). The
+//! reader follows the manual: relative to the previous wait, so that operations between two waits are issued together. The manual
+//! has no unit for version 3. fio's code uses microseconds, but other writers have used nanoseconds (spdk #3909), which makes the
+//! recording a thousand times too long.
 //!
 //! Source: fio's HOWTO, section *Trace file format*, and iolog.c.
 
@@ -43,12 +43,12 @@ enum Version {
 pub(crate) struct Fio {
     version: Version,
     scale: u64,
-    /// Version 2: what the waits sum up to.
+    /// Version 2: the sum of the waits.
     waited: u64,
     title_seen: bool,
 }
 
-/// Whether the line is the title of either version.
+/// The version of a title line.
 fn title(line: &[u8]) -> Option<Version> {
     match line.trim_ascii() {
         b"fio version 2 iolog" => Some(Version::V2),
@@ -57,7 +57,7 @@ fn title(line: &[u8]) -> Option<Version> {
     }
 }
 
-/// Whether this is the head of an iolog.
+/// Whether the head of a file has a title.
 fn looks_like(head: &[u8]) -> bool {
     head.starts_with(b"fio version ")
 }

@@ -1,21 +1,20 @@
-//! ftrace's text: what `trace`, `trace_pipe` and `trace-cmd report` show, and `perf script` nearly.
+//! ftrace's text: the output of `trace`, `trace_pipe`, `trace-cmd report`, and of `perf script`.
 //!
-//! `comm-pid [cpu] flags seconds: event: payload`, where the payload is
+//! `comm-pid [cpu] flags seconds: event: payload`. The payload is
 //!
-//! - of `block_io_start`, `block_rq_insert`, `block_rq_issue`, `block_io_done`:
+//! - for `block_io_start`, `block_rq_insert`, `block_rq_issue`, `block_io_done`:
 //!   `major,minor RWBS bytes (command) sector + sectors class,hint,level [comm]`;
-//! - of `block_rq_complete`: `major,minor RWBS (command) sector + sectors class,hint,level [error]`;
-//! - of `block_bio_queue`: `major,minor RWBS sector + sectors [comm]`; of `block_bio_complete` with `[error]`.
+//! - for `block_rq_complete`: `major,minor RWBS (command) sector + sectors class,hint,level [error]`;
+//! - for `block_bio_queue`: `major,minor RWBS sector + sectors [comm]`; for `block_bio_complete` with `[error]`.
 //!
-//! Sectors of **512 bytes**, time in **seconds** with six decimals (nine from trace-cmd); kernels before 6.6 have no
-//! `class,hint,level`. Times are since boot and are moved so that the first request is at zero.
+//! Sectors have **512 bytes**, times are **seconds** with six decimals (trace-cmd: nine). Kernels before 6.6 have no
+//! `class,hint,level`. Times are since boot, shifted so that the first request is at zero.
 //!
-//! Traps: the request's process is who stands at the *start*: an issue may be a kernel worker's, a completion is an
-//! interrupt's. A prefix of `<...>` has lost the name, the brackets have it. A `block_io_start` says how much the
-//! submission had that made the request; what merged into it later has no event, so the issue's extent counts (see
-//! `pairing`). `block_rq_insert` does not fire under `none`. `block_bio_queue` names the partition where requests name
-//! the disk. Clocks without a decimal point (`counter`, `x86-tsc`) count something else than seconds; they are taken as
-//! nanoseconds, and that is said.
+//! Pitfalls: the process of a request is that of its *start* event; an issue may come from a kernel worker, a completion from an
+//! interrupt. A prefix of `<...>` has lost the name, which the brackets have. `block_io_start` has the size of the submission that
+//! created the request; later merges have no event, so that the issue's extent counts (see `pairing`). `block_rq_insert` does not
+//! occur under `none`. `block_bio_queue` names the partition, request events the disk. Clocks without a decimal point (`counter`,
+//! `x86-tsc`) do not count seconds; they are read as nanoseconds, which the interpretation states.
 //!
 //! Source: Linux, `include/trace/events/block.h` and `kernel/trace/trace_output.c`; tried on recordings of kernel 6.18.
 
@@ -65,19 +64,19 @@ fn reader(mut input: Input, context: &mut Context) -> Paired<Lines<Ftrace>> {
     Paired::new(Lines::new(input, Ftrace { scale, selection }), selection, context)
 }
 
-/// Whether the text has a line of a block event.
+/// Whether the head of a file has a block event.
 fn looks_like(head: &[u8]) -> bool {
     head.starts_with(b"# tracer:") || head.split(|&byte| byte == b'\n').any(|line| find_event(line).is_some())
 }
 
 struct Found<'a> {
     kind: EventKind,
-    /// What stands before the event's name: process, cpu, flags, time.
+    /// The line before the event's name: process, cpu, flags, time.
     prefix: &'a [u8],
     payload: &'a [u8],
 }
 
-/// Built once: making a searcher costs more than searching a line.
+/// Built once: building a searcher costs more than searching a line.
 static EVENT: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(": block"));
 
 fn find_event(line: &[u8]) -> Option<Found<'_>> {
@@ -122,7 +121,7 @@ impl LineFormat for Ftrace {
     }
 }
 
-/// A line without a block event: a comment, another event, a note of lost events; or no trace at all.
+/// Handles a line without a block event: comment, other event, lost events; otherwise malformed.
 fn other_line(line: &[u8], context: &mut Context) -> Result<(), FieldError> {
     if memmem::find(line, b" EVENTS]").is_some() {
         let lost = memmem::find(line, b"LOST ").map(|at| &line[at + 5..]);
@@ -139,19 +138,19 @@ fn other_line(line: &[u8], context: &mut Context) -> Result<(), FieldError> {
     Err(Cursor::new(line).bad("event", "a line of an ftrace recording"))
 }
 
-/// What stands above the events: comments, and what trace-cmd says of its file and of processors without events.
+/// Whether a line precedes the events: comments, and trace-cmd's lines about its file and CPUs without events.
 fn is_heading(line: &[u8]) -> bool {
     let starts = [&b"#"[..], b"cpus=", b"version = "];
     starts.iter().any(|start| line.starts_with(start))
         || (line.starts_with(b"CPU ") && line.ends_with(b" is empty"))
 }
 
-/// A tracepoint of the block layer that is not read: plug, split, remap, getrq.
+/// Whether a line has a block event that is not read: plug, split, remap, getrq.
 fn is_other_block_event(line: &[u8]) -> bool {
     memmem::find(line, b": block_").is_some_and(|at| memchr(b':', &line[at + 8..]).is_some())
 }
 
-/// Where `[cpu]` stands.
+/// The position of `[cpu]`.
 fn cpu_at(text: &[u8]) -> Option<usize> {
     memchr::memchr_iter(b'[', text).find(|&at| {
         let rest = &text[at + 1..];
@@ -166,7 +165,7 @@ struct Payload<'a> {
     sector: u64,
     sectors: u64,
     priority: Option<Priority>,
-    /// What stands in brackets at the end: a comm, or an error.
+    /// The final brackets' content: a comm or an error.
     bracketed: &'a [u8],
 }
 
@@ -192,7 +191,7 @@ fn parse_payload(mut cursor: Cursor<'_>) -> Result<Payload<'_>, FieldError> {
     Ok(Payload { device, rwbs, sector, sectors, priority, bracketed })
 }
 
-/// The sector, behind the number of bytes and the command in parentheses where those stand.
+/// The sector, which follows the number of bytes and the command in parentheses if present.
 fn sector_after_command(cursor: &mut Cursor<'_>) -> Result<u64, FieldError> {
     if cursor.peek() != Some(b'(') {
         let number = cursor.number("sector")?;
@@ -209,7 +208,7 @@ fn sector_after_command(cursor: &mut Cursor<'_>) -> Result<u64, FieldError> {
     cursor.number("sector")
 }
 
-/// `class,hint,level`, where it stands.
+/// `class,hint,level`, if present.
 fn priority(cursor: &mut Cursor<'_>) -> Option<Priority> {
     if cursor.peek() == Some(b'[') {
         return None;
@@ -227,7 +226,7 @@ fn priority(cursor: &mut Cursor<'_>) -> Option<Priority> {
     Some(Priority { class, level })
 }
 
-/// `comm-pid` and what may stand between that and `[cpu]`: a thread group in parentheses.
+/// The process of `comm-pid`, which a thread group in parentheses may follow.
 fn process(prefix: &[u8], comm: &[u8], context: &mut Context) -> Option<Pid> {
     let head = prefix[..cpu_at(prefix)?].trim_ascii();
     let head = match (head.ends_with(b")"), memrchr(b'(', head)) {

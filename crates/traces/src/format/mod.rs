@@ -1,7 +1,6 @@
-//! The formats that can be read: one module each, whose page states the columns, the units and the traps.
+//! The formats that can be read: one module each, which documents columns, units and pitfalls.
 //!
-//! A format is a module with a `SPEC` and one line in the table of this file. `docs/adding-a-trace-format.md` has a
-//! worked example.
+//! A format is a module with a `SPEC` and one line in the table of this file. `docs/adding-a-trace-format.md` has a worked example.
 
 use std::fmt;
 

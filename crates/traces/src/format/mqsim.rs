@@ -1,12 +1,12 @@
-//! MQSim: `arrival device lbn sectors type`, blanks between.
+//! MQSim: `arrival device lbn sectors type`, separated by blanks.
 //!
 //! - *arrival*: whole **nanoseconds** since the trace began.
-//! - *device*: MQSim reads it and makes nothing of it; the published traces number a RAID's disks here. Read as a device.
+//! - *device*: MQSim ignores it; the published traces number the disks of a RAID here. Read as a device.
 //! - *lbn*, *sectors*: in sectors of 512 bytes.
 //! - *type*: 0 is a write, 1 a read.
 //!
-//! Trap: MQSim's configuration has a time unit (pico-, nano-, microseconds) which some releases ignore; the published
-//! traces are in nanoseconds. Another unit must be named.
+//! Pitfall: MQSim's configuration has a unit of time (pico-, nano-, microseconds) which some releases ignore; the published traces are in
+//! nanoseconds. Any other unit must be specified.
 //!
 //! Source: MQSim's README and the traces in its repository (SAFARI, ETH Zurich).
 

@@ -1,13 +1,13 @@
-//! MSR Cambridge (SNIA 388): `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, no heading.
+//! MSR Cambridge (SNIA 388): `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, without a heading.
 //!
-//! - *Timestamp*: Windows FILETIME, ticks of **100 ns** since 1601. Moved so that the first request is at zero.
+//! - *Timestamp*: Windows FILETIME, ticks of **100 ns** since 1601, shifted so that the first request is at zero.
 //! - *Hostname*, *DiskNumber*: together the device, `src1.2`.
 //! - *Type*: `Read` or `Write`.
 //! - *Offset*, *Size*: **bytes**.
-//! - *ResponseTime*: **100 ns** ticks as well. Becomes the completion.
+//! - *ResponseTime*: ticks of **100 ns**; yields the completion.
 //!
-//! Traps: recorded *below* Windows' cache, per volume of a server: what the elevator would see. No process identity. Some
-//! republished copies have Unix time stamps, which is told from their size and said.
+//! Pitfalls: the traces were recorded *below* Windows' cache, per volume of a server, like requests that reach a scheduler. There are no
+//! processes. Some republished copies have Unix time stamps, which are recognized by their magnitude and stated.
 //!
 //! Source: Narayanan, Donnelly, Rowstron, *Write Off-Loading*, FAST 2008, and the README published with the traces.
 
@@ -39,7 +39,7 @@ fn looks_like(cells: &[&str]) -> bool {
             && is_read_or_write(op))
 }
 
-/// FILETIME of 1970 and 2100: as ticks, stamps of this size are in the traces' own unit.
+/// FILETIME ticks of the years 1970 to 2100.
 const FILETIMES: std::ops::Range<u64> = 116_444_736_000_000_000..157_766_880_000_000_000;
 
 pub(crate) struct Msr {
@@ -77,7 +77,7 @@ impl LineFormat for Msr {
     }
 }
 
-/// `Hostname,DiskNumber` as one name, with the comma still in it.
+/// `Hostname,DiskNumber` as one name, including the comma.
 fn host_and_disk<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], FieldError> {
     let rest = cursor.rest();
     if cursor.word_until(b',').is_empty() {

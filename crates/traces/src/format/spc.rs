@@ -1,15 +1,14 @@
-//! SPC-1, and with it the UMass Financial and WebSearch traces: `ASU,LBA,Size,Opcode,Timestamp[,more…]`, blanks allowed
-//! around the commas.
+//! SPC-1 traces, including UMass Financial and WebSearch: `ASU,LBA,Size,Opcode,Timestamp[,more…]`; blanks are allowed around commas.
 //!
-//! - *ASU*: application-specific unit, from 0; a device each.
-//! - *LBA*: in the unit's blocks; 512 bytes (so in Financial1: 303567 + 3584/512 = 303574, the next row's), unless
-//!   [`Options::block_bytes`](crate::Options::block_bytes) says otherwise.
-//! - *Size*: **bytes**. Zero is legal; such a row moves nothing and is left out and counted.
+//! - *ASU*: application-specific unit, from 0; each is a device.
+//! - *LBA*: in blocks of the unit; 512 bytes (in Financial1, 303567 + 3584/512 = 303574 is the next row's), unless
+//!   [`Options::block_bytes`](crate::Options::block_bytes) is set.
+//! - *Size*: **bytes**. Zero is valid; such rows are left out and counted.
 //! - *Opcode*: `R` or `W`, in either case.
 //! - *Timestamp*: decimal **seconds** since the trace began.
 //! - Further fields are optional and ignored.
 //!
-//! UMass publishes them compressed with bzip2. Read so far: the specification's own example and the first lines of Financial1.
+//! UMass publishes them compressed with bzip2. Tested with the specification's example and the first lines of Financial1.
 //!
 //! Source: Storage Performance Council, *SPC Trace File Format Specification*; the UMass Trace Repository.
 

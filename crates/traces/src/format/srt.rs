@@ -1,21 +1,21 @@
 //! HP's SRT (shared record trace): cello92, cello96, cello99 and the 2003 recordings, versions 1 to 7.
 //!
-//! An ASCII header with `version = 1.N;` and `tracedate = …`, ended by a form feed, then **big-endian** 32-bit numbers:
+//! An ASCII header with `version = 1.N;` and `tracedate = …` ends with a form feed. **Big-endian** 32-bit numbers follow:
 //!
-//! - all: `size` (of the whole record, in bytes), `id` (version in the upper half, type in the lower: 1 short I/O,
-//!   4 suspect I/O), `sec`, `usec` (of the enqueueing), `start`, `stop` (both **microseconds after the enqueueing**);
-//! - versions 1 to 3: `bytes, sector, devno, drivertype, cylno, ioflags, info`; 4 adds `queuelen`, 5 `pid`, 6
-//!   `logical volume`; suspect records end in `susflags`;
+//! - all versions: `size` (of the record, in bytes), `id` (upper half: version; lower half: type, 1 short I/O, 4 suspect I/O), `sec`,
+//!   `usec` (time of enqueueing), `start`, `stop` (both in **microseconds after enqueueing**);
+//! - versions 1 to 3: `bytes, sector, devno, drivertype, cylno, ioflags, info`; version 4 adds `queuelen`, 5 `pid`, 6 `logical volume`;
+//!   suspect records end with `susflags`;
 //! - version 7: `bytes, machine, device, ?, ?, ioflags, info, queuelen, pid, logical volume, disk offset` (64 bits, in
 //!   **bytes**)`, volume offset` (64 bits)`, ?, ?`.
 //!
-//! `ioflags`: bit 0 is a read; 0x100 says that nobody waits, and where it is not set somebody does, whether 0x01000000 (a
-//! synchronous write of the buffer cache) is or not: DiskSim counts so too. `stop` becomes the completion.
+//! `ioflags`: bit 0 is set for a read, 0x100 for an asynchronous request. Without 0x100 the request is synchronous, with or without
+//! 0x01000000 (a synchronous write of the buffer cache), as in DiskSim. `stop` yields the completion.
 //!
-//! Traps: *sector* may count 512 bytes or HP-UX's DEV_BSIZE of 1 KiB; the sources do not say. Unless
-//! [`Options::block_bytes`](crate::Options::block_bytes) does, the unit under which more requests begin where the one
-//! before ended is taken, and said. The 1999 suspect flags are byte-shifted and bit-reversed; they are not used. The
-//! fields of versions 5 and 6 are inferred from HP's converter and were not tried on a real file.
+//! Pitfalls: the sources do not say whether *sector* has 512 bytes or HP-UX's DEV_BSIZE of 1 KiB. Unless
+//! [`Options::block_bytes`](crate::Options::block_bytes) is set, the reader uses the unit in which more requests continue the previous
+//! one, and states it. The suspect flags of 1999 are byte-shifted and bit-reversed; they are ignored. The fields of versions 5 and 6 are
+//! inferred from HP's converter and not tested with a real file.
 //!
 //! Source: Ruemmler and Wilkes, *UNIX disk access patterns*, USENIX Winter 1993; HP's srtLite and srt2ds.
 
@@ -40,7 +40,7 @@ pub(crate) const SPEC: Spec = Spec {
 };
 
 const FORM_FEED: u8 = 0x0c;
-/// The header is a screenful; a form feed further on is not its end.
+/// Upper bound for the header: a form feed further on does not end it.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
 const RECORD_BYTES: std::ops::RangeInclusive<usize> = 24..=4_096;
 
@@ -63,7 +63,7 @@ struct Raw {
     version: u32,
 }
 
-/// Bytes that a record of that version has before fields that do not matter here.
+/// Least size of a record, which includes all fields that are read.
 const fn least_bytes(version: u32) -> usize {
     match version {
         1..=3 => 52,
@@ -132,7 +132,7 @@ impl Raw {
     }
 }
 
-/// Where the records begin, if this is the head of such a file.
+/// Size of the header, if the head of a file has one.
 fn header_bytes(head: &[u8]) -> Option<usize> {
     let end = memchr::memchr(FORM_FEED, &head[..head.len().min(HEADER_BYTES_MAX)])?;
     let header = &head[..end];
@@ -168,7 +168,7 @@ fn reader(mut input: Input, context: &mut Context) -> Result<Srt, Error> {
     Ok(Srt { input, scale, block_bytes })
 }
 
-/// The block size under which more requests follow on the one before: its bytes, how many do, of how many.
+/// The block size for which more requests continue the previous one; with the number of those requests, and of all.
 fn judge_block(mut records: &[u8]) -> Option<(u64, usize, usize)> {
     let mut followers = [(512, 0), (1_024, 0)];
     let mut pairs = 0;

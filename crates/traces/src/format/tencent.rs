@@ -1,13 +1,13 @@
-//! Tencent CBS (SNIA 28064): `Timestamp,Offset,Size,IOType,VolumeID`, no heading, in hourly `.tgz` archives.
+//! Tencent CBS (SNIA 28064): `Timestamp,Offset,Size,IOType,VolumeID`, without a heading, in hourly `.tgz` archives.
 //!
-//! - *Timestamp*: **seconds** since 1970. Moved so that the first request is at zero.
+//! - *Timestamp*: **seconds** since 1970, shifted so that the first request is at zero.
 //! - *Offset*, *Size*: **sectors of 512 bytes**.
 //! - *IOType*: 0 is a read, 1 a write.
-//! - *VolumeID*: a virtual disk. A file has thousands of them: choose one.
+//! - *VolumeID*: a virtual disk. A file has thousands; choose one.
 //!
-//! Traps: whole seconds, so a second's requests would all arrive at once. They are spread over their
-//! second by a seeded generator, in file order. And neighbouring seconds are mixed: in the 50,000 lines that Caffeine's cache
-//! simulator carries as a sample, every one is kept only if a second may begin before the one before it is over.
+//! Pitfalls: with whole seconds, all requests of a second would arrive at once. A seeded generator distributes them over their second, in
+//! file order. Consecutive seconds overlap: the 50,000 lines that Caffeine's cache simulator has as a sample are read completely only if
+//! a second may begin before the previous one is over.
 //!
 //! Source: Zhang et al., *OSCA: An Online-Model Based Cache Allocation Scheme in Cloud Block Storage Systems*, USENIX ATC
 //! 2020, and the README published with the traces.

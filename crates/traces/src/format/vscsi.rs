@@ -1,12 +1,11 @@
-//! CloudPhysics' binary vSCSI records, little-endian, no header.
+//! CloudPhysics' binary vSCSI records, little-endian, without a header.
 //!
 //! - Version 1, 32 bytes: `u32 sn, u32 len, u32 nSG, u16 cmd, u16 ver, u64 lbn, u64 ts`.
 //! - Version 2, 40 bytes: `u16 cmd, u16 ver, u32 sn, u32 len, u32 nSG, u64 lbn, u64 ts, u64 rt`.
 //!
-//! The version is `ver >> 8`, and is told from the first two records. `len` is in **bytes**, `lbn` in sectors of 512
-//! bytes, `ts` in **microseconds**; `rt` is taken as the response time in microseconds and becomes the completion (its
-//! meaning is by its name; no publisher's word was found). `cmd` is the SCSI operation code, which says read or write;
-//! some well-known readers ignore it.
+//! The version is `ver >> 8` of the first two records. `len` is in **bytes**, `lbn` in sectors of 512 bytes, `ts` in **microseconds**. `rt`
+//! is read as the response time in microseconds and yields the completion; this meaning is inferred from its name, not from the
+//! publisher. `cmd` is the SCSI operation code, which distinguishes reads from writes; some well-known readers ignore it.
 //!
 //! Source: VMware's vscsiStats trace records, as libCacheSim's reader has them.
 
@@ -78,7 +77,7 @@ impl Raw {
     }
 }
 
-/// The version that the first two records (or the only one) agree on.
+/// The version of the first two records (or the only one).
 fn probe(head: &[u8]) -> Option<Version> {
     [Version::V1, Version::V2].into_iter().find(|&version| {
         let mut records = head.chunks_exact(version.bytes()).take(2).map(|bytes| parse(bytes, version));
@@ -86,9 +85,9 @@ fn probe(head: &[u8]) -> Option<Version> {
     })
 }
 
-/// Whether these are the first bytes of such a file.
+/// Whether the head of a file has such records.
 fn looks_like(head: &[u8]) -> bool {
-    // Two short records of zeros and ones could be anything: ask for plausible commands too.
+    // Any two short records of zeros and ones could match; therefore the commands must be plausible, too.
     let Some(version) = probe(head) else { return false };
     head.chunks_exact(version.bytes()).take(2).all(|bytes| parse(bytes, version).command <= 0xff)
 }
