@@ -1,4 +1,4 @@
-//! Arrays by name.
+//! Array specifications.
 
 #![no_main]
 

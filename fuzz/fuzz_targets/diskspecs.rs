@@ -1,4 +1,4 @@
-//! DiskSim's parameter files: one text stands for every file that is asked for.
+//! DiskSim's parameter files: the resolver returns the same text for every file.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Drives in our own TOML.
+//! Drive descriptions in TOML.
 
 #![no_main]
 

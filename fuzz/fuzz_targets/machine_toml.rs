@@ -1,4 +1,4 @@
-//! Descriptions of modelled machines, and the kernels that boot from them.
+//! Descriptions of modelled machines, and kernels built from them.
 
 #![no_main]
 

@@ -1,10 +1,10 @@
-//! What NBD clients send: options of the negotiation, and requests.
+//! Messages of NBD clients: negotiation options and requests.
 
 #![no_main]
 
 use server::nbd::protocol::{Command, Limits, REQUEST_BYTES, option, option_header, request};
 
-/// An export that no request may reach beyond.
+/// Size of the export; accepted requests must lie within.
 const SIZE: u64 = 1 << 30;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

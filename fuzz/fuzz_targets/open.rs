@@ -1,4 +1,4 @@
-//! Detection of wrappings and formats, and then whatever reader they lead to.
+//! Detection of compression and format, then the detected reader.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What `dwell profile` wrote of a device, as `--profile` reads it.
+//! Device profiles, as `dwell profile` writes and `--profile` reads them.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Schedulers as a page of TOML names them.
+//! Schedulers in TOML.
 
 #![no_main]
 
@@ -7,7 +7,7 @@ use schedulers::registry::Catalogue;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     if let Ok(spec) = cli::scheduler_page(Catalogue::default(), "fuzzed", text) {
-        let said = spec.to_string();
-        assert_eq!(Spec::parse(&said).map(|again| again.to_string()), Ok(said), "braces say what the page says");
+        let text = spec.to_string();
+        assert_eq!(Spec::parse(&text).map(|again| again.to_string()), Ok(text), "the page and its text form are equivalent");
     }
 });

@@ -1,4 +1,4 @@
-//! What a physical drive was measured to take, as `dwell drives validate` reads it.
+//! Measured traces of physical drives, as `dwell drives validate` reads them.
 
 #![no_main]
 

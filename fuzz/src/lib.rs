@@ -1,4 +1,4 @@
-//! What all targets do with their bytes.
+//! Functions that several targets use.
 
 use std::io::{self, Cursor};
 
@@ -6,8 +6,8 @@ use elevator::Op;
 use traces::write::{BlkparseWriter, DiskSimWriter, FioWriter};
 use traces::{DeviceChoice, Format, Info, Options, StartEvent, TimeUnit};
 
-/// Reads `data` as `format` (or as whatever it is) under options that its last byte picks, holds the records to their
-/// promises, sums them up and writes them.
+/// Reads `data` as `format`, or as the detected format, with options selected by the last byte. Checks the guarantees about
+/// records, summarizes them and writes them.
 pub fn read(format: Option<Format>, data: &[u8]) {
     let Some((&choice, content)) = data.split_last() else { return };
     let options = options(format, choice);
@@ -42,8 +42,7 @@ pub fn read(format: Option<Format>, data: &[u8]) {
     blkparse.finish().expect("a sink");
 }
 
-/// The last byte picks, so that a corpus file, which ends in a newline or a zero, is read under the usual options but all
-/// its devices.
+/// Options selected by the last byte. Corpus files end with a newline or a zero, which select the defaults with all devices.
 fn options(format: Option<Format>, choice: u8) -> Options {
     let usual = Options { format, device: DeviceChoice::All, ..Options::default() };
     match choice {
