@@ -68,7 +68,7 @@ pub enum OpenError {
         /// The requested value.
         value: String,
         /// The reason.
-        what: OverrideError,
+        what: Box<OverrideError>,
     },
     /// The braces behind the name do not have the form `{name=value,…}`.
     #[error("'{0}': overrides are written {{name=value,…}} behind the drive's name")]
@@ -115,7 +115,7 @@ fn apply(
         drive: drive.to_owned(),
         key: change.key.clone(),
         value: change.value.clone(),
-        what,
+        what: Box::new(what),
     })
 }
 
